@@ -1,0 +1,80 @@
+"""The graph of dvc.yaml as Snakemake rules: one rule a stage instance, nothing said twice.
+
+`snakemake --cores 2` runs independent stages side by side; `dvc commit -f` then records what was made.
+"""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+from dvc.repo import Repo
+
+from unequal.errors import UserError
+from unequal.settings.params import read_params
+
+try:
+    read_params()
+except UserError as error:
+    raise WorkflowError(str(error)) from None
+
+STAGES = sorted(Repo().index.stages, key=lambda stage: stage.addressing)
+OUTPUTS = {out.def_path: stage for stage in STAGES for out in stage.outs}
+# Profiles of clusters set it; on one machine, stages ask for a GPU where there is one.
+GPUS = config.get("gpu", shutil.which("nvidia-smi") is not None)
+
+
+def rule_name(stage):
+    return re.sub(r"\W+", "_", stage.addressing)
+
+
+def inputs(stage):
+    """A stage's dependencies as files: folders of outputs by what is made in them, code by its modules."""
+    for path in (dep.def_path for dep in stage.deps if not hasattr(dep, "params")):
+        made = [out for out in OUTPUTS if out == path or out.startswith(f"{path}/")]
+        for found in made or sorted(map(str, Path(path).rglob("*.py"))) or [path]:
+            gate = found in OUTPUTS and OUTPUTS[found].meta and OUTPUTS[found].meta.get("gate")
+            # The gate's content never changes: it comes first, but makes nothing stale.
+            yield ancient(found) if gate else found
+
+
+def outputs(stage):
+    return [out.def_path if Path(out.def_path).suffix else directory(out.def_path) for out in stage.outs]
+
+
+def settings(stage):
+    """The values of the keys of params.yaml that a stage declares; a change of them makes it stale."""
+    declared = [dep for dep in stage.deps if hasattr(dep, "params")]
+    return json.dumps([dep.read_params(flatten=False) for dep in declared], sort_keys=True)
+
+
+rule all:
+    input:
+        [out.def_path for stage in STAGES for out in stage.outs],
+
+
+# lint: the rules have neither container nor conda environment, since pyproject.toml pins what they
+# run in; and paths are not repeated here, but come from dvc.yaml.
+for stage in STAGES:
+
+    rule:
+        name:
+            rule_name(stage)
+        input:
+            list(inputs(stage)),
+        output:
+            outputs(stage),
+        params:
+            settings=settings(stage),
+        log:
+            f"logs/{rule_name(stage)}.log",
+        benchmark:
+            f"logs/{rule_name(stage)}.benchmark.tsv"
+        retries: (stage.meta or {}).get("retries", 1)
+        threads: (stage.meta or {}).get("threads", 1)
+        resources:
+            gpu=(stage.meta or {}).get("gpu", 0) if GPUS else 0,
+            mem_mb=(stage.meta or {}).get("mem_mb", 4000),
+            runtime=(stage.meta or {}).get("runtime", 60),
+        shell:
+            f"({stage.cmd}) > {{log}} 2>&1"

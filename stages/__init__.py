@@ -1,0 +1,1 @@
+"""The stages of the pipeline: thin programs in its own words."""

@@ -1,0 +1,40 @@
+"""Construct the timestep sampler of a recipe from the base's profile and the slots."""
+
+import numpy as np
+
+from unequal.files import read_json, read_npz, write_json
+from unequal.loss_profile import LossProfile
+from unequal.pipeline.stage import Run, stage
+from unequal.samplers import build_sampler
+from unequal.settings.recipe import Sampler
+from unequal.settings.strict import StageSettings, key
+
+
+class Settings(StageSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    sampler: Sampler = key("recipes.{recipe}.sampler")
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings, recipe: str) -> None:
+    """Build the sampler of a recipe."""
+    loss = LossProfile.of(read_npz(run.input("artifacts/profiles/base.npz"), ["train"])["train"]).mean
+    slots = [tuple(slot) for slot in read_json(run.input("artifacts/slots.json"))["slots"]]
+    chosen = settings.sampler
+    table = {
+        "loss": loss.tolist() if chosen.kind == "loss" else None,
+        "slots": slots if chosen.kind == "stratified" else None,
+    }
+    choice = chosen.model_dump() | {"timesteps": len(loss)} | {k: v for k, v in table.items() if v is not None}
+    sampler = build_sampler(**choice)
+    write_json(run.output(f"artifacts/samplers/{recipe}.json"), choice)
+    shares = [float(sampler.probabilities[first : last + 1].sum()) for first, last in slots]
+    run.metrics(
+        f"results/metrics/sampler_{recipe}.json",
+        {"kind": chosen.kind, "least": float(np.min(sampler.probabilities)), "share_of_slots": shares},
+    )
+
+
+if __name__ == "__main__":
+    main()

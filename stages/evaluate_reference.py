@@ -1,0 +1,45 @@
+"""The two ends of the FID scale: real images against real ones, and noise against real ones."""
+
+from dataclasses import asdict
+
+import numpy as np
+
+from unequal.data.prepared import PreparedData
+from unequal.evaluation.fidelity import Extractor, score
+from unequal.pipeline.stage import Run, stage
+from unequal.randomness import Stream, numpy_generator
+from unequal.settings.evaluation import Evaluation
+from unequal.settings.strict import StageSettings
+
+
+class Settings(StageSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    evaluation: Evaluation
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings) -> None:
+    """Score real images and noise."""
+    data = PreparedData.open(run.input("artifacts/data"))
+    extractor = Extractor.load(run.input("artifacts/extractor"))
+    chosen = settings.evaluation
+    train = data.train
+    subset = min(chosen.kid_subset, len(train) // 2)
+    # Prepared images are shuffled: any two halves are random halves.
+    halves = score(train[::2], train[1::2], extractor, run.device, subset, chosen.allow_singular)
+    random = numpy_generator(chosen.seeds[0], Stream.SAMPLE_START)
+    noise = np.clip(random.normal(127.5, 127.5, (chosen.samples, *train.shape[1:])), 0, 255).astype(np.uint8)
+    noised = score(noise, train, extractor, run.device, min(chosen.kid_subset, len(train)), chosen.allow_singular)
+    run.metrics(
+        "results/fid/reference.json",
+        {
+            "real_against_real": asdict(halves) | {"images": [len(train[::2]), len(train[1::2])]},
+            "noise_against_real": asdict(noised) | {"images": [len(noise), len(train)]},
+            "extractor": extractor.label,
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

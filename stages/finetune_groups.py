@@ -1,0 +1,39 @@
+"""Fine-tune one group's expert on the group's timesteps, from the base or from its pruned form."""
+
+from unequal.data.prepared import PreparedData
+from unequal.files import read_json
+from unequal.models.artifact import load_model, load_pruning
+from unequal.pipeline.stage import Run, stage
+from unequal.samplers import build_sampler
+from unequal.settings.recipe import Recipe
+from unequal.settings.strict import StageSettings, key
+from unequal.settings.training import Training
+from unequal.training.run import Start, produce
+
+
+class Settings(StageSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    seed: int
+    training: Training
+    recipe: Recipe = key("recipes.expert")
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings, architecture: str, group: int) -> None:
+    """Fine-tune the `unpruned` or `pruned` expert of a group, counted from 0 at the data end."""
+    data = PreparedData.open(run.input("artifacts/data"))
+    folder = run.input("artifacts/models/base" if architecture == "unpruned" else f"artifacts/pruned/group_{group}")
+    groups = read_json(run.input("artifacts/groups.json"))["groups"]
+    net, parent = load_model(folder)
+    first, last = groups[group]["first"], groups[group]["last"]
+    sampler = build_sampler("slot", parent.timesteps, slot=(first, last))
+    start = Start(
+        net, parent.noise_schedule(), parent, load_pruning(folder), first, last, group=group, groups=len(groups)
+    )
+    name = f"experts_{architecture}/group_{group}"
+    produce(run, name, start, settings.recipe, settings.training, sampler, data, settings.seed)
+
+
+if __name__ == "__main__":
+    main()

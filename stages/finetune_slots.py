@@ -1,0 +1,35 @@
+"""Fine-tune the base inside one slot of timesteps, as paper 1 does to see what that destroys."""
+
+from unequal.data.prepared import PreparedData
+from unequal.files import read_json
+from unequal.models.artifact import load_model
+from unequal.pipeline.stage import Run, stage
+from unequal.samplers import build_sampler
+from unequal.settings.recipe import Recipe
+from unequal.settings.strict import StageSettings, key
+from unequal.settings.training import Training
+from unequal.training.run import Start, produce
+
+
+class Settings(StageSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    seed: int
+    training: Training
+    recipe: Recipe = key("recipes.slot")
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings, slot: int) -> None:
+    """Fine-tune the base inside a slot, counted from 1."""
+    data = PreparedData.open(run.input("artifacts/data"))
+    net, base = load_model(run.input("artifacts/models/base"))
+    slots = read_json(run.input("artifacts/slots.json"))["slots"]
+    first, last = slots[slot - 1]
+    sampler = build_sampler("slot", base.timesteps, slot=(first, last))
+    start = Start(net, base.noise_schedule(), parent=base, first=first, last=last)
+    produce(run, f"slot_{slot}", start, settings.recipe, settings.training, sampler, data, settings.seed)
+
+
+if __name__ == "__main__":
+    main()

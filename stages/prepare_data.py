@@ -1,0 +1,25 @@
+"""Bring the images into one array: uint8, NCHW, shuffled and split."""
+
+from unequal.data.preparation import prepare
+from unequal.pipeline.stage import Run, stage
+from unequal.settings.data import Data
+from unequal.settings.strict import StageSettings
+
+
+class Settings(StageSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    seed: int
+    data: Data
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings) -> None:
+    """Prepare the data set."""
+    run.input("artifacts/params_checked.json")
+    facts = prepare(settings.data, settings.seed, run.output("artifacts/data"))
+    run.metrics("results/metrics/data.json", facts)
+
+
+if __name__ == "__main__":
+    main()

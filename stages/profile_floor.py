@@ -1,0 +1,43 @@
+"""Measure the lowest loss that any network can have on the training images, at every timestep."""
+
+import numpy as np
+import torch
+
+from unequal.data.pixels import tensor_of
+from unequal.data.prepared import PreparedData
+from unequal.files import write_npz
+from unequal.pipeline.stage import Run, stage
+from unequal.profiling import Draws, profile_floor
+from unequal.schedule import NoiseSchedule
+from unequal.settings.profile import Profile
+from unequal.settings.schedule import Schedule
+from unequal.settings.strict import StageSettings, key
+
+
+class Settings(StageSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    seed: int
+    schedule: Schedule
+    profile: Profile
+    horizontal_flips: bool = key("training.horizontal_flips")
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings) -> None:
+    """Measure the floor of the loss."""
+    data = PreparedData.open(run.input("artifacts/data"))
+    schedule = NoiseSchedule.named(settings.schedule.name, settings.schedule.timesteps)
+    images = tensor_of(data.train)
+    draws = Draws.of(images, schedule.timesteps, settings.profile.images, settings.seed, run.device)
+    floor = np.zeros((schedule.timesteps, 0), np.float32)
+    if settings.profile.floor != "none":
+        known = torch.cat([images, images.flip(-1)]) if settings.horizontal_flips else images
+        floor = profile_floor(known, schedule, draws)
+    write_npz(run.output("artifacts/profiles/floor.npz"), train=floor)
+    mean = float(floor.mean()) if floor.size else None
+    run.metrics("results/metrics/floor.json", {"mean_train": mean, "images": settings.profile.floor})
+
+
+if __name__ == "__main__":
+    main()

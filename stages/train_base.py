@@ -1,0 +1,47 @@
+"""Train the base model on all timesteps, or take a pretrained one."""
+
+import torch
+
+from unequal.data.prepared import PreparedData
+from unequal.models.network import build_network, load_pretrained
+from unequal.pipeline.stage import Run, stage
+from unequal.randomness import Stream, torch_seed
+from unequal.samplers import build_sampler
+from unequal.schedule import NoiseSchedule
+from unequal.settings.network import Network
+from unequal.settings.recipe import Recipe
+from unequal.settings.schedule import Schedule
+from unequal.settings.strict import StageSettings, key
+from unequal.settings.training import Training
+from unequal.training.run import Start, produce, untrained, write_results
+
+
+class Settings(StageSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    seed: int
+    schedule: Schedule
+    network: Network
+    training: Training
+    recipe: Recipe = key("recipes.base")
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings) -> None:
+    """Train the base model."""
+    data = PreparedData.open(run.input("artifacts/data"))
+    channels, size, _ = data.images.shape[1:]
+    torch.manual_seed(torch_seed(settings.seed, Stream.INITIAL_WEIGHTS))
+    schedule = NoiseSchedule.named(settings.schedule.name, settings.schedule.timesteps)
+    choice = settings.recipe.sampler
+    sampler = build_sampler(choice.kind, schedule.timesteps, unbiased=choice.unbiased, power=choice.power)
+    if settings.network.pretrained is None:
+        start = Start(build_network(settings.network, size, channels), schedule)
+        produce(run, "base", start, settings.recipe, settings.training, sampler, data, settings.seed)
+    else:
+        start = Start(load_pretrained(settings.network.pretrained, size, channels), schedule)
+        write_results(run, "base", start, settings.recipe, untrained(run), data, settings.seed)
+
+
+if __name__ == "__main__":
+    main()

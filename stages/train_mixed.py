@@ -1,0 +1,61 @@
+"""Train a model with three heads (x0, v, ε) from fresh weights, and settle how they are combined."""
+
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+from torch import Tensor
+
+from unequal.data.pixels import tensor_of
+from unequal.data.prepared import PreparedData
+from unequal.heads import head_weights
+from unequal.models.denoiser import Denoiser
+from unequal.models.network import build_network
+from unequal.pipeline.stage import Run, stage
+from unequal.predictions import HEADS
+from unequal.profiling import Draws, head_products
+from unequal.randomness import Stream, torch_seed
+from unequal.samplers import build_sampler
+from unequal.schedule import NoiseSchedule
+from unequal.settings.network import Network
+from unequal.settings.profile import Profile
+from unequal.settings.recipe import Recipe
+from unequal.settings.schedule import Schedule
+from unequal.settings.strict import StageSettings, key
+from unequal.settings.training import Training
+from unequal.training.run import Start, produce
+
+
+class Settings(StageSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    seed: int
+    schedule: Schedule
+    network: Network
+    training: Training
+    profile: Profile
+    recipe: Recipe = key("recipes.mixed")
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings) -> None:
+    """Train the mixed prediction."""
+    data = PreparedData.open(run.input("artifacts/data"))
+    channels, size, _ = data.images.shape[1:]
+    torch.manual_seed(torch_seed(settings.seed, Stream.INITIAL_WEIGHTS))
+    schedule = NoiseSchedule.named(settings.schedule.name, settings.schedule.timesteps)
+    choice = settings.recipe.sampler
+    sampler = build_sampler(choice.kind, schedule.timesteps, unbiased=choice.unbiased, power=choice.power)
+    start = Start(build_network(settings.network, size, channels, heads=len(HEADS)), schedule)
+
+    def combine(net: UNet2DModel) -> Tensor:
+        images = tensor_of(data.holdout if len(data.holdout) else data.train)
+        draws = Draws.of(images, schedule.timesteps, settings.profile.images, settings.seed, run.device)
+        # Which weights stand here does not matter: the heads are measured one by one.
+        denoiser = Denoiser(net, schedule, "mixed", torch.ones(schedule.timesteps, len(HEADS)))
+        products = head_products(denoiser, draws, settings.profile.batch_size)
+        return torch.from_numpy(head_weights(settings.recipe.mixing.select, products))
+
+    produce(run, "mixed", start, settings.recipe, settings.training, sampler, data, settings.seed, combine)
+
+
+if __name__ == "__main__":
+    main()

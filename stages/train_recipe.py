@@ -1,0 +1,33 @@
+"""Train the base on, at equal compute, as a further recipe says."""
+
+from unequal.data.prepared import PreparedData
+from unequal.files import read_json
+from unequal.models.artifact import load_model
+from unequal.pipeline.stage import Run, stage
+from unequal.samplers import build_sampler
+from unequal.settings.recipe import Recipe
+from unequal.settings.strict import StageSettings, key
+from unequal.settings.training import Training
+from unequal.training.run import Start, produce
+
+
+class Settings(StageSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    seed: int
+    training: Training
+    recipe: Recipe = key("recipes.{recipe}")
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings, recipe: str) -> None:
+    """Train a recipe, starting from the base."""
+    data = PreparedData.open(run.input("artifacts/data"))
+    net, base = load_model(run.input("artifacts/models/base"))
+    sampler = build_sampler(**read_json(run.input(f"artifacts/samplers/{recipe}.json")))
+    start = Start(net, base.noise_schedule(), parent=base)
+    produce(run, recipe, start, settings.recipe, settings.training, sampler, data, settings.seed)
+
+
+if __name__ == "__main__":
+    main()

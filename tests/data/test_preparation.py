@@ -1,0 +1,110 @@
+"""From a source to the prepared data set: split, order, facts, and what is refused."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from unequal.data.preparation import prepare, training_images
+from unequal.data.prepared import PreparedData
+from unequal.errors import UserError
+from unequal.settings.data import Data
+
+
+def settings(**changes: Any) -> Data:
+    default = {"source": "digits", "path": None, "image_size": 8, "channels": 1, "fit": "exact", "holdout": 0.1}
+    return Data(**{**default, **changes})
+
+
+@pytest.fixture
+def numbered(tmp_path: Path) -> Data:
+    """20 images, the i-th full of the value 10 + i and of class i modulo 4."""
+    images = np.full((20, 8, 8), np.arange(10, 30, dtype=np.uint8)[:, None, None])
+    np.savez(tmp_path / "numbered.npz", images=images, labels=np.arange(20) % 4)
+    return settings(source="array", path=str(tmp_path / "numbered.npz"), holdout=0.25)
+
+
+def test_every_image_once_with_its_label(numbered: Data, tmp_path: Path) -> None:
+    prepare(numbered, 1, tmp_path / "data")
+    data = PreparedData.open(tmp_path / "data")
+    numbers = data.images[:, 0, 3, 3].astype(int) - 10
+    assert sorted(numbers) == list(range(20)) != list(numbers)
+    assert data.labels is not None and data.labels.tolist() == (numbers % 4).tolist()
+    assert (len(data.train), len(data.holdout)) == (15, 5)
+    assert not set(data.train.flat) & set(data.holdout.flat)
+
+
+def test_facts_are_those_of_the_files(numbered: Data, tmp_path: Path) -> None:
+    facts = prepare(numbered, 1, tmp_path / "data")
+    images = np.load(tmp_path / "data/images.npy", allow_pickle=False)
+    assert images.flags.c_contiguous and images.dtype == np.uint8
+    assert facts == {
+        "n": 20,
+        "shape": [1, 8, 8],
+        "range": [10, 29],
+        "source": "array",
+        "path": numbered.path,
+        "labels": 4,
+        "sha256": hashlib.sha256(images.tobytes()).hexdigest(),
+        "split": {"train": [0, 15], "holdout": [15, 20]},
+    }
+    assert json.loads((tmp_path / "data/facts.json").read_text()) == facts
+    assert sorted(file.name for file in (tmp_path / "data").iterdir()) == ["facts.json", "images.npy", "labels.npy"]
+
+
+def test_the_seed_alone_decides_on_the_order(numbered: Data, tmp_path: Path) -> None:
+    hashes = [prepare(numbered, seed, tmp_path / str(number))["sha256"] for number, seed in enumerate([1, 1, 2])]
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_digits(tmp_path: Path) -> None:
+    facts = prepare(settings(), 0, tmp_path)
+    assert (facts["n"], facts["shape"], facts["range"], facts["labels"]) == (1797, [1, 8, 8], [0, 255], 10)
+    assert facts["split"] == {"train": [0, 1617], "holdout": [1617, 1797]}
+
+
+def test_a_folder_of_rgb_images_without_labels(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 8, 8, 3), dtype=np.uint8)
+    for number, image in enumerate(pixels):
+        Image.fromarray(image).save(tmp_path / f"images/{number}.png")
+    prepare(settings(source="folder", path=str(tmp_path / "images"), channels=3, holdout=0.0), 5, tmp_path / "data")
+    data = PreparedData.open(tmp_path / "data")
+    assert data.labels is None and not (tmp_path / "data/labels.npy").exists()
+    assert np.array_equal(data.train, pixels[np.random.default_rng(5).permutation(4)].transpose(0, 3, 1, 2))
+    assert data.holdout.shape == (0, 3, 8, 8)
+
+
+def test_a_bad_image_leaves_nothing_that_could_be_opened(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    for number in range(5):
+        Image.new("L", (8, 8)).save(tmp_path / f"images/{number}.png")
+    (tmp_path / "images/3.png").write_bytes(b"")
+    with pytest.raises(UserError, match=r"3\.png: not a readable image"):
+        prepare(settings(source="folder", path=str(tmp_path / "images"), holdout=0.0), 0, tmp_path / "data")
+    with pytest.raises(UserError, match="missing"):
+        PreparedData.open(tmp_path / "data")
+
+
+@pytest.mark.parametrize("holdout", [0.01, 0.05, 0.99])
+def test_too_few_images_on_either_side(numbered: Data, tmp_path: Path, holdout: float) -> None:
+    with pytest.raises(UserError, match=f"data.holdout: {holdout}: holds out .* of 20 images; allowed"):
+        prepare(numbered.model_copy(update={"holdout": holdout}), 0, tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+
+@given(st.integers(1, 10**6), st.floats(0, 1, exclude_max=True))
+def test_the_held_out_part_is_the_share_to_half_an_image(count: int, holdout: float) -> None:
+    try:
+        train = training_images(count, holdout)
+    except UserError:
+        assert holdout * count < 2 or (1 - holdout) * count <= 0.5
+        return
+    assert 1 <= train <= count and (train == count if holdout == 0 else train <= count - 2)
+    assert abs(count - train - holdout * count) <= 0.5

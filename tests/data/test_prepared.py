@@ -1,0 +1,151 @@
+"""Opening the prepared data set: what belongs together is read, anything else is refused in one line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unequal.data.preparation import prepare
+from unequal.data.prepared import PreparedData
+from unequal.errors import UserError
+from unequal.settings.data import Data
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """20 prepared images with labels, 15 of them for training."""
+    images = np.random.default_rng(0).integers(0, 256, (20, 3, 4, 4), dtype=np.uint8)
+    np.savez(tmp_path / "a.npz", images=images, labels=np.arange(20) % 4)
+    data = Data(source="array", path=str(tmp_path / "a.npz"), image_size=4, channels=3, fit="exact", holdout=0.25)
+    prepare(data, 0, tmp_path / "data")
+    return tmp_path / "data"
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(UserError) as caught:
+        PreparedData.open(folder)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def change_facts(folder: Path, **changes: Any) -> None:
+    facts = json.loads((folder / "facts.json").read_text())
+    (folder / "facts.json").write_text(json.dumps({**facts, **changes}))
+
+
+def test_arrays_are_mapped_and_read_only(folder: Path) -> None:
+    data = PreparedData.open(str(folder))
+    assert isinstance(data.images, np.memmap) and isinstance(data.labels, np.memmap)
+    assert data.images.shape == (20, 3, 4, 4) and data.labels.dtype == np.int64
+    assert np.shares_memory(data.train, data.images) and np.shares_memory(data.holdout, data.images)
+    with pytest.raises(ValueError, match="read-only"):
+        data.train[0] = 0
+
+
+def test_train_and_holdout_make_the_whole(folder: Path) -> None:
+    data = PreparedData.open(folder)
+    assert len(data.train) == 15
+    assert np.array_equal(np.concatenate([data.train, data.holdout]), data.images)
+
+
+def test_verify_accepts_what_was_written_and_finds_one_changed_bit(folder: Path) -> None:
+    PreparedData.open(folder).verify()
+    content = bytearray((folder / "images.npy").read_bytes())
+    content[-1] ^= 1
+    (folder / "images.npy").write_bytes(content)
+    data = PreparedData.open(folder)
+    with pytest.raises(UserError, match=r"images\.npy: pixels differ from the hash"):
+        data.verify()
+
+
+@pytest.mark.parametrize("name", ["images.npy", "labels.npy", "facts.json"])
+def test_missing(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    assert f"{name}: missing" in refusal(folder)
+
+
+@pytest.mark.parametrize("name", ["images.npy", "labels.npy"])
+@pytest.mark.parametrize("kept", [0, 50, 200, -1])
+def test_cut_short(folder: Path, name: str, kept: int) -> None:
+    content = (folder / name).read_bytes()
+    (folder / name).write_bytes(content[:kept])
+    assert f"{name}: damaged or cut short" in refusal(folder)
+
+
+def test_bytes_left_over(folder: Path) -> None:
+    with (folder / "images.npy").open("ab") as file:
+        file.write(b"\0")
+    assert "images.npy: altered" in refusal(folder)
+
+
+def test_facts_cut_short(folder: Path) -> None:
+    (folder / "facts.json").write_text((folder / "facts.json").read_text()[:100])
+    assert "facts.json: not valid JSON" in refusal(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("images.npy", np.zeros((20, 3, 4, 4), dtype=np.float32)),
+        ("images.npy", np.zeros((20, 4, 4, 3), dtype=np.uint8)),
+        ("images.npy", np.zeros((19, 3, 4, 4), dtype=np.uint8)),
+        ("labels.npy", np.zeros(20, dtype=np.int32)),
+        ("labels.npy", np.zeros(19, dtype=np.int64)),
+    ],
+)
+def test_another_array_than_the_facts_describe(folder: Path, name: str, content: np.ndarray) -> None:
+    np.save(folder / name, content)
+    assert f"{name}: not the" in refusal(folder)
+
+
+def test_another_kind_of_array_file(folder: Path) -> None:
+    with (folder / "images.npy").open("wb") as file:
+        np.savez(file, images=np.zeros((20, 3, 4, 4), dtype=np.uint8))
+    assert "images.npy: not the" in refusal(folder)
+
+
+def test_another_order_of_bytes(folder: Path) -> None:
+    np.save(folder / "images.npy", np.asfortranarray(np.load(folder / "images.npy")))
+    assert "images.npy: altered" in refusal(folder)
+
+
+def test_pickled_objects(folder: Path) -> None:
+    np.save(folder / "images.npy", np.array([None] * 20, dtype=object))
+    assert "images.npy: damaged" in refusal(folder)
+
+
+@pytest.mark.parametrize("label", [-1, 4])
+def test_labels_that_are_no_class(folder: Path, label: int) -> None:
+    np.save(folder / "labels.npy", np.full(20, label))
+    assert "labels.npy: labels" in refusal(folder)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"n": "20"},
+        {"n": 0},
+        {"shape": [3, 4]},
+        {"more": 1},
+        {"split": {"train": [0, 15], "holdout": [16, 20]}},
+        {"split": {"train": [0, 0], "holdout": [0, 20]}},
+        {"split": {"train": [0, 21], "holdout": [21, 20]}},
+        {"split": {"train": [1, 15], "holdout": [15, 20]}},
+    ],
+)
+def test_facts_that_contradict_themselves(folder: Path, changes: dict[str, Any]) -> None:
+    change_facts(folder, **changes)
+    assert "facts.json: " in refusal(folder)
+
+
+def test_facts_that_are_no_mapping(folder: Path) -> None:
+    (folder / "facts.json").write_text("[]")
+    assert "facts.json: " in refusal(folder)
+
+
+def test_a_data_set_without_labels(folder: Path) -> None:
+    change_facts(folder, labels=None)
+    (folder / "labels.npy").unlink()
+    assert PreparedData.open(folder).labels is None

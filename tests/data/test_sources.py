@@ -1,0 +1,396 @@
+"""The four sources, each read from small files in their true format, and what they refuse."""
+
+import hashlib
+import io
+import pickle
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+
+import numpy as np
+import pytest
+from PIL import Image
+from torchvision.datasets import CIFAR10
+
+from unequal.data import sources
+from unequal.data.sources import Source
+from unequal.errors import UserError
+from unequal.settings.data import Data
+
+GENERATOR = np.random.default_rng(0)
+GREY = GENERATOR.integers(0, 256, (8, 8), dtype=np.uint8)
+RGB = GENERATOR.integers(0, 256, (8, 8, 3), dtype=np.uint8)
+
+
+def settings(**changes: Any) -> Data:
+    default = {"source": "digits", "path": None, "image_size": 8, "channels": 1, "fit": "exact", "holdout": 0.1}
+    return Data(**{**default, **changes})
+
+
+def load_folder(path: Path, **changes: Any) -> Source:
+    return sources.load(settings(source="folder", path=str(path), **changes))
+
+
+def load_array(path: Path, **changes: Any) -> Source:
+    return sources.load(settings(source="array", path=str(path), **changes))
+
+
+def refusal(call: Any, *args: Any, **kwargs: Any) -> str:
+    """The line of the UserError that reading the source's first image (or the source) raises."""
+    with pytest.raises(UserError) as caught:
+        call(*args, **kwargs).images[0]
+    line = str(caught.value)
+    assert "\n" not in line
+    return line
+
+
+def every_image(source: Source) -> np.ndarray:
+    return np.stack([source.images[index] for index in range(len(source.images))])
+
+
+class TestDigits:
+    def test_values_and_labels(self) -> None:
+        source = sources.load(settings())
+        images = every_image(source)
+        assert images.shape == (1797, 1, 8, 8) and images.dtype == np.uint8
+        assert (images.min(), images.max()) == (0, 255)
+        assert len(np.unique(images)) == 17  # one for each of 0 … 16
+        assert source.labels is not None and source.labels.dtype == np.int64
+        assert source.labels[:10].tolist() == list(range(10)) and source.classes == 10
+
+    def test_the_scale_is_that_of_scikit_learn(self) -> None:
+        from sklearn.datasets import load_digits
+
+        images = every_image(sources.load(settings()))[:, 0]
+        assert np.abs(images * (16 / 255) - load_digits().images).max() < 16 / 255 / 2 + 1e-9
+
+
+class TestCifar10:
+    @pytest.fixture
+    def batches(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, np.ndarray, list[int]]:
+        """CIFAR-10's folder in its true layout with 2 images a file.
+
+        torchvision compares every file with an MD5 sum in the tables of the class, which only the
+        real files have; the tables are replaced by the sums of these.
+        """
+        folder = tmp_path / CIFAR10.base_folder
+        folder.mkdir()
+        names = [name for name, _ in [*CIFAR10.train_list, *CIFAR10.test_list]]
+        pixels = np.random.default_rng(1).integers(0, 256, (len(names), 2, 3072), dtype=np.uint8)
+        sums = {}
+        for number, name in enumerate(names):
+            batch = {"batch_label": name, "labels": [number, 9 - number], "data": pixels[number], "filenames": ["", ""]}
+            sums[name] = self.write(folder / name, batch)
+        meta = {"label_names": [f"class {number}" for number in range(10)], "num_vis": 3072, "num_cases_per_batch": 2}
+        md5 = self.write(folder / CIFAR10.meta["filename"], meta)
+        for table in ("train_list", "test_list"):
+            monkeypatch.setattr(CIFAR10, table, [[name, sums[name]] for name, _ in getattr(CIFAR10, table)])
+        monkeypatch.setattr(CIFAR10, "meta", {**CIFAR10.meta, "md5": md5})
+        return tmp_path, pixels[:5].reshape(10, 3, 32, 32), [0, 9, 1, 8, 2, 7, 3, 6, 4, 5]
+
+    @staticmethod
+    def write(path: Path, content: dict[str, Any]) -> str:
+        path.write_bytes(pickle.dumps(content, protocol=2))
+        return hashlib.md5(path.read_bytes()).hexdigest()
+
+    @staticmethod
+    def load(path: Path, **changes: Any) -> Source:
+        return sources.load(settings(source="cifar10", path=str(path), **{"image_size": 32, "channels": 3, **changes}))
+
+    def test_training_images_and_labels(self, batches: tuple[Path, np.ndarray, list[int]]) -> None:
+        path, pixels, labels = batches
+        source = self.load(path)
+        assert np.array_equal(every_image(source), pixels)
+        assert source.labels is not None and source.labels.tolist() == labels and source.classes == 10
+
+    def test_another_size_by_fit_only(self, batches: tuple[Path, np.ndarray, list[int]]) -> None:
+        assert every_image(self.load(batches[0], image_size=16, fit="crop")).shape == (10, 3, 16, 16)
+        assert "32 × 32 pixels" in refusal(self.load, batches[0], image_size=16)
+
+    def test_grey_is_refused(self, batches: tuple[Path, np.ndarray, list[int]]) -> None:
+        assert "data.channels: 1" in refusal(self.load, batches[0], channels=1)
+
+    def test_damaged_files_are_not_unpickled(self, batches: tuple[Path, np.ndarray, list[int]]) -> None:
+        damaged = batches[0] / CIFAR10.base_folder / "data_batch_3"
+        damaged.write_bytes(damaged.read_bytes()[:-100])
+        assert "missing or damaged; delete the folder" in refusal(self.load, batches[0])
+
+    def test_download_that_fails(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def no_network(self: CIFAR10) -> None:
+            raise URLError("no route to host")
+
+        monkeypatch.setattr(CIFAR10, "download", no_network)
+        line = refusal(self.load, tmp_path / "cifar")
+        assert "could not be downloaded" in line and "no route to host" in line
+
+
+class TestFolder:
+    @pytest.mark.parametrize("ending", ["png", "bmp", "PNG", "webp"])
+    def test_lossless_images_come_as_they_are(self, tmp_path: Path, ending: str) -> None:
+        Image.fromarray(RGB).save(tmp_path / f"a.{ending}", lossless=True)
+        (tmp_path / "notes.txt").write_text("not an image, and not called one")
+        source = load_folder(tmp_path, channels=3)
+        assert np.array_equal(every_image(source), RGB.transpose(2, 0, 1)[None])
+        assert source.labels is None and source.classes is None
+
+    @pytest.mark.parametrize("ending", ["jpg", "jpeg"])
+    def test_jpeg(self, tmp_path: Path, ending: str) -> None:
+        Image.new("L", (8, 8), 200).save(tmp_path / f"a.{ending}", quality=95)
+        assert np.abs(load_folder(tmp_path).images[0].astype(int) - 200).max() <= 2
+
+    def test_order_is_by_name_at_any_depth(self, tmp_path: Path) -> None:
+        for value, name in enumerate(["a/z/1.png", "b.png", "c/0.png"]):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            Image.new("L", (8, 8), value).save(tmp_path / name)
+        source = load_folder(tmp_path)
+        assert every_image(source)[:, 0, 0, 0].tolist() == [0, 1, 2]
+        assert source.labels is None
+
+    def test_subfolders_are_classes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ["cat", "ant", "bee"]:
+            (tmp_path / name).mkdir()
+            Image.new("L", (8, 8)).save(tmp_path / name / "1.png")
+        Image.new("L", (8, 8)).save(tmp_path / "bee" / "2.png")
+        monkeypatch.chdir(tmp_path)
+        for path in (tmp_path, Path(".")):
+            source = load_folder(path)
+            assert source.labels is not None and source.labels.dtype == np.int64
+            assert source.labels.tolist() == [0, 1, 1, 2] and source.classes == 3
+
+    def test_an_image_beside_the_subfolders_means_no_classes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        Image.new("L", (8, 8)).save(tmp_path / "1.png")
+        monkeypatch.chdir(tmp_path)
+        assert load_folder(tmp_path).labels is None and load_folder(Path(".")).labels is None
+
+    def test_upright_as_exif_says(self, tmp_path: Path) -> None:
+        exif = Image.Exif()
+        exif[0x0112] = 3  # orientation: turned by 180°
+        Image.fromarray(GREY).save(tmp_path / "a.png", exif=exif)
+        assert np.array_equal(load_folder(tmp_path).images[0][0], GREY[::-1, ::-1])
+
+
+class TestChannels:
+    def test_palette_gives_its_colours(self, tmp_path: Path) -> None:
+        picture = Image.fromarray(RGB // 128 * 255).quantize(8)
+        picture.save(tmp_path / "a.png")
+        expected = np.asarray(picture.convert("RGB")).transpose(2, 0, 1)
+        assert np.array_equal(load_folder(tmp_path, channels=3).images[0], expected)
+        assert "RGB, where data.channels: 1" in refusal(load_folder, tmp_path)
+
+    def test_palette_of_greys_is_grey(self, tmp_path: Path) -> None:
+        Image.fromarray(GREY).convert("P").save(tmp_path / "a.png")
+        assert np.array_equal(load_folder(tmp_path).images[0][0], GREY)
+
+    def test_bilevel_is_grey(self, tmp_path: Path) -> None:
+        Image.fromarray(GREY > 127).save(tmp_path / "a.png")
+        assert np.array_equal(load_folder(tmp_path).images[0][0], (GREY > 127) * np.uint8(255))
+
+    @pytest.mark.parametrize(("pixels", "channels"), [(GREY, 1), (RGB, 3)])
+    def test_alpha_only_where_opaque(self, tmp_path: Path, pixels: np.ndarray, channels: int) -> None:
+        picture = Image.fromarray(pixels)
+        picture.putalpha(255)
+        picture.save(tmp_path / "a.png")
+        loaded = load_folder(tmp_path, channels=channels).images[0]
+        assert np.array_equal(loaded, pixels.reshape(8, 8, channels).transpose(2, 0, 1))
+        picture.putpixel((3, 3), (*np.atleast_1d(pixels[3, 3]).tolist(), 254))
+        picture.save(tmp_path / "a.png")
+        assert "a.png: has transparent pixels" in refusal(load_folder, tmp_path, channels=channels)
+
+    def test_transparent_palette_entry(self, tmp_path: Path) -> None:
+        Image.fromarray(RGB).quantize(4).save(tmp_path / "a.png", transparency=1)
+        assert "transparent pixels" in refusal(load_folder, tmp_path, channels=3)
+
+    def test_grey_where_rgb_is_wanted(self, tmp_path: Path) -> None:
+        Image.fromarray(GREY).save(tmp_path / "a.png")
+        assert "a.png: grey, where data.channels: 3 allows RGB only" in refusal(load_folder, tmp_path, channels=3)
+
+    def test_rgb_where_grey_is_wanted(self, tmp_path: Path) -> None:
+        Image.fromarray(RGB).save(tmp_path / "a.png")
+        assert "a.png: RGB, where data.channels: 1 allows grey only" in refusal(load_folder, tmp_path)
+
+    @pytest.mark.parametrize(("mode", "name"), [("I;16", "a.png"), ("CMYK", "a.jpg")])
+    def test_other_modes(self, tmp_path: Path, mode: str, name: str) -> None:
+        Image.new(mode, (8, 8)).save(tmp_path / name)
+        assert f"{name}: pixels of mode {mode}" in refusal(load_folder, tmp_path)
+
+
+class TestFit:
+    @pytest.fixture
+    def wide(self, tmp_path: Path) -> Path:
+        """One image of 32 × 16 pixels: black, and white in its outer quarters."""
+        pixels = np.zeros((16, 32), dtype=np.uint8)
+        pixels[:, :8] = pixels[:, -8:] = 255
+        Image.fromarray(pixels).save(tmp_path / "a.png")
+        np.save(tmp_path / "a.npy", pixels[None])
+        return tmp_path
+
+    def test_crop_keeps_the_centre(self, wide: Path) -> None:
+        with Image.open(wide / "a.png") as picture:
+            short_side = picture.resize((16, 8), Image.Resampling.LANCZOS)
+        expected = np.asarray(short_side.crop((4, 0, 12, 8)), dtype=int)
+        cropped = load_folder(wide, fit="crop").images[0][0]
+        assert np.abs(cropped - expected).max() <= 1 and cropped.max() < 20
+
+    def test_resize_keeps_everything(self, wide: Path) -> None:
+        row = load_folder(wide, fit="resize").images[0][0, 4].astype(int)
+        assert row[[0, -1]].min() > 240 and row[3:5].max() < 15
+
+    @pytest.mark.parametrize("fit", ["crop", "resize"])
+    def test_arrays_fit_as_files_do(self, wide: Path, fit: str) -> None:
+        array = load_array(wide / "a.npy", fit=fit).images[0]
+        assert np.array_equal(array, load_folder(wide, fit=fit).images[0])
+
+    def test_small_images_are_enlarged(self, wide: Path) -> None:
+        assert load_folder(wide, fit="crop", image_size=64).images[0].shape == (1, 64, 64)
+
+    def test_exact_refuses(self, wide: Path) -> None:
+        assert "a.png: 32 × 16 pixels, where data.image_size is 8" in refusal(load_folder, wide)
+
+    def test_exact_refuses_mixed_sizes_at_the_one_that_differs(self, tmp_path: Path) -> None:
+        Image.new("L", (8, 8)).save(tmp_path / "a.png")
+        Image.new("L", (8, 9)).save(tmp_path / "b.png")
+        source = load_folder(tmp_path)
+        assert source.images[0].shape == (1, 8, 8)
+        with pytest.raises(UserError, match=r"b\.png: 8 × 9 pixels"):
+            source.images[1]
+
+
+class TestBadFolder:
+    def test_missing(self, tmp_path: Path) -> None:
+        assert "nowhere: missing" in refusal(load_folder, tmp_path / "nowhere")
+
+    def test_a_file(self, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+        assert "file: not a folder" in refusal(load_folder, tmp_path / "file")
+
+    def test_without_images(self, tmp_path: Path) -> None:
+        (tmp_path / "a.gif").touch()
+        assert "no images in it; files that end in .png" in refusal(load_folder, tmp_path)
+
+    @pytest.mark.parametrize("content", [b"", b"no image at all", b"\x89PNG\r\n\x1a\n"])
+    def test_not_an_image(self, tmp_path: Path, content: bytes) -> None:
+        (tmp_path / "a.png").write_bytes(content)
+        assert "a.png: not a readable image" in refusal(load_folder, tmp_path)
+
+    @pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.webp", "a.bmp"])
+    def test_truncated(self, tmp_path: Path, name: str) -> None:
+        pixels = np.random.default_rng(2).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / name)
+        content = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(content[: len(content) // 2])
+        assert f"{name}: not a readable image" in refusal(load_folder, tmp_path, channels=3, image_size=64)
+
+
+class TestArray:
+    IMAGES = np.random.default_rng(3).integers(0, 256, (5, 3, 8, 8), dtype=np.uint8)
+
+    def test_nchw_and_nhwc_are_the_same_images(self, tmp_path: Path) -> None:
+        np.save(tmp_path / "nchw.npy", self.IMAGES)
+        np.save(tmp_path / "nhwc.npy", self.IMAGES.transpose(0, 2, 3, 1))
+        np.save(tmp_path / "fortran.npy", np.asfortranarray(self.IMAGES))
+        for name in ("nchw.npy", "nhwc.npy", "fortran.npy"):
+            source = load_array(tmp_path / name, channels=3)
+            assert np.array_equal(every_image(source), self.IMAGES)
+            assert source.labels is None
+
+    @pytest.mark.parametrize("shape", [(5, 8, 8), (5, 1, 8, 8), (5, 8, 8, 1)])
+    def test_grey(self, tmp_path: Path, shape: tuple[int, ...]) -> None:
+        np.save(tmp_path / "a.npy", self.IMAGES[:, 0].reshape(shape))
+        assert np.array_equal(every_image(load_array(tmp_path / "a.npy")), self.IMAGES[:, :1])
+
+    def test_size_decides_between_layouts_and_nchw_otherwise(self, tmp_path: Path) -> None:
+        both = np.random.default_rng(4).integers(0, 256, (2, 3, 6, 3), dtype=np.uint8)
+        np.save(tmp_path / "a.npy", both)
+        as_nchw = Image.fromarray(both[0].transpose(1, 2, 0)).resize((4, 4), Image.Resampling.LANCZOS)
+        loaded = load_array(tmp_path / "a.npy", channels=3, image_size=4, fit="resize").images[0]
+        assert np.array_equal(loaded.transpose(1, 2, 0), np.asarray(as_nchw))
+
+    def test_npy_stays_on_disk(self, tmp_path: Path) -> None:
+        np.save(tmp_path / "a.npy", self.IMAGES)
+        images = load_array(tmp_path / "a.npy", channels=3).images
+        assert isinstance(images, sources.ArrayImages) and isinstance(images.pixels, np.memmap)
+
+    @pytest.mark.parametrize("name", ["images", "arr_0", "anything"])
+    def test_npz_with_labels(self, tmp_path: Path, name: str) -> None:
+        np.savez(tmp_path / "a.npz", **{name: self.IMAGES, "labels": np.array([0, 3, 1, 1, 0], dtype=np.uint8)})
+        source = load_array(tmp_path / "a.npz", channels=3)
+        assert np.array_equal(every_image(source), self.IMAGES)
+        assert source.labels is not None and source.labels.dtype == np.int64
+        assert source.labels.tolist() == [0, 3, 1, 1, 0] and source.classes == 4
+
+    def test_npz_with_further_arrays(self, tmp_path: Path) -> None:
+        np.savez_compressed(tmp_path / "a.npz", images=self.IMAGES, other=np.zeros(3))
+        assert np.array_equal(every_image(load_array(tmp_path / "a.npz", channels=3)), self.IMAGES)
+
+
+class TestBadArray:
+    @staticmethod
+    def saved(path: Path, content: Any, **changes: Any) -> str:
+        np.save(path / "a.npy", content)
+        line = refusal(load_array, path / "a.npy", **changes)
+        assert "a.npy: " in line
+        return line
+
+    def test_missing(self, tmp_path: Path) -> None:
+        assert "a.npy: missing" in refusal(load_array, tmp_path / "a.npy")
+
+    def test_a_folder(self, tmp_path: Path) -> None:
+        assert "not readable" in refusal(load_array, tmp_path)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.int64, bool, "U3"])
+    def test_type(self, tmp_path: Path, dtype: Any) -> None:
+        assert "allowed: uint8" in self.saved(tmp_path, np.zeros((2, 8, 8), dtype=dtype))
+
+    def test_objects_are_not_unpickled(self, tmp_path: Path) -> None:
+        assert "without pickled objects" in self.saved(tmp_path, np.array([{}, None], dtype=object))
+        np.savez(tmp_path / "a.npz", images=np.array([{}, None], dtype=object))
+        assert "without pickled objects" in refusal(load_array, tmp_path / "a.npz")
+        (tmp_path / "b.npy").write_bytes(pickle.dumps(np.zeros((2, 8, 8), dtype=np.uint8)))
+        assert "without pickled objects" in refusal(load_array, tmp_path / "b.npy")
+
+    @pytest.mark.parametrize("compressed", [False, True])
+    def test_truncated(self, tmp_path: Path, compressed: bool) -> None:
+        images = np.random.default_rng(5).integers(0, 256, (9, 8, 8), dtype=np.uint8)
+        file = io.BytesIO()
+        np.savez_compressed(file, images=images) if compressed else np.save(file, images)
+        for length in (0, 5, 100, len(file.getvalue()) - 1):
+            (tmp_path / "a.npy").write_bytes(file.getvalue()[:length])
+            assert "a.npy: not readable" in refusal(load_array, tmp_path / "a.npy")
+
+    def test_altered_npz(self, tmp_path: Path) -> None:
+        np.savez(tmp_path / "a.npz", images=np.zeros((9, 8, 8), dtype=np.uint8))
+        content = bytearray((tmp_path / "a.npz").read_bytes())
+        content[400] ^= 1
+        (tmp_path / "a.npz").write_bytes(content)
+        assert "a.npz: not readable" in refusal(load_array, tmp_path / "a.npz")
+
+    @pytest.mark.parametrize("shape", [(2, 8, 9), (2, 1, 9, 8), (2, 7, 8, 1)])
+    def test_size(self, tmp_path: Path, shape: tuple[int, ...]) -> None:
+        assert "pixels, where data.image_size is 8" in self.saved(tmp_path, np.zeros(shape, dtype=np.uint8))
+
+    def test_size_is_told_as_width_by_height(self, tmp_path: Path) -> None:
+        assert "9 × 7 pixels" in self.saved(tmp_path, np.zeros((2, 7, 9), dtype=np.uint8))
+
+    @pytest.mark.parametrize(
+        ("shape", "channels"), [((2, 8, 8), 3), ((2, 1, 8, 8), 3), ((2, 8, 8, 4), 3), ((2, 3, 8, 8), 1), ((8, 8), 1)]
+    )
+    def test_channels(self, tmp_path: Path, shape: tuple[int, ...], channels: int) -> None:
+        line = self.saved(tmp_path, np.zeros(shape, dtype=np.uint8), channels=channels)
+        assert f"data.channels: {channels} allows [n, {channels}, H, W]" in line
+
+    @pytest.mark.parametrize("shape", [(0, 1, 8, 8), (3, 1, 0, 0)])
+    def test_empty(self, tmp_path: Path, shape: tuple[int, ...]) -> None:
+        assert "no images in it" in self.saved(tmp_path, np.zeros(shape, dtype=np.uint8), fit="resize")
+
+    def test_npz_without_a_telling_name(self, tmp_path: Path) -> None:
+        np.savez(tmp_path / "a.npz", x=np.zeros(3), y=np.zeros(3))
+        assert "holds x, y; name the array of images 'images'" in refusal(load_array, tmp_path / "a.npz")
+        np.savez(tmp_path / "a.npz", labels=np.zeros(3))
+        assert "holds no images" in refusal(load_array, tmp_path / "a.npz")
+
+    @pytest.mark.parametrize("labels", [[0, 1, 2], [[0], [1]], [0.0, 1.0], ["a", "b"], [True, False], [0, -1]])
+    def test_labels(self, tmp_path: Path, labels: list[Any]) -> None:
+        np.savez(tmp_path / "a.npz", images=np.zeros((2, 8, 8), dtype=np.uint8), labels=np.array(labels))
+        assert "label" in refusal(load_array, tmp_path / "a.npz")

@@ -1,0 +1,24 @@
+from pathlib import Path
+
+import pytest
+
+from unequal.pipeline.project import project_root, work_root
+
+
+@pytest.mark.parametrize("copy", [".dvc/tmp/exps/standalone/tmpsda0st2i", ".dvc/tmp/exps/tmpvp4yyc0c"])
+def test_in_a_copy_of_dvc_the_root_is_the_project_that_was_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copy: str
+) -> None:
+    (tmp_path / copy).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / copy)
+    assert project_root() == tmp_path
+    assert work_root() == tmp_path / "work"
+
+
+@pytest.mark.parametrize("folder", [".", "dvc/tmp/exps/x", ".dvc/tmp/other", ".dvc/tmp/exps"])
+def test_elsewhere_the_root_is_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+    monkeypatch.chdir(tmp_path / folder)
+    assert project_root() == tmp_path / folder

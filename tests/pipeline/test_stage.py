@@ -1,0 +1,296 @@
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+import yaml
+from filelock import FileLock
+
+from unequal.errors import UserError
+from unequal.settings.strict import StageSettings, key
+from unequal.pipeline.stage import Run, StageCommand, stage
+
+RUNTIME = {
+    "device": "cpu",
+    "compile": False,
+    "channels_last": False,
+    "progress": False,
+    "tracking": {"uri": None, "experiment": "tests", "artifact_limit_mb": 1.0, "timeout_s": 5.0},
+}
+
+
+class Recorder:
+    """Takes the tracker's place and keeps what it is told."""
+
+    calls: ClassVar[list[tuple[str, Any]]] = []
+
+    def __init__(self, *_: Any, active: bool) -> None:
+        self.active = active
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *args: Recorder.calls.append((name, args[0]))
+
+
+class Settings(StageSettings):
+    seed: int
+    steps: int = key("recipes.{recipe}")
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty project with settings and one input."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("unequal.pipeline.stage.Tracker", Recorder)
+    monkeypatch.setattr(Recorder, "calls", [])
+    write_params()
+    Path("in.txt").write_text("hello")
+    return tmp_path
+
+
+def write_params(seed: int = 1, **runtime: Any) -> None:
+    params = {"seed": seed, "recipes": {"plain": 10, "other": 10}, "unrelated": 5, "runtime": RUNTIME | runtime}
+    Path("params.yaml").write_text(yaml.safe_dump(params))
+
+
+def program(body: Callable[[Run], None]) -> StageCommand:
+    """A stage with one option whose work is `body`."""
+
+    @stage(Settings)
+    def main(run: Run, settings: Settings, recipe: str) -> None:
+        body(run)
+
+    return main
+
+
+def status(body: Callable[[Run], None], recipe: str = "plain") -> int | str | None:
+    """Exit status of that stage as a program."""
+    with pytest.raises(SystemExit) as exit_:
+        program(body)(["--recipe", recipe])
+    return exit_.value.code
+
+
+def write_two(run: Run) -> None:
+    """One file and one folder, made from the input."""
+    text = run.input("in.txt").read_text()
+    run.output("artifacts/file.txt").write_text(text)
+    folder = run.output("artifacts/folder")
+    folder.mkdir()
+    (folder / "inner.txt").write_text(text * 2)
+
+
+def and_then(action: Callable[[], Any]) -> Callable[[Run], None]:
+    """Outputs and resumable state, then something that goes wrong."""
+
+    def body(run: Run) -> None:
+        write_two(run)
+        (run.work / "state").write_text("resumable")
+        action()
+
+    return body
+
+
+def raising(error: BaseException) -> Callable[[Run], None]:
+    def action() -> None:
+        raise error
+
+    return and_then(action)
+
+
+def work_of(body: Callable[[Run], None] = write_two, recipe: str = "plain") -> Path:
+    """The work directory that a stage is given."""
+    seen: list[Path] = []
+
+    def asking(run: Run) -> None:
+        body(run)
+        seen.append(run.work)
+
+    assert status(asking, recipe) == 0
+    return seen[0]
+
+
+def test_a_stage_shows_its_name_settings_and_options() -> None:
+    command = program(write_two)
+    assert command.settings is Settings
+    assert command.stage_name == "test_stage"
+    assert [parameter.opts for parameter in command.params] == [["--recipe"]]
+
+
+def test_outputs_appear_and_the_work_directory_goes(project: Path) -> None:
+    assert status(write_two) == 0
+    assert Path("artifacts/file.txt").read_text() == "hello"
+    assert Path("artifacts/folder/inner.txt").read_text() == "hellohello"
+    assert list((project / "work").iterdir()) == []
+    assert Recorder.calls[-1] == ("finish", "FINISHED")
+
+
+def test_outputs_replace_older_ones_entirely() -> None:
+    Path("artifacts/folder").mkdir(parents=True)
+    Path("artifacts/folder/stale.txt").write_text("old")
+    assert status(write_two) == 0
+    assert [file.name for file in Path("artifacts/folder").iterdir()] == ["inner.txt"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line", "end"),
+    [
+        (UserError("this is\nwrong"), 1, "test_stage: this is wrong\n", "FAILED"),
+        (OSError(errno.ENOSPC, "", "big.bin"), 1, "test_stage: big.bin: No space left on device\n", "FAILED"),
+        (OSError(errno.EROFS, "", "big.bin"), 1, "test_stage: big.bin: Read-only file system\n", "FAILED"),
+        (OSError(errno.EDQUOT, "", "big.bin"), 1, "test_stage: big.bin: Disk quota exceeded\n", "FAILED"),
+        (KeyboardInterrupt(), 130, "", "KILLED"),
+    ],
+)
+def test_what_stops_a_stage_leaves_no_output_and_keeps_the_state(
+    project: Path, capsys: pytest.CaptureFixture[str], error: BaseException, code: int, line: str, end: str
+) -> None:
+    assert status(raising(error)) == code
+    assert capsys.readouterr().err == line
+    assert not Path("artifacts").exists()
+    kept = [path.relative_to(project / "work") for path in (project / "work").rglob("*") if path.is_file()]
+    assert [path.name for path in kept] == ["state"]
+    assert Recorder.calls[-1] == ("finish", end)
+
+
+def test_a_full_disk_is_one_line_also_where_a_library_wraps_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(raising(RuntimeError('I/O error: Os { code: 28, message: "No space left on device" }'))) == 1
+    assert capsys.readouterr().err == f"test_stage: {Path.cwd()}: No space left on device\n"
+
+
+def test_writing_to_a_device_that_is_full_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(and_then(lambda: Path("/dev/full").write_text("x"))) == 1
+    assert capsys.readouterr().err.endswith("No space left on device\n")
+
+
+def test_termination_ends_with_143_quietly(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    assert status(and_then(lambda: os.kill(os.getpid(), signal.SIGTERM))) == 143
+    assert capsys.readouterr().err == ""
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert Recorder.calls[-1] == ("finish", "KILLED")
+
+
+def test_a_bug_keeps_its_traceback() -> None:
+    with pytest.raises(ZeroDivisionError):
+        program(raising(ZeroDivisionError()))(["--recipe", "plain"])
+    assert Recorder.calls[-1] == ("finish", "FAILED")
+
+
+def test_state_is_resumed_by_the_same_run_only() -> None:
+    first = work_of()
+    assert work_of() == first
+    assert work_of(recipe="other") != first
+    write_params(seed=2)
+    assert work_of() != first
+    write_params(seed=1, device="auto")
+    assert work_of() == first
+    Path("in.txt").write_text("changed")
+    assert work_of() != first
+
+
+def test_a_second_attempt_finds_the_state_but_no_unfinished_output() -> None:
+    def resume(run: Run) -> None:
+        write_two(run)
+        assert (run.work / "state").read_text() == "resumable"
+
+    status(raising(UserError("first attempt")))
+    assert status(resume) == 0
+
+
+def test_an_input_after_the_key_is_a_programming_error() -> None:
+    def late(run: Run) -> None:
+        run.output("out.txt")
+        run.input("in.txt")
+
+    with pytest.raises(RuntimeError, match=r"in\.txt"):
+        program(late)(["--recipe", "plain"])
+
+
+def test_an_announced_output_must_be_written() -> None:
+    def forgetful(run: Run) -> None:
+        run.output("a.txt").write_text("a")
+        run.output("b.txt")
+
+    with pytest.raises(RuntimeError, match=r"b\.txt"):
+        program(forgetful)(["--recipe", "plain"])
+    assert not Path("a.txt").exists()
+
+
+def test_a_missing_input_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status(lambda run: print(run.input("artifacts/none"))) == 1
+    assert capsys.readouterr().err.startswith("test_stage: artifacts/none: missing")
+
+
+def test_bad_settings_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    write_params(device="tpu")
+    assert status(write_two) == 1
+    assert "runtime.device" in capsys.readouterr().err
+
+
+def test_two_processes_never_share_a_work_directory(capsys: pytest.CaptureFixture[str]) -> None:
+    path = work_of()
+    other = "import sys, filelock as f; lock = f.FileLock(sys.argv[1]); lock.acquire(); print(flush=True); input()"
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", other, f"{path}.lock"], **pipes) as holder:
+        assert holder.stdout
+        holder.stdout.readline()
+        assert status(write_two) == 1
+        assert path.name in capsys.readouterr().err
+        holder.communicate(b"\n")
+    assert status(write_two) == 0
+
+
+def test_the_lock_is_free_afterwards() -> None:
+    path = work_of()
+    with FileLock(f"{path}.lock", timeout=0):
+        pass
+
+
+def test_metrics_are_an_output_and_the_headline_goes_to_the_pipeline() -> None:
+    content = {"fid": {"mean": 3.5}, "n": 10}
+    assert status(lambda run: run.metrics("results/fid.json", content, headline={"fid_base": 3.5})) == 0
+    assert json.loads(Path("results/fid.json").read_text()) == content
+    assert ("results", content) in Recorder.calls
+    assert ("parent_results", {"fid_base": 3.5}) in Recorder.calls
+    assert ("artifacts", [Path("results/fid.json")]) in Recorder.calls
+
+
+def test_the_device_is_what_was_asked_for() -> None:
+    seen: list[torch.device] = []
+    assert status(lambda run: seen.append(run.device)) == 0
+    assert seen == [torch.device("cpu")]
+    assert ("tags", {"device": "cpu"}) in Recorder.calls
+
+
+def test_cuda_is_refused_where_there_is_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    write_params(device="cuda")
+    assert status(lambda run: print(run.device)) == 1
+    error = capsys.readouterr().err
+    assert "runtime.device" in error
+    assert "auto, cpu" in error
+    assert error.count("\n") == 1
+
+
+def test_of_several_processes_only_the_leader_publishes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    assert status(write_two) == 0
+    assert not Path("artifacts").exists()
+    monkeypatch.setenv("RANK", "0")
+    assert status(write_two) == 0
+    assert Path("artifacts/file.txt").exists()
+
+
+def test_the_harness_starts_without_the_heavy_libraries() -> None:
+    code = "import sys, unequal.pipeline.stage; print([name for name in ('torch', 'mlflow') if name in sys.modules])"
+    root = Path(__file__).parents[1]
+    run = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

@@ -1,0 +1,300 @@
+import hashlib
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from unequal.settings.runtime import Tracking
+from unequal.pipeline.store import VARIANT_TAG, Execution, Store, database_file, prepare_database
+from unequal.pipeline.tracker import Tracker, numbers, without_credentials
+
+ROOT = Path(__file__).parents[2]
+TRACKING: dict[str, Any] = {"uri": None, "experiment": "tests", "artifact_limit_mb": 0.001, "timeout_s": 60.0}
+RUNTIME = {"device": "cpu", "compile": False, "channels_last": False, "progress": False}
+SETTINGS = {"seed": 1, "training": {"betas": [0.9, 0.999], "precision": "fp32"}}
+
+#: A stage that logs curves, figures and a file.
+STAGE = """
+from unequal.settings.strict import StageSettings
+from unequal.pipeline.stage import Run, stage
+
+class Settings(StageSettings):
+    seed: int
+
+@stage(Settings)
+def main(run: Run, settings: Settings, name: str) -> None:
+    run.output(f"artifacts/{name}.txt").write_text(name)
+    for step in range(20):
+        run.log({"loss": 1 / (step + 1)}, step)
+    run.metrics(f"results/{name}.json", {"score": 2.5}, headline={f"score_{name}": 2.5})
+
+main()
+"""
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty database, made once: that takes seconds."""
+    path = tmp_path_factory.mktemp("template") / "mlflow.db"
+    prepare_database(path)
+    return path
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, template: Path) -> Path:
+    """A project with an empty database, and an environment that says nothing of MLflow's store."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("MLFLOW_TRACKING_URI", "DVC_EXP_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    shutil.copy(template, tmp_path / "mlflow.db")
+    return tmp_path
+
+
+def tracker(stage: str = "train", seed: int = 1, **tracking: Any) -> Tracker:
+    document = SETTINGS | {"seed": seed, "runtime": RUNTIME | {"tracking": TRACKING | tracking}}
+    return Tracker(Tracking(**TRACKING | tracking), Execution(stage, {"recipe": "base"}, {"seed": seed}, document))
+
+
+def runs(project: Path) -> tuple[list[Run], list[Run]]:
+    """The parent runs and the child runs of the project's database."""
+    client = MlflowClient(f"sqlite:///{project / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("tests")
+    found = client.search_runs([experiment.experiment_id], max_results=1000)
+    parents = [run for run in found if VARIANT_TAG in run.data.tags]
+    return parents, [run for run in found if run not in parents]
+
+
+def artifacts(project: Path, run: Run) -> dict[str, str]:
+    """Content of every file that a run has, by its path."""
+    folder = project / "mlartifacts" / run.info.run_id / "artifacts"
+    return {file.relative_to(folder).as_posix(): file.read_text() for file in folder.rglob("*") if file.is_file()}
+
+
+def write_stage(project: Path, **tracking: Any) -> None:
+    """The stage and its params.yaml."""
+    (project / "toy.py").write_text(STAGE)
+    params = SETTINGS | {"runtime": RUNTIME | {"tracking": TRACKING | tracking}}
+    (project / "params.yaml").write_text(yaml.safe_dump(params))
+
+
+def start_stage(project: Path, name: str) -> subprocess.Popen[str]:
+    """A process that runs the stage."""
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); import toy", "--name", name]
+    return subprocess.Popen(command, cwd=project, text=True, stderr=subprocess.PIPE)
+
+
+def test_a_child_has_settings_curves_files_and_a_parent(project: Path) -> None:
+    Path("results").mkdir()
+    Path("results/small.json").write_text("{}")
+    log = tracker()
+    for step in (10, 20):
+        log.log({"loss": 1 / step}, step)
+    log.tags({"device": "cpu"})
+    log.artifacts([Path("results")])
+    log.finish("FINISHED")
+    (parent,), (child,) = runs(project)
+    assert child.data.tags["mlflow.parentRunId"] == parent.info.run_id
+    assert (child.data.tags["stage"], child.data.tags["option.recipe"]) == ("train", "base")
+    assert child.data.tags["device"] == "cpu"
+    assert float(child.data.tags["duration_s"]) >= 0
+    assert child.data.params == {"seed": "1"}
+    assert parent.data.params == {"seed": "1", "training.betas": "[0.9, 0.999]", "training.precision": "fp32"}
+    assert {run.info.status for run in (parent, child)} == {"FINISHED"}
+    history = MlflowClient(f"sqlite:///{project / 'mlflow.db'}").get_metric_history(child.info.run_id, "loss")
+    assert [(point.step, point.value) for point in history] == [(10, 0.1), (20, 0.05)]
+    assert artifacts(project, child) == {"results/small.json": "{}"}
+
+
+def test_stages_with_the_same_settings_share_a_parent(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tracker("first").finish("FINISHED")
+    monkeypatch.setenv("MLFLOW_RUN_ID", "0" * 32)
+    tracker("second", timeout_s=59.0).finish("FAILED")
+    monkeypatch.setenv("DVC_EXP_NAME", "huger-inks")
+    tracker("third", seed=2).finish("FINISHED")
+    parents, children = runs(project)
+    by_name = {child.info.run_name: child for child in children}
+    parent_of = {name: child.data.tags["mlflow.parentRunId"] for name, child in by_name.items()}
+    assert parent_of["first base"] == parent_of["second base"] != parent_of["third base"]
+    assert {parent.info.run_id for parent in parents} == set(parent_of.values())
+    assert "huger-inks" in {parent.info.run_name for parent in parents}
+    assert by_name["second base"].info.status == "FAILED"
+
+
+def test_the_pipelines_figures_and_pictures_are_the_parents(project: Path) -> None:
+    Path("report.html").write_text("page")
+    log = tracker("report")
+    log.parent_results({"fid_base": 18.2})
+    log.parent_artifacts([Path("report.html")])
+    log.finish("FINISHED")
+    (parent,), (child,) = runs(project)
+    assert parent.data.metrics == {"fid_base": 18.2}
+    assert artifacts(project, parent) == {"report.html": "page"}
+    assert not child.data.metrics
+    assert not artifacts(project, child)
+
+
+def test_a_large_file_is_a_reference_by_which_dvc_finds_it(project: Path) -> None:
+    Path("models").mkdir()
+    Path("models/weights.bin").write_bytes(b"x" * 1001)
+    Path("models/config.json").write_bytes(b"y" * 1000)
+    log = tracker()
+    log.artifacts([Path("models")])
+    log.finish("FINISHED")
+    _, (child,) = runs(project)
+    md5 = hashlib.md5(b"x" * 1001).hexdigest()
+    files = artifacts(project, child)
+    assert set(files) == {"models/config.json", "models/weights.bin.reference.json"}
+    reference = json.loads(files["models/weights.bin.reference.json"])
+    assert reference == {"path": "models/weights.bin", "md5": md5, "size": 1001}
+    assert child.data.tags["artifact.models/weights.bin"] == f"md5:{md5}"
+
+
+def test_prepared_data_is_the_data_set_of_the_run(project: Path) -> None:
+    facts = {"n": 4, "shape": [1, 8, 8], "source": "digits", "path": None, "sha256": "ab" * 32}
+    Path("data").mkdir()
+    Path("data/facts.json").write_text(json.dumps(facts))
+    log = tracker()
+    log.input(Path("data"))
+    log.input(Path("elsewhere"))
+    log.finish("FINISHED")
+    _, (child,) = runs(project)
+    (used,) = child.inputs.dataset_inputs
+    assert (used.dataset.name, used.dataset.digest) == ("digits", ("ab" * 32)[:36])
+    assert json.loads(used.dataset.profile) == facts
+
+
+def test_many_and_long_settings_fit_mlflows_limits(project: Path) -> None:
+    settings = {"table": {f"key_{i}": i for i in range(250)}, "long": "x" * 10_000}
+    log = Tracker(Tracking(**TRACKING), Execution("train", {}, settings, {}))
+    log.finish("FINISHED")
+    _, (child,) = runs(project)
+    assert len(child.data.params) == 251
+    assert child.data.params["table.key_249"] == "249"
+    assert set(child.data.params["long"]) == {"x"}
+
+
+def test_a_commit_is_dirty_by_code_but_not_by_results(project: Path) -> None:
+    def git(*arguments: str) -> None:
+        subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@t", *arguments], check=True)
+
+    git("init", "--quiet")
+    for file in ("code.py", "dvc.lock"):
+        Path(file).write_text("1")
+        git("add", file)
+    git("commit", "--quiet", "-m", "first")
+    Path("dvc.lock").write_text("2")
+    tracker("clean").finish("FINISHED")
+    Path("code.py").write_text("2")
+    tracker("dirty").finish("FINISHED")
+    tags = {child.data.tags["stage"]: child.data.tags for child in runs(project)[1]}
+    assert {stage: tag["git.dirty"] for stage, tag in tags.items()} == {"clean": "false", "dirty": "true"}
+    assert len(tags["clean"]["mlflow.source.git.commit"]) == 40
+
+
+def test_eight_processes_on_a_fresh_database_lose_nothing(project: Path) -> None:
+    (project / "mlflow.db").unlink()
+    write_stage(project)
+    names = [f"stage_{i}" for i in range(8)]
+    processes = [start_stage(project, name) for name in names]
+    assert [(process.communicate()[1], process.returncode) for process in processes] == [("", 0)] * 8
+    assert sorted(file.stem for file in (project / "artifacts").iterdir()) == names
+    (parent,), children = runs(project)
+    assert parent.data.metrics == {f"score_{name}": 2.5 for name in names}
+    assert sorted(child.data.tags["option.name"] for child in children) == names
+    client = MlflowClient(f"sqlite:///{project / 'mlflow.db'}")
+    for child in children:
+        name = child.data.tags["option.name"]
+        history = client.get_metric_history(child.info.run_id, "loss")
+        assert [(point.step, point.value) for point in history] == [(step, 1 / (step + 1)) for step in range(20)]
+        assert set(artifacts(project, child)) == {f"artifacts/{name}.txt", f"results/{name}.json"}
+        assert child.info.status == "FINISHED"
+
+
+def test_a_database_that_a_stranger_holds_is_tried_again(project: Path) -> None:
+    store = Store(f"sqlite:///{project / 'mlflow.db'}", project, "tests", Execution("train", {}, {}, {}))
+    attempts: list[Store] = []
+
+    def task(given: Store) -> None:
+        attempts.append(given)
+        if len(attempts) < 3:
+            raise RuntimeError("(sqlite3.OperationalError) database is locked")
+
+    store.attempt(task)
+    assert attempts == [store] * 3
+    with pytest.raises(KeyError):
+        store.attempt(lambda _: {}["no such thing"])
+
+
+class Failing(BaseHTTPRequestHandler):
+    """Answers every request with an error."""
+
+    def do_GET(self) -> None:
+        self.send_error(500)
+
+    do_POST = do_GET
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+class Hanging(Failing):
+    """Takes every request and answers none."""
+
+    def do_GET(self) -> None:
+        threading.Event().wait()
+
+    do_POST = do_GET
+
+
+@pytest.fixture(params=[Failing, Hanging, None], ids=["failing", "hanging", "closed"])
+def sick_server(request: pytest.FixtureRequest) -> Iterator[str]:
+    """host:port of a server that is of no use."""
+    if request.param is None:
+        with socket.socket() as reserved:
+            reserved.bind(("127.0.0.1", 0))
+            yield f"127.0.0.1:{reserved.getsockname()[1]}"
+        return
+    with ThreadingHTTPServer(("127.0.0.1", 0), request.param) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_sick_server_costs_one_warning(project: Path, sick_server: str) -> None:
+    write_stage(project, uri=f"http://user:secret@{sick_server}", timeout_s=2.0)
+    process = start_stage(project, "one")
+    _, warning = process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert (project / "artifacts/one.txt").read_text() == "one"
+    assert json.loads((project / "results/one.json").read_text()) == {"score": 2.5}
+    assert warning.count("\n") == 1
+    assert sick_server in warning
+    assert "secret" not in warning
+
+
+def test_a_database_of_the_users_choice_counts_from_the_root(tmp_path: Path) -> None:
+    assert database_file("sqlite:///runs/own.db", tmp_path) == tmp_path / "runs/own.db"
+    assert database_file("sqlite:////data/own.db", tmp_path) == Path("/data/own.db")
+    assert database_file("http://127.0.0.1:5000", tmp_path) is None
+
+
+def test_credentials_are_taken_out() -> None:
+    text = "request to https://me:p@ss@host:5000/api failed, see http://host/a@b"
+    assert without_credentials(text) == "request to https://host:5000/api failed, see http://host/a@b"
+
+
+def test_numbers_of_a_document() -> None:
+    document = {"fid": {"mean": 3, "sd": 0.5}, "name": "base", "ok": True, "values": [1, 2], "none": None}
+    assert numbers(document) == {"fid.mean": 3, "fid.sd": 0.5}

@@ -1,0 +1,1 @@
+"""unequal: train diffusion models knowing that timesteps are not equal."""

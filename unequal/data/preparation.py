@@ -1,0 +1,92 @@
+"""Writing the prepared data set, image by image, so that it may be larger than memory."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from unequal.data.prepared import FACTS, IMAGES, LABELS, Facts, Split
+from unequal.data.sources import Images, load
+from unequal.errors import UserError
+from unequal.files import write_json
+from unequal.settings.data import Data
+
+
+def prepare(data: Data, seed: int, target: Path) -> dict[str, Any]:
+    """Read a source, shuffle it with the seed, set the held-out share apart, and write the result.
+
+    Args:
+        data: the source and the form that its images are brought to.
+        seed: of the order, and so of the split.
+        target: folder for images.npy, labels.npy (where there are labels) and facts.json.
+
+    Returns:
+        The facts.
+
+    Raises:
+        UserError: a source or an image that cannot be used; too few images. What has been written
+            by then stays, without facts.json, so that `PreparedData.open` refuses it.
+    """
+    source = load(data)
+    count = len(source.images)
+    border = training_images(count, data.holdout)
+    order = np.random.default_rng(seed).permutation(count)
+    shape = (data.channels, data.image_size, data.image_size)
+    target.mkdir(parents=True, exist_ok=True)
+    sha256, extremes = write_images(target / IMAGES, source.images, order, shape)
+    if source.labels is not None:
+        np.save(target / LABELS, source.labels[order])
+    split = Split(train=[0, border], holdout=[border, count])
+    facts = Facts(
+        n=count,
+        shape=list(shape),
+        range=list(extremes),
+        source=data.source,
+        path=data.path,
+        labels=source.classes,
+        sha256=sha256,
+        split=split,
+    ).model_dump()
+    write_json(target / FACTS, facts)
+    return facts
+
+
+def training_images(count: int, holdout: float) -> int:
+    """How many of `count` images are for training.
+
+    Raises:
+        UserError: none is left, or a part is to be held out and would have fewer than two images,
+            of which no spread could be computed.
+    """
+    held_out = round(count * holdout)
+    if held_out == count or (holdout > 0 and held_out < 2):
+        raise UserError(
+            f"data.holdout: {holdout}: holds out {held_out} of {count} images; "
+            "allowed: 0, or a share that gives at least 2 and leaves at least 1 for training"
+        )
+    return count - held_out
+
+
+def write_images(
+    path: Path, images: Images, order: np.ndarray, shape: tuple[int, int, int]
+) -> tuple[str, tuple[int, int]]:
+    """Write images as an .npy [n, *shape] in the given order.
+
+    Returns:
+        SHA-256 of the pixels' bytes, smallest and largest value.
+    """
+    digest = hashlib.sha256()
+    low, high = 255, 0
+    # Written as a stream: on a full disk a mapped file would end the process with a signal, not an error.
+    with path.open("wb") as file:
+        header = {"descr": "|u1", "fortran_order": False, "shape": (len(order), *shape)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for index in tqdm(order, desc="images", unit="image", disable=None):
+            pixels = images[index]
+            content = pixels.tobytes()
+            file.write(content)
+            digest.update(content)
+            low, high = min(low, int(pixels.min())), max(high, int(pixels.max()))
+    return digest.hexdigest(), (low, high)

@@ -1,0 +1,122 @@
+"""The prepared data set: one uint8 array in NCHW, its labels, and a JSON of facts about both."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from unequal.errors import UserError
+from unequal.files import read_json, require
+from unequal.settings.strict import Strict, validate
+
+IMAGES = "images.npy"
+LABELS = "labels.npy"
+FACTS = "facts.json"
+IMAGES_AT_ONCE = 1024
+REMEDY = "prepare the data again"
+
+Pair = Annotated[list[int], Field(min_length=2, max_length=2)]
+Triple = Annotated[list[int], Field(min_length=3, max_length=3)]
+
+
+class Split(Strict):
+    """First index and index after the last, of either part."""
+
+    train: Pair
+    holdout: Pair
+
+
+class Facts(Strict):
+    """What facts.json holds."""
+
+    n: int = Field(ge=1, description="images, held-out ones included")
+    shape: Triple = Field(description="channels, height, width")
+    range: Pair = Field(description="smallest and largest pixel value")
+    source: str
+    path: str | None
+    labels: int | None = Field(description="number of classes; null without labels")
+    sha256: str = Field(description="of the pixels' bytes in stored order")
+    split: Split
+
+    @model_validator(mode="after")
+    def split_covers_all(self) -> Self:
+        """Training images come first, held-out ones fill the rest."""
+        border = self.split.train[1]
+        if self.split != Split(train=[0, border], holdout=[border, self.n]) or not 1 <= border <= self.n:
+            raise ValueError(f"the split must cover the {self.n} images, those for training first")
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedData:
+    """Images and labels, mapped from disk and read-only; training images first, held-out ones after them.
+
+    Attributes:
+        images: uint8 [n, C, H, W].
+        labels: int64 [n], or None.
+        facts: the content of facts.json.
+        path: the folder of the three files.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray | None
+    facts: dict[str, Any]
+    path: Path
+
+    @classmethod
+    def open(cls, path: Path | str) -> Self:
+        """Open a folder that `unequal.data.preparation.prepare` has written.
+
+        Raises:
+            UserError: a file is missing, cut short, or another one than the facts describe. The
+                pixels themselves are compared by `verify` only, which reads them all.
+        """
+        path = Path(path)
+        facts = validate(Facts, read_json(path / FACTS), path / FACTS)
+        images = mapped(path / IMAGES, np.uint8, (facts.n, *facts.shape))
+        labels = None if facts.labels is None else mapped_labels(path / LABELS, facts.n, facts.labels)
+        return cls(images, labels, facts.model_dump(), path)
+
+    @property
+    def train(self) -> np.ndarray:
+        """The training images, uint8 [n_train, C, H, W]."""
+        return self.images[slice(*self.facts["split"]["train"])]
+
+    @property
+    def holdout(self) -> np.ndarray:
+        """The held-out images, uint8 [n − n_train, C, H, W]; there may be none."""
+        return self.images[slice(*self.facts["split"]["holdout"])]
+
+    def verify(self) -> None:
+        """Compare all pixels with their hash. Raises UserError where they have changed."""
+        digest = hashlib.sha256()
+        for start in range(0, len(self.images), IMAGES_AT_ONCE):
+            digest.update(self.images[start : start + IMAGES_AT_ONCE].tobytes())
+        if digest.hexdigest() != self.facts["sha256"]:
+            raise UserError(f"{self.path / IMAGES}: pixels differ from the hash in {FACTS}; {REMEDY}")
+
+
+def mapped_labels(path: Path, count: int, classes: int) -> np.ndarray:
+    """Map int64 labels [count] in 0 … classes − 1. Raises UserError."""
+    labels = mapped(path, np.int64, (count,))
+    if labels.min() < 0 or labels.max() >= classes:
+        raise UserError(f"{path}: labels {labels.min()} … {labels.max()}, {FACTS} allows 0 … {classes - 1}; {REMEDY}")
+    return labels
+
+
+def mapped(path: Path, dtype: type[np.generic], shape: tuple[int, ...]) -> np.ndarray:
+    """Map an .npy of exactly this type, shape and file size. Raises UserError."""
+    try:
+        content = np.load(require(path), mmap_mode="r", allow_pickle=False)
+    except UserError:
+        raise
+    except Exception as error:  # numpy has many ways to say that a file is damaged
+        raise UserError(f"{path}: damaged or cut short ({' '.join(str(error).split())}); {REMEDY}") from None
+    if not isinstance(content, np.memmap) or content.dtype != dtype or content.shape != shape:
+        raise UserError(f"{path}: not the {dtype.__name__} array of shape {shape} that {FACTS} describes; {REMEDY}")
+    if not content.flags.c_contiguous or content.offset + content.nbytes != path.stat().st_size:
+        raise UserError(f"{path}: altered, bytes are left over or in another order; {REMEDY}")
+    return content

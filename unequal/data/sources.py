@@ -1,0 +1,198 @@
+"""Where images come from: digits, CIFAR-10, a folder or an array, each as uint8 [C, H, W] of one size.
+
+A source hands out one image at a time and reads it from disk only then, so that a data set may be
+larger than memory. Whatever it cannot use it refuses with a UserError that names the file.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from PIL import Image
+
+from unequal.data.pictures import channels_first, decode, fitted, in_channels, one_line, wrong_size
+from unequal.errors import UserError
+from unequal.settings.data import Data
+
+ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
+
+
+class Images(Protocol):
+    """uint8 images [C, H, W] by their index; an array [n, C, H, W] is one such."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def __getitem__(self, index: int, /) -> np.ndarray:
+        """One image. Raises UserError where it cannot be read or has another form."""
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Images with their labels, int64 [n] in 0 … classes − 1, where they have any."""
+
+    images: Images
+    labels: np.ndarray | None = None
+    classes: int | None = None
+
+
+def load(data: Data) -> Source:
+    """The source that the settings name. Raises UserError."""
+    if data.source == "digits":
+        return digits()
+    loaders: dict[str, Callable[[Path, Data], Source]] = {"cifar10": cifar10, "folder": folder, "array": array}
+    assert data.path is not None  # the settings refuse every other source without a path
+    return loaders[data.source](Path(data.path), data)
+
+
+def digits() -> Source:
+    """scikit-learn's 1,797 handwritten digits, 8 × 8; their values 0 … 16 are spread over 0 … 255."""
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    pixels = np.rint(bunch.images * (255 / 16)).astype(np.uint8)
+    return Source(pixels[:, None], bunch.target.astype(np.int64), classes=10)
+
+
+def cifar10(path: Path, data: Data) -> Source:
+    """CIFAR-10's 50,000 training images, 32 × 32 RGB, downloaded where `path` does not hold them.
+
+    torchvision unpickles the files, but only after it has compared their MD5 sums with its own table.
+    """
+    from torchvision.datasets import CIFAR10
+
+    batches = path / CIFAR10.base_folder
+    present = batches.exists()
+    try:
+        dataset = CIFAR10(path, train=True, download=not present)
+    except (OSError, RuntimeError) as error:
+        if present:
+            raise UserError(f"{batches}: files missing or damaged; delete the folder to download it again") from None
+        raise UserError(f"{path}: CIFAR-10 is not there and could not be downloaded ({one_line(error)})") from None
+    labels = np.array(dataset.targets, dtype=np.int64)
+    return Source(ArrayImages(dataset.data, path, data), labels, classes=10)
+
+
+def folder(path: Path, data: Data) -> Source:
+    """Image files at any depth, sorted by name; subfolders are classes if all files lie one level deep."""
+    if not path.is_dir():
+        raise UserError(
+            f"{path}: {'not a folder' if path.exists() else 'missing'}; data.path must be a folder of images"
+        )
+    files = sorted(file for file in path.rglob("*") if file.suffix.lower() in ENDINGS and file.is_file())
+    if not files:
+        raise UserError(f"{path}: no images in it; files that end in {', '.join(ENDINGS)} are read")
+    if any(len(file.relative_to(path).parts) != 2 for file in files):
+        return Source(FolderImages(files, data))
+    names, labels = np.unique([file.parent.name for file in files], return_inverse=True)
+    return Source(FolderImages(files, data), labels.astype(np.int64), classes=len(names))
+
+
+class FolderImages:
+    """Image files, decoded one by one."""
+
+    def __init__(self, files: list[Path], data: Data) -> None:
+        self.files = files
+        self.data = data
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        """uint8 [C, H, W]."""
+        file = self.files[index]
+        picture = in_channels(decode(file), self.data.channels, file)
+        return channels_first(fitted(picture, self.data, file))
+
+
+def array(path: Path, data: Data) -> Source:
+    """An .npy, which stays on disk, or an .npz, which is read at once: its `images` or only array, and `labels`."""
+    arrays = read_arrays(path)
+    labels = arrays.pop("labels", None)
+    images = ArrayImages(only_images(arrays, path), path, data)
+    if labels is None:
+        return Source(images)
+    labels = class_indices(labels, len(images), path)
+    return Source(images, labels, classes=int(labels.max()) + 1)
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an .npz by name, or the one of an .npy, mapped. Raises UserError where the file is unfit."""
+    try:
+        content = np.load(path, mmap_mode="r", allow_pickle=False)
+        if isinstance(content, np.ndarray):
+            return {"images": content}
+        with content:
+            return dict(content)
+    except FileNotFoundError:
+        raise UserError(f"{path}: missing; data.path must be an .npy or .npz of images") from None
+    except Exception as error:  # numpy has many ways to say that a file is damaged
+        raise UserError(
+            f"{path}: not readable ({one_line(error)}); allowed: a whole .npy or .npz without pickled objects"
+        ) from None
+
+
+def only_images(arrays: dict[str, np.ndarray], path: Path) -> np.ndarray:
+    """The array that holds the images. Raises UserError where there is no telling, or it is not of uint8."""
+    if "images" not in arrays and len(arrays) != 1:
+        raise UserError(f"{path}: holds {', '.join(arrays) or 'no images'}; name the array of images 'images'")
+    images = arrays["images"] if "images" in arrays else next(iter(arrays.values()))
+    if images.dtype != np.uint8:
+        raise UserError(f"{path}: values of type {images.dtype}; allowed: uint8, 0 to 255")
+    if images.size == 0:
+        raise UserError(f"{path}: no images in it, its shape is {images.shape}")
+    return images
+
+
+def channels_last(images: np.ndarray, data: Data, path: Path) -> np.ndarray:
+    """NCHW, NHWC or (grey) NHW images as a view [n, H, W, C].
+
+    Axes are told apart by the number of channels; where both layouts could be meant, by the size,
+    and failing that the images count as NCHW.
+    """
+    views = []
+    if images.ndim == 4 and images.shape[1] == data.channels:
+        views.append(images.transpose(0, 2, 3, 1))
+    if images.ndim == 4 and images.shape[3] == data.channels:
+        views.append(images)
+    if images.ndim == 3 and data.channels == 1:
+        views.append(images[..., None])
+    if not views:
+        layouts = "[n, 1, H, W], [n, H, W, 1] or [n, H, W]" if data.channels == 1 else "[n, 3, H, W] or [n, H, W, 3]"
+        raise UserError(f"{path}: shape {images.shape}; data.channels: {data.channels} allows {layouts}")
+    of_size = [view for view in views if view.shape[1:3] == (data.image_size, data.image_size)]
+    if data.fit == "exact" and not of_size:
+        raise wrong_size(path, views[0].shape[2], views[0].shape[1], data)
+    return (of_size or views)[0]
+
+
+def class_indices(labels: np.ndarray, count: int, path: Path) -> np.ndarray:
+    """Labels as int64 [count], 0 or more. Raises UserError for any other form."""
+    if labels.shape != (count,) or labels.dtype.kind not in "iu":
+        raise UserError(
+            f"{path}: labels of type {labels.dtype} and shape {labels.shape}; allowed: integers, shape ({count},)"
+        )
+    if labels.min() < 0:
+        raise UserError(f"{path}: label {labels.min()}; allowed: 0 or more")
+    return labels.astype(np.int64)
+
+
+class ArrayImages:
+    """Images [n, H, W, C] of an array, of image_size or brought to it one by one."""
+
+    def __init__(self, pixels: np.ndarray, path: Path, data: Data) -> None:
+        """Raises UserError where the number of channels or, under `fit: exact`, the size is another."""
+        self.pixels = channels_last(pixels, data, path)
+        self.path = path
+        self.data = data
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        """uint8 [C, H, W]."""
+        pixels = self.pixels[index]
+        picture = Image.fromarray(pixels[..., 0] if self.data.channels == 1 else pixels)
+        return channels_first(fitted(picture, self.data, self.path))

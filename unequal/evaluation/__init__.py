@@ -1,0 +1,1 @@
+"""Scoring samples: the features that FID compares, and the scores."""

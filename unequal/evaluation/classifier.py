@@ -1,0 +1,93 @@
+"""A small classifier whose features stand in for Inception's where images are tiny or grey.
+
+Its penultimate layer is what FID compares. Figures made with it compare variants on one data set;
+they are no Inception FIDs, and every result names its extractor.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.nn import functional
+
+from unequal.data.pixels import tensor_of, to_model_range
+from unequal.randomness import Stream, numpy_generator
+
+WIDTH = 32
+
+
+class Classifier(nn.Module):
+    """Three convolutions, a feature layer, a linear classifier.
+
+    Args:
+        channels, image_size: of the images.
+        features: length of the feature vector.
+        classes: number of labels.
+    """
+
+    def __init__(self, channels: int, image_size: int, features: int, classes: int) -> None:
+        super().__init__()
+        pooled = 2 if image_size < 16 else 4
+        self.body = nn.Sequential(
+            nn.Conv2d(channels, WIDTH, 3, padding=1),
+            nn.SiLU(),
+            nn.Conv2d(WIDTH, 2 * WIDTH, 3, padding=1, stride=2),
+            nn.SiLU(),
+            nn.Conv2d(2 * WIDTH, 2 * WIDTH, 3, padding=1),
+            nn.SiLU(),
+            nn.AdaptiveAvgPool2d(pooled),
+            nn.Flatten(),
+            nn.Linear(2 * WIDTH * pooled**2, features),
+        )
+        self.head = nn.Sequential(nn.SiLU(), nn.Linear(features, classes))
+
+    def features(self, images: Tensor) -> Tensor:
+        """Feature vectors [B, features] of uint8 images [B, C, H, W]."""
+        return self.body(to_model_range(images))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Class scores [B, classes] of uint8 images."""
+        return self.head(self.features(images))
+
+
+def train_classifier(
+    net: Classifier, images: np.ndarray, labels: np.ndarray, budget: int, batch_size: int, lr: float, seed: int
+) -> None:
+    """Train in place on [N, C, H, W] uint8 images for a budget of images."""
+    device = next(net.parameters()).device
+    steps = -(-budget // batch_size)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=lr)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, total_steps=steps)
+    for step in range(steps):
+        index = numpy_generator(seed, Stream.CLASSIFIER, step).integers(len(images), size=batch_size)
+        scores = net(torch.from_numpy(images[index]).to(device))
+        loss = functional.cross_entropy(scores, torch.from_numpy(labels[index]).to(device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+
+
+@torch.no_grad()
+def accuracy(net: Classifier, images: np.ndarray, labels: np.ndarray) -> float:
+    """Share of [N, C, H, W] uint8 images that are classified as labelled."""
+    device = next(net.parameters()).device
+    scores = net(tensor_of(images).to(device))
+    return float((scores.argmax(1).cpu() == torch.from_numpy(np.array(labels))).float().mean())
+
+
+def save_classifier(path: Path, net: Classifier) -> None:
+    """Write the weights; the shapes hold all that is needed to rebuild the network."""
+    save_file({name: value.detach().cpu().contiguous() for name, value in net.state_dict().items()}, path)
+
+
+def load_classifier(path: Path, image_size: int) -> Classifier:
+    """Read weights that `save_classifier` wrote."""
+    state = load_file(path)
+    channels = state["body.0.weight"].shape[1]
+    features, classes = state["body.8.weight"].shape[0], state["head.1.weight"].shape[0]
+    net = Classifier(channels, image_size, features, classes)
+    net.load_state_dict(state)
+    return net.eval().requires_grad_(False)

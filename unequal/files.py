@@ -1,0 +1,117 @@
+"""Files that are either whole or absent: atomic writing, checked reading, content hashes."""
+
+import csv
+import hashlib
+import io
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unequal.errors import UserError
+
+CHUNK_BYTES = 1 << 20
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file under a temporary name, then move it into place at once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON that a person can read; NaN and infinity are refused, not written."""
+    write_bytes(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    """Read JSON. Raises UserError where the file is missing, cut short or no JSON."""
+    try:
+        return json.loads(require(path).read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not valid JSON ({error}); make it again") from None
+
+
+def write_npz(path: Path, **arrays: np.ndarray) -> None:
+    """Write named arrays, without pickled objects."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.npz")
+    np.savez_compressed(temporary, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+    os.replace(temporary, path)
+
+
+def read_npz(path: Path, names: Iterable[str]) -> dict[str, np.ndarray]:
+    """Read the named arrays. Raises UserError where the file or one of them is missing or damaged."""
+    try:
+        with np.load(require(path), allow_pickle=False) as archive:
+            return {name: archive[name] for name in names}
+    except UserError:
+        raise
+    except KeyError as error:
+        raise UserError(f"{path}: no table {error} in it; make it again") from None
+    except Exception as error:
+        raise UserError(f"{path}: damaged ({error}); make it again") from None
+
+
+def require(path: Path) -> Path:
+    """Return the path if it exists, else raise UserError saying how to make it."""
+    if not path.exists():
+        raise UserError(f"{path}: missing; an earlier stage makes it, `dvc repro` runs what is needed")
+    return path
+
+
+def files_below(path: Path) -> list[Path]:
+    """All files of a folder in a fixed order, hidden ones (an engine's time stamps) left out, or the file itself."""
+    found = (item for item in path.rglob("*") if item.is_file() and not item.name.startswith("."))
+    return sorted(found) if path.is_dir() else [path]
+
+
+def content_hash(path: Path, algorithm: str = "sha256") -> str:
+    """Hex digest of a file, or of a folder's relative names and contents."""
+    digest = hashlib.new(algorithm, usedforsecurity=False)
+    for file in files_below(path):
+        if path.is_dir():
+            digest.update(file.relative_to(path).as_posix().encode() + b"\0")
+        with file.open("rb") as stream:
+            while chunk := stream.read(CHUNK_BYTES):
+                digest.update(chunk)
+    return digest.hexdigest()
+
+
+def settings_hash(content: Any) -> str:
+    """Hex digest of anything that JSON can carry, independent of the order of its keys."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def publish(source: Path, target: Path) -> None:
+    """Move a finished file or folder into place, replacing what stood there."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if target.is_dir() and not target.is_symlink():
+        shutil.rmtree(target)
+    elif target.exists() or target.is_symlink():
+        target.unlink()
+    shutil.move(source, target)
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows with the columns of the first one."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_bytes(path, text.getvalue().encode())

@@ -1,0 +1,1 @@
+"""Networks: built from settings, saved whole, counted in FLOPs, wrapped as denoisers."""

@@ -1,0 +1,138 @@
+"""A trained model as a folder: diffusers' config and safetensors, and a record of how it came about."""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from diffusers.models.unets.unet_2d import UNet2DModel
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from unequal.errors import UserError
+from unequal.files import content_hash, read_json, require, write_json
+from unequal.models.pruned import replay
+from unequal.schedule import NoiseSchedule
+
+CONFIG = "config.json"
+WEIGHTS = "diffusion_pytorch_model.safetensors"
+RECORD = "model.json"
+PRUNING = "pruning.json"
+HEAD_WEIGHTS = "head_weights.safetensors"
+
+
+@dataclass(frozen=True)
+class ModelRecord:
+    """The conditions behind a model: what it predicts, for which timesteps, and what it cost.
+
+    `first` and `last` are the timesteps that it is meant for; an expert's are its group's, and
+    `group` of `groups` says which one it is. `images_seen` and `training_flops` (3 × multiply–
+    accumulates × images) are those of its own run; what the models that it was trained on from had
+    seen and cost stands in `inherited_images` and `inherited_flops`.
+    """
+
+    name: str
+    prediction: str
+    schedule: str
+    timesteps: int
+    image_size: int
+    channels: int
+    seed: int
+    steps: int
+    images_seen: int
+    training_flops: int
+    macs: int
+    macs_with_attention: int
+    parameters: int
+    first: int
+    last: int
+    parent: str | None = None
+    inherited_images: int = 0
+    inherited_flops: int = 0
+    group: int | None = None
+    groups: int | None = None
+    weights_sha256: str = ""
+
+    @property
+    def total_images(self) -> int:
+        """Images behind the weights, from the first random ones on."""
+        return self.inherited_images + self.images_seen
+
+    @property
+    def total_flops(self) -> int:
+        """Training FLOPs behind the weights, from the first random ones on."""
+        return self.inherited_flops + self.training_flops
+
+    def noise_schedule(self) -> NoiseSchedule:
+        """The schedule that the model was trained with."""
+        return NoiseSchedule.named(self.schedule, self.timesteps)
+
+
+def save_model(
+    folder: Path,
+    net: UNet2DModel,
+    record: ModelRecord,
+    pruning: list[Any] | None = None,
+    head_weights: Tensor | None = None,
+) -> None:
+    """Write a model folder.
+
+    Args:
+        folder: made if missing.
+        net: its weights are saved in float32.
+        record: `weights_sha256` is filled in here.
+        pruning: the pruning history that turns the architecture of `config.json` into this one.
+        head_weights: [T, 3], how a model with three heads combines them.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / CONFIG, json.loads(net.to_json_string()))
+    state = {name: tensor.detach().cpu().float().contiguous() for name, tensor in net.state_dict().items()}
+    save_file(state, folder / WEIGHTS, metadata={"format": "pt"})
+    if pruning is not None:
+        write_json(folder / PRUNING, pruning)
+    if head_weights is not None:
+        save_file({"head_weights": head_weights.contiguous()}, folder / HEAD_WEIGHTS)
+    facts = asdict(record) | {"weights_sha256": content_hash(folder / WEIGHTS)}
+    write_json(folder / RECORD, facts)
+
+
+def load_record(folder: Path) -> ModelRecord:
+    """The record of a model folder. Raises UserError where it is missing or from another version."""
+    facts = read_json(require(folder) / RECORD)
+    names = {field.name for field in fields(ModelRecord)}
+    if not isinstance(facts, dict) or set(facts) != names:
+        raise UserError(f"{folder / RECORD}: not a record of this version; make the model again")
+    return ModelRecord(**facts)
+
+
+def load_pruning(folder: Path) -> list[Any] | None:
+    """The pruning history of a model folder, None for a model that was never pruned."""
+    return read_json(folder / PRUNING) if (folder / PRUNING).exists() else None
+
+
+def load_head_weights(folder: Path) -> Tensor | None:
+    """[T, 3], how the heads are combined; None for a model with one head."""
+    path = folder / HEAD_WEIGHTS
+    return load_file(path)["head_weights"] if path.exists() else None
+
+
+def load_model(folder: Path) -> tuple[UNet2DModel, ModelRecord]:
+    """Load a model folder, pruned or not, onto the CPU.
+
+    Raises:
+        UserError: a file is missing, cut short or not the one that was saved.
+    """
+    record = load_record(folder)
+    weights = require(folder / WEIGHTS)
+    if content_hash(weights) != record.weights_sha256:
+        raise UserError(f"{weights}: altered or cut short since it was saved; make the model again")
+    net = UNet2DModel.from_config(read_json(folder / CONFIG))
+    history = load_pruning(folder)
+    if history is not None:
+        replay(net, history)
+    try:
+        net.load_state_dict(load_file(weights))
+    except (SafetensorError, RuntimeError) as error:
+        raise UserError(f"{weights}: does not fit {folder / CONFIG}: {str(error).splitlines()[0]}") from None
+    return net.eval().requires_grad_(False), record

@@ -1,0 +1,76 @@
+"""A network as a denoiser: noisy image and timestep in, x0 or ε out, whatever it predicts."""
+
+from pathlib import Path
+
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+from torch import Tensor
+
+from unequal.errors import UserError
+from unequal.models.artifact import ModelRecord, load_head_weights, load_model
+from unequal.predictions import HEADS, to_epsilon, to_x0
+from unequal.schedule import NoiseSchedule
+
+
+class Denoiser:
+    """A trained network with its schedule and prediction.
+
+    Args:
+        net: answers [B, C, H, W], or [B, 3·C, H, W] for the prediction `mixed`.
+        schedule: the one that it was trained with.
+        prediction: `epsilon`, `v_prediction`, `sample` or `mixed`.
+        head_weights: [T, 3] in the order of HEADS, rows summing to 1; needed by `mixed` alone.
+    """
+
+    def __init__(
+        self, net: UNet2DModel, schedule: NoiseSchedule, prediction: str, head_weights: Tensor | None = None
+    ) -> None:
+        if (prediction == "mixed") != (head_weights is not None):
+            raise UserError(f"prediction '{prediction}' {'needs' if prediction == 'mixed' else 'has no'} head weights")
+        device = next(net.parameters()).device
+        self.net = net.eval()
+        self.schedule = schedule.to(device)
+        self.prediction = prediction
+        self.head_weights = None if head_weights is None else head_weights.to(device)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network is."""
+        return next(self.net.parameters()).device
+
+    @torch.no_grad()
+    def x0_of_heads(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
+        """The x0 that each of three heads stands for, [3, B, C, H, W] in the order of HEADS."""
+        alpha, sigma = self.schedule.at(timesteps, x_t)
+        outputs = self.net(x_t, timesteps).sample.chunk(len(HEADS), dim=1)
+        return torch.stack(
+            [to_x0(head, output, x_t, alpha, sigma) for head, output in zip(HEADS, outputs, strict=True)]
+        )
+
+    @torch.no_grad()
+    def x0(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
+        """The predicted image, [B, C, H, W].
+
+        Args:
+            x_t: [B, C, H, W].
+            timesteps: [B], int64.
+        """
+        if self.head_weights is not None:
+            weights = self.head_weights[timesteps].to(x_t).T.reshape(len(HEADS), -1, 1, 1, 1)
+            return (weights * self.x0_of_heads(x_t, timesteps)).sum(0)
+        alpha, sigma = self.schedule.at(timesteps, x_t)
+        return to_x0(self.prediction, self.net(x_t, timesteps).sample, x_t, alpha, sigma)
+
+    @torch.no_grad()
+    def epsilon(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
+        """The predicted noise, [B, C, H, W]."""
+        if self.prediction == "epsilon":
+            return self.net(x_t, timesteps).sample
+        return to_epsilon(self.x0(x_t, timesteps), x_t, *self.schedule.at(timesteps, x_t))
+
+
+def load_denoiser(folder: Path, device: torch.device) -> tuple[Denoiser, ModelRecord]:
+    """A model folder as a denoiser on a device. Raises UserError where a file is damaged."""
+    net, record = load_model(folder)
+    denoiser = Denoiser(net.to(device), record.noise_schedule(), record.prediction, load_head_weights(folder))
+    return denoiser, record

@@ -1,0 +1,1 @@
+"""A stage as a program: settings, files, resumable work, tracking."""

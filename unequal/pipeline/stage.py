@@ -1,0 +1,250 @@
+"""The harness of a stage program: settings and inputs in, outputs that appear whole, a run that is logged.
+
+    @stage(Settings)
+    def main(run: Run, settings: Settings, recipe: str) -> None:
+        ...
+
+makes `main` a command-line program with the option `--recipe`. Its outputs are written into a work
+directory and moved into place when the function has returned; whatever stops it before leaves no
+output behind, only the resumable state. The key of a work directory holds all that shapes a
+result, so that a changed setting or input never resumes a stale state.
+"""
+
+import errno
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from filelock import FileLock, Timeout
+
+from unequal.errors import UserError
+from unequal.files import content_hash, publish, require, settings_hash, write_json
+from unequal.pipeline.project import work_root
+from unequal.pipeline.store import Execution
+from unequal.pipeline.tracker import Tracker
+from unequal.settings.runtime import Runtime
+from unequal.settings.strict import PARAMS, StageSettings, read_yaml
+
+if TYPE_CHECKING:
+    import torch
+
+#: Raise it when the meaning of resumable states changes: none of the older ones is taken up then.
+FORMAT = 1
+#: What a disk may refuse through no fault of the program.
+STORAGE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
+
+
+class RuntimeSettings(StageSettings):
+    """The section that the harness reads for every stage; it shapes no result, so no stage declares it."""
+
+    runtime: Runtime
+
+
+class Run:
+    """One execution of a stage: its settings, files, device and log."""
+
+    def __init__(self, name: str, settings: StageSettings, options: Mapping[str, str | int], runtime: Runtime) -> None:
+        self.name = name
+        self.settings: Any = settings
+        self.options = dict(options)
+        self.runtime = runtime
+        #: Of the processes that `accelerate launch` starts, one locks, logs and publishes.
+        self.leads = os.environ.get("RANK", "0") == "0"
+        self._inputs: dict[str, str] = {}
+        self._outputs: dict[Path, Path] = {}
+        self._parent_artifacts: list[Path] = []
+        self._key_is_fixed = False
+        self._lock: FileLock | None = None
+        execution = Execution(name, self.options, settings.model_dump(mode="json"), read_yaml(PARAMS))
+        self._tracker = Tracker(runtime.tracking, execution, active=self.leads)
+
+    def input(self, path: str | Path) -> Path:
+        """A file or folder that the stage reads; its content becomes part of the work directory's key.
+
+        Raises:
+            UserError: it is missing.
+            RuntimeError: the key is fixed already; a stage names its inputs before its outputs.
+        """
+        if str(path) not in self._inputs:
+            if self._key_is_fixed:
+                raise RuntimeError(f"input {path} comes after the first use of work or output")
+            self._inputs[str(path)] = content_hash(require(Path(path)))
+            self._tracker.input(Path(path))
+        return Path(path)
+
+    @cached_property
+    def work(self) -> Path:
+        """Folder of the resumable state; the same for the same stage, options, settings and inputs.
+
+        Raises UserError where another process is at work in it.
+        """
+        self._key_is_fixed = True
+        shaping = (FORMAT, self.name, self.options, self.settings.model_dump(mode="json"), list(self._inputs.items()))
+        path = work_root() / "-".join(map(str, (self.name, *self.options.values(), settings_hash(shaping)[:12])))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if self.leads:
+            self._lock = locked(path.with_name(path.name + ".lock"))
+            shutil.rmtree(path / "outputs", ignore_errors=True)
+        path.mkdir(exist_ok=True)
+        return path
+
+    def output(self, path: str | Path) -> Path:
+        """Where to write an output (a file, or a folder to be made); it appears at `path` when the stage ends well."""
+        staged = self.work / "outputs" / path
+        staged.parent.mkdir(parents=True, exist_ok=True)
+        self._outputs[Path(path)] = staged
+        return staged
+
+    @cached_property
+    def device(self) -> "torch.device":
+        """The device of runtime.device. Raises UserError where CUDA is asked for and there is none."""
+        import torch
+
+        wanted, has_cuda = self.runtime.device, torch.cuda.is_available()
+        if wanted == "cuda" and not has_cuda:
+            raise UserError(f"{PARAMS}: runtime.device: 'cuda': PyTorch finds no CUDA device; allowed here: auto, cpu")
+        device = torch.device("cuda" if has_cuda and wanted != "cpu" else "cpu")
+        self._tracker.tags({"device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu"})
+        return device
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        """Add a point to curves."""
+        self._tracker.log(metrics, step)
+
+    def metrics(
+        self, path: str | Path, content: Mapping[str, Any], headline: Mapping[str, float] | None = None
+    ) -> None:
+        """Write figures as a JSON output; its numbers are logged, and the headline's with the whole pipeline."""
+        write_json(self.output(path), content)
+        self._tracker.results(content)
+        self.parent_metrics(headline or {})
+
+    def parent_metrics(self, metrics: Mapping[str, float]) -> None:
+        """Log figures with the whole pipeline, where its variants are compared."""
+        self._tracker.parent_results(metrics)
+
+    def parent_artifacts(self, paths: Sequence[str | Path]) -> None:
+        """Log outputs of this stage with the whole pipeline as well, once they are in place."""
+        self._parent_artifacts += map(Path, paths)
+
+    def complete(self) -> None:
+        """Move the outputs into place, clear the work directory, end the log."""
+        if self.leads:
+            for path, staged in self._outputs.items():
+                if not staged.exists():
+                    raise RuntimeError(f"output {path} was announced, but not written")
+            for path, staged in self._outputs.items():
+                publish(staged, path)
+            self._leave_work(finished=True)
+        self._tracker.artifacts(list(self._outputs))
+        self._tracker.parent_artifacts(self._parent_artifacts)
+        self._tracker.finish("FINISHED")
+
+    def abandon(self, status: str) -> None:
+        """Drop unfinished outputs, keep the resumable state, end the log with `FAILED` or `KILLED`."""
+        self._leave_work(finished=False)
+        self._tracker.finish(status)
+
+    def _leave_work(self, finished: bool) -> None:
+        """Delete the work directory or only its outputs, and let go of it."""
+        if self._lock is None:
+            return
+        shutil.rmtree(self.work if finished else self.work / "outputs", ignore_errors=True)
+        # Deleted while held: whoever opened the old file notices that it is gone and makes a new one.
+        Path(self._lock.lock_file).unlink(missing_ok=True)
+        self._lock.release()
+        self._lock = None
+
+
+class StageCommand(click.Command):
+    """A stage as a command-line program.
+
+    Attributes:
+        stage_name: the name of the file that holds the function.
+        settings: the keys of params.yaml that the stage reads.
+    """
+
+    def __init__(self, function: Callable[..., None], settings: type[StageSettings]) -> None:
+        self.function = function
+        self.settings = settings
+        self.stage_name = Path(function.__code__.co_filename).stem
+        options = list(signature(function, eval_str=True).parameters.values())[2:]
+        super().__init__(self.stage_name, callback=self.run, params=list(map(option, options)), help=function.__doc__)
+
+    def run(self, **options: str | int) -> None:
+        """Execute the stage; ends the process with a status where it does not end well."""
+        with reported(self.stage_name):
+            settings = self.settings.read(PARAMS, **options)
+            run = Run(self.stage_name, settings, options, RuntimeSettings.read(PARAMS).runtime)
+            try:
+                self.function(run, settings, **options)
+                run.complete()
+            except BaseException as error:
+                run.abandon("FAILED" if isinstance(error, Exception) else "KILLED")
+                raise
+
+
+def stage(settings: type[StageSettings]) -> Callable[[Callable[..., None]], StageCommand]:
+    """Turn `main(run, settings, **options)` into a program; the options are its further parameters, str or int."""
+    return lambda function: StageCommand(function, settings)
+
+
+def option(parameter: Parameter) -> click.Option:
+    """The required command-line option of a function's parameter."""
+    return click.Option([f"--{parameter.name.replace('_', '-')}"], type=parameter.annotation, required=True)
+
+
+def locked(path: Path) -> FileLock:
+    """Take a lock that the operating system frees with the process. Raises UserError where it is held."""
+    lock = FileLock(path, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise UserError(
+            f"{path.with_suffix('')}: another process is at work on the same; wait for it or end it"
+        ) from None
+    return lock
+
+
+@contextmanager
+def reported(name: str) -> Iterator[None]:
+    """Say what a user can mend in one line and leave with status 1; interruptions leave quietly."""
+    previous = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        yield
+    except UserError as error:
+        fail(name, str(error))
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+    except Exception as error:
+        refusal = storage_refusal(error)
+        if refusal is None:
+            raise
+        fail(name, refusal)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def fail(name: str, message: str) -> None:
+    """One line on stderr, status 1."""
+    click.echo(f"{name}: {' '.join(message.split())}", err=True)
+    sys.exit(1)
+
+
+def storage_refusal(error: Exception) -> str | None:
+    """Which path the disk refused and why, or None where the error says something else."""
+    if isinstance(error, OSError) and error.errno in STORAGE_ERRORS:
+        return f"{error.filename or Path.cwd()}: {os.strerror(error.errno)}"
+    # Libraries that write files by themselves wrap a full disk in errors of their own, and NumPy names no cause.
+    full = os.strerror(errno.ENOSPC)
+    if full in str(error) or shutil.disk_usage(Path.cwd()).free == 0:
+        return f"{Path.cwd()}: {full}"
+    return None

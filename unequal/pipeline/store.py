@@ -1,0 +1,232 @@
+"""MLflow's side of tracking, and the only module that knows MLflow; it is imported where it is used."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from filelock import FileLock
+
+from unequal.files import read_json, settings_hash
+from unequal.pipeline.project import work_root
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run as MlflowRun
+
+#: Longest wait for another process that writes into the same database.
+LOCK_SECONDS = 120
+#: Waits between attempts where a program that knows nothing of our lock holds the database.
+RETRY_SECONDS = (0.1, 0.3, 1, 3)
+#: MLflow's limits: params and metrics a request, characters of a parameter and of a data set's digest.
+PARAMS_A_BATCH, POINTS_A_BATCH, PARAM_CHARACTERS, DIGEST_CHARACTERS = 100, 1000, 6000, 36
+#: Tag of a parent run, by which the executions of the same settings find it.
+VARIANT_TAG = "unequal.variant"
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What a child run says about itself: the stage, its options and settings, and the whole of params.yaml."""
+
+    stage: str
+    options: Mapping[str, str | int]
+    settings: Mapping[str, Any]
+    document: Mapping[str, Any]
+
+    @property
+    def variant(self) -> dict[str, Any]:
+        """The settings that shape results: executions that share them belong to one parent."""
+        return {section: content for section, content in self.document.items() if section != "runtime"}
+
+
+class Point(NamedTuple):
+    """A value of a curve, with the time in milliseconds at which it was logged."""
+
+    name: str
+    value: float
+    timestamp: int
+    step: int
+
+
+class Reference(NamedTuple):
+    """A file too large for MLflow; DVC keeps it as .dvc/cache/files/md5/<2 digits>/<30 digits>."""
+
+    path: str
+    md5: str
+    size: int
+
+
+class Store:
+    """MLflow's side, used by the tracker's thread alone: a client, the parent run and the child run.
+
+    Every method may be called again after it failed.
+    """
+
+    def __init__(self, uri: str, root: Path, experiment: str, execution: Execution) -> None:
+        """Open the store; an SQLite database is made, or brought up to date, before its first use."""
+        from mlflow import MlflowClient
+
+        self.root = root
+        self.experiment = experiment
+        self.execution = execution
+        self.parent = self.child = ""
+        self.database = database_file(uri, root)
+        lock = self.database.with_name(self.database.name + ".lock") if self.database else work_root() / "tracking.lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        self.lock = FileLock(lock, timeout=LOCK_SECONDS)
+        if self.database:
+            with self.lock:
+                prepare_database(self.database)
+        self.client = MlflowClient(f"sqlite:///{self.database}" if self.database else uri)
+
+    def attempt(self, task: Callable[["Store"], None]) -> None:
+        """Do a task; one process at a time writes into an SQLite database, and a strange writer is waited for."""
+        for delay in (*RETRY_SECONDS, None):
+            try:
+                with self.lock if self.database else nullcontext():
+                    task(self)
+                return
+            except Exception as error:
+                if delay is None or "database is locked" not in str(error):
+                    raise
+                time.sleep(delay)
+
+    def find_parent(self) -> None:
+        """Find the run of this pipeline variant, or create it; the lock lets one process do so at a time."""
+        variant = settings_hash(self.execution.variant)
+        with self.lock:
+            experiment = self._experiment_id()
+            found = self.client.search_runs([experiment], f"tags.`{VARIANT_TAG}` = '{variant}'", max_results=1)
+            if found:
+                self.parent = found[0].info.run_id
+                self.client.update_run(self.parent, status="RUNNING")
+                return
+            name = os.environ.get("DVC_EXP_NAME", f"pipeline-{variant[:8]}")
+            run = self.client.create_run(experiment, run_name=name, tags={VARIANT_TAG: variant})
+            self.parent = run.info.run_id
+            self._log_params(self.parent, self.execution.variant)
+
+    def create_child(self) -> None:
+        """Create the run of this execution; its parent stands in a tag, whatever the environment says."""
+        stage, options = self.execution.stage, self.execution.options
+        tags = {"mlflow.parentRunId": self.parent, "stage": stage}
+        tags |= {f"option.{option}": str(value) for option, value in options.items()}
+        name = " ".join(map(str, (stage, *options.values())))
+        run: MlflowRun = self.client.create_run(self._experiment_id(), run_name=name, tags=tags)
+        self.child = run.info.run_id
+
+    def describe_child(self) -> None:
+        """The execution's settings and the state of the code."""
+        self._log_params(self.child, self.execution.settings)
+        self.log_tags(commit_tags())
+
+    def log_tags(self, tags: Mapping[str, str]) -> None:
+        """Set tags of the child run."""
+        for name, value in tags.items():
+            self.client.set_tag(self.child, name, value)
+
+    def log_points(self, points: Sequence[Point], parent: bool = False) -> None:
+        """Log points of curves."""
+        from mlflow.entities import Metric
+
+        for batch in batches(points, POINTS_A_BATCH):
+            self.client.log_batch(self.parent if parent else self.child, metrics=[Metric(*point) for point in batch])
+
+    def log_dataset(self, path: Path) -> None:
+        """Log the data set whose prepared form lies in a folder."""
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+
+        facts = read_json(path / "facts.json")
+        dataset = Dataset(
+            name=facts["source"],
+            digest=facts["sha256"][:DIGEST_CHARACTERS],
+            source_type="local",
+            source=json.dumps({"uri": str(facts.get("path") or facts["source"])}),
+            profile=json.dumps(facts),
+        )
+        context = InputTag("mlflow.data.context", "pipeline")
+        self.client.log_inputs(self.child, datasets=[DatasetInput(dataset, [context])])
+
+    def log_files(self, files: Iterable[tuple[Path, str]], references: Iterable[Reference], parent: bool) -> None:
+        """Log files into their folders, and references in the place of others."""
+        run = self.parent if parent else self.child
+        for file, folder in files:
+            self.client.log_artifact(run, str(file), None if folder == "." else folder)
+        for reference in references:
+            self.client.log_dict(run, reference._asdict(), f"{reference.path}.reference.json")
+            self.client.set_tag(run, f"artifact.{reference.path}", f"md5:{reference.md5}")
+
+    def finish(self, status: str, seconds: float) -> None:
+        """End the child run; the parent's state is that of the execution that ended last."""
+        self.client.set_tag(self.child, "duration_s", f"{seconds:.1f}")
+        for run in (self.child, self.parent):
+            self.client.set_terminated(run, status)
+
+    def _experiment_id(self) -> str:
+        """The experiment, created where it is missing; with a database its files lie beside the project."""
+        if found := self.client.get_experiment_by_name(self.experiment):
+            return str(found.experiment_id)
+        files = (self.root / "mlartifacts").as_uri() if self.database else None
+        return str(self.client.create_experiment(self.experiment, artifact_location=files))
+
+    def _log_params(self, run: str, settings: Mapping[str, Any]) -> None:
+        """Log settings under their dotted keys."""
+        from mlflow.entities import Param
+
+        params = [Param(key, as_text(value)[:PARAM_CHARACTERS]) for key, value in leaves(settings)]
+        for batch in batches(params, PARAMS_A_BATCH):
+            self.client.log_batch(run, params=batch)
+
+
+def database_file(uri: str, root: Path) -> Path | None:
+    """The file of an SQLite address (a relative one counts from the project's root), or None for servers."""
+    prefix, _, path = uri.partition(":///")
+    return root / path.partition("?")[0] if prefix == "sqlite" else None
+
+
+def prepare_database(path: Path) -> None:
+    """Do what `mlflow db upgrade` does; a new database appears when it is whole."""
+    from mlflow.db import upgrade
+
+    if path.exists():
+        upgrade.main([f"sqlite:///{path}"], standalone_mode=False)
+        return
+    unfinished = path.with_name(path.name + ".new")
+    unfinished.unlink(missing_ok=True)
+    upgrade.main([f"sqlite:///{unfinished}"], standalone_mode=False)
+    unfinished.replace(path)
+
+
+def commit_tags() -> dict[str, str]:
+    """The commit, and whether code or settings differ from it; what the pipeline itself writes does not count."""
+    git = partial(subprocess.run, capture_output=True, text=True, check=False)
+    head = git(["git", "rev-parse", "HEAD"])
+    if head.returncode:
+        return {}
+    changes = git(["git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!dvc.lock", ":!results"])
+    return {"mlflow.source.git.commit": head.stdout.strip(), "git.dirty": str(bool(changes.stdout)).lower()}
+
+
+def leaves(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted key, value) of everything in nested mappings."""
+    for key, value in content.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def as_text(value: Any) -> str:
+    """A setting as MLflow shows it: text as it is, all else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def batches(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
+    """Lists of at most `size` items."""
+    for start in range(0, len(items), size):
+        yield list(items[start : start + size])

@@ -1,0 +1,177 @@
+"""The log of one stage execution, which never fails the stage and never keeps it waiting.
+
+A stage puts tasks into a queue; a thread of its own imports MLflow and does them. Whatever goes
+wrong there is said once, in one line; then the tracker falls silent and the stage goes on.
+"""
+
+import logging
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from unequal.files import content_hash, files_below
+from unequal.pipeline.project import project_root
+from unequal.pipeline.store import Execution, Point, Reference, Store, leaves
+from unequal.settings.runtime import Tracking
+
+#: Points of curves are gathered for as long before they are sent.
+FLUSH_SECONDS = 1.0
+
+
+class Tracker:
+    """The log of one stage execution. No method raises, and only `finish` waits, for a bounded time."""
+
+    def __init__(self, tracking: Tracking, execution: Execution, active: bool = True) -> None:
+        """
+        Args:
+            tracking: where to log.
+            execution: what is logged.
+            active: false for a tracker that does nothing.
+        """
+        self._tracking = tracking
+        self._silent = not active
+        self._tasks: SimpleQueue[Callable[[Store], None] | None] = SimpleQueue()
+        self._points: list[Point] = []
+        self._flushed = self._started = time.monotonic()
+        self._open = threading.Event()
+        self._uri = tracking_uri(tracking)
+        quieten(tracking.timeout_s)
+        self._thread = threading.Thread(target=self._work, args=(execution, project_root()), daemon=True)
+        if active:
+            self._thread.start()
+
+    def input(self, path: Path) -> None:
+        """Log prepared data as the data set of the execution; other inputs are of no interest to MLflow."""
+        if (path / "facts.json").is_file():
+            self._put(partial(Store.log_dataset, path=path.absolute()))
+
+    def tags(self, tags: Mapping[str, str]) -> None:
+        """Set tags of the execution."""
+        self._put(partial(Store.log_tags, tags=dict(tags)))
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        """Add a point to each of some curves."""
+        self._points += points(metrics, step)
+        if time.monotonic() - self._flushed > FLUSH_SECONDS:
+            self._flush()
+
+    def results(self, content: Mapping[str, Any]) -> None:
+        """Log the numbers of a JSON document, `{"fid": {"mean": 3}}` as `fid.mean`."""
+        self.log(numbers(content), step=0)
+
+    def parent_results(self, metrics: Mapping[str, Any]) -> None:
+        """Log numbers with the parent run."""
+        self._put(partial(Store.log_points, points=points(numbers(metrics), step=0), parent=True))
+
+    def artifacts(self, paths: Sequence[Path]) -> None:
+        """Log files and folders: small files as they are, large ones as a reference."""
+        self._put_files(paths, parent=False)
+
+    def parent_artifacts(self, paths: Sequence[Path]) -> None:
+        """Log files and folders with the parent run."""
+        self._put_files(paths, parent=True)
+
+    def finish(self, status: str) -> None:
+        """End the run with `FINISHED`, `FAILED` or `KILLED`; wait for the server for `timeout_s` at most."""
+        if self._silent:
+            return
+        self._flush()
+        self._put(partial(Store.finish, status=status, seconds=time.monotonic() - self._started))
+        self._tasks.put(None)
+        # Importing MLflow and making a database are work of this machine, and count for no server's slowness.
+        self._open.wait()
+        self._thread.join(self._tracking.timeout_s)
+        if self._thread.is_alive():
+            self._give_up(f"no answer within {self._tracking.timeout_s:g} s")
+
+    def _put(self, task: Callable[["Store"], None]) -> None:
+        """Queue a task, unless nobody will do it."""
+        if not self._silent:
+            self._tasks.put(task)
+
+    def _put_files(self, paths: Sequence[Path], parent: bool) -> None:
+        """Queue files; the large ones are hashed here, as their time is not the server's."""
+        if self._silent:
+            return
+        small, large = [], []
+        for file in (file for path in paths for file in files_below(path)):
+            size = file.stat().st_size
+            if size > self._tracking.artifact_limit_mb * 1e6:
+                large.append(Reference(file.as_posix(), content_hash(file, "md5"), size))
+            else:
+                small.append((file.absolute(), file.parent.as_posix()))
+        self._put(partial(Store.log_files, files=small, references=large, parent=parent))
+
+    def _flush(self) -> None:
+        """Queue the points gathered so far."""
+        self._put(partial(Store.log_points, points=self._points))
+        self._points, self._flushed = [], time.monotonic()
+
+    def _work(self, execution: Execution, root: Path) -> None:
+        """The thread: open the store, then do the tasks as they come."""
+        try:
+            store = Store(self._uri, root, self._tracking.experiment, execution)
+            self._open.set()
+            store.attempt(Store.find_parent)
+            store.attempt(Store.create_child)
+            store.attempt(Store.describe_child)
+            while (task := self._tasks.get()) is not None:
+                store.attempt(task)
+        except Exception as error:
+            self._give_up(f"{type(error).__name__}: {error}")
+        finally:
+            self._open.set()
+
+    def _give_up(self, reason: str) -> None:
+        """Fall silent, saying so once."""
+        if not self._silent:
+            self._silent = True
+            line = " ".join(f"tracking: {self._uri}: {reason}".split())
+            print(f"{without_credentials(line)[:300]}; going on without MLflow", file=sys.stderr)
+
+
+def tracking_uri(tracking: Tracking) -> str:
+    """The setting, else MLflow's own environment variable, else a database beside the project."""
+    return tracking.uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{project_root() / 'mlflow.db'}"
+
+
+def without_credentials(text: str) -> str:
+    """The text without `user:password@` in any address."""
+    return re.sub(r"//[^/\s]*@", "//", text)
+
+
+def quieten(timeout_s: float) -> None:
+    """Short waits and no chatter from MLflow, where the user's environment says nothing else.
+
+    To be called before MLflow is imported.
+    """
+    for name, value in {
+        "MLFLOW_HTTP_REQUEST_TIMEOUT": f"{max(1, round(timeout_s))}",
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_LOGGING_LEVEL": "CRITICAL",
+        "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    }.items():
+        os.environ.setdefault(name, value)
+    for logger in ("alembic", "urllib3"):
+        logging.getLogger(logger).setLevel(logging.ERROR)
+
+
+def points(metrics: Mapping[str, float], step: int) -> list[Point]:
+    """Metrics as points of curves, of this moment."""
+    now = round(time.time() * 1000)
+    return [Point(name, float(value), now, step) for name, value in metrics.items()]
+
+
+def numbers(content: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers among the leaves of a JSON document; truth values are none."""
+    return {
+        key: value for key, value in leaves(content) if isinstance(value, int | float) and not isinstance(value, bool)
+    }

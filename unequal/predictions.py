@@ -1,0 +1,68 @@
+"""What a network predicts: ε, v or x0, and the way from each to the others.
+
+With x_t = α·x0 + σ·ε and v = α·ε − σ·x0 (α² + σ² = 1), an error of the prediction is an error of x0
+times a factor of t alone: ‖Δx0‖² = ‖Δsample‖² = σ²·‖Δv‖² = (σ²/α²)·‖Δε‖².
+"""
+
+from typing import Literal, get_args
+
+from torch import Tensor
+
+from unequal.errors import UserError
+
+Prediction = Literal["epsilon", "v_prediction", "sample"]
+PREDICTIONS: tuple[Prediction, ...] = get_args(Prediction)
+
+#: Order of the output channels of a model with three heads.
+HEADS: tuple[Prediction, ...] = ("sample", "v_prediction", "epsilon")
+
+
+def add_noise(x0: Tensor, epsilon: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
+    """x_t = α·x0 + σ·ε."""
+    return alpha * x0 + sigma * epsilon
+
+
+def target(prediction: str, x0: Tensor, epsilon: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
+    """What a network of this prediction should answer, same shape as x0."""
+    match prediction:
+        case "epsilon":
+            return epsilon
+        case "v_prediction":
+            return alpha * epsilon - sigma * x0
+        case "sample":
+            return x0
+    raise unknown(prediction)
+
+
+def to_x0(prediction: str, output: Tensor, x_t: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
+    """The x0 that a network's answer amounts to."""
+    match prediction:
+        case "epsilon":
+            return (x_t - sigma * output) / alpha
+        case "v_prediction":
+            return alpha * x_t - sigma * output
+        case "sample":
+            return output
+    raise unknown(prediction)
+
+
+def to_epsilon(x0: Tensor, x_t: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
+    """The noise that stands beside an x0 in x_t."""
+    return (x_t - alpha * x0) / sigma
+
+
+def x0_error_factor(prediction: str, alpha: Tensor, sigma: Tensor) -> Tensor:
+    """Factor from a squared error of the prediction to one of x0, same shape as alpha."""
+    match prediction:
+        case "epsilon":
+            return sigma**2 / alpha**2
+        case "v_prediction":
+            return sigma**2
+        case "sample":
+            return alpha * 0 + 1
+    raise unknown(prediction)
+
+
+def unknown(prediction: str) -> UserError:
+    """The refusal of a name that is no prediction."""
+    return UserError(f"prediction '{prediction}' is unknown; allowed: {', '.join(PREDICTIONS)}")

@@ -1,0 +1,113 @@
+"""Measuring the loss of every timestep, on the same draws for every model.
+
+L_t = E‖ε − ε̂(x_t, t)‖²/D (paper 1, Fig. 1a). The draws (x0, ε) of timestep t depend on (seed, split, t)
+alone: differences between models are paired, and far sharper than the losses themselves.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from unequal.data.pixels import to_model_range
+from unequal.floor import optimal_loss
+from unequal.models.denoiser import Denoiser
+from unequal.predictions import HEADS, add_noise
+from unequal.randomness import Stream, numpy_generator, torch_generator
+from unequal.schedule import NoiseSchedule
+
+
+@dataclass(frozen=True)
+class Draws:
+    """n draws at each timestep: images [T, n] as indices, and the noise made on demand."""
+
+    images: Tensor
+    index: np.ndarray
+    seed: int
+    device: torch.device
+
+    @classmethod
+    def of(cls, images: Tensor, timesteps: int, count: int, seed: int, device: torch.device) -> "Draws":
+        """Draw images [N, C, H, W] (uint8) for T timesteps, n each; without repetition where N allows it."""
+        generator = numpy_generator(seed, Stream.PROFILE_IMAGES, len(images))
+        repeat = count > len(images)
+        index = [generator.choice(len(images), count, replace=repeat) for _ in range(timesteps)]
+        return cls(images, np.stack(index), seed, device)
+
+    def batches(self, size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """(x0, ε, t) in full batches, in the order of t."""
+        timesteps, count = self.index.shape
+        for start in range(0, timesteps * count, size):
+            flat = np.arange(start, min(start + size, timesteps * count))
+            x0 = to_model_range(self.images[torch.from_numpy(self.index.reshape(-1)[flat])].to(self.device))
+            t = torch.from_numpy(flat // count).to(self.device)
+            yield x0, self.noise(flat, x0.shape[1:]), t
+
+    def noise(self, flat: np.ndarray, shape: torch.Size) -> Tensor:
+        """ε of these draws: timestep by timestep from its own generator, so that batches may be cut anywhere."""
+        count = self.index.shape[1]
+        parts = []
+        for t in range(flat[0] // count, flat[-1] // count + 1):
+            generator = torch_generator("cpu", self.seed, Stream.PROFILE_NOISE, len(self.images), t)
+            whole = torch.randn((count, *shape), generator=generator)
+            parts.append(whole[max(0, flat[0] - t * count) : flat[-1] + 1 - t * count])
+        return torch.cat(parts).to(self.device)
+
+
+def profile(denoiser: Denoiser, draws: Draws, batch_size: int, progress: bool = False) -> np.ndarray:
+    """ε-space loss of every draw, [T, n] float32."""
+    return measure(
+        lambda x0, epsilon, x_t, t: squared_error(epsilon, denoiser.epsilon(x_t, t))[None],
+        denoiser.schedule,
+        draws,
+        batch_size,
+        progress,
+    )[0]
+
+
+def profile_floor(images: Tensor, schedule: NoiseSchedule, draws: Draws) -> np.ndarray:
+    """Loss of the best possible denoiser of a data set [N, C, H, W] (uint8) on the same draws, [T, n]."""
+    clean = to_model_range(images.to(draws.device))
+    table = schedule.to(draws.device)
+    losses = [
+        optimal_loss(x0, epsilon, clean, table.alpha[t[0]], table.sigma[t[0]]).float().cpu()
+        for x0, epsilon, t in draws.batches(draws.index.shape[1])
+    ]
+    return torch.stack(losses).numpy()
+
+
+def head_products(denoiser: Denoiser, draws: Draws, batch_size: int) -> np.ndarray:
+    """Mean products of the three heads' x0-errors at each timestep, [T, 3, 3]."""
+
+    def products(x0: Tensor, epsilon: Tensor, x_t: Tensor, t: Tensor) -> Tensor:
+        errors = (denoiser.x0_of_heads(x_t, t) - x0).flatten(2).double()
+        return torch.einsum("ibd,jbd->ijb", errors, errors).reshape(len(HEADS) ** 2, -1) / errors.shape[2]
+
+    means = measure(products, denoiser.schedule, draws, batch_size).mean(2)
+    return means.T.reshape(-1, len(HEADS), len(HEADS))
+
+
+def measure(
+    figure: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor],
+    schedule: NoiseSchedule,
+    draws: Draws,
+    batch_size: int,
+    progress: bool = False,
+) -> np.ndarray:
+    """A figure [k, B] of (x0, ε, x_t, t) over all draws, [k, T, n]."""
+    parts = []
+    with tqdm(total=draws.index.size, unit="img", unit_scale=True, disable=None if progress else True) as bar:
+        for x0, epsilon, t in draws.batches(batch_size):
+            x_t = add_noise(x0, epsilon, *schedule.at(t, x0))
+            parts.append(figure(x0, epsilon, x_t, t).cpu())
+            bar.update(len(t))
+    whole = torch.cat(parts, dim=1)
+    return whole.reshape(len(whole), *draws.index.shape).numpy()
+
+
+def squared_error(truth: Tensor, answer: Tensor) -> Tensor:
+    """Mean over pixels of the squared difference, [B]."""
+    return (truth - answer).float().square().flatten(1).mean(1)

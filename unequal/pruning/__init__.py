@@ -1,0 +1,1 @@
+"""Bringing a network under a limit of FLOPs by removing whole channels."""

@@ -1,0 +1,42 @@
+"""Generators that depend on a key of small integers alone: (seed, stream, step …).
+
+Nothing random has to be remembered: whoever knows the key draws the same numbers. Streams keep
+draws apart that share a seed.
+"""
+
+from enum import IntEnum
+
+import numpy as np
+import torch
+
+
+class Stream(IntEnum):
+    """One number for each purpose; never reused."""
+
+    SHUFFLE = 0
+    TIMESTEPS = 1
+    NOISE = 2
+    FLIPS = 3
+    DROPOUT = 4
+    INITIAL_WEIGHTS = 5
+    PROFILE_IMAGES = 6
+    PROFILE_NOISE = 7
+    SAMPLE_START = 8
+    SAMPLE_ADDED = 9
+    PRUNING = 10
+    CLASSIFIER = 11
+
+
+def numpy_generator(*key: int) -> np.random.Generator:
+    """A NumPy generator of a key."""
+    return np.random.default_rng(key)
+
+
+def torch_generator(device: torch.device | str, *key: int) -> torch.Generator:
+    """A torch generator of a key, on a device."""
+    return torch.Generator(device).manual_seed(torch_seed(*key))
+
+
+def torch_seed(*key: int) -> int:
+    """63 bits from a key."""
+    return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -1,0 +1,183 @@
+"""Which timesteps a training batch is made of.
+
+A sampler returns timesteps *and* importance weights. Its draws depend on the generator that it is
+handed and on nothing else, so that a batch is a pure function of seed and step; a sampler that
+learns from losses would keep its state in `state_dict`, which the checkpoint holds.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from unequal.errors import UserError
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class TimestepBatch:
+    """Timesteps [B] (int64) and the factors [B] (float64) by which their losses are multiplied."""
+
+    timesteps: np.ndarray
+    weights: np.ndarray
+
+
+class TimestepSampler(ABC):
+    """Draws batches of timesteps with marginal probabilities p_t."""
+
+    def __init__(self, probabilities: np.ndarray, unbiased: bool) -> None:
+        """
+        Args:
+            probabilities: [T], p_t of one draw, summing to 1.
+            unbiased: weight losses by (1/T)/p_t, which makes the expected gradient the uniform one.
+
+        Raises:
+            UserError: unbiased, where some p_t is 0.
+        """
+        if unbiased and not (probabilities > 0).all():
+            t = int(np.argmin(probabilities))
+            raise UserError(f"unbiased: true cannot be had where p = 0, as at t = {t}; set it to false")
+        self.probabilities = probabilities
+        uniform = 1 / len(probabilities)
+        self.table = uniform / probabilities if unbiased else np.ones(len(probabilities))
+
+    def sample(self, batch_size: int, generator: np.random.Generator) -> TimestepBatch:
+        """Draw one batch."""
+        timesteps = self.draw(batch_size, generator)
+        return TimestepBatch(timesteps, self.table[timesteps])
+
+    @abstractmethod
+    def draw(self, batch_size: int, generator: np.random.Generator) -> np.ndarray:
+        """Timesteps [B], int64."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a sampler has learned, as JSON can carry it; most learn nothing."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:  # noqa: B027 (nothing to do for most)
+        """Go on from a saved state."""
+
+
+class IndependentSampler(TimestepSampler):
+    """Every timestep of a batch is drawn from p_t on its own."""
+
+    def draw(self, batch_size: int, generator: np.random.Generator) -> np.ndarray:
+        return generator.choice(len(self.probabilities), size=batch_size, p=self.probabilities)
+
+
+class LowDiscrepancySampler(TimestepSampler):
+    """One uniform offset and equally spaced points, read through the inverse of p's sum (VDM, 2107.00630)."""
+
+    def draw(self, batch_size: int, generator: np.random.Generator) -> np.ndarray:
+        points = (generator.random() + np.arange(batch_size)) / batch_size % 1
+        found = np.searchsorted(np.cumsum(self.probabilities), points, side="right")
+        return generator.permutation(np.minimum(found, len(self.probabilities) - 1))
+
+
+class StratifiedSampler(TimestepSampler):
+    """The same number of timesteps from each slot, uniform within it (paper 1's conclusion).
+
+    Where the batch is no multiple of the number of slots, the remainder goes to slots drawn without
+    replacement, so that over batches every slot gets its share.
+    """
+
+    def __init__(self, slots: Sequence[tuple[int, int]], unbiased: bool) -> None:
+        self.slots = np.asarray(slots)
+        lengths = self.slots[:, 1] - self.slots[:, 0] + 1
+        super().__init__(np.repeat(1 / (len(lengths) * lengths), lengths), unbiased)
+
+    def draw(self, batch_size: int, generator: np.random.Generator) -> np.ndarray:
+        count = len(self.slots)
+        whole, rest = divmod(batch_size, count)
+        chosen = np.concatenate([np.repeat(np.arange(count), whole), generator.permutation(count)[:rest]])
+        first, last = self.slots[generator.permutation(chosen)].T
+        return generator.integers(first, last, endpoint=True)
+
+
+def uniform(timesteps: int) -> np.ndarray:
+    """p_t = 1/T."""
+    return np.full(timesteps, 1 / timesteps)
+
+
+def tilted(timesteps: int, power: float, towards: str) -> np.ndarray:
+    """p ∝ ((t + ½)/T)^a, more weight `near_noise`, or its mirror image `near_data`."""
+    rising = ((np.arange(timesteps) + 0.5) / timesteps) ** power
+    return normalised(rising if towards == "near_noise" else rising[::-1])
+
+
+def within(first: int, last: int, timesteps: int) -> np.ndarray:
+    """Uniform over first … last, 0 elsewhere."""
+    t = np.arange(timesteps)
+    return normalised(((t >= first) & (t <= last)).astype(float))
+
+
+def normalised(weights: np.ndarray) -> np.ndarray:
+    """Weights as probabilities. Raises UserError where they are none."""
+    total = weights.sum()
+    if not np.isfinite(weights).all() or (weights < 0).any() or total <= 0:
+        raise UserError("timestep weights must be finite, not negative and not all 0")
+    return weights / total
+
+
+def build_sampler(
+    kind: str,
+    timesteps: int,
+    *,
+    unbiased: bool = False,
+    power: float | None = None,
+    loss: np.ndarray | None = None,
+    slots: Sequence[tuple[int, int]] | None = None,
+    slot: tuple[int, int] | None = None,
+) -> TimestepSampler:
+    """The sampler of that kind.
+
+    Args:
+        kind: `uniform`, `near_noise`, `near_data`, `slot`, `loss`, `stratified` or `low_discrepancy`.
+        timesteps: T.
+        unbiased: apply importance weights.
+        power: exponent of `near_noise` and `near_data`.
+        loss: [T], the profile that `loss` is proportional to.
+        slots: inclusive ranges that `stratified` draws from, covering 0 … T−1.
+        slot: the one inclusive range of `slot`.
+
+    Raises:
+        UserError: something needed is missing, or made for another T.
+    """
+    match kind:
+        case "uniform":
+            return IndependentSampler(uniform(timesteps), unbiased)
+        case "low_discrepancy":
+            return LowDiscrepancySampler(uniform(timesteps), unbiased)
+        case "near_noise" | "near_data":
+            return IndependentSampler(tilted(timesteps, needed(power, kind, "a power"), kind), unbiased)
+        case "slot":
+            return IndependentSampler(within(*needed(slot, kind, "a range"), timesteps), unbiased)
+        case "loss":
+            return IndependentSampler(normalised(of_length(needed(loss, kind, "a profile"), timesteps)), unbiased)
+        case "stratified":
+            return StratifiedSampler(covering(needed(slots, kind, "slots"), timesteps), unbiased)
+    raise UserError(f"sampler '{kind}' is unknown")
+
+
+def needed(value: V | None, kind: str, what: str) -> V:
+    """The value, or UserError."""
+    if value is None:
+        raise UserError(f"sampler '{kind}' needs {what}")
+    return value
+
+
+def of_length(loss: np.ndarray, timesteps: int) -> np.ndarray:
+    """A profile of T losses, or UserError."""
+    if len(loss) != timesteps:
+        raise UserError(f"the profile has {len(loss)} timesteps, the model {timesteps}")
+    return loss
+
+
+def covering(slots: Sequence[tuple[int, int]], timesteps: int) -> Sequence[tuple[int, int]]:
+    """Slots that cover 0 … T−1 once, in order, or UserError."""
+    if [t for first, last in slots for t in range(first, last + 1)] != list(range(timesteps)):
+        raise UserError(f"slots {[list(slot) for slot in slots]} do not cover timesteps 0 … {timesteps - 1} once each")
+    return slots

@@ -1,0 +1,143 @@
+"""DDIM with one model or with an expert for each range of timesteps."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from unequal.data.pixels import to_uint8
+from unequal.ddim import ddim_step, previous_alphas_cumprod
+from unequal.errors import UserError
+from unequal.models.artifact import RECORD, ModelRecord
+from unequal.models.denoiser import Denoiser, load_denoiser
+from unequal.randomness import Stream, torch_generator
+
+
+@dataclass(frozen=True)
+class Expert:
+    """A denoiser and the inclusive range of timesteps that are routed to it."""
+
+    denoiser: Denoiser
+    record: ModelRecord
+
+
+class Experts:
+    """Denoisers that together cover every timestep once; a single model is the simplest case.
+
+    Raises:
+        UserError: gaps, overlaps, or experts of different schedules or images.
+    """
+
+    def __init__(self, experts: Sequence[Expert]) -> None:
+        self.experts = sorted(experts, key=lambda expert: expert.record.first)
+        self.record = self.experts[0].record
+        self.schedule = self.experts[0].denoiser.schedule
+        ranges = [(expert.record.first, expert.record.last) for expert in self.experts]
+        expected = 0
+        for first, last in ranges:
+            if first != expected:
+                raise UserError(
+                    f"experts for {ranges} do not cover timesteps 0 … {self.record.timesteps - 1} once each"
+                )
+            expected = last + 1
+        if expected != self.record.timesteps:
+            raise UserError(f"experts for {ranges} do not cover timesteps 0 … {self.record.timesteps - 1} once each")
+        for field in ("schedule", "timesteps", "image_size", "channels"):
+            values = sorted({str(getattr(expert.record, field)) for expert in self.experts})
+            if len(values) > 1:
+                raise UserError(f"experts differ in {field}: {', '.join(values)}; they must be of one base")
+
+    @classmethod
+    def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> "Experts":
+        """A model folder, or a folder of `group_0`, `group_1` … as many as the records say."""
+        folder, device = Path(folder), torch.device(device)
+        if (folder / RECORD).exists():
+            denoiser, record = load_denoiser(folder, device)
+            return cls([Expert(denoiser, whole_range(record))])
+        first = Expert(*load_denoiser(folder / "group_0", device))
+        rest = [Expert(*load_denoiser(folder / f"group_{i}", device)) for i in range(1, first.record.groups or 1)]
+        return cls([first, *rest])
+
+    def of(self, timestep: int) -> Expert:
+        """The expert of a timestep."""
+        return next(expert for expert in self.experts if timestep <= expert.record.last)
+
+    def macs_per_image(self, timesteps: Sequence[int]) -> int:
+        """Multiply–accumulates of sampling one image at these timesteps."""
+        return sum(self.of(t).record.macs for t in timesteps)
+
+    @property
+    def parameters(self) -> int:
+        """Parameters of all experts together."""
+        return sum(expert.record.parameters for expert in self.experts)
+
+    @torch.no_grad()
+    def denoise(
+        self,
+        x_t: Tensor,
+        timesteps: Sequence[int],
+        eta: float = 0.0,
+        clip: bool = True,
+        noise: Callable[[int], Tensor] | None = None,
+    ) -> Tensor:
+        """Follow a falling list of timesteps from noise to images.
+
+        Args:
+            x_t: [B, C, H, W], N(0, 1).
+            timesteps: from `unequal.ddim.sampling_timesteps`.
+            eta: 0 deterministic, 1 as noisy as DDPM.
+            clip: keep predicted images within [-1, 1].
+            noise: step number → [B, C, H, W]; needed where eta > 0.
+
+        Returns:
+            [B, C, H, W], about [-1, 1].
+        """
+        following = previous_alphas_cumprod(timesteps, self.schedule.alphas_cumprod)
+        for step, (t, previous) in enumerate(zip(timesteps, following, strict=True)):
+            x0 = self.of(t).denoiser.x0(x_t, torch.full((len(x_t),), t, device=x_t.device))
+            x0 = x0.clamp(-1, 1) if clip else x0
+            added = noise(step) if noise is not None and eta > 0 else None
+            x_t = ddim_step(x_t, x0, float(self.schedule.alphas_cumprod[t]), previous, eta, added)
+        return x_t
+
+    def sample(
+        self,
+        count: int,
+        timesteps: Sequence[int],
+        seed: int = 0,
+        batch_size: int = 256,
+        eta: float = 0.0,
+        clip: bool = True,
+        progress: bool = False,
+    ) -> Tensor:
+        """Images as uint8 [count, C, H, W] on the CPU; image i of a seed starts from the same noise always."""
+        images = []
+        for start in tqdm(range(0, count, batch_size), unit="batch", disable=None if progress else True):
+            ids = range(start, min(start + batch_size, count))
+            x_t = self.noise_of(ids, seed, Stream.SAMPLE_START)
+            images.append(
+                to_uint8(
+                    self.denoise(
+                        x_t,
+                        timesteps,
+                        eta,
+                        clip,
+                        lambda step, ids=ids: self.noise_of(ids, seed, Stream.SAMPLE_ADDED, step),
+                    )
+                ).cpu()
+            )
+        return torch.cat(images)
+
+    def noise_of(self, ids: Sequence[int], *key: int) -> Tensor:
+        """N(0, 1) for each image from its own generator, so that batches may be cut anywhere, [B, C, H, W]."""
+        shape = (self.record.channels, self.record.image_size, self.record.image_size)
+        drawn = [torch.randn(shape, generator=torch_generator("cpu", *key, i)) for i in ids]
+        return torch.stack(drawn).to(self.experts[0].denoiser.device)
+
+
+def whole_range(record: ModelRecord) -> ModelRecord:
+    """A model sampled alone answers for every timestep, also those that it was not fine-tuned on."""
+    return replace(record, first=0, last=record.timesteps - 1)

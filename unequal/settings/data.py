@@ -1,0 +1,31 @@
+"""`data`: where the images come from and what shape they are brought to."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from unequal.settings.strict import Strict
+
+
+class Data(Strict):
+    """Images and their split into a training and a held-out part."""
+
+    source: Literal["digits", "cifar10", "folder", "array"] = Field(
+        description="digits (in scikit-learn), cifar10 (torchvision), a folder of images, an .npy/.npz array"
+    )
+    path: str | None = Field(description="folder or file; for cifar10 where it lies or is downloaded to")
+    image_size: int = Field(ge=4, le=4096, description="height and width in pixels")
+    channels: Literal[1, 3] = Field(description="1 grey, 3 RGB")
+    fit: Literal["exact", "crop", "resize"] = Field(
+        description="images of another size: refused, resized and centre-cropped, or squeezed"
+    )
+    holdout: float = Field(ge=0, lt=1, description="share of the images kept out of training")
+
+    @model_validator(mode="after")
+    def source_has_what_it_needs(self) -> Self:
+        """Combinations of source, path, size and channels that cannot be."""
+        if self.source != "digits" and self.path is None:
+            raise ValueError(f"source '{self.source}' needs a path; allowed without one: digits")
+        if self.source == "digits" and (self.image_size, self.channels) != (8, 1):
+            raise ValueError("digits are 8 pixels wide with 1 channel; set image_size: 8, channels: 1")
+        return self

@@ -1,0 +1,55 @@
+"""`extractor` and `evaluation`: sampling, and scoring samples by FID."""
+
+from typing import Literal, Self
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+
+from unequal.settings.strict import Strict
+
+
+class Extractor(Strict):
+    """Features that FID compares: a classifier trained on the labels, or Inception."""
+
+    kind: Literal["classifier", "inception"]
+    weights: str | None = Field(description="inception: file of weights; null lets torch-fidelity download them")
+    features: PositiveInt = Field(description="classifier: length of the feature vector; inception: 2048")
+    images: PositiveInt = Field(description="classifier: images seen in training")
+    batch_size: PositiveInt
+    lr: PositiveFloat
+
+    @model_validator(mode="after")
+    def inception_has_2048_features(self) -> Self:
+        """The pool features of Inception v3 come in four sizes; FID takes the last."""
+        if self.kind == "inception" and self.features != 2048:
+            raise ValueError(f"features: {self.features}; inception has 2048")
+        return self
+
+
+class Sampling(Strict):
+    """DDIM from the same noise for every variant."""
+
+    steps: PositiveInt | tuple[NonNegativeInt, ...] = Field(
+        description="number of DDIM steps, or the timesteps themselves in falling order"
+    )
+    spacing: Literal["uniform", "quadratic"] = Field(description="how a number of steps is spread over T")
+    eta: float = Field(ge=0, le=1, description="0: deterministic DDIM; 1: as noisy as DDPM")
+    clip: bool = Field(description="keep predicted images within [-1, 1] at each step")
+    batch_size: PositiveInt
+
+
+class Evaluation(Strict):
+    """How many samples and seeds stand behind a score."""
+
+    samples: int = Field(ge=2, description="images a seed")
+    seeds: tuple[NonNegativeInt, ...] = Field(min_length=1, description="seeds of the noise; spread is over them")
+    kid_subset: int = Field(ge=2, description="images a subset of KID; at most `samples`")
+    allow_singular: bool = Field(description="score fewer samples than features all the same, and say so")
+
+    @model_validator(mode="after")
+    def subset_fits(self) -> Self:
+        """KID draws its subsets without replacement."""
+        if self.kid_subset > self.samples:
+            raise ValueError(f"kid_subset: {self.kid_subset} exceeds samples {self.samples}")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"seeds: {list(self.seeds)} names a seed twice")
+        return self

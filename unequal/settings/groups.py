@@ -1,0 +1,21 @@
+"""`groups`: timesteps grouped by SNR, each with a limit of FLOPs (TDC training)."""
+
+from typing import Self
+
+from pydantic import Field, NonNegativeInt, model_validator
+
+from unequal.settings.strict import Strict
+
+
+class Groups(Strict):
+    """The groups from the data end (0, small model) to the noise end (full model)."""
+
+    ids: tuple[NonNegativeInt, ...] = Field(min_length=1, description="0, 1, … N−1; N is the number of groups")
+    min_ratio: float = Field(gt=0, le=1, description="k: the smallest model's FLOPs as a share of the base's")
+
+    @model_validator(mode="after")
+    def ids_count_up(self) -> Self:
+        """The list exists so that pipelines can fan out over it; it says nothing but N."""
+        if self.ids != tuple(range(len(self.ids))):
+            raise ValueError(f"ids: {list(self.ids)} must count 0, 1, 2 … without a gap")
+        return self

@@ -1,0 +1,28 @@
+"""`runtime`: where a stage runs and where it is logged. Shapes no result, so no stage declares it."""
+
+from typing import Literal
+
+from pydantic import Field, PositiveFloat
+
+from unequal.settings.strict import Strict
+
+
+class Tracking(Strict):
+    """MLflow."""
+
+    uri: str | None = Field(
+        description="tracking server; null: $MLFLOW_TRACKING_URI, else mlflow.db beside the project"
+    )
+    experiment: str = Field(min_length=1)
+    artifact_limit_mb: PositiveFloat = Field(description="larger files are logged as a reference only")
+    timeout_s: PositiveFloat = Field(description="longest wait for the tracking server at a stage's end")
+
+
+class Runtime(Strict):
+    """Device, compiler and tracking."""
+
+    device: Literal["auto", "cpu", "cuda"]
+    compile: bool = Field(description="torch.compile the network")
+    channels_last: bool
+    progress: bool = Field(description="progress bars on a terminal")
+    tracking: Tracking

@@ -1,0 +1,86 @@
+"""A batch is a pure function of (seed, step): nothing has to be remembered to resume.
+
+Indices, timesteps, noise and flips of a step come from generators seeded by (seed, stream, step);
+1, 2 or 8 processes draw the same global batch and each takes its part.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unequal.data.pixels import to_model_range
+from unequal.randomness import Stream, numpy_generator, torch_generator
+from unequal.samplers import TimestepSampler
+
+
+@dataclass(frozen=True)
+class Batch:
+    """x0 and ε [B, C, H, W] in [-1, 1] and N(0, 1), timesteps [B] int64, importance weights [B]."""
+
+    x0: Tensor
+    epsilon: Tensor
+    timesteps: Tensor
+    weights: Tensor
+
+
+@dataclass(frozen=True)
+class BatchSource:
+    """Draws any step's batch.
+
+    Args:
+        images: [N, C, H, W] uint8, on the training device or in (mapped) host memory.
+        batch_size: images a step over all processes.
+        sampler: of timesteps.
+        seed: of everything random.
+        horizontal_flips: mirror every second image at random.
+        device: where batches are needed.
+    """
+
+    images: Tensor
+    batch_size: int
+    sampler: TimestepSampler
+    seed: int
+    horizontal_flips: bool
+    device: torch.device
+
+    def draw(self, step: int, part: slice = slice(None)) -> Batch:
+        """The batch of a step, or a process's part of it."""
+        index = torch.from_numpy(image_indices(self.seed, step, self.batch_size, len(self.images))[part])
+        timesteps = self.sampler.sample(self.batch_size, numpy_generator(self.seed, Stream.TIMESTEPS, step))
+        x0 = to_model_range(self.images[index.to(self.images.device)].to(self.device, non_blocking=True))
+        epsilon = torch.randn(
+            (self.batch_size, *x0.shape[1:]),
+            generator=torch_generator(self.device, self.seed, Stream.NOISE, step),
+            device=self.device,
+        )
+        return Batch(
+            self.flipped(x0, step, part),
+            epsilon[part],
+            torch.from_numpy(timesteps.timesteps[part]).to(self.device, non_blocking=True),
+            torch.from_numpy(timesteps.weights[part]).to(self.device, torch.float32, non_blocking=True),
+        )
+
+    def flipped(self, x0: Tensor, step: int, part: slice) -> Tensor:
+        """Images, about half of them mirrored if that is asked for."""
+        if not self.horizontal_flips:
+            return x0
+        coins = numpy_generator(self.seed, Stream.FLIPS, step).random(self.batch_size) < 0.5
+        mirrored = torch.from_numpy(coins[part]).to(x0.device).reshape(-1, 1, 1, 1)
+        return torch.where(mirrored, x0.flip(-1), x0)
+
+
+def image_indices(seed: int, step: int, batch_size: int, images: int) -> np.ndarray:
+    """Indices [B] of a step: epoch after epoch, each a permutation seeded by its own number."""
+    positions = np.arange(step * batch_size, (step + 1) * batch_size)
+    epochs, offsets = np.divmod(positions, images)
+    orders = [permutation(seed, int(epoch), images)[offsets[epochs == epoch]] for epoch in np.unique(epochs)]
+    return np.concatenate(orders)
+
+
+@lru_cache(maxsize=4)
+def permutation(seed: int, epoch: int, images: int) -> np.ndarray:
+    """The order of the images in an epoch."""
+    return numpy_generator(seed, Stream.SHUFFLE, epoch).permutation(images)

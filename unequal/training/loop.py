@@ -1,0 +1,229 @@
+"""The one training loop. What distinguishes runs is handed in: sampler, objective, optimizer, budget.
+
+To resume, run the same thing again: step s sees the same batch whether or not the process was
+stopped before it, and the checkpoint holds all else.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from unequal.errors import UserError
+from unequal.randomness import Stream, torch_seed
+from unequal.settings.recipe import Optimizer
+from unequal.settings.runtime import Runtime
+from unequal.settings.training import Training
+from unequal.training.batches import BatchSource
+from unequal.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from unequal.training.ema import EMA
+from unequal.training.objective import Losses
+from unequal.training.optimizer import build_optimizer, learning_rate, load_moments, moments
+
+CHECKPOINT, LOG = "checkpoint.safetensors", "training.jsonl"
+Objective = Callable[..., Losses]
+Log = Callable[[dict[str, float], int], None]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a run came to: optimizer steps, images seen, and the log's lines. The network is in place."""
+
+    steps: int
+    images_seen: int
+    log: Path
+
+
+class Trainer:
+    """Trains a network in place and leaves its averaged weights in it.
+
+    Args:
+        net: on any device; moved to the accelerator's.
+        source: of batches.
+        objective: (network, batch) → Losses.
+        optimizer, training, runtime: settings.
+        images: the budget; the last batch may go beyond it.
+        work: folder of the resumable state and the log.
+        log: called with named figures and the step.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        source: BatchSource,
+        objective: Objective,
+        optimizer: Optimizer,
+        training: Training,
+        runtime: Runtime,
+        images: int,
+        work: Path,
+        log: Log,
+    ) -> None:
+        self.source, self.objective, self.settings = source, objective, optimizer
+        self.training, self.runtime, self.work, self.log = training, runtime, work, log
+        self.images = images
+        self.steps = -(-images // training.batch_size)
+        self.accelerator = Accelerator(
+            cpu=source.device.type == "cpu", mixed_precision="bf16" if training.precision == "bf16" else "no"
+        )
+        self.net = net.to(source.device).train().requires_grad_(True)
+        self.ema = EMA(self.net, training.ema_decay)
+        self.optimizer = build_optimizer(self.net.parameters(), optimizer, source.device)
+        self.step = self.restore()
+        self.forward = self.accelerator.prepare(self.compiled())
+        self.first_bad_step = torch.full((), self.steps, device=source.device)
+
+    def compiled(self) -> nn.Module:
+        """The network in the memory format and, if asked for, the compiled form it is trained in."""
+        if self.runtime.channels_last:
+            self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        return torch.compile(self.net) if self.runtime.compile else self.net  # type: ignore[return-value]
+
+    def run(self) -> Trained:
+        """Train up to the budget. Raises UserError where the loss becomes NaN or infinite."""
+        interval = Interval(self.step)
+        with self.progress() as bar:
+            while self.step < self.steps:
+                interval.add(self.train_step())
+                self.step += 1
+                bar.update(self.training.batch_size)
+                if self.step % self.training.log_every == 0 or self.step == self.steps:
+                    self.refuse_bad_steps()
+                    bar.set_postfix(loss=f"{self.report(interval)['loss']:.4f}", refresh=False)
+                    interval = Interval(self.step)
+                if self.step % self.training.checkpoint_every == 0:
+                    self.refuse_bad_steps()
+                    self.save()
+        self.ema.copy_to(self.net)
+        self.net.eval().requires_grad_(False)
+        return Trained(self.steps, self.steps * self.training.batch_size, self.work / LOG)
+
+    def train_step(self) -> dict[str, Tensor]:
+        """One optimizer step; the named terms stay on the device, so that nothing waits for them."""
+        rate = learning_rate(self.settings, self.step * self.training.batch_size, self.images)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        torch.manual_seed(torch_seed(self.source.seed, Stream.DROPOUT, self.step, self.accelerator.process_index))
+        totals: dict[str, Tensor] = {}
+        for part, last in self.parts():
+            batch = self.source.draw(self.step, part)
+            with nullcontext() if last else self.accelerator.no_sync(self.forward):
+                losses = self.objective(self.forward, batch)
+                # Processes average their gradients: each scales its sum so that the mean is the batch's.
+                loss = losses.weighted.sum() * self.accelerator.num_processes / self.training.batch_size
+                self.accelerator.backward(loss)
+            share = len(batch.timesteps) * self.accelerator.num_processes / self.training.batch_size
+            for name, value in ({"loss": loss.detach()} | {k: v * share for k, v in losses.terms.items()}).items():
+                totals[name] = totals.get(name, 0) + value
+        bad = torch.where(torch.isfinite(totals["loss"]), self.steps, self.step)
+        self.first_bad_step = torch.minimum(self.first_bad_step, bad)
+        if self.training.gradient_clip is not None:
+            totals["grad_norm"] = nn.utils.clip_grad_norm_(self.net.parameters(), self.training.gradient_clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.ema.update(self.net)
+        return totals
+
+    def parts(self) -> Iterator[tuple[slice, bool]]:
+        """This process's share of the batch in `gradient_accumulation` parts; True marks the last."""
+        processes, parts = self.accelerator.num_processes, self.training.gradient_accumulation
+        count = processes * parts
+        edges = [self.training.batch_size * i // count for i in range(count + 1)]
+        start = self.accelerator.process_index * parts
+        for i in range(start, start + parts):
+            yield slice(edges[i], edges[i + 1]), i == start + parts - 1
+
+    def progress(self) -> AbstractContextManager[tqdm]:
+        """Bar with images/s and time left, on a terminal only."""
+        return tqdm(
+            total=self.steps * self.training.batch_size,
+            initial=self.step * self.training.batch_size,
+            unit="img",
+            unit_scale=True,
+            disable=None if self.runtime.progress else True,
+        )
+
+    def refuse_bad_steps(self) -> None:
+        """Stop before a spoiled state is saved; the last good one stays."""
+        if (step := int(self.first_bad_step)) < self.steps:
+            raise UserError(
+                f"the loss is NaN or infinite at step {step} ({step * self.training.batch_size} images); the last good "
+                f"state is kept in {self.work}; lower the learning rate or gradient_clip"
+            )
+
+    def report(self, interval: "Interval") -> dict[str, float]:
+        """Write a line of the log: means over the interval, and the conditions."""
+        figures = interval.means() | {
+            "lr": self.optimizer.param_groups[0]["lr"],
+            "images_per_second": interval.steps * self.training.batch_size / interval.seconds(),
+        }
+        line = {"step": self.step, "images_seen": self.step * self.training.batch_size} | figures
+        with (self.work / LOG).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        self.log(figures, self.step)
+        return figures
+
+    def save(self) -> None:
+        """Write the resumable state."""
+        tensors = {f"net.{name}": value for name, value in self.net.state_dict().items()}
+        tensors |= {f"ema.{name}": value for name, value in self.ema.state_dict().items()}
+        tensors |= {f"optimizer.{name}": value for name, value in moments(self.optimizer).items()}
+        facts = {"step": self.step, "ema_updates": self.ema.updates, "sampler": self.source.sampler.state_dict()}
+        write_checkpoint(self.work / CHECKPOINT, Checkpoint(tensors, facts))
+
+    def restore(self) -> int:
+        """Take up the saved state, if there is one; the number of steps done."""
+        self.work.mkdir(parents=True, exist_ok=True)
+        saved = read_checkpoint(self.work / CHECKPOINT)
+        step = 0
+        if saved is not None:
+            step = saved.facts["step"]
+            self.net.load_state_dict(below(saved.tensors, "net."))
+            self.ema.load_state_dict(below(saved.tensors, "ema."), saved.facts["ema_updates"])
+            load_moments(self.optimizer, below(saved.tensors, "optimizer."))
+            self.source.sampler.load_state_dict(saved.facts["sampler"])
+        drop_lines_after(self.work / LOG, step)
+        return step
+
+
+class Interval:
+    """Sums of named terms since the last line of the log, kept on the device."""
+
+    def __init__(self, step: int) -> None:
+        self.first = step
+        self.steps = 0
+        self.sums: dict[str, Tensor] = {}
+        self.start = time.perf_counter()
+
+    def add(self, terms: dict[str, Tensor]) -> None:
+        """Take in one step."""
+        self.steps += 1
+        self.sums = {name: self.sums.get(name, 0) + value for name, value in terms.items()}
+
+    def means(self) -> dict[str, float]:
+        """Mean of each term."""
+        return {name: float(value) / self.steps for name, value in self.sums.items()}
+
+    def seconds(self) -> float:
+        """Time since the interval began."""
+        return time.perf_counter() - self.start
+
+
+def below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Tensors whose name starts with a prefix, without it."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def drop_lines_after(log: Path, step: int) -> None:
+    """Cut a log back to a step, so that a resumed run writes no line twice."""
+    if log.exists():
+        lines = [line for line in log.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+        kept = [line for line in lines if json.loads(line)["step"] <= step]
+        log.write_text("".join(line + "\n" for line in kept), encoding="utf-8")

@@ -1,0 +1,196 @@
+"""A recipe carried out: from settings to a model folder, its curve and its figures."""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+from torch import Tensor
+
+from unequal.data.pixels import tensor_of
+from unequal.data.prepared import PreparedData
+from unequal.files import write_csv
+from unequal.models.artifact import ModelRecord, save_model
+from unequal.models.flops import count_cost, training_flops
+from unequal.models.pruned import Removal
+from unequal.randomness import torch_seed
+from unequal.samplers import TimestepSampler
+from unequal.schedule import NoiseSchedule
+from unequal.settings.recipe import Recipe
+from unequal.settings.runtime import Runtime
+from unequal.settings.training import Training
+from unequal.training.batches import BatchSource
+from unequal.training.loop import LOG, Trained, Trainer
+from unequal.training.objective import BestHead, SingleHead
+
+
+class Place(Protocol):
+    """Where a run happens: device, runtime settings, a folder for resumable state, a log, outputs."""
+
+    @property
+    def device(self) -> torch.device: ...
+    @property
+    def runtime(self) -> Runtime: ...
+    @property
+    def work(self) -> Path: ...
+    def log(self, metrics: Mapping[str, float], step: int) -> None: ...
+    def output(self, path: str) -> Path: ...
+    def metrics(self, path: str, content: Mapping[str, Any]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a run trains: a network, and where it comes from.
+
+    `parent` is the record of the model whose weights it has, None for fresh ones; `removals` made it
+    from the architecture in its config; `first` and `last` bound the timesteps that it is meant for.
+    """
+
+    net: UNet2DModel
+    schedule: NoiseSchedule
+    parent: ModelRecord | None = None
+    removals: list[Removal] | None = None
+    first: int = 0
+    last: int | None = None
+    group: int | None = None
+    groups: int | None = None
+
+
+def build_objective(recipe: Recipe, schedule: NoiseSchedule) -> SingleHead | BestHead:
+    """The loss that a recipe trains."""
+    weight = recipe.loss_weight
+    if recipe.mixing is not None:
+        return BestHead(schedule, weight.kind, weight.gamma, recipe.mixing.compare)
+    return SingleHead(recipe.prediction, schedule, weight.kind, weight.gamma)
+
+
+def train(
+    place: Place,
+    start: Start,
+    recipe: Recipe,
+    training: Training,
+    sampler: TimestepSampler,
+    data: PreparedData,
+    seed: int,
+) -> Trained:
+    """Train the start's network in place, with the recipe's budget."""
+    source = BatchSource(
+        images=images_on(place.device, data),
+        batch_size=training.batch_size,
+        sampler=sampler,
+        # A model that is trained on sees other noise than its parent has seen.
+        seed=seed if start.parent is None else torch_seed(seed, start.parent.total_images),
+        horizontal_flips=training.horizontal_flips,
+        device=place.device,
+    )
+    objective = build_objective(recipe, start.schedule.to(place.device))
+    trainer = Trainer(
+        start.net, source, objective, recipe.optimizer, training, place.runtime, recipe.images, place.work, place.log
+    )
+    return trainer.run()
+
+
+def images_on(device: torch.device, data: PreparedData) -> Tensor:
+    """The training images on the device if they take less than half of its free memory, else mapped from disk."""
+    images = tensor_of(data.train)
+    if device.type == "cuda" and images.nbytes < torch.cuda.mem_get_info(device)[0] / 2:
+        return images.to(device)
+    return images
+
+
+def record_of(name: str, start: Start, recipe: Recipe, trained: Trained, data: PreparedData, seed: int) -> ModelRecord:
+    """The conditions of a finished run."""
+    cost = count_cost(start.net)
+    channels, size, _ = data.images.shape[1:]
+    parent = start.parent
+    return ModelRecord(
+        name=name,
+        prediction=recipe.prediction,
+        schedule=start.schedule.name,
+        timesteps=start.schedule.timesteps,
+        image_size=size,
+        channels=channels,
+        seed=seed,
+        steps=trained.steps,
+        images_seen=trained.images_seen,
+        training_flops=training_flops(cost.macs, trained.images_seen),
+        macs=cost.macs,
+        macs_with_attention=cost.macs_with_attention,
+        parameters=cost.parameters,
+        first=start.first,
+        last=start.schedule.timesteps - 1 if start.last is None else start.last,
+        parent=parent and parent.name,
+        inherited_images=parent.total_images if parent else 0,
+        inherited_flops=parent.total_flops if parent else 0,
+        group=start.group,
+        groups=start.groups,
+    )
+
+
+def produce(
+    place: Place,
+    name: str,
+    start: Start,
+    recipe: Recipe,
+    training: Training,
+    sampler: TimestepSampler,
+    data: PreparedData,
+    seed: int,
+    combine_heads: Callable[[UNet2DModel], Tensor] | None = None,
+) -> None:
+    """Carry a recipe out and write the model folder, its curve and its figures.
+
+    Args:
+        name: of the model, below `artifacts/models`.
+        combine_heads: trained network → head weights [T, 3]; for the prediction `mixed`.
+    """
+    write_results(
+        place,
+        name,
+        start,
+        recipe,
+        train(place, start, recipe, training, sampler, data, seed),
+        data,
+        seed,
+        combine_heads,
+    )
+
+
+def write_results(
+    place: Place,
+    name: str,
+    start: Start,
+    recipe: Recipe,
+    trained: Trained,
+    data: PreparedData,
+    seed: int,
+    combine_heads: Callable[[UNet2DModel], Tensor] | None = None,
+) -> None:
+    """Write what a finished run came to; see `produce`."""
+    folder = place.output(f"artifacts/models/{name}")
+    record = record_of(name, start, recipe, trained, data, seed)
+    weights = None if combine_heads is None else combine_heads(start.net)
+    save_model(folder, start.net, record, start.removals, weights)
+    lines = curve(trained.log)
+    shutil.copyfile(trained.log, folder / LOG)
+    flat = name.replace("/", "_")
+    write_csv(place.output(f"results/training/{flat}.csv"), lines or [{"step": 0, "images_seen": 0, "loss": ""}])
+    final = {"final_loss": lines[-1]["loss"], "images_per_second": lines[-1]["images_per_second"]} if lines else {}
+    conditions = {field: value for field, value in asdict(record).items() if value is not None and value != ""}
+    place.metrics(f"results/metrics/train_{flat}.json", final | conditions)
+
+
+def untrained(place: Place) -> Trained:
+    """A run without a step: what a pretrained base comes to."""
+    log = place.work / LOG
+    log.write_text("")
+    return Trained(steps=0, images_seen=0, log=log)
+
+
+def curve(log: Path) -> list[dict[str, Any]]:
+    """The lines of a training log."""
+    return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
