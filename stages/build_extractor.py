@@ -28,9 +28,11 @@ def main(run: Run, settings: Settings) -> None:
     folder = run.output("artifacts/extractor")
     folder.mkdir()
     figures: dict[str, float] = {}
+    weights: str | None = None
+    sha256: str | None = None
     if settings.extractor.kind == "classifier":
         figures = {"holdout_accuracy": trained_classifier(run, settings, data, folder / WEIGHTS)}
-        weights, sha256 = None, content_hash(folder / WEIGHTS)
+        sha256 = content_hash(folder / WEIGHTS)
     else:
         weights = settings.extractor.weights
         sha256 = None if weights is None else content_hash(require(Path(weights)))

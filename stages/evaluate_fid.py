@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ def main(run: Run, settings: Settings, variant: str) -> None:
         scores.append(score(images, data.train, extractor, run.device, chosen.kid_subset, chosen.allow_singular, cache))
     kept = sampled(run, settings.sampling, experts, timesteps, chosen.seeds[0])[:SHOWN]
     np.save(run.output(f"artifacts/samples/{variant}.npy"), kept)
-    figures = spread(scores) | costs(experts, timesteps) | conditions(settings, extractor, reference)
+    figures: dict[str, Any] = spread(scores) | costs(experts, timesteps) | conditions(settings, extractor, reference)
     figures["scores"] = [asdict(one) for one in scores]
     run.metrics(f"results/fid/{variant}.json", figures, headline={f"fid_{variant}": figures["fid_mean"]})
 
@@ -64,7 +65,7 @@ def sampled(run: Run, settings: Sampling, experts: Experts, timesteps: list[int]
     return np.load(path, allow_pickle=False)
 
 
-def costs(experts: Experts, timesteps: list[int]) -> dict[str, object]:
+def costs(experts: Experts, timesteps: list[int]) -> dict[str, Any]:
     """What the variant cost to train, and costs to sample."""
     records = [expert.record for expert in experts.experts]
     ranges = [(record.first, record.last) for record in records]
@@ -81,7 +82,7 @@ def costs(experts: Experts, timesteps: list[int]) -> dict[str, object]:
     }
 
 
-def conditions(settings: Settings, extractor: Extractor, reference: str) -> dict[str, object]:
+def conditions(settings: Settings, extractor: Extractor, reference: str) -> dict[str, Any]:
     """What a figure means nothing without."""
     return {
         "samples_per_seed": settings.evaluation.samples,

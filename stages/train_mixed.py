@@ -6,6 +6,7 @@ from torch import Tensor
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
+from unequal.errors import UserError
 from unequal.heads import head_weights
 from unequal.models.denoiser import Denoiser
 from unequal.models.network import build_network
@@ -38,6 +39,9 @@ class Settings(StageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
     """Train the mixed prediction."""
+    mixing = settings.recipe.mixing
+    if mixing is None:
+        raise UserError(f"recipes.mixed.prediction: '{settings.recipe.prediction}'; allowed: mixed")
     data = PreparedData.open(run.input("artifacts/data"))
     channels, size, _ = data.images.shape[1:]
     torch.manual_seed(torch_seed(settings.seed, Stream.INITIAL_WEIGHTS))
@@ -52,7 +56,7 @@ def main(run: Run, settings: Settings) -> None:
         # Which weights stand here does not matter: the heads are measured one by one.
         denoiser = Denoiser(net, schedule, "mixed", torch.ones(schedule.timesteps, len(HEADS)))
         products = head_products(denoiser, draws, settings.profile.batch_size)
-        return torch.from_numpy(head_weights(settings.recipe.mixing.select, products))
+        return torch.from_numpy(head_weights(mixing.select, products))
 
     produce(run, "mixed", start, settings.recipe, settings.training, sampler, data, settings.seed, combine)
 

@@ -51,7 +51,7 @@ def write_npz(path: Path, **arrays: np.ndarray) -> None:
     """Write named arrays, without pickled objects."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.npz")
-    np.savez_compressed(temporary, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+    np.savez_compressed(temporary, allow_pickle=False, **arrays)
     os.replace(temporary, path)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -117,18 +118,9 @@ class Experts:
         images = []
         for start in tqdm(range(0, count, batch_size), unit="batch", disable=None if progress else True):
             ids = range(start, min(start + batch_size, count))
+            noise = partial(self.noise_of, ids, seed, Stream.SAMPLE_ADDED)
             x_t = self.noise_of(ids, seed, Stream.SAMPLE_START)
-            images.append(
-                to_uint8(
-                    self.denoise(
-                        x_t,
-                        timesteps,
-                        eta,
-                        clip,
-                        lambda step, ids=ids: self.noise_of(ids, seed, Stream.SAMPLE_ADDED, step),
-                    )
-                ).cpu()
-            )
+            images.append(to_uint8(self.denoise(x_t, timesteps, eta, clip, noise)).cpu())
         return torch.cat(images)
 
     def noise_of(self, ids: Sequence[int], *key: int) -> Tensor:

@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 from torch_fidelity.feature_extractor_base import FeatureExtractorBase
 
 from unequal.errors import UserError
-from unequal.evaluation.classifier import load_classifier
+from unequal.evaluation.classifier import Classifier, load_classifier
 from unequal.files import content_hash, read_json, require
 
 FACTS, WEIGHTS = "extractor.json", "classifier.safetensors"
@@ -59,7 +59,7 @@ class ClassifierFeatures(FeatureExtractorBase):
     def __init__(self, name: str, features_list: list[str], feature_extractor_weights_path: str, **_: Any) -> None:
         super().__init__(name, features_list)
         self.weights = Path(feature_extractor_weights_path)
-        self.net: torch.nn.Module | None = None
+        self.net: Classifier | None = None
 
     @staticmethod
     def get_provided_features_list() -> tuple[str, ...]:

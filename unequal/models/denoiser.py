@@ -72,5 +72,5 @@ class Denoiser:
 def load_denoiser(folder: Path, device: torch.device) -> tuple[Denoiser, ModelRecord]:
     """A model folder as a denoiser on a device. Raises UserError where a file is damaged."""
     net, record = load_model(folder)
-    denoiser = Denoiser(net.to(device), record.noise_schedule(), record.prediction, load_head_weights(folder))
-    return denoiser, record
+    torch.nn.Module.to(net, device)
+    return Denoiser(net, record.noise_schedule(), record.prediction, load_head_weights(folder)), record

@@ -27,9 +27,9 @@ class Cost:
 def count_cost(net: UNet2DModel) -> Cost:
     """Count one forward pass of one image; shapes decide, weights do not matter."""
     device = next(net.parameters()).device
-    size = net.config.sample_size
+    size = net.config["sample_size"]
     height, width = (size, size) if isinstance(size, int) else size
-    image = torch.zeros(1, net.config.in_channels, height, width, device=device)
+    image = torch.zeros(1, net.config["in_channels"], height, width, device=device)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         net(image, torch.zeros(1, dtype=torch.long, device=device))
     flops = {str(operator): count for operator, count in counter.get_flop_counts()["Global"].items()}

@@ -16,12 +16,10 @@ def build_network(network: Network, image_size: int, channels: int, heads: int =
         channels: of the images.
         heads: how many predictions of `channels` channels each the last layer gives.
     """
-    levels = len(network.block_out_channels)
-    sizes = [image_size // 2**level for level in range(levels)]
-    for size in network.attention_resolutions:
-        if size not in sizes:
-            raise UserError(f"network.attention_resolutions: {size} is no feature-map size; allowed: {sizes}")
-    attends = [size in network.attention_resolutions for size in sizes]
+    try:
+        attends = network.attends(image_size)
+    except ValueError as error:
+        raise UserError(str(error)) from None
     return UNet2DModel(
         sample_size=image_size,
         in_channels=channels,
@@ -53,7 +51,7 @@ def load_pretrained(source: str, image_size: int, channels: int) -> UNet2DModel:
             reason = str(error).splitlines()[0]
     if net is None:
         raise UserError(f"network.pretrained: '{source}' holds no UNet2DModel: {reason}")
-    has = (net.config.sample_size, net.config.in_channels, net.config.out_channels)
+    has = (net.config["sample_size"], net.config["in_channels"], net.config["out_channels"])
     if has != (image_size, channels, channels):
         raise UserError(
             f"network.pretrained: '{source}' is for images of size {has[0]} with {has[1]} channels in and "
@@ -64,4 +62,4 @@ def load_pretrained(source: str, image_size: int, channels: int) -> UNet2DModel:
 
 def with_heads(net: UNet2DModel) -> UNet2DModel:
     """A copy of the architecture, with fresh weights and an output for each of the three predictions."""
-    return UNet2DModel.from_config(net.config | {"out_channels": net.config.in_channels * len(HEADS)})
+    return UNet2DModel.from_config(net.config | {"out_channels": net.config["in_channels"] * len(HEADS)})

@@ -25,13 +25,20 @@ def dependency_graph(net: UNet2DModel):  # type: ignore[no-untyped-def]  # torch
     import torch_pruning as tp
 
     device = next(net.parameters()).device
-    image = torch.zeros(1, net.config.in_channels, net.config.sample_size, net.config.sample_size, device=device)
-    with torch.enable_grad():
-        return tp.DependencyGraph().build_dependency(
-            net,
-            example_inputs=(image, torch.zeros(1, dtype=torch.long, device=device)),
-            output_transform=lambda output: output.sample,
-        )
+    image = torch.zeros(1, net.config["in_channels"], net.config["sample_size"], net.config["sample_size"], device=device)
+    frozen = [parameter for parameter in net.parameters() if not parameter.requires_grad]
+    # The trace follows gradients: a layer without any would be missing from the graph.
+    net.requires_grad_(True)
+    try:
+        with torch.enable_grad():
+            return tp.DependencyGraph().build_dependency(
+                net,
+                example_inputs=(image, torch.zeros(1, dtype=torch.long, device=device)),
+                output_transform=lambda output: output.sample,
+            )
+    finally:
+        for parameter in frozen:
+            parameter.requires_grad_(False)
 
 
 def replay(net: UNet2DModel, removals: Sequence[Removal]) -> None:

@@ -59,7 +59,7 @@ def prunable_units(net: UNet2DModel, importance: Importance) -> list[Unit]:
         pieces = (
             torch.arange(len(scores)).reshape(heads, -1)
             if heads
-            else across_norm_groups(scores, net.config.norm_num_groups)
+            else across_norm_groups(scores, net.config["norm_num_groups"])
         )
         layer = [Unit(names[root], tuple(piece.tolist()), float(scores[piece].mean())) for piece in pieces]
         units += sorted(layer, key=lambda unit: unit.importance)[:-1]

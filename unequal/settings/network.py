@@ -26,14 +26,32 @@ class Network(Strict):
 
     @model_validator(mode="after")
     def channels_can_be_grouped(self) -> Self:
-        """GroupNorm and attention heads must divide the channels."""
+        """GroupNorm must divide the channels."""
         for channels in self.block_out_channels:
             if channels % self.norm_num_groups:
                 raise ValueError(
                     f"block_out_channels: {channels} is no multiple of norm_num_groups {self.norm_num_groups}"
                 )
-            if channels % self.attention_head_dim and (self.attention_resolutions or self.middle_attention):
-                raise ValueError(
-                    f"block_out_channels: {channels} is no multiple of attention_head_dim {self.attention_head_dim}"
-                )
         return self
+
+    def attends(self, image_size: int) -> list[bool]:
+        """Whether each level has attention, for images of that size. Raises ValueError where that cannot be."""
+        levels = len(self.block_out_channels)
+        if image_size % 2 ** (levels - 1):
+            raise ValueError(
+                f"data.image_size: {image_size} cannot be halved {levels - 1} times by the network; "
+                f"allowed: multiples of {2 ** (levels - 1)}"
+            )
+        sizes = [image_size // 2**level for level in range(levels)]
+        for size in self.attention_resolutions:
+            if size not in sizes:
+                raise ValueError(f"network.attention_resolutions: {size} is no feature-map size; allowed: {sizes}")
+        attends = [size in self.attention_resolutions for size in sizes]
+        middle = [False] * (levels - 1) + [self.middle_attention]
+        for channels, *anywhere in zip(self.block_out_channels, attends, middle, strict=True):
+            if any(anywhere) and channels % self.attention_head_dim:
+                raise ValueError(
+                    f"network.attention_head_dim: {self.attention_head_dim} does not divide the {channels} channels "
+                    "of a level with attention"
+                )
+        return attends

@@ -104,12 +104,7 @@ class Params(Strict):
         for field, count in (("slots.count", self.slots.count), ("groups.ids", len(self.groups.ids))):
             if count > timesteps:
                 raise ValueError(f"{field}: {count} ranges of {timesteps} timesteps; at most schedule.timesteps")
-        halvings = 2 ** (len(self.network.block_out_channels) - 1)
-        if self.data.image_size % halvings:
-            raise ValueError(
-                f"data.image_size: {self.data.image_size} cannot be halved {len(self.network.block_out_channels) - 1} "
-                f"times by the network; allowed: multiples of {halvings}"
-            )
+        self.network.attends(self.data.image_size)
         if self.slots.loss == "excess" and self.profile.floor != "all":
             raise ValueError("slots.loss: 'excess' needs profile.floor: all")
         listed = self.sampling.steps if isinstance(self.sampling.steps, tuple) else (self.sampling.steps - 1,)

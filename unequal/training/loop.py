@@ -83,7 +83,7 @@ class Trainer:
     def compiled(self) -> nn.Module:
         """The network in the memory format and, if asked for, the compiled form it is trained in."""
         if self.runtime.channels_last:
-            self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            self.net.to(memory_format=torch.channels_last)
         return torch.compile(self.net) if self.runtime.compile else self.net  # type: ignore[return-value]
 
     def run(self) -> Trained:

@@ -123,7 +123,7 @@ def record_of(name: str, start: Start, recipe: Recipe, trained: Trained, data: P
         parameters=cost.parameters,
         first=start.first,
         last=start.schedule.timesteps - 1 if start.last is None else start.last,
-        parent=parent and parent.name,
+        parent=parent.name if parent else None,
         inherited_images=parent.total_images if parent else 0,
         inherited_flops=parent.total_flops if parent else 0,
         group=start.group,

@@ -1,0 +1,172 @@
+"""A small pipeline run through both engines, as a user runs it: real stages, real data, tiny budgets."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from graph import ROOT
+from mlflow import MlflowClient
+
+pytestmark = pytest.mark.slow
+
+TINY = {
+    "recipes.base.images": 2560,
+    "recipes.mixed.images": 1280,
+    "recipes.slot.images": 1280,
+    "recipes.expert.images": 1280,
+    "recipes.stratified.images": 1280,
+    "further_recipes": ["stratified"],
+    "profiled_models": ["base", "stratified", "slot_3"],
+    "variants": ["base", "stratified", "experts_unpruned", "experts_pruned"],
+    "profile.images": 2,
+    "slots.finetune": [3],
+    "groups.ids": [0, 1],
+    "extractor.images": 6400,
+    "sampling.steps": 5,
+    "evaluation.samples": 100,
+    "evaluation.seeds": [0],
+    "evaluation.kid_subset": 50,
+}
+
+
+def run(project: Path, *command: str, ok: bool = True) -> str:
+    """Run a command of the environment in a project; its output, both streams together."""
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "PYTHONPATH": str(project)}
+    done = subprocess.run(
+        command, cwd=project, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    assert (done.returncode == 0) == ok, done.stdout[-6000:]
+    return done.stdout
+
+
+def edit(project: Path, changes: dict[str, object]) -> None:
+    path = project / "params.yaml"
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for dotted, value in changes.items():
+        *sections, last = dotted.split(".")
+        section = document
+        for name in sections:
+            section = section[name]
+        section[last] = value
+    path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+
+
+def commit(project: Path, message: str) -> None:
+    run(project, "git", "add", "-A")
+    run(project, "git", "-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "-qm", message)
+
+
+def copy_of_repository(target: Path) -> Path:
+    """The tracked files as they are now, in a repository of their own, without the committed results."""
+    tracked = run(ROOT, "git", "ls-files", "--cached", "--others", "--exclude-standard").split()
+    for name in tracked:
+        if not name.startswith("results/") and name != "dvc.lock" and (ROOT / name).exists():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, target / name)
+    run(target, "git", "init", "-q")
+    return target
+
+
+def rules_of_dry_run(text: str) -> set[str]:
+    return set(re.findall(r"^rule (\w+):", text, re.MULTILINE)) - {"all"}
+
+
+def stages_of_repro(text: str) -> set[str]:
+    return {re.sub(r"\W+", "_", name) for name in re.findall(r"Running stage '([^']+)'", text)}
+
+
+def tracked_runs(project: Path) -> list:
+    client = MlflowClient(f"sqlite:///{project}/mlflow.db")
+    experiment = client.get_experiment_by_name("unequal")
+    return list(client.search_runs([experiment.experiment_id], max_results=1000))
+
+
+def children(runs: list) -> list:
+    return [one for one in runs if "mlflow.parentRunId" in one.data.tags]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny pipeline, run by Snakemake and recorded by DVC."""
+    project = copy_of_repository(tmp_path_factory.mktemp("engines"))
+    edit(project, TINY)
+    recipes = yaml.safe_load((project / "params.yaml").read_text(encoding="utf-8"))["recipes"]
+    edit(project, {"recipes": {name: recipe for name, recipe in recipes.items() if name != "longer"}})
+    commit(project, "tiny")
+    run(project, "snakemake", "--cores", "2")
+    run(project, "dvc", "commit", "-f", "-q")
+    commit(project, "recorded")
+    return project
+
+
+def test_nothing_is_left_to_do_for_either_engine(project: Path):
+    assert "Nothing to be done" in run(project, "snakemake", "--cores", "2", "-n")
+    assert stages_of_repro(run(project, "dvc", "repro")) == set()
+
+
+def test_every_stage_left_a_log_and_a_benchmark(project: Path):
+    rules = rules_of_dry_run(run(project, "snakemake", "--cores", "2", "-n", "-F"))
+    assert rules == {path.stem for path in (project / "logs").glob("*.log")}
+    assert rules == {path.name.removesuffix(".benchmark.tsv") for path in (project / "logs").glob("*.tsv")}
+
+
+def test_stages_are_children_of_one_pipeline_run(project: Path):
+    runs = tracked_runs(project)
+    rules = rules_of_dry_run(run(project, "snakemake", "--cores", "2", "-n", "-F"))
+    assert len(children(runs)) == len(rules)
+    assert len(runs) - len(children(runs)) == 1
+    assert all(one.info.status == "FINISHED" for one in runs)
+
+
+def test_results_can_be_shown(project: Path):
+    assert "results/fid/base.json" in run(project, "dvc", "metrics", "show")
+    run(project, "dvc", "plots", "show", "-o", "plots")
+    page = (project / "results" / "report.html").read_text(encoding="utf-8")
+    assert "<script src" not in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+
+
+def test_both_engines_choose_the_same_stages_after_an_edit(project: Path):
+    edit(project, {"evaluation.samples": 110})
+    chosen = rules_of_dry_run(run(project, "snakemake", "--cores", "2", "-n"))
+    repeated = stages_of_repro(run(project, "dvc", "repro"))
+    assert "evaluate_fid_base" in chosen
+    assert "check_params" in chosen
+    assert "train_base" not in chosen
+    assert chosen == repeated
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("dvc", "exp", "run", "--temp"), ("dvc", "repro"), ("snakemake", "--cores", "2")],
+    ids=lambda command: "_".join(command[:3]),
+)
+def test_a_bad_setting_stops_everything_in_one_line(project: Path, command: tuple[str, ...]):
+    before = (project / "params.yaml").read_text(encoding="utf-8")
+    runs = len(tracked_runs(project))
+    try:
+        edit(project, {"training": {"batch_sise": 128}})
+        said = run(project, *command, ok=False)
+    finally:
+        (project / "params.yaml").write_text(before, encoding="utf-8")
+    assert "params.yaml: training.batch_sise: unknown key; allowed here: batch_size" in said
+    assert "Traceback" not in said
+    # The gate itself may have logged that it failed; no other stage has begun.
+    assert {one.data.tags.get("stage", "check_params") for one in tracked_runs(project)[: -runs or None]} <= {
+        "check_params"
+    }
+
+
+def test_experiments_are_tracked_in_the_same_store(project: Path):
+    commit(project, "before the experiment")
+    before = tracked_runs(project)
+    run(project, "dvc", "exp", "run", "--temp", "-n", "other-noise", "-S", "evaluation.seeds=[7]")
+    after = tracked_runs(project)
+    assert len(children(after)) > len(children(before))
+    assert "other-noise" in {one.info.run_name for one in after}

@@ -1,0 +1,189 @@
+"""Slots of equal loss and groups by SNR, against the published table and the definitions done naively."""
+
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unequal.errors import UserError
+from unequal.partition import equal_loss_slots, flops_groups, flops_limits
+from unequal.schedule import NoiseSchedule
+
+#: Table 1 of the slots' paper: guided diffusion on ImageNet-256, ten slots.
+TABLE_1 = [(0, 4), (5, 12), (13, 22), (23, 36), (37, 55), (56, 81), (82, 119), (120, 176), (177, 276), (277, 999)]
+
+
+def covers_once(ranges: list[tuple[int, int]], timesteps: int) -> bool:
+    return [t for first, last in ranges for t in range(first, last + 1)] == list(range(timesteps))
+
+
+def profile_with_equal_sums(ranges: list[tuple[int, int]], seed: int) -> np.ndarray:
+    """Random positive losses whose sums over the ranges are all 1."""
+    generator = np.random.default_rng(seed)
+    parts = [generator.uniform(0.01, 1, last - first + 1) for first, last in ranges]
+    return np.concatenate([part / part.sum() for part in parts])
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32 - 1), st.floats(1e-6, 1e6))
+def test_every_profile_with_the_sums_of_table_1_gives_table_1(seed: int, scale: float) -> None:
+    assert equal_loss_slots(scale * profile_with_equal_sums(TABLE_1, seed), 10) == TABLE_1
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=20), st.integers(0, 2**32 - 1))
+def test_any_ranges_come_back_from_a_profile_with_equal_sums(lengths: list[int], seed: int) -> None:
+    ends = np.cumsum(lengths).tolist()
+    ranges = [(end - length, end - 1) for end, length in zip(ends, lengths, strict=True)]
+    assert equal_loss_slots(profile_with_equal_sums(ranges, seed), len(ranges)) == ranges
+
+
+@given(st.data())
+def test_slots_are_those_of_the_definition_in_exact_arithmetic(data: st.DataObject) -> None:
+    losses = data.draw(st.lists(st.integers(0, 30), min_size=1, max_size=60).filter(any))
+    slots = data.draw(st.integers(1, len(losses)))
+    sums, total = np.cumsum(losses).tolist(), sum(losses)
+    member = [int(slots * (Fraction(s) - Fraction(x, 2)) / total) for s, x in zip(sums, losses, strict=True)]
+    # Timesteps without loss behind the last one with loss would fall out of the last slot.
+    member = [min(slot, slots - 1) for slot in member]
+    if set(member) == set(range(slots)):
+        found = equal_loss_slots(losses, slots)
+        assert covers_once(found, len(losses))
+        assert [k for k, (first, last) in enumerate(found) for _ in range(first, last + 1)] == member
+    else:
+        empty = min(set(range(slots)) - set(member))
+        with pytest.raises(UserError, match=rf"^slot {empty + 1} of {slots} is empty"):
+            equal_loss_slots(losses, slots)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12))
+def test_sums_differ_from_an_equal_share_by_less_than_the_timesteps_at_the_edges(seed: int, slots: int) -> None:
+    loss = np.random.default_rng(seed).uniform(0.5, 1.5, 200)
+    sums = [loss[first : last + 1].sum() for first, last in equal_loss_slots(loss, slots)]
+    assert np.abs(np.array(sums) - loss.sum() / slots).max() <= loss.max() + 1e-9
+
+
+@pytest.mark.parametrize("convert", [list, np.asarray, torch.tensor, lambda x: np.asarray(x, dtype=np.float32)])
+def test_a_flat_profile_is_cut_into_equal_lengths(convert: type) -> None:
+    assert equal_loss_slots(convert([0.25] * 12), 4) == [(0, 2), (3, 5), (6, 8), (9, 11)]
+    assert equal_loss_slots(convert([0.25] * 3), 3) == [(0, 0), (1, 1), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("loss", "slots", "complaint"),
+    [
+        ([1.0, float("nan"), 1.0], 2, "the loss profile holds nan at t = 1; losses are finite and not negative"),
+        ([1.0, 1.0, float("inf")], 2, "the loss profile holds inf at t = 2"),
+        ([1.0, -0.5], 1, "the loss profile holds -0.5 at t = 1"),
+        ([0.0, 0.0], 1, "the loss profile is 0 at every timestep; there is nothing to split"),
+        ([1.0, 1.0], 3, "3 slots of 2 timesteps; allowed: 1 … 2"),
+        ([1.0, 1.0], 0, "0 slots of 2 timesteps; allowed: 1 … 2"),
+        ([1.0, 1.0], -1, "-1 slots of 2 timesteps; allowed: 1 … 2"),
+        ([], 1, "1 slots of 0 timesteps"),
+        ([[1.0, 1.0]], 1, "a loss profile has one dimension, this has 2"),
+        ([1.0, 98.0, 1.0], 3, "slot 1 of 3 is empty: one timestep of the profile (T = 3) outweighs a whole slot"),
+        ([1.0, 1.0, 98.0], 3, "slot 2 of 3 is empty: one timestep of the profile (T = 3) outweighs a whole slot"),
+    ],
+)
+def test_profiles_that_cannot_be_split_are_refused(loss: list[float], slots: int, complaint: str) -> None:
+    with pytest.raises(UserError) as refusal:
+        equal_loss_slots(loss, slots)
+    assert str(refusal.value).startswith(complaint)
+    assert "\n" not in str(refusal.value)
+
+
+def naive_groups(schedule: NoiseSchedule, groups: int, ratio: float) -> list[int]:
+    """The group of each timestep by equations 2 to 5, standardising included, F = 1."""
+    alphas_bar = np.cumprod(1 - schedule.betas.numpy())
+    snr = 10 * np.log10(alphas_bar / (1 - alphas_bar))
+    standard = (-snr - (-snr).mean()) / (-snr).std()
+    flops = ratio + (1 - ratio) * (standard - standard.min()) / (standard.max() - standard.min())
+    limits = [(groups - i - 1) / groups * ratio + (i + 1) / groups for i in range(groups)]
+    # The last limit is the whole model, which the last timestep's FLOPs equal: allow for rounding there.
+    limits[-1] += 1e-9
+    return [next(i for i in range(groups) if f <= limits[i]) for f in flops]
+
+
+@pytest.mark.parametrize(("name", "mean"), [("linear", 0.8328), ("scaled_linear", 0.8133)])
+def test_mean_limit_is_the_published_one(name: str, mean: float) -> None:
+    found = flops_groups(NoiseSchedule.named(name, 1000), 10, 0.5)
+    assert sum((last - first + 1) * limit for first, last, limit in found) / 1000 == pytest.approx(mean, abs=5e-5)
+
+
+def test_ten_groups_of_the_cosine_schedule_leave_the_ninth_empty() -> None:
+    schedule = NoiseSchedule.cosine(1000)
+    with pytest.raises(UserError) as refusal:
+        flops_groups(schedule, 10, 0.5)
+    assert str(refusal.value) == (
+        "group 8 of 10 (counted from 0) holds no timestep: schedule 'cosine' jumps over its FLOPs between 0.900 "
+        "and 0.950 of the base's; use fewer groups"
+    )
+    member = naive_groups(schedule, 10, 0.5)
+    assert sorted(set(member)) == [0, 1, 2, 3, 4, 5, 6, 7, 9]
+    assert np.array(flops_limits(10, 0.5))[member].mean() == pytest.approx(0.695, abs=5e-4)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.sampled_from(["linear", "cosine", "scaled_linear"]),
+    st.integers(30, 1500),
+    st.integers(1, 12),
+    st.floats(0.05, 0.95),
+)
+def test_groups_are_those_of_the_definition(name: str, timesteps: int, groups: int, ratio: float) -> None:
+    schedule = NoiseSchedule.named(name, timesteps)
+    member = naive_groups(schedule, groups, ratio)
+    if set(member) != set(range(groups)):
+        empty = min(set(range(groups)) - set(member))
+        with pytest.raises(UserError, match=rf"^group {empty} of {groups} \(counted from 0\) holds no timestep"):
+            flops_groups(schedule, groups, ratio)
+        return
+    found = flops_groups(schedule, groups, ratio)
+    ranges = [(first, last) for first, last, _ in found]
+    assert covers_once(ranges, timesteps)
+    assert [i for i, (first, last) in enumerate(ranges) for _ in range(first, last + 1)] == member
+    assert [limit for *_, limit in found] == pytest.approx(flops_limits(groups, ratio))
+
+
+@given(st.integers(1, 10), st.floats(0.05, 0.95))
+def test_limits_rise_in_equal_steps_to_the_whole_model(groups: int, ratio: float) -> None:
+    found = flops_groups(NoiseSchedule.linear(1000), groups, ratio)
+    limits = [limit for *_, limit in found]
+    assert limits[-1] == 1.0
+    assert limits[0] == pytest.approx(ratio + (1 - ratio) / groups)
+    assert all(b - a == pytest.approx((1 - ratio) / groups) for a, b in pairwise(limits))
+
+
+@given(st.floats(0.05, 0.95))
+def test_the_smallest_ratio_moves_no_timestep(ratio: float) -> None:
+    """FLOPs and limits are the same linear map of the difficulty: only the limits themselves depend on it."""
+    schedule = NoiseSchedule.linear(1000)
+    expected = [group[:2] for group in flops_groups(schedule, 10, 0.5)]
+    assert [group[:2] for group in flops_groups(schedule, 10, ratio)] == expected
+
+
+def test_one_group_is_the_whole_model_everywhere() -> None:
+    assert flops_groups(NoiseSchedule.linear(100), 1, 1.0) == [(0, 99, 1.0)]
+    assert flops_groups(NoiseSchedule.linear(100), 1, 0.3) == [(0, 99, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("groups", "ratio", "complaint"),
+    [
+        (0, 0.5, "0 groups of 100 timesteps; allowed: 1 … 100"),
+        (101, 0.5, "101 groups of 100 timesteps; allowed: 1 … 100"),
+        (4, 0.0, "min_ratio 0.0 is no share of the base's FLOPs; allowed: above 0, at most 1"),
+        (4, 1.5, "min_ratio 1.5 is no share of the base's FLOPs; allowed: above 0, at most 1"),
+        (4, float("nan"), "min_ratio nan is no share of the base's FLOPs"),
+        (4, 1.0, "min_ratio 1 gives every timestep the whole model; 4 groups need it below 1"),
+    ],
+)
+def test_groups_that_cannot_be_are_refused(groups: int, ratio: float, complaint: str) -> None:
+    with pytest.raises(UserError) as refusal:
+        flops_groups(NoiseSchedule.linear(100), groups, ratio)
+    assert str(refusal.value).startswith(complaint)
+    assert "\n" not in str(refusal.value)

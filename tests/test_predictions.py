@@ -1,0 +1,116 @@
+"""Predictions against diffusers, and the conversions between them against each other."""
+
+import math
+
+import pytest
+import torch
+from diffusers import DDIMScheduler, DDPMScheduler
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from unequal.errors import UserError
+from unequal.predictions import (
+    HEADS,
+    PREDICTIONS,
+    add_noise,
+    target,
+    to_epsilon,
+    to_x0,
+    x0_error_factor,
+)
+from unequal.schedule import NoiseSchedule
+
+# α = cos, σ = sin of an angle, from nearly clean to nearly pure noise.
+ANGLES = st.floats(0.01, math.pi / 2 - 0.01)
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def draws(seed: int, count: int) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(2, 3, 4, 4, generator=generator, dtype=torch.float64) for _ in range(count)]
+
+
+def levels(angle: float) -> tuple[Tensor, Tensor]:
+    return torch.tensor(math.cos(angle)).double(), torch.tensor(math.sin(angle)).double()
+
+
+@pytest.mark.parametrize("prediction", PREDICTIONS)
+@given(ANGLES, SEEDS)
+def test_a_perfect_answer_gives_back_image_and_noise(prediction: str, angle: float, seed: int) -> None:
+    alpha, sigma = levels(angle)
+    x0, epsilon = draws(seed, 2)
+    x_t = add_noise(x0, epsilon, alpha, sigma)
+    found = to_x0(prediction, target(prediction, x0, epsilon, alpha, sigma), x_t, alpha, sigma)
+    torch.testing.assert_close(found, x0, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(to_epsilon(found, x_t, alpha, sigma), epsilon, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("prediction", PREDICTIONS)
+@given(ANGLES, SEEDS)
+def test_the_factor_turns_a_squared_error_into_one_of_x0(prediction: str, angle: float, seed: int) -> None:
+    alpha, sigma = levels(angle)
+    x_t, answer, error = draws(seed, 3)
+    moved = to_x0(prediction, answer + error, x_t, alpha, sigma) - to_x0(prediction, answer, x_t, alpha, sigma)
+    expected = x0_error_factor(prediction, alpha, sigma) * error.square().sum()
+    torch.testing.assert_close(moved.square().sum(), expected, rtol=1e-7, atol=1e-12)
+
+
+@given(ANGLES)
+def test_the_factors_are_those_of_the_table(angle: float) -> None:
+    alpha, sigma = levels(angle)
+    assert x0_error_factor("sample", alpha, sigma) == 1
+    assert x0_error_factor("v_prediction", alpha, sigma).item() == pytest.approx(math.sin(angle) ** 2)
+    assert x0_error_factor("epsilon", alpha, sigma).item() == pytest.approx(math.tan(angle) ** 2)
+
+
+@given(ANGLES, SEEDS)
+def test_v_is_the_image_turned_by_a_right_angle(angle: float, seed: int) -> None:
+    """(x_t, v) is (x0, ε) rotated, so lengths add up to the same."""
+    alpha, sigma = levels(angle)
+    x0, epsilon = draws(seed, 2)
+    x_t, v = add_noise(x0, epsilon, alpha, sigma), target("v_prediction", x0, epsilon, alpha, sigma)
+    torch.testing.assert_close(x_t.square() + v.square(), x0.square() + epsilon.square())
+
+
+@pytest.mark.parametrize("t", [0, 1, 500, 999])
+def test_noisy_images_and_velocities_are_those_of_diffusers(t: int) -> None:
+    theirs = DDPMScheduler(beta_schedule="linear")
+    x0, epsilon = (x.float() for x in draws(t, 2))
+    steps = torch.tensor([t, t])
+    alpha, sigma = NoiseSchedule.linear(1000).at(steps, x0)
+    torch.testing.assert_close(
+        add_noise(x0, epsilon, alpha, sigma), theirs.add_noise(x0, epsilon, steps), rtol=1e-4, atol=1e-4
+    )
+    torch.testing.assert_close(
+        target("v_prediction", x0, epsilon, alpha, sigma),
+        theirs.get_velocity(x0, epsilon, steps),
+        rtol=1e-4,
+        atol=1e-4,
+    )
+
+
+@pytest.mark.parametrize("t", [0, 400, 900])
+@pytest.mark.parametrize("prediction", PREDICTIONS)
+def test_answers_are_read_as_diffusers_reads_them(prediction: str, t: int) -> None:
+    theirs = DDIMScheduler(beta_schedule="linear", prediction_type=prediction, clip_sample=False)
+    theirs.set_timesteps(10)
+    x_t, answer = (x.float() for x in draws(t, 2))
+    alpha, sigma = NoiseSchedule.linear(1000).at(torch.tensor([t, t]), x_t)
+    expected = theirs.step(answer, t, x_t).pred_original_sample
+    torch.testing.assert_close(to_x0(prediction, answer, x_t, alpha, sigma), expected, rtol=2e-3, atol=2e-3)
+
+
+def test_three_heads_are_the_three_predictions() -> None:
+    assert sorted(HEADS) == sorted(PREDICTIONS)
+
+
+def test_an_unknown_prediction_is_refused_by_name() -> None:
+    x = torch.zeros(1, 1)
+    for refused in (
+        lambda: target("score", x, x, x, x),
+        lambda: to_x0("score", x, x, x, x),
+        lambda: x0_error_factor("score", x, x),
+    ):
+        with pytest.raises(UserError, match=r"^prediction 'score' is unknown; allowed: epsilon, v_prediction, sample$"):
+            refused()

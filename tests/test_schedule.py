@@ -1,0 +1,124 @@
+"""Noise schedules against diffusers, closed forms and the identities that every schedule obeys."""
+
+import math
+
+import pytest
+import torch
+from diffusers import DDIMScheduler, DDPMScheduler
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unequal.errors import UserError
+from unequal.schedule import NoiseSchedule
+
+NAMES = ("linear", "cosine", "scaled_linear")
+SCHEDULES = st.builds(NoiseSchedule.named, st.sampled_from(NAMES), st.integers(21, 3000))
+# diffusers computes its tables in float32: a thousand factors, the last of the cosine as small as 1e-3.
+FLOAT32 = {"rtol": 3e-4, "atol": 1e-9}
+
+
+@pytest.mark.parametrize("timesteps", [100, 250, 1000, 4000])
+@pytest.mark.parametrize(
+    ("name", "theirs", "first", "last"),
+    [
+        ("linear", "linear", 1e-4, 0.02),
+        ("scaled_linear", "scaled_linear", 0.0015, 0.0195),
+        ("cosine", "squaredcos_cap_v2", None, None),
+    ],
+)
+@pytest.mark.parametrize("scheduler", [DDPMScheduler, DDIMScheduler])
+def test_alphas_cumprod_are_those_of_diffusers(
+    scheduler: type, name: str, theirs: str, first: float | None, last: float | None, timesteps: int
+) -> None:
+    scale = 1000 / timesteps
+    ends = {} if first is None or last is None else {"beta_start": first * scale, "beta_end": last * scale}
+    expected = scheduler(num_train_timesteps=timesteps, beta_schedule=theirs, **ends).alphas_cumprod.double()
+    torch.testing.assert_close(NoiseSchedule.named(name, timesteps).alphas_cumprod, expected, **FLOAT32)
+
+
+def test_linear_betas_run_from_1e_4_to_002_and_end_at_the_known_value() -> None:
+    schedule = NoiseSchedule.linear(1000)
+    assert schedule.betas[[0, -1]].tolist() == pytest.approx([1e-4, 0.02], rel=1e-12)
+    log_product = math.fsum(math.log1p(-(1e-4 + (0.02 - 1e-4) * t / 999)) for t in range(1000))
+    assert schedule.alphas_cumprod[-1].item() == pytest.approx(math.exp(log_product), rel=1e-10)
+    assert schedule.alphas_cumprod[-1].item() == pytest.approx(4.0358e-5, rel=1e-4)
+
+
+@pytest.mark.parametrize("timesteps", [50, 1000])
+def test_cosine_is_its_closed_form_up_to_the_clipped_end(timesteps: int) -> None:
+    def f(t: int) -> float:
+        return math.cos((t / timesteps + 0.008) / 1.008 * math.pi / 2) ** 2
+
+    table = NoiseSchedule.cosine(timesteps).alphas_cumprod
+    expected = torch.tensor([f(t + 1) / f(0) for t in range(timesteps - 1)], dtype=torch.float64)
+    torch.testing.assert_close(table[:-1], expected, rtol=1e-10, atol=0)
+    assert table[-1].item() == pytest.approx(expected[-1].item() * 1e-3, rel=1e-9)
+
+
+@given(st.integers(21, 5000))
+def test_linear_betas_sum_to_the_same_for_every_number_of_timesteps(timesteps: int) -> None:
+    assert NoiseSchedule.linear(timesteps).betas.sum().item() == pytest.approx(1000 * (1e-4 + 0.02) / 2, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_end_is_nearly_as_noisy_with_a_quarter_of_the_timesteps(name: str) -> None:
+    """In the middle the tables agree: T changes the resolution, not the process."""
+    coarse, fine = NoiseSchedule.named(name, 250), NoiseSchedule.named(name, 1000)
+    torch.testing.assert_close(coarse.alphas_cumprod[49:200], fine.alphas_cumprod[199:803:4], rtol=0.1, atol=1e-3)
+
+
+@settings(max_examples=60)
+@given(SCHEDULES)
+def test_signal_and_noise_share_one_variance_and_the_signal_falls(schedule: NoiseSchedule) -> None:
+    assert schedule.alphas_cumprod.dtype == torch.float64
+    torch.testing.assert_close(schedule.alpha**2 + schedule.sigma**2, torch.ones(schedule.timesteps).double())
+    assert bool((schedule.alphas_cumprod.diff() < 0).all())
+    assert bool((schedule.snr_db.diff() < 0).all())
+    assert 0 < schedule.alphas_cumprod[-1] < schedule.alphas_cumprod[0] < 1
+
+
+@settings(max_examples=60)
+@given(SCHEDULES, st.data())
+def test_snr_in_decibels_is_twenty_logs_of_the_amplitudes(schedule: NoiseSchedule, data: st.DataObject) -> None:
+    t = data.draw(st.integers(0, schedule.timesteps - 1))
+    alpha, sigma = schedule.alpha[t].item(), schedule.sigma[t].item()
+    assert schedule.snr_db[t].item() == pytest.approx(20 * (math.log10(alpha) - math.log10(sigma)), abs=1e-6)
+    assert schedule.snr[t].item() == pytest.approx(10 ** (schedule.snr_db[t].item() / 10), rel=1e-9)
+
+
+def test_equal_signal_and_noise_are_zero_decibels() -> None:
+    schedule = NoiseSchedule("half", torch.tensor([0.5], dtype=torch.float64))
+    assert schedule.snr_db.item() == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_at_gives_a_column_for_each_image_in_its_own_precision(dtype: torch.dtype) -> None:
+    schedule = NoiseSchedule.linear(100)
+    t = torch.tensor([0, 99, 7])
+    alpha, sigma = schedule.at(t, torch.zeros(3, 2, 4, 4, dtype=dtype))
+    assert alpha.shape == sigma.shape == (3, 1, 1, 1)
+    assert alpha.dtype == sigma.dtype == dtype
+    assert torch.equal(alpha.flatten(), schedule.alpha[t].to(dtype))
+    assert torch.equal(sigma.flatten(), schedule.sigma[t].to(dtype))
+
+
+def test_a_copy_on_a_device_has_the_same_tables() -> None:
+    schedule = NoiseSchedule.cosine(64)
+    copy = schedule.to("cpu")
+    assert copy.name == "cosine"
+    assert torch.equal(copy.alphas_cumprod, schedule.alphas_cumprod)
+
+
+@pytest.mark.parametrize(
+    ("name", "timesteps", "complaint"),
+    [
+        ("sigmoid", 1000, "schedule 'sigmoid' is unknown; allowed: linear, cosine, scaled_linear"),
+        ("linear", 20, "schedule 'linear' with 20 timesteps has betas outside (0, 1); use more timesteps"),
+        ("scaled_linear", 10, "schedule 'scaled_linear' with 10 timesteps has betas outside (0, 1)"),
+    ],
+)
+def test_schedules_that_cannot_be_are_refused(name: str, timesteps: int, complaint: str) -> None:
+    with pytest.raises(UserError) as refusal:
+        NoiseSchedule.named(name, timesteps)
+    assert str(refusal.value).startswith(complaint)
+    assert "\n" not in str(refusal.value)

@@ -1,0 +1,1 @@
+"""The report: rows, verdicts, pictures and the page that holds them."""

@@ -1,0 +1,104 @@
+"""All that the report is made from, read once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unequal.data.prepared import PreparedData
+from unequal.files import read_json, read_npz
+from unequal.reporting.tables import Change, Variant, changes
+from unequal.samplers import build_sampler
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Results of a pipeline run.
+
+    Attributes:
+        losses: model → split → losses of all draws, [T, n].
+        floor: losses of the best possible denoiser on the training draws, [T, n], or [T, 0].
+        slots: inclusive ranges of timesteps.
+        groups: the content of artifacts/groups.json.
+        group_shares: FLOPs of each group's pruned model as a share of the base's.
+        samplers: recipe → probability of each timestep, [T].
+        variants: scores and costs.
+        references: the content of results/fid/reference.json.
+        samples: variant → images from the same noise, uint8 [n, C, H, W].
+        real: as many real images.
+        data, base: facts of the data set, and those beside the base's scores.
+    """
+
+    losses: dict[str, dict[str, np.ndarray]]
+    floor: np.ndarray
+    slots: list[tuple[int, int]]
+    groups: dict[str, Any]
+    group_shares: list[float]
+    samplers: dict[str, np.ndarray]
+    variants: dict[str, Variant]
+    references: dict[str, Any]
+    samples: dict[str, np.ndarray]
+    real: np.ndarray
+    data: dict[str, Any]
+    base: dict[str, Any]
+
+    def changes(self, split: str, finetuned: Sequence[int]) -> list[Change]:
+        """What fine-tuning each of these slots did to the losses of all; slots that were not profiled are left out."""
+        before = self.losses["base"][split]
+        return [
+            one
+            for slot in finetuned
+            if f"slot_{slot}" in self.losses
+            for one in changes(slot, before, self.losses[f"slot_{slot}"][split], self.slots)
+        ]
+
+    @property
+    def mean_limit(self) -> float:
+        """Mean over all timesteps of the groups' FLOPs limits, as a share of the base's."""
+        rows = self.groups["groups"]
+        return sum((row["last"] - row["first"] + 1) * row["limit_ratio"] for row in rows) / self.groups["timesteps"]
+
+
+def read_findings(
+    find: Callable[[str], Path],
+    models: Sequence[str],
+    variants: Sequence[str],
+    recipes: Sequence[str],
+    groups: Sequence[int],
+) -> Findings:
+    """Read what the stages before the report have made.
+
+    Args:
+        find: turns a path within the project into one that exists.
+        models: profiled models.
+        variants: scored ones.
+        recipes: further recipes, whose samplers are shown.
+        groups: numbers of the groups.
+
+    Raises:
+        UserError: something is missing or damaged.
+    """
+    profiles, samples, scores = find("artifacts/profiles"), find("artifacts/samples"), find("results/fid")
+    samplers, metrics = find("artifacts/samplers"), find("results/metrics")
+    data = PreparedData.open(find("artifacts/data"))
+    facts = {variant: read_json(scores / f"{variant}.json") for variant in variants}
+    shown = {variant: np.load(find(str(samples / f"{variant}.npy")), allow_pickle=False) for variant in variants}
+    count = len(shown["base"])
+    return Findings(
+        losses={model: read_npz(profiles / f"{model}.npz", ["train", "holdout"]) for model in models},
+        floor=read_npz(profiles / "floor.npz", ["train"])["train"],
+        slots=[(first, last) for first, last in read_json(find("artifacts/slots.json"))["slots"]],
+        groups=read_json(find("artifacts/groups.json")),
+        group_shares=[read_json(metrics / f"prune_group_{group}.json")["share_of_base"] for group in groups],
+        samplers={
+            recipe: build_sampler(**read_json(samplers / f"{recipe}.json")).probabilities for recipe in recipes
+        },
+        variants={variant: Variant.of(variant, facts[variant]) for variant in variants},
+        references=read_json(scores / "reference.json"),
+        samples=shown,
+        real=np.array((data.holdout if len(data.holdout) >= count else data.train)[:count]),
+        data=data.facts,
+        base=facts["base"],
+    )

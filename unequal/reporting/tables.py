@@ -1,0 +1,123 @@
+"""What was measured as rows and as text: scores of variants, changes of loss by slot, numbers for people."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from unequal.loss_profile import relative_change
+
+PREFIXES = ("", "k", "M", "G", "T", "P", "E", "Z")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Scores and costs of a model or a set of experts.
+
+    FLOPs are multiply–accumulates; `fid_sd` and `kid_sd` are standard deviations over sampling
+    seeds, None where there was one seed only.
+    """
+
+    name: str
+    fid: float
+    fid_sd: float | None
+    kid: float
+    kid_sd: float | None
+    seeds: int
+    images_seen: int
+    training_flops: int
+    sampling_flops: int
+    parameters: int
+
+    @classmethod
+    def of(cls, name: str, facts: Mapping[str, Any]) -> Self:
+        """From the figures of results/fid/<name>.json."""
+        seeds = len(facts["sampling_seeds"])
+        return cls(
+            name=name,
+            fid=facts["fid_mean"],
+            fid_sd=facts["fid_sd"] if seeds > 1 else None,
+            kid=facts["kid_mean"],
+            kid_sd=facts["kid_sd"] if seeds > 1 else None,
+            seeds=seeds,
+            images_seen=facts["images_seen"],
+            training_flops=facts["training_flops"],
+            sampling_flops=facts["sampling_flops_per_image"],
+            parameters=facts["parameters"],
+        )
+
+
+@dataclass(frozen=True)
+class Change:
+    """By what share the summed loss of a slot changed when the base was trained on inside another or the same.
+
+    Slots count from 1; `stderr` is the standard error of paired draws.
+    """
+
+    finetuned: int
+    slot: int
+    change: float
+    stderr: float
+
+    @property
+    def own(self) -> bool:
+        """Whether it is the slot that was trained on."""
+        return self.finetuned == self.slot
+
+
+def changes(finetuned: int, before: np.ndarray, after: np.ndarray, slots: Sequence[tuple[int, int]]) -> list[Change]:
+    """The change of every slot's loss.
+
+    Args:
+        finetuned: the slot that was trained on, counted from 1.
+        before, after: losses of the same draws, [T, n].
+        slots: inclusive ranges of timesteps.
+    """
+    pairs = [(before[first : last + 1], after[first : last + 1]) for first, last in slots]
+    return [Change(finetuned, slot, *relative_change(*pair)) for slot, pair in enumerate(pairs, 1)]
+
+
+def fid_rows(variants: Sequence[Variant]) -> list[dict[str, Any]]:
+    """The FID table as rows of a CSV; what is unknown is left empty."""
+    return [{"variant": variant.name} | dict(list(asdict(variant).items())[1:]) for variant in variants]
+
+
+def interference_rows(by_split: Mapping[str, Sequence[Change]]) -> list[dict[str, Any]]:
+    """The interference of slots as rows of a CSV, shares as percentages."""
+    return [
+        {
+            "split": split,
+            "finetuned_slot": one.finetuned,
+            "slot": one.slot,
+            "change_percent": 100 * one.change,
+            "stderr_percent": 100 * one.stderr,
+        }
+        for split, found in by_split.items()
+        for one in found
+    ]
+
+
+def label(name: str) -> str:
+    """The name of a model as people read it."""
+    return name.replace("_", " ")
+
+
+def with_prefix(value: float) -> str:
+    """Three significant digits with a prefix: 160000 → `160 k`, 2.21e12 → `2.21 T`."""
+    power = 0 if value == 0 else min(max(0, math.floor(math.log10(abs(value)) / 3)), len(PREFIXES) - 1)
+    if float(f"{value / 1000**power:.3g}") >= 1000 and power < len(PREFIXES) - 1:
+        power += 1
+    scaled = value / 1000**power
+    digits = 0 if scaled == 0 else max(0, 2 - math.floor(math.log10(float(f"{abs(scaled):.3g}"))))
+    text = f"{scaled:.{0 if power == 0 and scaled == int(scaled) else digits}f}"
+    return f"{text} {PREFIXES[power]}".strip()
+
+
+def plus_minus(mean: float, spread: float | None, signed: bool = False) -> str:
+    """Mean and spread with as many decimals as the spread's first two digits need: `12.31 ± 0.24`."""
+    leading = spread or abs(mean) / 10
+    decimals = 0 if leading == 0 else max(0, 1 - math.floor(math.log10(leading)))
+    shown = f"{mean:{'+' if signed else ''}.{decimals}f}".replace("-", "−")
+    return shown if spread is None else f"{shown} ± {spread:.{decimals}f}"

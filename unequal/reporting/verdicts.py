@@ -1,0 +1,339 @@
+"""Which of the papers' claims a run bears out: numbers in, verdicts out.
+
+Every claim comes down to comparisons, each a difference that counts positive where it speaks for
+the claim, with its spread. One rule decides them all, see `decide`.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from unequal.reporting.tables import Change, Variant, label, plus_minus, with_prefix
+
+HELD, NOT_HELD, UNDECIDED = "held", "not held", "undecided"
+#: A difference counts where it exceeds so many spreads.
+SPREADS = 2.0
+#: A claim about many things holds where so large a share of them bears it out.
+SHARE = 0.75
+#: "Orders of magnitude": a factor of 100 at least.
+ORDERS_OF_MAGNITUDE = 2.0
+#: What pruning costs at most in paper 3: FID 4.73 with, 4.27 without (latent diffusion on FFHQ).
+PRUNING_COST = 0.11
+
+SEVERAL = "held where at least ¾ of the comparisons pass, not held where more than ¼ go the other way"
+
+
+class Evidence(NamedTuple):
+    """A difference, positive where it speaks for the claim, and its spread; None: nothing is known of it."""
+
+    difference: float
+    spread: float | None
+
+    @property
+    def side(self) -> int:
+        """1: for the claim, −1: against it, 0: within the spread."""
+        if self.spread is None or abs(self.difference) <= SPREADS * self.spread:
+            return 0
+        return 1 if self.difference > 0 else -1
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim, what was found, and the rule that decided.
+
+    Attributes:
+        key: short name.
+        paper: 1 or 3.
+        figures: the numbers behind the verdict.
+        summary: the same as a sentence.
+    """
+
+    key: str
+    paper: int
+    claim: str
+    verdict: str
+    figures: dict[str, float]
+    summary: str
+    rule: str
+
+
+class FidClaim(NamedTuple):
+    """A claim that one variant has a lower FID than another."""
+
+    key: str
+    paper: int
+    claim: str
+    better: str
+    worse: str
+
+
+FID_CLAIMS = (
+    FidClaim(
+        "stratified_beats_uniform",
+        1,
+        "Batches that draw evenly from slots of equal loss beat uniform timesteps at equal compute",
+        better="stratified",
+        worse="longer",
+    ),
+    FidClaim(
+        "mixed_is_worse",
+        1,
+        "Learning only the best of three predictions is worse than predicting ε alone, for as many images",
+        better="base",
+        worse="mixed",
+    ),
+    FidClaim(
+        "experts_beat_longer",
+        3,
+        "Experts for groups of timesteps beat one model trained on for the same compute",
+        better="experts_unpruned",
+        worse="longer",
+    ),
+    FidClaim(
+        "pruned_experts_beat_base",
+        3,
+        "Pruned experts beat the base, at fewer sampling FLOPs",
+        better="experts_pruned",
+        worse="base",
+    ),
+)
+
+
+def decide(evidence: Sequence[Evidence]) -> str:
+    """`held` where at least ¾ of the evidence is for the claim, `not held` where more than ¼ is against it."""
+    sides = [one.side for one in evidence]
+    if sides and sides.count(1) >= SHARE * len(sides):
+        return HELD
+    return NOT_HELD if sides.count(-1) > (1 - SHARE) * len(sides) else UNDECIDED
+
+
+def combined(*spreads: float | None) -> float | None:
+    """Spread of a difference of independent figures; None where one of theirs is."""
+    known = [spread for spread in spreads if spread is not None]
+    return math.hypot(*known) if len(known) == len(spreads) else None
+
+
+def losses_differ(mean: Sequence[float], stderr: Sequence[float]) -> Verdict:
+    """Paper 1: losses of timesteps differ by orders of magnitude.
+
+    Args:
+        mean, stderr: [T], the loss of each timestep, positive, and its standard error.
+    """
+    high, low = max(range(len(mean)), key=mean.__getitem__), min(range(len(mean)), key=mean.__getitem__)
+    ratio = mean[high] / mean[low]
+    relative = math.hypot(stderr[high] / mean[high], stderr[low] / mean[low])
+    evidence = Evidence(math.log10(ratio) - ORDERS_OF_MAGNITUDE, relative / math.log(10))
+    return Verdict(
+        "losses_differ",
+        1,
+        "Losses of different timesteps differ by orders of magnitude",
+        decide([evidence]),
+        {
+            "largest": mean[high],
+            "largest_at": high,
+            "smallest": mean[low],
+            "smallest_at": low,
+            "ratio": ratio,
+            "ratio_stderr": ratio * relative,
+        },
+        f"largest {mean[high]:.3g} (t = {high}), smallest {mean[low]:.3g} (t = {low}): "
+        f"ratio {plus_minus(ratio, ratio * relative)}",
+        "log₁₀ of the base's largest over its smallest training loss against 2 (a factor of 100); "
+        "decided where 2 standard errors over draws separate them",
+    )
+
+
+def own_slot_improves(found: Sequence[Change]) -> Verdict:
+    """Paper 1: training inside one slot lowers the loss there."""
+    evidence = [Evidence(-one.change, one.stderr) for one in found if one.own]
+    shown = (f"slot {one.slot} {percent(one)}" for one in found if one.own)
+    return Verdict(
+        "own_slot_improves",
+        1,
+        "Training inside one slot lowers the loss of that slot",
+        decide(evidence),
+        tally(evidence) | {f"slot_{one.slot}_percent": 100 * one.change for one in found if one.own},
+        ", ".join(shown),
+        f"change of the slot's training loss against 2 paired standard errors; {SEVERAL}",
+    )
+
+
+def other_slots_suffer(found: Sequence[Change]) -> Verdict:
+    """Paper 1: training inside one slot raises the loss of the others."""
+    others = [one for one in found if not one.own]
+    evidence = [Evidence(one.change, one.stderr) for one in others]
+    counts = tally(evidence)
+    least, most = min(others, key=lambda one: one.change), max(others, key=lambda one: one.change)
+    return Verdict(
+        "other_slots_suffer",
+        1,
+        "Training inside one slot raises the loss of the other slots",
+        decide(evidence),
+        counts | {"least_percent": 100 * least.change, "most_percent": 100 * most.change},
+        f"{counts['for']} of {len(others)} raised, {counts['against']} lowered, the others within 2 standard errors; "
+        f"from {percent(least)} (slot {least.slot} after training {least.finetuned}) "
+        f"to {percent(most)} (slot {most.slot} after training {most.finetuned})",
+        f"change of a slot's training loss against 2 paired standard errors; {SEVERAL}",
+    )
+
+
+def slots_worsen_fid(base: Variant, slots: Sequence[Variant]) -> Verdict:
+    """Paper 1: a model trained on inside one slot samples worse than the base."""
+    evidence = [fid_evidence(base, slot) for slot in slots]
+    shown = (f"{label(slot.name)} {plus_minus(*one, signed=True)}" for slot, one in zip(slots, evidence, strict=True))
+    return Verdict(
+        "slots_worsen_fid",
+        1,
+        "Models trained on inside one slot sample worse than the base",
+        decide(evidence),
+        tally(evidence) | {f"{slot.name}_difference": slot.fid - base.fid for slot in slots},
+        f"FID above the base's {plus_minus(base.fid, base.fid_sd)}: {', '.join(shown)}",
+        f"{fid_rule(base.seeds)}; {SEVERAL}",
+    )
+
+
+def fid_claim(claim: FidClaim, better: Variant, worse: Variant) -> Verdict:
+    """One variant has a lower FID than another."""
+    evidence = fid_evidence(better, worse)
+    costs = {
+        "training_flops_ratio": better.training_flops / worse.training_flops,
+        "sampling_flops_ratio": better.sampling_flops / worse.sampling_flops,
+    }
+    return Verdict(
+        claim.key,
+        claim.paper,
+        claim.claim,
+        decide([evidence]),
+        {f"fid_{better.name}": better.fid, f"fid_{worse.name}": worse.fid, **known_limit(evidence), **costs},
+        f"{versus(better, worse)}{needed(evidence)}; {label(better.name)} took {costs['training_flops_ratio']:.2f} × the training and "
+        f"{costs['sampling_flops_ratio']:.2f} × the sampling FLOPs",
+        fid_rule(better.seeds),
+    )
+
+
+def pruning_costs_little(pruned: Variant, unpruned: Variant) -> Verdict:
+    """Paper 3: pruned experts are nearly as good as unpruned ones."""
+    allowed = 1 + PRUNING_COST
+    spread = combined(pruned.fid_sd, None if unpruned.fid_sd is None else allowed * unpruned.fid_sd)
+    evidence = Evidence(allowed * unpruned.fid - pruned.fid, spread)
+    rise = pruned.fid / unpruned.fid - 1
+    saved = 1 - pruned.sampling_flops / unpruned.sampling_flops
+    return Verdict(
+        "pruning_costs_little",
+        3,
+        f"Pruning the experts costs at most {PRUNING_COST:.0%} of FID, the most that the paper reports".replace(
+            "%", " %"
+        ),
+        decide([evidence]),
+        {
+            "fid_experts_pruned": pruned.fid,
+            "fid_experts_unpruned": unpruned.fid,
+            "rise_percent": 100 * rise,
+            "sampling_flops_saved_percent": 100 * saved,
+        },
+        f"{versus(pruned, unpruned)}, a change of {signed(100 * rise)} %, for {100 * saved:.1f} % fewer sampling FLOPs",
+        f"{1 + PRUNING_COST:.2f} × the FID without pruning minus the FID with it, against 2 × their combined standard "
+        f"deviation over {seeds(pruned.seeds)}; one training seed",
+    )
+
+
+def limits_are_met(pruned: Variant, base: Variant, mean_limit: float) -> Verdict:
+    """Paper 3: pruned experts stay within the mean of their groups' limits.
+
+    Args:
+        mean_limit: mean over all timesteps of the groups' FLOPs limits, as a share of the base's.
+    """
+    ratio = pruned.sampling_flops / base.sampling_flops
+    return Verdict(
+        "limits_are_met",
+        3,
+        "Sampling with the pruned experts stays within the groups' mean limit of FLOPs",
+        decide([Evidence(mean_limit - ratio, 0.0)]),
+        {"sampling_flops_ratio": ratio, "mean_limit_ratio": mean_limit},
+        f"{with_prefix(pruned.sampling_flops)} FLOPs an image, {ratio:.3f} of the base's; mean limit {mean_limit:.3f}",
+        "counted, not estimated: share of the base's sampling FLOPs against the mean limit over all timesteps",
+    )
+
+
+def fid_verdicts(variants: Mapping[str, Variant], mean_limit: float) -> list[Verdict]:
+    """Verdicts on all claims about FID and costs whose variants were scored."""
+    base = variants["base"]
+    pruned, unpruned = variants.get("experts_pruned"), variants.get("experts_unpruned")
+    slots = [variant for name, variant in variants.items() if name.startswith("slot_")]
+    found = [slots_worsen_fid(base, slots)] if slots else []
+    for claim in FID_CLAIMS:
+        if claim.better in variants and claim.worse in variants:
+            found.append(fid_claim(claim, variants[claim.better], variants[claim.worse]))
+    if pruned and unpruned:
+        found.append(pruning_costs_little(pruned, unpruned))
+    if pruned:
+        found.append(limits_are_met(pruned, base, mean_limit))
+    return found
+
+
+def slot_verdicts(found: Sequence[Change]) -> list[Verdict]:
+    """Verdicts on what fine-tuning a slot does to the losses of all; none where no slot was profiled again."""
+    own = [own_slot_improves(found)] if found else []
+    return own + ([other_slots_suffer(found)] if any(not one.own for one in found) else [])
+
+
+def verdict_document(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """Verdicts as JSON: counts and one word a claim on top, where metrics are compared, then all about each."""
+    counts = {word.replace(" ", "_"): sum(one.verdict == word for one in verdicts) for word in (HELD, NOT_HELD)}
+    counts[UNDECIDED] = len(verdicts) - sum(counts.values())
+    return {
+        "counts": counts,
+        "verdicts": {one.key: one.verdict for one in verdicts},
+        "claims": [asdict(one) for one in verdicts],
+    }
+
+
+def fid_evidence(better: Variant, worse: Variant) -> Evidence:
+    """By how much the FID of `worse` exceeds that of `better`."""
+    return Evidence(worse.fid - better.fid, combined(better.fid_sd, worse.fid_sd))
+
+
+def fid_rule(count: int) -> str:
+    """The rule of all comparisons of FID."""
+    if count < 2:
+        return "difference of FID; one sampling seed shows no spread, so nothing is decided"
+    return f"difference of mean FID against 2 × √(sd₁² + sd₂²), sd over {seeds(count)}; one training seed"
+
+
+def seeds(count: int) -> str:
+    """How many sampling seeds."""
+    return f"n = {count} sampling seed{'' if count == 1 else 's'}"
+
+
+def versus(first: Variant, second: Variant) -> str:
+    """Two FIDs side by side."""
+    both = " against ".join(f"{plus_minus(one.fid, one.fid_sd)} ({label(one.name)})" for one in (first, second))
+    return f"FID {both}: difference {signed(first.fid - second.fid)}"
+
+
+def needed(evidence: Evidence) -> str:
+    """What a difference must exceed to decide, where that is known."""
+    return "" if evidence.spread is None else f", {SPREADS * evidence.spread:.2g} needed to decide"
+
+
+def signed(value: float) -> str:
+    """Three significant digits and the sign."""
+    return f"{value:+.3g}".replace("-", "−")
+
+
+def percent(change: Change) -> str:
+    """A change as a percentage with its standard error."""
+    return f"{plus_minus(100 * change.change, 100 * change.stderr, signed=True)} %"
+
+
+def tally(evidence: Sequence[Evidence]) -> dict[str, float]:
+    """How many comparisons there were, and how many spoke for and against."""
+    sides = [one.side for one in evidence]
+    return {"comparisons": len(sides), "for": sides.count(1), "against": sides.count(-1)}
+
+
+def known_limit(evidence: Evidence) -> dict[str, float]:
+    """The difference, and what it must exceed where that is known."""
+    limit = {} if evidence.spread is None else {"needed": SPREADS * evidence.spread}
+    return {"difference": evidence.difference, **limit}

@@ -1,0 +1,44 @@
+"""Show and delete work directories: resumable states of runs that were stopped and not taken up again."""
+
+import shutil
+import time
+from pathlib import Path
+
+import click
+
+from unequal.files import files_below
+from unequal.pipeline.project import work_root
+
+SECONDS_PER_DAY = 86_400
+
+
+def size_and_age(folder: Path) -> tuple[int, float]:
+    """Bytes in a folder, and days since anything in it changed."""
+    stats = [path.stat() for path in (folder, *files_below(folder))]
+    return sum(stat.st_size for stat in stats[1:]), (
+        time.time() - max(stat.st_mtime for stat in stats)
+    ) / SECONDS_PER_DAY
+
+
+@click.command()
+@click.option("--delete", is_flag=True, help="Delete them instead of listing them only.")
+@click.option("--older-than", type=float, default=0.0, show_default=True, help="Only those unchanged for so many days.")
+def main(delete: bool, older_than: float) -> None:
+    """List or delete the work directories of unfinished runs."""
+    root = work_root()
+    folders = sorted(path for path in root.iterdir() if path.is_dir()) if root.exists() else []
+    total = 0
+    for folder in folders:
+        size, age = size_and_age(folder)
+        if age < older_than:
+            continue
+        total += size
+        click.echo(f"{size / 1e6:10.1f} MB  {age:6.1f} days  {folder.name}")
+        if delete:
+            shutil.rmtree(folder)
+            folder.with_name(folder.name + ".lock").unlink(missing_ok=True)
+    click.echo(f"{total / 1e6:10.1f} MB  {'deleted' if delete else 'in all; --delete deletes them'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""What a params file will cost in time, disk and FLOPs, before anything runs.
+
+FLOPs follow from the settings. Times follow from FLOPs by rates that are measured here and now:
+a few training steps, a few forward passes, one start of a stage's imports.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+
+from unequal.errors import UserError
+from unequal.models.flops import count_cost, training_flops
+from unequal.models.network import build_network, load_pretrained
+from unequal.partition import flops_groups
+from unequal.schedule import NoiseSchedule
+from unequal.settings.params import EXPERTS, Params, read_params
+from unequal.settings.strict import PARAMS
+
+BYTES_PER_WEIGHT = 4
+TIMED_PASSES = 5
+IMPORTS = "import torch, diffusers, mlflow"
+
+
+@dataclass(frozen=True)
+class Work:
+    """Multiply–accumulates of one kind of stage: in training (3 × forward) and in forward passes alone."""
+
+    name: str
+    instances: int
+    training: float = 0.0
+    forward: float = 0.0
+    weights: int = 0
+
+
+def workload(params: Params, net: UNet2DModel) -> list[Work]:
+    """What each kind of stage has to do. Mixed and pruned networks are counted as the base and its limits."""
+    cost = count_cost(net)
+    schedule = NoiseSchedule.named(params.schedule.name, params.schedule.timesteps)
+    groups = flops_groups(schedule, len(params.groups.ids), params.groups.min_ratio)
+    limits = [limit for _, _, limit in groups]
+    recipes = params.recipes
+
+    def trained(name: str, recipe: str, shares: list[float]) -> Work:
+        macs = sum(training_flops(round(cost.macs * share), recipes[recipe].images) for share in shares)
+        return Work(name, len(shares), macs, weights=round(cost.parameters * sum(shares)))
+
+    slots, count = [1.0] * len(params.slots.finetune), len(groups)
+    profiled = len(params.profiled_models) * params.schedule.timesteps * 2 * params.profile.images
+    steps = params.sampling.steps if isinstance(params.sampling.steps, int) else len(params.sampling.steps)
+    # A step of pruned experts costs its group's limit; on average over t, their mean.
+    mean_limit = sum((last - first + 1) * limit for first, last, limit in groups) / schedule.timesteps
+    shares = sum(mean_limit if variant == EXPERTS[1] else 1 for variant in params.variants)
+    sampled = shares * params.evaluation.samples * len(params.evaluation.seeds) * steps
+    return [
+        Work("the others", 6 + len(params.further_recipes) + count),
+        trained("train_base", "base", [1.0] if params.network.pretrained is None else []),
+        trained("train_mixed", "mixed", [1.0]),
+        *(trained(f"train_recipe {recipe}", recipe, [1.0]) for recipe in params.further_recipes),
+        trained("finetune_slots", "slot", slots),
+        trained("finetune_unpruned", "expert", [1.0] * count),
+        trained("finetune_groups", "expert", limits),
+        Work("profile_loss", len(params.profiled_models), forward=profiled * cost.macs),
+        Work("evaluate_fid", len(params.variants), forward=sampled * cost.macs),
+    ]
+
+
+def measured_rate(run: Callable[[], object], macs: float, device: torch.device) -> float:
+    """Multiply–accumulates a second of a pass that has so many."""
+    for timed in (False, True):
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(TIMED_PASSES if timed else 1):
+            run()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+    return TIMED_PASSES * macs / (time.perf_counter() - start)
+
+
+def rates(params: Params, net: UNet2DModel, device: torch.device) -> tuple[float, float]:
+    """Rates of training and of forward passes, with the batch sizes of the params file."""
+    size, channels, cost = params.data.image_size, params.data.channels, count_cost(net)
+
+    def batch(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.randn(count, channels, size, size, device=device), torch.zeros(count, device=device)
+
+    trained, sampled = (
+        batch(params.training.batch_size // params.training.gradient_accumulation),
+        batch(params.sampling.batch_size),
+    )
+    train = measured_rate(
+        lambda: net(*trained).sample.square().mean().backward(), training_flops(cost.macs, len(trained[0])), device
+    )
+    with torch.no_grad():
+        return train, measured_rate(lambda: net(*sampled), cost.macs * len(sampled[0]), device)
+
+
+def start_seconds() -> float:
+    """Time of a stage's heaviest imports in a process of its own."""
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", IMPORTS], check=True)
+    return time.perf_counter() - start
+
+
+def print_table(works: list[Work], train_rate: float, forward_rate: float, start: float) -> None:
+    """A row a kind of stage, and the sum."""
+    click.echo(f"{'stage':24} {'instances':>9} {'FLOPs':>10} {'weights':>10} {'time':>9}")
+    total_seconds, total_macs, total_bytes = 0.0, 0.0, 0
+    for work in works:
+        seconds = work.training / train_rate + work.forward / forward_rate + work.instances * start
+        macs, size = work.training + work.forward, work.weights * BYTES_PER_WEIGHT
+        click.echo(f"{work.name:24} {work.instances:9} {macs:10.3g} {size / 1e6:7.1f} MB {readable(seconds):>9}")
+        total_seconds, total_macs, total_bytes = total_seconds + seconds, total_macs + macs, total_bytes + size
+    click.echo(
+        f"{'in all, one after another':34} {total_macs:10.3g} {total_bytes / 1e6:7.1f} MB {readable(total_seconds):>9}"
+    )
+    click.echo(
+        "FLOPs are multiply–accumulates without attention's products; a training step counts three forward passes."
+    )
+
+
+def readable(seconds: float) -> str:
+    """Seconds, minutes or hours."""
+    for unit, length in (("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+@click.command()
+@click.argument("params_file", type=click.Path(path_type=Path), default=PARAMS)
+def main(params_file: Path) -> None:
+    """Estimate what PARAMS_FILE costs on this machine."""
+    try:
+        params = read_params(params_file)
+        size, channels = params.data.image_size, params.data.channels
+        pretrained = params.network.pretrained
+        fresh = pretrained is None
+        net = (
+            build_network(params.network, size, channels) if fresh else load_pretrained(str(pretrained), size, channels)
+        )
+        works = workload(params, net)
+    except UserError as error:
+        raise click.ClickException(str(error)) from None
+    device = torch.device("cuda" if torch.cuda.is_available() and params.runtime.device != "cpu" else "cpu")
+    torch.nn.Module.to(net, device)
+    print_table(works, *rates(params, net, device), start_seconds())
+
+
+if __name__ == "__main__":
+    main()

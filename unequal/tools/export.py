@@ -1,0 +1,69 @@
+"""Take a model away: as a folder that diffusers loads, or as experts that this library loads."""
+
+import shutil
+from pathlib import Path
+
+import click
+from diffusers.pipelines.ddim.pipeline_ddim import DDIMPipeline
+from diffusers.schedulers.scheduling_ddim import DDIMScheduler
+
+from unequal.errors import UserError
+from unequal.models.artifact import PRUNING, RECORD, load_model
+from unequal.sampling import Experts
+
+MODELS = Path("artifacts/models")
+
+
+def export_pipeline(source: Path, target: Path) -> None:
+    """Write one unpruned model with one head as a DDIMPipeline.
+
+    Raises:
+        UserError: diffusers has no way to hold it.
+    """
+    net, record = load_model(source)
+    if (source / PRUNING).exists() or record.prediction == "mixed":
+        what = "pruned" if (source / PRUNING).exists() else "with three heads"
+        raise UserError(
+            f"{source}: diffusers cannot load a model that is {what}; this library loads the folder as it is"
+        )
+    scheduler = DDIMScheduler(
+        num_train_timesteps=record.timesteps,
+        trained_betas=record.noise_schedule().betas.tolist(),
+        prediction_type=record.prediction,
+        clip_sample=True,
+        timestep_spacing="leading",
+    )
+    DDIMPipeline(unet=net, scheduler=scheduler).save_pretrained(target)
+
+
+def export_experts(source: Path, target: Path) -> None:
+    """Copy the experts that belong together; `Experts.load` takes the folder. Raises UserError where one is missing."""
+    for expert in Experts.load(source).experts:
+        name = f"group_{expert.record.group}"
+        shutil.copytree(source / name, target / name)
+
+
+def export(name: str, target: Path) -> None:
+    """Export a model or a set of experts by its name in params.yaml's `variants`."""
+    source = MODELS / name
+    if not source.exists():
+        there = ", ".join(sorted(path.name for path in MODELS.glob("*"))) or "none; `dvc repro` trains them"
+        raise UserError(f"{source}: no such model; there are: {there}")
+    if target.exists():
+        raise UserError(f"{target}: exists already; name a new folder")
+    (export_pipeline if (source / RECORD).exists() else export_experts)(source, target)
+
+
+@click.command()
+@click.argument("name")
+@click.argument("target", type=click.Path(path_type=Path))
+def main(name: str, target: Path) -> None:
+    """Export the model NAME (base, longer, experts_pruned …) to the new folder TARGET."""
+    try:
+        export(name, target)
+    except UserError as error:
+        raise click.ClickException(str(error)) from None
+
+
+if __name__ == "__main__":
+    main()
