@@ -53,8 +53,7 @@ rule all:
         [out.def_path for stage in STAGES for out in stage.outs],
 
 
-# lint: the rules have neither container nor conda environment, since pyproject.toml pins what they
-# run in; and paths are not repeated here, but come from dvc.yaml.
+# lint: the rules name neither container nor conda environment: pyproject.toml pins what they all run in.
 for stage in STAGES:
 
     rule:

@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from pathlib import Path
 
+from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.evaluation.classifier import Classifier, accuracy, save_classifier, train_classifier
@@ -42,14 +43,15 @@ def main(run: Run, settings: Settings) -> None:
 
 
 def trained_classifier(run: Run, settings: Settings, data: PreparedData, path: Path) -> float:
-    """Train the classifier on the labels; its accuracy on held-out images (or training ones, if none are)."""
+    """Train the classifier on the labels; its accuracy on held-out images."""
     if data.labels is None:
         raise UserError("extractor.kind: 'classifier' needs labelled data; use inception, or data with labels")
     chosen, (channels, size, _) = settings.extractor, data.images.shape[1:]
     net = Classifier(channels, size, chosen.features, data.facts["labels"]).to(run.device)
     train = slice(*data.facts["split"]["train"])
-    held = slice(*data.facts["split"]["holdout"]) if len(data.holdout) else train
+    held = slice(*data.facts["split"]["holdout"])
     train_classifier(net, data.train, data.labels[train], chosen.images, chosen.batch_size, chosen.lr, settings.seed)
+    net.normalise(tensor_of(data.train).to(run.device))
     save_classifier(path, net)
     return accuracy(net, data.images[held], data.labels[held])
 

@@ -8,7 +8,7 @@ from unequal.samplers import build_sampler
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
-from unequal.training.run import Start, produce
+from unequal.training.run import Job, Start, produce
 
 
 class Settings(StageSettings):
@@ -32,7 +32,7 @@ def main(run: Run, settings: Settings, architecture: str, group: int) -> None:
         net, parent.noise_schedule(), parent, load_pruning(folder), first, last, group=group, groups=len(groups)
     )
     name = f"experts_{architecture}/group_{group}"
-    produce(run, name, start, settings.recipe, settings.training, sampler, data, settings.seed)
+    produce(run, Job(name, start, settings.recipe, settings.training, sampler, data, settings.seed))
 
 
 if __name__ == "__main__":

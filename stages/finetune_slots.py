@@ -8,7 +8,7 @@ from unequal.samplers import build_sampler
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
-from unequal.training.run import Start, produce
+from unequal.training.run import Job, Start, produce
 
 
 class Settings(StageSettings):
@@ -28,7 +28,7 @@ def main(run: Run, settings: Settings, slot: int) -> None:
     first, last = slots[slot - 1]
     sampler = build_sampler("slot", base.timesteps, slot=(first, last))
     start = Start(net, base.noise_schedule(), parent=base, first=first, last=last)
-    produce(run, f"slot_{slot}", start, settings.recipe, settings.training, sampler, data, settings.seed)
+    produce(run, Job(f"slot_{slot}", start, settings.recipe, settings.training, sampler, data, settings.seed))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def main(run: Run, settings: Settings, model: str) -> None:
     denoiser, record = load_denoiser(run.input(f"artifacts/models/{model}"), run.device)
     chosen = settings.profile
     losses = {}
-    for split, images in (("train", data.train), ("holdout", data.holdout)):
+    for split, images in (("train", chosen.profiled(data.train)), ("holdout", data.holdout)):
         draws = Draws.of(tensor_of(images), record.timesteps, chosen.images, settings.seed, run.device)
         losses[split] = profile(denoiser, draws, chosen.batch_size, run.runtime.progress)
     write_npz(run.output(f"artifacts/profiles/{model}.npz"), **losses)

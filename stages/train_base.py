@@ -13,7 +13,7 @@ from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
-from unequal.training.run import Start, produce, untrained, write_results
+from unequal.training.run import Job, Start, train, untrained, write_results
 
 
 class Settings(StageSettings):
@@ -35,12 +35,10 @@ def main(run: Run, settings: Settings) -> None:
     schedule = NoiseSchedule.named(settings.schedule.name, settings.schedule.timesteps)
     choice = settings.recipe.sampler
     sampler = build_sampler(choice.kind, schedule.timesteps, unbiased=choice.unbiased, power=choice.power)
-    if settings.network.pretrained is None:
-        start = Start(build_network(settings.network, size, channels), schedule)
-        produce(run, "base", start, settings.recipe, settings.training, sampler, data, settings.seed)
-    else:
-        start = Start(load_pretrained(settings.network.pretrained, size, channels), schedule)
-        write_results(run, "base", start, settings.recipe, untrained(run), data, settings.seed)
+    pretrained = settings.network.pretrained
+    net = load_pretrained(pretrained, size, channels) if pretrained else build_network(settings.network, size, channels)
+    job = Job("base", Start(net, schedule), settings.recipe, settings.training, sampler, data, settings.seed)
+    write_results(run, job, untrained(run) if pretrained else train(run, job))
 
 
 if __name__ == "__main__":

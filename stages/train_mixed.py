@@ -22,7 +22,7 @@ from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
-from unequal.training.run import Start, produce
+from unequal.training.run import Job, Start, produce
 
 
 class Settings(StageSettings):
@@ -51,14 +51,14 @@ def main(run: Run, settings: Settings) -> None:
     start = Start(build_network(settings.network, size, channels, heads=len(HEADS)), schedule)
 
     def combine(net: UNet2DModel) -> Tensor:
-        images = tensor_of(data.holdout if len(data.holdout) else data.train)
+        images = tensor_of(data.holdout)
         draws = Draws.of(images, schedule.timesteps, settings.profile.images, settings.seed, run.device)
         # Which weights stand here does not matter: the heads are measured one by one.
         denoiser = Denoiser(net, schedule, "mixed", torch.ones(schedule.timesteps, len(HEADS)))
         products = head_products(denoiser, draws, settings.profile.batch_size)
         return torch.from_numpy(head_weights(mixing.select, products))
 
-    produce(run, "mixed", start, settings.recipe, settings.training, sampler, data, settings.seed, combine)
+    produce(run, Job("mixed", start, settings.recipe, settings.training, sampler, data, settings.seed, combine))
 
 
 if __name__ == "__main__":

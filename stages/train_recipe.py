@@ -8,7 +8,7 @@ from unequal.samplers import build_sampler
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
-from unequal.training.run import Start, produce
+from unequal.training.run import Job, Start, produce
 
 
 class Settings(StageSettings):
@@ -26,7 +26,7 @@ def main(run: Run, settings: Settings, recipe: str) -> None:
     net, base = load_model(run.input("artifacts/models/base"))
     sampler = build_sampler(**read_json(run.input(f"artifacts/samplers/{recipe}.json")))
     start = Start(net, base.noise_schedule(), parent=base)
-    produce(run, recipe, start, settings.recipe, settings.training, sampler, data, settings.seed)
+    produce(run, Job(recipe, start, settings.recipe, settings.training, sampler, data, settings.seed))
 
 
 if __name__ == "__main__":

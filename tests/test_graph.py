@@ -65,6 +65,8 @@ def test_a_stage_declares_the_files_that_it_reads(instance: Instance):
         if not any(file == dep or file.startswith(f"{dep}/") or file == f"{dep}/*" for dep in declared)
     ]
     assert undeclared == []
+    if "run.input," in (ROOT / instance.source).read_text(encoding="utf-8"):
+        return  # the stage hands `run.input` on: what is read then does not stand in its own file
     unread = [dep for dep in declared if not any(f == dep or f.startswith(f"{dep}/") for f in files)]
     assert unread == []
 

@@ -32,7 +32,7 @@ def draws(seed: int, count: int) -> list[Tensor]:
 
 
 def levels(angle: float) -> tuple[Tensor, Tensor]:
-    return torch.tensor(math.cos(angle)).double(), torch.tensor(math.sin(angle)).double()
+    return torch.tensor(math.cos(angle), dtype=torch.float64), torch.tensor(math.sin(angle), dtype=torch.float64)
 
 
 @pytest.mark.parametrize("prediction", PREDICTIONS)

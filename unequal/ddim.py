@@ -48,10 +48,12 @@ def ddim_step(
         eta: 0 is deterministic, 1 has DDPM's variance.
         noise: [B, …], fresh noise; needed where eta > 0.
     """
+    if eta > 0 and noise is None:
+        raise UserError(f"ddim_step: eta {eta} adds noise, and none was given")
     epsilon = (x_t - alphas_cumprod**0.5 * x0) / (1 - alphas_cumprod) ** 0.5
     variance = eta**2 * (1 - previous) / (1 - alphas_cumprod) * (1 - alphas_cumprod / previous)
     mean = previous**0.5 * x0 + max(0.0, 1 - previous - variance) ** 0.5 * epsilon
-    return mean if noise is None or variance == 0 else mean + variance**0.5 * noise
+    return mean if noise is None else mean + variance**0.5 * noise
 
 
 def previous_alphas_cumprod(chosen: Sequence[int], alphas_cumprod: Tensor) -> list[float]:

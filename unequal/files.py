@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,21 +49,21 @@ def read_json(path: Path) -> Any:
 
 def write_npz(path: Path, **arrays: np.ndarray) -> None:
     """Write named arrays, without pickled objects."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.npz")
-    np.savez_compressed(temporary, allow_pickle=False, **arrays)
-    os.replace(temporary, path)
+    content = io.BytesIO()
+    np.savez_compressed(content, allow_pickle=False, **arrays)
+    write_bytes(path, content.getvalue())
 
 
-def read_npz(path: Path, names: Iterable[str]) -> dict[str, np.ndarray]:
+def read_npz(path: Path, names: Collection[str]) -> dict[str, np.ndarray]:
     """Read the named arrays. Raises UserError where the file or one of them is missing or damaged."""
     try:
         with np.load(require(path), allow_pickle=False) as archive:
+            missing = sorted(set(names) - set(archive.files))
+            if missing:
+                raise UserError(f"{path}: no table '{missing[0]}' in it; make it again")
             return {name: archive[name] for name in names}
     except UserError:
         raise
-    except KeyError as error:
-        raise UserError(f"{path}: no table {error} in it; make it again") from None
     except Exception as error:
         raise UserError(f"{path}: damaged ({error}); make it again") from None
 

@@ -108,10 +108,3 @@ def flops_groups(schedule: NoiseSchedule, groups: int, min_ratio: float) -> list
             f"its FLOPs between {limits[empty - 1]:.3f} and {limits[empty]:.3f} of the base's; use fewer groups"
         )
     return [(first, last, limit) for (first, last), limit in zip(ranges_of(counts), limits, strict=True)]
-
-
-def check_range(first: int, last: int, timesteps: int) -> tuple[int, int]:
-    """A range of timesteps as it is, or UserError where it is empty or leaves 0 … T−1."""
-    if not 0 <= first <= last < timesteps:
-        raise UserError(f"timesteps {first} … {last} are no range within 0 … {timesteps - 1}")
-    return first, last

@@ -16,6 +16,8 @@ from unequal.errors import UserError
 
 V = TypeVar("V")
 
+KINDS = ("uniform", "near_noise", "near_data", "slot", "loss", "stratified", "low_discrepancy")
+
 
 @dataclass(frozen=True)
 class TimestepBatch:
@@ -109,7 +111,9 @@ def tilted(timesteps: int, power: float, towards: str) -> np.ndarray:
 
 
 def within(first: int, last: int, timesteps: int) -> np.ndarray:
-    """Uniform over first … last, 0 elsewhere."""
+    """Uniform over first … last, 0 elsewhere. Raises UserError where that is no range within 0 … T−1."""
+    if not 0 <= first <= last < timesteps:
+        raise UserError(f"timesteps {first} … {last} are no range within 0 … {timesteps - 1}")
     t = np.arange(timesteps)
     return normalised(((t >= first) & (t <= last)).astype(float))
 
@@ -135,7 +139,7 @@ def build_sampler(
     """The sampler of that kind.
 
     Args:
-        kind: `uniform`, `near_noise`, `near_data`, `slot`, `loss`, `stratified` or `low_discrepancy`.
+        kind: one of KINDS.
         timesteps: T.
         unbiased: apply importance weights.
         power: exponent of `near_noise` and `near_data`.
@@ -159,7 +163,7 @@ def build_sampler(
             return IndependentSampler(normalised(of_length(needed(loss, kind, "a profile"), timesteps)), unbiased)
         case "stratified":
             return StratifiedSampler(covering(needed(slots, kind, "slots"), timesteps), unbiased)
-    raise UserError(f"sampler '{kind}' is unknown")
+    raise UserError(f"sampler '{kind}' is unknown; allowed: {', '.join(KINDS)}")
 
 
 def needed(value: V | None, kind: str, what: str) -> V:
@@ -178,6 +182,7 @@ def of_length(loss: np.ndarray, timesteps: int) -> np.ndarray:
 
 def covering(slots: Sequence[tuple[int, int]], timesteps: int) -> Sequence[tuple[int, int]]:
     """Slots that cover 0 … T−1 once, in order, or UserError."""
-    if [t for first, last in slots for t in range(first, last + 1)] != list(range(timesteps)):
+    covered = [t for first, last in slots for t in range(first, last + 1)]
+    if covered != list(range(timesteps)) or any(first > last for first, last in slots):
         raise UserError(f"slots {[list(slot) for slot in slots]} do not cover timesteps 0 … {timesteps - 1} once each")
     return slots

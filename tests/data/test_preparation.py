@@ -74,11 +74,11 @@ def test_a_folder_of_rgb_images_without_labels(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (4, 8, 8, 3), dtype=np.uint8)
     for number, image in enumerate(pixels):
         Image.fromarray(image).save(tmp_path / f"images/{number}.png")
-    prepare(settings(source="folder", path=str(tmp_path / "images"), channels=3, holdout=0.0), 5, tmp_path / "data")
+    prepare(settings(source="folder", path=str(tmp_path / "images"), channels=3, holdout=0.5), 5, tmp_path / "data")
     data = PreparedData.open(tmp_path / "data")
     assert data.labels is None and not (tmp_path / "data/labels.npy").exists()
-    assert np.array_equal(data.train, pixels[np.random.default_rng(5).permutation(4)].transpose(0, 3, 1, 2))
-    assert data.holdout.shape == (0, 3, 8, 8)
+    assert np.array_equal(data.images, pixels[np.random.default_rng(5).permutation(4)].transpose(0, 3, 1, 2))
+    assert data.train.shape == data.holdout.shape == (2, 3, 8, 8)
 
 
 def test_a_bad_image_leaves_nothing_that_could_be_opened(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_bad_image_leaves_nothing_that_could_be_opened(tmp_path: Path) -> None
         Image.new("L", (8, 8)).save(tmp_path / f"images/{number}.png")
     (tmp_path / "images/3.png").write_bytes(b"")
     with pytest.raises(UserError, match=r"3\.png: not a readable image"):
-        prepare(settings(source="folder", path=str(tmp_path / "images"), holdout=0.0), 0, tmp_path / "data")
+        prepare(settings(source="folder", path=str(tmp_path / "images"), holdout=0.4), 0, tmp_path / "data")
     with pytest.raises(UserError, match="missing"):
         PreparedData.open(tmp_path / "data")
 

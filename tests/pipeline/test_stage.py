@@ -14,8 +14,8 @@ import yaml
 from filelock import FileLock
 
 from unequal.errors import UserError
-from unequal.settings.strict import StageSettings, key
 from unequal.pipeline.stage import Run, StageCommand, stage
+from unequal.settings.strict import StageSettings, key
 
 RUNTIME = {
     "device": "cpu",

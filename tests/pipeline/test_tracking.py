@@ -15,9 +15,9 @@ import yaml
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from unequal.settings.runtime import Tracking
 from unequal.pipeline.store import VARIANT_TAG, Execution, Store, database_file, prepare_database
 from unequal.pipeline.tracker import Tracker, numbers, without_credentials
+from unequal.settings.runtime import Tracking
 
 ROOT = Path(__file__).parents[2]
 TRACKING: dict[str, Any] = {"uri": None, "experiment": "tests", "artifact_limit_mb": 0.001, "timeout_s": 60.0}

@@ -27,6 +27,8 @@ class Classifier(nn.Module):
         classes: number of labels.
     """
 
+    scale: Tensor
+
     def __init__(self, channels: int, image_size: int, features: int, classes: int) -> None:
         super().__init__()
         pooled = 2 if image_size < 16 else 4
@@ -42,14 +44,20 @@ class Classifier(nn.Module):
             nn.Linear(2 * WIDTH * pooled**2, features),
         )
         self.head = nn.Sequential(nn.SiLU(), nn.Linear(features, classes))
+        self.register_buffer("scale", torch.ones(()))
 
     def features(self, images: Tensor) -> Tensor:
-        """Feature vectors [B, features] of uint8 images [B, C, H, W]."""
-        return self.body(to_model_range(images))
+        """Feature vectors [B, features] of uint8 images [B, C, H, W], scaled by `normalise`."""
+        return self.scale * self.body(to_model_range(images))
+
+    @torch.no_grad()
+    def normalise(self, images: Tensor) -> None:
+        """Scale features to a mean square of 1 over these images: scores then do not hang on the weights' size."""
+        self.scale /= self.features(images).square().mean().sqrt()
 
     def forward(self, images: Tensor) -> Tensor:
         """Class scores [B, classes] of uint8 images."""
-        return self.head(self.features(images))
+        return self.head(self.body(to_model_range(images)))
 
 
 def train_classifier(

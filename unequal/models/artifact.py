@@ -1,7 +1,7 @@
 """A trained model as a folder: diffusers' config and safetensors, and a record of how it came about."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from unequal.errors import UserError
-from unequal.files import content_hash, read_json, require, write_json
+from unequal.files import content_hash, files_below, read_json, require, write_json
 from unequal.models.pruned import replay
 from unequal.schedule import NoiseSchedule
 
@@ -52,7 +52,7 @@ class ModelRecord:
     inherited_flops: int = 0
     group: int | None = None
     groups: int | None = None
-    weights_sha256: str = ""
+    sha256: dict[str, str] = field(default_factory=dict)
 
     @property
     def total_images(self) -> int:
@@ -81,7 +81,7 @@ def save_model(
     Args:
         folder: made if missing.
         net: its weights are saved in float32.
-        record: `weights_sha256` is filled in here.
+        record: the hashes of the other files are filled in here.
         pruning: the pruning history that turns the architecture of `config.json` into this one.
         head_weights: [T, 3], how a model with three heads combines them.
     """
@@ -93,14 +93,14 @@ def save_model(
         write_json(folder / PRUNING, pruning)
     if head_weights is not None:
         save_file({"head_weights": head_weights.contiguous()}, folder / HEAD_WEIGHTS)
-    facts = asdict(record) | {"weights_sha256": content_hash(folder / WEIGHTS)}
-    write_json(folder / RECORD, facts)
+    hashes = {path.name: content_hash(path) for path in files_below(folder) if path.name != RECORD}
+    write_json(folder / RECORD, asdict(record) | {"sha256": hashes})
 
 
 def load_record(folder: Path) -> ModelRecord:
     """The record of a model folder. Raises UserError where it is missing or from another version."""
     facts = read_json(require(folder) / RECORD)
-    names = {field.name for field in fields(ModelRecord)}
+    names = {one.name for one in fields(ModelRecord)}
     if not isinstance(facts, dict) or set(facts) != names:
         raise UserError(f"{folder / RECORD}: not a record of this version; make the model again")
     return ModelRecord(**facts)
@@ -112,9 +112,12 @@ def load_pruning(folder: Path) -> list[Any] | None:
 
 
 def load_head_weights(folder: Path) -> Tensor | None:
-    """[T, 3], how the heads are combined; None for a model with one head."""
+    """[T, 3], how the heads are combined; None for a model with one head. Raises UserError where it is damaged."""
     path = folder / HEAD_WEIGHTS
-    return load_file(path)["head_weights"] if path.exists() else None
+    try:
+        return load_file(path)["head_weights"] if path.exists() else None
+    except (SafetensorError, KeyError) as error:
+        raise UserError(f"{path}: cut short or altered ({error}); make the model again") from None
 
 
 def load_model(folder: Path) -> tuple[UNet2DModel, ModelRecord]:
@@ -124,15 +127,15 @@ def load_model(folder: Path) -> tuple[UNet2DModel, ModelRecord]:
         UserError: a file is missing, cut short or not the one that was saved.
     """
     record = load_record(folder)
-    weights = require(folder / WEIGHTS)
-    if content_hash(weights) != record.weights_sha256:
-        raise UserError(f"{weights}: altered or cut short since it was saved; make the model again")
+    for name, digest in record.sha256.items():
+        if content_hash(require(folder / name)) != digest:
+            raise UserError(f"{folder / name}: altered or cut short since it was saved; make the model again")
     net = UNet2DModel.from_config(read_json(folder / CONFIG))
     history = load_pruning(folder)
     if history is not None:
         replay(net, history)
     try:
-        net.load_state_dict(load_file(weights))
+        net.load_state_dict(load_file(folder / WEIGHTS))
     except (SafetensorError, RuntimeError) as error:
-        raise UserError(f"{weights}: does not fit {folder / CONFIG}: {str(error).splitlines()[0]}") from None
+        raise UserError(f"{folder / WEIGHTS}: does not fit {folder / CONFIG}: {str(error).splitlines()[0]}") from None
     return net.eval().requires_grad_(False), record

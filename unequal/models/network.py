@@ -3,7 +3,6 @@
 from diffusers.models.unets.unet_2d import UNet2DModel
 
 from unequal.errors import UserError
-from unequal.predictions import HEADS
 from unequal.settings.network import Network
 
 
@@ -58,8 +57,3 @@ def load_pretrained(source: str, image_size: int, channels: int) -> UNet2DModel:
             f"{has[2]} out; the data have size {image_size} and {channels} channels"
         )
     return net
-
-
-def with_heads(net: UNet2DModel) -> UNet2DModel:
-    """A copy of the architecture, with fresh weights and an output for each of the three predictions."""
-    return UNet2DModel.from_config(net.config | {"out_channels": net.config["in_channels"] * len(HEADS)})

@@ -25,7 +25,8 @@ def dependency_graph(net: UNet2DModel):  # type: ignore[no-untyped-def]  # torch
     import torch_pruning as tp
 
     device = next(net.parameters()).device
-    image = torch.zeros(1, net.config["in_channels"], net.config["sample_size"], net.config["sample_size"], device=device)
+    size = net.config["sample_size"]
+    image = torch.zeros(1, net.config["in_channels"], size, size, device=device)
     frozen = [parameter for parameter in net.parameters() if not parameter.requires_grad]
     # The trace follows gradients: a layer without any would be missing from the graph.
     net.requires_grad_(True)

@@ -63,7 +63,7 @@ def fit_to_limit(net: UNet2DModel, units: Sequence[Unit], limit_macs: float) -> 
             high, fitting = middle, candidate
         else:
             low = middle + 1
-    return closer(net, units, high, limit_macs, fitting)
+    return closer(net, units, high, limit_macs, fitting) if high else fitting
 
 
 def closer(

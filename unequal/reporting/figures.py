@@ -7,10 +7,12 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import SymLogNorm
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import SymLogNorm, to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import EngFormatter, FuncFormatter
+from matplotlib.text import Text
+from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
 from unequal.loss_profile import LossProfile
@@ -19,7 +21,7 @@ from unequal.reporting.tables import Change, Variant, label
 from unequal.schedule import NoiseSchedule
 
 DPI = 160
-STYLE: dict[str, Any] = {
+STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 10,
     "axes.labelsize": 10,
@@ -35,9 +37,8 @@ STYLE: dict[str, Any] = {
     "ytick.color": "#444444",
     "legend.frameon": False,
     "legend.fontsize": 9,
-    "svg.hashsalt": "unequal",
 }
-INK, RED, GREY = "#1b3a57", "#c8553d", "#9a9a9a"
+INK, RED, PALE, SOFT = "#1b3a57", "#c8553d", "#f3f1ea", "#777777"
 COLOURS = {
     "base": INK,
     "longer": "#2f7fb8",
@@ -47,26 +48,36 @@ COLOURS = {
     "experts_pruned": "#c77dba",
 }
 OTHER_COLOURS = ("#5f6f7a", "#7a6a3a", "#3a7a78", "#7a3a5d")
-SLOT_COLOUR = "#d99a2b"
+GOLD = "#d99a2b"
 #: Points of a curve over timesteps; more only shows the noise of the draws.
 BINS = 80
 COLUMNS = 16
+#: Where a name may stand relative to its point, in typographic points, the nearest and plainest first.
+LABEL_SHIFTS = [
+    (distance * np.cos(np.radians(angle)), distance * np.sin(np.radians(angle)))
+    for distance in range(10, 160, 6)
+    for angle in (0, 180, 90, 270, 30, 330, 150, 210)
+]
+#: A name nearer than this needs no line.
+NEAR = 17
 TIMESTEP_LABEL = "timestep, counted from 1 (data) to T (noise), log scale"
 
 
-def save(path: Path, size: tuple[float, float], draw: Callable[[Figure], None]) -> None:
+def save(path: Path, size: tuple[float, float], draw: Callable[[Figure], None]) -> Path:
     """Draw a picture of `size` inches into a PNG file; the same figures give the same bytes."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=size, layout="constrained")
+        FigureCanvasAgg(figure)
         draw(figure)
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=DPI, metadata={"Software": None})
+        figure.savefig(path, dpi=DPI, metadata={"Software": None}, bbox_inches="tight", pad_inches=0.08)
+    return path
 
 
 def colour(name: str) -> str:
     """A variant's colour, the same in every picture."""
     if name.startswith("slot_"):
-        return SLOT_COLOUR
+        return to_hex(matplotlib.colormaps["YlOrBr"](0.4 + 0.045 * min(int(name.removeprefix("slot_")), 12)))
     return COLOURS.get(name) or OTHER_COLOURS[sum(map(ord, name)) % len(OTHER_COLOURS)]
 
 
@@ -99,11 +110,9 @@ def slot_bands(axes: Axes, slots: Sequence[tuple[int, int]]) -> None:
     for number, (first, last) in enumerate(slots, 1):
         low, high = max(first + 0.5, 0.9), last + 1.5
         if number % 2:
-            axes.axvspan(low, high, color="#f3f1ea", linewidth=0, zorder=0)
-        axes.text(
-            np.sqrt(low * high), 1.01, str(number), transform=axes.get_xaxis_transform(), ha="center", color="#777777"
-        )
-    axes.text(0, 1.065, "slots of equal loss", transform=axes.transAxes, color="#777777", fontsize=9)
+            axes.axvspan(low, high, color=PALE, linewidth=0, zorder=0)
+        axes.text(np.sqrt(low * high), 1.01, str(number), transform=axes.get_xaxis_transform(), ha="center", color=SOFT)
+    axes.text(0, 1.065, "slots of equal loss", transform=axes.transAxes, color=SOFT, fontsize=9)
 
 
 def log_timesteps(axes: Axes, timesteps: int) -> None:
@@ -112,6 +121,14 @@ def log_timesteps(axes: Axes, timesteps: int) -> None:
     axes.set_xlim(0.9, timesteps * 1.06)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set_xlabel(TIMESTEP_LABEL)
+
+
+def log_scale(axes: Axes, form: str) -> None:
+    """A log scale of y with plain numbers at 1, 2 and 5 of each decade."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: form.format(value)))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def loss_profile(
@@ -128,10 +145,13 @@ def loss_profile(
         text = "other models, training" if i == 0 else None
         curve(axes, losses[name]["train"], band=False, color="#c3c9cf", linewidth=0.8, label=text)
     if floor.shape[1]:
-        curve(axes, floor, color=SLOT_COLOUR, linewidth=1.5, label="floor: best possible on training images")
+        curve(axes, floor, color=GOLD, linewidth=1.5, label="floor: best possible on training images")
     curve(axes, losses["base"]["holdout"], color=RED, linewidth=1.4, label="base, held-out images")
     curve(axes, losses["base"]["train"], color=INK, linewidth=1.8, label="base, training images")
     axes.set_yscale("log")
+    # The floor falls far below all that networks lose.
+    means = [binned(table["train"], log_bins(len(floor)))[1].mean for table in losses.values()]
+    axes.set_ylim(np.min(means) / 20, np.max(means) * 3)
     log_timesteps(axes, len(floor))
     axes.set_ylabel("loss: mean squared error of ε")
     axes.legend(loc="lower left")
@@ -154,9 +174,7 @@ def loss_changes(
             inside = (x >= slots[slot - 1][0] + 0.5) & (x <= slots[slot - 1][1] + 1.5)
             axes.plot(x[inside], ratio[inside], color=colour(name), linewidth=3.2, solid_capstyle="butt")
     axes.axhline(1, color=INK, linewidth=1)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} ×"))
-    axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: ""))
+    log_scale(axes, "{:g} ×")
     log_timesteps(axes, len(base))
     axes.set_ylabel("training loss over the base's")
     axes.legend(loc="best", ncols=2)
@@ -169,18 +187,18 @@ def timestep_groups(figure: Figure, groups: Mapping[str, Any], shares: Sequence[
     t = np.arange(schedule.timesteps)
     upper.plot(t, schedule.snr_db, color=INK, linewidth=1.8)
     upper.set_ylabel("SNR in dB")
-    lower.plot(t, flops_by_timestep(schedule, groups["min_ratio"]), color=INK, linewidth=1.8, label="by SNR")
+    lower.plot(t, flops_by_timestep(schedule, groups["min_ratio"]), color=INK, linewidth=1.8, label="deserved by SNR")
     for row, share in zip(groups["groups"], shares, strict=True):
         first, last, limit = row["first"], row["last"] + 1, row["limit_ratio"]
         named = {"limit": "limit of the group", "share": "its pruned model"} if row["group"] == 0 else {}
-        lower.hlines(limit, first, last, color=SLOT_COLOUR, linewidth=2.4, label=named.get("limit"))
+        lower.hlines(limit, first, last, color=GOLD, linewidth=2.4, label=named.get("limit"))
         lower.hlines(share, first, last, color=RED, linewidth=2.4, linestyle=(0, (2, 1)), label=named.get("share"))
         for axes in (upper, lower):
             if row["group"] % 2 == 0:
-                axes.axvspan(first, last, color="#f3f1ea", linewidth=0, zorder=0)
+                axes.axvspan(first, last, color=PALE, linewidth=0, zorder=0)
         name = f"group {row['group']}" if len(groups["groups"]) <= 5 else str(row["group"])
         place = upper.get_xaxis_transform()
-        upper.text((first + last) / 2, 1.02, name, transform=place, ha="center", color="#777777", fontsize=9)
+        upper.text((first + last) / 2, 1.02, name, transform=place, ha="center", color=SOFT, fontsize=9)
     lower.set_ylabel("share of the base's FLOPs")
     lower.set_xlabel("timestep t (0: data, T − 1: noise)")
     lower.set_ylim(min(groups["min_ratio"], *shares) - 0.05, 1.05)
@@ -195,11 +213,19 @@ def interference(figure: Figure, found: Sequence[Change], count: int) -> None:
     table = np.array([[100 * one.change for one in found if one.finetuned == row] for row in rows])
     stderr = [[100 * one.stderr for one in found if one.finetuned == row] for row in rows]
     bound = max(10.0, float(np.abs(table).max()))
-    image = axes.imshow(table, cmap="RdBu_r", norm=SymLogNorm(1, vmin=-bound, vmax=bound), aspect="auto")
+    norm = SymLogNorm(1, vmin=-bound, vmax=bound)
+    image, shades = axes.imshow(table, cmap="RdBu_r", norm=norm, aspect="auto"), np.asarray(norm(table))
     for (i, k), value in np.ndenumerate(table):
-        pale = abs(float(image.norm(value)) - 0.5) > 0.36
-        text = f"{value:+.{decimals(value)}f}\n± {stderr[i][k]:.{decimals(value)}f}".replace("-", "−")
-        axes.text(k, i, text, ha="center", va="center", fontsize=8.5, color="white" if pale else "#222222")
+        pale = abs(shades[i, k] - 0.5) > 0.36
+        axes.text(
+            k,
+            i,
+            cell(value, stderr[i][k]),
+            ha="center",
+            va="center",
+            fontsize=8.5,
+            color="white" if pale else "#222222",
+        )
     for i, row in enumerate(rows):
         axes.add_patch(Rectangle((row - 1.5, i - 0.5), 1, 1, fill=False, edgecolor="#111111", linewidth=2.2))
     axes.set_xticks(range(count), [str(slot) for slot in range(1, count + 1)])
@@ -213,9 +239,10 @@ def interference(figure: Figure, found: Sequence[Change], count: int) -> None:
     bar.outline.set_visible(False)
 
 
-def decimals(value: float) -> int:
-    """Decimals of a percentage that leave it three digits wide."""
-    return 0 if abs(value) >= 100 else 1
+def cell(percent: float, stderr: float) -> str:
+    """A percentage above its standard error, in few characters."""
+    error = "< 0.1" if stderr < 0.05 else f"{stderr:.{0 if stderr >= 10 else 1}f}"
+    return f"{percent:+.{0 if abs(percent) >= 100 else 1}f}\n± {error}".replace("-", "−")
 
 
 def fid_scatter(figure: Figure, variants: Sequence[Variant], cost: str, text: str) -> None:
@@ -223,44 +250,62 @@ def fid_scatter(figure: Figure, variants: Sequence[Variant], cost: str, text: st
     axes = figure.subplots()
     x = [float(getattr(variant, cost)) for variant in variants]
     for variant, place in zip(variants, x, strict=True):
-        shown = {"color": colour(variant.name), "markersize": 7, "capsize": 3}
+        shown: dict[str, Any] = {"color": colour(variant.name), "markersize": 6, "capsize": 3}
         axes.errorbar(place, variant.fid, yerr=variant.fid_sd, fmt="o", **shown)
-    if max(one.fid for one in variants) > 10 * min(one.fid for one in variants):
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    if max(one.fid for one in variants) > 4 * min(one.fid for one in variants):
+        log_scale(axes, "{:g}")
     axes.margins(x=0.16, y=0.14)
     axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
     axes.set_xlabel(text)
     axes.set_ylabel("FID (lower is better)")
-    place_labels(axes, [(place, one.fid, label(one.name), colour(one.name)) for place, one in zip(x, variants)])
+    points = [(place, one.fid, one.fid_sd or 0.0) for place, one in zip(x, variants, strict=True)]
+    place_labels(axes, points, [(label(one.name), colour(one.name)) for one in variants])
 
 
-def place_labels(axes: Axes, points: Sequence[tuple[float, float, str, str]]) -> None:
+def place_labels(axes: Axes, points: Sequence[tuple[float, float, float]], names: Sequence[tuple[str, str]]) -> None:
     """Write a name beside each point where it covers neither a point nor another name, with a line where it is far.
 
     Args:
-        points: x, y, name and colour.
+        points: x, y and the error of y.
+        names: text and colour of each.
     """
     figure: Any = axes.figure
-    figure.canvas.draw()
     renderer = figure.canvas.get_renderer()
-    where = axes.transData.transform([(x, y) for x, y, _, _ in points])
-    taken = [Bbox.from_extents(x - 9, y - 9, x + 9, y + 9) for x, y in where]
+    # Lay the axes out, and leave them where they are: names are placed in pixels.
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
     frame = axes.get_window_extent(renderer)
-    for (x, y, name, ink), dot in sorted(zip(points, where.tolist(), strict=True), key=lambda one: -one[1][1]):
-        for distance, angle in ((d, a) for d in range(9, 160, 6) for a in (0, 180, 90, 270, 30, 150, 210, 330)):
-            shift = distance * np.array([np.cos(np.radians(angle)), np.sin(np.radians(angle))])
+    taken = [marked(axes, *point) for point in points]
+    # From above to below: neighbours then move apart in one direction.
+    for (x, y, _), (name, ink) in sorted(zip(points, names, strict=True), key=lambda one: -one[0][1]):
+        for shift in LABEL_SHIFTS:
             side = "left" if shift[0] > 1 else "right" if shift[0] < -1 else "center"
-            line = {"arrowstyle": "-", "color": "#bbbbbb", "linewidth": 0.7, "shrinkB": 4} if distance > 20 else None
-            text = axes.annotate(
-                name, (x, y), shift, textcoords="offset points", ha=side, va="center", color=ink, fontsize=9,
-                arrowprops=line,
-            )
-            box = text.get_window_extent(renderer) if line is None else Bbox(text.get_bbox_patch().get_window_extent(renderer)) if text.get_bbox_patch() else text.get_window_extent(renderer)
-            if frame.contains(box.x0, box.y0) and frame.contains(box.x1, box.y1) and not box.count_overlaps(taken):
+            line = {"arrowstyle": "-", "color": "#bbbbbb", "linewidth": 0.8} if np.hypot(*shift) > NEAR else None
+            beside: dict[str, Any] = {
+                "textcoords": "offset points",
+                "ha": side,
+                "va": "center",
+                "color": ink,
+                "fontsize": 9,
+            }
+            text = axes.annotate(name, (x, y), shift, arrowprops=line, zorder=1, **beside)
+            text.update_positions(renderer)
+            box = Text.get_window_extent(text, renderer)
+            if inside(box, frame) and not box.count_overlaps(taken):
                 taken.append(box)
                 break
             text.remove()
+
+
+def marked(axes: Axes, x: float, y: float, error: float) -> Bbox:
+    """The area that a marker and its error bar cover, in pixels."""
+    (_, low), (middle, high) = axes.transData.transform([(x, y - error), (x, y + error)])
+    return Bbox.from_extents(middle - 9, low - 9, middle + 9, high + 9)
+
+
+def inside(box: Bbox, frame: Bbox) -> bool:
+    """Whether a box lies within another."""
+    return frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
 
 
 def sampler_probabilities(figure: Figure, samplers: Mapping[str, np.ndarray], slots: Sequence[tuple[int, int]]) -> None:
@@ -271,8 +316,7 @@ def sampler_probabilities(figure: Figure, samplers: Mapping[str, np.ndarray], sl
     for name, probabilities in samplers.items():
         x, height = np.arange(1, timesteps + 1), probabilities * timesteps
         axes.step(x, height, where="mid", color=colour(name), linewidth=1.8, label=label(name))
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} ×"))
+    log_scale(axes, "{:g} ×")
     log_timesteps(axes, timesteps)
     axes.set_ylabel("probability over uniform")
     axes.legend(loc="upper right")

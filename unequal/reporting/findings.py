@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from unequal.data.prepared import PreparedData
-from unequal.files import read_json, read_npz
+from unequal.errors import UserError
+from unequal.files import read_json, read_npz, require
 from unequal.reporting.tables import Change, Variant, changes
 from unequal.samplers import build_sampler
 
@@ -60,6 +61,28 @@ class Findings:
         rows = self.groups["groups"]
         return sum((row["last"] - row["first"] + 1) * row["limit_ratio"] for row in rows) / self.groups["timesteps"]
 
+    def conditions(self) -> dict[str, str]:
+        """What the scores mean nothing without, as name → text."""
+        data, base = self.data, self.base
+        n_train, n_held = (last - first for first, last in (data["split"]["train"], data["split"]["holdout"]))
+        size = "×".join(map(str, reversed(data["shape"])))
+        sampling = base["sampling"]
+        steps = sampling["steps"] if isinstance(sampling["steps"], int) else len(sampling["steps"])
+        seeds = ", ".join(map(str, base["sampling_seeds"]))
+        singular = " (fewer samples than features: singular covariance)" if base["singular_covariance"] else ""
+        return {
+            "data": f"{data['source']}, {n_train} training and {n_held} held-out images, {size} values each",
+            "reference": base["reference"],
+            "features": f"{base['features']} of {base['extractor']}{singular}",
+            "samples": f"{base['samples_per_seed']} a seed, from the same noise for every variant",
+            "sampling seeds": f"{seeds}; spreads are standard deviations over them",
+            "training seed": f"{base['training_seed']}, one training of each model",
+            "sampling": f"DDIM, {steps} steps, {sampling['spacing']} spacing, η = {sampling['eta']:g}, "
+            f"predicted images {'clipped' if sampling['clip'] else 'not clipped'}",
+            "loss profile": f"{self.losses['base']['train'].shape[1]} draws a timestep and split, "
+            "the same for every model",
+        }
+
 
 def read_findings(
     find: Callable[[str], Path],
@@ -84,7 +107,7 @@ def read_findings(
     samplers, metrics = find("artifacts/samplers"), find("results/metrics")
     data = PreparedData.open(find("artifacts/data"))
     facts = {variant: read_json(scores / f"{variant}.json") for variant in variants}
-    shown = {variant: np.load(find(str(samples / f"{variant}.npy")), allow_pickle=False) for variant in variants}
+    shown = {variant: read_images(samples / f"{variant}.npy") for variant in variants}
     count = len(shown["base"])
     return Findings(
         losses={model: read_npz(profiles / f"{model}.npz", ["train", "holdout"]) for model in models},
@@ -92,9 +115,7 @@ def read_findings(
         slots=[(first, last) for first, last in read_json(find("artifacts/slots.json"))["slots"]],
         groups=read_json(find("artifacts/groups.json")),
         group_shares=[read_json(metrics / f"prune_group_{group}.json")["share_of_base"] for group in groups],
-        samplers={
-            recipe: build_sampler(**read_json(samplers / f"{recipe}.json")).probabilities for recipe in recipes
-        },
+        samplers={recipe: build_sampler(**read_json(samplers / f"{recipe}.json")).probabilities for recipe in recipes},
         variants={variant: Variant.of(variant, facts[variant]) for variant in variants},
         references=read_json(scores / "reference.json"),
         samples=shown,
@@ -102,3 +123,12 @@ def read_findings(
         data=data.facts,
         base=facts["base"],
     )
+
+
+def read_images(path: Path) -> np.ndarray:
+    """Images [n, C, H, W]. Raises UserError where the file is missing or damaged."""
+    try:
+        images: np.ndarray = np.load(require(path), allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise UserError(f"{path}: damaged ({error}); make it again") from None
+    return images

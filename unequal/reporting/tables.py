@@ -9,6 +9,7 @@ import numpy as np
 
 from unequal.loss_profile import relative_change
 
+INTERFERENCE_COLUMNS = ("split", "finetuned_slot", "slot", "change_percent", "stderr_percent")
 PREFIXES = ("", "k", "M", "G", "T", "P", "E", "Z")
 
 
@@ -87,13 +88,13 @@ def fid_rows(variants: Sequence[Variant]) -> list[dict[str, Any]]:
 def interference_rows(by_split: Mapping[str, Sequence[Change]]) -> list[dict[str, Any]]:
     """The interference of slots as rows of a CSV, shares as percentages."""
     return [
-        {
-            "split": split,
-            "finetuned_slot": one.finetuned,
-            "slot": one.slot,
-            "change_percent": 100 * one.change,
-            "stderr_percent": 100 * one.stderr,
-        }
+        dict(
+            zip(
+                INTERFERENCE_COLUMNS,
+                (split, one.finetuned, one.slot, 100 * one.change, 100 * one.stderr),
+                strict=True,
+            )
+        )
         for split, found in by_split.items()
         for one in found
     ]

@@ -196,18 +196,22 @@ def slots_worsen_fid(base: Variant, slots: Sequence[Variant]) -> Verdict:
 def fid_claim(claim: FidClaim, better: Variant, worse: Variant) -> Verdict:
     """One variant has a lower FID than another."""
     evidence = fid_evidence(better, worse)
-    costs = {
-        "training_flops_ratio": better.training_flops / worse.training_flops,
-        "sampling_flops_ratio": better.sampling_flops / worse.sampling_flops,
-    }
+    training = better.training_flops / worse.training_flops
+    sampling = better.sampling_flops / worse.sampling_flops
     return Verdict(
         claim.key,
         claim.paper,
         claim.claim,
         decide([evidence]),
-        {f"fid_{better.name}": better.fid, f"fid_{worse.name}": worse.fid, **known_limit(evidence), **costs},
-        f"{versus(better, worse)}{needed(evidence)}; {label(better.name)} took {costs['training_flops_ratio']:.2f} × the training and "
-        f"{costs['sampling_flops_ratio']:.2f} × the sampling FLOPs",
+        {
+            f"fid_{better.name}": better.fid,
+            f"fid_{worse.name}": worse.fid,
+            **known_limit(evidence),
+            "training_flops_ratio": training,
+            "sampling_flops_ratio": sampling,
+        },
+        f"{versus(better, worse)}{needed(evidence)}; {label(better.name)} took {training:.2f} × the training and "
+        f"{sampling:.2f} × the sampling FLOPs",
         fid_rule(better.seeds),
     )
 
@@ -307,9 +311,10 @@ def seeds(count: int) -> str:
 
 
 def versus(first: Variant, second: Variant) -> str:
-    """Two FIDs side by side."""
-    both = " against ".join(f"{plus_minus(one.fid, one.fid_sd)} ({label(one.name)})" for one in (first, second))
-    return f"FID {both}: difference {signed(first.fid - second.fid)}"
+    """The FIDs of two variants side by side, and their KIDs."""
+    fid = " against ".join(f"{plus_minus(one.fid, one.fid_sd)} ({label(one.name)})" for one in (first, second))
+    kid = " against ".join(plus_minus(one.kid, one.kid_sd) for one in (first, second))
+    return f"FID {fid}, KID {kid}: difference of FID {signed(first.fid - second.fid)}"
 
 
 def needed(evidence: Evidence) -> str:

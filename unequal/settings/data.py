@@ -19,13 +19,15 @@ class Data(Strict):
     fit: Literal["exact", "crop", "resize"] = Field(
         description="images of another size: refused, resized and centre-cropped, or squeezed"
     )
-    holdout: float = Field(ge=0, lt=1, description="share of the images kept out of training")
+    holdout: float = Field(gt=0, lt=1, description="share of the images kept out of training")
 
     @model_validator(mode="after")
     def source_has_what_it_needs(self) -> Self:
         """Combinations of source, path, size and channels that cannot be."""
         if self.source != "digits" and self.path is None:
             raise ValueError(f"source '{self.source}' needs a path; allowed without one: digits")
+        if self.source == "digits" and self.path is not None:
+            raise ValueError("path: has no meaning for source 'digits', which lie in scikit-learn; set it to null")
         if self.source == "digits" and (self.image_size, self.channels) != (8, 1):
             raise ValueError("digits are 8 pixels wide with 1 channel; set image_size: 8, channels: 1")
         return self

@@ -1,5 +1,6 @@
 """`extractor` and `evaluation`: sampling, and scoring samples by FID."""
 
+from itertools import pairwise
 from typing import Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
@@ -35,6 +36,14 @@ class Sampling(Strict):
     eta: float = Field(ge=0, le=1, description="0: deterministic DDIM; 1: as noisy as DDPM")
     clip: bool = Field(description="keep predicted images within [-1, 1] at each step")
     batch_size: PositiveInt
+
+    @model_validator(mode="after")
+    def listed_steps_fall(self) -> Self:
+        """Each step leads to a less noisy one."""
+        listed = self.steps if isinstance(self.steps, tuple) else (1, 0)
+        if not listed or any(after >= before for before, after in pairwise(listed)):
+            raise ValueError(f"steps: {list(listed)} must fall strictly, and hold one timestep at least")
+        return self
 
 
 class Evaluation(Strict):

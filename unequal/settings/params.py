@@ -37,7 +37,9 @@ class Params(Strict):
     network: Network
     training: Training
     recipes: dict[str, Recipe]
-    further_recipes: tuple[str, ...] = Field(description="recipes trained on from the base, each an instance")
+    further_recipes: tuple[str, ...] = Field(
+        min_length=1, description="recipes trained on from the base, each an instance"
+    )
     profile: Profile
     profiled_models: tuple[str, ...] = Field(description="models whose losses are profiled, each an instance")
     slots: Slots
@@ -105,11 +107,15 @@ class Params(Strict):
             if count > timesteps:
                 raise ValueError(f"{field}: {count} ranges of {timesteps} timesteps; at most schedule.timesteps")
         self.network.attends(self.data.image_size)
-        if self.slots.loss == "excess" and self.profile.floor != "all":
-            raise ValueError("slots.loss: 'excess' needs profile.floor: all")
-        listed = self.sampling.steps if isinstance(self.sampling.steps, tuple) else (self.sampling.steps - 1,)
-        if max(listed) >= timesteps:
-            raise ValueError(f"sampling.steps: {max(listed)} reaches beyond the last timestep {timesteps - 1}")
+        if self.slots.loss == "excess" and self.profile.floor == "none":
+            raise ValueError(
+                "slots.loss: 'excess' needs a floor; allowed for profile.floor: all, or a number of images"
+            )
+        steps = self.sampling.steps
+        if isinstance(steps, int) and steps > timesteps:
+            raise ValueError(f"sampling.steps: {steps} steps of {timesteps} timesteps; at most schedule.timesteps")
+        if isinstance(steps, tuple) and steps[0] >= timesteps:
+            raise ValueError(f"sampling.steps: {steps[0]} reaches beyond the last timestep {timesteps - 1}")
         if self.evaluation.samples < self.extractor.features and not self.evaluation.allow_singular:
             raise ValueError(
                 f"evaluation.samples: {self.evaluation.samples} is fewer than extractor.features "

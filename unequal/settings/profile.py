@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+import numpy as np
 from pydantic import Field, PositiveInt
 
 from unequal.settings.strict import Strict
@@ -13,5 +14,9 @@ class Profile(Strict):
     images: int = Field(ge=2, description="images a timestep and split (two or more: standard errors)")
     batch_size: PositiveInt
     floor: Literal["all", "none"] | PositiveInt = Field(
-        description="the best denoiser of the whole training set, of none, or of its first n images"
+        description="of the best denoiser of all training images, of none, or of the first n, then profiled alone"
     )
+
+    def profiled(self, images: np.ndarray) -> np.ndarray:
+        """The training images [N, …] that are profiled: those that the floor is of."""
+        return images[: self.floor] if isinstance(self.floor, int) else images

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar, get_args
+from typing import Any, Self, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -51,10 +51,23 @@ class StageSettings(Strict):
         return validate(cls, values, path, keys)
 
 
+class UniqueKeys(yaml.SafeLoader):
+    """YAML in which a key may stand once in a mapping: a second one would silently replace the first."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Build a mapping, or refuse it with the line of the second key."""
+        names = [key.value for key, _ in node.value]
+        for position, name in enumerate(names):
+            if name in names[:position]:
+                line = node.value[position][0].start_mark.line + 1
+                raise yaml.YAMLError(f"line {line}: key '{name}' stands twice in one mapping")
+        return super().construct_mapping(node, deep)
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read a params file. Raises UserError where it is missing or no YAML mapping."""
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys)
     except FileNotFoundError:
         raise UserError(f"{path}: missing; run from the folder that holds it") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -78,32 +91,61 @@ def look_up(document: dict[str, Any], dotted: str, path: Path) -> Any:
 def validate(model: type[M], values: Any, path: Path, keys: dict[str, str] | None = None) -> M:
     """Validate as JSON, where arrays may become tuples but nothing else is converted."""
     try:
-        return model.model_validate_json(json.dumps(values, default=str))
+        text = json.dumps(values, default=str)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{path}: {error}") from None
+    try:
+        return model.model_validate_json(text)
     except ValidationError as error:
-        raise UserError(f"{path}: {one_line(error, model, keys or {})}") from None
+        message = one_line(error, model, json.loads(text), keys or {})
+        raise UserError(f"{path}: {' '.join(message.split())}") from None
 
 
-def one_line(error: ValidationError, model: type[Strict], keys: dict[str, str]) -> str:
+def one_line(error: ValidationError, model: type[Strict], values: Any, keys: dict[str, str]) -> str:
     """The first complaint as `key: value: what is allowed`."""
-    # An unknown key explains the missing one beside it: it comes first.
-    first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
-    place = [str(part) for part in first["loc"]]
-    value, message = first["input"], first["msg"].removeprefix("Value error, ")
+    complaints = [(place_of(one["loc"], values), one) for one in error.errors()]
+    # An unknown key explains the missing one beside it, and an item of a list says more than the list.
+    place, first = min(complaints, key=lambda one: (one[1]["type"] != "extra_forbidden", -len(one[0])))
+    same = [one["msg"] for where, one in complaints if where == place]
+    value = first["input"]
+    message = " or ".join([same[0], *(one.removeprefix("Input should be ") for one in same[1:])])
+    message = message.removeprefix("Value error, ")
     shown = "" if isinstance(value, dict | list) else f"{json.dumps(value)}: "
     if first["type"] == "extra_forbidden":
         shown, message = "", f"unknown key; allowed here: {', '.join(model_at(model, place[:-1]).model_fields)}"
-    if isinstance(value, str) and re.fullmatch(r"[-+]?\d+e[-+]?\d+", value, re.IGNORECASE):
-        message += f" (YAML reads {value} as text; write it with a point: 1.0e-4)"
+    if isinstance(value, str) and re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)e[-+]?\d+", value, re.IGNORECASE):
+        message += f" (YAML reads {value} as text; write it with a point and a sign, as in 1.0e-4 or 1.0e+4)"
     if place and place[0] in keys:
         place[0] = keys[place[0]]
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    others = len({tuple(where) for where, _ in complaints}) - 1
+    more = f" (and {others} more)" if others else ""
     return f"{'.'.join(place) + ': ' if place else ''}{shown}{message}{more}"
+
+
+def place_of(location: Sequence[str | int], values: Any) -> list[str]:
+    """The keys that lead to a complaint, without pydantic's names for the members of a union."""
+    place = []
+    for part in location:
+        if isinstance(values, dict):
+            values = values.get(part)
+        elif isinstance(values, list) and isinstance(part, int):
+            values = values[part] if part < len(values) else None
+        else:
+            continue
+        place.append(str(part))
+    return place
 
 
 def model_at(model: type[Strict], place: Sequence[str]) -> type[Strict]:
     """The section that stands at a place within a model."""
+    annotation: Any = model
     for part in place:
-        annotation = model.model_fields[part].annotation if part in model.model_fields else model
-        candidates = [annotation, *get_args(annotation)]
-        model = next(c for c in candidates if isinstance(c, type) and issubclass(c, Strict))
-    return model
+        section = section_of(annotation)
+        # A dictionary's names are the user's: behind each stands the same section.
+        annotation = section if get_origin(annotation) is dict else section.model_fields[part].annotation
+    return section_of(annotation)
+
+
+def section_of(annotation: Any) -> type[Strict]:
+    """The model in an annotation, as it is or as in `Mixing | None` or `dict[str, Recipe]`."""
+    return next(one for one in (annotation, *get_args(annotation)) if isinstance(one, type) and issubclass(one, Strict))

@@ -24,9 +24,9 @@ class Checkpoint:
     facts: dict[str, Any]
 
 
-def digest_of(tensors: dict[str, Tensor]) -> str:
-    """Content hash of named tensors in host memory; safetensors itself has none."""
-    digest = hashlib.blake2b(digest_size=16)
+def digest_of(tensors: dict[str, Tensor], facts: str) -> str:
+    """Content hash of named tensors in host memory and of the facts; safetensors itself has none."""
+    digest = hashlib.blake2b(facts.encode(), digest_size=16)
     for name in sorted(tensors):
         digest.update(name.encode())
         digest.update(tensors[name].detach().cpu().contiguous().flatten().view(uint8).numpy().data)
@@ -37,7 +37,8 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Replace the state at `path` by this one, at once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     tensors = {name: value.detach().cpu().contiguous() for name, value in checkpoint.tensors.items()}
-    metadata = {FACTS: json.dumps(checkpoint.facts), DIGEST: digest_of(tensors)}
+    facts = json.dumps(checkpoint.facts)
+    metadata = {FACTS: facts, DIGEST: digest_of(tensors, facts)}
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         save_file(tensors, temporary, metadata=metadata)
@@ -54,10 +55,10 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
         return None
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata()
+            metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path}: cut short or altered ({error}); delete it to start again") from None
-    if digest_of(tensors) != metadata[DIGEST]:
+    if digest_of(tensors, metadata.get(FACTS, "")) != metadata.get(DIGEST):
         raise UserError(f"{path}: altered since it was saved; delete it to start again")
     return Checkpoint(tensors, json.loads(metadata[FACTS]))

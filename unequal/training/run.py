@@ -60,38 +60,62 @@ class Start:
     groups: int | None = None
 
 
+@dataclass(frozen=True)
+class Job:
+    """A run to be carried out.
+
+    `name` is the model's, below `artifacts/models`; `combine_heads` makes head weights [T, 3] of the
+    trained network, for the prediction `mixed`.
+    """
+
+    name: str
+    start: Start
+    recipe: Recipe
+    training: Training
+    sampler: TimestepSampler
+    data: PreparedData
+    seed: int
+    combine_heads: Callable[[UNet2DModel], Tensor] | None = None
+
+
+def produce(place: Place, job: Job) -> None:
+    """Carry a job out and write the model folder, its curve and its figures."""
+    write_results(place, job, train(place, job))
+
+
+def train(place: Place, job: Job) -> Trained:
+    """Train the start's network in place, with the recipe's budget."""
+    start, recipe = job.start, job.recipe
+    source = BatchSource(
+        images=images_on(place.device, job.data),
+        batch_size=job.training.batch_size,
+        sampler=job.sampler,
+        # A model that is trained on sees other noise than its parent has seen.
+        seed=job.seed if start.parent is None else torch_seed(job.seed, start.parent.total_images),
+        horizontal_flips=job.training.horizontal_flips,
+        device=place.device,
+    )
+    objective = build_objective(recipe, start.schedule.to(place.device))
+    trainer = Trainer(
+        start.net,
+        source,
+        objective,
+        recipe.optimizer,
+        job.training,
+        place.runtime,
+        recipe.images,
+        place.work,
+        place.log,
+    )
+    return trainer.run()
+
+
 def build_objective(recipe: Recipe, schedule: NoiseSchedule) -> SingleHead | BestHead:
     """The loss that a recipe trains."""
     weight = recipe.loss_weight
     if recipe.mixing is not None:
         return BestHead(schedule, weight.kind, weight.gamma, recipe.mixing.compare)
     return SingleHead(recipe.prediction, schedule, weight.kind, weight.gamma)
-
-
-def train(
-    place: Place,
-    start: Start,
-    recipe: Recipe,
-    training: Training,
-    sampler: TimestepSampler,
-    data: PreparedData,
-    seed: int,
-) -> Trained:
-    """Train the start's network in place, with the recipe's budget."""
-    source = BatchSource(
-        images=images_on(place.device, data),
-        batch_size=training.batch_size,
-        sampler=sampler,
-        # A model that is trained on sees other noise than its parent has seen.
-        seed=seed if start.parent is None else torch_seed(seed, start.parent.total_images),
-        horizontal_flips=training.horizontal_flips,
-        device=place.device,
-    )
-    objective = build_objective(recipe, start.schedule.to(place.device))
-    trainer = Trainer(
-        start.net, source, objective, recipe.optimizer, training, place.runtime, recipe.images, place.work, place.log
-    )
-    return trainer.run()
 
 
 def images_on(device: torch.device, data: PreparedData) -> Tensor:
@@ -102,19 +126,19 @@ def images_on(device: torch.device, data: PreparedData) -> Tensor:
     return images
 
 
-def record_of(name: str, start: Start, recipe: Recipe, trained: Trained, data: PreparedData, seed: int) -> ModelRecord:
+def record_of(job: Job, trained: Trained) -> ModelRecord:
     """The conditions of a finished run."""
+    start, recipe, parent = job.start, job.recipe, job.start.parent
     cost = count_cost(start.net)
-    channels, size, _ = data.images.shape[1:]
-    parent = start.parent
+    channels, size, _ = job.data.images.shape[1:]
     return ModelRecord(
-        name=name,
+        name=job.name,
         prediction=recipe.prediction,
         schedule=start.schedule.name,
         timesteps=start.schedule.timesteps,
         image_size=size,
         channels=channels,
-        seed=seed,
+        seed=job.seed,
         steps=trained.steps,
         images_seen=trained.images_seen,
         training_flops=training_flops(cost.macs, trained.images_seen),
@@ -131,56 +155,18 @@ def record_of(name: str, start: Start, recipe: Recipe, trained: Trained, data: P
     )
 
 
-def produce(
-    place: Place,
-    name: str,
-    start: Start,
-    recipe: Recipe,
-    training: Training,
-    sampler: TimestepSampler,
-    data: PreparedData,
-    seed: int,
-    combine_heads: Callable[[UNet2DModel], Tensor] | None = None,
-) -> None:
-    """Carry a recipe out and write the model folder, its curve and its figures.
-
-    Args:
-        name: of the model, below `artifacts/models`.
-        combine_heads: trained network → head weights [T, 3]; for the prediction `mixed`.
-    """
-    write_results(
-        place,
-        name,
-        start,
-        recipe,
-        train(place, start, recipe, training, sampler, data, seed),
-        data,
-        seed,
-        combine_heads,
-    )
-
-
-def write_results(
-    place: Place,
-    name: str,
-    start: Start,
-    recipe: Recipe,
-    trained: Trained,
-    data: PreparedData,
-    seed: int,
-    combine_heads: Callable[[UNet2DModel], Tensor] | None = None,
-) -> None:
+def write_results(place: Place, job: Job, trained: Trained) -> None:
     """Write what a finished run came to; see `produce`."""
-    folder = place.output(f"artifacts/models/{name}")
-    record = record_of(name, start, recipe, trained, data, seed)
-    weights = None if combine_heads is None else combine_heads(start.net)
-    save_model(folder, start.net, record, start.removals, weights)
+    record = record_of(job, trained)
+    weights = None if job.combine_heads is None else job.combine_heads(job.start.net)
+    save_model(place.output(f"artifacts/models/{job.name}"), job.start.net, record, job.start.removals, weights)
     lines = curve(trained.log)
-    shutil.copyfile(trained.log, folder / LOG)
-    flat = name.replace("/", "_")
+    flat = job.name.replace("/", "_")
+    # Speeds differ from run to run: the log stays out of the model, whose content decides what is stale.
+    shutil.copyfile(trained.log, place.output(f"artifacts/training/{flat}.jsonl"))
     write_csv(place.output(f"results/training/{flat}.csv"), lines or [{"step": 0, "images_seen": 0, "loss": ""}])
-    final = {"final_loss": lines[-1]["loss"], "images_per_second": lines[-1]["images_per_second"]} if lines else {}
-    conditions = {field: value for field, value in asdict(record).items() if value is not None and value != ""}
+    final = {"final_loss": lines[-1]["loss"]} if lines else {}
+    conditions = {field: value for field, value in asdict(record).items() if value not in (None, {})}
     place.metrics(f"results/metrics/train_{flat}.json", final | conditions)
 
 

@@ -1,0 +1,90 @@
+"""Decide the papers' claims, draw the pictures and write the page that holds both."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from unequal.files import write_bytes, write_csv
+from unequal.loss_profile import LossProfile
+from unequal.pipeline.stage import Run, stage
+from unequal.reporting import figures
+from unequal.reporting.findings import Findings, read_findings
+from unequal.reporting.page import render
+from unequal.reporting.tables import INTERFERENCE_COLUMNS, fid_rows, interference_rows
+from unequal.reporting.verdicts import Verdict, fid_verdicts, losses_differ, slot_verdicts, verdict_document
+from unequal.settings.strict import StageSettings, key
+
+#: Inches; read well in a README and on a page.
+WIDE, TALL = (8.4, 4.4), (8.4, 5.6)
+
+
+class Settings(StageSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    profiled_models: tuple[str, ...]
+    variants: tuple[str, ...]
+    further_recipes: tuple[str, ...]
+    finetuned: tuple[int, ...] = key("slots.finetune")
+    groups: tuple[int, ...] = key("groups.ids")
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings) -> None:
+    """Write the report."""
+    found = read_findings(
+        run.input, settings.profiled_models, settings.variants, settings.further_recipes, settings.groups
+    )
+    changes = {split: found.changes(split, settings.finetuned) for split in ("train", "holdout")}
+    verdicts = decided(found, settings)
+    folder = run.output("results/pictures")
+    drawn = [draw(folder / f"{name}.png") for name, draw in pictures(found, settings).items()]
+    page = render(verdicts, list(found.variants.values()), found.references, found.conditions(), drawn)
+    write_bytes(run.output("results/report.html"), page.encode())
+    write_csv(run.output("results/fid.csv"), fid_rows(list(found.variants.values())))
+    rows = interference_rows(changes)
+    table = run.output("results/interference.csv")
+    # Where no slot model was profiled again, the head of the table says so.
+    write_csv(table, rows) if rows else write_bytes(table, f"{','.join(INTERFERENCE_COLUMNS)}\n".encode())
+    document = verdict_document(verdicts)
+    run.metrics("results/verdicts.json", document, {f"claims_{word}": n for word, n in document["counts"].items()})
+    run.parent_artifacts(["results/report.html", "results/pictures"])
+
+
+def decided(found: Findings, settings: Settings) -> list[Verdict]:
+    """Verdicts on all claims that the run touches, paper by paper."""
+    base = LossProfile.of(found.losses["base"]["train"])
+    verdicts = [
+        losses_differ(base.mean.tolist(), base.stderr.tolist()),
+        *slot_verdicts(found.changes("train", settings.finetuned)),
+        *fid_verdicts(found.variants, found.mean_limit),
+    ]
+    return sorted(verdicts, key=lambda verdict: verdict.paper)
+
+
+def pictures(found: Findings, settings: Settings) -> dict[str, Callable[[Path], Path]]:
+    """Name → what draws the picture into a file, in the order of the page."""
+    changes, variants = found.changes("train", settings.finetuned), list(found.variants.values())
+    scatter = partial(figures.fid_scatter, variants=variants)
+    drawn: dict[str, tuple[tuple[float, float], Callable[[Figure], None]]] = {
+        "loss_profile": (
+            TALL,
+            partial(figures.loss_profile, losses=found.losses, floor=found.floor, slots=found.slots),
+        ),
+        "loss_changes": (WIDE, partial(figures.loss_changes, losses=found.losses, slots=found.slots)),
+        "interference": (WIDE, partial(figures.interference, found=changes, count=len(found.slots))),
+        "samplers": (WIDE, partial(figures.sampler_probabilities, samplers=found.samplers, slots=found.slots)),
+        "groups": (TALL, partial(figures.timestep_groups, groups=found.groups, shares=found.group_shares)),
+        "fid_training_flops": (WIDE, partial(scatter, cost="training_flops", text="training FLOPs")),
+        "fid_sampling_flops": (WIDE, partial(scatter, cost="sampling_flops", text="sampling FLOPs an image")),
+        "samples": (TALL, partial(figures.sample_grid, samples=found.samples, real=found.real)),
+    }
+    absent = ({"loss_changes"} if len(found.losses) == 1 else set()) | (set() if changes else {"interference"})
+    return {
+        name: partial(figures.save, size=size, draw=draw) for name, (size, draw) in drawn.items() if name not in absent
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Fixtures that many tests share: a tiny network, its record, a tiny prepared data set, quick settings."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+from hypothesis import settings as hypothesis_settings
+
+from unequal.data.preparation import prepare
+from unequal.data.prepared import PreparedData
+from unequal.models.artifact import ModelRecord
+from unequal.models.flops import count_cost
+from unequal.models.network import build_network
+from unequal.settings.data import Data
+from unequal.settings.network import Network
+from unequal.settings.runtime import Runtime, Tracking
+from unequal.settings.training import Training
+
+TIMESTEPS = 50
+
+# A loaded machine makes no test fail.
+hypothesis_settings.register_profile("unequal", deadline=None)
+hypothesis_settings.load_profile("unequal")
+
+NetworkSettings = Callable[..., Network]
+BuildNet = Callable[..., UNet2DModel]
+MakeRecord = Callable[..., ModelRecord]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread() -> None:
+    """Tiny networks are faster so, and sums come out alike on every machine."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def network_settings() -> NetworkSettings:
+    """Settings of a tiny network, any of them overridden."""
+
+    def make(**changes: Any) -> Network:
+        tiny = {
+            "pretrained": None,
+            "block_out_channels": (8, 16),
+            "layers_per_block": 1,
+            "attention_resolutions": (),
+            "middle_attention": True,
+            "attention_head_dim": 4,
+            "norm_num_groups": 4,
+            "scale_shift": False,
+            "dropout": 0.0,
+        }
+        return Network(**(tiny | changes))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny_net(network_settings: NetworkSettings) -> BuildNet:
+    """A tiny network for grey 8×8 images, always with the same weights."""
+
+    def build(heads: int = 1, channels: int = 1, **changes: Any) -> UNet2DModel:
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            return build_network(network_settings(**changes), 8, channels, heads)
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def make_record() -> MakeRecord:
+    """The record of a network, any field overridden."""
+
+    def make(net: UNet2DModel, **changes: Any) -> ModelRecord:
+        cost = count_cost(net)
+        facts: dict[str, Any] = {
+            "name": "tiny",
+            "prediction": "epsilon",
+            "schedule": "linear",
+            "timesteps": TIMESTEPS,
+            "image_size": 8,
+            "channels": 1,
+            "seed": 0,
+            "steps": 3,
+            "images_seen": 12,
+            "training_flops": 36 * cost.macs,
+            "macs": cost.macs,
+            "macs_with_attention": cost.macs_with_attention,
+            "parameters": cost.parameters,
+            "first": 0,
+            "last": TIMESTEPS - 1,
+        }
+        return ModelRecord(**(facts | changes))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> PreparedData:
+    """48 grey 8×8 images of two classes (bright above, bright below), 36 of them for training."""
+    folder = tmp_path_factory.mktemp("prepared")
+    labels = np.arange(48) % 2
+    images = np.random.default_rng(0).integers(0, 60, (48, 1, 8, 8), dtype=np.uint8)
+    images[labels == 0, :, :4] += 180
+    images[labels == 1, :, 4:] += 180
+    np.savez(folder / "a.npz", images=images, labels=labels)
+    settings = Data(source="array", path=str(folder / "a.npz"), image_size=8, channels=1, fit="exact", holdout=0.25)
+    prepare(settings, 0, folder / "data")
+    return PreparedData.open(folder / "data")
+
+
+@pytest.fixture(scope="session")
+def training_settings() -> Callable[..., Training]:
+    """Settings of a short training run, any of them overridden."""
+
+    def make(**changes: Any) -> Training:
+        short = {
+            "batch_size": 4,
+            "gradient_accumulation": 1,
+            "gradient_clip": 1.0,
+            "ema_decay": 0.9,
+            "horizontal_flips": False,
+            "precision": "fp32",
+            "log_every": 2,
+            "checkpoint_every": 4,
+        }
+        return Training(**(short | changes))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def runtime() -> Runtime:
+    """Everything on the CPU, without bars, compiler or server."""
+    tracking = Tracking(uri=None, experiment="test", artifact_limit_mb=1.0, timeout_s=1.0)
+    return Runtime(device="cpu", compile=False, channels_last=False, progress=False, tracking=tracking)

@@ -1,0 +1,66 @@
+"""The classifier learns what can be learned, and is the same after saving."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from unequal.data.prepared import PreparedData
+from unequal.evaluation.classifier import Classifier, accuracy, load_classifier, save_classifier, train_classifier
+
+
+def fresh(channels: int = 1, size: int = 8, features: int = 6, classes: int = 2) -> Classifier:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return Classifier(channels, size, features, classes)
+
+
+def trained(prepared: PreparedData, seed: int = 0, budget: int = 320) -> Classifier:
+    net = fresh()
+    assert prepared.labels is not None
+    train_classifier(net, prepared.train, prepared.labels[:36], budget, batch_size=16, lr=3e-3, seed=seed)
+    return net
+
+
+def test_it_learns_two_classes(prepared: PreparedData) -> None:
+    assert prepared.labels is not None
+    assert accuracy(trained(prepared), prepared.holdout, prepared.labels[36:]) == 1
+
+
+def test_accuracy_is_the_share_of_right_answers(prepared: PreparedData) -> None:
+    net = trained(prepared)
+    assert prepared.labels is not None
+    assert accuracy(net, prepared.train, 1 - prepared.labels[:36]) == 0
+    mixed = np.where(np.arange(36) < 9, prepared.labels[:36], 1 - prepared.labels[:36])
+    assert accuracy(net, prepared.train, mixed) == 0.25
+
+
+def test_training_follows_its_seed(prepared: PreparedData) -> None:
+    one, again, other = (trained(prepared, seed, budget=32).body[0].weight for seed in (0, 0, 1))
+    assert torch.equal(one, again)
+    assert not torch.equal(one, other)
+
+
+@pytest.mark.parametrize(("channels", "size", "classes"), [(1, 8, 10), (3, 32, 4), (1, 16, 2)])
+def test_the_file_holds_all_that_is_needed(tmp_path: Path, channels: int, size: int, classes: int) -> None:
+    net = fresh(channels, size, 6, classes)
+    save_classifier(tmp_path / "a.safetensors", net)
+    loaded = load_classifier(tmp_path / "a.safetensors", size)
+    images = torch.randint(0, 256, (5, channels, size, size), dtype=torch.uint8)
+    assert torch.equal(loaded(images), net(images))
+    assert loaded.features(images).shape == (5, 6)
+    assert not any(parameter.requires_grad for parameter in loaded.parameters())
+
+
+def test_normalised_features_have_a_mean_square_of_one_and_classify_alike(
+    tmp_path: Path, prepared: PreparedData
+) -> None:
+    net, images = trained(prepared), torch.from_numpy(np.array(prepared.train))
+    before = net(images)
+    for _ in range(2):
+        net.normalise(images)
+        assert float(net.features(images).detach().square().mean()) == pytest.approx(1, rel=1e-4)
+    assert torch.equal(net(images), before)
+    save_classifier(tmp_path / "a.safetensors", net)
+    assert torch.equal(load_classifier(tmp_path / "a.safetensors", 8).features(images), net.features(images))

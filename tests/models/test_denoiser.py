@@ -1,0 +1,91 @@
+"""One network under every prediction amounts to the same x0 and ε as the formulas."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+from torch import Tensor, nn
+
+from unequal.errors import UserError
+from unequal.models.artifact import save_model
+from unequal.models.denoiser import Denoiser, load_denoiser
+from unequal.predictions import HEADS, PREDICTIONS
+from unequal.schedule import NoiseSchedule
+
+SCHEDULE = NoiseSchedule.linear(50)
+T = torch.tensor([0, 10, 30, 49])
+
+
+class Knowing(nn.Module):
+    """Answers the truth in the given predictions, one head after another."""
+
+    def __init__(self, x0: Tensor, epsilon: Tensor, predictions: tuple[str, ...]) -> None:
+        super().__init__()
+        self.x0, self.epsilon, self.predictions = x0, epsilon, predictions
+        self.unused = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x_t: Tensor, timesteps: Tensor) -> Any:
+        alpha, sigma = SCHEDULE.at(timesteps, x_t)
+        truth = {"sample": self.x0, "epsilon": self.epsilon, "v_prediction": alpha * self.epsilon - sigma * self.x0}
+        return SimpleNamespace(sample=torch.cat([truth[name] for name in self.predictions], dim=1))
+
+
+@pytest.fixture
+def draw() -> tuple[Tensor, Tensor, Tensor]:
+    """(x0, ε, x_t)."""
+    generator = torch.Generator().manual_seed(0)
+    x0 = torch.rand(4, 1, 8, 8, generator=generator) * 2 - 1
+    epsilon = torch.randn(4, 1, 8, 8, generator=generator)
+    ratio = SCHEDULE.alphas_cumprod[T].float().reshape(-1, 1, 1, 1)
+    return x0, epsilon, ratio.sqrt() * x0 + (1 - ratio).sqrt() * epsilon
+
+
+@pytest.mark.parametrize("prediction", PREDICTIONS)
+def test_the_truth_in_any_prediction(prediction: str, draw: tuple[Tensor, Tensor, Tensor]) -> None:
+    x0, epsilon, x_t = draw
+    denoiser = Denoiser(Knowing(x0, epsilon, (prediction,)), SCHEDULE, prediction)
+    torch.testing.assert_close(denoiser.x0(x_t, T), x0, atol=1e-3, rtol=0)
+    torch.testing.assert_close(denoiser.epsilon(x_t, T), epsilon, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("weights", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (0.5, 0.25, 0.25), (2, -0.5, -0.5)])
+def test_any_mixture_of_true_heads_is_true(weights: tuple[float, ...], draw: tuple[Tensor, Tensor, Tensor]) -> None:
+    x0, epsilon, x_t = draw
+    denoiser = Denoiser(Knowing(x0, epsilon, HEADS), SCHEDULE, "mixed", torch.tensor(weights).repeat(50, 1))
+    torch.testing.assert_close(denoiser.x0(x_t, T), x0, atol=1e-3, rtol=0)
+    torch.testing.assert_close(denoiser.x0_of_heads(x_t, T), x0.expand(3, -1, -1, -1, -1), atol=1e-3, rtol=0)
+
+
+def test_heads_are_weighted_by_their_own_timestep(tiny_net: Callable[..., UNet2DModel]) -> None:
+    weights = torch.eye(3).repeat(17, 1)[:50]
+    denoiser = Denoiser(tiny_net(heads=3), SCHEDULE, "mixed", weights)
+    x_t = torch.randn(4, 1, 8, 8, generator=torch.Generator().manual_seed(1))
+    heads, mixed = denoiser.x0_of_heads(x_t, T), denoiser.x0(x_t, T)
+    for i, t in enumerate(T.tolist()):
+        torch.testing.assert_close(mixed[i], heads[t % 3, i])
+
+
+@pytest.mark.parametrize(("prediction", "weights"), [("mixed", None), ("epsilon", torch.ones(50, 3) / 3)])
+def test_head_weights_belong_to_mixed(
+    tiny_net: Callable[..., UNet2DModel], prediction: str, weights: Tensor | None
+) -> None:
+    with pytest.raises(UserError, match="head weights"):
+        Denoiser(tiny_net(), SCHEDULE, prediction, weights)
+
+
+@pytest.mark.parametrize("prediction", ["epsilon", "mixed"])
+def test_from_a_folder(
+    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any], prediction: str
+) -> None:
+    net = tiny_net(heads=3 if prediction == "mixed" else 1)
+    weights = torch.full((50, 3), 1 / 3) if prediction == "mixed" else None
+    save_model(tmp_path, net, make_record(net, prediction=prediction), head_weights=weights)
+    denoiser, record = load_denoiser(tmp_path, torch.device("cpu"))
+    x_t = torch.randn(4, 1, 8, 8)
+    assert torch.equal(denoiser.x0(x_t, T), Denoiser(net, SCHEDULE, prediction, weights).x0(x_t, T))
+    assert denoiser.device == torch.device("cpu")
+    assert record.prediction == prediction

@@ -1,0 +1,151 @@
+"""Architectures against the papers' figures; what cannot be built or loaded is refused in one line."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from diffusers import DDPMPipeline, DDPMScheduler
+from diffusers.models.unets.unet_2d import UNet2DModel
+
+from unequal.errors import UserError
+from unequal.models.flops import count_cost, training_flops
+from unequal.models.network import build_network, load_pretrained
+
+IDDPM: dict[str, Any] = {"layers_per_block": 3, "attention_resolutions": (16, 8), "scale_shift": True}
+CIFAR: dict[str, Any] = {"block_out_channels": (128, 256, 256, 256)}
+# name → settings, image size, channels, heads (2: mean and learned variance), 10⁶ parameters, 10⁹ multiply–accumulates
+PAPERS: dict[str, tuple[dict[str, Any], int, int, int, float, float]] = {
+    "iddpm_cifar10": ({**CIFAR, **IDDPM, "attention_head_dim": 64}, 32, 3, 2, 52.55, 8.137),
+    "ddpm_cifar10": (
+        {**CIFAR, "layers_per_block": 2, "attention_resolutions": (16,), "attention_head_dim": 128},
+        *(32, 3, 1, 35.75, 6.054),
+    ),
+    "iddpm_imagenet64": (
+        {**IDDPM, "block_out_channels": (128, 256, 384, 512), "attention_head_dim": 64},
+        *(64, 3, 2, 121.06, 39.35),
+    ),
+    "ddpm_ffhq256": (
+        {
+            "block_out_channels": (128, 128, 256, 256, 512, 512),
+            "layers_per_block": 2,
+            "attention_resolutions": (16,),
+            "attention_head_dim": 128,
+        },
+        *(256, 3, 1, 113.67, 248.17),
+    ),
+    "ldm_ffhq256": (
+        {
+            "block_out_channels": (224, 448, 672, 896),
+            "layers_per_block": 2,
+            "attention_resolutions": (32, 16, 8),
+            "attention_head_dim": 32,
+        },
+        *(64, 3, 1, 274.06, 96.02),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_size_and_cost_of_the_papers_architectures(name: str, network_settings: Callable[..., Any]) -> None:
+    settings, size, channels, heads, parameters, macs = PAPERS[name]
+    with torch.device("meta"):
+        net = build_network(network_settings(norm_num_groups=32, **settings), size, channels, heads)
+    cost = count_cost(net)
+    assert cost.parameters / 1e6 == pytest.approx(parameters, rel=1e-3)
+    assert cost.macs / 1e9 == pytest.approx(macs, rel=1e-3)
+    assert cost.macs_with_attention > cost.macs
+
+
+def test_cost_of_attention_is_its_two_products(tiny_net: Callable[..., UNet2DModel]) -> None:
+    cost = count_cost(tiny_net())
+    # The middle block: 4×4 positions, 16 channels; queries by keys, then weights by values.
+    assert cost.macs_with_attention - cost.macs == 2 * 16 * 16 * 16
+    without = count_cost(tiny_net(middle_attention=False))
+    assert without.macs == without.macs_with_attention
+    # Query, key, value and output projections are counted in either figure.
+    assert cost.macs - without.macs == 4 * 16 * 16 * 16
+
+
+def test_training_costs_three_forward_passes() -> None:
+    assert training_flops(macs=7, images=10) == 210
+
+
+@pytest.mark.parametrize(("heads", "channels"), [(1, 1), (3, 1), (3, 3)])
+def test_shapes(tiny_net: Callable[..., UNet2DModel], heads: int, channels: int) -> None:
+    net = tiny_net(heads=heads, channels=channels)
+    answer = net(torch.zeros(2, channels, 8, 8), torch.tensor([0, 5])).sample
+    assert answer.shape == (2, heads * channels, 8, 8)
+
+
+def test_attention_stands_where_it_is_asked_for(tiny_net: Callable[..., UNet2DModel]) -> None:
+    config = tiny_net(attention_resolutions=(8,)).config
+    assert config["down_block_types"] == ("AttnDownBlock2D", "DownBlock2D")
+    assert config["up_block_types"] == ("UpBlock2D", "AttnUpBlock2D")
+
+
+def test_attention_at_a_size_that_there_is_not(tiny_net: Callable[..., UNet2DModel]) -> None:
+    with pytest.raises(UserError, match=r"attention_resolutions: 16 is no feature-map size; allowed: \[8, 4\]"):
+        tiny_net(attention_resolutions=(16,))
+
+
+def test_an_odd_number_of_layers_still_returns_to_the_image_size(
+    network_settings: Callable[..., Any],
+) -> None:
+    net = build_network(network_settings(block_out_channels=(8, 8, 16)), 12, 1)
+    assert net(torch.zeros(1, 1, 12, 12), 0).sample.shape == (1, 1, 12, 12)
+
+
+def same_weights(one: UNet2DModel, other: UNet2DModel) -> bool:
+    first, second = one.state_dict(), other.state_dict()
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_pretrained_from_a_folder_of_a_model(tmp_path: Path, tiny_net: Callable[..., UNet2DModel]) -> None:
+    net = tiny_net()
+    net.save_pretrained(tmp_path / "model")
+    assert same_weights(load_pretrained(str(tmp_path / "model"), 8, 1), net)
+
+
+def test_pretrained_from_a_folder_of_a_pipeline(tmp_path: Path, tiny_net: Callable[..., UNet2DModel]) -> None:
+    net = tiny_net()
+    DDPMPipeline(net, DDPMScheduler()).save_pretrained(tmp_path / "pipeline")
+    assert same_weights(load_pretrained(str(tmp_path / "pipeline"), 8, 1), net)
+
+
+def refusal(source: Path, size: int = 8, channels: int = 1) -> str:
+    with pytest.raises(UserError) as caught:
+        load_pretrained(str(source), size, channels)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("size", "channels"), [(16, 1), (8, 3)])
+def test_pretrained_for_other_images(
+    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], size: int, channels: int
+) -> None:
+    tiny_net().save_pretrained(tmp_path)
+    said = refusal(tmp_path, size, channels)
+    assert "size 8 with 1 channels in and 1 out" in said
+    assert f"the data have size {size} and {channels} channels" in said
+
+
+def test_pretrained_with_three_heads(tmp_path: Path, tiny_net: Callable[..., UNet2DModel]) -> None:
+    tiny_net(heads=3).save_pretrained(tmp_path)
+    assert "1 channels in and 3 out" in refusal(tmp_path)
+
+
+def test_pretrained_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert "holds no UNet2DModel" in refusal(tmp_path / "nothing")
+    (tmp_path / "empty").mkdir()
+    assert "holds no UNet2DModel" in refusal(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("kept", [0, 5, 1000, -1])
+def test_pretrained_cut_short(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], kept: int) -> None:
+    tiny_net().save_pretrained(tmp_path)
+    weights = tmp_path / "diffusion_pytorch_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:kept])
+    assert str(tmp_path) in refusal(tmp_path)

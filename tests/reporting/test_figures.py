@@ -1,0 +1,130 @@
+"""Pictures: what is drawn lies where the figures say, names do not overlap, bytes repeat."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from PIL import Image
+
+from unequal.reporting import figures
+from unequal.reporting.tables import Change, Variant
+
+T = 60
+SLOTS = [(0, 5), (6, 20), (21, 59)]
+
+
+def drawn(draw: Callable[[Figure], None]) -> Figure:
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    draw(figure)
+    return figure
+
+
+def losses(*models: str) -> dict[str, dict[str, np.ndarray]]:
+    random = np.random.default_rng(0)
+    shape = np.geomspace(1, 0.001, T)[:, None]
+    return {
+        model: {split: shape * random.uniform(0.9, 1.1, (T, 4)) for split in ("train", "holdout")} for model in models
+    }
+
+
+def variant(name: str, fid: float, flops: int) -> Variant:
+    return Variant(name, fid, fid / 50, 0.1, None, 2, 1, flops, flops, 1)
+
+
+@given(st.integers(2, 3000))
+def test_bins_cover_all_timesteps_once(timesteps: int) -> None:
+    borders = figures.log_bins(timesteps)
+    assert (borders[0], borders[-1]) == (0, timesteps)
+    assert (np.diff(borders) > 0).all()
+
+
+def test_a_bin_is_the_mean_of_its_timesteps() -> None:
+    table = np.random.default_rng(0).uniform(size=(10, 7))
+    x, profile = figures.binned(table, np.array([0, 1, 4, 10]))
+    assert x == pytest.approx([1, np.sqrt(8), np.sqrt(50)])
+    assert profile.mean == pytest.approx([table[0].mean(), table[1:4].mean(), table[4:].mean()])
+    # Timesteps are strata of equal size: variances of their means add.
+    strata = table[1:4].var(1, ddof=1) / 7
+    assert profile.stderr[1] == pytest.approx(np.sqrt(strata.sum()) / 3)
+
+
+@pytest.mark.parametrize("floor", [np.zeros((T, 0)), np.zeros((T, 4))])
+def test_a_floor_that_is_switched_off_or_zero_leaves_the_base_in_view(floor: np.ndarray) -> None:
+    table = losses("base", "slot_2")
+    figure = drawn(partial(figures.loss_profile, losses=table, floor=floor, slots=SLOTS))
+    low, high = figure.axes[0].get_ylim()
+    assert 0 < low < table["base"]["train"].min() < table["base"]["train"].max() < high
+
+
+def test_changes_are_drawn_as_ratios_to_the_base() -> None:
+    table = losses("base")
+    table["slot_2"] = {"train": 3 * table["base"]["train"]}
+    figure = drawn(partial(figures.loss_changes, losses=table, slots=SLOTS))
+    whole, inside = figure.axes[0].get_lines()[:2]
+    assert np.asarray(whole.get_ydata()) == pytest.approx(3)
+    assert (np.asarray(inside.get_xdata()).min(), np.asarray(inside.get_xdata()).max()) == pytest.approx((7, 21), abs=1)
+
+
+@pytest.mark.parametrize("fids", [[10, 10.05, 10.1, 10.15, 10.2, 10.25, 10.3], [10, 10, 10, 11, 50, 51, 900]])
+def test_names_of_crowded_points_do_not_overlap(fids: list[float]) -> None:
+    names = ["base", "longer", "stratified", "mixed", "slot_3", "experts_unpruned", "experts_pruned"]
+    variants = [
+        variant(name, fid, 10**12 * (1 + i // 4)) for i, (name, fid) in enumerate(zip(names, fids, strict=True))
+    ]
+    figure = drawn(partial(figures.fid_scatter, variants=variants, cost="training_flops", text="training FLOPs"))
+    axes = figure.axes[0]
+    shown = [text for text in axes.texts if text.get_text()]
+    assert sorted(text.get_text() for text in shown) == sorted(name.replace("_", " ") for name in names)
+    figure.canvas.draw()
+    boxes = [Text.get_window_extent(text) for text in shown]
+    assert all(not box.overlaps(other) for i, box in enumerate(boxes) for other in boxes[:i])
+
+
+def test_the_heat_map_holds_the_changes_in_percent() -> None:
+    found = [Change(row, slot, 0.1 * row - 0.2 * slot, 0.0001) for row in (1, 3) for slot in (1, 2, 3)]
+    figure = drawn(partial(figures.interference, found=found, count=3))
+    axes = figure.axes[0]
+    assert np.asarray(axes.images[0].get_array()) == pytest.approx(np.array([[-10, -30, -50], [10, -10, -30]]))
+    assert axes.texts[0].get_text() == "−10.0\n± < 0.1"
+    framed = [(patch.get_x() + 0.5, patch.get_y() + 0.5) for patch in axes.patches]  # type: ignore[attr-defined]
+    assert framed == [(0, 0), (2, 1)]
+
+
+def test_groups_show_limits_and_shares() -> None:
+    rows = [
+        {"group": 0, "first": 0, "last": 19, "limit_ratio": 0.75},
+        {"group": 1, "first": 20, "last": 59, "limit_ratio": 1.0},
+    ]
+    groups = {"schedule": "linear", "timesteps": T, "min_ratio": 0.5, "groups": rows}
+    figure = drawn(partial(figures.timestep_groups, groups=groups, shares=[0.7, 0.99]))
+    heights = [float(lines.get_segments()[0][0][1]) for lines in figure.axes[1].collections]  # type: ignore[attr-defined]
+    assert heights == [0.75, 0.7, 1.0, 0.99]
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_grid_keeps_pixels_and_order(channels: int) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (20, channels, 8, 8), dtype=np.uint8)
+    figure = drawn(partial(figures.sample_grid, samples={"base": images}, real=images[::-1]))
+    wall = np.asarray(figure.axes[0].images[0].get_array())
+    assert wall.shape[:2] == (8 + 1 + 8, 16 * 9 - 1)
+    second = wall[:8, 9:17].reshape(8, 8, channels).transpose(2, 0, 1)
+    assert np.array_equal(second, images[1])
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["base", "real images"]
+
+
+def test_saving_twice_gives_the_same_bytes(tmp_path: Path) -> None:
+    samplers = {"longer": np.full(T, 1 / T), "stratified": np.full(T, 1 / T)}
+    draw = partial(figures.sampler_probabilities, samplers=samplers, slots=SLOTS)
+    first, second = (figures.save(tmp_path / name / "a.png", (6, 3), draw) for name in ("x", "y"))
+    assert first.read_bytes() == second.read_bytes()
+    with Image.open(first) as image:
+        assert image.width > 900
+        assert "Software" not in image.info

@@ -1,0 +1,81 @@
+"""The page: one file, all text escaped."""
+
+import base64
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from unequal.reporting.page import CAPTIONS, render
+from unequal.reporting.tables import Variant
+from unequal.reporting.verdicts import Verdict
+
+REFERENCES = {"real_against_real": {"fid": 1.5, "kid": 0.001}, "noise_against_real": {"fid": 800.0, "kid": 0.4}}
+
+
+class Reader(HTMLParser):
+    """Collects tags with their attributes, and the text of table cells."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> list[Path]:
+    paths = [tmp_path / f"{name}.png" for name in CAPTIONS]
+    for path in paths:
+        path.write_bytes(path.stem.encode())
+    return paths
+
+
+def page(pictures: list[Path], text: str = "plain") -> str:
+    verdict = Verdict("key", 1, f"claim {text}", "not held", {}, f"summary {text}", f"rule {text}")
+    variant = Variant(f"name{text}", 12.34, 0.5, 0.01, 0.001, 2, 160_000, 10**12, 10**8, 164_000)
+    return render([verdict], [variant], REFERENCES, {f"data {text}": f"facts {text}"}, pictures)
+
+
+def test_the_page_needs_no_other_file(pictures: list[Path]) -> None:
+    reader = Reader(page(pictures))
+    assert reader.open == []
+    assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in reader.tags}
+    sources = [attributes["src"] or "" for _, attributes in reader.tags if "src" in attributes]
+    contents = [base64.b64decode(source.removeprefix("data:image/png;base64,")).decode() for source in sources]
+    assert contents == list(CAPTIONS)
+    assert "http" not in "".join(str(attributes) for _, attributes in reader.tags)
+
+
+def test_the_verdicts_come_first(pictures: list[Path]) -> None:
+    text = page(pictures)
+    assert text.index("claim plain") < text.index("nameplain") < text.index("<figure")
+    assert "0 held" not in text
+    assert "1 not held" in text
+
+
+def test_scores_stand_beside_the_ends_of_the_scale(pictures: list[Path]) -> None:
+    shown = Reader(page(pictures)).text
+    for text in ("12.34 ± 0.50", "0.0100 ± 0.0010", "160 k", "1.00 T", "100 M", "164 k", "1.50", "800", "0.400"):
+        assert text in shown
+
+
+def test_all_text_is_escaped(pictures: list[Path]) -> None:
+    hostile = "<script>alert('&')</script>"
+    reader = Reader(page(pictures, hostile))
+    assert "script" not in {tag for tag, _ in reader.tags}
+    shown = "".join(reader.text)
+    for prefix in ("claim ", "summary ", "rule ", "name", "data ", "facts "):
+        assert prefix + hostile in shown

@@ -1,0 +1,152 @@
+"""The stage on a small made-up project."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from stages.report import main
+from unequal.files import content_hash, write_json, write_npz
+
+T = 40
+SLOTS = [[0, 4], [5, 14], [15, 39]]
+PARAMS: dict[str, Any] = {
+    "profiled_models": ["base", "slot_2"],
+    "variants": ["base", "slot_2", "experts_pruned"],
+    "further_recipes": ["stratified"],
+    "slots": {"finetune": [2]},
+    "groups": {"ids": [0, 1]},
+    "runtime": {
+        "device": "cpu",
+        "compile": False,
+        "channels_last": False,
+        "progress": False,
+        "tracking": {"uri": None, "experiment": "tests", "artifact_limit_mb": 1.0, "timeout_s": 5.0},
+    },
+}
+
+
+class Silence:
+    """Takes the tracker's place."""
+
+    def __init__(self, *_: Any, active: bool) -> None: ...
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: None
+
+
+def score(fid: float, flops: int) -> dict[str, Any]:
+    return {
+        "fid_mean": fid, "fid_sd": 0.1, "kid_mean": 0.01, "kid_sd": 0.001, "images_seen": 100, "training_flops": 1000,
+        "sampling_flops_per_image": flops, "parameters": 10, "samples_per_seed": 64, "sampling_seeds": [0, 1],
+        "extractor": "classifier", "features": 4, "reference": "training images", "singular_covariance": False,
+        "sampling": {"steps": [39, 20, 0], "spacing": "uniform", "eta": 0.0, "clip": True}, "training_seed": 0,
+    }  # fmt: skip
+
+
+def write_data(images: np.ndarray) -> None:
+    folder = Path("artifacts/data")
+    folder.mkdir(parents=True)
+    np.save(folder / "images.npy", images)
+    facts = {"n": len(images), "shape": list(images.shape[1:]), "range": [0, 255], "source": "made-up", "path": None}
+    write_json(
+        folder / "facts.json",
+        facts | {"labels": None, "sha256": "0" * 64, "split": {"train": [0, 20], "holdout": [20, 24]}},
+    )
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the stages before the report leave, with one orphan."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("unequal.pipeline.stage.Tracker", Silence)
+    random = np.random.default_rng(0)
+    Path("params.yaml").write_text(yaml.safe_dump(PARAMS))
+    write_data(random.integers(0, 256, (24, 1, 8, 8), dtype=np.uint8))
+    base = np.geomspace(1, 0.0001, T)[:, None] * random.uniform(0.9, 1.1, (T, 6)).astype(np.float32)
+    after = base * np.repeat([1.5, 0.8, 2.0], [5, 10, 25])[:, None]
+    for name, table in {"base": base, "slot_2": after}.items():
+        write_npz(Path(f"artifacts/profiles/{name}.npz"), train=table, holdout=table)
+    write_npz(Path("artifacts/profiles/floor.npz"), train=base / 2)
+    write_json(Path("artifacts/slots.json"), {"timesteps": T, "loss": "total", "slots": SLOTS})
+    limits = [
+        {"group": 0, "first": 0, "last": 9, "limit_ratio": 0.6},
+        {"group": 1, "first": 10, "last": 39, "limit_ratio": 1.0},
+    ]
+    write_json(
+        Path("artifacts/groups.json"), {"timesteps": T, "schedule": "linear", "min_ratio": 0.5, "groups": limits}
+    )
+    write_json(Path("artifacts/samplers/stratified.json"), {"kind": "stratified", "timesteps": T, "slots": SLOTS})
+    Path("artifacts/samples").mkdir()
+    for name, fid, flops in (("base", 10, 100), ("slot_2", 20, 100), ("experts_pruned", 9, 89), ("orphan", 1, 1)):
+        write_json(Path(f"results/fid/{name}.json"), score(fid, flops))
+        np.save(f"artifacts/samples/{name}.npy", random.integers(0, 256, (20, 1, 8, 8), dtype=np.uint8))
+    ends = {"real_against_real": {"fid": 1.0, "kid": 0.0}, "noise_against_real": {"fid": 900.0, "kid": 0.5}}
+    write_json(Path("results/fid/reference.json"), ends)
+    for group, share in enumerate((0.59, 0.99)):
+        write_json(Path(f"results/metrics/prune_group_{group}.json"), {"share_of_base": share})
+
+
+def run() -> Result:
+    return CliRunner().invoke(main, [])
+
+
+def rows(path: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(Path(path).read_text().splitlines()))
+
+
+def test_the_report_says_what_was_put_in() -> None:
+    result = run()
+    assert result.exit_code == 0, result.output
+    verdicts = json.loads(Path("results/verdicts.json").read_text())
+    assert set(verdicts["verdicts"].values()) == {"held"}
+    # (10 · 0.6 + 30 · 1)/40 = 0.9
+    claims = {one["key"]: one["figures"] for one in verdicts["claims"]}
+    assert claims["limits_are_met"] == pytest.approx({"sampling_flops_ratio": 0.89, "mean_limit_ratio": 0.9})
+    assert [row["variant"] for row in rows("results/fid.csv")] == PARAMS["variants"]
+    found = rows("results/interference.csv")
+    assert [row["split"] for row in found] == ["train"] * 3 + ["holdout"] * 3
+    assert [float(row["change_percent"]) for row in found] == pytest.approx([50, -20, 100] * 2, abs=0.01)
+
+
+def test_the_page_holds_all_pictures_and_no_orphan() -> None:
+    run()
+    page = Path("results/report.html").read_text()
+    drawn = sorted(Path("results/pictures").glob("*.png"))
+    assert len(drawn) == page.count("data:image/png") == 8
+    assert "orphan" not in page
+    for text in ("made-up, 20 training and 4 held-out images, 8×8×1", "DDIM, 3 steps", "6 draws a timestep"):
+        assert text in page
+
+
+def test_a_second_run_gives_the_same_bytes() -> None:
+    run()
+    first = [content_hash(Path("results") / name) for name in ("pictures", "report.html")]
+    run()
+    assert [content_hash(Path("results") / name) for name in ("pictures", "report.html")] == first
+
+
+def test_without_slot_models_there_is_no_interference() -> None:
+    Path("params.yaml").write_text(yaml.safe_dump(PARAMS | {"profiled_models": ["base"]}))
+    assert run().exit_code == 0
+    drawn = {path.stem for path in Path("results/pictures").glob("*.png")}
+    assert not {"interference", "loss_changes"} & drawn
+    assert Path("results/interference.csv").read_text() == "split,finetuned_slot,slot,change_percent,stderr_percent\n"
+
+
+@pytest.mark.parametrize(
+    "path", ["artifacts/samples/slot_2.npy", "results/fid/slot_2.json", "artifacts/profiles/base.npz"]
+)
+@pytest.mark.parametrize("harm", [Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:40])])
+def test_missing_and_cut_files_are_named_in_one_line(path: str, harm: Any) -> None:
+    harm(Path(path))
+    result = run()
+    assert result.exit_code == 1
+    assert result.output.startswith(f"report: {path}: ")
+    assert result.output.count("\n") == 1
+    assert not Path("results/report.html").exists()

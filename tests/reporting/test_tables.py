@@ -1,0 +1,69 @@
+"""Rows and numbers for people."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unequal.reporting.tables import Variant, changes, fid_rows, interference_rows, plus_minus, with_prefix
+
+FACTS = {
+    "fid_mean": 12.0, "fid_sd": 0.0, "kid_mean": 0.01, "kid_sd": 0.0, "sampling_seeds": [7], "images_seen": 5,
+    "training_flops": 6, "sampling_flops_per_image": 7, "parameters": 8,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"), (7, "7"), (999, "999"), (1000, "1.00 k"), (160_000, "160 k"), (163_985, "164 k"),
+        (999_999, "1.00 M"), (1_836_318_720_000, "1.84 T"), (12_345_678, "12.3 M"), (1.5, "1.50"),
+    ],
+)  # fmt: skip
+def test_three_digits_and_a_prefix(value: float, text: str) -> None:
+    assert with_prefix(value) == text
+
+
+@given(st.integers(1, 10**22))
+def test_a_prefix_loses_no_more_than_rounding_does(value: int) -> None:
+    number, _, prefix = with_prefix(value).partition(" ")
+    power = ["", "k", "M", "G", "T", "P", "E", "Z"].index(prefix)
+    assert float(number) * 1000.0**power == pytest.approx(value, rel=0.0051)
+    assert 1 <= float(number) < 1000
+
+
+@pytest.mark.parametrize(
+    ("mean", "spread", "text"),
+    [
+        (12.3456, 0.2371, "12.35 ± 0.24"),
+        (1533.8, 142.0, "1534 ± 142"),
+        (-0.0312, 0.004, "−0.0312 ± 0.0040"),
+        (12.3456, None, "12.3"),
+        (12.3456, 0.0, "12.3 ± 0.0"),
+        (0.0, 0.0, "0 ± 0"),
+    ],
+)
+def test_decimals_follow_the_spread(mean: float, spread: float | None, text: str) -> None:
+    assert plus_minus(mean, spread) == text
+
+
+def test_changes_of_a_slot_are_those_of_its_timesteps() -> None:
+    before = np.random.default_rng(0).uniform(1, 2, (10, 5))
+    after = before * np.repeat([0.5, 1.0, 3.0], [2, 3, 5])[:, None]
+    found = changes(2, before, after, [(0, 1), (2, 4), (5, 9)])
+    assert [one.change for one in found] == pytest.approx([-0.5, 0, 2])
+    assert [one.stderr for one in found] == pytest.approx([0, 0, 0], abs=1e-12)
+    assert [one.own for one in found] == [False, True, False]
+    rows = interference_rows({"train": found})
+    assert [row["change_percent"] for row in rows] == pytest.approx([-50, 0, 200], abs=1e-9)
+
+
+def test_one_seed_has_no_spread() -> None:
+    assert Variant.of("base", FACTS).fid_sd is None
+    assert Variant.of("base", FACTS | {"sampling_seeds": [0, 1], "fid_sd": 0.5}).fid_sd == 0.5
+
+
+def test_rows_start_with_the_variant() -> None:
+    (row,) = fid_rows([Variant.of("base", FACTS)])
+    assert list(row)[:3] == ["variant", "fid", "fid_sd"]
+    assert (row["variant"], row["sampling_flops"], row["parameters"]) == ("base", 7, 8)

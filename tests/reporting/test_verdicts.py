@@ -1,0 +1,156 @@
+"""Which claims hold, on made-up numbers."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unequal.reporting.tables import Change, Variant
+from unequal.reporting.verdicts import (
+    HELD,
+    NOT_HELD,
+    UNDECIDED,
+    Evidence,
+    combined,
+    decide,
+    fid_verdicts,
+    losses_differ,
+    other_slots_suffer,
+    own_slot_improves,
+    pruning_costs_little,
+    slot_verdicts,
+    verdict_document,
+)
+
+
+def variant(name: str, fid: float, sd: float | None = 0.1, sampling: int = 100, training: int = 1000) -> Variant:
+    return Variant(name, fid, sd, fid / 1000, sd, 1 if sd is None else 2, 10, training, sampling, 5)
+
+
+def by_name(*variants: Variant) -> dict[str, Variant]:
+    return {one.name: one for one in variants}
+
+
+def words(variants: dict[str, Variant], mean_limit: float = 0.8) -> dict[str, str]:
+    return {one.key: one.verdict for one in fid_verdicts(variants, mean_limit)}
+
+
+@pytest.mark.parametrize(
+    ("difference", "spread", "word"),
+    [
+        (2.01, 1.0, HELD),
+        (2.0, 1.0, UNDECIDED),
+        (0.0, 0.0, UNDECIDED),
+        (1e-9, 0.0, HELD),
+        (-2.0, 1.0, UNDECIDED),
+        (-2.01, 1.0, NOT_HELD),
+        (1e9, None, UNDECIDED),
+    ],
+)
+def test_one_comparison_is_decided_by_two_spreads(difference: float, spread: float | None, word: str) -> None:
+    assert decide([Evidence(difference, spread)]) == word
+
+
+FOR, AGAINST, WITHIN = Evidence(3, 1), Evidence(-3, 1), Evidence(1, 1)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "word"),
+    [
+        ([], UNDECIDED),
+        ([FOR, FOR, FOR, WITHIN], HELD),
+        ([FOR, FOR, FOR, AGAINST], HELD),
+        ([FOR, FOR, WITHIN, WITHIN], UNDECIDED),
+        ([FOR, FOR, WITHIN, AGAINST], UNDECIDED),
+        ([FOR, FOR, AGAINST, AGAINST], NOT_HELD),
+        ([WITHIN] * 4, UNDECIDED),
+    ],
+)
+def test_many_comparisons_need_three_quarters(evidence: list[Evidence], word: str) -> None:
+    assert decide(evidence) == word
+
+
+@given(st.lists(st.builds(Evidence, st.floats(-10, 10), st.floats(0, 3)), min_size=1, max_size=12))
+def test_what_speaks_for_a_claim_speaks_against_its_opposite(evidence: list[Evidence]) -> None:
+    opposite = [Evidence(-one.difference, one.spread) for one in evidence]
+    assert (decide(evidence), decide(opposite)) != (HELD, HELD)
+    if decide(evidence) == HELD:
+        assert decide(opposite) == NOT_HELD
+
+
+def test_spreads_of_independent_figures_add_in_squares() -> None:
+    assert combined(3.0, 4.0) == 5.0
+    assert combined(3.0, None) is None
+
+
+def test_losses_differ_by_a_factor_of_a_hundred() -> None:
+    sure = losses_differ([10.0, 1.0, 0.01], [0.1, 0.1, 0.0001])
+    assert (sure.verdict, sure.figures["largest_at"], sure.figures["smallest_at"]) == (HELD, 0, 2)
+    assert sure.figures["ratio"] == pytest.approx(1000)
+    assert sure.figures["ratio_stderr"] == pytest.approx(1000 * 2**0.5 / 100)
+    assert losses_differ([1.0, 0.1], [0.01, 0.001]).verdict == NOT_HELD
+    assert losses_differ([1.1, 0.01], [0.2, 0.002]).verdict == UNDECIDED
+
+
+def test_slots_improve_themselves_and_harm_the_others() -> None:
+    found = [Change(1, 1, -0.1, 0.01), Change(1, 2, 0.5, 0.01), Change(2, 1, 0.2, 0.01), Change(2, 2, -0.03, 0.01)]
+    assert own_slot_improves(found).verdict == HELD
+    assert other_slots_suffer(found).verdict == HELD
+    assert other_slots_suffer(found).figures["most_percent"] == pytest.approx(50)
+    mirrored = [Change(one.finetuned, one.slot, -one.change, one.stderr) for one in found]
+    assert {one.verdict for one in slot_verdicts(mirrored)} == {NOT_HELD}
+
+
+def test_a_single_slot_has_no_others_to_harm() -> None:
+    assert [one.key for one in slot_verdicts([Change(1, 1, -0.1, 0.01)])] == ["own_slot_improves"]
+    assert slot_verdicts([]) == []
+
+
+def test_each_claim_about_fid_is_decided_by_its_own_two_variants() -> None:
+    scores = by_name(
+        variant("base", 12), variant("longer", 10), variant("stratified", 9), variant("mixed", 20),
+        variant("slot_3", 15), variant("slot_5", 11), variant("experts_unpruned", 10.1),
+        variant("experts_pruned", 10.2, sampling=79),
+    )  # fmt: skip
+    assert words(scores) == {
+        "slots_worsen_fid": NOT_HELD,
+        "stratified_beats_uniform": HELD,
+        "mixed_is_worse": HELD,
+        "experts_beat_longer": UNDECIDED,
+        "pruned_experts_beat_base": HELD,
+        "pruning_costs_little": HELD,
+        "limits_are_met": HELD,
+    }
+
+
+def test_claims_whose_variants_were_not_scored_are_left_out() -> None:
+    assert words(by_name(variant("base", 12), variant("stratified", 9))) == {}
+    assert set(words(by_name(variant("base", 12), variant("mixed", 9)))) == {"mixed_is_worse"}
+
+
+def test_one_sampling_seed_decides_nothing_about_fid() -> None:
+    scores = by_name(variant("base", 12, None), variant("mixed", 500, None), variant("slot_1", 500, None))
+    assert set(words(scores).values()) == {UNDECIDED}
+    assert all("one sampling seed" in one.rule for one in fid_verdicts(scores, 0.8))
+
+
+@pytest.mark.parametrize(("fid", "word"), [(10.5, HELD), (11.1, UNDECIDED), (12.0, NOT_HELD)])
+def test_pruning_may_cost_as_much_as_in_the_paper(fid: float, word: str) -> None:
+    verdict = pruning_costs_little(variant("experts_pruned", fid, sampling=80), variant("experts_unpruned", 10))
+    assert verdict.verdict == word
+    assert verdict.figures["sampling_flops_saved_percent"] == pytest.approx(20)
+
+
+def test_flops_above_the_mean_limit_are_seen() -> None:
+    scores = by_name(variant("base", 12), variant("experts_pruned", 9, sampling=81))
+    assert words(scores, mean_limit=0.8)["limits_are_met"] == NOT_HELD
+
+
+def test_the_document_counts_and_is_json() -> None:
+    scores = by_name(variant("base", 12), variant("mixed", 12), variant("experts_pruned", 9, None, sampling=81))
+    document = verdict_document(fid_verdicts(scores, 0.8))
+    assert document["counts"] == {"held": 0, "not_held": 1, "undecided": 2}
+    assert document["verdicts"]["limits_are_met"] == NOT_HELD
+    assert [one["key"] for one in document["claims"]] == list(document["verdicts"])
+    json.dumps(document, allow_nan=False)

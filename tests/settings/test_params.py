@@ -1,0 +1,227 @@
+"""The repository's own params.yaml is sound, and each edit that makes it impossible is refused in one line."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from unequal.errors import UserError
+from unequal.settings.params import json_schema, read_params
+
+ROOT = Path(__file__).parents[2]
+DEFAULT = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+DELETE = object()
+
+#: Edits of the default params.yaml, and what the refusal says.
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    # Unknown and missing keys.
+    ({"colour": "red"}, "colour: unknown key; allowed here: seed, runtime, data"),
+    ({"training.batchsize": 3}, "training.batchsize: unknown key; allowed here: batch_size"),
+    ({"recipes.base.sampler.strength": 2}, "recipes.base.sampler.strength: unknown key; allowed here: kind, power"),
+    ({"runtime.tracking.url": "x"}, "runtime.tracking.url: unknown key; allowed here: uri"),
+    ({"seed": DELETE}, "seed: Field required"),
+    ({"network.dropout": DELETE}, "network.dropout: Field required"),
+    ({"recipes.slot": DELETE}, "recipes: 'slot' is missing; needed: base, slot, mixed, expert, longer, stratified"),
+    # Wrong types.
+    ({"seed": "zero"}, 'seed: "zero": Input should be a valid integer'),
+    ({"seed": -1}, "seed: -1: Input should be greater than or equal to 0"),
+    ({"training": 5}, "training: 5: Input should be an object"),
+    ({"training.batch_size": 128.0}, "training.batch_size: 128.0: Input should be a valid integer"),
+    ({"training.horizontal_flips": "yes"}, 'training.horizontal_flips: "yes": Input should be a valid boolean'),
+    ({"network.block_out_channels": 16}, "network.block_out_channels: 16: Input should be a valid array"),
+    ({"recipes.base.optimizer.lr": "1e-4"}, 'recipes.base.optimizer.lr: "1e-4": Input should be a valid number (YAML'),
+    ({"data.holdout": float("nan")}, "data.holdout: NaN: Input should be a finite number"),
+    # Values out of range.
+    ({"training.batch_size": 0}, "training.batch_size: 0: Input should be greater than 0"),
+    ({"training.ema_decay": 1.0}, "training.ema_decay: 1.0: Input should be less than 1"),
+    ({"recipes.base.images": 0}, "recipes.base.images: 0: Input should be greater than 0"),
+    ({"recipes.base.optimizer.lr": 0.0}, "recipes.base.optimizer.lr: 0.0: Input should be greater than 0"),
+    ({"recipes.base.optimizer.betas": [0.9, 1.0]}, "recipes.base.optimizer: betas: [0.9, 1.0] must lie in [0, 1)"),
+    ({"schedule.name": "sigmoid"}, "schedule.name: \"sigmoid\": Input should be 'linear', 'cosine' or 'scaled_linear'"),
+    ({"schedule.timesteps": 20}, "schedule.timesteps: 20: Input should be greater than 20"),
+    ({"data.channels": 2}, "data.channels: 2: Input should be 1 or 3"),
+    ({"data.holdout": 1.0}, "data.holdout: 1.0: Input should be less than 1"),
+    ({"data.source": "mnist"}, "data.source: \"mnist\": Input should be 'digits', 'cifar10', 'folder' or 'array'"),
+    ({"groups.ids": []}, "groups.ids: Tuple should have at least 1 item"),
+    ({"groups.min_ratio": 0.0}, "groups.min_ratio: 0.0: Input should be greater than 0"),
+    ({"slots.count": 0}, "slots.count: 0: Input should be greater than 0"),
+    ({"profile.images": 1}, "profile.images: 1: Input should be greater than or equal to 2"),
+    ({"profile.floor": "some"}, "profile.floor: \"some\": Input should be 'all' or 'none' or a valid integer"),
+    ({"pruning.method": "lasso"}, "pruning.method: \"lasso\": Input should be 'random', 'magnitude' or 'taylor'"),
+    ({"runtime.device": "tpu"}, "runtime.device: \"tpu\": Input should be 'auto', 'cpu' or 'cuda'"),
+    ({"sampling.eta": 1.5}, "sampling.eta: 1.5: Input should be less than or equal to 1"),
+    ({"sampling.steps": 0}, "sampling.steps: 0: Input should be greater than 0 or a valid array"),
+    ({"recipes.base.sampler.kind": "gauss"}, "recipes.base.sampler.kind: \"gauss\": Input should be 'uniform', 'near"),
+    ({"evaluation.seeds": []}, "evaluation.seeds: Tuple should have at least 1 item"),
+    # Combinations within a section.
+    ({"data.source": "folder"}, "data: source 'folder' needs a path; allowed without one: digits"),
+    ({"data.image_size": 16}, "data: digits are 8 pixels wide with 1 channel; set image_size: 8, channels: 1"),
+    ({"data.channels": 3}, "data: digits are 8 pixels wide with 1 channel"),
+    ({"network.block_out_channels": [16, 30]}, "network: block_out_channels: 30 is no multiple of norm_num_groups 4"),
+    ({"training.gradient_accumulation": 129}, "training: gradient_accumulation: 129 parts of a batch of 128"),
+    ({"groups.ids": [0, 2]}, "groups: ids: [0, 2] must count 0, 1, 2"),
+    ({"slots.finetune": [11]}, "slots: finetune: 11 is no slot; allowed: 1 … 10"),
+    ({"slots.finetune": [3, 3]}, "slots: finetune: [3, 3] names a slot twice"),
+    ({"recipes.base.sampler": {"kind": "near_noise"}}, "recipes.base.sampler: power: needed by sampler 'near_noise'"),
+    (
+        {"recipes.base.sampler": {"kind": "uniform", "power": 2.0}},
+        "recipes.base.sampler: power: has no meaning for sampler 'uniform'",
+    ),
+    ({"recipes.slot.sampler.unbiased": True}, "recipes.slot.sampler: unbiased: true cannot be had with sampler 'slot'"),
+    ({"recipes.base.loss_weight.kind": "p2"}, "recipes.base.loss_weight: gamma: needed by 'p2'"),
+    ({"recipes.base.loss_weight.gamma": 1.0}, "recipes.base.loss_weight: gamma: has no meaning for 'none'"),
+    ({"recipes.mixed.mixing": DELETE}, "recipes.mixed: prediction 'mixed' needs the key mixing"),
+    (
+        {"recipes.base.mixing": {"compare": "common", "select": "profile"}},
+        "recipes.base: prediction 'epsilon' has no use for the key mixing",
+    ),
+    ({"extractor.kind": "inception"}, "extractor: features: 64; inception has 2048"),
+    ({"evaluation.kid_subset": 1001}, "evaluation: kid_subset: 1001 exceeds samples 1000"),
+    ({"evaluation.seeds": [1, 1]}, "evaluation: seeds: [1, 1] names a seed twice"),
+    ({"sampling.steps": []}, "sampling: steps: [] must fall strictly"),
+    ({"sampling.steps": [3, 9]}, "sampling: steps: [3, 9] must fall strictly"),
+    # Combinations of sections.
+    ({"slots.count": 1001}, "slots.count: 1001 ranges of 1000 timesteps; at most schedule.timesteps"),
+    ({"groups.ids": list(range(1001))}, "groups.ids: 1001 ranges of 1000 timesteps; at most schedule.timesteps"),
+    (
+        {"network.block_out_channels": [8, 16, 16, 16, 16]},
+        "data.image_size: 8 cannot be halved 4 times by the network; allowed: multiples of 16",
+    ),
+    (
+        {"network.attention_resolutions": [7]},
+        "network.attention_resolutions: 7 is no feature-map size; allowed: [8, 4]",
+    ),
+    ({"network.attention_head_dim": 5}, "network.attention_head_dim: 5 does not divide the 32 channels"),
+    (
+        {"slots.loss": "excess", "profile.floor": "none"},
+        "slots.loss: 'excess' needs a floor; allowed for profile.floor: all, or a number of images",
+    ),
+    ({"sampling.steps": 1001}, "sampling.steps: 1001 steps of 1000 timesteps; at most schedule.timesteps"),
+    ({"sampling.steps": [1000, 5]}, "sampling.steps: 1000 reaches beyond the last timestep 999"),
+    (
+        {"evaluation.samples": 63, "evaluation.kid_subset": 10},
+        "evaluation.samples: 63 is fewer than extractor.features",
+    ),
+    ({"variants": ["base", "slot_4"]}, "variants: 'slot_4' is not trained; allowed: base, mixed, longer"),
+    ({"variants": ["mixed"]}, "variants: ['mixed'] must hold base, and no name twice"),
+    ({"profiled_models": ["base", "base"]}, "profiled_models: ['base', 'base'] must hold base, and no name twice"),
+    (
+        {"profiled_models": ["base", "experts_pruned"]},
+        "profiled_models: 'experts_pruned' is not trained; allowed: base",
+    ),
+    ({"further_recipes": ["longer"]}, "further_recipes: does not list recipe 'stratified'; add it there or delete it"),
+    ({"recipes.base.sampler.kind": "slot"}, "recipes.base.sampler.kind: 'slot'; allowed: any but 'slot'"),
+    ({"recipes.slot.sampler.kind": "uniform"}, "recipes.slot.sampler.kind: 'uniform'; allowed: only 'slot'"),
+    ({"recipes.base.sampler.kind": "loss"}, "recipes.base.sampler.kind: 'loss' needs the base's profile"),
+    ({"recipes.base.sampler.kind": "stratified"}, "recipes.base.sampler.kind: 'stratified' needs the base's profile"),
+    (
+        {"recipes.slot.prediction": "sample"},
+        "recipes.slot.prediction: 'sample'; it trains the base on, whose prediction",
+    ),
+    (
+        {"recipes.mixed.prediction": "epsilon", "recipes.mixed.mixing": DELETE},
+        "recipes.mixed.prediction: 'epsilon'; 'mixed' is recipe mixed's own",
+    ),
+]
+
+#: Edits that a user may well make.
+ACCEPTED: list[dict[str, Any]] = [
+    {"recipes.longer.sampler": {"kind": "near_data", "power": 0.5, "unbiased": True}},
+    {"recipes.longer.loss_weight": {"kind": "min_snr", "gamma": 5}},
+    {"sampling.steps": [999, 500, 20, 0]},
+    {"sampling.steps": 1000},
+    {"profile.floor": 300},
+    {"slots.loss": "excess"},
+    {"schedule": {"name": "cosine", "timesteps": 4000}},
+    {"data": {"source": "folder", "path": "x", "image_size": 32, "channels": 3, "fit": "crop", "holdout": 0.2}},
+    {"evaluation.samples": 20, "evaluation.kid_subset": 10, "evaluation.allow_singular": True},
+    {"groups.ids": [0]},
+]
+
+
+def edited(edits: dict[str, Any]) -> dict[str, Any]:
+    """The default with values replaced or deleted at dotted keys."""
+    document = copy.deepcopy(DEFAULT)
+    for dotted, value in edits.items():
+        *sections, last = dotted.split(".")
+        place = document
+        for section in sections:
+            place = place[section]
+        if value is DELETE:
+            del place[last]
+        else:
+            place[last] = value
+    return document
+
+
+def written(document: dict[str, Any], folder: Path) -> Path:
+    path = folder / "params.yaml"
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "params.yaml", *sorted((ROOT / "presets").glob("*.yaml"))], ids=lambda p: p.name
+)
+def test_files_of_the_repository_are_sound(path: Path) -> None:
+    params = read_params(path)
+    assert params.schedule.timesteps == yaml.safe_load(path.read_text(encoding="utf-8"))["schedule"]["timesteps"]
+
+
+@pytest.mark.parametrize(
+    ("edits", "complaint"), REFUSED, ids=[f"{next(iter(e))}-{i}" for i, (e, _) in enumerate(REFUSED)]
+)
+def test_an_impossible_edit_is_refused_in_one_line(edits: dict[str, Any], complaint: str, tmp_path: Path) -> None:
+    path = written(edited(edits), tmp_path)
+    with pytest.raises(UserError) as refusal:
+        read_params(path)
+    assert "\n" not in str(refusal.value)
+    assert str(refusal.value).startswith(f"{path}: {complaint}")
+
+
+@pytest.mark.parametrize("edits", ACCEPTED, ids=lambda edits: ",".join(edits))
+def test_a_possible_edit_is_accepted(edits: dict[str, Any], tmp_path: Path) -> None:
+    document = edited(edits)
+    read_params(written(document, tmp_path))
+    jsonschema.validate(document, json_schema())
+
+
+def test_a_recipe_may_have_the_name_of_a_key(tmp_path: Path) -> None:
+    """Even then its unknown keys are refused with the ones it may have."""
+    document = edited({"recipes.images": DEFAULT["recipes"]["longer"] | {"colour": 1}, "further_recipes": ["images"]})
+    with pytest.raises(UserError, match=r"recipes\.images\.colour: unknown key; allowed here: images, prediction"):
+        read_params(written(document, tmp_path))
+
+
+def test_the_schema_is_json_and_knows_the_default() -> None:
+    schema = json.loads(json.dumps(json_schema()))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(DEFAULT, schema)
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        {"colour": "red"},
+        {"training.batchsize": 3},
+        {"recipes.base.sampler.strength": 2},
+        {"seed": DELETE},
+        {"seed": "zero"},
+        {"training.batch_size": 0},
+        {"groups.ids": []},
+        {"schedule.name": "sigmoid"},
+        {"recipes.base.sampler.kind": "gauss"},
+        {"recipes.base.optimizer.lr": "1e-4"},
+        {"recipes.base.optimizer.betas": [0.9]},
+        {"profile.floor": "some"},
+        {"sampling.steps": 0},
+    ],
+    ids=lambda edits: ",".join(edits),
+)
+def test_the_schema_refuses_what_a_single_value_gives_away(edits: dict[str, Any]) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(edited(edits), json_schema())

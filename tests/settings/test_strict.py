@@ -1,0 +1,164 @@
+"""Strict reading of settings: exactly the keys asked for, and one clear line for every refusal."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import Field, PositiveInt
+
+from unequal.errors import UserError
+from unequal.settings.strict import StageSettings, Strict, key, look_up, read_yaml, validate
+
+
+class Part(Strict):
+    """A section."""
+
+    size: PositiveInt
+    rate: float = Field(gt=0, le=1)
+    steps: PositiveInt | tuple[int, ...] = 1
+
+
+class Whole(Strict):
+    """Sections, one of them named by the user."""
+
+    part: Part
+    parts: dict[str, Part] = Field(default_factory=dict)
+
+
+class StagePart(StageSettings):
+    """What a stage reads."""
+
+    seed: int
+    chosen: Part = key("parts.{name}")
+
+
+@pytest.fixture
+def params(tmp_path: Path) -> Path:
+    return tmp_path / "params.yaml"
+
+
+def refusal_of(text: str, path: Path, **options: object) -> str:
+    path.write_text(text)
+    with pytest.raises(UserError) as refusal:
+        StagePart.read(path, **options) if options else validate(Whole, read_yaml(path), path)
+    message = str(refusal.value)
+    assert "\n" not in message
+    assert message.startswith(f"{path}: ")
+    return message.removeprefix(f"{path}: ")
+
+
+def test_a_stage_reads_its_keys_and_not_the_others(params: Path) -> None:
+    params.write_text("seed: 3\nparts:\n  one: {size: 2, rate: 0.5}\n  two: nonsense\nother: {never: read}\n")
+    settings = StagePart.read(params, name="one")
+    assert (settings.seed, settings.chosen) == (3, Part(size=2, rate=0.5))
+    assert StagePart.keys(name="one") == {"seed": "seed", "chosen": "parts.one"}
+
+
+def test_settings_cannot_be_changed_and_lists_become_tuples(params: Path) -> None:
+    params.write_text("part: {size: 2, rate: 1, steps: [3, 1]}\n")
+    whole = validate(Whole, read_yaml(params), params)
+    assert whole.part.steps == (3, 1)
+    with pytest.raises(ValueError, match="frozen"):
+        whole.part.size = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("part: {size: 2, rate: 0.5, colour: red}", "part.colour: unknown key; allowed here: size, rate, steps"),
+        ("part: {sise: 2, rate: 0.5}", "part.sise: unknown key; allowed here: size, rate, steps (and 1 more)"),
+        ("port: {}", "port: unknown key; allowed here: part, parts (and 1 more)"),
+        ("part: {size: 2}", "part.rate: Field required"),
+        ("part: {size: 0, rate: 0.5}", "part.size: 0: Input should be greater than 0"),
+        ("part: {size: '2', rate: 0.5}", 'part.size: "2": Input should be a valid integer'),
+        ("part: {size: 2.0, rate: 0.5}", "part.size: 2.0: Input should be a valid integer"),
+        ("part: {size: true, rate: 0.5}", "part.size: true: Input should be a valid integer"),
+        ("part: {size: null, rate: 0.5}", "part.size: null: Input should be a valid integer"),
+        ("part: {size: 2, rate: .nan}", "part.rate: NaN: Input should be a finite number"),
+        ("part: {size: 2, rate: .inf}", "part.rate: Infinity: Input should be a finite number"),
+        ("part: {size: 2, rate: 2}", "part.rate: 2: Input should be less than or equal to 1"),
+        ("part: {size: 2, rate: 2020-01-01}", 'part.rate: "2020-01-01": Input should be a valid number'),
+        ("part: 5", "part: 5: Input should be an object"),
+        ("part: [1]", "part: Input should be an object"),
+        ("part: {size: 2, rate: 0.5, steps: 0}", "part.steps: 0: Input should be greater than 0 or a valid array"),
+        ("part: {size: 2, rate: 0.5, steps: x}", 'part.steps: "x": Input should be a valid integer or a valid array'),
+        ("part: {size: 2, rate: 0.5, steps: [1, x]}", 'part.steps.1: "x": Input should be a valid integer'),
+        ("parts: {size: {a: 1}}\npart: {size: 2, rate: 1}", "parts.size.a: unknown key; allowed here: size, rate"),
+        ("parts: {x: {a: 1}}\npart: {size: 2, rate: 1}", "parts.x.a: unknown key; allowed here: size, rate, steps"),
+        ('"a\\nb": 3', "a b: unknown key; allowed here: part, parts"),
+    ],
+)
+def test_refusals_name_key_value_and_what_is_allowed(params: Path, text: str, complaint: str) -> None:
+    assert refusal_of(text, params).startswith(complaint)
+
+
+@pytest.mark.parametrize("number", ["1e-4", "5E3", "1.0e4", "-2e7", ".5e3"])
+def test_numbers_that_yaml_takes_for_text_are_explained(params: Path, number: str) -> None:
+    message = refusal_of(f"part: {{size: 2, rate: {number}}}", params)
+    assert message.startswith(f'part.rate: "{number}": Input should be a valid number')
+    assert f"YAML reads {number} as text" in message
+
+
+@pytest.mark.parametrize("number", ["1.0e-4", "1.e-4", "0.0001", "1"])
+def test_numbers_written_with_point_and_sign_are_read(params: Path, number: str) -> None:
+    params.write_text(f"part: {{size: 2, rate: {number}}}")
+    assert validate(Whole, read_yaml(params), params).part.rate == float(number)
+
+
+def test_a_word_is_not_explained_as_a_number(params: Path) -> None:
+    assert "YAML" not in refusal_of("part: {size: 2, rate: fast}", params)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "holds no settings; expected a mapping of sections"),
+        ("- 1\n- 2\n", "holds no settings"),
+        ("seed: [1, 2", "not valid YAML"),
+        ("seed: 1\n  part: 2", "not valid YAML"),
+        ("seed: !!python/object:os.system {}", "not valid YAML"),
+        ("2020-01-01: 3", "keys must be str"),
+        ("part: &part {parts: *part}", "Circular reference"),
+    ],
+)
+def test_files_that_hold_no_settings_are_refused(params: Path, text: str, complaint: str) -> None:
+    assert refusal_of(text, params).startswith(complaint)
+
+
+def test_a_missing_file_and_a_binary_one_are_refused(params: Path) -> None:
+    with pytest.raises(UserError, match=r"params\.yaml: missing; run from the folder that holds it$"):
+        read_yaml(params)
+    params.write_bytes(b"\xff\xfe\x00\x81")
+    with pytest.raises(UserError, match=r"params\.yaml: not valid YAML"):
+        read_yaml(params)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("seed: 1\nparts: {two: {}}", "parts.one: missing; there is: two"),
+        ("seed: 1\nparts: 3", "parts.one: missing; there is: 3"),
+        ("seed: 1", "parts.one: missing; there is: seed"),
+        ("parts: {one: {size: 1, rate: 1}}", "seed: missing; there is: parts"),
+        ("seed: 1\nparts: {one: {size: 1, rate: 7}}", "parts.one.rate: 7: Input should be less than or equal to 1"),
+        ("seed: 1\nparts: {one: {size: 1, rate: 1, b: 2}}", "parts.one.b: unknown key; allowed here: size, rate"),
+        ("seed: x\nparts: {one: {size: 1, rate: 1}}", 'seed: "x": Input should be a valid integer'),
+    ],
+)
+def test_what_a_stage_misses_is_named_as_it_stands_in_the_file(params: Path, text: str, complaint: str) -> None:
+    assert refusal_of(text, params, name="one").startswith(complaint)
+
+
+def test_look_up_goes_down_dotted_keys() -> None:
+    assert look_up({"a": {"b": {"c": 0}}}, "a.b.c", Path("p")) == 0
+
+
+def test_the_keys_in_a_schema_are_plain_json() -> None:
+    assert "parts.{name}" in json.dumps(StagePart.model_json_schema())
+
+
+def test_a_key_that_stands_twice_is_refused_with_its_line(tmp_path: Path):
+    path = tmp_path / "params.yaml"
+    path.write_text("seed: 0\nslots:\n  count: 10\n  count: 5\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"params.yaml: not valid YAML: line 4: key 'count' stands twice"):
+        read_yaml(path)

@@ -1,0 +1,144 @@
+"""DDIM against diffusers where its spacing is right, against DDPM's posterior, and at its invariants."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from diffusers import DDIMScheduler
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from unequal.ddim import ddim_step, previous_alphas_cumprod, sampling_timesteps, steps_per_range
+from unequal.errors import UserError
+from unequal.predictions import to_x0
+from unequal.schedule import NoiseSchedule
+
+SHARES = st.floats(1e-4, 1 - 1e-4)
+SEEDS = st.integers(0, 2**32 - 1)
+COUNTS = st.integers(1, 600).flatmap(lambda timesteps: st.tuples(st.integers(1, timesteps), st.just(timesteps)))
+
+
+def normal(seed: int, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("spacing", ["uniform", "quadratic"])
+@given(COUNTS)
+def test_steps_fall_strictly_from_the_last_timestep_to_the_first(spacing: str, counts: tuple[int, int]) -> None:
+    steps, timesteps = counts
+    chosen = sampling_timesteps(steps, timesteps, spacing)
+    assert len(chosen) == steps
+    assert all(type(t) is int for t in chosen)
+    assert (np.diff(chosen) < 0).all()
+    assert chosen[0] == timesteps - 1
+    assert steps == 1 or chosen[-1] == 0
+
+
+@pytest.mark.parametrize("steps", [2, 10, 50, 100, 333, 1000])
+def test_uniform_steps_are_the_linspace_of_diffusers(steps: int) -> None:
+    theirs = DDIMScheduler(timestep_spacing="linspace")
+    theirs.set_timesteps(steps)
+    assert sampling_timesteps(steps, 1000) == theirs.timesteps.tolist()
+
+
+def test_quadratic_steps_are_squares_and_denser_near_the_data() -> None:
+    assert sampling_timesteps(5, 1601, "quadratic") == [1600, 900, 400, 100, 0]
+    gaps = -np.diff(sampling_timesteps(20, 1000, "quadratic"))
+    assert (np.diff(gaps) <= 1).all()
+    assert gaps[0] > 10 * gaps[-1]
+
+
+def test_a_list_is_taken_as_it_is() -> None:
+    assert sampling_timesteps([900, 31, 4], 1000) == [900, 31, 4]
+    assert sampling_timesteps((0,), 1000) == [0]
+
+
+@pytest.mark.parametrize(
+    ("steps", "spacing", "complaint"),
+    [
+        (0, "uniform", "0 sampling steps of 100 timesteps; allowed: 1 … 100"),
+        (101, "uniform", "101 sampling steps of 100 timesteps; allowed: 1 … 100"),
+        (10, "cubic", "spacing 'cubic' is unknown; allowed: uniform, quadratic"),
+        ([], "uniform", "sampling timesteps [] must fall strictly within 99 … 0"),
+        ([100, 3], "uniform", "sampling timesteps [100, 3] must fall strictly within 99 … 0"),
+        ([5, -1], "uniform", "sampling timesteps [5, -1] must fall strictly within 99 … 0"),
+        ([5, 5], "uniform", "sampling timesteps [5, 5] must fall strictly within 99 … 0"),
+        ([3, 7], "uniform", "sampling timesteps [3, 7] must fall strictly within 99 … 0"),
+    ],
+)
+def test_steps_that_cannot_be_are_refused(steps: int | Sequence[int], spacing: str, complaint: str) -> None:
+    with pytest.raises(UserError) as refusal:
+        sampling_timesteps(steps, 100, spacing)
+    assert str(refusal.value) == complaint
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("steps", [10, 50])
+def test_a_whole_run_is_that_of_diffusers_where_steps_divide_the_timesteps(steps: int, eta: float) -> None:
+    theirs = DDIMScheduler(beta_schedule="linear", timestep_spacing="leading", clip_sample=False)
+    theirs.set_timesteps(steps)
+    chosen = theirs.timesteps.tolist()
+    table = NoiseSchedule.linear(1000).alphas_cumprod
+    ours = expected = normal(0, 2, 1, 4, 4)
+    for i, (t, previous) in enumerate(zip(chosen, previous_alphas_cumprod(chosen, table), strict=True)):
+        noise, here = normal(i + 1, 2, 1, 4, 4), float(table[t])
+        expected = theirs.step(torch.sin(3 * expected), t, expected, eta=eta, variance_noise=noise).prev_sample
+        alpha, sigma = torch.tensor(here).sqrt(), torch.tensor(1 - here).sqrt()
+        x0 = to_x0("epsilon", torch.sin(3 * ours), ours, alpha, sigma)
+        ours = ddim_step(ours, x0, here, previous, eta, noise if eta else None)
+    torch.testing.assert_close(ours, expected, rtol=5e-3, atol=5e-3)
+
+
+@pytest.mark.parametrize("t", [1, 10, 500, 999])
+def test_with_eta_1_and_neighbouring_timesteps_it_is_the_posterior_of_ddpm(t: int) -> None:
+    """Mean and variance of q(x_{t−1} | x_t, x0) (2006.11239, eqs. 6 and 7)."""
+    schedule = NoiseSchedule.linear(1000)
+    here, previous, beta = (float(x) for x in (*schedule.alphas_cumprod[[t, t - 1]], schedule.betas[t]))
+    x_t, x0, noise = normal(1, 3, 5), normal(2, 3, 5), normal(3, 3, 5)
+    mean = (previous**0.5 * beta * x0 + (1 - beta) ** 0.5 * (1 - previous) * x_t) / (1 - here)
+    deviation = ((1 - previous) / (1 - here) * beta) ** 0.5
+    found = ddim_step(x_t, x0, here, previous, 1.0, noise)
+    torch.testing.assert_close(found, mean + deviation * noise, rtol=1e-8, atol=1e-10)
+
+
+@given(SHARES, SHARES, st.floats(0, 1), SEEDS)
+def test_a_step_keeps_the_distribution_of_noisy_images(one: float, two: float, eta: float, seed: int) -> None:
+    """From the true x0 the next image has the noise that its timestep should have: ε and noise add up to 1 − ᾱ."""
+    here, previous = sorted((one, two))
+    x0, epsilon, noise = normal(seed, 6), normal(seed + 1, 6), normal(seed + 2, 6)
+    zero = torch.zeros(6, dtype=torch.float64)
+    x_t = here**0.5 * x0 + (1 - here) ** 0.5 * epsilon
+    still = ddim_step(x_t, x0, here, previous, eta, zero) - previous**0.5 * x0
+    moved = ddim_step(x_t, x0, here, previous, eta, noise) - ddim_step(x_t, x0, here, previous, eta, zero)
+    shares = (still / epsilon).square() + (moved / noise).square()
+    torch.testing.assert_close(shares, torch.full_like(shares, 1 - previous), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.5, 1.0])
+@given(st.lists(st.integers(0, 999), min_size=1, max_size=20, unique=True), SEEDS)
+def test_a_perfect_denoiser_ends_at_the_image_itself(eta: float, listed: list[int], seed: int) -> None:
+    chosen = sampling_timesteps(sorted(listed, reverse=True), 1000)
+    table = NoiseSchedule.cosine(1000).alphas_cumprod
+    x0, x_t = normal(seed, 2, 3), normal(seed + 1, 2, 3)
+    for t, previous in zip(chosen, previous_alphas_cumprod(chosen, table), strict=True):
+        x_t = ddim_step(x_t, x0, float(table[t]), previous, eta, normal(seed + t, 2, 3) if eta else None)
+    torch.testing.assert_close(x_t, x0, rtol=1e-12, atol=1e-12)
+
+
+def test_the_next_timestep_is_the_next_of_the_list() -> None:
+    table = torch.tensor([0.9, 0.7, 0.5, 0.3, 0.1], dtype=torch.float64)
+    assert previous_alphas_cumprod([4, 3, 1], table) == [0.3, 0.7, 1.0]
+
+
+@given(COUNTS, st.integers(1, 8))
+def test_every_step_falls_into_one_of_the_groups(counts: tuple[int, int], groups: int) -> None:
+    steps, timesteps = counts
+    edges = np.linspace(0, timesteps, min(groups, timesteps) + 1).astype(int)
+    ranges = [(int(a), int(b) - 1) for a, b in pairwise(edges)]
+    chosen = sampling_timesteps(steps, timesteps)
+    found = steps_per_range(chosen, ranges)
+    assert found == [sum(first <= t <= last for t in chosen) for first, last in ranges]
+    assert sum(found) == steps

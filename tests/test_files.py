@@ -1,0 +1,230 @@
+"""Files are whole or absent, damage is told in one line, hashes are those of the content."""
+
+import csv
+import errno
+import hashlib
+import json
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unequal.errors import UserError
+from unequal.files import (
+    content_hash,
+    files_below,
+    publish,
+    read_json,
+    read_npz,
+    require,
+    settings_hash,
+    write_bytes,
+    write_csv,
+    write_json,
+    write_npz,
+)
+
+FACTS = {"n": 3, "shape": [1, 8, 8], "name": "zweiunddreißig", "path": None}
+
+
+def names(folder: Path) -> list[str]:
+    """Everything in a folder, hidden files too."""
+    return sorted(item.name for item in folder.iterdir())
+
+
+def one_line(action: Callable[[], object]) -> str:
+    with pytest.raises(UserError) as refusal:
+        action()
+    assert "\n" not in str(refusal.value)
+    return str(refusal.value)
+
+
+def test_json_comes_back_and_stands_alone_in_its_new_folder(tmp_path: Path) -> None:
+    write_json(tmp_path / "a/b/facts.json", FACTS)
+    assert read_json(tmp_path / "a/b/facts.json") == FACTS
+    assert names(tmp_path / "a/b") == ["facts.json"]
+
+
+@pytest.mark.parametrize("content", [{"loss": float("nan")}, [float("inf")], {"x": object()}])
+def test_what_json_cannot_carry_leaves_the_old_file(tmp_path: Path, content: object) -> None:
+    write_json(tmp_path / "facts.json", FACTS)
+    with pytest.raises((ValueError, TypeError)):
+        write_json(tmp_path / "facts.json", content)
+    assert read_json(tmp_path / "facts.json") == FACTS
+    assert names(tmp_path) == ["facts.json"]
+
+
+@pytest.mark.parametrize("broken", ["fsync", "replace", "chmod"])
+@pytest.mark.parametrize("write", [lambda path: write_bytes(path, b"new"), lambda path: write_npz(path, a=np.ones(3))])
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str, write: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "table.npz"
+    path.write_bytes(b"old")
+
+    def full(*args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, broken, full)
+    with pytest.raises(OSError, match="No space left on device"):
+        write(path)
+    monkeypatch.undo()
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["table.npz"]
+
+
+def test_written_files_can_be_read_by_others(tmp_path: Path) -> None:
+    write_bytes(tmp_path / "a", b"1")
+    write_npz(tmp_path / "b", a=np.ones(3))
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("a", "b")] == [0o644, 0o644]
+
+
+@pytest.mark.parametrize("content", [b"", b'{"n": 3', b"\xff\xfe\x00", b"not json", b'{"a": 1} {"b": 2}'])
+def test_damaged_json_is_told_with_its_path(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "facts.json").write_bytes(content)
+    message = one_line(lambda: read_json(tmp_path / "facts.json"))
+    assert message.startswith(f"{tmp_path / 'facts.json'}: not valid JSON")
+
+
+def test_a_missing_file_is_told_with_what_makes_it(tmp_path: Path) -> None:
+    for action in (read_json, require, lambda path: read_npz(path, ["a"])):
+        message = one_line(lambda action=action: action(tmp_path / "gone"))
+        assert message.startswith(f"{tmp_path / 'gone'}: missing")
+        assert "dvc repro" in message
+
+
+@pytest.mark.parametrize("name", ["table.npz", "table"])
+def test_tables_come_back_bit_by_bit(tmp_path: Path, name: str) -> None:
+    tables = {"train": np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32), "empty": np.zeros((5, 0))}
+    write_npz(tmp_path / name, **tables)
+    found = read_npz(tmp_path / name, ["train", "empty"])
+    for key, table in tables.items():
+        np.testing.assert_array_equal(found[key], table)
+        assert found[key].dtype == table.dtype
+    assert names(tmp_path) == [name]
+
+
+def test_objects_are_not_written_and_leave_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="allow_pickle"):
+        write_npz(tmp_path / "table.npz", a=np.array([{}, None], dtype=object))
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("kept", [0, 1, 30, 200, -1, -40])
+def test_tables_cut_short_are_told_with_their_path(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "table.npz"
+    write_npz(path, a=np.random.default_rng(0).normal(size=100))
+    path.write_bytes(path.read_bytes()[:kept])
+    assert one_line(lambda: read_npz(path, ["a"])).startswith(f"{path}: damaged (")
+
+
+def test_an_altered_byte_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "table.npz"
+    write_npz(path, a=np.random.default_rng(0).normal(size=100))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    assert one_line(lambda: read_npz(path, ["a"])).startswith(f"{path}: damaged (")
+
+
+def test_pickles_are_not_read(tmp_path: Path) -> None:
+    for name, objects in (("objects.npz", True), ("pickle.npz", False)):
+        path = tmp_path / name
+        if objects:
+            np.savez(path, a=np.array([{}], dtype=object))
+        else:
+            path.write_bytes(pickle.dumps({"a": 1}))
+        assert one_line(lambda path=path: read_npz(path, ["a"])).startswith(f"{path}: damaged (")
+
+
+def test_a_single_array_is_no_set_of_tables(tmp_path: Path) -> None:
+    np.save(tmp_path / "one.npy", np.ones(3))
+    assert one_line(lambda: read_npz(tmp_path / "one.npy", ["a"])).startswith(f"{tmp_path / 'one.npy'}: damaged")
+
+
+def test_a_missing_table_is_named(tmp_path: Path) -> None:
+    write_npz(tmp_path / "table.npz", train=np.ones(3))
+    message = one_line(lambda: read_npz(tmp_path / "table.npz", ["train", "holdout"]))
+    assert message.startswith(f"{tmp_path / 'table.npz'}: no table 'holdout' in it")
+
+
+@pytest.mark.parametrize("algorithm", ["sha256", "md5"])
+def test_the_hash_of_a_file_is_that_of_its_bytes(tmp_path: Path, algorithm: str) -> None:
+    content = os.urandom((1 << 20) + 17)
+    (tmp_path / "a").write_bytes(content)
+    assert content_hash(tmp_path / "a", algorithm) == hashlib.new(algorithm, content).hexdigest()
+
+
+def folder(root: Path, **files: str) -> Path:
+    for name, content in files.items():
+        path = root / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return root
+
+
+def test_the_hash_of_a_folder_is_that_of_names_and_contents(tmp_path: Path) -> None:
+    first = content_hash(folder(tmp_path / "1", a="x", sub__b="y"))
+    assert content_hash(folder(tmp_path / "2", sub__b="y", a="x")) == first
+    others = [
+        {"a": "x", "sub__b": "z"},
+        {"a": "x", "sub__c": "y"},
+        {"a": "x"},
+        {"a": "x", "b": "y"},
+        {"a": "y", "sub__b": "x"},
+    ]
+    hashes = {content_hash(folder(tmp_path / f"other{i}", **other)) for i, other in enumerate(others)}
+    assert len(hashes - {first}) == len(others)
+
+
+def test_time_stamps_of_engines_do_not_count(tmp_path: Path) -> None:
+    first = content_hash(folder(tmp_path, a="x"))
+    (tmp_path / ".snakemake_timestamp").write_text("now")
+    assert content_hash(tmp_path) == first
+    assert files_below(tmp_path) == [tmp_path / "a"]
+
+
+def test_settings_are_hashed_whatever_the_order_of_their_keys() -> None:
+    assert settings_hash({"a": 1, "b": {"c": 2, "d": 3}}) == settings_hash({"b": {"d": 3, "c": 2}, "a": 1})
+    assert len({settings_hash(x) for x in ({"a": 1}, {"a": 2}, {"b": 1}, {"a": "1"}, {"a": [1]}, {"a": None})}) == 6
+
+
+@pytest.mark.parametrize("kind", ["nothing", "file", "folder", "link"])
+def test_publishing_replaces_whatever_stood_there(tmp_path: Path, kind: str) -> None:
+    target, elsewhere = tmp_path / "out/model", folder(tmp_path / "elsewhere", kept="1")
+    target.parent.mkdir()
+    if kind == "file":
+        target.write_text("old")
+    elif kind == "folder":
+        folder(target, old="old")
+    elif kind == "link":
+        target.symlink_to(elsewhere)
+    publish(folder(tmp_path / "staging", new="new"), target)
+    assert names(target) == ["new"]
+    assert names(tmp_path / "out") == ["model"]
+    assert not (tmp_path / "staging").exists()
+    assert names(elsewhere) == ["kept"]
+
+
+def test_published_files_get_their_folder(tmp_path: Path) -> None:
+    publish(folder(tmp_path, a="x") / "a", tmp_path / "new/deep/b")
+    assert (tmp_path / "new/deep/b").read_text() == "x"
+
+
+def test_rows_come_back_from_csv(tmp_path: Path) -> None:
+    write_csv(tmp_path / "t.csv", [{"t": 0, "loss": 0.5, "name": "a,b"}, {"t": 1, "loss": 0.25, "name": "c"}])
+    with (tmp_path / "t.csv").open(newline="") as file:
+        assert list(csv.DictReader(file)) == [
+            {"t": "0", "loss": "0.5", "name": "a,b"},
+            {"t": "1", "loss": "0.25", "name": "c"},
+        ]
+    assert (tmp_path / "t.csv").read_bytes().count(b"\r") == 0
+
+
+def test_json_is_indented_and_ends_with_a_line_break(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"a": 1})
+    assert (tmp_path / "a.json").read_text() == '{\n  "a": 1\n}\n'
+    assert json.loads((tmp_path / "a.json").read_text()) == {"a": 1}

@@ -1,0 +1,180 @@
+"""Losses of every timestep: the same draws for every model and batch size, and cases with a known answer."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+from torch import Tensor, nn
+
+from unequal.data.pixels import tensor_of, to_model_range
+from unequal.data.prepared import PreparedData
+from unequal.models.denoiser import Denoiser
+from unequal.predictions import HEADS
+from unequal.profiling import Draws, head_products, profile, profile_floor
+from unequal.schedule import NoiseSchedule
+
+CPU = torch.device("cpu")
+SCHEDULE = NoiseSchedule.linear(50)
+
+
+class Answering(nn.Module):
+    """A network that is a function of (x_t, t), and remembers what it was asked."""
+
+    def __init__(self, function: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function, self.asked = function, []
+        self.unused = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x_t: Tensor, timesteps: Tensor) -> Any:
+        self.asked.append(x_t)
+        return SimpleNamespace(sample=self.function(x_t, timesteps))
+
+
+def draws_of(images: Tensor, count: int = 12, seed: int = 0) -> Draws:
+    return Draws.of(images, 50, count, seed, CPU)
+
+
+@pytest.fixture
+def images(prepared: PreparedData) -> Tensor:
+    return tensor_of(prepared.train)
+
+
+def joined(draws: Draws, size: int) -> list[Tensor]:
+    return [torch.cat(parts) for parts in zip(*draws.batches(size), strict=True)]
+
+
+@pytest.mark.parametrize("size", [1, 7, 12, 50, 10_000])
+def test_batches_may_be_cut_anywhere(images: Tensor, size: int) -> None:
+    whole = joined(draws_of(images), 600)
+    assert all(len(t) == size for _, _, t in list(draws_of(images).batches(size))[:-1])
+    assert all(torch.equal(a, b) for a, b in zip(joined(draws_of(images), size), whole, strict=True))
+    assert torch.equal(whole[2], torch.arange(50).repeat_interleave(12))
+
+
+def test_draws_follow_the_seed_and_the_split(images: Tensor) -> None:
+    first, again, other = (joined(draws_of(images, seed=seed), 100) for seed in (0, 0, 1))
+    assert torch.equal(first[1], again[1])
+    assert not torch.equal(first[1], other[1])
+    assert not torch.equal(first[1], joined(draws_of(images[:20]), 100)[1])
+
+
+def test_no_image_twice_at_a_timestep_while_there_are_enough(images: Tensor) -> None:
+    index = draws_of(images, count=len(images)).index
+    assert all(sorted(row) == list(range(len(images))) for row in index)
+    assert draws_of(images[:3], count=10).index.shape == (50, 10)
+
+
+def test_noise_differs_between_timesteps(images: Tensor) -> None:
+    noise = joined(draws_of(images), 600)[1]
+    assert len(torch.unique(noise[:, 0, 0, 0])) == 600
+
+
+def test_every_model_is_asked_about_the_same_images(images: Tensor) -> None:
+    first, second = Answering(lambda x, t: 0 * x), Answering(lambda x, t: x)
+    for net, prediction, size in ((first, "epsilon", 50), (second, "v_prediction", 64)):
+        profile(Denoiser(net, SCHEDULE, prediction), draws_of(images), size)
+    assert torch.equal(torch.cat(first.asked), torch.cat(second.asked))
+
+
+@pytest.mark.parametrize("prediction", ["epsilon", "v_prediction", "sample"])
+def test_a_perfect_denoiser_loses_nothing(images: Tensor, prediction: str) -> None:
+    only = images[:1]
+    x0 = to_model_range(only)
+
+    def truth(x_t: Tensor, timesteps: Tensor) -> Tensor:
+        ratio = SCHEDULE.alphas_cumprod[timesteps].float().reshape(-1, 1, 1, 1)
+        epsilon = (x_t - ratio.sqrt() * x0) / (1 - ratio).sqrt()
+        return {
+            "epsilon": epsilon,
+            "v_prediction": ratio.sqrt() * epsilon - (1 - ratio).sqrt() * x0,
+            "sample": x0.expand_as(x_t),
+        }[prediction]
+
+    losses = profile(Denoiser(Answering(truth), SCHEDULE, prediction), draws_of(only, count=4), 50)
+    assert losses.shape == (50, 4)
+    assert losses.dtype == np.float32
+    assert losses.max() < 1e-8
+
+
+def test_a_denoiser_that_answers_nothing_loses_the_noises_variance(images: Tensor) -> None:
+    losses = profile(Denoiser(Answering(lambda x, t: 0 * x), SCHEDULE, "epsilon"), draws_of(images), 100)
+    assert losses.mean() == pytest.approx(1, abs=float(4 * losses.std() / losses.size**0.5))
+    # The mean of 64 squares of a standard normal has the variance 2/64.
+    assert float(losses.std()) == pytest.approx((2 / 64) ** 0.5, rel=0.15)
+
+
+def test_an_x0_model_is_measured_in_the_space_of_noise(images: Tensor) -> None:
+    draws = draws_of(images)
+    losses = profile(Denoiser(Answering(lambda x, t: 0 * x), SCHEDULE, "sample"), draws, 100)
+    power = to_model_range(images).square().flatten(1).mean(1).numpy()[draws.index]
+    np.testing.assert_allclose(losses, SCHEDULE.snr.numpy()[:, None] * power, rtol=1e-3)
+
+
+def test_losses_hardly_depend_on_the_batch_size(images: Tensor, tiny_net: Callable[..., UNet2DModel]) -> None:
+    denoiser = Denoiser(tiny_net(), SCHEDULE, "epsilon")
+    one, other = (profile(denoiser, draws_of(images, count=4), size) for size in (200, 33))
+    np.testing.assert_allclose(one, other, rtol=1e-4)
+
+
+def test_the_floor_of_one_image_is_nothing(images: Tensor) -> None:
+    assert profile_floor(images[:1], SCHEDULE, draws_of(images[:1], count=3)).max() < 1e-9
+
+
+def test_no_model_is_below_the_floor(images: Tensor, tiny_net: Callable[..., UNet2DModel]) -> None:
+    draws = draws_of(images, count=36)
+    floor = profile_floor(images, SCHEDULE, draws)
+    assert floor.shape == (50, 36)
+    mean = to_model_range(images).mean(0)
+
+    # Strong guesses: the mean image, and the nearest image to x_t/α.
+    def nearest(x_t: Tensor, timesteps: Tensor) -> Tensor:
+        clean = to_model_range(images)
+        scaled = SCHEDULE.alpha[timesteps].float().reshape(-1, 1, 1, 1) * clean[:, None]
+        return clean[(x_t - scaled).square().flatten(2).sum(2).argmin(0)]
+
+    guesses = [Answering(lambda x, t: mean.expand_as(x)), Answering(nearest)]
+    rivals = [Denoiser(guess, SCHEDULE, "sample") for guess in guesses] + [Denoiser(tiny_net(), SCHEDULE, "epsilon")]
+    for rival in rivals:
+        losses = profile(rival, draws, 300)
+        excess = (losses - floor).mean(1)
+        error = (losses - floor).std(1) / 36**0.5
+        assert excess.mean() > 0
+        assert (excess > -4 * error - 1e-6).all()
+
+
+def test_products_of_known_errors(images: Tensor) -> None:
+    """One image, and heads whose x0 are wrong by −1, 2 and ±1 in turns: products are exact."""
+    x0 = to_model_range(images[:1])
+    turns = torch.tensor([1.0, -1.0]).repeat(32).reshape(1, 1, 8, 8)
+
+    def heads(x_t: Tensor, timesteps: Tensor) -> Tensor:
+        alpha, sigma = SCHEDULE.at(timesteps, x_t)
+        wrong = [x0 - 1, x0 + 2, x0 + turns]
+        return torch.cat(
+            [wrong[0].expand_as(x_t), (alpha * x_t - wrong[1]) / sigma, (x_t - alpha * wrong[2]) / sigma], dim=1
+        )
+
+    denoiser = Denoiser(Answering(heads), SCHEDULE, "mixed", torch.ones(50, 3) / 3)
+    products = head_products(denoiser, draws_of(images[:1], count=3), 40)
+    expected = np.array([[1.0, -2.0, 0.0], [-2.0, 4.0, 0.0], [0.0, 0.0, 1.0]])
+    np.testing.assert_allclose(products, np.tile(expected, (50, 1, 1)), atol=5e-3)
+
+
+def test_products_are_symmetric_and_no_mixture_has_a_negative_error(
+    images: Tensor, tiny_net: Callable[..., UNet2DModel]
+) -> None:
+    draws = draws_of(images, count=4)
+    net = tiny_net(heads=3)
+    products = head_products(Denoiser(net, SCHEDULE, "mixed", torch.ones(50, 3) / 3), draws, 100)
+    assert products.shape == (50, 3, 3)
+    np.testing.assert_allclose(products, products.transpose(0, 2, 1), rtol=1e-12)
+    assert (np.linalg.eigvalsh(products) > -1e-9 * products.max((1, 2))[:, None]).all()
+    for i, head in enumerate(HEADS):
+        alone = torch.eye(3)[i].repeat(50, 1)
+        losses = profile(Denoiser(net, SCHEDULE, "mixed", alone), draws, 100)
+        in_x0 = losses.mean(1) / SCHEDULE.snr.numpy()
+        np.testing.assert_allclose(products[:, i, i], in_x0, rtol=1e-3, err_msg=head)

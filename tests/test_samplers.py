@@ -1,0 +1,212 @@
+"""Timestep samplers: drawn distributions, exact counts, and weights that undo the probabilities."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from unequal.errors import UserError
+from unequal.samplers import IndependentSampler, LowDiscrepancySampler, TimestepSampler, build_sampler
+
+T = 60
+SLOTS = [(0, 3), (4, 9), (10, 24), (25, 39), (40, 59)]
+LOSS = np.random.default_rng(3).gamma(2.0, size=T) + 0.05
+BUILDERS: dict[str, Callable[..., TimestepSampler]] = {
+    "uniform": lambda **kw: build_sampler("uniform", T, **kw),
+    "low_discrepancy": lambda **kw: build_sampler("low_discrepancy", T, **kw),
+    "near_noise": lambda **kw: build_sampler("near_noise", T, power=1.5, **kw),
+    "near_data": lambda **kw: build_sampler("near_data", T, power=0.5, **kw),
+    "slot": lambda **kw: build_sampler("slot", T, slot=(10, 24), **kw),
+    "loss": lambda **kw: build_sampler("loss", T, loss=LOSS, **kw),
+    "stratified": lambda **kw: build_sampler("stratified", T, slots=SLOTS, **kw),
+}
+EVERY = pytest.mark.parametrize("kind", BUILDERS)
+#: Kinds in which every timestep can be drawn.
+POSITIVE = [kind for kind in BUILDERS if kind != "slot"]
+t = np.arange(T)
+EXPECTED = {
+    "uniform": np.ones(T),
+    "low_discrepancy": np.ones(T),
+    "near_noise": (t + 0.5) ** 1.5,
+    "near_data": (T - t - 0.5) ** 0.5,
+    "slot": ((t >= 10) & (t <= 24)) * 1.0,
+    "loss": LOSS,
+    "stratified": np.concatenate([np.full(b - a + 1, 1 / (b - a + 1)) for a, b in SLOTS]),
+}
+
+
+def in_slots(timesteps: np.ndarray) -> np.ndarray:
+    """How many of these timesteps fall into each of SLOTS."""
+    return np.array([((timesteps >= first) & (timesteps <= last)).sum() for first, last in SLOTS])
+
+
+def agrees(timesteps: np.ndarray, probabilities: np.ndarray) -> bool:
+    """Whether a chi-square test finds nothing; the seeds are fixed, so the answer is too."""
+    counts, possible = np.bincount(timesteps, minlength=T), probabilities > 0
+    expected = probabilities[possible] / probabilities.sum() * len(timesteps)
+    return counts[~possible].sum() == 0 and stats.chisquare(counts[possible], expected).pvalue > 1e-3
+
+
+@EVERY
+def test_probabilities_are_those_of_the_definition(kind: str) -> None:
+    expected = EXPECTED[kind] / EXPECTED[kind].sum()
+    np.testing.assert_allclose(BUILDERS[kind]().probabilities, expected, rtol=1e-12)
+
+
+@EVERY
+def test_the_first_of_many_batches_is_distributed_so(kind: str) -> None:
+    """One timestep of each batch, so that no dependence within a batch spoils the test."""
+    sampler = BUILDERS[kind]()
+    drawn = np.array([sampler.sample(4, np.random.default_rng((7, seed))).timesteps[0] for seed in range(6000)])
+    assert agrees(drawn, EXPECTED[kind])
+
+
+@pytest.mark.parametrize("kind", ["uniform", "near_noise", "near_data", "slot", "loss"])
+def test_one_large_batch_of_independent_draws_is_distributed_so(kind: str) -> None:
+    assert agrees(BUILDERS[kind]().sample(30_000, np.random.default_rng(11)).timesteps, EXPECTED[kind])
+
+
+@EVERY
+def test_a_batch_depends_on_the_generator_alone(kind: str) -> None:
+    sampler = BUILDERS[kind]()
+    first = sampler.sample(16, np.random.default_rng((5, 1)))
+    sampler.sample(16, np.random.default_rng((5, 2)))
+    again = BUILDERS[kind]().sample(16, np.random.default_rng((5, 1)))
+    np.testing.assert_array_equal(sampler.sample(16, np.random.default_rng((5, 1))).timesteps, first.timesteps)
+    np.testing.assert_array_equal(again.timesteps, first.timesteps)
+    assert not np.array_equal(sampler.sample(16, np.random.default_rng((5, 2))).timesteps, first.timesteps)
+
+
+@EVERY
+@given(st.integers(1, 40), st.integers(0, 2**32 - 1))
+def test_batches_have_the_size_and_the_weights_asked_for(kind: str, size: int, seed: int) -> None:
+    batch = BUILDERS[kind]().sample(size, np.random.default_rng(seed))
+    assert (batch.timesteps.shape, batch.timesteps.dtype) == ((size,), np.int64)
+    assert ((batch.timesteps >= 0) & (batch.timesteps < T)).all()
+    np.testing.assert_array_equal(batch.weights, np.ones(size))
+
+
+@pytest.mark.parametrize("kind", POSITIVE)
+@given(st.integers(0, 2**32 - 1))
+def test_weighted_expectation_of_anything_is_its_plain_mean(kind: str, seed: int) -> None:
+    sampler = BUILDERS[kind](unbiased=True)
+    anything = np.random.default_rng(seed).normal(size=T)
+    every = np.arange(T)
+    assert (sampler.probabilities * sampler.table * anything)[every].sum() == pytest.approx(anything.mean(), abs=1e-12)
+    batch = sampler.sample(8, np.random.default_rng(seed))
+    np.testing.assert_allclose(batch.weights, 1 / (T * sampler.probabilities[batch.timesteps]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["near_noise", "loss", "stratified"])
+def test_the_weighted_mean_of_many_batches_is_the_uniform_one(kind: str) -> None:
+    sampler = BUILDERS[kind](unbiased=True)
+    batches = [sampler.sample(7, np.random.default_rng((13, seed))) for seed in range(4000)]
+    means = np.array([(batch.weights * np.sqrt(batch.timesteps)).mean() for batch in batches])
+    assert abs(means.mean() - np.sqrt(np.arange(T)).mean()) < 4 * means.std() / np.sqrt(len(means))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 33))
+def test_stratified_takes_the_same_number_from_each_slot(seed: int, size: int) -> None:
+    counts = in_slots(BUILDERS["stratified"]().sample(size, np.random.default_rng(seed)).timesteps)
+    whole, rest = divmod(size, len(SLOTS))
+    assert sorted(counts) == [whole] * (len(SLOTS) - rest) + [whole + 1] * rest
+
+
+@pytest.mark.parametrize("size", [2, 7, 13])
+def test_remainders_go_to_every_slot_alike(size: int) -> None:
+    """The batch of 2 is smaller than the number of slots."""
+    sampler, batches = BUILDERS["stratified"](), 3000
+    counts = sum(in_slots(sampler.sample(size, np.random.default_rng((17, seed))).timesteps) for seed in range(batches))
+    share = size % len(SLOTS) / len(SLOTS)
+    spread = np.sqrt(batches * share * (1 - share))
+    assert np.abs(counts - batches * size / len(SLOTS)).max() < 4 * spread
+
+
+def test_within_its_slot_a_stratified_timestep_is_uniform() -> None:
+    drawn = BUILDERS["stratified"]().sample(20_000, np.random.default_rng(19)).timesteps
+    for first, last in SLOTS:
+        inside = drawn[(drawn >= first) & (drawn <= last)]
+        assert stats.chisquare(np.bincount(inside - first, minlength=last - first + 1)).pvalue > 1e-3
+
+
+def test_the_place_in_a_stratified_batch_says_nothing_of_the_slot() -> None:
+    """Batches are cut into parts for processes and accumulation: no part may hold the small timesteps alone."""
+    sampler = BUILDERS["stratified"]()
+    drawn = np.stack([sampler.sample(5, np.random.default_rng((23, seed))).timesteps for seed in range(3000)])
+    for place in range(5):
+        assert stats.chisquare(in_slots(drawn[:, place])).pvalue > 1e-3
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 200), st.integers(0, T - 1), st.integers(0, T - 1))
+def test_low_discrepancy_counts_are_within_one_of_their_expectation(seed: int, size: int, a: int, b: int) -> None:
+    first, last = sorted((a, b))
+    drawn = BUILDERS["low_discrepancy"]().sample(size, np.random.default_rng(seed)).timesteps
+    count = ((drawn >= first) & (drawn <= last)).sum()
+    assert abs(count - size * (last - first + 1) / T) < 1 + 1e-9
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 200))
+def test_low_discrepancy_holds_for_other_probabilities_too(seed: int, size: int) -> None:
+    probabilities = LOSS / LOSS.sum()
+    drawn = LowDiscrepancySampler(probabilities, unbiased=False).sample(size, np.random.default_rng(seed)).timesteps
+    counts = np.cumsum(np.bincount(drawn, minlength=T))
+    assert (np.abs(counts - size * np.cumsum(probabilities)) < 1 + 1e-9).all()
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 3.0])
+def test_near_data_mirrors_near_noise(power: float) -> None:
+    noise = build_sampler("near_noise", T, power=power).probabilities
+    np.testing.assert_allclose(build_sampler("near_data", T, power=power).probabilities, noise[::-1], rtol=1e-12)
+    assert (np.diff(noise) > 0).all()
+
+
+@EVERY
+def test_what_learns_nothing_has_no_state(kind: str) -> None:
+    sampler = BUILDERS[kind]()
+    sampler.load_state_dict(sampler.state_dict())
+    assert sampler.state_dict() == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "complaint"),
+    [
+        ("gaussian", {}, "sampler 'gaussian' is unknown"),
+        ("near_noise", {}, "sampler 'near_noise' needs a power"),
+        ("near_data", {}, "sampler 'near_data' needs a power"),
+        ("slot", {}, "sampler 'slot' needs a range"),
+        ("loss", {}, "sampler 'loss' needs a profile"),
+        ("stratified", {}, "sampler 'stratified' needs slots"),
+        ("slot", {"slot": (50, 60)}, "timesteps 50 … 60 are no range within 0 … 59"),
+        ("slot", {"slot": (-3, 5)}, "timesteps -3 … 5 are no range within 0 … 59"),
+        ("slot", {"slot": (9, 4)}, "timesteps 9 … 4 are no range within 0 … 59"),
+        ("slot", {"slot": (10, 24), "unbiased": True}, "unbiased: true cannot be had where p = 0, as at t = 0"),
+        ("loss", {"loss": LOSS[:-1]}, "the profile has 59 timesteps, the model 60"),
+        ("loss", {"loss": np.where(t == 5, np.nan, LOSS)}, "timestep weights must be finite, not negative"),
+        ("loss", {"loss": np.where(t == 5, -1, LOSS)}, "timestep weights must be finite, not negative"),
+        ("loss", {"loss": np.zeros(T)}, "timestep weights must be finite, not negative and not all 0"),
+        ("loss", {"loss": np.where(t == 5, 0, LOSS), "unbiased": True}, "unbiased: true cannot be had where p = 0"),
+        ("stratified", {"slots": [(0, 3), (5, 59)]}, "slots [[0, 3], [5, 59]] do not cover timesteps 0 … 59"),
+        ("stratified", {"slots": [(0, 30), (30, 59)]}, "slots [[0, 30], [30, 59]] do not cover timesteps 0 … 59"),
+        ("stratified", {"slots": [(0, 30), (31, 99)]}, "slots [[0, 30], [31, 99]] do not cover timesteps 0 … 59"),
+        ("stratified", {"slots": [(0, 4), (5, 4), (5, 59)]}, "slots [[0, 4], [5, 4], [5, 59]] do not cover"),
+    ],
+)
+def test_samplers_that_cannot_be_are_refused(kind: str, options: dict, complaint: str) -> None:
+    with pytest.raises(UserError) as refusal:
+        build_sampler(kind, T, **options)
+    assert str(refusal.value).startswith(complaint)
+    assert "\n" not in str(refusal.value)
+
+
+def test_an_unknown_kind_is_told_all_known_ones() -> None:
+    with pytest.raises(UserError) as refusal:
+        build_sampler("gaussian", T)
+    assert all(kind in str(refusal.value) for kind in BUILDERS)
+
+
+def test_weights_of_rare_timesteps_are_large() -> None:
+    sampler = IndependentSampler(np.array([0.1, 0.9]), unbiased=True)
+    np.testing.assert_allclose(sampler.table, [5, 5 / 9])

@@ -1,0 +1,247 @@
+"""DDIM with one model or several: noise by image, routing by timestep, and what cannot be sampled from."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+from torch import Tensor, nn
+
+from unequal.ddim import sampling_timesteps
+from unequal.errors import UserError
+from unequal.models.artifact import ModelRecord, save_model
+from unequal.models.denoiser import Denoiser
+from unequal.sampling import Expert, Experts
+from unequal.schedule import NoiseSchedule
+
+SCHEDULE = NoiseSchedule.linear(50)
+STEPS = sampling_timesteps(8, 50)
+
+
+class Answering(nn.Module):
+    """A network that is a function of x_t, and remembers the timesteps that it was asked about."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor] = lambda x: 0.5 * x) -> None:
+        super().__init__()
+        self.function = function
+        self.asked: list[int] = []
+        self.unused = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x_t: Tensor, timesteps: Tensor) -> Any:
+        assert len(set(timesteps.tolist())) == 1
+        self.asked.append(int(timesteps[0]))
+        return SimpleNamespace(sample=self.function(x_t))
+
+
+def record(first: int = 0, last: int = 49, **changes: Any) -> ModelRecord:
+    facts: dict[str, Any] = {
+        "name": "a",
+        "prediction": "epsilon",
+        "schedule": "linear",
+        "timesteps": 50,
+        "image_size": 8,
+        "channels": 1,
+        "seed": 0,
+        "steps": 0,
+        "images_seen": 0,
+        "training_flops": 0,
+        "macs": 100 + first,
+        "macs_with_attention": 200,
+        "parameters": 10,
+        "first": first,
+        "last": last,
+    }
+    return ModelRecord(**(facts | changes))
+
+
+def experts_of(nets: Sequence[nn.Module], ranges: Sequence[tuple[int, int]], prediction: str = "epsilon") -> Experts:
+    return Experts(
+        [
+            Expert(Denoiser(net, SCHEDULE, prediction), record(first, last))
+            for net, (first, last) in zip(nets, ranges, strict=True)
+        ]
+    )
+
+
+def single(net: nn.Module, prediction: str = "epsilon") -> Experts:
+    return experts_of([net], [(0, 49)], prediction)
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize("batch_size", [1, 3, 10, 64])
+def test_an_image_depends_on_seed_and_number_alone(eta: float, batch_size: int) -> None:
+    whole = single(Answering()).sample(10, STEPS, seed=4, batch_size=10, eta=eta)
+    cut = single(Answering()).sample(10, STEPS, seed=4, batch_size=batch_size, eta=eta)
+    fewer = single(Answering()).sample(6, STEPS, seed=4, batch_size=4, eta=eta)
+    assert whole.shape == (10, 1, 8, 8)
+    assert whole.dtype == torch.uint8
+    assert torch.equal(cut, whole)
+    assert torch.equal(fewer, whole[:6])
+
+
+@pytest.mark.parametrize("eta", [0.0, 1.0])
+def test_another_seed_gives_other_images(eta: float) -> None:
+    one, other = (single(Answering()).sample(4, STEPS, seed=seed, eta=eta) for seed in (0, 1))
+    assert not torch.equal(one, other)
+    assert len({image.numpy().tobytes() for image in one}) == 4
+
+
+def test_added_noise_changes_the_images() -> None:
+    plain, noisy = (single(Answering()).sample(4, STEPS, eta=eta) for eta in (0.0, 1.0))
+    assert not torch.equal(plain, noisy)
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.5, 1.0])
+def test_a_model_that_always_sees_one_image_samples_it(eta: float) -> None:
+    image = torch.linspace(-1, 1, 64).reshape(1, 1, 8, 8)
+    samples = single(Answering(lambda x: image.expand_as(x)), "sample").sample(3, STEPS, eta=eta)
+    expected = ((image + 1) * 127.5).round().to(torch.uint8).expand(3, -1, -1, -1)
+    assert torch.equal(samples, expected)
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.6, 1.0])
+def test_gaussian_data_come_out_with_their_variance(eta: float) -> None:
+    """Data N(0, s²) have the posterior mean x0 = α·s²/(α²s² + σ²)·x_t; many steps end in variance s²."""
+    s, long = 0.3, NoiseSchedule.linear(1000)
+
+    class Gaussian(Answering):
+        def forward(self, x_t: Tensor, timesteps: Tensor) -> Any:
+            alpha, sigma = long.at(timesteps, x_t)
+            return SimpleNamespace(sample=alpha * s**2 / (alpha**2 * s**2 + sigma**2) * x_t)
+
+    experts = Experts([Expert(Denoiser(Gaussian(), long, "sample"), record(0, 999, timesteps=1000))])
+    start = torch.randn(100, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    generator = torch.Generator().manual_seed(1)
+    found = experts.denoise(
+        start,
+        sampling_timesteps(1000, 1000),
+        eta,
+        clip=False,
+        noise=lambda step: torch.randn(100, 1, 8, 8, generator=generator),
+    )
+    assert float(found.mean()) == pytest.approx(0, abs=4 * s / 80)
+    # 6400 values know a standard deviation within 0.9 %.
+    assert float(found.std()) == pytest.approx(s, rel=0.035)
+
+
+@pytest.mark.parametrize("clip", [True, False])
+def test_clipping_keeps_predicted_images_in_range(clip: bool) -> None:
+    experts = single(Answering(lambda x: 3 * torch.ones_like(x)), "sample")
+    found = experts.denoise(torch.randn(2, 1, 8, 8), STEPS, clip=clip)
+    torch.testing.assert_close(found, torch.full_like(found, 1.0 if clip else 3.0))
+
+
+def test_experts_of_one_mind_are_one_model(tiny_net: Callable[..., UNet2DModel]) -> None:
+    nets = [tiny_net() for _ in range(3)]
+    routed = experts_of(nets, [(0, 9), (10, 30), (31, 49)])
+    for eta in (0.0, 0.8):
+        one = single(tiny_net()).sample(4, STEPS, seed=1, eta=eta)
+        assert torch.equal(routed.sample(4, STEPS, seed=1, eta=eta), one)
+
+
+def test_each_timestep_goes_to_its_expert() -> None:
+    nets = [Answering() for _ in range(3)]
+    routed = experts_of([nets[2], nets[0], nets[1]], [(31, 49), (0, 9), (10, 30)])
+    routed.sample(5, [49, 31, 30, 12, 10, 9, 0], batch_size=2)
+    assert [net.asked for net in nets] == [[9, 0] * 3, [30, 12, 10] * 3, [49, 31] * 3]
+    assert [routed.of(t).record.first for t in (0, 9, 10, 30, 31, 49)] == [0, 0, 10, 10, 31, 31]
+    assert routed.macs_per_image([49, 31, 30, 9, 0]) == 2 * 131 + 110 + 2 * 100
+    assert routed.parameters == 30
+
+
+def test_experts_may_predict_differently() -> None:
+    image = torch.full((1, 1, 8, 8), 0.25)
+    experts = Experts(
+        [
+            Expert(Denoiser(Answering(lambda x: image.expand_as(x)), SCHEDULE, "sample"), record(0, 20)),
+            Expert(Denoiser(Answering(), SCHEDULE, "epsilon"), record(21, 49)),
+        ]
+    )
+    torch.testing.assert_close(experts.denoise(torch.randn(2, 1, 8, 8), STEPS), image.expand(2, -1, -1, -1))
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        [(1, 49)],
+        [(0, 48)],
+        [(0, 50)],
+        [(0, 20), (22, 49)],
+        [(0, 20), (20, 49)],
+        [(0, 49), (0, 49)],
+        [(0, 49), (10, 20)],
+    ],
+)
+def test_gaps_and_overlaps_are_refused(ranges: list[tuple[int, int]]) -> None:
+    with pytest.raises(UserError, match=r"do not cover timesteps 0 … 49 once each$"):
+        experts_of([Answering() for _ in ranges], ranges)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("schedule", "cosine"), ("timesteps", 60), ("image_size", 16), ("channels", 3)]
+)
+def test_experts_of_different_bases_are_refused(field: str, value: Any) -> None:
+    one = Expert(Denoiser(Answering(), SCHEDULE, "epsilon"), record(0, 20))
+    other = Expert(one.denoiser, replace(record(21, 49), **{field: value}))
+    with pytest.raises(UserError, match=f"experts differ in {field}: "):
+        Experts([one, other])
+
+
+def save(folder: Path, net: UNet2DModel, made: ModelRecord) -> None:
+    save_model(folder, net, made)
+
+
+@pytest.fixture
+def groups(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]) -> Path:
+    """Experts of two groups, as folders."""
+    net = tiny_net()
+    for group, (first, last) in enumerate([(0, 19), (20, 49)]):
+        made = make_record(net, first=first, last=last, group=group, groups=2)
+        save(tmp_path / f"group_{group}", net, made)
+    return tmp_path
+
+
+def test_experts_from_a_folder(groups: Path, tiny_net: Callable[..., UNet2DModel]) -> None:
+    experts = Experts.load(groups)
+    assert [expert.record.group for expert in experts.experts] == [0, 1]
+    assert torch.equal(experts.sample(3, STEPS), single(tiny_net()).sample(3, STEPS))
+
+
+def test_a_folder_left_from_more_groups_is_ignored(
+    groups: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
+) -> None:
+    save(groups / "group_2", tiny_net(), make_record(tiny_net(), first=30, last=49, group=2, groups=3))
+    assert len(Experts.load(str(groups)).experts) == 2
+
+
+def test_a_group_that_is_missing(groups: Path) -> None:
+    shutil.rmtree(groups / "group_1")
+    with pytest.raises(UserError, match="group_1: missing"):
+        Experts.load(groups)
+
+
+def test_a_folder_without_models(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="group_0: missing"):
+        Experts.load(tmp_path)
+
+
+def test_a_group_of_another_division(
+    groups: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
+) -> None:
+    save(groups / "group_1", tiny_net(), make_record(tiny_net(), first=25, last=49, group=1, groups=2))
+    with pytest.raises(UserError, match=r"experts for \[\(0, 19\), \(25, 49\)\] do not cover"):
+        Experts.load(groups)
+
+
+def test_a_model_alone_answers_for_all_timesteps(
+    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
+) -> None:
+    save(tmp_path / "slot", tiny_net(), make_record(tiny_net(), first=7, last=9))
+    experts = Experts.load(tmp_path / "slot", "cpu")
+    assert (experts.record.first, experts.record.last) == (0, 49)
+    assert torch.equal(experts.sample(2, STEPS), single(tiny_net()).sample(2, STEPS))

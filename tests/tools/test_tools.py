@@ -1,0 +1,137 @@
+"""The commands beside the pipeline, as a user calls them."""
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from diffusers import DDIMPipeline
+from graph import ROOT, instances
+
+from unequal.ddim import sampling_timesteps
+from unequal.errors import UserError
+from unequal.models.artifact import ModelRecord, save_model
+from unequal.models.flops import count_cost
+from unequal.models.network import build_network
+from unequal.sampling import Experts
+from unequal.settings.network import Network
+from unequal.settings.params import read_params
+from unequal.tools import clean, estimate
+from unequal.tools.export import export
+
+TIMESTEPS = 100
+NETWORK = Network(
+    pretrained=None,
+    block_out_channels=(8, 16),
+    layers_per_block=1,
+    attention_resolutions=(),
+    middle_attention=True,
+    attention_head_dim=8,
+    norm_num_groups=4,
+    scale_shift=False,
+    dropout=0.0,
+)
+
+
+def saved(folder: Path, first: int = 0, last: int = TIMESTEPS - 1, **changes) -> Path:
+    torch.manual_seed(0)
+    net = build_network(NETWORK, 8, 1)
+    cost = count_cost(net)
+    facts = {
+        "name": folder.name,
+        "prediction": "epsilon",
+        "schedule": "linear",
+        "timesteps": TIMESTEPS,
+        "image_size": 8,
+        "channels": 1,
+        "seed": 0,
+        "steps": 1,
+        "images_seen": 1,
+        "training_flops": 1,
+        "macs": cost.macs,
+        "macs_with_attention": cost.macs_with_attention,
+        "parameters": cost.parameters,
+    }
+    save_model(folder, net, ModelRecord(**facts, first=first, last=last, **changes))
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_an_exported_base_samples_in_diffusers_as_it_does_here(project: Path):
+    saved(project / "artifacts/models/base")
+    export("base", project / "taken")
+    pipeline = DDIMPipeline.from_pretrained(project / "taken")
+    pipeline.set_progress_bar_config(disable=True)
+    start = torch.randn(4, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    pipeline.scheduler.set_timesteps(10)
+    theirs = start
+    for t in pipeline.scheduler.timesteps:
+        output = pipeline.unet(theirs, t).sample
+        theirs = pipeline.scheduler.step(output, t, theirs, use_clipped_model_output=True).prev_sample
+    ours = Experts.load("artifacts/models/base").denoise(start, pipeline.scheduler.timesteps.tolist())
+    torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+
+
+def test_exported_experts_are_those_that_belong_together(project: Path):
+    folder = project / "artifacts/models/experts_pruned"
+    saved(folder / "group_0", 0, 49, group=0, groups=2)
+    saved(folder / "group_1", 50, 99, group=1, groups=2)
+    saved(folder / "group_2", 90, 99, group=2, groups=3)  # left behind by an earlier grouping
+    export("experts_pruned", project / "taken")
+    assert sorted(path.name for path in (project / "taken").iterdir()) == ["group_0", "group_1"]
+    images = Experts.load(project / "taken").sample(3, sampling_timesteps(5, TIMESTEPS))
+    assert images.shape == (3, 1, 8, 8)
+    assert images.dtype == torch.uint8
+    np.testing.assert_array_equal(images, Experts.load(folder).sample(3, sampling_timesteps(5, TIMESTEPS)))
+
+
+def test_export_refuses_in_one_line(project: Path):
+    saved(project / "artifacts/models/base")
+    with pytest.raises(UserError, match="no such model; there are: base"):
+        export("bass", project / "taken")
+    (project / "taken").mkdir()
+    with pytest.raises(UserError, match="exists already"):
+        export("base", project / "taken")
+
+
+def test_clean_lists_and_deletes_what_is_old(project: Path):
+    old, new = project / "work/train_base-0123", project / "work/prune-4567"
+    for folder in (old, new):
+        folder.mkdir(parents=True)
+        (folder / "state").write_bytes(b"x" * 1000)
+    week_ago = time.time() - 7 * 86_400
+    for path in (old / "state", old):
+        os.utime(path, (week_ago, week_ago))
+    listed = CliRunner().invoke(clean.main).output
+    assert "train_base-0123" in listed
+    assert "prune-4567" in listed
+    CliRunner().invoke(clean.main, ["--delete", "--older-than", "3"])
+    assert not old.exists()
+    assert new.exists()
+
+
+def test_estimate_counts_every_stage_and_the_flops_of_training():
+    params = read_params(ROOT / "params.yaml")
+    net = build_network(params.network, 8, 1)
+    works = {work.name: work for work in estimate.workload(params, net)}
+    assert sum(work.instances for work in works.values()) == len(instances())
+    # 3 × multiply–accumulates of the network × images
+    assert works["train_base"].training == 3 * count_cost(net).macs * params.recipes["base"].images
+    assert works["finetune_groups"].training < works["finetune_unpruned"].training
+    assert works["finetune_unpruned"].training == works["train_recipe longer"].training
+
+
+def test_estimate_refuses_a_bad_file_in_one_line(project: Path):
+    (project / "p.yaml").write_text("seed: 0\n")
+    result = CliRunner().invoke(estimate.main, ["p.yaml"])
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: p.yaml: ")
+    assert result.output.count("\n") == 1

@@ -1,0 +1,96 @@
+"""A checkpoint is whole or absent, and any change to it is found."""
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from unequal.errors import UserError
+from unequal.training import checkpoint
+from unequal.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+
+TENSORS = {
+    "weights": torch.arange(6.0).reshape(2, 3),
+    "step": torch.tensor(7.0),
+    "half": torch.ones(3, dtype=torch.bfloat16),
+    "flags": torch.tensor([True, False]),
+    "strided": torch.arange(6).reshape(2, 3).T,
+}
+FACTS: dict[str, Any] = {"step": 12345, "sampler": {"history": [0.5, 1.0]}}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    write_checkpoint(tmp_path / "work" / "a.safetensors", Checkpoint(TENSORS, FACTS))
+    return tmp_path / "work" / "a.safetensors"
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(UserError) as caught:
+        read_checkpoint(path)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_what_was_written_comes_back(path: Path) -> None:
+    read = read_checkpoint(path)
+    assert read is not None
+    assert read.facts == FACTS
+    assert read.tensors.keys() == TENSORS.keys()
+    for name, value in TENSORS.items():
+        assert torch.equal(read.tensors[name], value)
+        assert read.tensors[name].dtype == value.dtype
+
+
+def test_none_is_none(tmp_path: Path) -> None:
+    assert read_checkpoint(tmp_path / "a.safetensors") is None
+
+
+def test_the_later_one_replaces_the_earlier(path: Path) -> None:
+    write_checkpoint(path, Checkpoint({"other": torch.zeros(1)}, {"step": 2}))
+    read = read_checkpoint(path)
+    assert read is not None
+    assert read.facts == {"step": 2}
+    assert list(read.tensors) == ["other"]
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("kept", [0, 4, 100, -1])
+def test_cut_short(path: Path, kept: int) -> None:
+    path.write_bytes(path.read_bytes()[:kept])
+    assert "cut short or altered" in refusal(path)
+
+
+@pytest.mark.parametrize("place", [-1, -20, -40])
+def test_one_bit_of_a_tensor_changed(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    assert "altered since it was saved" in refusal(path)
+
+
+def test_a_fact_changed(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"12345", b"12346"))
+    assert "altered since it was saved" in refusal(path)
+
+
+def test_a_foreign_file(path: Path) -> None:
+    save_file({"weights": torch.zeros(1)}, path)
+    assert "altered since it was saved" in refusal(path)
+
+
+@pytest.mark.parametrize("begun", [b"", b"half a file"])
+def test_a_full_disk_leaves_the_earlier_one(path: Path, monkeypatch: pytest.MonkeyPatch, begun: bytes) -> None:
+    def full(tensors: Any, target: Path, metadata: Any) -> None:
+        target.write_bytes(begun)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = path.read_bytes()
+    monkeypatch.setattr(checkpoint, "save_file", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_checkpoint(path, Checkpoint({"other": torch.zeros(1)}, {"step": 2}))
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]

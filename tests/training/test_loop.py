@@ -1,0 +1,253 @@
+"""The training loop: exact resuming, honest accumulation, and a stop that spoils nothing."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from accelerate.state import AcceleratorState
+from diffusers.models.unets.unet_2d import UNet2DModel
+from torch import Tensor
+
+from unequal.data.pixels import tensor_of
+from unequal.data.prepared import PreparedData
+from unequal.errors import UserError
+from unequal.samplers import build_sampler
+from unequal.schedule import NoiseSchedule
+from unequal.settings.recipe import Optimizer
+from unequal.settings.runtime import Runtime
+from unequal.settings.training import Training
+from unequal.training import checkpoint
+from unequal.training.batches import Batch, BatchSource
+from unequal.training.checkpoint import read_checkpoint
+from unequal.training.loop import CHECKPOINT, LOG, Log, Objective, Trainer
+from unequal.training.objective import Losses, SingleHead
+
+CPU = torch.device("cpu")
+OPTIMIZER = Optimizer(lr=2e-3, betas=(0.9, 0.99), weight_decay=0.01, warmup_images=8, decay="cosine")
+OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50), "none", None)
+
+Build = Callable[..., Trainer]
+
+
+@pytest.fixture(autouse=True)
+def _fresh_accelerator() -> Iterator[None]:
+    """Each run stands for a process of its own, and may choose its own precision."""
+    AcceleratorState._reset_state(reset_partial_state=True)
+    yield
+    AcceleratorState._reset_state(reset_partial_state=True)
+
+
+@pytest.fixture
+def build(
+    tmp_path: Path,
+    prepared: PreparedData,
+    tiny_net: Callable[..., UNet2DModel],
+    training_settings: Callable[..., Training],
+    runtime: Runtime,
+) -> Build:
+    """A trainer of the tiny network, in the work folder of that name."""
+
+    def make(
+        work: str = "work",
+        images: int = 40,
+        objective: Objective = OBJECTIVE,
+        log: Log = lambda figures, step: None,
+        runtime_changes: dict[str, Any] | None = None,
+        dropout: float = 0.0,
+        **training: Any,
+    ) -> Trainer:
+        settings = training_settings(**training)
+        sampler = build_sampler("uniform", 50)
+        source = BatchSource(tensor_of(prepared.train), settings.batch_size, sampler, 0, settings.horizontal_flips, CPU)
+        chosen = runtime.model_copy(update=runtime_changes or {})
+        net = tiny_net(dropout=dropout)
+        return Trainer(net, source, objective, OPTIMIZER, settings, chosen, images, tmp_path / work, log)
+
+    return make
+
+
+def weights(trainer: Trainer) -> dict[str, Tensor]:
+    return dict(trainer.net.state_dict())
+
+
+def lines(folder: Path) -> list[dict[str, float]]:
+    """The log without the one figure that time decides."""
+    found = [json.loads(line) for line in (folder / LOG).read_text().splitlines()]
+    return [{name: value for name, value in line.items() if name != "images_per_second"} for line in found]
+
+
+class Stop(Exception):
+    """The process is ended from outside."""
+
+
+def stop_at(step: int) -> Log:
+    def log(figures: dict[str, float], now: int) -> None:
+        if now == step:
+            raise Stop
+
+    return log
+
+
+def broken_at(step: int, value: float = float("nan")) -> Objective:
+    """The usual objective, but for one step's loss."""
+    calls = iter(range(1000))
+
+    def objective(net: Any, batch: Batch) -> Losses:
+        losses = OBJECTIVE(net, batch)
+        return Losses(losses.weighted * (value if next(calls) == step else 1.0), losses.terms)
+
+    return objective
+
+
+@pytest.mark.parametrize("killed_at", [2, 6, 8])
+def test_a_killed_run_ends_as_if_never_killed(build: Build, tmp_path: Path, killed_at: int) -> None:
+    unusual = {"dropout": 0.2, "horizontal_flips": True}
+    through = build("through", **unusual)
+    through.run()
+    killed = build("killed", log=stop_at(killed_at), **unusual)
+    with pytest.raises(Stop):
+        killed.run()
+    assert killed.step == killed_at
+    resumed = build("killed", **unusual)
+    assert resumed.step == (killed_at - 1) // 4 * 4
+    trained = resumed.run()
+    assert trained.steps == 10
+    for name, value in weights(through).items():
+        assert torch.equal(value, weights(resumed)[name]), name
+    assert lines(tmp_path / "killed") == lines(tmp_path / "through")
+    assert trained.log == tmp_path / "killed" / LOG
+
+
+def test_running_a_finished_run_again_changes_nothing(build: Build, tmp_path: Path) -> None:
+    first = build()
+    first.run()
+    before = lines(tmp_path / "work")
+    again = build()
+    again.run()
+    assert all(torch.equal(value, weights(again)[name]) for name, value in weights(first).items())
+    assert lines(tmp_path / "work") == before
+
+
+def test_a_line_cut_by_the_kill_is_dropped(build: Build, tmp_path: Path) -> None:
+    build("through").run()
+    with pytest.raises(Stop):
+        build("killed", log=stop_at(6)).run()
+    with (tmp_path / "killed" / LOG).open("a") as file:
+        file.write('{"step": 8, "images_se')
+    build("killed").run()
+    assert lines(tmp_path / "killed") == lines(tmp_path / "through")
+
+
+@pytest.mark.parametrize("parts", [2, 3, 4])
+def test_a_batch_in_parts_is_the_batch(build: Build, tmp_path: Path, parts: int) -> None:
+    whole = build("whole", images=16)
+    whole.run()
+    split = build("split", images=16, gradient_accumulation=parts)
+    split.run()
+    for name, value in weights(whole).items():
+        torch.testing.assert_close(weights(split)[name], value, atol=2e-4, rtol=0)
+    for one, other in zip(lines(tmp_path / "whole"), lines(tmp_path / "split"), strict=True):
+        assert other == pytest.approx(one, rel=1e-3)
+
+
+def test_the_log(build: Build, tmp_path: Path) -> None:
+    figures: dict[int, dict[str, float]] = {}
+    trained = build(images=18, log=lambda values, step: figures.update({step: dict(values)})).run()
+    # 18 images in batches of 4 are 5 steps; lines at steps 2, 4 and the last.
+    assert (trained.steps, trained.images_seen) == (5, 20)
+    written = [json.loads(line) for line in (tmp_path / "work" / LOG).read_text().splitlines()]
+    assert [(line["step"], line["images_seen"]) for line in written] == [(2, 8), (4, 16), (5, 20)]
+    for line in written:
+        assert figures[line["step"]].items() <= line.items()
+        assert {"loss", "mse", "grad_norm", "lr", "images_per_second"} <= figures[line["step"]].keys()
+        assert line["loss"] == pytest.approx(line["mse"])
+
+
+def test_the_loss_falls(build: Build, tmp_path: Path) -> None:
+    build(images=16 * 80, batch_size=16, log_every=20, checkpoint_every=1000).run()
+    losses = [line["loss"] for line in lines(tmp_path / "work")]
+    assert losses[-1] < 0.6 * losses[0]
+
+
+def test_the_averaged_weights_are_left_in_the_network(build: Build) -> None:
+    trainer = build(images=16)
+    trainer.run()
+    assert all(torch.equal(trainer.ema.average[name], value) for name, value in trainer.net.named_parameters())
+    assert not trainer.net.training
+    assert not any(parameter.requires_grad for parameter in trainer.net.parameters())
+
+
+def test_no_averaging_leaves_the_last_weights(build: Build, tmp_path: Path) -> None:
+    trainer = build(images=16, ema_decay=0.0)
+    trainer.run()
+    saved = read_checkpoint(tmp_path / "work" / CHECKPOINT)
+    assert saved is not None
+    assert saved.facts["step"] == 4
+    assert all(torch.equal(saved.tensors[f"net.{name}"], value) for name, value in weights(trainer).items())
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize(("log_every", "step", "last_good"), [(2, 6, 4), (4, 5, 4), (4, 9, 8), (1, 0, None)])
+def test_a_loss_that_is_no_number(
+    build: Build, tmp_path: Path, value: float, log_every: int, step: int, last_good: int | None
+) -> None:
+    trainer = build(objective=broken_at(step, value), log_every=log_every)
+    with pytest.raises(UserError, match=rf"the loss is NaN or infinite at step {step} \({4 * step} images\)") as caught:
+        trainer.run()
+    assert "\n" not in str(caught.value)
+    saved = read_checkpoint(tmp_path / "work" / CHECKPOINT)
+    assert (None if saved is None else saved.facts["step"]) == last_good
+    if saved is not None:
+        assert all(bool(torch.isfinite(tensor).all()) for tensor in saved.tensors.values())
+    if (tmp_path / "work" / LOG).exists():
+        assert all(line["step"] <= step for line in lines(tmp_path / "work"))
+
+
+def test_from_the_last_good_state_a_mended_run_goes_on(build: Build) -> None:
+    through = build("through")
+    through.run()
+    with pytest.raises(UserError):
+        build("broken", objective=broken_at(6)).run()
+    mended = build("broken")
+    mended.run()
+    assert all(torch.equal(value, weights(mended)[name]) for name, value in weights(through).items())
+
+
+@pytest.mark.parametrize("kept", [0, 100, -1])
+def test_a_damaged_checkpoint_is_refused(build: Build, tmp_path: Path, kept: int) -> None:
+    build(images=16).run()
+    path = tmp_path / "work" / CHECKPOINT
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(UserError, match=r"checkpoint\.safetensors: cut short or altered"):
+        build()
+
+
+def test_a_full_disk_keeps_the_checkpoint_before(build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build("through").run()
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    trainer = build(log=lambda figures, step: step == 6 and monkeypatch.setattr(checkpoint, "save_file", full))
+    with pytest.raises(OSError, match="No space left"):
+        trainer.run()
+    monkeypatch.undo()
+    resumed = build()
+    assert resumed.step == 4
+    resumed.run()
+    assert lines(tmp_path / "work") == lines(tmp_path / "through")
+
+
+def test_channels_last_and_half_precision_train_much_the_same(build: Build, tmp_path: Path) -> None:
+    build("plain", images=16).run()
+    AcceleratorState._reset_state(reset_partial_state=True)
+    trainer = build("half", images=16, precision="bf16", runtime_changes={"channels_last": True})
+    assert trainer.net.conv_in.weight.is_contiguous(memory_format=torch.channels_last)
+    trainer.run()
+    assert all(value.dtype == torch.float32 for value in weights(trainer).values())
+    for one, other in zip(lines(tmp_path / "plain"), lines(tmp_path / "half"), strict=True):
+        assert other["loss"] == pytest.approx(one["loss"], rel=0.02)
+        assert other["loss"] != one["loss"]

@@ -1,0 +1,85 @@
+"""Learning rate over the budget, and AdamW's state as named tensors."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from unequal.settings.recipe import Optimizer
+from unequal.training.optimizer import build_optimizer, learning_rate, load_moments, moments
+
+CPU = torch.device("cpu")
+
+
+def settings(**changes: Any) -> Optimizer:
+    plain = {"lr": 1e-2, "betas": (0.8, 0.95), "weight_decay": 0.1, "warmup_images": 0, "decay": "constant"}
+    return Optimizer(**(plain | changes))
+
+
+@pytest.mark.parametrize("seen", [0, 1, 500, 1000])
+def test_constant_without_warm_up(seen: int) -> None:
+    assert learning_rate(settings(), seen, 1000) == 1e-2
+
+
+@pytest.mark.parametrize(("seen", "share"), [(0, 0.01), (9, 0.1), (49, 0.5), (99, 1), (100, 1), (700, 1)])
+def test_warm_up_is_linear(seen: int, share: float) -> None:
+    assert learning_rate(settings(warmup_images=100), seen, 1000) == pytest.approx(share * 1e-2)
+
+
+@pytest.mark.parametrize(
+    ("seen", "share"), [(0, 1), (250, 0.55 + 0.45 * 0.5**0.5), (500, 0.55), (1000, 0.1), (2000, 0.1)]
+)
+def test_cosine_falls_to_a_tenth(seen: int, share: float) -> None:
+    assert learning_rate(settings(decay="cosine"), seen, 1000) == pytest.approx(share * 1e-2)
+
+
+def test_warm_up_and_cosine_multiply() -> None:
+    both = learning_rate(settings(decay="cosine", warmup_images=1000), 499, 1000)
+    assert both == pytest.approx(0.5 * learning_rate(settings(decay="cosine"), 499, 1000))
+
+
+def descend(net: nn.Linear, optimizer: torch.optim.AdamW, steps: int) -> None:
+    for _ in range(steps):
+        optimizer.zero_grad()
+        net(torch.ones(1, 2)).square().sum().backward()
+        optimizer.step()
+
+
+def linear() -> nn.Linear:
+    net = nn.Linear(2, 1)
+    with torch.no_grad():
+        net.weight.copy_(torch.tensor([[1.0, 2.0]]))
+        net.bias.fill_(3.0)
+    return net
+
+
+def test_the_first_step_is_adamws() -> None:
+    net = linear()
+    descend(net, build_optimizer(net.parameters(), settings(), CPU), 1)
+    # Weight decay times lr, then a step of lr against the gradient's sign.
+    assert net.bias.item() == pytest.approx(3 * (1 - 1e-2 * 0.1) - 1e-2, rel=1e-5)
+
+
+def test_saved_moments_go_on_as_if_never_stopped() -> None:
+    through, stopped = linear(), linear()
+    descend(through, build_optimizer(through.parameters(), settings(), CPU), 7)
+    first = build_optimizer(stopped.parameters(), settings(), CPU)
+    descend(stopped, first, 3)
+    saved = {name: value.clone() for name, value in moments(first).items()}
+    second = build_optimizer(stopped.parameters(), settings(), CPU)
+    load_moments(second, saved)
+    descend(stopped, second, 4)
+    assert torch.equal(through.weight, stopped.weight)
+    assert torch.equal(through.bias, stopped.bias)
+
+
+def test_moments_are_named_by_parameter() -> None:
+    net = linear()
+    optimizer = build_optimizer(net.parameters(), settings(), CPU)
+    assert moments(optimizer) == {}
+    descend(net, optimizer, 2)
+    assert sorted(moments(optimizer)) == sorted(
+        f"{number}.{name}" for number in (0, 1) for name in ("step", "exp_avg", "exp_avg_sq")
+    )
+    assert float(moments(optimizer)["0.step"]) == 2

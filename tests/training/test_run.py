@@ -1,0 +1,165 @@
+"""A recipe carried out: the model folder, its record and its curve say what happened."""
+
+import csv
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+
+from unequal.data.prepared import PreparedData
+from unequal.models.artifact import load_head_weights, load_model, load_pruning
+from unequal.models.flops import count_cost
+from unequal.models.pruned import replay
+from unequal.samplers import build_sampler
+from unequal.schedule import NoiseSchedule
+from unequal.settings.recipe import LossWeight, Mixing, Optimizer, Recipe, Sampler
+from unequal.settings.runtime import Runtime
+from unequal.settings.training import Training
+from unequal.training.objective import BestHead, SingleHead
+from unequal.training.run import Job, Start, build_objective, produce, untrained, write_results
+
+CPU = torch.device("cpu")
+SCHEDULE = NoiseSchedule.linear(50)
+
+
+@dataclass
+class Here:
+    """A place in a temporary folder."""
+
+    root: Path
+    runtime: Runtime
+    device: torch.device = CPU
+    figures: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def work(self) -> Path:
+        folder = self.root / "work"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None: ...
+
+    def output(self, path: str) -> Path:
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        return self.root / path
+
+    def metrics(self, path: str, content: Mapping[str, Any]) -> None:
+        self.figures[path] = json.loads(json.dumps(content, allow_nan=False))
+
+
+def recipe(prediction: str = "epsilon", images: int = 16) -> Recipe:
+    return Recipe(
+        images=images,
+        prediction=prediction,
+        mixing=Mixing(compare="common", select="profile") if prediction == "mixed" else None,
+        sampler=Sampler(kind="uniform"),
+        loss_weight=LossWeight(kind="none"),
+        optimizer=Optimizer(lr=1e-3, betas=(0.9, 0.99), weight_decay=0.0, warmup_images=0, decay="constant"),
+    )
+
+
+@pytest.fixture
+def carry_out(
+    tmp_path: Path, runtime: Runtime, prepared: PreparedData, training_settings: Callable[..., Training]
+) -> Callable[..., Here]:
+    """Carry a recipe out in a folder of its own."""
+
+    def run(name: str, start: Start, chosen: Recipe, combine: Any = None) -> Here:
+        place = Here(tmp_path / name, runtime)
+        sampler = build_sampler("uniform", 50)
+        produce(place, Job(name, start, chosen, training_settings(), sampler, prepared, 5, combine))
+        return place
+
+    return run
+
+
+def test_a_base_from_fresh_weights(carry_out: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]) -> None:
+    net = tiny_net()
+    place = carry_out("base", Start(net, SCHEDULE), recipe())
+    loaded, record = load_model(place.root / "artifacts/models/base")
+    assert all(torch.equal(value, net.state_dict()[name]) for name, value in loaded.state_dict().items())
+    assert (record.steps, record.images_seen, record.seed, record.parent) == (4, 16, 5, None)
+    assert record.training_flops == 3 * count_cost(net).macs * 16 == record.total_flops
+    assert (record.first, record.last, record.image_size, record.channels) == (0, 49, 8, 1)
+    with (place.root / "results/training/base.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    log = [json.loads(line) for line in (place.root / "artifacts/training/base.jsonl").read_text().splitlines()]
+    assert [float(row["loss"]) for row in rows] == [line["loss"] for line in log]
+    figures = place.figures["results/metrics/train_base.json"]
+    assert figures["final_loss"] == log[-1]["loss"]
+    assert figures["images_seen"] == 16
+
+
+def test_a_child_inherits_what_its_parent_has_cost(
+    carry_out: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]
+) -> None:
+    place = carry_out("base", Start(tiny_net(), SCHEDULE), recipe())
+    net, parent = load_model(place.root / "artifacts/models/base")
+    removals = [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6])]
+    replay(net, removals)
+    start = Start(net, SCHEDULE, parent, removals, first=3, last=9, group=1, groups=4)
+    place = carry_out("experts/group_1", start, recipe(images=8))
+    folder = place.root / "artifacts/models/experts/group_1"
+    loaded, record = load_model(folder)
+    assert load_pruning(folder) == [list(removal) for removal in removals]
+    assert all(torch.equal(value, net.state_dict()[name]) for name, value in loaded.state_dict().items())
+    assert (record.parent, record.first, record.last, record.group, record.groups) == ("base", 3, 9, 1, 4)
+    assert (record.images_seen, record.inherited_images, record.total_images) == (8, 16, 24)
+    assert record.macs < parent.macs
+    assert record.total_flops == 3 * (16 * parent.macs + 8 * record.macs)
+    assert "results/metrics/train_experts_group_1.json" in place.figures
+
+
+def test_a_child_sees_other_noise_than_its_parent(
+    carry_out: Callable[..., Here],
+    tiny_net: Callable[..., UNet2DModel],
+    make_record: Callable[..., Any],
+) -> None:
+    ends = []
+    for name, parent in (("fresh", None), ("child", make_record(tiny_net())), ("again", make_record(tiny_net()))):
+        net = tiny_net()
+        carry_out(name, Start(net, SCHEDULE, parent), recipe(images=4))
+        ends.append(net.conv_in.weight)
+    assert not torch.equal(ends[0], ends[1])
+    assert torch.equal(ends[1], ends[2])
+
+
+def test_three_heads(carry_out: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]) -> None:
+    weights = torch.full((50, 3), 1 / 3)
+    place = carry_out("mixed", Start(tiny_net(heads=3), SCHEDULE), recipe("mixed"), lambda net: weights)
+    folder = place.root / "artifacts/models/mixed"
+    assert load_model(folder)[1].prediction == "mixed"
+    loaded = load_head_weights(folder)
+    assert loaded is not None
+    assert torch.equal(loaded, weights)
+
+
+def test_a_pretrained_base_takes_no_step(
+    tmp_path: Path,
+    runtime: Runtime,
+    prepared: PreparedData,
+    tiny_net: Callable[..., UNet2DModel],
+    training_settings: Callable[..., Training],
+) -> None:
+    place, net = Here(tmp_path, runtime), tiny_net()
+    sampler = build_sampler("uniform", 50)
+    job = Job("base", Start(net, SCHEDULE), recipe(), training_settings(), sampler, prepared, 5)
+    write_results(place, job, untrained(place))
+    loaded, record = load_model(tmp_path / "artifacts/models/base")
+    assert all(torch.equal(value, net.state_dict()[name]) for name, value in loaded.state_dict().items())
+    assert (record.steps, record.images_seen, record.training_flops) == (0, 0, 0)
+    assert (tmp_path / "results/training/base.csv").read_text().startswith("step,images_seen,loss\n")
+
+
+def test_objectives() -> None:
+    single = build_objective(recipe("v_prediction"), SCHEDULE)
+    assert isinstance(single, SingleHead)
+    assert single.prediction == "v_prediction"
+    mixed = build_objective(recipe("mixed"), SCHEDULE)
+    assert isinstance(mixed, BestHead)
+    assert mixed.compare == "common"
