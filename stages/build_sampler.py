@@ -6,13 +6,16 @@ from unequal.files import read_json, read_npz, write_json
 from unequal.loss_profile import LossProfile
 from unequal.pipeline.stage import Run, stage
 from unequal.samplers import build_sampler
+from unequal.schedule import NoiseSchedule
 from unequal.settings.recipe import Sampler
+from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 
 
 class Settings(StageSettings):
     """Keys of params.yaml that this stage reads."""
 
+    schedule: Schedule
     sampler: Sampler = key("recipes.{recipe}.sampler")
 
 
@@ -22,12 +25,10 @@ def main(run: Run, settings: Settings, recipe: str) -> None:
     loss = LossProfile.of(read_npz(run.input("artifacts/profiles/base.npz"), ["train"])["train"]).mean
     slots = [tuple(slot) for slot in read_json(run.input("artifacts/slots.json"))["slots"]]
     chosen = settings.sampler
-    table = {
-        "loss": loss.tolist() if chosen.kind == "loss" else None,
-        "slots": slots if chosen.kind == "stratified" else None,
-    }
-    choice = chosen.model_dump() | {"timesteps": len(loss)} | {k: v for k, v in table.items() if v is not None}
-    sampler = build_sampler(**choice)
+    measured = {"loss": {"loss": loss.tolist()}, "stratified": {"slots": slots}}.get(chosen.kind, {})
+    choice = chosen.model_dump() | measured | {"timesteps": len(loss)}
+    schedule = NoiseSchedule.named(settings.schedule.name, settings.schedule.timesteps)
+    sampler = build_sampler(alphas_cumprod=schedule.alphas_cumprod.numpy(), **choice)
     write_json(run.output(f"artifacts/samplers/{recipe}.json"), choice)
     shares = [float(sampler.probabilities[first : last + 1].sum()) for first, last in slots]
     run.metrics(

@@ -33,8 +33,11 @@ def main(run: Run, settings: Settings) -> None:
     channels, size, _ = data.images.shape[1:]
     torch.manual_seed(torch_seed(settings.seed, Stream.INITIAL_WEIGHTS))
     schedule = NoiseSchedule.named(settings.schedule.name, settings.schedule.timesteps)
-    choice = settings.recipe.sampler
-    sampler = build_sampler(choice.kind, schedule.timesteps, unbiased=choice.unbiased, power=choice.power)
+    sampler = build_sampler(
+        timesteps=schedule.timesteps,
+        alphas_cumprod=schedule.alphas_cumprod.numpy(),
+        **settings.recipe.sampler.model_dump(),
+    )
     pretrained = settings.network.pretrained
     net = load_pretrained(pretrained, size, channels) if pretrained else build_network(settings.network, size, channels)
     job = Job("base", Start(net, schedule), settings.recipe, settings.training, sampler, data, settings.seed)

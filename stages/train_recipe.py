@@ -24,8 +24,10 @@ def main(run: Run, settings: Settings, recipe: str) -> None:
     """Train a recipe, starting from the base."""
     data = PreparedData.open(run.input("artifacts/data"))
     net, base = load_model(run.input("artifacts/models/base"))
-    sampler = build_sampler(**read_json(run.input(f"artifacts/samplers/{recipe}.json")))
-    start = Start(net, base.noise_schedule(), parent=base)
+    schedule = base.noise_schedule()
+    choice = read_json(run.input(f"artifacts/samplers/{recipe}.json"))
+    sampler = build_sampler(alphas_cumprod=schedule.alphas_cumprod.numpy(), **choice)
+    start = Start(net, schedule, parent=base)
     produce(run, Job(recipe, start, settings.recipe, settings.training, sampler, data, settings.seed))
 
 

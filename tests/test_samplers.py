@@ -95,7 +95,9 @@ def test_weighted_expectation_of_anything_is_its_plain_mean(kind: str, seed: int
     sampler = BUILDERS[kind](unbiased=True)
     anything = np.random.default_rng(seed).normal(size=T)
     every = np.arange(T)
-    assert (sampler.probabilities * sampler.table * anything)[every].sum() == pytest.approx(anything.mean(), abs=1e-12)
+    assert (sampler.probabilities * sampler.importance() * anything)[every].sum() == pytest.approx(
+        anything.mean(), abs=1e-12
+    )
     batch = sampler.sample(8, np.random.default_rng(seed))
     np.testing.assert_allclose(batch.weights, 1 / (T * sampler.probabilities[batch.timesteps]), rtol=1e-12)
 
@@ -209,4 +211,4 @@ def test_an_unknown_kind_is_told_all_known_ones() -> None:
 
 def test_weights_of_rare_timesteps_are_large() -> None:
     sampler = IndependentSampler(np.array([0.1, 0.9]), unbiased=True)
-    np.testing.assert_allclose(sampler.table, [5, 5 / 9])
+    np.testing.assert_allclose(sampler.importance(), [5, 5 / 9])

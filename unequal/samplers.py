@@ -12,11 +12,23 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from unequal.curricula import Changing, asymmetric, curriculum, easy_to_hard
 from unequal.errors import UserError
 
 V = TypeVar("V")
 
-KINDS = ("uniform", "near_noise", "near_data", "slot", "loss", "stratified", "low_discrepancy")
+KINDS = (
+    "uniform",
+    "near_noise",
+    "near_data",
+    "slot",
+    "loss",
+    "stratified",
+    "low_discrepancy",
+    "curriculum",
+    "asymmetric",
+    "easy_to_hard",
+)
 
 
 @dataclass(frozen=True)
@@ -28,12 +40,15 @@ class TimestepBatch:
 
 
 class TimestepSampler(ABC):
-    """Draws batches of timesteps with marginal probabilities p_t."""
+    """Draws batches of timesteps with marginal probabilities p_t, which may change with the images seen."""
+
+    #: Images after which the probabilities change no more.
+    horizon = 0
 
     def __init__(self, probabilities: np.ndarray, unbiased: bool) -> None:
         """
         Args:
-            probabilities: [T], p_t of one draw, summing to 1.
+            probabilities: [T], p_t of one draw, summing to 1; where they change, those at the end.
             unbiased: weight losses by (1/T)/p_t, which makes the expected gradient the uniform one.
 
         Raises:
@@ -43,17 +58,29 @@ class TimestepSampler(ABC):
             t = int(np.argmin(probabilities))
             raise UserError(f"unbiased: true cannot be had where p = 0, as at t = {t}; set it to false")
         self.probabilities = probabilities
-        uniform = 1 / len(probabilities)
-        self.table = uniform / probabilities if unbiased else np.ones(len(probabilities))
+        self.unbiased = unbiased
 
-    def sample(self, batch_size: int, generator: np.random.Generator) -> TimestepBatch:
+    def at(self, images_seen: int) -> np.ndarray:
+        """p_t [T] after so many images."""
+        return self.probabilities
+
+    def importance(self, images_seen: int = 0) -> np.ndarray:
+        """Factor [T] for the loss of each timestep: (1/T)/p_t, or 1."""
+        probabilities = self.at(images_seen)
+        return 1 / (len(probabilities) * probabilities) if self.unbiased else np.ones(len(probabilities))
+
+    def sample(self, batch_size: int, generator: np.random.Generator, images_seen: int = 0) -> TimestepBatch:
         """Draw one batch."""
-        timesteps = self.draw(batch_size, generator)
-        return TimestepBatch(timesteps, self.table[timesteps])
+        timesteps = self.draw(batch_size, generator, self.at(images_seen))
+        return TimestepBatch(timesteps, self.importance(images_seen)[timesteps])
 
     @abstractmethod
-    def draw(self, batch_size: int, generator: np.random.Generator) -> np.ndarray:
+    def draw(self, batch_size: int, generator: np.random.Generator, probabilities: np.ndarray) -> np.ndarray:
         """Timesteps [B], int64."""
+
+    def over_training(self) -> list[np.ndarray]:
+        """p_t at the start, at each quarter of the change, and at its end; once, where nothing changes."""
+        return [self.at(self.horizon * quarter // 4) for quarter in range(5)] if self.horizon else [self.probabilities]
 
     def state_dict(self) -> dict[str, Any]:
         """What a sampler has learned, as JSON can carry it; most learn nothing."""
@@ -66,17 +93,29 @@ class TimestepSampler(ABC):
 class IndependentSampler(TimestepSampler):
     """Every timestep of a batch is drawn from p_t on its own."""
 
-    def draw(self, batch_size: int, generator: np.random.Generator) -> np.ndarray:
-        return generator.choice(len(self.probabilities), size=batch_size, p=self.probabilities)
+    def draw(self, batch_size: int, generator: np.random.Generator, probabilities: np.ndarray) -> np.ndarray:
+        return generator.choice(len(probabilities), size=batch_size, p=probabilities)
+
+
+class ChangingSampler(IndependentSampler):
+    """Independent draws from probabilities that are a function of the images seen, and so need no state."""
+
+    def __init__(self, changing: Changing, unbiased: bool) -> None:
+        super().__init__(changing.at(changing.horizon), unbiased)
+        self.changing = changing
+        self.horizon = changing.horizon
+
+    def at(self, images_seen: int) -> np.ndarray:
+        return self.changing.at(images_seen)
 
 
 class LowDiscrepancySampler(TimestepSampler):
     """One uniform offset and equally spaced points, read through the inverse of p's sum (VDM, 2107.00630)."""
 
-    def draw(self, batch_size: int, generator: np.random.Generator) -> np.ndarray:
+    def draw(self, batch_size: int, generator: np.random.Generator, probabilities: np.ndarray) -> np.ndarray:
         points = (generator.random() + np.arange(batch_size)) / batch_size % 1
-        found = np.searchsorted(np.cumsum(self.probabilities), points, side="right")
-        return generator.permutation(np.minimum(found, len(self.probabilities) - 1))
+        found = np.searchsorted(np.cumsum(probabilities), points, side="right")
+        return generator.permutation(np.minimum(found, len(probabilities) - 1))
 
 
 class StratifiedSampler(TimestepSampler):
@@ -91,7 +130,7 @@ class StratifiedSampler(TimestepSampler):
         lengths = self.slots[:, 1] - self.slots[:, 0] + 1
         super().__init__(np.repeat(1 / (len(lengths) * lengths), lengths), unbiased)
 
-    def draw(self, batch_size: int, generator: np.random.Generator) -> np.ndarray:
+    def draw(self, batch_size: int, generator: np.random.Generator, probabilities: np.ndarray) -> np.ndarray:
         count = len(self.slots)
         whole, rest = divmod(batch_size, count)
         chosen = np.concatenate([np.repeat(np.arange(count), whole), generator.permutation(count)[:rest]])
@@ -135,6 +174,8 @@ def build_sampler(
     loss: np.ndarray | None = None,
     slots: Sequence[tuple[int, int]] | None = None,
     slot: tuple[int, int] | None = None,
+    alphas_cumprod: np.ndarray | None = None,
+    **shape: Any,
 ) -> TimestepSampler:
     """The sampler of that kind.
 
@@ -146,6 +187,8 @@ def build_sampler(
         loss: [T], the profile that `loss` is proportional to.
         slots: inclusive ranges that `stratified` draws from, covering 0 … T−1.
         slot: the one inclusive range of `slot`.
+        alphas_cumprod: [T], the schedule by which `curriculum` and `easy_to_hard` judge difficulty.
+        shape: what `curriculum`, `asymmetric` and `easy_to_hard` are given besides; see `unequal.curricula`.
 
     Raises:
         UserError: something needed is missing, or made for another T.
@@ -163,6 +206,12 @@ def build_sampler(
             return IndependentSampler(normalised(of_length(needed(loss, kind, "a profile"), timesteps)), unbiased)
         case "stratified":
             return StratifiedSampler(covering(needed(slots, kind, "slots"), timesteps), unbiased)
+        case "curriculum":
+            return ChangingSampler(curriculum(needed(alphas_cumprod, kind, "a schedule"), **shape), unbiased)
+        case "asymmetric":
+            return IndependentSampler(asymmetric(timesteps, **shape), unbiased)
+        case "easy_to_hard":
+            return ChangingSampler(easy_to_hard(needed(alphas_cumprod, kind, "a schedule"), **shape), unbiased)
     raise UserError(f"sampler '{kind}' is unknown; allowed: {', '.join(KINDS)}")
 
 

@@ -121,7 +121,7 @@ def test_the_grid_keeps_pixels_and_order(channels: int) -> None:
 
 
 def test_saving_twice_gives_the_same_bytes(tmp_path: Path) -> None:
-    samplers = {"longer": np.full(T, 1 / T), "stratified": np.full(T, 1 / T)}
+    samplers = {"longer": [np.full(T, 1 / T)], "stratified": [np.full(T, 2 / T), np.full(T, 1 / T)]}
     draw = partial(figures.sampler_probabilities, samplers=samplers, slots=SLOTS)
     first, second = (figures.save(tmp_path / name / "a.png", (6, 3), draw) for name in ("x", "y"))
     assert first.read_bytes() == second.read_bytes()

@@ -21,7 +21,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     # Unknown and missing keys.
     ({"colour": "red"}, "colour: unknown key; allowed here: seed, runtime, data"),
     ({"training.batchsize": 3}, "training.batchsize: unknown key; allowed here: batch_size"),
-    ({"recipes.base.sampler.strength": 2}, "recipes.base.sampler.strength: unknown key; allowed here: kind, power"),
+    ({"recipes.base.sampler.strength": 2}, "recipes.base.sampler.strength: unknown key; allowed here: kind, unbiased"),
     ({"runtime.tracking.url": "x"}, "runtime.tracking.url: unknown key; allowed here: uri"),
     ({"seed": DELETE}, "seed: Field required"),
     ({"network.dropout": DELETE}, "network.dropout: Field required"),
@@ -55,7 +55,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"runtime.device": "tpu"}, "runtime.device: \"tpu\": Input should be 'auto', 'cpu' or 'cuda'"),
     ({"sampling.eta": 1.5}, "sampling.eta: 1.5: Input should be less than or equal to 1"),
     ({"sampling.steps": 0}, "sampling.steps: 0: Input should be greater than 0 or a valid array"),
-    ({"recipes.base.sampler.kind": "gauss"}, "recipes.base.sampler.kind: \"gauss\": Input should be 'uniform', 'near"),
+    (
+        {"recipes.base.sampler.kind": "gauss"},
+        "recipes.base.sampler: Input tag 'gauss' found using 'kind' does not match any of the expected tags: 'uniform'",
+    ),
     ({"evaluation.seeds": []}, "evaluation.seeds: Tuple should have at least 1 item"),
     # Combinations within a section.
     ({"data.source": "folder"}, "data: source 'folder' needs a path; allowed without one: digits"),
@@ -66,12 +69,37 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"groups.ids": [0, 2]}, "groups: ids: [0, 2] must count 0, 1, 2"),
     ({"slots.finetune": [11]}, "slots: finetune: 11 is no slot; allowed: 1 … 10"),
     ({"slots.finetune": [3, 3]}, "slots: finetune: [3, 3] names a slot twice"),
-    ({"recipes.base.sampler": {"kind": "near_noise"}}, "recipes.base.sampler: power: needed by sampler 'near_noise'"),
+    (
+        {"recipes.base.sampler": {"kind": "curriculum", "target": "noise_rate", "ramp_images": 0, "floor": 0.1}},
+        "recipes.base.sampler.ramp_images: 0: Input should be greater than 0",
+    ),
+    (
+        {"recipes.base.sampler": {"kind": "curriculum", "target": "noise_rate", "ramp_images": 10**9, "floor": 0.1}},
+        "recipes.base: sampler.ramp_images: 1000000000 is longer than the training of 160000 images",
+    ),
+    (
+        {"recipes.base.sampler": {"kind": "curriculum", "target": "noise_rate", "ramp_images": 9, "floor": 1.0}},
+        "recipes.base.sampler.floor: 1.0: Input should be less than 1",
+    ),
+    (
+        {"recipes.base.sampler": {"kind": "easy_to_hard", "clusters": 5, "phase_images": 40000}},
+        "recipes.base: sampler.phase_images: the hardest cluster would be opened after 160000 images",
+    ),
+    ({"recipes.base.optimizer.betas": [1.0, 0.999]}, "recipes.base.optimizer: betas: [1.0, 0.999] must lie in [0, 1)"),
+    (
+        {"recipes.base.optimizer.momentum_decay": {"kind": "demon", "floor": 0.0, "lr_compensation": "raise"}},
+        "recipes.base.optimizer: momentum_decay.lr_compensation: 'raise' does not fit adamw",
+    ),
+    (
+        {"recipes.base.optimizer.momentum_decay": {"kind": "exponential", "floor": 0.0, "lr_compensation": "none"}},
+        "recipes.base.optimizer: momentum_decay.floor: 0 is never reached by an exponential",
+    ),
+    ({"recipes.base.sampler": {"kind": "near_noise"}}, "recipes.base.sampler.power: Field required"),
     (
         {"recipes.base.sampler": {"kind": "uniform", "power": 2.0}},
-        "recipes.base.sampler: power: has no meaning for sampler 'uniform'",
+        "recipes.base.sampler.power: unknown key; allowed here: kind, unbiased",
     ),
-    ({"recipes.slot.sampler.unbiased": True}, "recipes.slot.sampler: unbiased: true cannot be had with sampler 'slot'"),
+    ({"recipes.slot.sampler.unbiased": True}, "recipes.slot.sampler.unbiased: unknown key; allowed here: kind"),
     ({"recipes.base.loss_weight.kind": "p2"}, "recipes.base.loss_weight: gamma: needed by 'p2'"),
     ({"recipes.base.loss_weight.gamma": 1.0}, "recipes.base.loss_weight: gamma: has no meaning for 'none'"),
     ({"recipes.mixed.mixing": DELETE}, "recipes.mixed: prediction 'mixed' needs the key mixing"),

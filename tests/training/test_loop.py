@@ -14,9 +14,9 @@ from torch import Tensor
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
-from unequal.samplers import build_sampler
+from unequal.samplers import TimestepSampler, build_sampler
 from unequal.schedule import NoiseSchedule
-from unequal.settings.recipe import Optimizer
+from unequal.settings.recipe import MomentumDecay, Optimizer
 from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
 from unequal.training import checkpoint
@@ -57,14 +57,16 @@ def build(
         log: Log = lambda figures, step: None,
         runtime_changes: dict[str, Any] | None = None,
         dropout: float = 0.0,
+        optimizer: Optimizer = OPTIMIZER,
+        sampler: TimestepSampler | None = None,
         **training: Any,
     ) -> Trainer:
         settings = training_settings(**training)
-        sampler = build_sampler("uniform", 50)
+        sampler = sampler or build_sampler("uniform", 50)
         source = BatchSource(tensor_of(prepared.train), settings.batch_size, sampler, 0, settings.horizontal_flips, CPU)
         chosen = runtime.model_copy(update=runtime_changes or {})
         net = tiny_net(dropout=dropout)
-        return Trainer(net, source, objective, OPTIMIZER, settings, chosen, images, tmp_path / work, log)
+        return Trainer(net, source, objective, optimizer, settings, chosen, images, tmp_path / work, log)
 
     return make
 
@@ -119,6 +121,34 @@ def test_a_killed_run_ends_as_if_never_killed(build: Build, tmp_path: Path, kill
         assert torch.equal(value, weights(resumed)[name]), name
     assert lines(tmp_path / "killed") == lines(tmp_path / "through")
     assert trained.log == tmp_path / "killed" / LOG
+
+
+@pytest.mark.parametrize("name", ["adamw", "sgd"])
+def test_decaying_momentum_and_a_curriculum_resume_exactly(build: Build, tmp_path: Path, name: str) -> None:
+    decay = MomentumDecay(kind="demon", floor=0.1, lr_compensation="raise" if name == "sgd" else "none")
+    plain = {"lr": 2e-3, "betas": (0.9, 0.99), "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"}
+    chosen = {
+        "optimizer": Optimizer(name=name, momentum_decay=decay, **plain),
+        "sampler": build_sampler(
+            "curriculum",
+            50,
+            alphas_cumprod=NoiseSchedule.linear(50).alphas_cumprod.numpy(),
+            target="noise_rate",
+            ramp_images=30,
+            floor=0.1,
+        ),
+    }
+    through = build("through", **chosen)
+    through.run()
+    with pytest.raises(Stop):
+        build("killed", log=stop_at(6), **chosen).run()
+    resumed = build("killed", **chosen)
+    resumed.run()
+    assert all(torch.equal(value, weights(resumed)[key]) for key, value in weights(through).items())
+    assert lines(tmp_path / "killed") == lines(tmp_path / "through")
+    logged = [line["momentum"] for line in lines(tmp_path / "through")]
+    assert logged == sorted(logged, reverse=True)
+    assert logged[0] > logged[-1] >= 0.1
 
 
 def test_running_a_finished_run_again_changes_nothing(build: Build, tmp_path: Path) -> None:

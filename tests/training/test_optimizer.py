@@ -6,8 +6,16 @@ import pytest
 import torch
 from torch import nn
 
-from unequal.settings.recipe import Optimizer
-from unequal.training.optimizer import build_optimizer, learning_rate, load_moments, moments
+from unequal.settings.recipe import MomentumDecay, Optimizer
+from unequal.training.optimizer import (
+    build_optimizer,
+    compensation,
+    learning_rate,
+    load_moments,
+    moments,
+    momentum,
+    set_schedule,
+)
 
 CPU = torch.device("cpu")
 
@@ -83,3 +91,49 @@ def test_moments_are_named_by_parameter() -> None:
         f"{number}.{name}" for number in (0, 1) for name in ("step", "exp_avg", "exp_avg_sq")
     )
     assert float(moments(optimizer)["0.step"]) == 2
+
+
+def decaying(kind: str, floor: float = 0.0, compensate: str = "none", **changes: Any) -> Optimizer:
+    decay = MomentumDecay(kind=kind, floor=floor, lr_compensation=compensate)
+    return settings(momentum_decay=decay, betas=(0.9, 0.95), **changes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "floor", "progress", "expected"),
+    [
+        ("demon", 0.0, 0.0, 0.9),
+        ("demon", 0.0, 0.5, 0.45 / 0.55),  # 0.9·0.5 / (0.1 + 0.9·0.5)
+        ("demon", 0.0, 1.0, 0.0),
+        ("demon", 0.3, 1.0, 0.3),
+        ("linear", 0.0, 0.25, 0.675),
+        ("linear", 0.5, 0.9, 0.5),
+        ("exponential", 0.1, 0.5, 0.3),  # the geometric mean of 0.9 and 0.1
+        ("exponential", 0.1, 1.0, 0.1),
+    ],
+)
+def test_momentum_falls_as_its_kind_says(kind: str, floor: float, progress: float, expected: float) -> None:
+    assert momentum(decaying(kind, floor), round(progress * 1000), 1000) == pytest.approx(expected)
+
+
+def test_without_decay_momentum_stays() -> None:
+    assert momentum(settings(), 700, 1000) == 0.8
+
+
+@pytest.mark.parametrize("seen", [0, 300, 900])
+def test_raised_rate_keeps_the_length_of_sgds_steps(seen: int) -> None:
+    chosen = decaying("demon", compensate="raise", name="sgd")
+    first = momentum(chosen, seen, 1000)
+    # Under a constant gradient SGD's velocity tends to g/(1 − β): its steps have length lr/(1 − β).
+    assert chosen.lr * compensation(chosen, first) / (1 - first) == pytest.approx(chosen.lr / (1 - 0.9))
+    lowered = decaying("demon", compensate="lower", name="sgd")
+    assert compensation(lowered, first) == pytest.approx(1 / compensation(chosen, first))
+
+
+@pytest.mark.parametrize("name", ["adamw", "sgd"])
+def test_the_schedule_reaches_the_optimizer(name: str) -> None:
+    chosen = decaying("linear", name=name, decay="cosine")
+    optimizer = build_optimizer(linear().parameters(), chosen, CPU)
+    set_schedule(optimizer, chosen, 500, 1000)
+    (group,) = optimizer.param_groups
+    assert group["lr"] == pytest.approx(learning_rate(chosen, 500, 1000))
+    assert (group["betas"][0] if name == "adamw" else group["momentum"]) == pytest.approx(0.45)

@@ -17,7 +17,7 @@ from unequal.models.flops import count_cost
 from unequal.models.pruned import replay
 from unequal.samplers import build_sampler
 from unequal.schedule import NoiseSchedule
-from unequal.settings.recipe import LossWeight, Mixing, Optimizer, Recipe, Sampler
+from unequal.settings.recipe import LossWeight, Mixing, Optimizer, Plain, Recipe
 from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
 from unequal.training.objective import BestHead, SingleHead
@@ -57,7 +57,7 @@ def recipe(prediction: str = "epsilon", images: int = 16) -> Recipe:
         images=images,
         prediction=prediction,
         mixing=Mixing(compare="common", select="profile") if prediction == "mixed" else None,
-        sampler=Sampler(kind="uniform"),
+        sampler=Plain(kind="uniform"),
         loss_weight=LossWeight(kind="none"),
         optimizer=Optimizer(lr=1e-3, betas=(0.9, 0.99), weight_decay=0.0, warmup_images=0, decay="constant"),
     )

@@ -308,14 +308,21 @@ def inside(box: Bbox, frame: Bbox) -> bool:
     return frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
 
 
-def sampler_probabilities(figure: Figure, samplers: Mapping[str, np.ndarray], slots: Sequence[tuple[int, int]]) -> None:
-    """How often each sampler draws a timestep, as a multiple of uniform."""
+def sampler_probabilities(
+    figure: Figure, samplers: Mapping[str, Sequence[np.ndarray]], slots: Sequence[tuple[int, int]]
+) -> None:
+    """How often each sampler draws a timestep, as a multiple of uniform; what it changes from is paler."""
     axes = figure.subplots()
     slot_bands(axes, slots)
     timesteps = slots[-1][1] + 1
-    for name, probabilities in samplers.items():
-        x, height = np.arange(1, timesteps + 1), probabilities * timesteps
-        axes.step(x, height, where="mid", color=colour(name), linewidth=1.8, label=label(name))
+    x = np.arange(1, timesteps + 1)
+    for name, stages in samplers.items():
+        for number, probabilities in enumerate(stages, 1):
+            last = number == len(stages)
+            # Zeros have no place on a log scale: the line breaks there.
+            height = np.where(probabilities > 0, probabilities * timesteps, np.nan)
+            style = {"linewidth": 1.8, "label": label(name)} if last else {"linewidth": 1.0}
+            axes.step(x, height, where="mid", color=colour(name), alpha=0.2 + 0.8 * number / len(stages), **style)
     log_scale(axes, "{:g} ×")
     log_timesteps(axes, timesteps)
     axes.set_ylabel("probability over uniform")

@@ -11,7 +11,8 @@ from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.files import read_json, read_npz, require
 from unequal.reporting.tables import Change, Variant, changes
-from unequal.samplers import build_sampler
+from unequal.samplers import TimestepSampler, build_sampler
+from unequal.schedule import NoiseSchedule
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Findings:
         slots: inclusive ranges of timesteps.
         groups: the content of artifacts/groups.json.
         group_shares: FLOPs of each group's pruned model as a share of the base's.
-        samplers: recipe → probability of each timestep, [T].
+        samplers: recipe → probability of each timestep, [T], at a few points of the training if it changes.
         variants: scores and costs.
         references: the content of results/fid/reference.json.
         samples: variant → images from the same noise, uint8 [n, C, H, W].
@@ -37,7 +38,7 @@ class Findings:
     slots: list[tuple[int, int]]
     groups: dict[str, Any]
     group_shares: list[float]
-    samplers: dict[str, np.ndarray]
+    samplers: dict[str, list[np.ndarray]]
     variants: dict[str, Variant]
     references: dict[str, Any]
     samples: dict[str, np.ndarray]
@@ -109,13 +110,15 @@ def read_findings(
     facts = {variant: read_json(scores / f"{variant}.json") for variant in variants}
     shown = {variant: read_images(samples / f"{variant}.npy") for variant in variants}
     count = len(shown["base"])
+    grouping = read_json(find("artifacts/groups.json"))
+    schedule = NoiseSchedule.named(grouping["schedule"], grouping["timesteps"])
     return Findings(
         losses={model: read_npz(profiles / f"{model}.npz", ["train", "holdout"]) for model in models},
         floor=read_npz(profiles / "floor.npz", ["train"])["train"],
         slots=[(first, last) for first, last in read_json(find("artifacts/slots.json"))["slots"]],
-        groups=read_json(find("artifacts/groups.json")),
+        groups=grouping,
         group_shares=[read_json(metrics / f"prune_group_{group}.json")["share_of_base"] for group in groups],
-        samplers={recipe: build_sampler(**read_json(samplers / f"{recipe}.json")).probabilities for recipe in recipes},
+        samplers={recipe: sampler_of(samplers / f"{recipe}.json", schedule).over_training() for recipe in recipes},
         variants={variant: Variant.of(variant, facts[variant]) for variant in variants},
         references=read_json(scores / "reference.json"),
         samples=shown,
@@ -132,3 +135,8 @@ def read_images(path: Path) -> np.ndarray:
     except (ValueError, OSError, EOFError) as error:
         raise UserError(f"{path}: damaged ({error}); make it again") from None
     return images
+
+
+def sampler_of(path: Path, schedule: NoiseSchedule) -> TimestepSampler:
+    """The sampler that `build_sampler` has written."""
+    return build_sampler(alphas_cumprod=schedule.alphas_cumprod.numpy(), **read_json(path))

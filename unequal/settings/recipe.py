@@ -1,28 +1,64 @@
 """`recipes`: what a training run chooses, one independent choice a key."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from unequal.settings.strict import Strict
 
 
-class Sampler(Strict):
-    """How the timesteps of a batch are drawn."""
+class Plain(Strict):
+    """Samplers that need nothing but the profile or the slots."""
 
-    kind: Literal["uniform", "near_noise", "near_data", "slot", "loss", "stratified", "low_discrepancy"]
-    power: PositiveFloat | None = Field(default=None, description="exponent a of near_noise and near_data")
+    kind: Literal["uniform", "loss", "stratified", "low_discrepancy"]
     unbiased: bool = Field(default=False, description="weight losses by (1/T)/p_t: the uniform sampler's gradient")
 
-    @model_validator(mode="after")
-    def power_belongs_to_tilted_samplers(self) -> Self:
-        """`power` is needed by two kinds, and weights cannot undo probabilities of zero."""
-        tilted = self.kind in ("near_noise", "near_data")
-        if tilted != (self.power is not None):
-            raise ValueError(f"power: {'needed by' if tilted else 'has no meaning for'} sampler '{self.kind}'")
-        if self.kind == "slot" and self.unbiased:
-            raise ValueError("unbiased: true cannot be had with sampler 'slot', where most timesteps have p = 0")
-        return self
+
+class Slot(Strict):
+    """Uniform inside the range that a stage gives; weights cannot undo probabilities of zero."""
+
+    kind: Literal["slot"]
+
+
+class Tilted(Strict):
+    """p ∝ ((t + ½)/T)^power, or its mirror image."""
+
+    kind: Literal["near_noise", "near_data"]
+    power: PositiveFloat
+    unbiased: bool = False
+
+
+class Curriculum(Strict):
+    """Paper 2's: from uniform to a target that favours the harder timesteps."""
+
+    kind: Literal["curriculum"]
+    target: Literal["noise_rate", "gaussian"]
+    ramp_images: PositiveInt = Field(description="images until the target is reached; at most the recipe's")
+    floor: float = Field(ge=0, lt=1, description="share of its uniform probability that every timestep keeps")
+    mean: float = Field(default=0.3, ge=0, lt=1, description="of the gaussian target, as a share of T")
+    std: PositiveFloat = Field(default=0.2, description="of the gaussian target, as a share of T")
+    unbiased: bool = False
+
+
+class Asymmetric(Strict):
+    """SpeeD's: timesteps below a boundary are more likely."""
+
+    kind: Literal["asymmetric"]
+    boundary: float = Field(gt=0, lt=1, description="share of T; SpeeD takes 0.7")
+    ratio: PositiveFloat = Field(description="how many times as likely; SpeeD takes 5")
+    unbiased: bool = False
+
+
+class EasyToHard(Strict):
+    """The difficulty curriculum: clusters of equal log-SNR, opened one after another from the noise end."""
+
+    kind: Literal["easy_to_hard"]
+    clusters: PositiveInt
+    phase_images: PositiveInt = Field(description="images until the next cluster is opened")
+
+
+#: How the timesteps of a batch are drawn: each kind with its own keys.
+Sampler = Annotated[Plain | Slot | Tilted | Curriculum | Asymmetric | EasyToHard, Field(discriminator="kind")]
 
 
 class LossWeight(Strict):
@@ -39,20 +75,42 @@ class LossWeight(Strict):
         return self
 
 
-class Optimizer(Strict):
-    """AdamW and its learning-rate schedule."""
+class MomentumDecay(Strict):
+    """Paper 2's: the first-moment coefficient falls from betas[0] over the training."""
 
+    kind: Literal["demon", "linear", "exponential"]
+    floor: float = Field(ge=0, lt=1, description="the coefficient never falls below it; exponential ends there")
+    lr_compensation: Literal["none", "raise", "lower"] = Field(
+        description="lr × (1 − β_s)/(1 − β_0), which keeps lr/(1 − β) for sums like SGD's, or its inverse"
+    )
+
+
+class Optimizer(Strict):
+    """AdamW or SGD, its learning-rate schedule, and the decay of its momentum."""
+
+    name: Literal["adamw", "sgd"] = "adamw"
     lr: PositiveFloat
-    betas: tuple[float, float]
+    betas: tuple[float, float] = Field(description="of AdamW; SGD's momentum is the first")
     weight_decay: float = Field(ge=0)
     warmup_images: NonNegativeInt = Field(description="images over which lr rises from 0")
     decay: Literal["constant", "cosine"] = Field(description="lr after the warm-up; cosine falls to a tenth")
+    momentum_decay: MomentumDecay | None = None
 
     @model_validator(mode="after")
     def betas_are_coefficients(self) -> Self:
-        """Both moments are running averages."""
+        """Both moments are running averages; only a plain sum grows with its momentum."""
         if not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"betas: {list(self.betas)} must lie in [0, 1)")
+        chosen = self.momentum_decay
+        if chosen is not None and chosen.lr_compensation != "none" and self.name != "sgd":
+            raise ValueError(
+                f"momentum_decay.lr_compensation: '{chosen.lr_compensation}' does not fit {self.name}, whose first "
+                "moment is an average; allowed: none"
+            )
+        if chosen is not None and chosen.floor > self.betas[0]:
+            raise ValueError(f"momentum_decay.floor: {chosen.floor} lies above betas[0], {self.betas[0]}")
+        if chosen is not None and chosen.kind == "exponential" and chosen.floor == 0:
+            raise ValueError("momentum_decay.floor: 0 is never reached by an exponential; allowed: above 0")
         return self
 
 
@@ -81,4 +139,19 @@ class Recipe(Strict):
         if (self.prediction == "mixed") != (self.mixing is not None):
             verb = "needs" if self.prediction == "mixed" else "has no use for"
             raise ValueError(f"prediction '{self.prediction}' {verb} the key mixing")
+        if isinstance(self.sampler, Curriculum) and self.sampler.ramp_images > self.images:
+            raise ValueError(
+                f"sampler.ramp_images: {self.sampler.ramp_images} is longer than the training of {self.images} images"
+            )
+        if isinstance(self.sampler, EasyToHard) and self.last_phase >= self.images:
+            raise ValueError(
+                f"sampler.phase_images: the hardest cluster would be opened after {self.last_phase} images, "
+                f"beyond the training of {self.images}"
+            )
         return self
+
+    @property
+    def last_phase(self) -> int:
+        """Images after which an easy-to-hard sampler draws from all timesteps; 0 for the other samplers."""
+        sampler = self.sampler
+        return (sampler.clusters - 1) * sampler.phase_images if isinstance(sampler, EasyToHard) else 0

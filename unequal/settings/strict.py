@@ -112,7 +112,7 @@ def one_line(error: ValidationError, model: type[Strict], values: Any, keys: dic
     message = message.removeprefix("Value error, ")
     shown = "" if isinstance(value, dict | list) else f"{json.dumps(value)}: "
     if first["type"] == "extra_forbidden":
-        shown, message = "", f"unknown key; allowed here: {', '.join(model_at(model, place[:-1]).model_fields)}"
+        shown, message = "", f"unknown key; allowed here: {', '.join(model_at(model, place[:-1], values).model_fields)}"
     if isinstance(value, str) and re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)e[-+]?\d+", value, re.IGNORECASE):
         message += f" (YAML reads {value} as text; write it with a point and a sign, as in 1.0e-4 or 1.0e+4)"
     if place and place[0] in keys:
@@ -125,8 +125,10 @@ def one_line(error: ValidationError, model: type[Strict], values: Any, keys: dic
 def place_of(location: Sequence[str | int], values: Any) -> list[str]:
     """The keys that lead to a complaint, without pydantic's names for the members of a union."""
     place = []
-    for part in location:
+    for position, part in enumerate(location, 1):
         if isinstance(values, dict):
+            if part not in values and position < len(location):
+                continue
             values = values.get(part)
         elif isinstance(values, list) and isinstance(part, int):
             values = values[part] if part < len(values) else None
@@ -136,16 +138,20 @@ def place_of(location: Sequence[str | int], values: Any) -> list[str]:
     return place
 
 
-def model_at(model: type[Strict], place: Sequence[str]) -> type[Strict]:
-    """The section that stands at a place within a model."""
+def model_at(model: type[Strict], place: Sequence[str], values: Any) -> type[Strict]:
+    """The section that stands at a place within a model and describes the values there."""
     annotation: Any = model
     for part in place:
-        section = section_of(annotation)
+        section = section_of(annotation, values)
         # A dictionary's names are the user's: behind each stands the same section.
         annotation = section if get_origin(annotation) is dict else section.model_fields[part].annotation
-    return section_of(annotation)
+        values = values[part]
+    return section_of(annotation, values)
 
 
-def section_of(annotation: Any) -> type[Strict]:
-    """The model in an annotation, as it is or as in `Mixing | None` or `dict[str, Recipe]`."""
-    return next(one for one in (annotation, *get_args(annotation)) if isinstance(one, type) and issubclass(one, Strict))
+def section_of(annotation: Any, values: Any) -> type[Strict]:
+    """The model in an annotation: as it is, as in `Mixing | None`, or the one of several that has the `kind`."""
+    found = [one for one in (annotation, *get_args(annotation)) if isinstance(one, type) and issubclass(one, Strict)]
+    if len(found) == 1:
+        return found[0]
+    return next(one for one in found if values["kind"] in get_args(one.model_fields["kind"].annotation))

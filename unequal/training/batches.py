@@ -49,7 +49,9 @@ class BatchSource:
     def draw(self, step: int, part: slice = slice(None)) -> Batch:
         """The batch of a step, or a process's part of it."""
         index = torch.from_numpy(image_indices(self.seed, step, self.batch_size, len(self.images))[part])
-        timesteps = self.sampler.sample(self.batch_size, numpy_generator(self.seed, Stream.TIMESTEPS, step))
+        timesteps = self.sampler.sample(
+            self.batch_size, numpy_generator(self.seed, Stream.TIMESTEPS, step), images_seen=step * self.batch_size
+        )
         x0 = to_model_range(self.images[index.to(self.images.device)].to(self.device, non_blocking=True))
         epsilon = torch.randn(
             (self.batch_size, *x0.shape[1:]),

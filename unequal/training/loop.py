@@ -25,7 +25,7 @@ from unequal.training.batches import BatchSource
 from unequal.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from unequal.training.ema import EMA
 from unequal.training.objective import Losses
-from unequal.training.optimizer import build_optimizer, learning_rate, load_moments, moments
+from unequal.training.optimizer import build_optimizer, load_moments, moments, momentum, set_schedule
 
 CHECKPOINT, LOG = "checkpoint.safetensors", "training.jsonl"
 Objective = Callable[..., Losses]
@@ -107,9 +107,7 @@ class Trainer:
 
     def train_step(self) -> dict[str, Tensor]:
         """One optimizer step; the named terms stay on the device, so that nothing waits for them."""
-        rate = learning_rate(self.settings, self.step * self.training.batch_size, self.images)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        set_schedule(self.optimizer, self.settings, self.step * self.training.batch_size, self.images)
         torch.manual_seed(torch_seed(self.source.seed, Stream.DROPOUT, self.step, self.accelerator.process_index))
         totals: dict[str, Tensor] = {}
         for part, last in self.parts():
@@ -162,6 +160,7 @@ class Trainer:
         """Write a line of the log: means over the interval, and the conditions."""
         figures = interval.means() | {
             "lr": self.optimizer.param_groups[0]["lr"],
+            "momentum": momentum(self.settings, (self.step - 1) * self.training.batch_size, self.images),
             "images_per_second": interval.steps * self.training.batch_size / interval.seconds(),
         }
         line = {"step": self.step, "images_seen": self.step * self.training.batch_size} | figures

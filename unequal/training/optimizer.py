@@ -1,4 +1,4 @@
-"""AdamW and its learning rate as a function of images seen."""
+"""AdamW and SGD; their learning rate and momentum as functions of images seen."""
 
 import math
 from collections.abc import Iterable
@@ -6,18 +6,36 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from unequal.settings.recipe import Optimizer
+from unequal.settings.recipe import MomentumDecay, Optimizer
 
 #: Cosine decay ends at this share of the peak.
 FINAL_SHARE = 0.1
 
 
-def build_optimizer(parameters: Iterable[nn.Parameter], settings: Optimizer, device: torch.device) -> torch.optim.AdamW:
-    """AdamW, in one fused kernel where the device has it."""
+def build_optimizer(
+    parameters: Iterable[nn.Parameter], settings: Optimizer, device: torch.device
+) -> torch.optim.Optimizer:
+    """AdamW or SGD, in one fused kernel where the device has it."""
     fused = device.type in ("cpu", "cuda")
+    if settings.name == "sgd":
+        return torch.optim.SGD(
+            parameters, settings.lr, settings.betas[0], weight_decay=settings.weight_decay, fused=fused
+        )
     return torch.optim.AdamW(
         parameters, lr=settings.lr, betas=settings.betas, weight_decay=settings.weight_decay, fused=fused
     )
+
+
+def set_schedule(optimizer: torch.optim.Optimizer, settings: Optimizer, images_seen: int, budget: int) -> None:
+    """Give the optimizer the learning rate and the momentum of this point of the budget."""
+    first = momentum(settings, images_seen, budget)
+    rate = learning_rate(settings, images_seen, budget) * compensation(settings, first)
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+        if "betas" in group:
+            group["betas"] = (first, settings.betas[1])
+        else:
+            group["momentum"] = first
 
 
 def learning_rate(settings: Optimizer, images_seen: int, budget: int) -> float:
@@ -29,7 +47,39 @@ def learning_rate(settings: Optimizer, images_seen: int, budget: int) -> float:
     return settings.lr * rise * (FINAL_SHARE + (1 - FINAL_SHARE) * fall)
 
 
-def moments(optimizer: torch.optim.AdamW) -> dict[str, Tensor]:
+def momentum(settings: Optimizer, images_seen: int, budget: int) -> float:
+    """Coefficient of the first moment after that many of the budget's images."""
+    beta, chosen = settings.betas[0], settings.momentum_decay
+    if chosen is None:
+        return beta
+    return max(chosen.floor, decayed(chosen, beta, min(1.0, images_seen / budget)))
+
+
+def decayed(decay: MomentumDecay, beta: float, progress: float) -> float:
+    """β_s at a progress τ in [0, 1]: Demon's β(1−τ)/((1−β) + β(1−τ)) (1910.04952), β(1−τ), or β(floor/β)^τ."""
+    left = 1 - progress
+    match decay.kind:
+        case "demon":
+            return beta * left / ((1 - beta) + beta * left)
+        case "linear":
+            return beta * left
+        case "exponential":
+            return beta * (decay.floor / beta) ** progress
+
+
+def compensation(settings: Optimizer, first: float) -> float:
+    """Factor of the learning rate where the momentum has fallen to `first`.
+
+    SGD's steps sum up to lr/(1 − β) times the gradient: (1 − β_s)/(1 − β_0) keeps that as β falls.
+    """
+    chosen = settings.momentum_decay
+    if chosen is None or chosen.lr_compensation == "none":
+        return 1.0
+    factor = (1 - first) / (1 - settings.betas[0])
+    return factor if chosen.lr_compensation == "raise" else 1 / factor
+
+
+def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """The optimizer's state as named tensors: `<parameter number>.<moment>`."""
     return {
         f"{number}.{name}": value
@@ -38,7 +88,7 @@ def moments(optimizer: torch.optim.AdamW) -> dict[str, Tensor]:
     }
 
 
-def load_moments(optimizer: torch.optim.AdamW, tensors: dict[str, Tensor]) -> None:
+def load_moments(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
     """Put named tensors back."""
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
