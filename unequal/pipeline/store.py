@@ -25,6 +25,8 @@ LOCK_SECONDS = 120
 RETRY_SECONDS = (0.1, 0.3, 1, 3)
 #: MLflow's limits: params and metrics a request, characters of a parameter and of a data set's digest.
 PARAMS_A_BATCH, POINTS_A_BATCH, PARAM_CHARACTERS, DIGEST_CHARACTERS = 100, 1000, 6000, 36
+#: Tells MLflow's pages to open the experiment as model training, not as work with language models.
+MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
 #: Tag of a parent run, by which the executions of the same settings find it.
 VARIANT_TAG = "unequal.variant"
 
@@ -172,7 +174,7 @@ class Store:
         if found := self.client.get_experiment_by_name(self.experiment):
             return str(found.experiment_id)
         files = (self.root / "mlartifacts").as_uri() if self.database else None
-        return str(self.client.create_experiment(self.experiment, artifact_location=files))
+        return str(self.client.create_experiment(self.experiment, artifact_location=files, tags=MODEL_TRAINING))
 
     def _log_params(self, run: str, settings: Mapping[str, Any]) -> None:
         """Log settings under their dotted keys."""
