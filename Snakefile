@@ -32,10 +32,9 @@ def inputs(stage):
     """A stage's dependencies as files: folders of outputs by what is made in them, code by its modules."""
     for path in (dep.def_path for dep in stage.deps if not hasattr(dep, "params")):
         made = [out for out in OUTPUTS if out == path or out.startswith(f"{path}/")]
-        for found in made or sorted(map(str, Path(path).rglob("*.py"))) or [path]:
-            gate = found in OUTPUTS and OUTPUTS[found].meta and OUTPUTS[found].meta.get("gate")
-            # The gate's content never changes: it comes first, but makes nothing stale.
-            yield ancient(found) if gate else found
+        # Gates are left out: they wait for nothing here, since params.yaml has been checked above.
+        if not any((OUTPUTS[found].meta or {}).get("gate") for found in made):
+            yield from made or sorted(map(str, Path(path).rglob("*.py"))) or [path]
 
 
 def outputs(stage):
@@ -64,16 +63,18 @@ for stage in STAGES:
         output:
             outputs(stage),
         params:
+            # Shell commands are filled in when they run, long after this loop: they must not name `stage`.
+            command=stage.cmd,
             settings=settings(stage),
         log:
             f"logs/{rule_name(stage)}.log",
         benchmark:
             f"logs/{rule_name(stage)}.benchmark.tsv"
-        retries: (stage.meta or {}).get("retries", 1)
+        retries: (stage.meta or {}).get("retries", 0)
         threads: (stage.meta or {}).get("threads", 1)
         resources:
             gpu=(stage.meta or {}).get("gpu", 0) if GPUS else 0,
             mem_mb=(stage.meta or {}).get("mem_mb", 4000),
             runtime=(stage.meta or {}).get("runtime", 60),
         shell:
-            f"({stage.cmd}) > {{log}} 2>&1"
+            "({params.command}) > {log} 2>&1"

@@ -1,13 +1,15 @@
 """Make ready the features that FID compares: train the classifier, or note which Inception is used."""
 
-from dataclasses import asdict
+import pickle
 from pathlib import Path
+
+import torch
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.evaluation.classifier import Classifier, accuracy, save_classifier, train_classifier
-from unequal.evaluation.fidelity import FACTS, WEIGHTS
+from unequal.evaluation.fidelity import CLASSIFIER, FACTS, INCEPTION
 from unequal.evaluation.fidelity import Extractor as Built
 from unequal.files import content_hash, require, write_json
 from unequal.pipeline.stage import Run, stage
@@ -28,18 +30,28 @@ def main(run: Run, settings: Settings) -> None:
     data = PreparedData.open(run.input("artifacts/data"))
     folder = run.output("artifacts/extractor")
     folder.mkdir()
-    figures: dict[str, float] = {}
+    chosen, figures = settings.extractor, {}
     weights: str | None = None
-    sha256: str | None = None
-    if settings.extractor.kind == "classifier":
-        figures = {"holdout_accuracy": trained_classifier(run, settings, data, folder / WEIGHTS)}
-        sha256 = content_hash(folder / WEIGHTS)
-    else:
-        weights = settings.extractor.weights
-        sha256 = None if weights is None else content_hash(require(Path(weights)))
-    built = Built(settings.extractor.kind, settings.extractor.features, weights, sha256)
-    write_json(folder / FACTS, asdict(built))
-    run.metrics("results/metrics/extractor.json", asdict(built) | figures)
+    if chosen.kind == "classifier":
+        weights = CLASSIFIER
+        figures = {"holdout_accuracy": trained_classifier(run, settings, data, folder / weights)}
+    elif chosen.weights is not None:
+        weights = INCEPTION
+        copy_tensors(Path(chosen.weights), folder / weights)
+    sha256 = None if weights is None else content_hash(folder / weights)
+    built = Built(kind=chosen.kind, features=chosen.features, weights=weights, weights_sha256=sha256).model_dump()
+    write_json(folder / FACTS, built)
+    run.metrics("results/metrics/extractor.json", built | figures)
+
+
+def copy_tensors(source: Path, target: Path) -> None:
+    """Copy Inception's weights as bare tensors: torch-fidelity unpickles what it loads, and shall meet nothing else."""
+    try:
+        torch.save(torch.load(require(source), map_location="cpu", weights_only=True), target)
+    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+        raise UserError(
+            f"extractor.weights: {source}: no file of bare weights ({str(error).splitlines()[0]})"
+        ) from None
 
 
 def trained_classifier(run: Run, settings: Settings, data: PreparedData, path: Path) -> float:

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from unequal.files import read_json, read_npz, write_json
+from unequal.files import read_npz, write_json
 from unequal.loss_profile import LossProfile
 from unequal.pipeline.stage import Run, stage
+from unequal.ranges import read_slots
 from unequal.samplers import build_sampler
 from unequal.schedule import NoiseSchedule
 from unequal.settings.recipe import Sampler
@@ -23,7 +24,7 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings, recipe: str) -> None:
     """Build the sampler of a recipe."""
     loss = LossProfile.of(read_npz(run.input("artifacts/profiles/base.npz"), ["train"])["train"]).mean
-    slots = [tuple(slot) for slot in read_json(run.input("artifacts/slots.json"))["slots"]]
+    slots = read_slots(run.input("artifacts/slots.json")).slots
     chosen = settings.sampler
     measured = {"loss": {"loss": loss.tolist()}, "stratified": {"slots": slots}}.get(chosen.kind, {})
     choice = chosen.model_dump() | measured | {"timesteps": len(loss)}

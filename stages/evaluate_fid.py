@@ -32,26 +32,30 @@ def main(run: Run, settings: Settings, variant: str) -> None:
     data = PreparedData.open(run.input("artifacts/data"))
     extractor = Extractor.load(run.input("artifacts/extractor"))
     experts = Experts.load(run.input(f"artifacts/models/{variant}"), run.device)
-    chosen, reference = settings.evaluation, data.facts["sha256"]
+    chosen, reference = settings.evaluation, f"{data.facts['sha256'][:12]}, its first {len(data.train)} images"
     timesteps = sampling_timesteps(settings.sampling.steps, experts.schedule.timesteps, settings.sampling.spacing)
-    cache = None if extractor.kind == "classifier" else (run.work.parent / "features", f"{reference}-{extractor.label}")
+    cache = (
+        None if extractor.kind == "classifier" else (run.work.parent / "features", f"{reference}, {extractor.label}")
+    )
     scores = []
     for seed in chosen.seeds:
-        images = sampled(run, settings.sampling, experts, timesteps, seed)
+        images = sampled(run, settings.sampling, chosen.samples, experts, timesteps, seed)
         scores.append(score(images, data.train, extractor, run.device, chosen.kid_subset, chosen.allow_singular, cache))
-    kept = sampled(run, settings.sampling, experts, timesteps, chosen.seeds[0])[:SHOWN]
+    kept = sampled(run, settings.sampling, chosen.samples, experts, timesteps, chosen.seeds[0])[:SHOWN]
     np.save(run.output(f"artifacts/samples/{variant}.npy"), kept)
-    figures: dict[str, Any] = spread(scores) | costs(experts, timesteps) | conditions(settings, extractor, reference)
+    figures: dict[str, Any] = (
+        spread(scores) | costs(experts, timesteps) | conditions(settings, extractor, reference, len(data.train))
+    )
     figures["scores"] = [asdict(one) for one in scores]
     run.metrics(f"results/fid/{variant}.json", figures, headline={f"fid_{variant}": figures["fid_mean"]})
 
 
-def sampled(run: Run, settings: Sampling, experts: Experts, timesteps: list[int], seed: int) -> np.ndarray:
+def sampled(run: Run, settings: Sampling, count: int, experts: Experts, timesteps: list[int], seed: int) -> np.ndarray:
     """The images of a seed, from the work directory if an earlier attempt has made them."""
     path: Path = run.work / f"samples-{seed}.npy"
     if not path.exists():
         images = experts.sample(
-            run.settings.evaluation.samples,
+            count,
             timesteps,
             seed,
             settings.batch_size,
@@ -82,7 +86,7 @@ def costs(experts: Experts, timesteps: list[int]) -> dict[str, Any]:
     }
 
 
-def conditions(settings: Settings, extractor: Extractor, reference: str) -> dict[str, Any]:
+def conditions(settings: Settings, extractor: Extractor, reference: str, training_images: int) -> dict[str, Any]:
     """What a figure means nothing without."""
     return {
         "samples_per_seed": settings.evaluation.samples,
@@ -90,9 +94,9 @@ def conditions(settings: Settings, extractor: Extractor, reference: str) -> dict
         "spread": "standard deviation over sampling seeds",
         "extractor": extractor.label,
         "features": extractor.features,
-        "reference": f"training images, sha256 {reference[:12]}",
+        "reference": f"training images: data set {reference}",
         "sampling": settings.sampling.model_dump(mode="json"),
-        "singular_covariance": settings.evaluation.samples < extractor.features,
+        "singular_covariance": min(settings.evaluation.samples, training_images) < extractor.features,
     }
 
 

@@ -37,6 +37,8 @@ def main(run: Run, settings: Settings) -> None:
             "real_against_real": asdict(halves) | {"images": [len(train[::2]), len(train[1::2])]},
             "noise_against_real": asdict(noised) | {"images": [len(noise), len(train)]},
             "extractor": extractor.label,
+            "noise_seed": chosen.seeds[0],
+            "kid_subset": {"real_against_real": subset, "noise_against_real": min(chosen.kid_subset, len(train))},
         },
     )
 

@@ -1,9 +1,11 @@
 """Fine-tune one group's expert on the group's timesteps, from the base or from its pruned form."""
 
+from typing import Literal
+
 from unequal.data.prepared import PreparedData
-from unequal.files import read_json
 from unequal.models.artifact import load_model, load_pruning
 from unequal.pipeline.stage import Run, stage
+from unequal.ranges import read_groups
 from unequal.samplers import build_sampler
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import StageSettings, key
@@ -20,16 +22,16 @@ class Settings(StageSettings):
 
 
 @stage(Settings)
-def main(run: Run, settings: Settings, architecture: str, group: int) -> None:
+def main(run: Run, settings: Settings, architecture: Literal["unpruned", "pruned"], group: int) -> None:
     """Fine-tune the `unpruned` or `pruned` expert of a group, counted from 0 at the data end."""
     data = PreparedData.open(run.input("artifacts/data"))
     folder = run.input("artifacts/models/base" if architecture == "unpruned" else f"artifacts/pruned/group_{group}")
-    groups = read_json(run.input("artifacts/groups.json"))["groups"]
+    groups = read_groups(run.input("artifacts/groups.json"))
     net, parent = load_model(folder)
-    first, last = groups[group]["first"], groups[group]["last"]
+    first, last = groups.of(group).first, groups.of(group).last
     sampler = build_sampler("slot", parent.timesteps, slot=(first, last))
     start = Start(
-        net, parent.noise_schedule(), parent, load_pruning(folder), first, last, group=group, groups=len(groups)
+        net, parent.noise_schedule(), parent, load_pruning(folder), first, last, group=group, groups=len(groups.groups)
     )
     name = f"experts_{architecture}/group_{group}"
     produce(run, Job(name, start, settings.recipe, settings.training, sampler, data, settings.seed))

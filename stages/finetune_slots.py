@@ -1,9 +1,9 @@
 """Fine-tune the base inside one slot of timesteps, as paper 1 does to see what that destroys."""
 
 from unequal.data.prepared import PreparedData
-from unequal.files import read_json
 from unequal.models.artifact import load_model
 from unequal.pipeline.stage import Run, stage
+from unequal.ranges import read_slots
 from unequal.samplers import build_sampler
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import StageSettings, key
@@ -24,8 +24,7 @@ def main(run: Run, settings: Settings, slot: int) -> None:
     """Fine-tune the base inside a slot, counted from 1."""
     data = PreparedData.open(run.input("artifacts/data"))
     net, base = load_model(run.input("artifacts/models/base"))
-    slots = read_json(run.input("artifacts/slots.json"))["slots"]
-    first, last = slots[slot - 1]
+    first, last = read_slots(run.input("artifacts/slots.json")).of(slot)
     sampler = build_sampler("slot", base.timesteps, slot=(first, last))
     start = Start(net, base.noise_schedule(), parent=base, first=first, last=last)
     produce(run, Job(f"slot_{slot}", start, settings.recipe, settings.training, sampler, data, settings.seed))

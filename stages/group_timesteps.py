@@ -19,7 +19,6 @@ class Settings(StageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
     """Group the timesteps."""
-    run.input("artifacts/params_checked.json")
     schedule = NoiseSchedule.named(settings.schedule.name, settings.schedule.timesteps)
     groups = flops_groups(schedule, len(settings.groups.ids), settings.groups.min_ratio)
     names = ("group", "first", "last", "limit_ratio")

@@ -16,7 +16,6 @@ class Settings(StageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
     """Prepare the data set."""
-    run.input("artifacts/params_checked.json")
     facts = prepare(settings.data, settings.seed, run.output("artifacts/data"))
     run.metrics("results/metrics/data.json", facts)
 

@@ -2,15 +2,17 @@
 
 from dataclasses import asdict, replace
 
+import torch
+
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
-from unequal.files import read_json
 from unequal.models.artifact import load_model, save_model
 from unequal.pipeline.stage import Run, stage
 from unequal.pruning.fit import fit_to_limit
 from unequal.pruning.gradients import accumulate_gradients
 from unequal.pruning.units import importance_of, prunable_units
 from unequal.randomness import Stream, torch_seed
+from unequal.ranges import read_groups
 from unequal.settings.pruning import Pruning
 from unequal.settings.strict import StageSettings
 
@@ -27,12 +29,13 @@ def main(run: Run, settings: Settings, group: int) -> None:
     """Prune the base for a group, counted from 0 at the data end."""
     data = PreparedData.open(run.input("artifacts/data"))
     net, base = load_model(run.input("artifacts/models/base"))
-    groups = read_json(run.input("artifacts/groups.json"))["groups"]
-    chosen = groups[group]
+    groups = read_groups(run.input("artifacts/groups.json"))
+    torch.nn.Module.to(net, run.device)
+    chosen = groups.of(group)
     if settings.pruning.method == "taylor":
         accumulate_gradients(net, base, tensor_of(data.train), settings.pruning.images, settings.seed)
     importance = importance_of(settings.pruning.method, torch_seed(settings.seed, Stream.PRUNING, group))
-    limit = chosen["limit_ratio"] * base.macs
+    limit = chosen.limit_ratio * base.macs
     pruned = fit_to_limit(net, prunable_units(net, importance), limit)
     record = replace(
         base,
@@ -40,10 +43,10 @@ def main(run: Run, settings: Settings, group: int) -> None:
         macs=pruned.cost.macs,
         macs_with_attention=pruned.cost.macs_with_attention,
         parameters=pruned.cost.parameters,
-        first=chosen["first"],
-        last=chosen["last"],
+        first=chosen.first,
+        last=chosen.last,
         group=group,
-        groups=len(groups),
+        groups=len(groups.groups),
         parent=base.name,
         images_seen=0,
         training_flops=0,

@@ -49,6 +49,8 @@ def main(run: Run, settings: Settings) -> None:
     write_csv(table, rows) if rows else write_bytes(table, f"{','.join(INTERFERENCE_COLUMNS)}\n".encode())
     document = verdict_document(verdicts)
     run.metrics("results/verdicts.json", document, {f"claims_{word}": n for word, n in document["counts"].items()})
+    # Stages that took a score from a cache have logged nothing with this run's variant of the settings.
+    run.parent_metrics({f"fid_{name}": variant.fid for name, variant in found.variants.items()})
     run.parent_artifacts(["results/report.html", "results/pictures"])
 
 
@@ -58,7 +60,7 @@ def decided(found: Findings, settings: Settings) -> list[Verdict]:
     verdicts = [
         losses_differ(base.mean.tolist(), base.stderr.tolist()),
         *slot_verdicts(found.changes("train", settings.finetuned)),
-        *fid_verdicts(found.variants, found.mean_limit),
+        *fid_verdicts(found.variants, found.group_limits),
     ]
     return sorted(verdicts, key=lambda verdict: verdict.paper)
 

@@ -55,7 +55,8 @@ def main(run: Run, settings: Settings) -> None:
 
     def combine(net: UNet2DModel) -> Tensor:
         images = tensor_of(data.holdout)
-        draws = Draws.of(images, schedule.timesteps, settings.profile.images, settings.seed, run.device)
+        seed = torch_seed(settings.seed, Stream.HEADS)
+        draws = Draws.of(images, schedule.timesteps, settings.profile.images, seed, run.device)
         # Which weights stand here does not matter: the heads are measured one by one.
         denoiser = Denoiser(net, schedule, "mixed", torch.ones(schedule.timesteps, len(HEADS)))
         products = head_products(denoiser, draws, settings.profile.batch_size)

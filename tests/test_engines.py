@@ -116,6 +116,13 @@ def test_every_stage_left_a_log_and_a_benchmark(project: Path):
     assert rules == {path.name.removesuffix(".benchmark.tsv") for path in (project / "logs").glob("*.tsv")}
 
 
+def test_what_the_linter_still_says_is_answered_in_the_snakefile(project: Path):
+    said = run(project, "snakemake", "--lint", ok=False)
+    complaints = set(re.findall(r"^    \* (.+)$", said, re.MULTILINE))
+    assert complaints == {"Specify a conda environment or container for each rule.:"}
+    assert "# lint: the rules name neither container nor conda environment" in (project / "Snakefile").read_text()
+
+
 def test_stages_are_children_of_one_pipeline_run(project: Path):
     runs = tracked_runs(project)
     rules = rules_of_dry_run(run(project, "snakemake", "--cores", "2", "-n", "-F"))

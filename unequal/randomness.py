@@ -25,6 +25,7 @@ class Stream(IntEnum):
     SAMPLE_ADDED = 9
     PRUNING = 10
     CLASSIFIER = 11
+    HEADS = 12
 
 
 def numpy_generator(*key: int) -> np.random.Generator:

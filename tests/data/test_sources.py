@@ -95,7 +95,9 @@ class TestCifar10:
 
     @staticmethod
     def load(path: Path, **changes: Any) -> Source:
-        return sources.load(settings(source="cifar10", path=str(path), **{"image_size": 32, "channels": 3, **changes}))
+        return sources.load(
+            settings(source="cifar10", path=str(path), image_size=32, channels=3).model_copy(update=changes)
+        )
 
     def test_training_images_and_labels(self, batches: tuple[Path, np.ndarray, list[int]]) -> None:
         path, pixels, labels = batches

@@ -13,7 +13,8 @@ from torch_fidelity import feature_extractor_inceptionv3 as inception
 
 from unequal.errors import UserError
 from unequal.evaluation.classifier import Classifier, save_classifier
-from unequal.evaluation.fidelity import FACTS, WEIGHTS, Extractor, Scores, score, spread
+from unequal.evaluation.fidelity import CLASSIFIER as WEIGHTS
+from unequal.evaluation.fidelity import FACTS, Extractor, Scores, score, spread
 from unequal.files import content_hash
 
 CPU = torch.device("cpu")
@@ -38,7 +39,7 @@ def extractor(tmp_path: Path) -> Extractor:
     save_classifier(tmp_path / WEIGHTS, classifier())
     digest = content_hash(tmp_path / WEIGHTS)
     (tmp_path / FACTS).write_text(
-        json.dumps({"kind": "classifier", "features": FEATURES, "weights": None, "weights_sha256": digest})
+        json.dumps({"kind": "classifier", "features": FEATURES, "weights": WEIGHTS, "weights_sha256": digest})
     )
     return Extractor.load(tmp_path)
 
@@ -122,7 +123,8 @@ def test_missing(extractor: Extractor, tmp_path: Path, name: str) -> None:
 def test_every_figure_names_its_extractor(extractor: Extractor) -> None:
     assert extractor.weights_sha256 is not None
     assert extractor.label == f"classifier-{extractor.weights_sha256[:12]}"
-    assert Extractor("inception", 2048, None, None).label == "inception-torch-fideli"
+    downloaded = Extractor(kind="inception", features=2048, weights=None, weights_sha256=None)
+    assert downloaded.label == "inception-torch-fideli"
 
 
 def test_spread_over_seeds() -> None:

@@ -36,7 +36,7 @@ def losses(*models: str) -> dict[str, dict[str, np.ndarray]]:
 
 
 def variant(name: str, fid: float, flops: int) -> Variant:
-    return Variant(name, fid, fid / 50, 0.1, None, 2, 1, flops, flops, 1)
+    return Variant(name, fid, fid / 50, 0.1, None, 2, 1, flops, flops, 1, (50,))
 
 
 @given(st.integers(2, 3000))

@@ -43,9 +43,9 @@ def pictures(tmp_path: Path) -> list[Path]:
     return paths
 
 
-def page(pictures: list[Path], text: str = "plain") -> str:
+def page(pictures: list[Path], text: str = "plain", steps: tuple[int, ...] = (50,)) -> str:
     verdict = Verdict("key", 1, f"claim {text}", "not held", {}, f"summary {text}", f"rule {text}")
-    variant = Variant(f"name{text}", 12.34, 0.5, 0.01, 0.001, 2, 160_000, 10**12, 10**8, 164_000)
+    variant = Variant(f"name{text}", 12.34, 0.5, 0.01, 0.001, 2, 160_000, 10**12, 10**8, 164_000, steps)
     return render([verdict], [variant], REFERENCES, {f"data {text}": f"facts {text}"}, pictures)
 
 
@@ -70,6 +70,13 @@ def test_scores_stand_beside_the_ends_of_the_scale(pictures: list[Path]) -> None
     shown = Reader(page(pictures)).text
     for text in ("12.34 ± 0.50", "0.0100 ± 0.0010", "160 k", "1.00 T", "100 M", "164 k", "1.50", "800", "0.400"):
         assert text in shown
+
+
+def test_an_expert_without_a_sampling_step_is_named(pictures: list[Path]) -> None:
+    shown = "".join(Reader(page(pictures, steps=(30, 0, 20, 0))).text)
+    assert "30, 0, 20, 0" in shown
+    assert "No sampling step falls to expert 1, 3 of nameplain" in shown
+    assert "No sampling step" not in page(pictures, steps=(30, 20))
 
 
 def test_all_text_is_escaped(pictures: list[Path]) -> None:

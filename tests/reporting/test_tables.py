@@ -9,7 +9,7 @@ from unequal.reporting.tables import Variant, changes, fid_rows, interference_ro
 
 FACTS = {
     "fid_mean": 12.0, "fid_sd": 0.0, "kid_mean": 0.01, "kid_sd": 0.0, "sampling_seeds": [7], "images_seen": 5,
-    "training_flops": 6, "sampling_flops_per_image": 7, "parameters": 8,
+    "training_flops": 6, "sampling_flops_per_image": 7, "parameters": 8, "sampling_steps_per_expert": [3, 0],
 }  # fmt: skip
 
 
@@ -37,6 +37,9 @@ def test_a_prefix_loses_no_more_than_rounding_does(value: int) -> None:
     [
         (12.3456, 0.2371, "12.35 ± 0.24"),
         (1533.8, 142.0, "1534 ± 142"),
+        (0.17, 0.005, "0.1700 ± 0.0050"),
+        (0.17, 0.0996, "0.17 ± 0.10"),
+        (17.0, 9.96, "17 ± 10"),
         (-0.0312, 0.004, "−0.0312 ± 0.0040"),
         (12.3456, None, "12.3"),
         (12.3456, 0.0, "12.3 ± 0.0"),
@@ -67,3 +70,8 @@ def test_rows_start_with_the_variant() -> None:
     (row,) = fid_rows([Variant.of("base", FACTS)])
     assert list(row)[:3] == ["variant", "fid", "fid_sd"]
     assert (row["variant"], row["sampling_flops"], row["parameters"]) == ("base", 7, 8)
+    assert row["steps"] == "3 0"
+
+
+def test_experts_without_a_step_are_idle() -> None:
+    assert Variant.of("experts", FACTS).idle == [1]

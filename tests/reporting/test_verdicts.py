@@ -1,12 +1,13 @@
 """Which claims hold, on made-up numbers."""
 
 import json
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.reporting.tables import Change, Variant
+from unequal.reporting.tables import Change, GroupLimit, Variant
 from unequal.reporting.verdicts import (
     HELD,
     NOT_HELD,
@@ -23,17 +24,21 @@ from unequal.reporting.verdicts import (
     verdict_document,
 )
 
+GROUPS = [GroupLimit(0, 0.59, 0.6, 10), GroupLimit(1, 1.0, 1.0, 30)]
 
-def variant(name: str, fid: float, sd: float | None = 0.1, sampling: int = 100, training: int = 1000) -> Variant:
-    return Variant(name, fid, sd, fid / 1000, sd, 1 if sd is None else 2, 10, training, sampling, 5)
+
+def variant(
+    name: str, fid: float, sd: float | None = 0.1, sampling: int = 100, training: int = 1000, images: int = 1000
+) -> Variant:
+    return Variant(name, fid, sd, fid / 1000, sd, 1 if sd is None else 2, images, training, sampling, 5, (50,))
 
 
 def by_name(*variants: Variant) -> dict[str, Variant]:
     return {one.name: one for one in variants}
 
 
-def words(variants: dict[str, Variant], mean_limit: float = 0.8) -> dict[str, str]:
-    return {one.key: one.verdict for one in fid_verdicts(variants, mean_limit)}
+def words(variants: dict[str, Variant], groups: Sequence[GroupLimit] = GROUPS) -> dict[str, str]:
+    return {one.key: one.verdict for one in fid_verdicts(variants, groups)}
 
 
 @pytest.mark.parametrize(
@@ -132,7 +137,7 @@ def test_claims_whose_variants_were_not_scored_are_left_out() -> None:
 def test_one_sampling_seed_decides_nothing_about_fid() -> None:
     scores = by_name(variant("base", 12, None), variant("mixed", 500, None), variant("slot_1", 500, None))
     assert set(words(scores).values()) == {UNDECIDED}
-    assert all("one sampling seed" in one.rule for one in fid_verdicts(scores, 0.8))
+    assert all("one sampling seed" in one.rule for one in fid_verdicts(scores, GROUPS))
 
 
 @pytest.mark.parametrize(("fid", "word"), [(10.5, HELD), (11.1, UNDECIDED), (12.0, NOT_HELD)])
@@ -142,14 +147,49 @@ def test_pruning_may_cost_as_much_as_in_the_paper(fid: float, word: str) -> None
     assert verdict.figures["sampling_flops_saved_percent"] == pytest.approx(20)
 
 
-def test_flops_above_the_mean_limit_are_seen() -> None:
+@pytest.mark.parametrize(
+    ("better", "worse", "key", "spent", "name"),
+    [
+        ("stratified", "longer", "stratified_beats_uniform", "training", "training FLOPs"),
+        ("experts_unpruned", "longer", "experts_beat_longer", "training", "training FLOPs"),
+        ("base", "mixed", "mixed_is_worse", "images", "images seen"),
+    ],
+)
+@pytest.mark.parametrize(("budget", "word"), [(1020, HELD), (1021, UNDECIDED), (981, HELD), (980, UNDECIDED)])
+def test_claims_for_the_same_budget_need_the_same_budget(
+    better: str, worse: str, key: str, spent: str, name: str, budget: int, word: str
+) -> None:
+    scores = by_name(variant("base", 12)) | by_name(variant(better, 9), variant(worse, 19, **{spent: budget}))
+    (verdict,) = (one for one in fid_verdicts(scores, GROUPS) if one.key == key)
+    assert verdict.verdict == word
+    assert f"decided only where {name} agree within 2 %" in verdict.rule
+    assert (f"not comparable: {name} differ by 2." in verdict.summary) == (word == UNDECIDED)
+    other = "training" if spent == "images" else "images"
+    assert words(scores | by_name(variant(worse, 19, **{other: 5000})))[key] == HELD
+
+
+@pytest.mark.parametrize("sampling", [10, 100])
+def test_each_expert_is_held_to_its_own_limit_whatever_the_steps(sampling: int) -> None:
+    scores = by_name(variant("base", 12), variant("experts_pruned", 9, sampling=sampling))
+    assert words(scores)["limits_are_met"] == HELD
+    assert words(scores, [GroupLimit(0, 0.61, 0.6, 10), GroupLimit(1, 0.2, 1.0, 30)])["limits_are_met"] == NOT_HELD
+
+
+def test_mean_figures_stand_beside_the_groups() -> None:
     scores = by_name(variant("base", 12), variant("experts_pruned", 9, sampling=81))
-    assert words(scores, mean_limit=0.8)["limits_are_met"] == NOT_HELD
+    verdict = fid_verdicts(scores, GROUPS)[-1]
+    # (10 · 0.6 + 30 · 1)/40 = 0.9
+    assert verdict.figures == pytest.approx(
+        {
+            "groups": 2, "met": 2, "group_0_share": 0.59, "group_0_limit": 0.6, "group_1_share": 1.0,
+            "group_1_limit": 1.0, "sampling_flops_ratio": 0.81, "mean_limit_ratio": 0.9,
+        }
+    )  # fmt: skip
 
 
 def test_the_document_counts_and_is_json() -> None:
     scores = by_name(variant("base", 12), variant("mixed", 12), variant("experts_pruned", 9, None, sampling=81))
-    document = verdict_document(fid_verdicts(scores, 0.8))
+    document = verdict_document(fid_verdicts(scores, [GroupLimit(0, 0.7, 0.6, 40)]))
     assert document["counts"] == {"held": 0, "not_held": 1, "undecided": 2}
     assert document["verdicts"]["limits_are_met"] == NOT_HELD
     assert [one["key"] for one in document["claims"]] == list(document["verdicts"])

@@ -17,6 +17,8 @@ DEFAULT = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
 DELETE = object()
 
 #: Edits of the default params.yaml, and what the refusal says.
+CIFAR10 = {"source": "cifar10", "path": "x", "fit": "exact", "holdout": 0.1}
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     # Unknown and missing keys.
     ({"colour": "red"}, "colour: unknown key; allowed here: seed, runtime, data"),
@@ -114,7 +116,16 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"sampling.steps": [3, 9]}, "sampling: steps: [3, 9] must fall strictly"),
     # Combinations of sections.
     ({"slots.count": 1001}, "slots.count: 1001 ranges of 1000 timesteps; at most schedule.timesteps"),
-    ({"groups.ids": list(range(1001))}, "groups.ids: 1001 ranges of 1000 timesteps; at most schedule.timesteps"),
+    ({"groups.ids": list(range(1001))}, "groups: 1001 groups of 1000 timesteps; allowed: 1 … 1000"),
+    ({"groups.min_ratio": 1.0}, "groups: min_ratio 1 gives every timestep the whole model"),
+    ({"schedule.name": "cosine", "groups.ids": list(range(10))}, "groups: group 8 of 10 (counted from 0) holds no"),
+    ({"further_recipes": ["longer", "stratified", "longer"]}, "further_recipes: ['longer', 'stratified', 'longer'] na"),
+    ({"further_recipes": ["base"]}, "further_recipes: 'base' is the name of another stage's model"),
+    ({"further_recipes": ["a.b"]}, "further_recipes: 'a.b' is no name; allowed: small letters, digits and _"),
+    (
+        {"data": {**CIFAR10, "image_size": 8, "channels": 1}},
+        "data: cifar10 is 32 pixels wide with 3 channels",
+    ),
     (
         {"network.block_out_channels": [8, 16, 16, 16, 16]},
         "data.image_size: 8 cannot be halved 4 times by the network; allowed: multiples of 16",

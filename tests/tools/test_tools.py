@@ -9,6 +9,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from diffusers import DDIMPipeline
+from filelock import FileLock
 from graph import ROOT, instances
 
 from unequal.ddim import sampling_timesteps
@@ -116,6 +117,26 @@ def test_clean_lists_and_deletes_what_is_old(project: Path):
     CliRunner().invoke(clean.main, ["--delete", "--older-than", "3"])
     assert not old.exists()
     assert new.exists()
+
+
+def test_clean_leaves_what_a_running_stage_uses(project: Path):
+    used, left = project / "work/train_base-0123", project / "work/prune-4567"
+    for folder in (used, left):
+        folder.mkdir(parents=True)
+        (folder / "state").write_bytes(b"x" * 1000)
+        folder.with_name(f"{folder.name}.lock").touch()
+    with FileLock(f"{used}.lock", timeout=0):
+        for options in ([], ["--delete"]):
+            result = CliRunner().invoke(clean.main, options)
+            assert result.exit_code == 0, result.output
+            lines = {line.split()[-1]: line for line in result.output.splitlines()}
+            assert "in use" in lines["train_base-0123"]
+            assert "0.0 MB" in lines["prune-4567"]
+    assert (used / "state").exists()
+    assert not left.exists()
+    assert not left.with_name("prune-4567.lock").exists()
+    CliRunner().invoke(clean.main, ["--delete"])
+    assert list((project / "work").iterdir()) == []
 
 
 def test_estimate_counts_every_stage_and_the_flops_of_training():

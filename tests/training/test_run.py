@@ -34,6 +34,7 @@ class Here:
     root: Path
     runtime: Runtime
     device: torch.device = CPU
+    leads: bool = True
     figures: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property

@@ -2,11 +2,12 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 import torch_fidelity
+from pydantic import PositiveInt
 from torch import Tensor
 from torch.utils.data import Dataset
 from torch_fidelity.feature_extractor_base import FeatureExtractorBase
@@ -14,29 +15,30 @@ from torch_fidelity.feature_extractor_base import FeatureExtractorBase
 from unequal.errors import UserError
 from unequal.evaluation.classifier import Classifier, load_classifier
 from unequal.files import content_hash, read_json, require
+from unequal.settings.strict import Strict, validate
 
-FACTS, WEIGHTS = "extractor.json", "classifier.safetensors"
+FACTS, CLASSIFIER, INCEPTION = "extractor.json", "classifier.safetensors", "inception.pth"
 LAYER = "features"
 
 
-@dataclass(frozen=True)
-class Extractor:
-    """Which features are compared: `classifier` or `inception`, their number, and the file of weights."""
+class Extractor(Strict):
+    """Which features are compared, and the file of weights beside extractor.json; None: torch-fidelity's own."""
 
-    kind: str
-    features: int
+    kind: Literal["classifier", "inception"]
+    features: PositiveInt
     weights: str | None
     weights_sha256: str | None
 
     @classmethod
     def load(cls, folder: Path) -> "Extractor":
-        """From the folder that `build_extractor` makes. Raises UserError where the weights have changed."""
-        facts = read_json(folder / FACTS)
-        weights = str(folder / WEIGHTS) if facts["kind"] == "classifier" else facts["weights"]
-        extractor = cls(facts["kind"], facts["features"], weights, facts["weights_sha256"])
-        if weights is not None and content_hash(require(Path(weights))) != extractor.weights_sha256:
-            raise UserError(f"{weights}: altered or cut short since the extractor was built; build it again")
-        return extractor
+        """From the folder that `build_extractor` makes. Raises UserError where something in it has changed."""
+        extractor = validate(cls, read_json(folder / FACTS), folder / FACTS)
+        if extractor.weights is None:
+            return extractor
+        path = folder / extractor.weights
+        if content_hash(require(path)) != extractor.weights_sha256:
+            raise UserError(f"{path}: altered or cut short since the extractor was built; build it again")
+        return extractor.model_copy(update={"weights": str(path)})
 
     @property
     def label(self) -> str:

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 from filelock import FileLock, Timeout
@@ -87,7 +87,8 @@ class Run:
         Raises UserError where another process is at work in it.
         """
         self._key_is_fixed = True
-        shaping = (FORMAT, self.name, self.options, self.settings.model_dump(mode="json"), list(self._inputs.items()))
+        settings = self.settings.model_dump(mode="json")
+        shaping = (FORMAT, self.name, self.options, settings, list(self._inputs.items()), code_hashes())
         path = work_root() / "-".join(map(str, (self.name, *self.options.values(), settings_hash(shaping)[:12])))
         path.parent.mkdir(parents=True, exist_ok=True)
         if self.leads:
@@ -111,7 +112,8 @@ class Run:
         wanted, has_cuda = self.runtime.device, torch.cuda.is_available()
         if wanted == "cuda" and not has_cuda:
             raise UserError(f"{PARAMS}: runtime.device: 'cuda': PyTorch finds no CUDA device; allowed here: auto, cpu")
-        device = torch.device("cuda" if has_cuda and wanted != "cpu" else "cpu")
+        use_cuda = has_cuda and wanted != "cpu"
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if use_cuda else torch.device("cpu")
         self._tracker.tags({"device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu"})
         return device
 
@@ -164,6 +166,13 @@ class Run:
         self._lock = None
 
 
+def code_hashes() -> list[str]:
+    """The project's modules that this process has loaded: half a run by old code is none of the new."""
+    files = [getattr(module, "__file__", None) for name, module in sys.modules.items() if name.startswith("unequal.")]
+    found = sorted({str(file) for file in [*files, getattr(sys.modules["__main__"], "__file__", None)] if file})
+    return [content_hash(Path(file)) for file in found]
+
+
 class StageCommand(click.Command):
     """A stage as a command-line program.
 
@@ -198,8 +207,10 @@ def stage(settings: type[StageSettings]) -> Callable[[Callable[..., None]], Stag
 
 
 def option(parameter: Parameter) -> click.Option:
-    """The required command-line option of a function's parameter."""
-    return click.Option([f"--{parameter.name.replace('_', '-')}"], type=parameter.annotation, required=True)
+    """The required command-line option of a function's parameter: str, int, or a Literal of words."""
+    choices = get_args(parameter.annotation)
+    kind = click.Choice(choices) if choices else parameter.annotation
+    return click.Option([f"--{parameter.name.replace('_', '-')}"], type=kind, required=True)
 
 
 def locked(path: Path) -> FileLock:

@@ -9,6 +9,9 @@ from unequal.samplers import build_sampler
 from unequal.training.batches import BatchSource
 from unequal.training.objective import SingleHead
 
+#: The batch goes through the network in parts, so that large networks fit.
+IMAGES_AT_ONCE = 64
+
 
 def accumulate_gradients(net: UNet2DModel, record: ModelRecord, images: Tensor, count: int, seed: int) -> None:
     """Leave the gradient of one batch's loss in a network, at uniform timesteps.
@@ -22,8 +25,10 @@ def accumulate_gradients(net: UNet2DModel, record: ModelRecord, images: Tensor, 
     """
     device = next(net.parameters()).device
     sampler = build_sampler("uniform", record.timesteps)
-    batch = BatchSource(images, count, sampler, seed, horizontal_flips=False, device=device).draw(step=0)
+    source = BatchSource(images, count, sampler, seed, horizontal_flips=False, device=device)
     objective = SingleHead(record.prediction, record.noise_schedule().to(device), "none", None)
     net.requires_grad_(True)
     with torch.enable_grad():
-        objective(net, batch).weighted.mean().backward()
+        for start in range(0, count, IMAGES_AT_ONCE):
+            batch = source.draw(0, slice(start, start + IMAGES_AT_ONCE))
+            (objective(net, batch).weighted.sum() / count).backward()

@@ -10,7 +10,7 @@ import numpy as np
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.files import read_json, read_npz, require
-from unequal.reporting.tables import Change, Variant, changes
+from unequal.reporting.tables import Change, GroupLimit, Variant, changes
 from unequal.samplers import TimestepSampler, build_sampler
 from unequal.schedule import NoiseSchedule
 
@@ -57,10 +57,12 @@ class Findings:
         ]
 
     @property
-    def mean_limit(self) -> float:
-        """Mean over all timesteps of the groups' FLOPs limits, as a share of the base's."""
-        rows = self.groups["groups"]
-        return sum((row["last"] - row["first"] + 1) * row["limit_ratio"] for row in rows) / self.groups["timesteps"]
+    def group_limits(self) -> list[GroupLimit]:
+        """What each group's pruned model takes of its limit."""
+        return [
+            GroupLimit(row["group"], share, row["limit_ratio"], row["last"] - row["first"] + 1)
+            for row, share in zip(self.groups["groups"], self.group_shares, strict=True)
+        ]
 
     def conditions(self) -> dict[str, str]:
         """What the scores mean nothing without, as name → text."""

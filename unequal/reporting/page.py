@@ -54,7 +54,16 @@ CAPTIONS = {
     ),
 }
 
-COLUMNS = ("variant", "FID", "KID", "images seen", "training FLOPs", "sampling FLOPs an image", "parameters")
+COLUMNS = (
+    "variant",
+    "FID",
+    "KID",
+    "images seen",
+    "training FLOPs",
+    "sampling FLOPs an image",
+    "parameters",
+    "sampling steps per expert",
+)
 
 PAGE = Template("""<!doctype html>
 <html lang="en">
@@ -135,7 +144,8 @@ $rows
 </div>
 <p class="soft">FID and KID are on the scale of the features named below: only figures of the same features compare.
 FLOPs are multiply–accumulates without attention's two products. Images and training FLOPs count from
-the first random weights on; those of experts are summed over all groups, the base's counted once.</p>
+the first random weights on; those of experts are summed over all groups, the base's counted once.
+Sampling steps are given from the data end to the noise end; a single model takes all.$idle</p>
 
 <h2>Conditions</h2>
 <dl class="card">
@@ -174,6 +184,7 @@ def render(
         spread=escape(spread_note(variants[0].seeds)),
         columns="".join(f"<th>{escape(column)}</th>" for column in COLUMNS),
         rows="\n".join([*map(variant_row, variants), *reference_rows(references)]),
+        idle=escape(idle_note(variants)),
         conditions="\n".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in conditions.items()),
         pictures="\n".join(map(figure_of, pictures)),
     )
@@ -190,6 +201,16 @@ def spread_note(seeds: int) -> str:
     )
 
 
+def idle_note(variants: Sequence[Variant]) -> str:
+    """Which experts take no part in sampling, so that no score speaks of them; empty where all do."""
+    return "".join(
+        f" No sampling step falls to expert {', '.join(map(str, variant.idle))} of {label(variant.name)}: "
+        "its scores say nothing of what was learned there."
+        for variant in variants
+        if variant.idle
+    )
+
+
 def verdict_row(verdict: Verdict) -> str:
     """A row of the first table."""
     word = f'<span class="word {verdict.verdict.replace(" ", "-")}">{escape(verdict.verdict)}</span>'
@@ -202,7 +223,7 @@ def variant_row(variant: Variant) -> str:
     """A row of the table of scores."""
     costs = (variant.images_seen, variant.training_flops, variant.sampling_flops, variant.parameters)
     scores = (plus_minus(variant.fid, variant.fid_sd), plus_minus(variant.kid, variant.kid_sd))
-    return row((label(variant.name), *scores, *map(with_prefix, costs)))
+    return row((label(variant.name), *scores, *map(with_prefix, costs), ", ".join(map(str, variant.steps))))
 
 
 def reference_rows(references: Mapping[str, Any]) -> list[str]:
@@ -212,7 +233,7 @@ def reference_rows(references: Mapping[str, Any]) -> list[str]:
         ("noise_against_real", "noise against real images"),
     )
     return [
-        row((name, *(plus_minus(references[key][score], None) for score in ("fid", "kid")), *4 * ("–",)), "reference")
+        row((name, *(plus_minus(references[key][score], None) for score in ("fid", "kid")), *5 * ("–",)), "reference")
         for key, name in ends
     ]
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -18,7 +18,8 @@ class Variant:
     """Scores and costs of a model or a set of experts.
 
     FLOPs are multiply–accumulates; `fid_sd` and `kid_sd` are standard deviations over sampling
-    seeds, None where there was one seed only.
+    seeds, None where there was one seed only; `steps` are the sampling steps of each expert, from
+    the data end to the noise end (of a single model: all).
     """
 
     name: str
@@ -31,6 +32,12 @@ class Variant:
     training_flops: int
     sampling_flops: int
     parameters: int
+    steps: tuple[int, ...]
+
+    @property
+    def idle(self) -> list[int]:
+        """Numbers of the experts that no sampling step calls, and that no score therefore speaks of."""
+        return [number for number, count in enumerate(self.steps) if count == 0]
 
     @classmethod
     def of(cls, name: str, facts: Mapping[str, Any]) -> Self:
@@ -47,7 +54,17 @@ class Variant:
             training_flops=facts["training_flops"],
             sampling_flops=facts["sampling_flops_per_image"],
             parameters=facts["parameters"],
+            steps=tuple(facts["sampling_steps_per_expert"]),
         )
+
+
+class GroupLimit(NamedTuple):
+    """What a group's pruned model takes and may take, both as shares of the base's FLOPs, and its timesteps."""
+
+    group: int
+    share: float
+    limit: float
+    timesteps: int
 
 
 @dataclass(frozen=True)
@@ -81,8 +98,12 @@ def changes(finetuned: int, before: np.ndarray, after: np.ndarray, slots: Sequen
 
 
 def fid_rows(variants: Sequence[Variant]) -> list[dict[str, Any]]:
-    """The FID table as rows of a CSV; what is unknown is left empty."""
-    return [{"variant": variant.name} | dict(list(asdict(variant).items())[1:]) for variant in variants]
+    """The FID table as rows of a CSV; what is unknown is left empty, several steps stand apart by blanks."""
+    rows = [{"variant": variant.name} | asdict(variant) for variant in variants]
+    return [
+        {key: value for key, value in row.items() if key != "name"} | {"steps": " ".join(map(str, row["steps"]))}
+        for row in rows
+    ]
 
 
 def interference_rows(by_split: Mapping[str, Sequence[Change]]) -> list[dict[str, Any]]:
@@ -118,7 +139,8 @@ def with_prefix(value: float) -> str:
 
 def plus_minus(mean: float, spread: float | None, signed: bool = False) -> str:
     """Mean and spread with as many decimals as the spread's first two digits need: `12.31 ± 0.24`."""
-    leading = spread or abs(mean) / 10
+    # Rounded first: of 0.0996 the two digits are 0.10, not 0.100.
+    leading = float(f"{spread or abs(mean) / 10:.1e}")
     decimals = 0 if leading == 0 else max(0, 1 - math.floor(math.log10(leading)))
     shown = f"{mean:{'+' if signed else ''}.{decimals}f}".replace("-", "−")
     return shown if spread is None else f"{shown} ± {spread:.{decimals}f}"

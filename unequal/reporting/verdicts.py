@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from unequal.reporting.tables import Change, Variant, label, plus_minus, with_prefix
+from unequal.reporting.tables import Change, GroupLimit, Variant, label, plus_minus, with_prefix
 
 HELD, NOT_HELD, UNDECIDED = "held", "not held", "undecided"
 #: A difference counts where it exceeds so many spreads.
@@ -18,6 +18,10 @@ SPREADS = 2.0
 SHARE = 0.75
 #: "Orders of magnitude": a factor of 100 at least.
 ORDERS_OF_MAGNITUDE = 2.0
+#: Two budgets are the same where the larger exceeds the smaller by no more than this share.
+SAME_BUDGET = 0.02
+#: Shares and limits are quotients of the same counts: what they differ by below this is rounding.
+ROUNDING = 1e-9
 #: What pruning costs at most in paper 3: FID 4.73 with, 4.27 without (latent diffusion on FFHQ).
 PRUNING_COST = 0.11
 
@@ -58,14 +62,31 @@ class Verdict:
     rule: str
 
 
+class Budget(NamedTuple):
+    """What two variants must have spent alike for a claim to be about them: a field of Variant and its name."""
+
+    field: str
+    name: str
+
+    def difference(self, first: Variant, second: Variant) -> float:
+        """By what share the larger of two budgets exceeds the smaller."""
+        low, high = sorted((getattr(first, self.field), getattr(second, self.field)))
+        return float((high - low) / low)
+
+
+EQUAL_COMPUTE = Budget("training_flops", "training FLOPs")
+EQUAL_IMAGES = Budget("images_seen", "images seen")
+
+
 class FidClaim(NamedTuple):
-    """A claim that one variant has a lower FID than another."""
+    """A claim that one variant has a lower FID than another, for the same budget where it names one."""
 
     key: str
     paper: int
     claim: str
     better: str
     worse: str
+    budget: Budget | None = None
 
 
 FID_CLAIMS = (
@@ -75,6 +96,7 @@ FID_CLAIMS = (
         "Batches that draw evenly from slots of equal loss beat uniform timesteps at equal compute",
         better="stratified",
         worse="longer",
+        budget=EQUAL_COMPUTE,
     ),
     FidClaim(
         "mixed_is_worse",
@@ -82,6 +104,7 @@ FID_CLAIMS = (
         "Learning only the best of three predictions is worse than predicting ε alone, for as many images",
         better="base",
         worse="mixed",
+        budget=EQUAL_IMAGES,
     ),
     FidClaim(
         "experts_beat_longer",
@@ -89,6 +112,7 @@ FID_CLAIMS = (
         "Experts for groups of timesteps beat one model trained on for the same compute",
         better="experts_unpruned",
         worse="longer",
+        budget=EQUAL_COMPUTE,
     ),
     FidClaim(
         "pruned_experts_beat_base",
@@ -194,26 +218,41 @@ def slots_worsen_fid(base: Variant, slots: Sequence[Variant]) -> Verdict:
 
 
 def fid_claim(claim: FidClaim, better: Variant, worse: Variant) -> Verdict:
-    """One variant has a lower FID than another."""
+    """One variant has a lower FID than another; undecided where a budget that must be the same is not."""
     evidence = fid_evidence(better, worse)
+    apart = claim.budget.difference(better, worse) if claim.budget else 0.0
+    comparable = apart <= SAME_BUDGET
     training = better.training_flops / worse.training_flops
     sampling = better.sampling_flops / worse.sampling_flops
     return Verdict(
         claim.key,
         claim.paper,
         claim.claim,
-        decide([evidence]),
+        decide([evidence]) if comparable else UNDECIDED,
         {
             f"fid_{better.name}": better.fid,
             f"fid_{worse.name}": worse.fid,
             **known_limit(evidence),
             "training_flops_ratio": training,
             "sampling_flops_ratio": sampling,
+            **({f"{claim.budget.field}_differ_percent": 100 * apart} if claim.budget else {}),
         },
-        f"{versus(better, worse)}{needed(evidence)}; {label(better.name)} took {training:.2f} × the training and "
-        f"{sampling:.2f} × the sampling FLOPs",
-        fid_rule(better.seeds),
+        f"{incomparable(claim.budget, apart)}{versus(better, worse)}{needed(evidence)}; "
+        f"{label(better.name)} took {training:.2f} × the training and {sampling:.2f} × the sampling FLOPs",
+        fid_rule(better.seeds) + budget_rule(claim.budget),
     )
+
+
+def incomparable(budget: Budget | None, apart: float) -> str:
+    """Why two variants cannot be compared; empty where they can."""
+    if budget is None or apart <= SAME_BUDGET:
+        return ""
+    return f"not comparable: {budget.name} differ by {100 * apart:.3g} %; "
+
+
+def budget_rule(budget: Budget | None) -> str:
+    """The condition under which the rule of a claim decides."""
+    return f"; decided only where {budget.name} agree within {100 * SAME_BUDGET:g} %" if budget else ""
 
 
 def pruning_costs_little(pruned: Variant, unpruned: Variant) -> Verdict:
@@ -242,25 +281,28 @@ def pruning_costs_little(pruned: Variant, unpruned: Variant) -> Verdict:
     )
 
 
-def limits_are_met(pruned: Variant, base: Variant, mean_limit: float) -> Verdict:
-    """Paper 3: pruned experts stay within the mean of their groups' limits.
-
-    Args:
-        mean_limit: mean over all timesteps of the groups' FLOPs limits, as a share of the base's.
-    """
+def limits_are_met(pruned: Variant, base: Variant, groups: Sequence[GroupLimit]) -> Verdict:
+    """Paper 3: every pruned expert stays within the limit of its own group."""
+    met = [one.share <= one.limit * (1 + ROUNDING) for one in groups]
     ratio = pruned.sampling_flops / base.sampling_flops
+    mean_limit = sum(one.timesteps * one.limit for one in groups) / sum(one.timesteps for one in groups)
+    figures = {"groups": float(len(met)), "met": float(sum(met))}
+    for one in groups:
+        figures |= {f"group_{one.group}_share": one.share, f"group_{one.group}_limit": one.limit}
     return Verdict(
         "limits_are_met",
         3,
-        "Sampling with the pruned experts stays within the groups' mean limit of FLOPs",
-        decide([Evidence(mean_limit - ratio, 0.0)]),
-        {"sampling_flops_ratio": ratio, "mean_limit_ratio": mean_limit},
+        "Every pruned expert stays within its group's limit of FLOPs",
+        HELD if all(met) else NOT_HELD,
+        figures | {"sampling_flops_ratio": ratio, "mean_limit_ratio": mean_limit},
+        f"{', '.join(f'group {one.group} takes {one.share:.3f} of {one.limit:.3f}' for one in groups)}; sampling takes "
         f"{with_prefix(pruned.sampling_flops)} FLOPs an image, {ratio:.3f} of the base's; mean limit {mean_limit:.3f}",
-        "counted, not estimated: share of the base's sampling FLOPs against the mean limit over all timesteps",
+        "counted, not estimated: held where each expert's share of the base's FLOPs is at most its group's limit; the "
+        "two means decide nothing, as one goes by sampling steps and the other by timesteps",
     )
 
 
-def fid_verdicts(variants: Mapping[str, Variant], mean_limit: float) -> list[Verdict]:
+def fid_verdicts(variants: Mapping[str, Variant], groups: Sequence[GroupLimit]) -> list[Verdict]:
     """Verdicts on all claims about FID and costs whose variants were scored."""
     base = variants["base"]
     pruned, unpruned = variants.get("experts_pruned"), variants.get("experts_unpruned")
@@ -272,7 +314,7 @@ def fid_verdicts(variants: Mapping[str, Variant], mean_limit: float) -> list[Ver
     if pruned and unpruned:
         found.append(pruning_costs_little(pruned, unpruned))
     if pruned:
-        found.append(limits_are_met(pruned, base, mean_limit))
+        found.append(limits_are_met(pruned, base, groups))
     return found
 
 

@@ -30,4 +30,6 @@ class Data(Strict):
             raise ValueError("path: has no meaning for source 'digits', which lie in scikit-learn; set it to null")
         if self.source == "digits" and (self.image_size, self.channels) != (8, 1):
             raise ValueError("digits are 8 pixels wide with 1 channel; set image_size: 8, channels: 1")
+        if self.source == "cifar10" and (self.channels != 3 or (self.fit == "exact" and self.image_size != 32)):
+            raise ValueError("cifar10 is 32 pixels wide with 3 channels; another image_size needs fit: crop or resize")
         return self

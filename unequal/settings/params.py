@@ -4,11 +4,15 @@ Only the gate stage `check_params` and the tools import this module. A stage rea
 sections alone, so that a new key elsewhere does not make its results stale.
 """
 
+import re
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import Field, NonNegativeInt, model_validator
 
+from unequal.errors import UserError
+from unequal.partition import flops_groups
+from unequal.schedule import NoiseSchedule
 from unequal.settings.data import Data
 from unequal.settings.evaluation import Evaluation, Extractor, Sampling
 from unequal.settings.groups import Groups
@@ -51,6 +55,18 @@ class Params(Strict):
     variants: tuple[str, ...] = Field(description="models and sets of experts that are scored, each an instance")
 
     @model_validator(mode="after")
+    def recipes_have_names_of_their_own(self) -> Self:
+        """A further recipe's name becomes a model's and a folder's."""
+        for name in self.further_recipes:
+            if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+                raise ValueError(f"further_recipes: '{name}' is no name; allowed: small letters, digits and _")
+            if name in STAGE_RECIPES or name.startswith(("slot_", "experts_", "group_")):
+                raise ValueError(f"further_recipes: '{name}' is the name of another stage's model")
+        if len(set(self.further_recipes)) < len(self.further_recipes):
+            raise ValueError(f"further_recipes: {list(self.further_recipes)} names a recipe twice")
+        return self
+
+    @model_validator(mode="after")
     def recipes_are_there(self) -> Self:
         """Stages find their recipes, and recipes their stages."""
         expected = (*STAGE_RECIPES, *self.further_recipes)
@@ -60,6 +76,16 @@ class Params(Strict):
         for name in self.recipes:
             if name not in expected:
                 raise ValueError(f"further_recipes: does not list recipe '{name}'; add it there or delete it")
+        return self
+
+    @model_validator(mode="after")
+    def timesteps_can_be_grouped(self) -> Self:
+        """Found out here, and not after the base has been trained."""
+        try:
+            schedule = NoiseSchedule.named(self.schedule.name, self.schedule.timesteps)
+            flops_groups(schedule, len(self.groups.ids), self.groups.min_ratio)
+        except UserError as error:
+            raise ValueError(f"groups: {error}") from None
         return self
 
     @model_validator(mode="after")

@@ -2,9 +2,12 @@
 
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
+from filelock import FileLock, Timeout
 
 from unequal.files import files_below
 from unequal.pipeline.project import work_root
@@ -15,28 +18,54 @@ SECONDS_PER_DAY = 86_400
 def size_and_age(folder: Path) -> tuple[int, float]:
     """Bytes in a folder, and days since anything in it changed."""
     stats = [path.stat() for path in (folder, *files_below(folder))]
-    return sum(stat.st_size for stat in stats[1:]), (
-        time.time() - max(stat.st_mtime for stat in stats)
-    ) / SECONDS_PER_DAY
+    changed = max(stat.st_mtime for stat in stats)
+    return sum(stat.st_size for stat in stats[1:]), (time.time() - changed) / SECONDS_PER_DAY
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[bool]:
+    """Hold a work directory's lock as a stage does; gives False, without waiting, where a stage is at work in it."""
+    lock = FileLock(folder.with_name(f"{folder.name}.lock"), timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        # Deleted while held: whoever opened the old file notices that it is gone and makes a new one.
+        Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
+
+
+def visit(folder: Path, delete: bool, older_than: float) -> int:
+    """List or delete a work directory that is held; gives its bytes, 0 where it is passed over."""
+    if not folder.exists():  # its stage has just ended
+        return 0
+    size, age = size_and_age(folder)
+    if age < older_than:
+        return 0
+    click.echo(f"{size / 1e6:10.1f} MB  {age:6.1f} days  {folder.name}")
+    if delete:
+        shutil.rmtree(folder)
+    return size
 
 
 @click.command()
 @click.option("--delete", is_flag=True, help="Delete them instead of listing them only.")
 @click.option("--older-than", type=float, default=0.0, show_default=True, help="Only those unchanged for so many days.")
 def main(delete: bool, older_than: float) -> None:
-    """List or delete the work directories of unfinished runs."""
+    """List or delete the work directories of unfinished runs; those that a running stage uses are left alone."""
     root = work_root()
     folders = sorted(path for path in root.iterdir() if path.is_dir()) if root.exists() else []
     total = 0
     for folder in folders:
-        size, age = size_and_age(folder)
-        if age < older_than:
-            continue
-        total += size
-        click.echo(f"{size / 1e6:10.1f} MB  {age:6.1f} days  {folder.name}")
-        if delete:
-            shutil.rmtree(folder)
-            folder.with_name(folder.name + ".lock").unlink(missing_ok=True)
+        with held(folder) as free:
+            if free:
+                total += visit(folder, delete, older_than)
+            else:
+                click.echo(f"{'in use':>26}  {folder.name}")
     click.echo(f"{total / 1e6:10.1f} MB  {'deleted' if delete else 'in all; --delete deletes them'}")
 
 

@@ -24,7 +24,16 @@ from unequal.settings.params import EXPERTS, Params, read_params
 from unequal.settings.strict import PARAMS
 
 BYTES_PER_WEIGHT = 4
-TIMED_PASSES = 5
+TIMED_PASSES = 3
+#: Multiply–accumulates of a timed pass: large networks are timed on few images.
+TIMED_MACS = 1e10
+#: A resumable state holds weights, their average and two moments.
+STATES_A_CHECKPOINT = 4
+NOTES = """\
+On disk: {weights:.1f} MB of weights, in the workspace and in DVC's cache, and the data set as often; while a model
+is trained, {state:.1f} MB of resumable state besides.
+FLOPs are multiply–accumulates without attention's products; a training step counts three forward passes.
+Times are measured in float32 without torch.compile, on a few images: bf16 and compiled runs are faster."""
 IMPORTS = "import torch, diffusers, mlflow"
 
 
@@ -91,10 +100,9 @@ def rates(params: Params, net: UNet2DModel, device: torch.device) -> tuple[float
     def batch(count: int) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.randn(count, channels, size, size, device=device), torch.zeros(count, device=device)
 
-    trained, sampled = (
-        batch(params.training.batch_size // params.training.gradient_accumulation),
-        batch(params.sampling.batch_size),
-    )
+    affordable = max(1, round(TIMED_MACS / cost.macs))
+    trained = batch(min(affordable, params.training.batch_size // params.training.gradient_accumulation))
+    sampled = batch(min(affordable, params.sampling.batch_size))
     train = measured_rate(
         lambda: net(*trained).sample.square().mean().backward(), training_flops(cost.macs, len(trained[0])), device
     )
@@ -121,9 +129,12 @@ def print_table(works: list[Work], train_rate: float, forward_rate: float, start
     click.echo(
         f"{'in all, one after another':34} {total_macs:10.3g} {total_bytes / 1e6:7.1f} MB {readable(total_seconds):>9}"
     )
-    click.echo(
-        "FLOPs are multiply–accumulates without attention's products; a training step counts three forward passes."
-    )
+    click.echo(NOTES.format(weights=2 * total_bytes / 1e6, state=STATES_A_CHECKPOINT * largest_model(works) / 1e6))
+
+
+def largest_model(works: list[Work]) -> float:
+    """Bytes of the largest single model."""
+    return max(work.weights / max(1, work.instances) for work in works) * BYTES_PER_WEIGHT
 
 
 def readable(seconds: float) -> str:

@@ -35,7 +35,7 @@ class BatchSource:
         batch_size: images a step over all processes.
         sampler: of timesteps.
         seed: of everything random.
-        horizontal_flips: mirror every second image at random.
+        horizontal_flips: mirror each image with probability ½.
         device: where batches are needed.
     """
 
@@ -53,14 +53,12 @@ class BatchSource:
             self.batch_size, numpy_generator(self.seed, Stream.TIMESTEPS, step), images_seen=step * self.batch_size
         )
         x0 = to_model_range(self.images[index.to(self.images.device)].to(self.device, non_blocking=True))
-        epsilon = torch.randn(
-            (self.batch_size, *x0.shape[1:]),
-            generator=torch_generator(self.device, self.seed, Stream.NOISE, step),
-            device=self.device,
-        )
+        # Drawn on the CPU, so that every device sees the same noise.
+        generator = torch_generator("cpu", self.seed, Stream.NOISE, step)
+        epsilon = torch.randn((self.batch_size, *x0.shape[1:]), generator=generator)[part]
         return Batch(
             self.flipped(x0, step, part),
-            epsilon[part],
+            epsilon.to(self.device, non_blocking=True),
             torch.from_numpy(timesteps.timesteps[part]).to(self.device, non_blocking=True),
             torch.from_numpy(timesteps.weights[part]).to(self.device, torch.float32, non_blocking=True),
         )

@@ -73,7 +73,7 @@ class Trainer:
         self.accelerator = Accelerator(
             cpu=source.device.type == "cpu", mixed_precision="bf16" if training.precision == "bf16" else "no"
         )
-        self.net = net.to(source.device).train().requires_grad_(True)
+        self.net = net.to(source.device).to(memory_format=memory_format(runtime)).train().requires_grad_(True)
         self.ema = EMA(self.net, training.ema_decay)
         self.optimizer = build_optimizer(self.net.parameters(), optimizer, source.device)
         self.step = self.restore()
@@ -81,9 +81,7 @@ class Trainer:
         self.first_bad_step = torch.full((), self.steps, device=source.device)
 
     def compiled(self) -> nn.Module:
-        """The network in the memory format and, if asked for, the compiled form it is trained in."""
-        if self.runtime.channels_last:
-            self.net.to(memory_format=torch.channels_last)
+        """The network, in compiled form if that is asked for."""
         return torch.compile(self.net) if self.runtime.compile else self.net  # type: ignore[return-value]
 
     def run(self) -> Trained:
@@ -99,8 +97,8 @@ class Trainer:
                     bar.set_postfix(loss=f"{self.report(interval)['loss']:.4f}", refresh=False)
                     interval = Interval(self.step)
                 if self.step % self.training.checkpoint_every == 0:
-                    self.refuse_bad_steps()
                     self.save()
+        self.accelerator.wait_for_everyone()
         self.ema.copy_to(self.net)
         self.net.eval().requires_grad_(False)
         return Trained(self.steps, self.steps * self.training.batch_size, self.work / LOG)
@@ -120,10 +118,10 @@ class Trainer:
             share = len(batch.timesteps) * self.accelerator.num_processes / self.training.batch_size
             for name, value in ({"loss": loss.detach()} | {k: v * share for k, v in losses.terms.items()}).items():
                 totals[name] = totals.get(name, 0) + value
-        bad = torch.where(torch.isfinite(totals["loss"]), self.steps, self.step)
-        self.first_bad_step = torch.minimum(self.first_bad_step, bad)
-        if self.training.gradient_clip is not None:
-            totals["grad_norm"] = nn.utils.clip_grad_norm_(self.net.parameters(), self.training.gradient_clip)
+        limit = self.training.gradient_clip or float("inf")
+        totals["grad_norm"] = nn.utils.clip_grad_norm_(self.net.parameters(), limit)
+        finite = torch.isfinite(totals["loss"]) & torch.isfinite(totals["grad_norm"])
+        self.first_bad_step = torch.minimum(self.first_bad_step, torch.where(finite, self.steps, self.step))
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.ema.update(self.net)
@@ -152,21 +150,25 @@ class Trainer:
         """Stop before a spoiled state is saved; the last good one stays."""
         if (step := int(self.first_bad_step)) < self.steps:
             raise UserError(
-                f"the loss is NaN or infinite at step {step} ({step * self.training.batch_size} images); the last good "
-                f"state is kept in {self.work}; lower the learning rate or gradient_clip"
+                f"the loss or its gradient is NaN or infinite at step {step} "
+                f"({step * self.training.batch_size} images); "
+                f"the last good state is kept in {self.work}; lower the learning rate or set gradient_clip"
             )
 
     def report(self, interval: "Interval") -> dict[str, float]:
         """Write a line of the log: means over the interval, and the conditions."""
-        figures = interval.means() | {
+        # Each process knows its part of the batch: their mean is the batch's.
+        means = {name: float(self.accelerator.reduce(mean, "mean")) for name, mean in interval.means().items()}
+        figures = means | {
             "lr": self.optimizer.param_groups[0]["lr"],
             "momentum": momentum(self.settings, (self.step - 1) * self.training.batch_size, self.images),
             "images_per_second": interval.steps * self.training.batch_size / interval.seconds(),
         }
         line = {"step": self.step, "images_seen": self.step * self.training.batch_size} | figures
-        with (self.work / LOG).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-        self.log(figures, self.step)
+        if self.accelerator.is_main_process:
+            with (self.work / LOG).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+            self.log(figures, self.step)
         return figures
 
     def save(self) -> None:
@@ -175,7 +177,8 @@ class Trainer:
         tensors |= {f"ema.{name}": value for name, value in self.ema.state_dict().items()}
         tensors |= {f"optimizer.{name}": value for name, value in moments(self.optimizer).items()}
         facts = {"step": self.step, "ema_updates": self.ema.updates, "sampler": self.source.sampler.state_dict()}
-        write_checkpoint(self.work / CHECKPOINT, Checkpoint(tensors, facts))
+        if self.accelerator.is_main_process:
+            write_checkpoint(self.work / CHECKPOINT, Checkpoint(tensors, facts))
 
     def restore(self) -> int:
         """Take up the saved state, if there is one; the number of steps done."""
@@ -188,7 +191,9 @@ class Trainer:
             self.ema.load_state_dict(below(saved.tensors, "ema."), saved.facts["ema_updates"])
             load_moments(self.optimizer, below(saved.tensors, "optimizer."))
             self.source.sampler.load_state_dict(saved.facts["sampler"])
-        drop_lines_after(self.work / LOG, step)
+        if self.accelerator.is_main_process:
+            drop_lines_after(self.work / LOG, step)
+        self.accelerator.wait_for_everyone()
         return step
 
 
@@ -206,13 +211,18 @@ class Interval:
         self.steps += 1
         self.sums = {name: self.sums.get(name, 0) + value for name, value in terms.items()}
 
-    def means(self) -> dict[str, float]:
-        """Mean of each term."""
-        return {name: float(value) / self.steps for name, value in self.sums.items()}
+    def means(self) -> dict[str, Tensor]:
+        """Mean of each term, still on the device."""
+        return {name: value / self.steps for name, value in self.sums.items()}
 
     def seconds(self) -> float:
         """Time since the interval began."""
         return time.perf_counter() - self.start
+
+
+def memory_format(runtime: Runtime) -> torch.memory_format:
+    """How images and filters lie in memory; settled before optimizer and average copy the parameters' strides."""
+    return torch.channels_last if runtime.channels_last else torch.contiguous_format
 
 
 def below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

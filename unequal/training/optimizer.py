@@ -95,3 +95,8 @@ def load_moments(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -
         number, name = key.split(".")
         state.setdefault(int(number), {})[name] = value
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    # Fused kernels walk a parameter and its moments side by side in memory: both need the same strides.
+    for parameter, loaded in optimizer.state.items():
+        for name, value in loaded.items():
+            if value.shape == parameter.shape:
+                loaded[name] = torch.empty_like(parameter).copy_(value)

@@ -37,6 +37,8 @@ class Place(Protocol):
     def runtime(self) -> Runtime: ...
     @property
     def work(self) -> Path: ...
+    @property
+    def leads(self) -> bool: ...
     def log(self, metrics: Mapping[str, float], step: int) -> None: ...
     def output(self, path: str) -> Path: ...
     def metrics(self, path: str, content: Mapping[str, Any]) -> None: ...
@@ -156,7 +158,9 @@ def record_of(job: Job, trained: Trained) -> ModelRecord:
 
 
 def write_results(place: Place, job: Job, trained: Trained) -> None:
-    """Write what a finished run came to; see `produce`."""
+    """Write what a finished run came to, by the process that leads; see `produce`."""
+    if not place.leads:
+        return
     record = record_of(job, trained)
     weights = None if job.combine_heads is None else job.combine_heads(job.start.net)
     save_model(place.output(f"artifacts/models/{job.name}"), job.start.net, record, job.start.removals, weights)

@@ -1,0 +1,58 @@
+"""Slots and groups as files: what is altered or not there is refused in one line."""
+
+from pathlib import Path
+
+import pytest
+
+from unequal.errors import UserError
+from unequal.files import write_json
+from unequal.ranges import read_groups, read_slots
+
+SLOTS = {"timesteps": 10, "loss": "total", "slots": [[0, 3], [4, 9]]}
+GROUPS = {
+    "timesteps": 10,
+    "schedule": "linear",
+    "min_ratio": 0.5,
+    "groups": [
+        {"group": 0, "first": 0, "last": 3, "limit_ratio": 0.75},
+        {"group": 1, "first": 4, "last": 9, "limit_ratio": 1.0},
+    ],
+}
+
+
+def written(path: Path, content: object) -> Path:
+    write_json(path, content)
+    return path
+
+
+def test_slots_count_from_one_and_groups_from_zero(tmp_path: Path) -> None:
+    slots = read_slots(written(tmp_path / "slots.json", SLOTS))
+    assert [slots.of(1), slots.of(2)] == [(0, 3), (4, 9)]
+    groups = read_groups(written(tmp_path / "groups.json", GROUPS))
+    assert (groups.of(1).first, groups.of(1).last, groups.of(1).limit_ratio) == (4, 9, 1.0)
+
+
+@pytest.mark.parametrize("number", [0, 3, -1])
+def test_a_slot_that_is_not_there(tmp_path: Path, number: int) -> None:
+    with pytest.raises(UserError, match=rf"slot {number}: there are slots 1 … 2"):
+        read_slots(written(tmp_path / "slots.json", SLOTS)).of(number)
+
+
+@pytest.mark.parametrize("number", [2, -1])
+def test_a_group_that_is_not_there(tmp_path: Path, number: int) -> None:
+    with pytest.raises(UserError, match=rf"group {number}: there are groups 0 … 1"):
+        read_groups(written(tmp_path / "groups.json", GROUPS)).of(number)
+
+
+@pytest.mark.parametrize("content", [{}, [], {"slots": 3}, SLOTS | {"slots": []}, SLOTS | {"slots": [[0]]}])
+def test_altered_slots(tmp_path: Path, content: object) -> None:
+    with pytest.raises(UserError, match=r"slots\.json: ") as refusal:
+        read_slots(written(tmp_path / "slots.json", content))
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("content", [{}, [], GROUPS | {"groups": [{}]}, GROUPS | {"extra": 1}])
+def test_altered_groups(tmp_path: Path, content: object) -> None:
+    with pytest.raises(UserError, match=r"groups\.json: ") as refusal:
+        read_groups(written(tmp_path / "groups.json", content))
+    assert "\n" not in str(refusal.value)
