@@ -7,9 +7,10 @@ stopped before it, and the checkpoint holds all else.
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate import Accelerator
@@ -136,7 +137,7 @@ class Trainer:
         for i in range(start, start + parts):
             yield slice(edges[i], edges[i + 1]), i == start + parts - 1
 
-    def progress(self) -> AbstractContextManager[tqdm]:
+    def progress(self) -> "tqdm[Any]":
         """Bar with images/s and time left, on a terminal only."""
         return tqdm(
             total=self.steps * self.training.batch_size,
