@@ -63,8 +63,7 @@ def ranges_of(counts: Tensor) -> list[tuple[int, int]]:
 def flops_by_timestep(schedule: NoiseSchedule, min_ratio: float) -> Tensor:
     """FLOPs that each timestep deserves, as a share of the base's, [T] (paper 3, eqs. 2 and 3).
 
-    −SNR in dB is standardised and mapped linearly on [k, 1]; the mapping undoes the standardising,
-    which is kept for the picture's sake only in the paper.
+    −SNR in dB is mapped linearly on [k, 1]. The paper standardises it first, which the mapping undoes.
     """
     difficulty = -schedule.snr_db
     span = difficulty.max() - difficulty.min()

@@ -65,6 +65,7 @@ class Run:
         self._lock: FileLock | None = None
         execution = Execution(name, self.options, settings.model_dump(mode="json"), read_yaml(PARAMS))
         self._tracker = Tracker(runtime.tracking, execution, active=self.leads)
+        self._tracker.tags({"device": "cpu"})  # until the stage asks for another
 
     def input(self, path: str | Path) -> Path:
         """A file or folder that the stage reads; its content becomes part of the work directory's key.

@@ -62,7 +62,7 @@ Sampler = Annotated[Plain | Slot | Tilted | Curriculum | Asymmetric | EasyToHard
 
 
 class LossWeight(Strict):
-    """How the losses of different timesteps are weighted (METHODS of Min-SNR and P2)."""
+    """How the losses of different timesteps are weighted: not at all, by Min-SNR or by P2."""
 
     kind: Literal["none", "min_snr", "p2"]
     gamma: PositiveFloat | None = Field(default=None, description="γ of min_snr (5) or p2 (1)")
@@ -124,7 +124,7 @@ class Mixing(Strict):
 
 
 class Recipe(Strict):
-    """One training run: five independent choices and a budget."""
+    """One training run: independent choices (sampler, loss weight, prediction, optimizer) and a budget."""
 
     images: PositiveInt = Field(description="budget: images seen, the unit of all comparisons")
     prediction: Literal["epsilon", "v_prediction", "sample", "mixed"]

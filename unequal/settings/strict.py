@@ -15,7 +15,7 @@ PARAMS = Path("params.yaml")
 
 
 class Strict(BaseModel):
-    """A section of params.yaml: no unknown keys, no converted types, no NaN, no defaults."""
+    """A section of params.yaml: no unknown keys, no converted types, no NaN."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
