@@ -131,13 +131,7 @@ def score(
         UserError: too few images.
     """
     for what, count in (("samples", len(images)), ("reference images", len(reference))):
-        if count < extractor.features and not allow_singular:
-            raise UserError(
-                f"FID: {count} {what} for {extractor.features} features make the covariance singular; "
-                "use more, or set evaluation.allow_singular: true"
-            )
-        if count < kid_subset:
-            raise UserError(f"KID: {count} {what}, fewer than evaluation.kid_subset {kid_subset}")
+        require_enough(what, count, extractor.features, kid_subset, allow_singular)
     classifier = extractor.kind == "classifier"
     caching: dict[str, Any] = {"cache": False}
     if cache is not None:
@@ -160,6 +154,17 @@ def score(
         metrics["kernel_inception_distance_mean"],
         metrics["kernel_inception_distance_std"],
     )
+
+
+def require_enough(what: str, count: int, features: int, kid_subset: int, allow_singular: bool) -> None:
+    """Raise UserError where FID's covariance would be singular, or a subset of KID larger than the set."""
+    if count < features and not allow_singular:
+        raise UserError(
+            f"FID: {count} {what} for {features} features make the covariance singular; "
+            "use more, or set evaluation.allow_singular: true"
+        )
+    if count < kid_subset:
+        raise UserError(f"KID: {count} {what}, fewer than evaluation.kid_subset {kid_subset}")
 
 
 def spread(scores: list[Scores]) -> dict[str, float]:
