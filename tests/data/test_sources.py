@@ -1,4 +1,4 @@
-"""The four sources, each read from small files in their true format, and what they refuse."""
+"""The sources, each read from small files in their true format, and what they refuse."""
 
 import hashlib
 import io
@@ -63,6 +63,44 @@ class TestDigits:
 
         images = every_image(sources.load(settings()))[:, 0]
         assert np.abs(images * (16 / 255) - load_digits().images).max() < 16 / 255 / 2 + 1e-9
+
+
+class TestPatches:
+    @staticmethod
+    def load(size: int) -> Source:
+        return sources.load(settings(source="patches", image_size=size, channels=3))
+
+    @pytest.mark.parametrize("size", [16, 32, 128])
+    def test_as_many_as_fit_without_overlap(self, size: int) -> None:
+        source = self.load(size)
+        images = every_image(source)
+        assert images.dtype == np.uint8 and images.shape[1:] == (3, size, size)
+        assert len(images) == 2 * (427 // size) * (640 // size)
+        assert source.labels is not None and source.labels.dtype == np.int64 and source.labels.shape == (len(images),)
+        assert source.classes == 10 and set(source.labels.tolist()) == set(range(10))
+
+    def test_a_patch_is_a_square_of_its_photograph(self) -> None:
+        from sklearn.datasets import load_sample_images
+
+        images, photographs = self.load(20).images, load_sample_images().images
+        columns, each = 640 // 20, (427 // 20) * (640 // 20)
+        for number, row, column in ((0, 0, 0), (0, 3, 7), (1, 20, 31)):
+            square = photographs[number][20 * row : 20 * row + 20, 20 * column : 20 * column + 20]
+            assert np.array_equal(images[each * number + columns * row + column], square.transpose(2, 0, 1))
+
+    def test_labels_know_the_photograph_and_the_look(self) -> None:
+        source = self.load(16)
+        assert source.labels is not None
+        images, half = every_image(source).astype(float), len(source.images) // 2
+        assert (source.labels[:half] < 5).all() and (source.labels[half:] >= 5).all()
+        colours = images.mean((2, 3))
+        within = sum(
+            ((colours[source.labels == k] - colours[source.labels == k].mean(0)) ** 2).sum() for k in range(10)
+        )
+        assert within < 0.3 * ((colours - colours.mean(0)) ** 2).sum()
+
+    def test_labels_are_the_same_every_time(self) -> None:
+        assert np.array_equal(self.load(32).labels, self.load(32).labels)
 
 
 class TestCifar10:

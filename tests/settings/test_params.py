@@ -19,6 +19,8 @@ DELETE = object()
 #: Edits of the default params.yaml, and what the refusal says.
 CIFAR10 = {"source": "cifar10", "path": "x", "fit": "exact", "holdout": 0.1}
 
+PATCHES = {"source": "patches", "path": None, "image_size": 16, "channels": 3, "fit": "exact", "holdout": 0.1}
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     # Unknown and missing keys.
     ({"colour": "red"}, "colour: unknown key; allowed here: seed, runtime, data"),
@@ -47,7 +49,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"schedule.timesteps": 20}, "schedule.timesteps: 20: Input should be greater than 20"),
     ({"data.channels": 2}, "data.channels: 2: Input should be 1 or 3"),
     ({"data.holdout": 1.0}, "data.holdout: 1.0: Input should be less than 1"),
-    ({"data.source": "mnist"}, "data.source: \"mnist\": Input should be 'digits', 'cifar10', 'folder' or 'array'"),
+    ({"data.source": "mnist"}, "data.source: \"mnist\": Input should be 'digits', 'patches', 'cifar10'"),
     ({"groups.ids": []}, "groups.ids: Tuple should have at least 1 item"),
     ({"groups.min_ratio": 0.0}, "groups.min_ratio: 0.0: Input should be greater than 0"),
     ({"slots.count": 0}, "slots.count: 0: Input should be greater than 0"),
@@ -63,9 +65,15 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     ({"evaluation.seeds": []}, "evaluation.seeds: Tuple should have at least 1 item"),
     # Combinations within a section.
-    ({"data.source": "folder"}, "data: source 'folder' needs a path; allowed without one: digits"),
+    ({"data.source": "folder"}, "data: source 'folder' needs a path; allowed without one: digits, patches"),
+    ({"data.path": "x"}, "data: path: has no meaning for source 'digits', which lie in scikit-learn"),
     ({"data.image_size": 16}, "data: digits are 8 pixels wide with 1 channel; set image_size: 8, channels: 1"),
     ({"data.channels": 3}, "data: digits are 8 pixels wide with 1 channel"),
+    ({"data.source": "patches"}, "data: patches have 3 channels and at most 128 pixels a side"),
+    (
+        {"data": {**PATCHES, "image_size": 129}},
+        "data: patches have 3 channels and at most 128 pixels a side",
+    ),
     ({"network.block_out_channels": [16, 30]}, "network: block_out_channels: 30 is no multiple of norm_num_groups 4"),
     ({"training.gradient_accumulation": 129}, "training: gradient_accumulation: 129 parts of a batch of 128"),
     ({"groups.ids": [0, 2]}, "groups: ids: [0, 2] must count 0, 1, 2"),
@@ -177,6 +185,7 @@ ACCEPTED: list[dict[str, Any]] = [
     {"slots.loss": "excess"},
     {"schedule": {"name": "cosine", "timesteps": 4000}},
     {"data": {"source": "folder", "path": "x", "image_size": 32, "channels": 3, "fit": "crop", "holdout": 0.2}},
+    {"data": PATCHES},
     {"evaluation.samples": 20, "evaluation.kid_subset": 10, "evaluation.allow_singular": True},
     {"groups.ids": [0]},
 ]

@@ -1,4 +1,4 @@
-"""Where images come from: digits, CIFAR-10, a folder or an array, each as uint8 [C, H, W] of one size.
+"""Where images come from: digits, patches, CIFAR-10, a folder or an array, each as uint8 [C, H, W] of one size.
 
 A source hands out one image at a time and reads it from disk only then, so that a data set may be
 larger than memory. Whatever it cannot use it refuses with a UserError that names the file.
@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 from PIL import Image
 
+from unequal.data.patches import KINDS, cut_patches
 from unequal.data.pictures import channels_first, decode, fitted, in_channels, one_line, wrong_size
 from unequal.errors import UserError
 from unequal.settings.data import Data
@@ -42,6 +43,8 @@ def load(data: Data) -> Source:
     """The source that the settings name. Raises UserError."""
     if data.source == "digits":
         return digits()
+    if data.source == "patches":
+        return patches(data.image_size)
     loaders: dict[str, Callable[[Path, Data], Source]] = {"cifar10": cifar10, "folder": folder, "array": array}
     assert data.path is not None  # the settings refuse every other source without a path
     return loaders[data.source](Path(data.path), data)
@@ -54,6 +57,12 @@ def digits() -> Source:
     bunch = load_digits()
     pixels = np.rint(bunch.images * (255 / 16)).astype(np.uint8)
     return Source(pixels[:, None], bunch.target.astype(np.int64), classes=10)
+
+
+def patches(size: int) -> Source:
+    """Patches of scikit-learn's two sample photographs; classes are photographs and k-means clusters in them."""
+    images, labels = cut_patches(size)
+    return Source(images, labels, classes=2 * KINDS)
 
 
 def cifar10(path: Path, data: Data) -> Source:
