@@ -76,7 +76,19 @@ def test_a_stage_declares_the_files_that_it_reads(instance: Instance):
 def test_floors_import_downwards_only(source: Path):
     floors = [
         ("errors", "randomness", "files"),
-        ("schedule", "predictions", "partition", "samplers", "weights", "floor", "ddim", "heads", "loss_profile"),
+        (
+            "schedule",
+            "predictions",
+            "partition",
+            "samplers",
+            "weights",
+            "floor",
+            "ddim",
+            "heads",
+            "loss_profile",
+            "similarity",
+            "landscape",
+        ),
         ("settings",),
         ("data", "ranges"),
         ("models",),

@@ -1,0 +1,233 @@
+"""Curvature against dense Hessians and known spectra; lines against closed forms."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.func import functional_call, hessian
+
+from unequal.landscape import (
+    Loss,
+    barrier,
+    hessian_product,
+    largest_eigenvalue,
+    losses_on_line,
+    power_iteration,
+)
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def symmetric(eigenvalues: list[float], seed: int = 0) -> Tensor:
+    """A matrix with these eigenvalues and random eigenvectors."""
+    size = len(eigenvalues)
+    drawn = torch.from_numpy(np.random.default_rng(seed).normal(size=(size, size)))
+    vectors = torch.linalg.qr(drawn).Q
+    return vectors @ torch.diag(torch.tensor(eigenvalues, dtype=torch.float64)) @ vectors.T
+
+
+def quadratic(matrix: Tensor) -> tuple[list[nn.Parameter], Loss]:
+    """½·θᵀAθ, with θ in two parameters of different shapes, at a random point."""
+    size = len(matrix)
+    drawn = torch.randn(size, generator=generator(), dtype=torch.float64)
+    parameters = [nn.Parameter(drawn[:2].clone()), nn.Parameter(drawn[2:].clone().reshape(1, -1))]
+
+    def loss() -> Tensor:
+        theta = torch.cat([p.flatten() for p in parameters])
+        return theta @ matrix @ theta / 2
+
+    return parameters, loss
+
+
+@pytest.fixture
+def small() -> tuple[nn.Module, Tensor, Tensor]:
+    """A network of 29 parameters, curved in all of them, and data."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 5), nn.Tanh(), nn.Linear(5, 2), nn.Sigmoid()).double()
+    return net, torch.randn(16, 2).double(), torch.rand(16, 2).double()
+
+
+def dense_hessian(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    """All second derivatives of the mean squared error, [p, p]."""
+    names, values = zip(*net.named_parameters(), strict=True)
+    sizes = [value.numel() for value in values]
+
+    def loss(flat: Tensor) -> Tensor:
+        parts = [part.reshape(v.shape) for part, v in zip(flat.split(sizes), values, strict=True)]
+        return (functional_call(net, dict(zip(names, parts, strict=True)), x) - y).square().mean()
+
+    return hessian(loss)(torch.cat([value.detach().flatten() for value in values]))
+
+
+def test_the_largest_eigenvalue_of_a_network_is_that_of_its_dense_hessian(small) -> None:
+    net, x, y = small
+    halves = [lambda: (net(x[:8]) - y[:8]).square().sum() / 32, lambda: (net(x[8:]) - y[8:]).square().sum() / 32]
+    found = largest_eigenvalue(halves, list(net.parameters()), 300, generator())
+    expected = torch.linalg.eigvalsh(dense_hessian(net, x, y))
+    assert found.eigenvalue == pytest.approx(float(expected[-1]), rel=1e-6)
+    assert len(found.quotients) == len(found.residuals) == 300
+
+
+def test_products_are_those_with_the_dense_hessian(small) -> None:
+    net, x, y = small
+    matrix = dense_hessian(net, x, y)
+    vector = [torch.randn(p.shape, generator=generator(1), dtype=p.dtype) for p in net.parameters()]
+    product = hessian_product([lambda: (net(x) - y).square().mean()], list(net.parameters()), vector)
+    flat = torch.cat([part.flatten() for part in vector])
+    torch.testing.assert_close(torch.cat([part.flatten() for part in product]), matrix @ flat)
+
+
+def test_a_network_with_attention_has_second_derivatives(tiny_net: Callable[..., UNet2DModel]) -> None:
+    """H·v is the change of the gradient along v."""
+    net = tiny_net().double().eval()
+    x, t = torch.randn(2, 1, 8, 8, generator=generator(), dtype=torch.float64), torch.tensor([3, 40])
+    parameters = list(net.parameters())
+    vector = [torch.randn(p.shape, generator=generator(1), dtype=p.dtype) for p in parameters]
+
+    def loss() -> Tensor:
+        return net(x, t).sample.square().mean()
+
+    def gradient(step: float) -> list[Tensor]:
+        with torch.no_grad():
+            for p, v in zip(parameters, vector, strict=True):
+                p += step * v
+        found = list(torch.autograd.grad(loss(), parameters))
+        with torch.no_grad():
+            for p, v in zip(parameters, vector, strict=True):
+                p -= step * v
+        return found
+
+    product = hessian_product([loss], parameters, vector)
+    step = 1e-6
+    for exact, after, before in zip(product, gradient(step), gradient(-step), strict=True):
+        torch.testing.assert_close(exact, (after - before) / (2 * step), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("eigenvalues", "expected", "shift"),
+    [
+        ([5.0, 3.0, 1.0, 0.1], 5.0, 0.0),
+        ([5.0, -4.0, 1.0, 0.1], 5.0, 0.0),
+        # The largest magnitude is a negative eigenvalue's.
+        ([2.0, -6.0, 1.0, 0.1], 2.0, -6.0),
+        ([-1.0, -6.0, -2.0, -3.0], -1.0, -6.0),
+        ([0.0, 0.0, 0.0], 0.0, 0.0),
+        ([7.0, 7.0, 7.0], 7.0, 0.0),
+    ],
+)
+def test_known_spectra(eigenvalues: list[float], expected: float, shift: float) -> None:
+    parameters, loss = quadratic(symmetric(eigenvalues))
+    found = largest_eigenvalue([loss], parameters, 200, generator())
+    assert found.eigenvalue == pytest.approx(expected, abs=1e-6)
+    assert found.shift == pytest.approx(shift, abs=1e-6)
+    assert found.residuals[-1] < 1e-3
+
+
+@given(SEEDS, st.lists(st.floats(-10, 10), min_size=2, max_size=6))
+def test_an_eigenvalue_lies_within_the_residual(seed: int, eigenvalues: list[float]) -> None:
+    matrix = symmetric(eigenvalues, seed)
+    start = [torch.randn(len(eigenvalues), generator=generator(seed), dtype=torch.float64)]
+    found = power_iteration(lambda vector: [matrix @ vector[0]], start, 8)
+    for quotient, residual in zip(found.quotients, found.residuals, strict=True):
+        assert np.abs(np.array(eigenvalues) - quotient).min() <= residual + 1e-9
+
+
+def test_quotients_climb_to_the_largest_eigenvalue_of_a_positive_matrix() -> None:
+    matrix = symmetric([4.0, 3.0, 2.0, 1.0])
+    found = power_iteration(lambda vector: [matrix @ vector[0]], [torch.ones(4, dtype=torch.float64)], 60)
+    assert (np.diff(found.quotients) > -1e-12).all()
+    # The error falls by (3/4)² an iteration.
+    assert 4 - found.eigenvalue < 1e-9
+    assert (4 - found.quotients[40]) / (4 - found.quotients[39]) == pytest.approx(9 / 16, rel=1e-3)
+
+
+def test_the_first_quotient_estimates_the_mean_eigenvalue() -> None:
+    matrix = symmetric([9.0, 2.0, 0.5, 0.1, -1.6])
+    firsts = []
+    for seed in range(2000):
+        start = [torch.randn(5, generator=generator(seed), dtype=torch.float64)]
+        firsts += power_iteration(lambda vector: [matrix @ vector[0]], start, 1).quotients
+    assert np.mean(firsts) == pytest.approx(2.0, abs=4 * np.std(firsts) / np.sqrt(2000))
+
+
+def line(function: Callable[[Tensor], Tensor], start: Tensor, end: Tensor, points: int) -> tuple[Tensor, nn.Parameter]:
+    """Losses of one draw on a line, and the parameter that was moved."""
+    parameter = nn.Parameter(torch.full_like(start, 0.25))
+    return losses_on_line(lambda: function(parameter)[None], [parameter], [start], [end], points), parameter
+
+
+def test_a_line_through_a_quadratic_is_a_parabola() -> None:
+    matrix = symmetric([3.0, 1.0, -2.0])
+    a, b = torch.tensor([[1.0, 2.0, 3.0], [-1.0, 0.5, 2.0]], dtype=torch.float64)
+    losses, parameter = line(lambda p: p @ matrix @ p / 2, a, b, 5)
+    s = torch.linspace(0, 1, 5, dtype=torch.float64)
+    expected = [(a + share * (b - a)) @ matrix @ (a + share * (b - a)) / 2 for share in s]
+    torch.testing.assert_close(losses[:, 0], torch.stack(expected))
+    assert (parameter == 0.25).all()
+
+
+def test_ends_are_the_losses_of_the_two_models_and_the_net_stays_as_it_was(small) -> None:
+    net, x, y = small
+    before = [p.detach().clone() for p in net.parameters()]
+    ends = [[torch.randn(p.shape, generator=generator(i), dtype=p.dtype) for p in before] for i in (1, 2)]
+
+    def losses() -> Tensor:
+        return (net(x) - y).square().mean(1)
+
+    found = losses_on_line(losses, list(net.parameters()), *ends, points=3)
+    assert all(torch.equal(p, kept) for p, kept in zip(net.parameters(), before, strict=True))
+    assert not found.requires_grad
+    for values, on_line in zip(ends, (found[0], found[-1]), strict=True):
+        state = dict(zip(net.state_dict(), values, strict=True))
+        assert torch.equal((functional_call(net, state, x) - y).square().mean(1), on_line)
+
+
+def test_parameters_are_put_back_where_a_loss_fails() -> None:
+    parameter = nn.Parameter(torch.tensor([5.0]))
+
+    def losses() -> Tensor:
+        raise RuntimeError("out of memory")
+
+    with pytest.raises(RuntimeError, match="out of memory"):
+        losses_on_line(losses, [parameter], [torch.zeros(1)], [torch.ones(1)], 3)
+    assert parameter.item() == 5
+
+
+def test_the_barrier_of_a_double_well() -> None:
+    """(θ² − 1)² + ½ from −1 to 1: ½ at both ends, 1½ between them, three times as much."""
+    losses, _ = line(lambda p: (p**2 - 1).square().sum() + 0.5, torch.tensor([-1.0]), torch.tensor([1.0]), 11)
+    found = barrier(losses.expand(-1, 4))
+    assert (found.share, found.height, found.stderr) == pytest.approx((0.5, 2.0, 0.0))
+
+
+def test_there_is_no_barrier_in_a_convex_loss() -> None:
+    losses, _ = line(lambda p: p.square().sum() + 1, torch.tensor([-2.0]), torch.tensor([1.0]), 11)
+    assert barrier(losses.expand(-1, 4)).height == 0
+
+
+def test_a_slope_between_unequal_ends_is_no_barrier() -> None:
+    losses = torch.linspace(1, 5, 6)[:, None].expand(-1, 3)
+    assert barrier(losses).height == pytest.approx(0, abs=1e-6)
+
+
+def test_the_error_of_a_barrier_is_the_spread_over_repeated_draws() -> None:
+    random = np.random.default_rng(0)
+
+    def draw() -> Tensor:
+        hard = random.lognormal(size=200)
+        middle = 1.5 * hard * random.uniform(0.8, 1.2, 200)
+        return torch.from_numpy(np.stack([hard, middle, hard]))
+
+    found = [barrier(draw()) for _ in range(400)]
+    heights = [one.height for one in found]
+    assert np.mean(heights) == pytest.approx(0.5, abs=0.01)
+    assert np.mean([one.stderr for one in found]) == pytest.approx(np.std(heights), rel=0.1)
