@@ -122,3 +122,24 @@ def test_schedules_that_cannot_be_are_refused(name: str, timesteps: int, complai
         NoiseSchedule.named(name, timesteps)
     assert str(refusal.value).startswith(complaint)
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("schedule", [NoiseSchedule.linear(1000), NoiseSchedule.cosine(50)], ids=lambda one: one.name)
+@pytest.mark.parametrize("bins", [1, 7, 40])
+def test_snr_bins_are_contiguous_and_none_is_wider_than_an_equal_share(schedule: NoiseSchedule, bins: int) -> None:
+    member = schedule.snr_bins(bins)
+    assert (member[0], member[-1] < bins) == (0, True)
+    assert set(torch.diff(member).tolist()) <= {0, 1}
+    log_snr = schedule.snr.log()
+    share = float(log_snr[0] - log_snr[-1]) / bins
+    for one in member.unique():
+        inside = log_snr[member == one]
+        assert float(inside.max() - inside.min()) <= share * (1 + 1e-9)
+
+
+def test_snr_bins_of_a_schedule_that_halves_the_odds() -> None:
+    """ᾱ/(1−ᾱ) = 2^(3.5−t) for eight timesteps: four bins of two timesteps each."""
+    ratio = 2.0 ** (3.5 - torch.arange(8, dtype=torch.float64))
+    cumulative = ratio / (1 + ratio)
+    betas = 1 - cumulative / torch.cat([torch.ones(1, dtype=torch.float64), cumulative[:-1]])
+    assert NoiseSchedule("halving", betas).snr_bins(4).tolist() == [0, 0, 1, 1, 2, 2, 3, 3]

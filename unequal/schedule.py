@@ -89,6 +89,15 @@ class NoiseSchedule:
         """Signal-to-noise ratio in decibels, 10·log10 SNR_t, [T]."""
         return 10 * torch.log10(self.snr)
 
+    def snr_bins(self, bins: int) -> Tensor:
+        """Bin of each timestep, [T] int64, counted from the data end: equal intervals of log-SNR.
+
+        Losses change with SNR, so that within a bin they are of one order. Intervals without a timestep are left out.
+        """
+        fall = -self.snr_db
+        edges = torch.linspace(float(fall.min()), float(fall.max()), bins + 1, dtype=fall.dtype, device=fall.device)
+        return torch.unique(torch.bucketize(fall, edges[1:-1]), return_inverse=True)[1]
+
     def at(self, timesteps: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
         """(α_t, σ_t) for each image of a batch, shaped to multiply it.
 

@@ -114,8 +114,20 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"recipes.base.loss_weight.gamma": 1.0}, "recipes.base.loss_weight: gamma: has no meaning for 'none'"),
     ({"recipes.mixed.mixing": DELETE}, "recipes.mixed: prediction 'mixed' needs the key mixing"),
     (
-        {"recipes.base.mixing": {"compare": "common", "select": "profile"}},
+        {"recipes.base.mixing": {"train": "best_common", "select": "profile"}},
         "recipes.base: prediction 'epsilon' has no use for the key mixing",
+    ),
+    ({"recipes.mixed.mixing.train": "balanced"}, "recipes.mixed.mixing: half_life_images: needed by 'balanced'"),
+    (
+        {"recipes.mixed.mixing.half_life_images": 9},
+        "recipes.mixed.mixing: half_life_images: has no meaning for 'best_common'",
+    ),
+    (
+        {
+            "recipes.mixed.mixing": {"train": "balanced", "half_life_images": 9, "select": "blend"},
+            "recipes.mixed.loss_weight": {"kind": "p2", "gamma": 1.0},
+        },
+        "recipes.mixed: loss_weight.kind: 'p2' would be divided out again by mixing.train 'balanced'; allowed: none",
     ),
     ({"extractor.kind": "inception"}, "extractor: features: 64; inception has 2048"),
     ({"evaluation.kid_subset": 1001}, "evaluation: kid_subset: 1001 exceeds samples 1000"),

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from accelerate.state import AcceleratorState
@@ -22,8 +23,9 @@ from unequal.settings.training import Training
 from unequal.training import checkpoint
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import read_checkpoint
-from unequal.training.loop import CHECKPOINT, LOG, Log, Objective, Trainer
-from unequal.training.objective import Losses, SingleHead
+from unequal.training.loop import CHECKPOINT, LOG, Log, Trainer
+from unequal.training.mixing import BalancedHeads
+from unequal.training.objective import Losses, Objective, SingleHead
 
 CPU = torch.device("cpu")
 OPTIMIZER = Optimizer(lr=2e-3, betas=(0.9, 0.99), weight_decay=0.01, warmup_images=8, decay="cosine")
@@ -59,13 +61,14 @@ def build(
         dropout: float = 0.0,
         optimizer: Optimizer = OPTIMIZER,
         sampler: TimestepSampler | None = None,
+        heads: int = 1,
         **training: Any,
     ) -> Trainer:
         settings = training_settings(**training)
         sampler = sampler or build_sampler("uniform", 50)
         source = BatchSource(tensor_of(prepared.train), settings.batch_size, sampler, 0, settings.horizontal_flips, CPU)
         chosen = runtime.model_copy(update=runtime_changes or {})
-        net = tiny_net(dropout=dropout)
+        net = tiny_net(heads=heads, dropout=dropout)
         return Trainer(net, source, objective, optimizer, settings, chosen, images, tmp_path / work, log)
 
     return make
@@ -93,15 +96,22 @@ def stop_at(step: int) -> Log:
     return log
 
 
+class Changed(Objective):
+    """The usual objective, its losses [B] changed by a function."""
+
+    def __init__(self, change: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.change = change
+
+    def forward(self, net: Any, batch: Batch) -> Losses:
+        losses = OBJECTIVE(net, batch)
+        return Losses(self.change(losses.weighted), losses.terms)
+
+
 def broken_at(step: int, value: float = float("nan")) -> Objective:
     """The usual objective, but for one step's loss."""
     calls = iter(range(1000))
-
-    def objective(net: Any, batch: Batch) -> Losses:
-        losses = OBJECTIVE(net, batch)
-        return Losses(losses.weighted * (value if next(calls) == step else 1.0), losses.terms)
-
-    return objective
+    return Changed(lambda losses: losses * (value if next(calls) == step else 1.0))
 
 
 @pytest.mark.parametrize("killed_at", [2, 6, 8])
@@ -149,6 +159,32 @@ def test_decaying_momentum_and_a_curriculum_resume_exactly(build: Build, tmp_pat
     logged = [line["momentum"] for line in lines(tmp_path / "through")]
     assert logged == sorted(logged, reverse=True)
     assert logged[0] > logged[-1] >= 0.1
+
+
+def balanced() -> BalancedHeads:
+    return BalancedHeads(NoiseSchedule.linear(50), torch.arange(50) // 5, budget=40, half_life=8)
+
+
+def test_an_objective_that_remembers_resumes_exactly(build: Build, tmp_path: Path) -> None:
+    through = build("through", objective=balanced(), heads=3)
+    trained = through.run()
+    with pytest.raises(Stop):
+        build("killed", objective=balanced(), heads=3, log=stop_at(6)).run()
+    resumed = build("killed", objective=balanced(), heads=3)
+    again = resumed.run()
+    assert all(torch.equal(value, weights(resumed)[key]) for key, value in weights(through).items())
+    assert lines(tmp_path / "killed") == lines(tmp_path / "through")
+    assert trained.statistics["images"].sum() == 40
+    for name, table in trained.statistics.items():
+        np.testing.assert_array_equal(again.statistics[name], table)
+
+
+def test_an_objective_that_remembers_learns_the_same_in_parts(build: Build, tmp_path: Path) -> None:
+    whole = build("whole", objective=balanced(), heads=3).run()
+    split = build("split", objective=balanced(), heads=3, gradient_accumulation=2).run()
+    for one, other in zip(lines(tmp_path / "whole"), lines(tmp_path / "split"), strict=True):
+        assert other == pytest.approx(one, rel=1e-3)
+    np.testing.assert_allclose(split.statistics["errors"], whole.statistics["errors"], rtol=1e-2)
 
 
 def test_running_a_finished_run_again_changes_nothing(build: Build, tmp_path: Path) -> None:
@@ -238,11 +274,7 @@ def test_a_loss_that_is_no_number(
 
 def test_a_gradient_that_is_no_number(build: Build, tmp_path: Path) -> None:
     """The loss itself is a number: the square root of an exact zero has an infinite slope."""
-
-    def objective(net: Any, batch: Batch) -> Losses:
-        losses = OBJECTIVE(net, batch)
-        return Losses(losses.weighted + (losses.weighted - losses.weighted.detach()).sqrt() * 0, losses.terms)
-
+    objective = Changed(lambda losses: losses + (losses - losses.detach()).sqrt() * 0)
     with pytest.raises(UserError, match=r"NaN or infinite at step 0 \(0 images\)"):
         build(objective=objective, gradient_clip=None).run()
     assert not (tmp_path / "work" / CHECKPOINT).exists()

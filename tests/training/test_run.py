@@ -12,6 +12,7 @@ import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 
 from unequal.data.prepared import PreparedData
+from unequal.files import read_npz
 from unequal.models.artifact import load_head_weights, load_model, load_pruning
 from unequal.models.flops import count_cost
 from unequal.models.pruned import replay
@@ -20,7 +21,8 @@ from unequal.schedule import NoiseSchedule
 from unequal.settings.recipe import LossWeight, Mixing, Optimizer, Plain, Recipe
 from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
-from unequal.training.objective import BestHead, SingleHead
+from unequal.training.mixing import PERIODS, BalancedHeads, BestHead
+from unequal.training.objective import SingleHead
 from unequal.training.run import Job, Start, build_objective, produce, untrained, write_results
 
 CPU = torch.device("cpu")
@@ -57,7 +59,7 @@ def recipe(prediction: str = "epsilon", images: int = 16) -> Recipe:
     return Recipe(
         images=images,
         prediction=prediction,
-        mixing=Mixing(compare="common", select="profile") if prediction == "mixed" else None,
+        mixing=Mixing(train="best_common", select="profile") if prediction == "mixed" else None,
         sampler=Plain(kind="uniform"),
         loss_weight=LossWeight(kind="none"),
         optimizer=Optimizer(lr=1e-3, betas=(0.9, 0.99), weight_decay=0.0, warmup_images=0, decay="constant"),
@@ -114,6 +116,7 @@ def test_a_child_inherits_what_its_parent_has_cost(
     assert record.macs < parent.macs
     assert record.total_flops == 3 * (16 * parent.macs + 8 * record.macs)
     assert "results/metrics/train_experts_group_1.json" in place.figures
+    assert not (place.root / "artifacts/training/experts_group_1.npz").exists()
 
 
 def test_a_child_sees_other_noise_than_its_parent(
@@ -138,6 +141,8 @@ def test_three_heads(carry_out: Callable[..., Here], tiny_net: Callable[..., UNe
     loaded = load_head_weights(folder)
     assert loaded is not None
     assert torch.equal(loaded, weights)
+    tables = read_npz(place.root / "artifacts/training/mixed.npz", ["images", "wins"])
+    assert tables["images"].sum() == tables["wins"].sum() == 16
 
 
 def test_a_pretrained_base_takes_no_step(
@@ -161,6 +166,19 @@ def test_objectives() -> None:
     single = build_objective(recipe("v_prediction"), SCHEDULE)
     assert isinstance(single, SingleHead)
     assert single.prediction == "v_prediction"
-    mixed = build_objective(recipe("mixed"), SCHEDULE)
-    assert isinstance(mixed, BestHead)
-    assert mixed.compare == "common"
+
+
+@pytest.mark.parametrize("compare", ["common", "native"])
+def test_objectives_of_the_best_head(compare: str) -> None:
+    mixing = Mixing(train=f"best_{compare}", select="profile", bins=4)
+    best = build_objective(recipe("mixed").model_copy(update={"mixing": mixing}), SCHEDULE)
+    assert isinstance(best, BestHead)
+    assert best.compare == compare
+    assert best.statistics()["images"].shape == (PERIODS, 4)
+
+
+def test_objective_of_balanced_heads() -> None:
+    mixing = Mixing(train="balanced", half_life_images=7, select="blend", bins=4)
+    balanced = build_objective(recipe("mixed").model_copy(update={"mixing": mixing}), SCHEDULE)
+    assert isinstance(balanced, BalancedHeads)
+    assert (balanced.half_life, balanced.tally.budget) == (7, 16)

@@ -117,10 +117,27 @@ class Optimizer(Strict):
 class Mixing(Strict):
     """How three heads are trained and combined (prediction `mixed`)."""
 
-    compare: Literal["common", "native"] = Field(description="space in which a head's loss is the smallest")
+    train: Literal["best_common", "best_native", "balanced"] = Field(
+        description="of an image the best head learns, by errors of x0 or by losses as they are; or all, each loss "
+        "over its own running mean"
+    )
+    half_life_images: PositiveInt | None = Field(
+        default=None, description="of balanced: images after which a loss counts half in its head's running mean"
+    )
+    bins: PositiveInt = Field(
+        default=40, description="ranges of timesteps, alike in log-SNR, in which losses are averaged and wins counted"
+    )
     select: Literal["profile", "blend", "blend_diagonal", "epsilon", "v_prediction", "sample"] = Field(
         description="which head speaks at a timestep when sampling"
     )
+
+    @model_validator(mode="after")
+    def half_life_belongs_to_balanced(self) -> Self:
+        """A running mean needs its half-life; where there is none, it has no meaning."""
+        if (self.train == "balanced") != (self.half_life_images is not None):
+            verb = "needed by" if self.train == "balanced" else "has no meaning for"
+            raise ValueError(f"half_life_images: {verb} '{self.train}'")
+        return self
 
 
 class Recipe(Strict):
@@ -135,10 +152,15 @@ class Recipe(Strict):
 
     @model_validator(mode="after")
     def choices_fit(self) -> Self:
-        """Mixing goes with prediction `mixed`, and only with it."""
+        """Mixing goes with prediction `mixed` and only with it; a changing sampler fits into the training."""
         if (self.prediction == "mixed") != (self.mixing is not None):
             verb = "needs" if self.prediction == "mixed" else "has no use for"
             raise ValueError(f"prediction '{self.prediction}' {verb} the key mixing")
+        if self.mixing is not None and self.mixing.train == "balanced" and self.loss_weight.kind != "none":
+            raise ValueError(
+                f"loss_weight.kind: '{self.loss_weight.kind}' would be divided out again by mixing.train 'balanced'; "
+                "allowed: none"
+            )
         if isinstance(self.sampler, Curriculum) and self.sampler.ramp_images > self.images:
             raise ValueError(
                 f"sampler.ramp_images: {self.sampler.ramp_images} is longer than the training of {self.images} images"

@@ -8,10 +8,12 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
@@ -25,21 +27,24 @@ from unequal.settings.training import Training
 from unequal.training.batches import BatchSource
 from unequal.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from unequal.training.ema import EMA
-from unequal.training.objective import Losses
+from unequal.training.objective import Objective
 from unequal.training.optimizer import build_optimizer, load_moments, moments, momentum, set_schedule
 
 CHECKPOINT, LOG = "checkpoint.safetensors", "training.jsonl"
-Objective = Callable[..., Losses]
 Log = Callable[[dict[str, float], int], None]
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What a run came to: optimizer steps, images seen, and the log's lines. The network is in place."""
+    """What a run came to: optimizer steps, images seen, the log's lines, and the objective's statistics.
+
+    The network is in place.
+    """
 
     steps: int
     images_seen: int
     log: Path
+    statistics: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 class Trainer:
@@ -48,7 +53,7 @@ class Trainer:
     Args:
         net: on any device; moved to the accelerator's.
         source: of batches.
-        objective: (network, batch) → Losses.
+        objective: (network, batch) → Losses; on the accelerator's device.
         optimizer, training, runtime: settings.
         images: the budget; the last batch may go beyond it.
         work: folder of the resumable state and the log.
@@ -102,7 +107,8 @@ class Trainer:
         self.accelerator.wait_for_everyone()
         self.ema.copy_to(self.net)
         self.net.eval().requires_grad_(False)
-        return Trained(self.steps, self.steps * self.training.batch_size, self.work / LOG)
+        images_seen = self.steps * self.training.batch_size
+        return Trained(self.steps, images_seen, self.work / LOG, self.objective.statistics())
 
     def train_step(self) -> dict[str, Tensor]:
         """One optimizer step; the named terms stay on the device, so that nothing waits for them."""
@@ -119,6 +125,7 @@ class Trainer:
             share = len(batch.timesteps) * self.accelerator.num_processes / self.training.batch_size
             for name, value in ({"loss": loss.detach()} | {k: v * share for k, v in losses.terms.items()}).items():
                 totals[name] = totals.get(name, 0) + value
+        self.objective.end_step(partial(self.accelerator.reduce, reduction="sum"))
         limit = self.training.gradient_clip or float("inf")
         totals["grad_norm"] = nn.utils.clip_grad_norm_(self.net.parameters(), limit)
         finite = torch.isfinite(totals["loss"]) & torch.isfinite(totals["grad_norm"])
@@ -177,6 +184,7 @@ class Trainer:
         tensors = {f"net.{name}": value for name, value in self.net.state_dict().items()}
         tensors |= {f"ema.{name}": value for name, value in self.ema.state_dict().items()}
         tensors |= {f"optimizer.{name}": value for name, value in moments(self.optimizer).items()}
+        tensors |= {f"objective.{name}": value for name, value in self.objective.state_dict().items()}
         facts = {"step": self.step, "ema_updates": self.ema.updates, "sampler": self.source.sampler.state_dict()}
         if self.accelerator.is_main_process:
             write_checkpoint(self.work / CHECKPOINT, Checkpoint(tensors, facts))
@@ -191,6 +199,7 @@ class Trainer:
             self.net.load_state_dict(below(saved.tensors, "net."))
             self.ema.load_state_dict(below(saved.tensors, "ema."), saved.facts["ema_updates"])
             load_moments(self.optimizer, below(saved.tensors, "optimizer."))
+            self.objective.load_state_dict(below(saved.tensors, "objective."))
             self.source.sampler.load_state_dict(saved.facts["sampler"])
         if self.accelerator.is_main_process:
             drop_lines_after(self.work / LOG, step)

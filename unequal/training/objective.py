@@ -1,12 +1,14 @@
-"""The loss of a batch: squared error of one prediction, or of the best of three heads."""
+"""The loss of a batch, as an object that may learn from the losses it has seen."""
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-import torch
-from torch import Tensor
+import numpy as np
+from torch import Tensor, nn
 
-from unequal.predictions import HEADS, add_noise, target, x0_error_factor
+from unequal.predictions import add_noise, target
 from unequal.schedule import NoiseSchedule
 from unequal.training.batches import Batch
 from unequal.weights import loss_weights
@@ -37,7 +39,26 @@ def mean_square(difference: Tensor) -> Tensor:
     return difference.float().square().flatten(1).mean(1)
 
 
-class SingleHead:
+class Objective(nn.Module, ABC):
+    """A batch in, its losses out; what an objective remembers stands in buffers, which the checkpoint holds.
+
+    A step's batch comes in parts, one a process and accumulated part. `forward` goes by what was known before the
+    step and only adds up; `end_step` takes the sums in, so that the same is learned from any number of parts.
+    """
+
+    @abstractmethod
+    def forward(self, net: Network, batch: Batch) -> Losses:
+        """Losses of a part of a batch."""
+
+    def end_step(self, total: Callable[[Tensor], Tensor]) -> None:
+        """Take in what the parts of a step have left; `total` sums a tensor over all processes."""
+
+    def statistics(self) -> dict[str, np.ndarray]:
+        """What a training has shown besides its curve, as named tables; most show nothing."""
+        return {}
+
+
+class SingleHead(Objective):
     """Weighted squared error of ε, v or x0.
 
     Args:
@@ -48,38 +69,13 @@ class SingleHead:
     """
 
     def __init__(self, prediction: str, schedule: NoiseSchedule, weight: str, gamma: float | None) -> None:
+        super().__init__()
         self.prediction = prediction
         self.schedule = schedule
         self.weights = loss_weights(weight, prediction, schedule.snr, gamma).float()
 
-    def __call__(self, net: Network, batch: Batch) -> Losses:
+    def forward(self, net: Network, batch: Batch) -> Losses:
         alpha, sigma = self.schedule.at(batch.timesteps, batch.x0)
         output = net(add_noise(batch.x0, batch.epsilon, alpha, sigma), batch.timesteps).sample
         loss = mean_square(output - target(self.prediction, batch.x0, batch.epsilon, alpha, sigma))
         return Losses(loss * self.weights[batch.timesteps] * batch.weights, {"mse": loss.detach().mean()})
-
-
-class BestHead:
-    """Paper 1's mixed prediction: three heads, and for each image only the best one learns.
-
-    "Best" is the smallest error in x0-space (`common`), where errors of x0, v and ε mean the same, or
-    the smallest of the three losses as they are (`native`); the gradient is always the head's own.
-    """
-
-    def __init__(self, schedule: NoiseSchedule, weight: str, gamma: float | None, compare: str) -> None:
-        self.schedule = schedule
-        self.compare = compare
-        self.weights = torch.stack([loss_weights(weight, head, schedule.snr, gamma).float() for head in HEADS])
-
-    def __call__(self, net: Network, batch: Batch) -> Losses:
-        alpha, sigma = self.schedule.at(batch.timesteps, batch.x0)
-        outputs = net(add_noise(batch.x0, batch.epsilon, alpha, sigma), batch.timesteps).sample.chunk(len(HEADS), 1)
-        targets = [target(head, batch.x0, batch.epsilon, alpha, sigma) for head in HEADS]
-        losses = torch.stack([mean_square(out - goal) for out, goal in zip(outputs, targets, strict=True)])
-        factors = torch.stack([x0_error_factor(head, alpha, sigma).flatten() for head in HEADS])
-        ranked = losses.detach() * factors if self.compare == "common" else losses.detach()
-        best = ranked.argmin(0, keepdim=True)
-        loss = losses.gather(0, best)[0]
-        weight = self.weights[:, batch.timesteps].gather(0, best)[0]
-        wins = {f"wins_{head}": (best == i).float().mean() for i, head in enumerate(HEADS)}
-        return Losses(loss * weight * batch.weights, {"mse": loss.detach().mean()} | wins)

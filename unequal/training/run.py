@@ -13,7 +13,7 @@ from torch import Tensor
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
-from unequal.files import write_csv
+from unequal.files import write_csv, write_npz
 from unequal.models.artifact import ModelRecord, save_model
 from unequal.models.flops import count_cost, training_flops
 from unequal.models.pruned import Removal
@@ -25,7 +25,8 @@ from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
 from unequal.training.batches import BatchSource
 from unequal.training.loop import LOG, Trained, Trainer
-from unequal.training.objective import BestHead, SingleHead
+from unequal.training.mixing import BalancedHeads, BestHead
+from unequal.training.objective import Objective, SingleHead
 
 
 class Place(Protocol):
@@ -112,12 +113,15 @@ def train(place: Place, job: Job) -> Trained:
     return trainer.run()
 
 
-def build_objective(recipe: Recipe, schedule: NoiseSchedule) -> SingleHead | BestHead:
+def build_objective(recipe: Recipe, schedule: NoiseSchedule) -> Objective:
     """The loss that a recipe trains."""
-    weight = recipe.loss_weight
-    if recipe.mixing is not None:
-        return BestHead(schedule, weight.kind, weight.gamma, recipe.mixing.compare)
-    return SingleHead(recipe.prediction, schedule, weight.kind, weight.gamma)
+    weight, mixing = recipe.loss_weight, recipe.mixing
+    if mixing is None:
+        return SingleHead(recipe.prediction, schedule, weight.kind, weight.gamma)
+    bins = schedule.snr_bins(mixing.bins)
+    if mixing.half_life_images is not None:
+        return BalancedHeads(schedule, bins, recipe.images, mixing.half_life_images)
+    return BestHead(schedule, bins, recipe.images, weight.kind, weight.gamma, mixing.train.removeprefix("best_"))
 
 
 def images_on(device: torch.device, data: PreparedData) -> Tensor:
@@ -164,6 +168,8 @@ def write_results(place: Place, job: Job, trained: Trained) -> None:
     record = record_of(job, trained)
     weights = None if job.combine_heads is None else job.combine_heads(job.start.net)
     save_model(place.output(f"artifacts/models/{job.name}"), job.start.net, record, job.start.removals, weights)
+    if trained.statistics:
+        write_npz(place.output(f"artifacts/training/{job.name.replace('/', '_')}.npz"), **trained.statistics)
     lines = curve(trained.log)
     flat = job.name.replace("/", "_")
     # Speeds differ from run to run: the log stays out of the model, whose content decides what is stale.
