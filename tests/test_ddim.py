@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from unequal.ddim import ddim_step, previous_alphas_cumprod, sampling_timesteps, steps_per_range
+from unequal.ddim import ddim, ddim_step, previous_alphas_cumprod, sampling_timesteps, steps_per_range
 from unequal.errors import UserError
 from unequal.predictions import to_x0
 from unequal.schedule import NoiseSchedule
@@ -81,14 +81,19 @@ def test_a_whole_run_is_that_of_diffusers_where_steps_divide_the_timesteps(steps
     theirs = DDIMScheduler(beta_schedule="linear", timestep_spacing="leading", clip_sample=False)
     theirs.set_timesteps(steps)
     chosen = theirs.timesteps.tolist()
-    table = NoiseSchedule.linear(1000).alphas_cumprod
-    ours = expected = normal(0, 2, 1, 4, 4)
-    for i, (t, previous) in enumerate(zip(chosen, previous_alphas_cumprod(chosen, table), strict=True)):
-        noise, here = normal(i + 1, 2, 1, 4, 4), float(table[t])
+    schedule = NoiseSchedule.linear(1000)
+    start = expected = normal(0, 2, 1, 4, 4)
+    for i, t in enumerate(chosen):
+        noise = normal(i + 1, 2, 1, 4, 4)
         expected = theirs.step(torch.sin(3 * expected), t, expected, eta=eta, variance_noise=noise).prev_sample
-        alpha, sigma = torch.tensor(here).sqrt(), torch.tensor(1 - here).sqrt()
-        x0 = to_x0("epsilon", torch.sin(3 * ours), ours, alpha, sigma)
-        ours = ddim_step(ours, x0, here, previous, eta, noise if eta else None)
+    ours = ddim(
+        start,
+        chosen,
+        schedule.alphas_cumprod,
+        lambda x_t, t: to_x0("epsilon", torch.sin(3 * x_t), x_t, schedule.alpha[t], schedule.sigma[t]),
+        eta,
+        lambda step: normal(step + 1, 2, 1, 4, 4),
+    )
     torch.testing.assert_close(ours, expected, rtol=5e-3, atol=5e-3)
 
 
@@ -123,9 +128,8 @@ def test_a_perfect_denoiser_ends_at_the_image_itself(eta: float, listed: list[in
     chosen = sampling_timesteps(sorted(listed, reverse=True), 1000)
     table = NoiseSchedule.cosine(1000).alphas_cumprod
     x0, x_t = normal(seed, 2, 3), normal(seed + 1, 2, 3)
-    for t, previous in zip(chosen, previous_alphas_cumprod(chosen, table), strict=True):
-        x_t = ddim_step(x_t, x0, float(table[t]), previous, eta, normal(seed + t, 2, 3) if eta else None)
-    torch.testing.assert_close(x_t, x0, rtol=1e-12, atol=1e-12)
+    found = ddim(x_t, chosen, table, lambda *_: x0, eta, lambda step: normal(seed + step, 2, 3))
+    torch.testing.assert_close(found, x0, rtol=1e-12, atol=1e-12)
 
 
 def test_the_next_timestep_is_the_next_of_the_list() -> None:

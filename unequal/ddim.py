@@ -1,6 +1,6 @@
 """DDIM (2010.02502) over any falling list of timesteps."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -34,6 +34,34 @@ def sampling_timesteps(steps: int | Sequence[int], timesteps: int, spacing: str 
     for i in range(1, steps):
         wanted[i] = max(wanted[i], wanted[i - 1] + 1)
     return [int(t) for t in wanted[::-1]]
+
+
+def ddim(
+    x_t: Tensor,
+    timesteps: Sequence[int],
+    alphas_cumprod: Tensor,
+    predict: Callable[[Tensor, int], Tensor],
+    eta: float = 0.0,
+    noise: Callable[[int], Tensor] | None = None,
+) -> Tensor:
+    """Follow a falling list of timesteps from noise to images.
+
+    Args:
+        x_t: [B, …], N(0, 1).
+        timesteps: from `sampling_timesteps`.
+        alphas_cumprod: [T], ᾱ.
+        predict: (x_t, t) → x0, [B, …].
+        eta: 0 deterministic, 1 as noisy as DDPM.
+        noise: step number → [B, …]; needed where eta > 0.
+
+    Returns:
+        [B, …].
+    """
+    following = previous_alphas_cumprod(timesteps, alphas_cumprod)
+    for step, (t, previous) in enumerate(zip(timesteps, following, strict=True)):
+        added = noise(step) if noise is not None and eta > 0 else None
+        x_t = ddim_step(x_t, predict(x_t, t), float(alphas_cumprod[t]), previous, eta, added)
+    return x_t
 
 
 def ddim_step(

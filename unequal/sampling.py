@@ -10,7 +10,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from unequal.data.pixels import to_uint8
-from unequal.ddim import ddim_step, previous_alphas_cumprod
+from unequal.ddim import ddim
 from unequal.errors import UserError
 from unequal.models.artifact import RECORD, ModelRecord
 from unequal.models.denoiser import Denoiser, load_denoiser
@@ -96,13 +96,12 @@ class Experts:
         Returns:
             [B, C, H, W], about [-1, 1].
         """
-        following = previous_alphas_cumprod(timesteps, self.schedule.alphas_cumprod)
-        for step, (t, previous) in enumerate(zip(timesteps, following, strict=True)):
-            x0 = self.of(t).denoiser.x0(x_t, torch.full((len(x_t),), t, device=x_t.device))
-            x0 = x0.clamp(-1, 1) if clip else x0
-            added = noise(step) if noise is not None and eta > 0 else None
-            x_t = ddim_step(x_t, x0, float(self.schedule.alphas_cumprod[t]), previous, eta, added)
-        return x_t
+
+        def predict(x: Tensor, t: int) -> Tensor:
+            x0 = self.of(t).denoiser.x0(x, torch.full((len(x),), t, device=x.device))
+            return x0.clamp(-1, 1) if clip else x0
+
+        return ddim(x_t, timesteps, self.schedule.alphas_cumprod, predict, eta, noise)
 
     def sample(
         self,
@@ -124,10 +123,14 @@ class Experts:
         return torch.cat(images)
 
     def noise_of(self, ids: Sequence[int], *key: int) -> Tensor:
-        """N(0, 1) for each image from its own generator, so that batches may be cut anywhere, [B, C, H, W]."""
+        """Noise for images with these numbers, see `noise_of`."""
         shape = (self.record.channels, self.record.image_size, self.record.image_size)
-        drawn = [torch.randn(shape, generator=torch_generator("cpu", *key, i)) for i in ids]
-        return torch.stack(drawn).to(self.experts[0].denoiser.device)
+        return noise_of(shape, ids, *key).to(self.experts[0].denoiser.device)
+
+
+def noise_of(shape: Sequence[int], ids: Sequence[int], *key: int) -> Tensor:
+    """N(0, 1) for each image from its own generator, so that batches may be cut anywhere, [B, *shape] on the CPU."""
+    return torch.stack([torch.randn(tuple(shape), generator=torch_generator("cpu", *key, i)) for i in ids])
 
 
 def whole_range(record: ModelRecord) -> ModelRecord:
