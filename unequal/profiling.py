@@ -6,6 +6,7 @@ alone: differences between models are paired, and far sharper than the losses th
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -51,10 +52,15 @@ class Draws:
         count = self.index.shape[1]
         parts = []
         for t in range(flat[0] // count, flat[-1] // count + 1):
-            generator = torch_generator("cpu", self.seed, Stream.PROFILE_NOISE, len(self.images), t)
-            whole = torch.randn((count, *shape), generator=generator)
+            whole = noise_at(t, (count, *shape), self.seed, len(self.images))
             parts.append(whole[max(0, flat[0] - t * count) : flat[-1] + 1 - t * count])
         return torch.cat(parts).to(self.device)
+
+
+@lru_cache(maxsize=1)
+def noise_at(t: int, shape: tuple[int, ...], seed: int, images: int) -> Tensor:
+    """ε of a timestep, kept until the next one's: small batches share it."""
+    return torch.randn(shape, generator=torch_generator("cpu", seed, Stream.PROFILE_NOISE, images, t))
 
 
 def profile(denoiser: Denoiser, draws: Draws, batch_size: int, progress: bool = False) -> np.ndarray:
@@ -102,9 +108,10 @@ def measure(
     with tqdm(total=draws.index.size, unit="img", unit_scale=True, disable=None if progress else True) as bar:
         for x0, epsilon, t in draws.batches(batch_size):
             x_t = add_noise(x0, epsilon, *schedule.at(t, x0))
-            parts.append(figure(x0, epsilon, x_t, t).cpu())
+            # Left on the device: to fetch a figure is to wait for it, while the next batch could be made.
+            parts.append(figure(x0, epsilon, x_t, t))
             bar.update(len(t))
-    whole = torch.cat(parts, dim=1)
+    whole = torch.cat(parts, dim=1).cpu()
     return whole.reshape(len(whole), *draws.index.shape).numpy()
 
 

@@ -1,0 +1,96 @@
+"""What measuring the loss of all timesteps costs beyond the network's own forward passes.
+
+`python -m benchmarks.profile` times both on the same batches, in turns, and prints JSON. `share` is the
+bare forward passes' time over that of the whole profile: 1 would mean that all else is free.
+"""
+
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+from torch import Tensor
+
+from unequal.files import write_json
+from unequal.models.denoiser import Denoiser
+from unequal.models.network import build_network
+from unequal.predictions import add_noise
+from unequal.profiling import Draws, profile
+from unequal.schedule import NoiseSchedule
+from unequal.settings.params import Params, read_params
+from unequal.settings.strict import PARAMS
+
+#: Images that the draws are taken from: more only take up memory.
+IMAGES = 1000
+
+
+def noisy_batches(draws: Draws, schedule: NoiseSchedule, size: int) -> list[tuple[Tensor, Tensor]]:
+    """All that the network is asked in a profile, (x_t, t) in full batches."""
+    return [(add_noise(x0, epsilon, *schedule.at(t, x0)), t) for x0, epsilon, t in draws.batches(size)]
+
+
+@torch.no_grad()
+def forward_passes(net: UNet2DModel, batches: list[tuple[Tensor, Tensor]]) -> None:
+    """The network's answers alone."""
+    for x_t, t in batches:
+        net(x_t, t)
+
+
+def seconds(work: Callable[[], object], device: torch.device) -> float:
+    """Wall time of some work, with all that it has queued on a GPU."""
+    start = time.perf_counter()
+    work()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - start
+
+
+def measure(params: Params, device: torch.device, repeats: int) -> dict[str, Any]:
+    """Times of both, in turns, and the share of the forward passes."""
+    size, channels = params.data.image_size, params.data.channels
+    schedule = NoiseSchedule.named(params.schedule.name, params.schedule.timesteps).to(device)
+    net = build_network(params.network, size, channels)
+    torch.nn.Module.to(net, device)
+    images = torch.randint(0, 256, (IMAGES, channels, size, size), dtype=torch.uint8)
+    draws = Draws.of(images, schedule.timesteps, params.profile.images, params.seed, device)
+    denoiser, batches = Denoiser(net, schedule, "epsilon"), noisy_batches(draws, schedule, params.profile.batch_size)
+    forward_passes(net, batches[:2])
+    whole, bare = [], []
+    for _ in range(repeats):
+        whole.append(seconds(lambda: profile(denoiser, draws, params.profile.batch_size), device))
+        bare.append(seconds(lambda: forward_passes(net, batches), device))
+    return {
+        "share": statistics.median(one / other for one, other in zip(bare, whole, strict=True)),
+        "forward_seconds": bare,
+        "profile_seconds": whole,
+        "timesteps": schedule.timesteps,
+        "images_per_timestep": params.profile.images,
+        "batch_size": params.profile.batch_size,
+        "image": [channels, size, size],
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+    }
+
+
+@click.command()
+@click.argument("params_file", type=click.Path(path_type=Path), default=PARAMS)
+@click.option("--device", default="cpu", show_default=True)
+@click.option("--repeats", default=5, show_default=True)
+@click.option("--output", type=click.Path(path_type=Path), help="JSON file to write besides")
+def main(params_file: Path, device: str, repeats: int, output: Path | None) -> None:
+    """Time the profile of PARAMS_FILE's base against bare forward passes."""
+    result = measure(read_params(params_file), torch.device(device), repeats)
+    click.echo(json.dumps(result, indent=2))
+    if output is not None:
+        write_json(output, result)
+
+
+if __name__ == "__main__":
+    main()
