@@ -24,7 +24,7 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings, recipe: str) -> None:
     """Build the sampler of a recipe."""
     loss = LossProfile.of(read_npz(run.input("artifacts/profiles/base.npz"), ["train"])["train"]).mean
-    slots = read_slots(run.input("artifacts/slots.json")).slots
+    slots = read_slots(run.input("artifacts/slots.json"), len(loss)).slots
     chosen = settings.sampler
     measured = {"loss": {"loss": loss.tolist()}, "stratified": {"slots": slots}}.get(chosen.kind, {})
     choice = chosen.model_dump() | measured | {"timesteps": len(loss)}

@@ -1,10 +1,18 @@
-"""Split the timesteps into contiguous slots of equal loss."""
+"""Split the timesteps into contiguous slots of equal loss, and of equal excess over the floor beside them."""
 
-from unequal.files import read_npz, write_json
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from unequal.errors import UserError
+from unequal.files import read_npz, write_csv, write_json
 from unequal.loss_profile import LossProfile, excess_loss
 from unequal.partition import equal_loss_slots
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.strict import StageSettings, key
+
+Ranges = list[tuple[int, int]]
 
 
 class Settings(StageSettings):
@@ -19,13 +27,39 @@ def main(run: Run, settings: Settings) -> None:
     """Compute the slots from the base's profile."""
     base = read_npz(run.input("artifacts/profiles/base.npz"), ["train"])["train"]
     floor = read_npz(run.input("artifacts/profiles/floor.npz"), ["train"])["train"]
-    total = LossProfile.of(base).mean
-    choices = {"total": total}
-    if floor.shape == base.shape:
-        choices["excess"] = excess_loss(base, floor)
-    slots = equal_loss_slots(choices[settings.loss], settings.count)
-    write_json(run.output("artifacts/slots.json"), {"timesteps": len(base), "loss": settings.loss, "slots": slots})
-    run.metrics("results/metrics/slots.json", {str(i): list(slot) for i, slot in enumerate(slots, 1)})
+    losses = {"total": LossProfile.of(base).mean}
+    if floor.size:
+        losses["excess"] = excess_loss(base, floor)
+    sets = slot_sets(losses, settings.count, settings.loss)
+    chosen = {"timesteps": len(base), "loss": settings.loss, "slots": sets[settings.loss]}
+    write_json(run.output("artifacts/slots.json"), chosen)
+    write_csv(run.output("results/slots.csv"), rows(sets, losses))
+    run.metrics("results/metrics/slots.json", sets)
+
+
+def slot_sets(losses: dict[str, np.ndarray], count: int, chosen: str) -> dict[str, Ranges]:
+    """Slots by every loss; where another than the chosen one cannot be split so, it is left out."""
+    if chosen not in losses:
+        raise UserError(f"slots.loss: '{chosen}' needs a floor; allowed: {', '.join(losses)}")
+    sets = {chosen: equal_loss_slots(losses[chosen], count)}
+    for name in losses:
+        with suppress(UserError):
+            sets[name] = equal_loss_slots(losses[name], count)
+    return {name: sets[name] for name in losses if name in sets}
+
+
+def rows(sets: dict[str, Ranges], losses: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+    """A row a slot: its range in every set, and the share of every loss that lies in it."""
+    found = []
+    for number in range(len(next(iter(sets.values())))):
+        row: dict[str, Any] = {"slot": number + 1}
+        for name, slots in sets.items():
+            first, last = slots[number]
+            held = {loss: losses[loss][first : last + 1].sum() / losses[loss].sum() for loss in sets}
+            row |= {f"{name}_first": first, f"{name}_last": last}
+            row |= {f"{name}_share_of_{loss}": float(share) for loss, share in held.items()}
+        found.append(row)
+    return found
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ def main(run: Run, settings: Settings, slot: int) -> None:
     """Fine-tune the base inside a slot, counted from 1."""
     data = PreparedData.open(run.input("artifacts/data"))
     net, base = load_model(run.input("artifacts/models/base"))
-    first, last = read_slots(run.input("artifacts/slots.json")).of(slot)
+    first, last = read_slots(run.input("artifacts/slots.json"), base.timesteps).of(slot)
     sampler = build_sampler("slot", base.timesteps, slot=(first, last))
     start = Start(net, base.noise_schedule(), parent=base, first=first, last=last)
     produce(run, Job(f"slot_{slot}", start, settings.recipe, settings.training, sampler, data, settings.seed))

@@ -1,11 +1,10 @@
 """Measure a model's loss at every timestep, on training and held-out images."""
 
-import numpy as np
-
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.files import write_csv, write_npz
-from unequal.loss_profile import LossProfile
+from unequal.loss_profile import SPACES, LossProfile, space_factor
+from unequal.models.artifact import ModelRecord
 from unequal.models.denoiser import load_denoiser
 from unequal.pipeline.stage import Run, stage
 from unequal.profiling import Draws, profile
@@ -31,22 +30,34 @@ def main(run: Run, settings: Settings, model: str) -> None:
         draws = Draws.of(tensor_of(images), record.timesteps, chosen.images, settings.seed, run.device)
         losses[split] = profile(denoiser, draws, chosen.batch_size, run.runtime.progress)
     write_npz(run.output(f"artifacts/profiles/{model}.npz"), **losses)
-    means = {split: LossProfile.of(table) for split, table in losses.items()}
-    table = {f"loss_{split}": mean.mean for split, mean in means.items()}
-    table |= {f"stderr_{split}": mean.stderr for split, mean in means.items()}
-    rows = [
-        {"timestep": t} | {name: float(column[t]) for name, column in table.items()} for t in range(record.timesteps)
-    ]
-    write_csv(run.output(f"results/profiles/{model}.csv"), rows)
-    run.metrics(f"results/metrics/profile_{model}.json", summary(means) | {"images_per_timestep": chosen.images})
+    profiles = in_all_spaces({split: LossProfile.of(table) for split, table in losses.items()}, record)
+    write_csv(run.output(f"results/profiles/{model}.csv"), rows(profiles))
+    run.metrics(f"results/metrics/profile_{model}.json", summary(profiles) | {"images_per_timestep": chosen.images})
 
 
-def summary(means: dict[str, LossProfile]) -> dict[str, float]:
-    """Mean loss of each split, and how unequal timesteps are."""
-    train = means["train"].mean
-    return {f"mean_{split}": float(mean.mean.mean()) for split, mean in means.items()} | {
-        "largest_over_smallest": float(np.max(train) / np.min(train))
+def in_all_spaces(profiles: dict[str, LossProfile], record: ModelRecord) -> dict[str, LossProfile]:
+    """Split, with `_v` or `_x0` behind it where the loss is not told in ε-space, → profile."""
+    schedule = record.noise_schedule()
+    suffixes = {space: "" if space == "epsilon" else f"_{space}" for space in SPACES}
+    return {
+        f"{split}{suffix}": profile.scaled(space_factor(space, schedule))
+        for split, profile in profiles.items()
+        for space, suffix in suffixes.items()
     }
+
+
+def rows(profiles: dict[str, LossProfile]) -> list[dict[str, float]]:
+    """A row a timestep: every profile's loss and standard error."""
+    columns = {f"loss_{name}": profile.mean for name, profile in profiles.items()}
+    columns |= {f"stderr_{name}": profile.stderr for name, profile in profiles.items()}
+    timesteps = range(len(profiles["train"].mean))
+    return [{"timestep": t} | {name: float(column[t]) for name, column in columns.items()} for t in timesteps]
+
+
+def summary(profiles: dict[str, LossProfile]) -> dict[str, float]:
+    """Mean loss of every profile, and how unequal its timesteps are."""
+    means = {f"mean_{name}": float(profile.mean.mean()) for name, profile in profiles.items()}
+    return means | {f"largest_over_smallest_{name}": one.largest_over_smallest for name, one in profiles.items()}
 
 
 if __name__ == "__main__":

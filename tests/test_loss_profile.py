@@ -1,12 +1,24 @@
-"""Means, standard errors and paired changes of measured losses."""
+"""Means, standard errors, spaces and paired changes of measured losses."""
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from unequal.loss_profile import LossProfile, excess_loss, relative_change
+from unequal.errors import UserError
+from unequal.loss_profile import (
+    SPACES,
+    LossProfile,
+    excess_loss,
+    excess_profile,
+    mean_change,
+    relative_change,
+    space_factor,
+)
+from unequal.predictions import target, to_x0
+from unequal.schedule import NoiseSchedule
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -81,3 +93,113 @@ def test_pairing_makes_the_error_small() -> None:
     paired, unpaired = relative_change(before, after), relative_change(before, shuffled)
     assert paired[0] == pytest.approx(unpaired[0])
     assert paired[1] < unpaired[1] / 5
+
+
+@pytest.mark.parametrize("name", ["linear", "cosine", "scaled_linear"])
+def test_losses_of_gaussian_images_in_all_spaces_are_those_in_closed_form(name: str) -> None:
+    """Of images from N(0, s²) the best denoiser leaves the posterior's variance, s²σ²/(α²s² + σ²), of x0."""
+    schedule, variance = NoiseSchedule.named(name, 200), 0.3
+    alpha2, sigma2 = schedule.alphas_cumprod.numpy(), 1 - schedule.alphas_cumprod.numpy()
+    whole = alpha2 * variance + sigma2
+    expected = {"epsilon": alpha2 * variance / whole, "v": variance / whole, "x0": variance * sigma2 / whole}
+    for space, loss in expected.items():
+        np.testing.assert_allclose(expected["epsilon"] * space_factor(space, schedule), loss, rtol=1e-9)
+    assert set(expected) == set(SPACES)
+
+
+def test_errors_of_one_answer_are_converted_as_its_predictions_are() -> None:
+    schedule = NoiseSchedule.linear(60)
+    generator = torch.Generator().manual_seed(0)
+    x0, epsilon, answer = torch.randn(3, 60, 5, generator=generator, dtype=torch.float64)
+    alpha, sigma = schedule.alpha[:, None], schedule.sigma[:, None]
+    found = to_x0("epsilon", answer, alpha * x0 + sigma * epsilon, alpha, sigma)
+    error = (answer - epsilon).square().mean(1).numpy()
+    for space, prediction in SPACES.items():
+        truth, told = target(prediction, x0, epsilon, alpha, sigma), target(prediction, found, answer, alpha, sigma)
+        np.testing.assert_allclose(error * space_factor(space, schedule), (told - truth).square().mean(1), rtol=1e-9)
+
+
+def test_a_factor_scales_errors_as_it_scales_losses() -> None:
+    factor = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    scaled = LossProfile.of(losses(0)).scaled(factor)
+    expected = LossProfile.of(losses(0) * factor[:, None])
+    np.testing.assert_allclose(scaled.mean, expected.mean)
+    np.testing.assert_allclose(scaled.stderr, expected.stderr)
+    assert scaled.largest_over_smallest == pytest.approx(scaled.mean.max() / scaled.mean.min())
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_profile_with_a_hole_is_refused_where_it_is(bad: float) -> None:
+    sample = losses(0)
+    sample[3, 7] = bad
+    for use in (LossProfile.of, lambda table: relative_change(losses(1), table)):
+        with pytest.raises(UserError, match=rf"^the loss profile holds {bad} at t = 3; losses are finite$"):
+            use(sample)
+
+
+@pytest.mark.parametrize("sample", [np.ones(5), np.ones((5, 1)), np.ones((5, 0))])
+def test_fewer_than_two_draws_have_no_standard_error(sample: np.ndarray) -> None:
+    with pytest.raises(UserError, match=r"are no profile; needed: \[timesteps, 2 draws or more\]"):
+        LossProfile.of(sample)
+
+
+def test_other_draws_are_not_compared() -> None:
+    with pytest.raises(UserError, match=r"losses of shape \[5, 30\] have no floor of shape \[5, 20\]"):
+        excess_profile(losses(0), losses(0, draws=20))
+    with pytest.raises(UserError, match=r"losses of shapes \[5, 30\] and \[4, 30\] are not of the same draws"):
+        relative_change(losses(0), losses(0, timesteps=4))
+
+
+def test_errors_of_an_excess_are_those_of_the_differences() -> None:
+    sample, floor = losses(0), losses(1)
+    np.testing.assert_allclose(excess_profile(sample, floor).stderr, stats.sem(sample - floor, axis=1))
+
+
+RANGES = [(0, 1), (2, 5), (6, 9)]
+OFF_DIAGONAL = ~np.eye(3, dtype=bool)
+
+
+def experiment(generator: np.random.Generator, draws: int) -> tuple[np.ndarray, list[np.ndarray]]:
+    """A base and three models that share what is hard in a draw, with true changes of j − k fifths in slot k."""
+    hard = generator.gamma(2.0, size=(10, draws)) * np.geomspace(5, 0.1, 10)[:, None]
+    slot = np.repeat([0, 1, 2], [2, 4, 4])[:, None]
+    # What a draw does to one model it does to all: their changes are correlated.
+    shared = generator.normal(0, 0.3, hard.shape)
+    own = generator.normal(0, 0.05, (3, *hard.shape))
+    return hard, [hard * (1 + (model - slot) / 5 + shared + own[model]) for model in range(3)]
+
+
+def test_the_error_of_a_mean_of_changes_is_that_of_many_repeated_experiments() -> None:
+    generator = np.random.default_rng(0)
+    runs = [mean_change(*experiment(generator, 60), RANGES, OFF_DIAGONAL) for _ in range(1500)]
+    changes, errors = np.transpose(runs)
+    # Off the diagonal the true changes are ∓1/5 and ∓2/5, in pairs: 0 on average.
+    assert changes.mean() == pytest.approx(0, abs=5 * changes.std() / len(runs) ** 0.5 + 0.002)
+    assert errors.mean() == pytest.approx(changes.std(), rel=0.1)
+
+
+def test_changes_of_one_slot_by_several_models_are_not_taken_for_independent() -> None:
+    base, models = experiment(np.random.default_rng(0), 200)
+    alone = [
+        relative_change(base[first : last + 1], model[first : last + 1])
+        for j, model in enumerate(models)
+        for k, (first, last) in enumerate(RANGES)
+        if j != k
+    ]
+    change, error = mean_change(base, models, RANGES, OFF_DIAGONAL)
+    assert change == pytest.approx(np.mean([one for one, _ in alone]))
+    assert error > 1.2 * np.linalg.norm([one for _, one in alone]) / len(alone)
+
+
+@given(SEEDS)
+def test_a_mean_of_one_change_is_that_change(seed: int) -> None:
+    before, after = losses(seed), losses(seed + 1)
+    chosen = np.array([[False, True]])
+    expected = relative_change(before[2:], after[2:])
+    assert mean_change(before, [after], [(0, 1), (2, 4)], chosen) == pytest.approx(expected)
+
+
+def test_a_model_counted_twice_is_no_second_measurement() -> None:
+    before, after = losses(0), losses(1)
+    once = mean_change(before, [after], [(0, 4)], np.ones((1, 1), bool))
+    assert mean_change(before, [after, after], [(0, 4)], np.ones((2, 1), bool)) == pytest.approx(once)

@@ -26,7 +26,7 @@ def written(path: Path, content: object) -> Path:
 
 
 def test_slots_count_from_one_and_groups_from_zero(tmp_path: Path) -> None:
-    slots = read_slots(written(tmp_path / "slots.json", SLOTS))
+    slots = read_slots(written(tmp_path / "slots.json", SLOTS), 10)
     assert [slots.of(1), slots.of(2)] == [(0, 3), (4, 9)]
     groups = read_groups(written(tmp_path / "groups.json", GROUPS))
     assert (groups.of(1).first, groups.of(1).last, groups.of(1).limit_ratio) == (4, 9, 1.0)
@@ -35,7 +35,7 @@ def test_slots_count_from_one_and_groups_from_zero(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [0, 3, -1])
 def test_a_slot_that_is_not_there(tmp_path: Path, number: int) -> None:
     with pytest.raises(UserError, match=rf"slot {number}: there are slots 1 … 2"):
-        read_slots(written(tmp_path / "slots.json", SLOTS)).of(number)
+        read_slots(written(tmp_path / "slots.json", SLOTS), 10).of(number)
 
 
 @pytest.mark.parametrize("number", [2, -1])
@@ -47,8 +47,19 @@ def test_a_group_that_is_not_there(tmp_path: Path, number: int) -> None:
 @pytest.mark.parametrize("content", [{}, [], {"slots": 3}, SLOTS | {"slots": []}, SLOTS | {"slots": [[0]]}])
 def test_altered_slots(tmp_path: Path, content: object) -> None:
     with pytest.raises(UserError, match=r"slots\.json: ") as refusal:
-        read_slots(written(tmp_path / "slots.json", content))
+        read_slots(written(tmp_path / "slots.json", content), 10)
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("slots", [[[0, 3], [4, 10]], [[0, 3], [5, 9]], [[0, 4], [4, 9]], [[0, 9], [9, 8]], [[0, 8]]])
+def test_slots_that_do_not_cover_all_timesteps_once(tmp_path: Path, slots: list[list[int]]) -> None:
+    with pytest.raises(UserError, match=r"slots\.json: .* do not cover timesteps 0 … 9 once each$"):
+        read_slots(written(tmp_path / "slots.json", SLOTS | {"slots": slots}), 10)
+
+
+def test_slots_for_another_model(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"slots\.json: slots of 10 timesteps, the model has 1000; compute them again$"):
+        read_slots(written(tmp_path / "slots.json", SLOTS), 1000)
 
 
 @pytest.mark.parametrize("content", [{}, [], GROUPS | {"groups": [{}]}, GROUPS | {"extra": 1}])

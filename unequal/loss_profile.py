@@ -1,8 +1,17 @@
-"""What follows from measured losses: means with standard errors, excess over the floor, paired changes."""
+"""What follows from measured losses: means with standard errors, other spaces, excess, paired changes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
+
+from unequal.errors import UserError
+from unequal.predictions import Prediction, x0_error_factor
+from unequal.schedule import NoiseSchedule
+
+#: Losses are measured in ε-space; short name → prediction in whose space they are told besides.
+SPACES: dict[str, Prediction] = {"epsilon": "epsilon", "v": "v_prediction", "x0": "sample"}
 
 
 @dataclass(frozen=True)
@@ -13,15 +22,54 @@ class LossProfile:
     stderr: np.ndarray
 
     @classmethod
-    def of(cls, losses: np.ndarray) -> "LossProfile":
-        """From the losses of all draws, [T, n], n ≥ 2."""
-        wide = losses.astype(np.float64)
-        return cls(wide.mean(1), wide.std(1, ddof=1) / np.sqrt(losses.shape[1]))
+    def of(cls, losses: np.ndarray) -> Self:
+        """From the losses of all draws, [T, n]. Raises UserError where n < 2 or a loss is not finite."""
+        wide = checked(losses)
+        return cls(wide.mean(1), wide.std(1, ddof=1) / np.sqrt(wide.shape[1]))
+
+    def scaled(self, factor: np.ndarray) -> "LossProfile":
+        """Every timestep's loss times a factor of its own, [T]."""
+        return LossProfile(self.mean * factor, self.stderr * factor)
+
+    @property
+    def largest_over_smallest(self) -> float:
+        """How unequal timesteps are."""
+        return float(self.mean.max() / self.mean.min())
+
+
+def checked(losses: np.ndarray) -> np.ndarray:
+    """Losses [T, n] in double precision. Raises UserError where they are no draws of a profile."""
+    if losses.ndim != 2 or losses.shape[1] < 2:
+        raise UserError(f"losses of shape {list(losses.shape)} are no profile; needed: [timesteps, 2 draws or more]")
+    if not np.isfinite(losses).all():
+        t, n = np.argwhere(~np.isfinite(losses))[0]
+        raise UserError(f"the loss profile holds {losses[t, n]} at t = {t}; losses are finite")
+    return losses.astype(np.float64)
+
+
+def space_factor(space: str, schedule: NoiseSchedule) -> np.ndarray:
+    """Factor [T] from a squared error of ε to the same error in a space of SPACES: 1, 1/α² (v) or σ²/α² (x0).
+
+    It is a factor of t alone: standard errors, floors and excesses are converted as losses are.
+    """
+    tables = schedule.alpha.cpu(), schedule.sigma.cpu()
+    factor: np.ndarray = (x0_error_factor("epsilon", *tables) / x0_error_factor(SPACES[space], *tables)).numpy()
+    return factor
 
 
 def excess_loss(losses: np.ndarray, floor: np.ndarray) -> np.ndarray:
     """What a model loses beyond the floor on the same draws, clipped at 0, [T]."""
-    return np.maximum(0, (losses.astype(np.float64) - floor).mean(1))
+    return np.maximum(0, excess_profile(losses, floor).mean)
+
+
+def excess_profile(losses: np.ndarray, floor: np.ndarray) -> LossProfile:
+    """What a model loses beyond the floor on the same draws, [T, n] both; by chance it may be below 0.
+
+    Raises UserError where the draws are not the same.
+    """
+    if losses.shape != floor.shape:
+        raise UserError(f"losses of shape {list(losses.shape)} have no floor of shape {list(floor.shape)}")
+    return LossProfile.of(losses.astype(np.float64) - floor)
 
 
 def relative_change(before: np.ndarray, after: np.ndarray) -> tuple[float, float]:
@@ -30,9 +78,44 @@ def relative_change(before: np.ndarray, after: np.ndarray) -> tuple[float, float
     The ratio's error comes from the paired residuals after − ratio·before (delta method): what both
     models find hard cancels.
     """
-    before, after = before.astype(np.float64), after.astype(np.float64)
+    change, parts = influences(before, after)
+    return change, standard_error(parts)
+
+
+def mean_change(
+    before: np.ndarray, after: Sequence[np.ndarray], slots: Sequence[tuple[int, int]], chosen: np.ndarray
+) -> tuple[float, float]:
+    """Mean of the relative changes of several slots by several models, and its standard error over draws.
+
+    All models meet the same draws, so that their changes of one slot go together: influences of a
+    draw are added up before they are squared. Draws of different timesteps are independent.
+
+    Args:
+        before: losses of the base, [T, n].
+        after: losses of m models on the same draws, each [T, n].
+        slots: K inclusive ranges of timesteps, none overlapping another.
+        chosen: [m, K], which changes are averaged, at least one.
+    """
+    total, variance = 0.0, 0.0
+    for (first, last), models in zip(slots, chosen.T, strict=True):
+        trained = [losses for losses, is_chosen in zip(after, models, strict=True) if is_chosen]
+        pairs = [influences(before[first : last + 1], losses[first : last + 1]) for losses in trained]
+        if pairs:
+            total += sum(change for change, _ in pairs)
+            variance += standard_error(np.sum([parts for _, parts in pairs], axis=0)) ** 2
+    return float(total / chosen.sum()), float(np.sqrt(variance) / chosen.sum())
+
+
+def influences(before: np.ndarray, after: np.ndarray) -> tuple[float, np.ndarray]:
+    """A relative change, and the part of every draw in its error, [t, n]."""
+    before, after = checked(before), checked(after)
+    if before.shape != after.shape:
+        raise UserError(f"losses of shapes {list(before.shape)} and {list(after.shape)} are not of the same draws")
     total = before.mean(1).sum()
     ratio = after.mean(1).sum() / total
-    residuals = after - ratio * before
-    variance = (residuals.var(1, ddof=1) / residuals.shape[1]).sum()
-    return float(ratio - 1), float(np.sqrt(variance) / total)
+    return float(ratio - 1), (after - ratio * before) / total
+
+
+def standard_error(parts: np.ndarray) -> float:
+    """Of a sum over timesteps of means over draws, [t, n]: timesteps are strata of independent draws."""
+    return float(np.sqrt((parts.var(1, ddof=1) / parts.shape[1]).sum()))

@@ -1,11 +1,13 @@
 """Slots and groups of timesteps as the files that stages hand on: written by one, checked by the next."""
 
 from pathlib import Path
+from typing import Self
 
-from pydantic import Field, NonNegativeInt
+from pydantic import Field, NonNegativeInt, model_validator
 
 from unequal.errors import UserError
 from unequal.files import read_json
+from unequal.samplers import covering
 from unequal.settings.strict import Strict, validate
 
 
@@ -15,6 +17,15 @@ class SlotTable(Strict):
     timesteps: int = Field(gt=0)
     loss: str
     slots: tuple[tuple[NonNegativeInt, NonNegativeInt], ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def slots_cover_all(self) -> Self:
+        """Every timestep lies in one slot."""
+        try:
+            covering(self.slots, self.timesteps)
+        except UserError as error:
+            raise ValueError(str(error)) from None
+        return self
 
     def of(self, number: int) -> tuple[int, int]:
         """The range of a slot, counted from 1. Raises UserError where there is none."""
@@ -47,9 +58,12 @@ class GroupTable(Strict):
         return self.groups[number]
 
 
-def read_slots(path: Path) -> SlotTable:
-    """Read slots.json. Raises UserError where it is missing or altered."""
-    return validate(SlotTable, read_json(path), path)
+def read_slots(path: Path, timesteps: int) -> SlotTable:
+    """Read slots.json, for a model of T timesteps. Raises UserError where it is missing, altered or for another T."""
+    table = validate(SlotTable, read_json(path), path)
+    if table.timesteps != timesteps:
+        raise UserError(f"{path}: slots of {table.timesteps} timesteps, the model has {timesteps}; compute them again")
+    return table
 
 
 def read_groups(path: Path) -> GroupTable:

@@ -1,0 +1,19 @@
+"""What tests of stage programs write into their project folder."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+RUNTIME: dict[str, Any] = {
+    "device": "cpu",
+    "compile": False,
+    "channels_last": False,
+    "progress": False,
+    "tracking": {"uri": None, "experiment": "tests", "artifact_limit_mb": 1.0, "timeout_s": 5.0},
+}
+
+
+def write_params(**sections: Any) -> None:
+    """A params.yaml with these sections, and the one that the harness reads for every stage."""
+    Path("params.yaml").write_text(yaml.safe_dump({**sections, "runtime": RUNTIME}))
