@@ -10,10 +10,12 @@ from unequal.files import write_bytes, write_csv
 from unequal.loss_profile import LossProfile
 from unequal.pipeline.stage import Run, stage
 from unequal.reporting import figures
+from unequal.reporting.claims import fid_verdicts, losses_differ, slot_verdicts
 from unequal.reporting.findings import Findings, read_findings
-from unequal.reporting.page import render
+from unequal.reporting.overview import CAPTIONS, TITLE, scores_and_costs, spread_note
+from unequal.reporting.page import Picture, render
 from unequal.reporting.tables import INTERFERENCE_COLUMNS, fid_rows, interference_rows
-from unequal.reporting.verdicts import Verdict, fid_verdicts, losses_differ, slot_verdicts, verdict_document
+from unequal.reporting.verdicts import Verdict, verdict_document
 from unequal.settings.strict import StageSettings, key
 
 #: Inches; read well in a README and on a page.
@@ -38,15 +40,17 @@ def main(run: Run, settings: Settings) -> None:
     )
     changes = {split: found.changes(split, settings.finetuned) for split in ("train", "holdout")}
     verdicts = decided(found, settings)
-    folder = run.output("results/pictures")
-    drawn = [draw(folder / f"{name}.png") for name, draw in pictures(found, settings).items()]
-    page = render(verdicts, list(found.variants.values()), found.references, found.conditions(), drawn)
+    folder, variants = run.output("results/pictures"), list(found.variants.values())
+    drawn = [Picture(draw(folder / f"{name}.png"), *CAPTIONS[name]) for name, draw in pictures(found, settings).items()]
+    lead = f"{len(variants)} variants, scored from the same noise."
+    table = scores_and_costs(variants, found.references)
+    page = render(TITLE, lead, verdicts, spread_note(variants[0].seeds), [table], found.conditions(), drawn)
     write_bytes(run.output("results/report.html"), page.encode())
-    write_csv(run.output("results/fid.csv"), fid_rows(list(found.variants.values())))
+    write_csv(run.output("results/fid.csv"), fid_rows(variants))
     rows = interference_rows(changes)
-    table = run.output("results/interference.csv")
+    path = run.output("results/interference.csv")
     # Where no slot model was profiled again, the head of the table says so.
-    write_csv(table, rows) if rows else write_bytes(table, f"{','.join(INTERFERENCE_COLUMNS)}\n".encode())
+    write_csv(path, rows) if rows else write_bytes(path, f"{','.join(INTERFERENCE_COLUMNS)}\n".encode())
     document = verdict_document(verdicts)
     run.metrics("results/verdicts.json", document, {f"claims_{word}": n for word, n in document["counts"].items()})
     # Stages that took a score from a cache have logged nothing with this run's variant of the settings.
@@ -62,7 +66,7 @@ def decided(found: Findings, settings: Settings) -> list[Verdict]:
         *slot_verdicts(found.changes("train", settings.finetuned)),
         *fid_verdicts(found.variants, found.group_limits),
     ]
-    return sorted(verdicts, key=lambda verdict: verdict.paper)
+    return sorted(verdicts, key=lambda verdict: verdict.paper or 0)
 
 
 def pictures(found: Findings, settings: Settings) -> dict[str, Callable[[Path], Path]]:

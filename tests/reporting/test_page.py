@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from unequal.reporting.page import CAPTIONS, render
+from unequal.reporting.overview import CAPTIONS, scores_and_costs
+from unequal.reporting.page import Picture, render
 from unequal.reporting.tables import Variant
 from unequal.reporting.verdicts import Verdict
 
@@ -46,7 +47,9 @@ def pictures(tmp_path: Path) -> list[Path]:
 def page(pictures: list[Path], text: str = "plain", steps: tuple[int, ...] = (50,)) -> str:
     verdict = Verdict("key", 1, f"claim {text}", "not held", {}, f"summary {text}", f"rule {text}")
     variant = Variant(f"name{text}", 12.34, 0.5, 0.01, 0.001, 2, 160_000, 10**12, 10**8, 164_000, steps)
-    return render([verdict], [variant], REFERENCES, {f"data {text}": f"facts {text}"}, pictures)
+    shown = [Picture(path, *CAPTIONS[path.stem]) for path in pictures]
+    table, conditions = scores_and_costs([variant], REFERENCES), {f"data {text}": f"facts {text}"}
+    return render(f"title {text}", f"lead {text}", [verdict], f"note {text}", [table], conditions, shown)
 
 
 def test_the_page_needs_no_other_file(pictures: list[Path]) -> None:
@@ -86,3 +89,8 @@ def test_all_text_is_escaped(pictures: list[Path]) -> None:
     shown = "".join(reader.text)
     for prefix in ("claim ", "summary ", "rule ", "name", "data ", "facts "):
         assert prefix + hostile in shown
+
+
+def test_a_claim_of_our_own_says_so() -> None:
+    ours = Verdict("key", None, "claim", "held", {}, "summary", "rule")
+    assert "ours" in Reader(render("title", "lead", [ours], "note", [], {}, [])).text

@@ -1,69 +1,35 @@
-"""The report as one HTML page that needs nothing but itself: styles and pictures are inside."""
+"""Reports as one HTML page that needs nothing but itself: styles and pictures are inside."""
 
 import base64
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import NamedTuple
 
-from unequal.reporting.tables import Variant, label, plus_minus, with_prefix
 from unequal.reporting.verdicts import Verdict
 
-#: Picture → heading and caption, in the order of the page.
-CAPTIONS = {
-    "loss_profile": (
-        "Loss over timesteps",
-        "Mean squared error of the predicted noise, in bins of equal width on the log scale, with ± 1 standard error. "
-        "The floor is the loss of the best possible denoiser of the training images: no network loses less on them, "
-        "and one that reaches it has memorised them; for held-out images it is no bound. Near the data it falls out "
-        "of the picture. Shaded and numbered: slots with equal sums of the base's loss.",
-    ),
-    "loss_changes": (
-        "What further training changed",
-        "Training loss of every further model as a multiple of the base's, on the same images and noise. "
-        "The thick part of a slot model's line is the slot that it was trained on inside.",
-    ),
-    "interference": (
-        "Interference of slots",
-        "Change of a slot's summed training loss after the base was trained on inside one slot, in percent ± standard "
-        "error of paired draws. Framed: the slot that was trained on. Blue is lower loss, red is higher.",
-    ),
-    "samplers": (
-        "Timestep samplers",
-        "How often each recipe draws a timestep, as a multiple of uniform drawing; "
-        "one that draws uniformly stands at 1 ×.",
-    ),
-    "groups": (
-        "Groups of timesteps and their FLOPs",
-        "Above: signal-to-noise ratio. Below: the share of the base's FLOPs that each timestep deserves by its "
-        "SNR, the limit of its group, and what the group's pruned model takes.",
-    ),
-    "fid_training_flops": (
-        "FID against training FLOPs",
-        "Mean ± standard deviation over sampling seeds. Training FLOPs are three times the multiply–accumulates of "
-        "all images seen, those of the models trained on from included.",
-    ),
-    "fid_sampling_flops": (
-        "FID against sampling FLOPs",
-        "Mean ± standard deviation over sampling seeds. Multiply–accumulates of all sampling steps of one image.",
-    ),
-    "samples": (
-        "Samples from the same noise",
-        "Every column starts from one noise, every row is one variant; the last row shows real images.",
-    ),
-}
+#: Marks a row that is a scale for the others and not one of them.
+REFERENCE = "reference"
 
-COLUMNS = (
-    "variant",
-    "FID",
-    "KID",
-    "images seen",
-    "training FLOPs",
-    "sampling FLOPs an image",
-    "parameters",
-    "sampling steps per expert",
-)
+
+class Table(NamedTuple):
+    """Cells as text, the first of a row its name; `references` are rows that the others are held against."""
+
+    heading: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+    references: Sequence[Sequence[str]] = ()
+
+
+class Picture(NamedTuple):
+    """A PNG file with what stands above and below it."""
+
+    path: Path
+    heading: str
+    caption: str
+
 
 PAGE = Template("""<!doctype html>
 <html lang="en">
@@ -125,27 +91,15 @@ dd { margin: 0; overflow-wrap: anywhere; }
 <h2>Verdicts</h2>
 <div class="card">
 <table class="verdicts">
-<thead><tr><th>claim</th><th>paper</th><th>verdict</th><th>figures, and the rule that decided</th></tr></thead>
+<thead><tr><th>claim</th><th>from</th><th>verdict</th><th>figures, and the rule that decided</th></tr></thead>
 <tbody>
 $verdicts
 </tbody>
 </table>
 </div>
-<p class="soft">$spread</p>
+<p class="soft">$note</p>
 
-<h2>Scores and costs</h2>
-<div class="card scroll">
-<table class="figures">
-<thead><tr>$columns</tr></thead>
-<tbody>
-$rows
-</tbody>
-</table>
-</div>
-<p class="soft">FID and KID are on the scale of the features named below: only figures of the same features compare.
-FLOPs are multiply–accumulates without attention's two products. Images and training FLOPs count from
-the first random weights on; those of experts are summed over all groups, the base's counted once.
-Sampling steps are given from the data end to the noise end; a single model takes all.$idle</p>
+$tables
 
 <h2>Conditions</h2>
 <dl class="card">
@@ -161,81 +115,60 @@ $pictures
 
 
 def render(
+    title: str,
+    lead: str,
     verdicts: Sequence[Verdict],
-    variants: Sequence[Variant],
-    references: Mapping[str, Any],
+    note: str,
+    tables: Sequence[Table],
     conditions: Mapping[str, str],
-    pictures: Sequence[Path],
+    pictures: Sequence[Picture],
 ) -> str:
     """The page.
 
     Args:
-        verdicts, variants: rows of the two tables.
-        references: the content of results/fid/reference.json.
-        conditions: what the scores mean nothing without, name → text.
-        pictures: PNG files, named as in CAPTIONS.
+        title, lead: heading, and what was compared, in a sentence; the count of verdicts is added.
+        verdicts: rows of the first table.
+        note: what their spreads hold, and what they do not.
+        tables: further ones.
+        conditions: what the figures mean nothing without, name → text.
+        pictures: PNG files.
     """
-    words = [verdict.verdict for verdict in verdicts]
-    counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(sorted(words)))
     return PAGE.substitute(
-        title="Timesteps are not equal: what this run shows",
-        lead=escape(f"{len(variants)} variants, scored from the same noise. Of {len(words)} claims: {counts}."),
+        title=escape(title),
+        lead=escape(f"{lead} {counted(verdicts)}"),
         verdicts="\n".join(map(verdict_row, verdicts)),
-        spread=escape(spread_note(variants[0].seeds)),
-        columns="".join(f"<th>{escape(column)}</th>" for column in COLUMNS),
-        rows="\n".join([*map(variant_row, variants), *reference_rows(references)]),
-        idle=escape(idle_note(variants)),
+        note=escape(note),
+        tables="\n".join(map(table_of, tables)),
         conditions="\n".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in conditions.items()),
         pictures="\n".join(map(figure_of, pictures)),
     )
 
 
-def spread_note(seeds: int) -> str:
-    """What the spreads of the verdicts hold, and what they do not."""
-    many = f"{seeds} sampling seed{'' if seeds == 1 else 's'}"
-    return (
-        f"FIDs: mean ± standard deviation over {many} of models trained once. The spread between trainings is not in "
-        "it, so a verdict speaks for these weights; differences within the spread are left undecided. "
-        f"{'A standard deviation of so few is rough itself: verdicts near their limit are weak. ' * (1 < seeds < 5)}"
-        "Verdicts go by FID; KID stands beside it as a second opinion."
-    )
-
-
-def idle_note(variants: Sequence[Variant]) -> str:
-    """Which experts take no part in sampling, so that no score speaks of them; empty where all do."""
-    return "".join(
-        f" No sampling step falls to expert {', '.join(map(str, variant.idle))} of {label(variant.name)}: "
-        "its scores say nothing of what was learned there."
-        for variant in variants
-        if variant.idle
-    )
+def counted(verdicts: Sequence[Verdict]) -> str:
+    """How the claims came out, in a sentence."""
+    words = [verdict.verdict for verdict in verdicts]
+    counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(sorted(words)))
+    return f"Of {len(words)} claims: {counts}."
 
 
 def verdict_row(verdict: Verdict) -> str:
     """A row of the first table."""
     word = f'<span class="word {verdict.verdict.replace(" ", "-")}">{escape(verdict.verdict)}</span>'
     figures = f'{escape(verdict.summary)}<span class="rule">Rule: {escape(verdict.rule)}.</span>'
-    cells = (f"<strong>{escape(verdict.claim)}</strong>", f"paper&nbsp;{verdict.paper}", word, figures)
+    source = "ours" if verdict.paper is None else f"paper&nbsp;{verdict.paper}"
+    cells = (f"<strong>{escape(verdict.claim)}</strong>", source, word, figures)
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
-def variant_row(variant: Variant) -> str:
-    """A row of the table of scores."""
-    costs = (variant.images_seen, variant.training_flops, variant.sampling_flops, variant.parameters)
-    scores = (plus_minus(variant.fid, variant.fid_sd), plus_minus(variant.kid, variant.kid_sd))
-    return row((label(variant.name), *scores, *map(with_prefix, costs), ", ".join(map(str, variant.steps))))
-
-
-def reference_rows(references: Mapping[str, Any]) -> list[str]:
-    """The two ends of the scale."""
-    ends = (
-        ("real_against_real", "real images, half against half"),
-        ("noise_against_real", "noise against real images"),
+def table_of(table: Table) -> str:
+    """A table below its heading."""
+    head = "".join(f"<th>{escape(column)}</th>" for column in table.columns)
+    rows = [*map(row, table.rows), *(row(cells, REFERENCE) for cells in table.references)]
+    note = f'\n<p class="soft">{escape(table.note)}</p>' if table.note else ""
+    return (
+        f'<h2>{escape(table.heading)}</h2>\n<div class="card scroll">\n<table class="figures">\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{chr(10).join(rows)}\n</tbody>\n</table>\n</div>{note}"
     )
-    return [
-        row((name, *(plus_minus(references[key][score], None) for score in ("fid", "kid")), *5 * ("–",)), "reference")
-        for key, name in ends
-    ]
 
 
 def row(cells: Sequence[str], kind: str = "") -> str:
@@ -243,12 +176,11 @@ def row(cells: Sequence[str], kind: str = "") -> str:
     return f'<tr class="{kind}">{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>'
 
 
-def figure_of(picture: Path) -> str:
+def figure_of(picture: Picture) -> str:
     """A picture inside the page, with heading and caption."""
-    heading, caption = CAPTIONS[picture.stem]
-    content = base64.b64encode(picture.read_bytes()).decode()
-    image = f'<img alt="{escape(heading)}" src="data:image/png;base64,{content}">'
+    content = base64.b64encode(picture.path.read_bytes()).decode()
+    image = f'<img alt="{escape(picture.heading)}" src="data:image/png;base64,{content}">'
     return (
-        f'<figure id="{escape(picture.stem)}"><h3>{escape(heading)}</h3><div class="scroll">{image}</div>'
-        f"<figcaption>{escape(caption)}</figcaption></figure>"
+        f'<figure id="{escape(picture.path.stem)}"><h3>{escape(picture.heading)}</h3>'
+        f'<div class="scroll">{image}</div><figcaption>{escape(picture.caption)}</figcaption></figure>'
     )
