@@ -1,6 +1,7 @@
-"""The graph of dvc.yaml as Snakemake rules: one rule a stage instance, nothing said twice.
+"""The graph of a dvc.yaml as Snakemake rules: one rule a stage instance, nothing said twice.
 
 `snakemake --cores 2` runs independent stages side by side; `dvc commit -f` then records what was made.
+A study's graph is run by `snakemake --cores 2 --directory studies/<name>`.
 """
 
 import json
@@ -18,14 +19,15 @@ try:
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
-STAGES = sorted(Repo().index.stages, key=lambda stage: stage.addressing)
+# The stages of the dvc.yaml in the working directory: the pipeline's, or a study's.
+STAGES = sorted((stage for stage in Repo().index.stages if Path(stage.wdir) == Path.cwd()), key=lambda stage: stage.name)
 OUTPUTS = {out.def_path: stage for stage in STAGES for out in stage.outs}
 # Profiles of clusters set it; on one machine, stages ask for a GPU where there is one.
 GPUS = config.get("gpu", shutil.which("nvidia-smi") is not None)
 
 
 def rule_name(stage):
-    return re.sub(r"\W+", "_", stage.addressing)
+    return re.sub(r"\W+", "_", stage.name)
 
 
 def inputs(stage):

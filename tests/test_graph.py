@@ -5,15 +5,19 @@ from pathlib import Path
 
 import pytest
 import yaml
-from graph import ROOT, Instance, import_closure, instances
+from graph import ROOT, Instance, instances
 
 from unequal.files import read_json
-from unequal.settings.params import json_schema, read_params
+from unequal.settings.params import StudyParams, json_schema, read_params, read_pipeline_params
+from unequal.tools.deps import code_dependencies, import_closure
+from unequal.tools.schema import SCHEMAS
 
-each_instance = pytest.mark.parametrize("instance", instances(), ids=lambda instance: instance.name)
+each_instance = pytest.mark.parametrize("instance", instances(), ids=lambda instance: instance.id)
 each_program = pytest.mark.parametrize(
-    "instance", {i.program: i for i in instances()}.values(), ids=lambda instance: instance.program
+    "instance", {(i.folder, i.program): i for i in instances()}.values(), ids=lambda one: f"{one.folder}/{one.program}"
 )
+DVC_FILES = [ROOT / "dvc.yaml", *sorted((ROOT / "studies").glob("*/dvc.yaml"))]
+each_graph = pytest.mark.parametrize("file", DVC_FILES, ids=lambda file: str(file.parent.relative_to(ROOT)))
 
 
 @each_instance
@@ -25,21 +29,14 @@ def test_a_stage_declares_the_settings_that_it_reads(instance: Instance):
 
 @each_instance
 def test_a_stage_can_read_its_settings(instance: Instance, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(ROOT / instance.folder)
     instance.command.settings.read(**instance.options)
 
 
 @each_program
 def test_a_stage_declares_the_code_that_it_imports(instance: Instance):
-    code = {dep for dep in instance.deps if dep.startswith(("unequal", "stages"))}
-    closure = {str(file) for file in import_closure(instance.source) if file.name != "__init__.py"}
-
-    def covers(dep: str, file: str) -> bool:
-        return file == dep or file.startswith(f"{dep}/")
-
-    missing = {file for file in closure if not any(covers(dep, file) for dep in code)}
-    needless = {dep for dep in code if not any(covers(dep, file) for file in closure)}
-    assert (missing, needless) == (set(), set())
+    declared = {dep for dep in instance.deps if dep.startswith(("unequal", "stages"))}
+    assert declared == set(code_dependencies(instance.source, ROOT)), "run: python -m unequal.tools.deps"
 
 
 def inputs_in_code(instance: Instance) -> list[str]:
@@ -102,7 +99,7 @@ def test_floors_import_downwards_only(source: Path):
         return next((i for i, rooms in enumerate(floors) if room in rooms), 0)
 
     here = source.relative_to(ROOT)
-    above = [str(file) for file in import_closure(here) if floor(file) > floor(here)]
+    above = [str(file) for file in import_closure(here, ROOT) if floor(file) > floor(here)]
     assert above == []
 
 
@@ -117,22 +114,30 @@ def test_one_module_knows_mlflow():
     assert set(knowing) == {"store.py"}
 
 
-def test_every_stage_says_what_it_is():
-    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+@each_graph
+def test_every_stage_says_what_it_is(file: Path):
+    stages = yaml.safe_load(file.read_text(encoding="utf-8"))["stages"]
     assert [name for name, stage in stages.items() if not stage.get("desc")] == []
 
 
-def test_lists_to_fan_out_over_stand_in_params():
-    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+@each_graph
+def test_lists_to_fan_out_over_stand_in_params(file: Path):
+    stages = yaml.safe_load(file.read_text(encoding="utf-8"))["stages"]
     axes = [axis for stage in stages.values() for axis in stage.get("matrix", {}).values()]
     assert axes
     assert all(isinstance(axis, str) and axis.startswith("${") for axis in axes)
 
 
-def test_schema_in_the_repository_is_the_generated_one():
-    assert read_json(ROOT / "params.schema.json") == json_schema(), "run: python -m unequal.tools.schema"
+@pytest.mark.parametrize(("path", "model"), SCHEMAS.items(), ids=map(str, SCHEMAS))
+def test_schemas_in_the_repository_are_the_generated_ones(path: Path, model: type[StudyParams]):
+    assert read_json(ROOT / path) == json_schema(model), "run: python -m unequal.tools.schema"
 
 
 @pytest.mark.parametrize("preset", sorted((ROOT / "presets").glob("*.yaml")), ids=lambda path: path.stem)
 def test_presets_are_whole_and_sound(preset: Path):
-    read_params(preset)
+    read_pipeline_params(preset)
+
+
+@pytest.mark.parametrize("study", sorted((ROOT / "studies").glob("*/params.yaml")), ids=lambda path: path.parent.name)
+def test_studies_are_sound(study: Path):
+    read_params(study)

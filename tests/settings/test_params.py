@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from unequal.errors import UserError
-from unequal.settings.params import json_schema, read_params
+from unequal.settings.params import json_schema, read_pipeline_params
 
 ROOT = Path(__file__).parents[2]
 DEFAULT = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
@@ -228,7 +228,7 @@ def written(document: dict[str, Any], folder: Path) -> Path:
     "path", [ROOT / "params.yaml", *sorted((ROOT / "presets").glob("*.yaml"))], ids=lambda p: p.name
 )
 def test_files_of_the_repository_are_sound(path: Path) -> None:
-    params = read_params(path)
+    params = read_pipeline_params(path)
     assert params.schedule.timesteps == yaml.safe_load(path.read_text(encoding="utf-8"))["schedule"]["timesteps"]
 
 
@@ -238,7 +238,7 @@ def test_files_of_the_repository_are_sound(path: Path) -> None:
 def test_an_impossible_edit_is_refused_in_one_line(edits: dict[str, Any], complaint: str, tmp_path: Path) -> None:
     path = written(edited(edits), tmp_path)
     with pytest.raises(UserError) as refusal:
-        read_params(path)
+        read_pipeline_params(path)
     assert "\n" not in str(refusal.value)
     assert str(refusal.value).startswith(f"{path}: {complaint}")
 
@@ -246,7 +246,7 @@ def test_an_impossible_edit_is_refused_in_one_line(edits: dict[str, Any], compla
 @pytest.mark.parametrize("edits", ACCEPTED, ids=lambda edits: ",".join(edits))
 def test_a_possible_edit_is_accepted(edits: dict[str, Any], tmp_path: Path) -> None:
     document = edited(edits)
-    read_params(written(document, tmp_path))
+    read_pipeline_params(written(document, tmp_path))
     jsonschema.validate(document, json_schema())
 
 
@@ -254,7 +254,7 @@ def test_a_recipe_may_have_the_name_of_a_key(tmp_path: Path) -> None:
     """Even then its unknown keys are refused with the ones it may have."""
     document = edited({"recipes.images": DEFAULT["recipes"]["longer"] | {"colour": 1}, "further_recipes": ["images"]})
     with pytest.raises(UserError, match=r"recipes\.images\.colour: unknown key; allowed here: images, prediction"):
-        read_params(written(document, tmp_path))
+        read_pipeline_params(written(document, tmp_path))
 
 
 def test_the_schema_is_json_and_knows_the_default() -> None:

@@ -19,7 +19,7 @@ from unequal.models.flops import count_cost
 from unequal.models.network import build_network
 from unequal.sampling import Experts
 from unequal.settings.network import Network
-from unequal.settings.params import read_params
+from unequal.settings.params import read_pipeline_params
 from unequal.tools import clean, estimate
 from unequal.tools.export import export
 
@@ -140,7 +140,7 @@ def test_clean_leaves_what_a_running_stage_uses(project: Path):
 
 
 def test_estimate_counts_every_stage_and_the_flops_of_training():
-    params = read_params(ROOT / "params.yaml")
+    params = read_pipeline_params(ROOT / "params.yaml")
     net = build_network(params.network, 8, 1)
     works = {work.name: work for work in estimate.workload(params, net)}
     assert sum(work.instances for work in works.values()) == len(instances())

@@ -20,6 +20,8 @@ WEIGHTS = "diffusion_pytorch_model.safetensors"
 RECORD = "model.json"
 PRUNING = "pruning.json"
 HEAD_WEIGHTS = "head_weights.safetensors"
+#: Folder within a model's, of its averaged weights at earlier points, each a model named by the images seen.
+SNAPSHOTS = "snapshots"
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,11 @@ def load_record(folder: Path) -> ModelRecord:
     if not isinstance(facts, dict) or set(facts) != names:
         raise UserError(f"{folder / RECORD}: not a record of this version; make the model again")
     return ModelRecord(**facts)
+
+
+def model_and_snapshots(folder: Path) -> list[Path]:
+    """The folders of a model at its snapshots, in the order of images seen, and at its end."""
+    return [*sorted((folder / SNAPSHOTS).glob("*"), key=lambda path: int(path.name)), folder]
 
 
 def load_pruning(folder: Path) -> list[Any] | None:

@@ -27,7 +27,7 @@ from filelock import FileLock, Timeout
 
 from unequal.errors import UserError
 from unequal.files import content_hash, publish, require, settings_hash, write_json
-from unequal.pipeline.project import work_root
+from unequal.pipeline.project import study, work_root
 from unequal.pipeline.store import Execution
 from unequal.pipeline.tracker import Tracker
 from unequal.settings.runtime import Runtime
@@ -90,7 +90,9 @@ class Run:
         self._key_is_fixed = True
         settings = self.settings.model_dump(mode="json")
         shaping = (FORMAT, self.name, self.options, settings, list(self._inputs.items()), code_hashes())
-        path = work_root() / "-".join(map(str, (self.name, *self.options.values(), settings_hash(shaping)[:12])))
+        where = () if study() is None else (study(),)
+        name = (*where, self.name, *self.options.values(), settings_hash(shaping)[:12])
+        path = work_root() / "-".join(map(str, name))
         path.parent.mkdir(parents=True, exist_ok=True)
         if self.leads:
             self._lock = locked(path.with_name(path.name + ".lock"))

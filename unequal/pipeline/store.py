@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from filelock import FileLock
 
 from unequal.files import read_json, settings_hash
-from unequal.pipeline.project import work_root
+from unequal.pipeline.project import study, work_root
 
 if TYPE_CHECKING:
     from mlflow.entities import Run as MlflowRun
@@ -108,7 +108,7 @@ class Store:
                 self.parent = found[0].info.run_id
                 self.client.update_run(self.parent, status="RUNNING")
                 return
-            name = os.environ.get("DVC_EXP_NAME", f"pipeline-{variant[:8]}")
+            name = os.environ.get("DVC_EXP_NAME", f"{study() or 'pipeline'}-{variant[:8]}")
             run = self.client.create_run(experiment, run_name=name, tags={VARIANT_TAG: variant})
             self.parent = run.info.run_id
             self._log_params(self.parent, self.execution.variant)

@@ -1,4 +1,4 @@
-"""The whole of params.yaml: all sections at once, and the combinations that span sections.
+"""The whole of a params.yaml, the pipeline's or a study's: all sections, and the combinations that span them.
 
 Only the gate stage `check_params` and the tools import this module. A stage reads its own
 sections alone, so that a new key elsewhere does not make its results stale.
@@ -6,7 +6,7 @@ sections alone, so that a new key elsewhere does not make its results stale.
 
 import re
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, NonNegativeInt, model_validator
 
@@ -15,6 +15,7 @@ from unequal.partition import flops_groups
 from unequal.schedule import NoiseSchedule
 from unequal.settings.data import Data
 from unequal.settings.evaluation import Evaluation, Extractor, Sampling
+from unequal.settings.grid import Grid, parsed_batch
 from unequal.settings.groups import Groups
 from unequal.settings.network import Network
 from unequal.settings.profile import Profile
@@ -23,7 +24,7 @@ from unequal.settings.recipe import Recipe
 from unequal.settings.runtime import Runtime
 from unequal.settings.schedule import Schedule
 from unequal.settings.slots import Slots
-from unequal.settings.strict import PARAMS, Strict, read_yaml, validate
+from unequal.settings.strict import PARAMS, STUDIES, Strict, read_yaml, validate
 from unequal.settings.training import Training
 
 #: Recipes that stages of their own run; every further one stands in `further_recipes`.
@@ -31,8 +32,13 @@ STAGE_RECIPES = ("base", "slot", "mixed", "expert")
 EXPERTS = ("experts_unpruned", "experts_pruned")
 
 
-class Params(Strict):
-    """params.yaml."""
+FURTHER = Field(min_length=1, description="recipes trained on from the base, each an instance")
+PROFILED = Field(description="models whose losses are profiled, each an instance")
+VARIANTS = Field(description="models and sets of experts that are scored, each an instance")
+
+
+class StudyParams(Strict):
+    """params.yaml of a study: the core, and the sections that its stages read."""
 
     seed: NonNegativeInt
     runtime: Runtime
@@ -41,18 +47,17 @@ class Params(Strict):
     network: Network
     training: Training
     recipes: dict[str, Recipe]
-    further_recipes: tuple[str, ...] = Field(
-        min_length=1, description="recipes trained on from the base, each an instance"
-    )
-    profile: Profile
-    profiled_models: tuple[str, ...] = Field(description="models whose losses are profiled, each an instance")
-    slots: Slots
-    groups: Groups
-    pruning: Pruning
-    extractor: Extractor
-    sampling: Sampling
-    evaluation: Evaluation
-    variants: tuple[str, ...] = Field(description="models and sets of experts that are scored, each an instance")
+    further_recipes: Annotated[tuple[str, ...], FURTHER] = ()
+    profile: Profile | None = None
+    profiled_models: Annotated[tuple[str, ...], PROFILED] = ()
+    slots: Slots | None = None
+    groups: Groups | None = None
+    pruning: Pruning | None = None
+    extractor: Extractor | None = None
+    sampling: Sampling | None = None
+    evaluation: Evaluation | None = None
+    variants: Annotated[tuple[str, ...], VARIANTS] = ()
+    grid: Grid | None = None
 
     @model_validator(mode="after")
     def recipes_have_names_of_their_own(self) -> Self:
@@ -69,18 +74,25 @@ class Params(Strict):
     @model_validator(mode="after")
     def recipes_are_there(self) -> Self:
         """Stages find their recipes, and recipes their stages."""
-        expected = (*STAGE_RECIPES, *self.further_recipes)
-        for name in expected:
+        needed, known = self.needed_recipes, {*STAGE_RECIPES, *self.needed_recipes}
+        for name in needed:
             if name not in self.recipes:
-                raise ValueError(f"recipes: '{name}' is missing; needed: {', '.join(expected)}")
+                raise ValueError(f"recipes: '{name}' is missing; needed: {', '.join(needed)}")
         for name in self.recipes:
-            if name not in expected:
+            if name not in known:
                 raise ValueError(f"further_recipes: does not list recipe '{name}'; add it there or delete it")
         return self
+
+    @property
+    def needed_recipes(self) -> tuple[str, ...]:
+        """Recipes that something in the file names."""
+        return (*self.further_recipes, *(self.grid.recipes if self.grid else ()))
 
     @model_validator(mode="after")
     def timesteps_can_be_grouped(self) -> Self:
         """Found out here, and not after the base has been trained."""
+        if self.groups is None:
+            return self
         try:
             schedule = NoiseSchedule.named(self.schedule.name, self.schedule.timesteps)
             flops_groups(schedule, len(self.groups.ids), self.groups.min_ratio)
@@ -103,7 +115,8 @@ class Params(Strict):
                 )
             if (name == "mixed") != (recipe.prediction == "mixed"):
                 raise ValueError(f"recipes.{name}.prediction: '{recipe.prediction}'; 'mixed' is recipe mixed's own")
-            if name != "mixed" and recipe.prediction != self.recipes["base"].prediction:
+            continues = name in ("slot", "expert", *self.further_recipes)
+            if continues and "base" in self.recipes and recipe.prediction != self.recipes["base"].prediction:
                 raise ValueError(
                     f"recipes.{name}.prediction: '{recipe.prediction}'; it trains the base on, "
                     f"whose prediction is '{self.recipes['base'].prediction}'"
@@ -113,7 +126,8 @@ class Params(Strict):
     @model_validator(mode="after")
     def models_exist(self) -> Self:
         """What is profiled and scored is also trained."""
-        models = ("base", "mixed", *self.further_recipes, *(f"slot_{slot}" for slot in self.slots.finetune))
+        slots = self.slots.finetune if self.slots else ()
+        models = ("base", "mixed", *self.further_recipes, *(f"slot_{slot}" for slot in slots))
         for field, names, allowed in (
             ("profiled_models", self.profiled_models, models),
             ("variants", self.variants, (*models, *EXPERTS)),
@@ -121,41 +135,97 @@ class Params(Strict):
             for name in names:
                 if name not in allowed:
                     raise ValueError(f"{field}: '{name}' is not trained; allowed: {', '.join(allowed)}")
-            if "base" not in names or len(set(names)) < len(names):
+            if names and ("base" not in names or len(set(names)) < len(names)):
                 raise ValueError(f"{field}: {list(names)} must hold base, and no name twice")
         return self
 
     @model_validator(mode="after")
-    def sizes_fit(self) -> Self:
-        """Numbers of one section bound those of another."""
+    def ranges_fit_the_schedule(self) -> Self:
+        """No more ranges than timesteps."""
         timesteps = self.schedule.timesteps
-        for field, count in (("slots.count", self.slots.count), ("groups.ids", len(self.groups.ids))):
+        slots, groups = self.slots.count if self.slots else 0, len(self.groups.ids) if self.groups else 0
+        for field, count in (("slots.count", slots), ("groups.ids", groups)):
             if count > timesteps:
                 raise ValueError(f"{field}: {count} ranges of {timesteps} timesteps; at most schedule.timesteps")
-        self.network.attends(self.data.image_size)
-        if self.slots.loss == "excess" and self.profile.floor == "none":
+        if self.slots and self.slots.loss == "excess" and self.profile and self.profile.floor == "none":
             raise ValueError(
                 "slots.loss: 'excess' needs a floor; allowed for profile.floor: all, or a number of images"
             )
-        steps = self.sampling.steps
+        return self
+
+    @model_validator(mode="after")
+    def network_fits_the_images(self) -> Self:
+        """The network halves the images, and attends where it says."""
+        self.network.attends(self.data.image_size)
+        return self
+
+    @model_validator(mode="after")
+    def sampling_fits_the_schedule(self) -> Self:
+        """Sampling asks for timesteps that there are."""
+        timesteps, steps = self.schedule.timesteps, self.sampling.steps if self.sampling else 1
         if isinstance(steps, int) and steps > timesteps:
             raise ValueError(f"sampling.steps: {steps} steps of {timesteps} timesteps; at most schedule.timesteps")
         if isinstance(steps, tuple) and steps[0] >= timesteps:
             raise ValueError(f"sampling.steps: {steps[0]} reaches beyond the last timestep {timesteps - 1}")
-        if self.evaluation.samples < self.extractor.features and not self.evaluation.allow_singular:
+        return self
+
+    @model_validator(mode="after")
+    def samples_are_enough(self) -> Self:
+        """FID needs a covariance of full rank."""
+        evaluation, extractor = self.evaluation, self.extractor
+        if evaluation and extractor and evaluation.samples < extractor.features and not evaluation.allow_singular:
             raise ValueError(
-                f"evaluation.samples: {self.evaluation.samples} is fewer than extractor.features "
-                f"{self.extractor.features}, which makes the covariance singular; "
+                f"evaluation.samples: {evaluation.samples} is fewer than extractor.features "
+                f"{extractor.features}, which makes the covariance singular; "
                 "raise it or set evaluation.allow_singular: true"
             )
         return self
 
+    @model_validator(mode="after")
+    def batches_of_a_grid_can_be_trained(self) -> Self:
+        """Found out here, and not at the first trial."""
+        for batch in self.grid.batches if self.grid else ():
+            size, parts = parsed_batch(batch)
+            for name in self.grid.recipes if self.grid else ():
+                if size * parts > self.recipes[name].images:
+                    raise ValueError(
+                        f"grid.batches: '{batch}' is a batch of {size * parts}, recipe '{name}' sees "
+                        f"{self.recipes[name].images} images in all"
+                    )
+        return self
 
-def read_params(path: Path = PARAMS) -> Params:
-    """Read and check a whole params file. Raises UserError."""
+
+class Params(StudyParams):
+    """params.yaml of the pipeline: every section."""
+
+    further_recipes: Annotated[tuple[str, ...], FURTHER]
+    profile: Profile
+    profiled_models: Annotated[tuple[str, ...], PROFILED]
+    slots: Slots
+    groups: Groups
+    pruning: Pruning
+    extractor: Extractor
+    sampling: Sampling
+    evaluation: Evaluation
+    variants: Annotated[tuple[str, ...], VARIANTS]
+
+    @property
+    def needed_recipes(self) -> tuple[str, ...]:
+        """Recipes that the pipeline's stages are named for, and the further ones."""
+        return (*STAGE_RECIPES, *super().needed_recipes)
+
+
+def read_params(path: Path = PARAMS) -> StudyParams:
+    """Read and check a whole params file; one in a study's folder may leave sections out. Raises UserError."""
+    model = StudyParams if path.absolute().parents[1].name == STUDIES else Params
+    return validate(model, read_yaml(path), path)
+
+
+def read_pipeline_params(path: Path = PARAMS) -> Params:
+    """Read and check the pipeline's params file, or a preset of it. Raises UserError."""
     return validate(Params, read_yaml(path), path)
 
 
-def json_schema() -> dict[str, Any]:
-    """JSON schema of params.yaml, by which editors complete and check it."""
-    return Params.model_json_schema() | {"title": "params.yaml of unequal"}
+def json_schema(model: type[StudyParams] = Params) -> dict[str, Any]:
+    """JSON schema of a params.yaml, by which editors complete and check it."""
+    return model.model_json_schema() | {"title": "params.yaml of unequal"}

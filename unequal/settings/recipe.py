@@ -1,5 +1,6 @@
 """`recipes`: what a training run chooses, one independent choice a key."""
 
+from itertools import pairwise
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
@@ -149,6 +150,18 @@ class Recipe(Strict):
     sampler: Sampler
     loss_weight: LossWeight
     optimizer: Optimizer
+    snapshots: tuple[PositiveInt, ...] = Field(
+        default=(), description="images seen at which the averaged weights are kept as models of their own"
+    )
+
+    @model_validator(mode="after")
+    def snapshots_rise(self) -> Self:
+        """The end of the training is a model anyway."""
+        if any(after <= before for before, after in pairwise((*self.snapshots, self.images))):
+            raise ValueError(
+                f"snapshots: {list(self.snapshots)} must rise strictly and end before the budget, {self.images} images"
+            )
+        return self
 
     @model_validator(mode="after")
     def choices_fit(self) -> Self:

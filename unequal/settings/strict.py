@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from unequal.errors import UserError
 
 PARAMS = Path("params.yaml")
+#: A study is a folder in here, with a params.yaml and a dvc.yaml of its own.
+STUDIES = "studies"
 
 
 class Strict(BaseModel):

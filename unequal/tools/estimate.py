@@ -20,7 +20,7 @@ from unequal.models.flops import count_cost, training_flops
 from unequal.models.network import build_network, load_pretrained
 from unequal.partition import flops_groups
 from unequal.schedule import NoiseSchedule
-from unequal.settings.params import EXPERTS, Params, read_params
+from unequal.settings.params import EXPERTS, Params, read_pipeline_params
 from unequal.settings.strict import PARAMS
 
 BYTES_PER_WEIGHT = 4
@@ -150,7 +150,7 @@ def readable(seconds: float) -> str:
 def main(params_file: Path) -> None:
     """Estimate what PARAMS_FILE costs on this machine."""
     try:
-        params = read_params(params_file)
+        params = read_pipeline_params(params_file)
         size, channels = params.data.image_size, params.data.channels
         pretrained = params.network.pretrained
         fresh = pretrained is None

@@ -6,7 +6,7 @@ stopped before it, and the checkpoint holds all else.
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,6 +29,7 @@ from unequal.training.checkpoint import Checkpoint, read_checkpoint, write_check
 from unequal.training.ema import EMA
 from unequal.training.objective import Objective
 from unequal.training.optimizer import build_optimizer, load_moments, moments, momentum, set_schedule
+from unequal.training.snapshots import Snapshot, Snapshots
 
 CHECKPOINT, LOG = "checkpoint.safetensors", "training.jsonl"
 Log = Callable[[dict[str, float], int], None]
@@ -36,7 +37,7 @@ Log = Callable[[dict[str, float], int], None]
 
 @dataclass(frozen=True)
 class Trained:
-    """What a run came to: optimizer steps, images seen, the log's lines, and the objective's statistics.
+    """What a run came to: optimizer steps, images seen, the log, snapshots of the average, the objective's statistics.
 
     The network is in place.
     """
@@ -44,6 +45,7 @@ class Trained:
     steps: int
     images_seen: int
     log: Path
+    snapshots: tuple[Snapshot, ...] = ()
     statistics: dict[str, np.ndarray] = field(default_factory=dict)
 
 
@@ -56,6 +58,7 @@ class Trainer:
         objective: (network, batch) → Losses; on the accelerator's device.
         optimizer, training, runtime: settings.
         images: the budget; the last batch may go beyond it.
+        snapshots: images seen after which the averaged weights are kept.
         work: folder of the resumable state and the log.
         log: called with named figures and the step.
     """
@@ -71,11 +74,13 @@ class Trainer:
         images: int,
         work: Path,
         log: Log,
+        snapshots: Sequence[int] = (),
     ) -> None:
         self.source, self.objective, self.settings = source, objective, optimizer
         self.training, self.runtime, self.work, self.log = training, runtime, work, log
         self.images = images
-        self.steps = -(-images // training.batch_size)
+        self.steps = self.steps_to(images)
+        self.snapshots = Snapshots(work, [self.steps_to(count) for count in snapshots])
         self.accelerator = Accelerator(
             cpu=source.device.type == "cpu", mixed_precision="bf16" if training.precision == "bf16" else "no"
         )
@@ -90,6 +95,10 @@ class Trainer:
         """The network, in compiled form if that is asked for."""
         return torch.compile(self.net) if self.runtime.compile else self.net  # type: ignore[return-value]
 
+    def steps_to(self, images: int) -> int:
+        """Optimizer steps until so many images have been seen."""
+        return -(-images // self.training.batch_size)
+
     def run(self) -> Trained:
         """Train up to the budget. Raises UserError where the loss becomes NaN or infinite."""
         interval = Interval(self.step)
@@ -98,6 +107,8 @@ class Trainer:
                 interval.add(self.train_step())
                 self.step += 1
                 bar.update(self.training.batch_size)
+                if self.step in self.snapshots.steps and self.accelerator.is_main_process:
+                    self.snapshots.keep(self.step, self.ema.state_dict())
                 if self.step % self.training.log_every == 0 or self.step == self.steps:
                     self.refuse_bad_steps()
                     bar.set_postfix(loss=f"{self.report(interval)['loss']:.4f}", refresh=False)
@@ -107,8 +118,8 @@ class Trainer:
         self.accelerator.wait_for_everyone()
         self.ema.copy_to(self.net)
         self.net.eval().requires_grad_(False)
-        images_seen = self.steps * self.training.batch_size
-        return Trained(self.steps, images_seen, self.work / LOG, self.objective.statistics())
+        images_seen, kept = self.steps * self.training.batch_size, self.snapshots.kept(self.training.batch_size)
+        return Trained(self.steps, images_seen, self.work / LOG, kept, self.objective.statistics())
 
     def train_step(self) -> dict[str, Tensor]:
         """One optimizer step; the named terms stay on the device, so that nothing waits for them."""

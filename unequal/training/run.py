@@ -3,7 +3,8 @@
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from copy import deepcopy
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,7 +15,7 @@ from torch import Tensor
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.files import write_csv, write_npz
-from unequal.models.artifact import ModelRecord, save_model
+from unequal.models.artifact import SNAPSHOTS, ModelRecord, save_model
 from unequal.models.flops import count_cost, training_flops
 from unequal.models.pruned import Removal
 from unequal.randomness import torch_seed
@@ -27,6 +28,7 @@ from unequal.training.batches import BatchSource
 from unequal.training.loop import LOG, Trained, Trainer
 from unequal.training.mixing import BalancedHeads, BestHead
 from unequal.training.objective import Objective, SingleHead
+from unequal.training.snapshots import Snapshot
 
 
 class Place(Protocol):
@@ -109,6 +111,7 @@ def train(place: Place, job: Job) -> Trained:
         recipe.images,
         place.work,
         place.log,
+        recipe.snapshots,
     )
     return trainer.run()
 
@@ -132,8 +135,8 @@ def images_on(device: torch.device, data: PreparedData) -> Tensor:
     return images
 
 
-def record_of(job: Job, trained: Trained) -> ModelRecord:
-    """The conditions of a finished run."""
+def record_of(job: Job, trained: Trained | Snapshot) -> ModelRecord:
+    """The conditions of a finished run, or of a point within it."""
     start, recipe, parent = job.start, job.recipe, job.start.parent
     cost = count_cost(start.net)
     channels, size, _ = job.data.images.shape[1:]
@@ -165,9 +168,13 @@ def write_results(place: Place, job: Job, trained: Trained) -> None:
     """Write what a finished run came to, by the process that leads; see `produce`."""
     if not place.leads:
         return
-    record = record_of(job, trained)
-    weights = None if job.combine_heads is None else job.combine_heads(job.start.net)
-    save_model(place.output(f"artifacts/models/{job.name}"), job.start.net, record, job.start.removals, weights)
+    record, folder = record_of(job, trained), place.output(f"artifacts/models/{job.name}")
+    write_model(folder, job, job.start.net, record)
+    for snapshot in trained.snapshots:
+        net = deepcopy(job.start.net)
+        net.load_state_dict(snapshot.weights())
+        below = f"{SNAPSHOTS}/{snapshot.images_seen}"
+        write_model(folder / below, job, net, replace(record_of(job, snapshot), name=f"{job.name}/{below}"))
     if trained.statistics:
         write_npz(place.output(f"artifacts/training/{job.name.replace('/', '_')}.npz"), **trained.statistics)
     lines = curve(trained.log)
@@ -178,6 +185,12 @@ def write_results(place: Place, job: Job, trained: Trained) -> None:
     final = {"final_loss": lines[-1]["loss"]} if lines else {}
     conditions = {field: value for field, value in asdict(record).items() if value not in (None, {})}
     place.metrics(f"results/metrics/train_{flat}.json", final | conditions)
+
+
+def write_model(folder: Path, job: Job, net: UNet2DModel, record: ModelRecord) -> None:
+    """Save a network as a model folder, with the weights of its heads where it has several."""
+    weights = None if job.combine_heads is None else job.combine_heads(net)
+    save_model(folder, net, record, job.start.removals, weights)
 
 
 def untrained(place: Place) -> Trained:

@@ -1,0 +1,118 @@
+"""A model or a set of experts, sampled and scored: what every FID of the project comes from."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from unequal.data.prepared import PreparedData
+from unequal.ddim import sampling_timesteps, steps_per_range
+from unequal.evaluation.fidelity import Extractor, Scores, score
+from unequal.files import publish
+from unequal.sampling import Experts
+from unequal.settings.evaluation import Evaluation, Sampling
+from unequal.settings.runtime import Runtime
+
+
+class Place(Protocol):
+    """Where scoring happens: device, runtime settings, a folder for what an earlier attempt has sampled."""
+
+    @property
+    def device(self) -> torch.device: ...
+    @property
+    def runtime(self) -> Runtime: ...
+    @property
+    def work(self) -> Path: ...
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """What all variants of a run are scored by: the same noise, reference and features."""
+
+    place: Place
+    sampling: Sampling
+    evaluation: Evaluation
+    data: PreparedData
+    extractor: Extractor
+
+    @property
+    def reference(self) -> str:
+        """Name of the real images, by content."""
+        return f"{self.data.facts['sha256'][:12]}, its first {len(self.data.train)} images"
+
+    def timesteps(self, experts: Experts) -> list[int]:
+        """Timesteps at which a variant is asked."""
+        return sampling_timesteps(self.sampling.steps, experts.schedule.timesteps, self.sampling.spacing)
+
+    def scores(self, experts: Experts, name: str) -> list[Scores]:
+        """Scores of a variant, one a sampling seed; `name` tells variants apart that share a work directory."""
+        chosen, device = self.evaluation, self.place.device
+        real, cache = self.data.train, self.features_cache()
+        return [
+            score(
+                self.samples(experts, name, seed),
+                real,
+                self.extractor,
+                device,
+                chosen.kid_subset,
+                chosen.allow_singular,
+                cache,
+            )
+            for seed in chosen.seeds
+        ]
+
+    def features_cache(self) -> tuple[Path, str] | None:
+        """Where Inception's features of the real images are kept; a classifier's are made faster than read."""
+        if self.extractor.kind == "classifier":
+            return None
+        return self.place.work.parent / "features", f"{self.reference}, {self.extractor.label}"
+
+    def samples(self, experts: Experts, name: str, seed: int) -> np.ndarray:
+        """uint8 images [n, C, H, W] of a seed, from the work directory if an earlier attempt has made them."""
+        path = self.place.work / f"samples-{name}-{seed}.npy"
+        if not path.exists():
+            settings = self.sampling
+            images = experts.sample(
+                self.evaluation.samples,
+                self.timesteps(experts),
+                seed,
+                settings.batch_size,
+                settings.eta,
+                settings.clip,
+                self.place.runtime.progress,
+            )
+            partial = path.with_suffix(".partial.npy")
+            np.save(partial, images.numpy())
+            publish(partial, path)
+        return np.asarray(np.load(path, allow_pickle=False))
+
+    def costs(self, experts: Experts) -> dict[str, Any]:
+        """What a variant cost to train, and costs to sample."""
+        records, timesteps = [expert.record for expert in experts.experts], self.timesteps(experts)
+        ranges = [(record.first, record.last) for record in records]
+        return {
+            # Experts share what the base had seen before them.
+            "images_seen": records[0].inherited_images + sum(record.images_seen for record in records),
+            "training_flops": records[0].inherited_flops + sum(record.training_flops for record in records),
+            "sampling_flops_per_image": experts.macs_per_image(timesteps),
+            "parameters": experts.parameters,
+            "experts": len(records),
+            "sampling_steps_per_expert": steps_per_range(timesteps, ranges),
+            "prediction": records[0].prediction,
+            "training_seed": records[0].seed,
+        }
+
+    def conditions(self) -> dict[str, Any]:
+        """What a figure means nothing without."""
+        return {
+            "samples_per_seed": self.evaluation.samples,
+            "sampling_seeds": list(self.evaluation.seeds),
+            "spread": "standard deviation over sampling seeds",
+            "extractor": self.extractor.label,
+            "features": self.extractor.features,
+            "reference": f"training images: data set {self.reference}",
+            "sampling": self.sampling.model_dump(mode="json"),
+            "singular_covariance": min(self.evaluation.samples, len(self.data.train)) < self.extractor.features,
+        }
