@@ -26,8 +26,8 @@ def main(run: Run, settings: Settings, recipe: str) -> None:
     loss = LossProfile.of(read_npz(run.input("artifacts/profiles/base.npz"), ["train"])["train"]).mean
     slots = read_slots(run.input("artifacts/slots.json"), len(loss)).slots
     chosen = settings.sampler
-    measured = {"loss": {"loss": loss.tolist()}, "stratified": {"slots": slots}}.get(chosen.kind, {})
-    choice = chosen.model_dump() | measured | {"timesteps": len(loss)}
+    measured = {"loss": {"loss": loss.tolist()}, "stratified": {"slots": slots}, "adaptive": {"slots": slots}}
+    choice = chosen.model_dump() | measured.get(chosen.kind, {}) | {"timesteps": len(loss)}
     schedule = NoiseSchedule.named(settings.schedule.name, settings.schedule.timesteps)
     sampler = build_sampler(alphas_cumprod=schedule.alphas_cumprod.numpy(), **choice)
     write_json(run.output(f"artifacts/samplers/{recipe}.json"), choice)

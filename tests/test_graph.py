@@ -73,6 +73,7 @@ def test_a_stage_declares_the_files_that_it_reads(instance: Instance):
 def test_floors_import_downwards_only(source: Path):
     floors = [
         ("errors", "randomness", "files"),
+        ("learning", "gradients"),
         (
             "schedule",
             "predictions",

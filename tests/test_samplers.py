@@ -1,5 +1,6 @@
 """Timestep samplers: drawn distributions, exact counts, and weights that undo the probabilities."""
 
+import json
 from collections.abc import Callable
 
 import numpy as np
@@ -9,11 +10,39 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from unequal.errors import UserError
-from unequal.samplers import IndependentSampler, LowDiscrepancySampler, TimestepSampler, build_sampler
+from unequal.samplers import (
+    AdaptiveSampler,
+    IndependentSampler,
+    LowDiscrepancySampler,
+    TimestepSampler,
+    build_sampler,
+)
+from unequal.schedule import NoiseSchedule
 
 T = 60
 SLOTS = [(0, 3), (4, 9), (10, 24), (25, 39), (40, 59)]
+LENGTHS = np.array([last - first + 1 for first, last in SLOTS])
 LOSS = np.random.default_rng(3).gamma(2.0, size=T) + 0.05
+#: E‖g‖² of each of SLOTS.
+MOMENTS = np.array([400.0, 25.0, 9.0, 1.0, 0.25])
+ALLOCATION = {"refresh_images": 100, "images_per_bin": 3, "memory": 0.5, "uniform_share": 0.1}
+
+
+def second_moment(unbiased: bool = False) -> TimestepSampler:
+    """One that has learned LOSS."""
+    sampler = build_sampler("loss_second_moment", T, history=2, uniform_share=0.001, unbiased=unbiased)
+    for _ in range(2):
+        sampler.learn(np.arange(T), LOSS)
+    return sampler
+
+
+def adaptive() -> TimestepSampler:
+    """One that has measured MOMENTS."""
+    sampler = build_sampler("adaptive", T, slots=SLOTS, **ALLOCATION)
+    sampler.refresh(lambda timesteps: MOMENTS[slot_of(timesteps)], np.random.default_rng(0))
+    return sampler
+
+
 BUILDERS: dict[str, Callable[..., TimestepSampler]] = {
     "uniform": lambda **kw: build_sampler("uniform", T, **kw),
     "low_discrepancy": lambda **kw: build_sampler("low_discrepancy", T, **kw),
@@ -22,6 +51,8 @@ BUILDERS: dict[str, Callable[..., TimestepSampler]] = {
     "slot": lambda **kw: build_sampler("slot", T, slot=(10, 24), **kw),
     "loss": lambda **kw: build_sampler("loss", T, loss=LOSS, **kw),
     "stratified": lambda **kw: build_sampler("stratified", T, slots=SLOTS, **kw),
+    "loss_second_moment": second_moment,
+    "adaptive": lambda unbiased=True: adaptive(),
 }
 EVERY = pytest.mark.parametrize("kind", BUILDERS)
 #: Kinds in which every timestep can be drawn.
@@ -35,7 +66,15 @@ EXPECTED = {
     "slot": ((t >= 10) & (t <= 24)) * 1.0,
     "loss": LOSS,
     "stratified": np.concatenate([np.full(b - a + 1, 1 / (b - a + 1)) for a, b in SLOTS]),
+    "loss_second_moment": 0.001 / T + 0.999 * LOSS / LOSS.sum(),
+    # In each bin as many times the root of the moment as there are timesteps; a tenth is uniform.
+    "adaptive": 0.1 / T + 0.9 * np.repeat(np.sqrt(MOMENTS), LENGTHS) / (np.sqrt(MOMENTS) * LENGTHS).sum(),
 }
+
+
+def slot_of(timesteps: np.ndarray) -> np.ndarray:
+    """Which of SLOTS holds each timestep."""
+    return np.searchsorted([first for first, _ in SLOTS], timesteps, side="right") - 1
 
 
 def in_slots(timesteps: np.ndarray) -> np.ndarray:
@@ -64,7 +103,7 @@ def test_the_first_of_many_batches_is_distributed_so(kind: str) -> None:
     assert agrees(drawn, EXPECTED[kind])
 
 
-@pytest.mark.parametrize("kind", ["uniform", "near_noise", "near_data", "slot", "loss"])
+@pytest.mark.parametrize("kind", ["uniform", "near_noise", "near_data", "slot", "loss", "loss_second_moment"])
 def test_one_large_batch_of_independent_draws_is_distributed_so(kind: str) -> None:
     assert agrees(BUILDERS[kind]().sample(30_000, np.random.default_rng(11)).timesteps, EXPECTED[kind])
 
@@ -86,7 +125,8 @@ def test_batches_have_the_size_and_the_weights_asked_for(kind: str, size: int, s
     batch = BUILDERS[kind]().sample(size, np.random.default_rng(seed))
     assert (batch.timesteps.shape, batch.timesteps.dtype) == ((size,), np.int64)
     assert ((batch.timesteps >= 0) & (batch.timesteps < T)).all()
-    np.testing.assert_array_equal(batch.weights, np.ones(size))
+    if kind != "adaptive":  # which is never without weights
+        np.testing.assert_array_equal(batch.weights, np.ones(size))
 
 
 @pytest.mark.parametrize("kind", POSITIVE)
@@ -102,7 +142,7 @@ def test_weighted_expectation_of_anything_is_its_plain_mean(kind: str, seed: int
     np.testing.assert_allclose(batch.weights, 1 / (T * sampler.probabilities[batch.timesteps]), rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["near_noise", "loss", "stratified"])
+@pytest.mark.parametrize("kind", ["near_noise", "loss", "stratified", "loss_second_moment", "adaptive"])
 def test_the_weighted_mean_of_many_batches_is_the_uniform_one(kind: str) -> None:
     sampler = BUILDERS[kind](unbiased=True)
     batches = [sampler.sample(7, np.random.default_rng((13, seed))) for seed in range(4000)]
@@ -165,11 +205,60 @@ def test_near_data_mirrors_near_noise(power: float) -> None:
     assert (np.diff(noise) > 0).all()
 
 
-@EVERY
-def test_what_learns_nothing_has_no_state(kind: str) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in BUILDERS if kind not in ("loss_second_moment", "adaptive")])
+def test_what_learns_nothing_has_no_state_and_asks_for_nothing(kind: str) -> None:
     sampler = BUILDERS[kind]()
+    sampler.learn(np.arange(T), LOSS)
+    sampler.refresh(lambda timesteps: 1 / 0, np.random.default_rng(0))
     sampler.load_state_dict(sampler.state_dict())
     assert sampler.state_dict() == {}
+    assert (sampler.learns, sampler.refresh_images, sampler.measured_images) == (False, 0, 0)
+    np.testing.assert_array_equal(sampler.probabilities, BUILDERS[kind]().probabilities)
+
+
+@pytest.mark.parametrize("kind", ["loss_second_moment", "adaptive"])
+def test_what_was_learned_survives_json(kind: str) -> None:
+    fresh = {
+        "loss_second_moment": lambda: build_sampler("loss_second_moment", T, history=2, uniform_share=0.001),
+        "adaptive": lambda: build_sampler("adaptive", T, slots=SLOTS, **ALLOCATION),
+    }[kind]()
+    np.testing.assert_allclose(fresh.probabilities, 1 / T)
+    fresh.load_state_dict(json.loads(json.dumps(BUILDERS[kind]().state_dict())))
+    np.testing.assert_array_equal(fresh.probabilities, BUILDERS[kind]().probabilities)
+    one, other = (sampler.sample(20, np.random.default_rng(1)) for sampler in (fresh, BUILDERS[kind]()))
+    np.testing.assert_array_equal(one.timesteps, other.timesteps)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 100))
+def test_an_adaptive_batch_gives_every_bin_its_share_up_to_one(seed: int, size: int) -> None:
+    sampler = adaptive()
+    counts = in_slots(sampler.sample(size, np.random.default_rng(seed)).timesteps)
+    expected = size * np.array([sampler.probabilities[first : last + 1].sum() for first, last in SLOTS])
+    assert (np.abs(counts - expected) < 1 + 1e-9).all()
+
+
+def test_adaptive_weights_are_bounded_by_the_uniform_share() -> None:
+    sampler = build_sampler("adaptive", T, slots=SLOTS, **ALLOCATION)
+    sampler.refresh(lambda timesteps: 1e12 * (timesteps < 4), np.random.default_rng(0))
+    assert 9 < sampler.importance().max() <= 10 + 1e-9
+
+
+def test_an_adaptive_sampler_measures_as_many_images_as_it_says() -> None:
+    sampler, asked = build_sampler("adaptive", T, slots=SLOTS, **ALLOCATION), []
+    sampler.refresh(lambda timesteps: asked.extend(timesteps) or np.ones(len(timesteps)), np.random.default_rng(0))
+    assert len(asked) == sampler.measured_images == 15
+    assert in_slots(np.array(asked)).tolist() == [3] * 5
+
+
+def test_without_slots_bins_are_equal_intervals_of_log_snr() -> None:
+    schedule = NoiseSchedule.linear(1000)
+    sampler = build_sampler("adaptive", 1000, bins=5, alphas_cumprod=schedule.alphas_cumprod.numpy(), **ALLOCATION)
+    assert isinstance(sampler, AdaptiveSampler)
+    log_snr = schedule.snr.log().numpy()
+    edges = np.linspace(log_snr[0], log_snr[-1], 6)
+    for (first, last), high, low in zip(sampler.moments.bins, edges, edges[1:], strict=False):
+        assert high + 1e-9 >= log_snr[first] >= log_snr[last] >= low - 1e-9
+    assert sampler.moments.bins[0][0] == 0 and sampler.moments.bins[-1][1] == 999
 
 
 @pytest.mark.parametrize(
@@ -186,13 +275,26 @@ def test_what_learns_nothing_has_no_state(kind: str) -> None:
         ("slot", {"slot": (9, 4)}, "timesteps 9 … 4 are no range within 0 … 59"),
         ("slot", {"slot": (10, 24), "unbiased": True}, "unbiased: true cannot be had where p = 0, as at t = 0"),
         ("loss", {"loss": LOSS[:-1]}, "the profile has 59 timesteps, the model 60"),
-        ("loss", {"loss": np.where(t == 5, np.nan, LOSS)}, "timestep weights must be finite, not negative"),
-        ("loss", {"loss": np.where(t == 5, -1, LOSS)}, "timestep weights must be finite, not negative"),
+        ("loss", {"loss": np.where(t == 5, np.nan, LOSS)}, "the profile holds nan at t = 5; losses are finite"),
+        ("loss", {"loss": np.where(t == 5, -1, LOSS)}, "the profile holds -1.0 at t = 5; losses are finite"),
         ("loss", {"loss": np.zeros(T)}, "timestep weights must be finite, not negative and not all 0"),
         ("loss", {"loss": np.where(t == 5, 0, LOSS), "unbiased": True}, "unbiased: true cannot be had where p = 0"),
         ("stratified", {"slots": [(0, 3), (5, 59)]}, "slots [[0, 3], [5, 59]] do not cover timesteps 0 … 59"),
         ("stratified", {"slots": [(0, 30), (30, 59)]}, "slots [[0, 30], [30, 59]] do not cover timesteps 0 … 59"),
-        ("stratified", {"slots": [(0, 30), (31, 99)]}, "slots [[0, 30], [31, 99]] do not cover timesteps 0 … 59"),
+        ("stratified", {"slots": [(0, 30), (31, 99)]}, "the slots end at t = 99, the model at t = 59: they are of ano"),
+        ("stratified", {"slots": [(0, 30), (31, 49)]}, "the slots end at t = 49, the model at t = 59: they are of ano"),
+        ("stratified", {"slots": []}, "slots [] do not cover timesteps 0 … 59"),
+        ("adaptive", ALLOCATION, "sampler 'adaptive' needs slots or bins"),
+        ("adaptive", ALLOCATION | {"bins": 4}, "sampler 'adaptive' needs a schedule"),
+        ("adaptive", ALLOCATION | {"slots": [(0, 99)]}, "the slots end at t = 99, the model at t = 59"),
+        ("adaptive", ALLOCATION | {"slots": SLOTS, "uniform_share": 0.0}, "3 images a bin every 100 with a uniform"),
+        ("adaptive", ALLOCATION | {"slots": SLOTS, "refresh_images": 0}, "3 images a bin every 0 with a uniform"),
+        (
+            "adaptive",
+            ALLOCATION | {"bins": 50, "alphas_cumprod": NoiseSchedule.linear(T).alphas_cumprod.numpy()},
+            "cluster 41 of 50 holds no timestep",
+        ),
+        ("loss_second_moment", {"history": 0, "uniform_share": 0.1}, "a history of 0"),
         ("stratified", {"slots": [(0, 4), (5, 4), (5, 59)]}, "slots [[0, 4], [5, 4], [5, 59]] do not cover"),
     ],
 )

@@ -26,6 +26,8 @@ class Stream(IntEnum):
     PRUNING = 10
     CLASSIFIER = 11
     HEADS = 12
+    MEASURED = 13
+    GRADIENTS = 14
 
 
 def numpy_generator(*key: int) -> np.random.Generator:

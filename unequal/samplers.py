@@ -1,21 +1,24 @@
 """Which timesteps a training batch is made of.
 
 A sampler returns timesteps *and* importance weights. Its draws depend on the generator that it is
-handed and on nothing else, so that a batch is a pure function of seed and step; a sampler that
-learns from losses would keep its state in `state_dict`, which the checkpoint holds.
+handed and on what it has learned, so that a batch is a pure function of seed, step and state; the
+state of the two samplers that learn is in `state_dict`, which the checkpoint holds.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
-from unequal.curricula import Changing, asymmetric, curriculum, easy_to_hard
+from unequal.curricula import Changing, asymmetric, curriculum, difficulty_clusters, easy_to_hard
 from unequal.errors import UserError
+from unequal.learning import BinMoments, LossHistory
 
 V = TypeVar("V")
+#: Timesteps [n] → squared norms ‖g‖² [n] of the gradients of single images at them.
+Measure = Callable[[np.ndarray], np.ndarray]
 
 KINDS = (
     "uniform",
@@ -23,8 +26,10 @@ KINDS = (
     "near_data",
     "slot",
     "loss",
+    "loss_second_moment",
     "stratified",
     "low_discrepancy",
+    "adaptive",
     "curriculum",
     "asymmetric",
     "easy_to_hard",
@@ -44,6 +49,11 @@ class TimestepSampler(ABC):
 
     #: Images after which the probabilities change no more.
     horizon = 0
+    #: Whether it learns from losses: only then are they read back from the device.
+    learns = False
+    #: Images that are trained on between two of its measurements, and images that one takes; 0: it measures nothing.
+    refresh_images = 0
+    measured_images = 0
 
     def __init__(self, probabilities: np.ndarray, unbiased: bool) -> None:
         """
@@ -81,6 +91,12 @@ class TimestepSampler(ABC):
     def over_training(self) -> list[np.ndarray]:
         """p_t at the start, at each quarter of the change, and at its end; once, where nothing changes."""
         return [self.at(self.horizon * quarter // 4) for quarter in range(5)] if self.horizon else [self.probabilities]
+
+    def learn(self, timesteps: np.ndarray, losses: np.ndarray) -> None:  # noqa: B027 (nothing to do for most)
+        """Take in the losses [B] of a batch, at its timesteps [B], before importance weights."""
+
+    def refresh(self, measure: Measure, generator: np.random.Generator) -> None:  # noqa: B027 (as above)
+        """Measure gradients of `measured_images` single images."""
 
     def state_dict(self) -> dict[str, Any]:
         """What a sampler has learned, as JSON can carry it; most learn nothing."""
@@ -138,6 +154,77 @@ class StratifiedSampler(TimestepSampler):
         return generator.integers(first, last, endpoint=True)
 
 
+class LossSecondMomentSampler(IndependentSampler):
+    """p ∝ √E[L²] over the last losses of each timestep (improved-diffusion); see `LossHistory`."""
+
+    learns = True
+
+    def __init__(self, timesteps: int, history: int, uniform_share: float, unbiased: bool) -> None:
+        super().__init__(uniform(timesteps), unbiased)
+        self.history = LossHistory(timesteps, history, uniform_share)
+
+    def learn(self, timesteps: np.ndarray, losses: np.ndarray) -> None:
+        self.history.record(timesteps, losses)
+        self.probabilities = self.history.probabilities
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.history.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.history.load_state_dict(state)
+        self.probabilities = self.history.probabilities
+
+
+class AdaptiveSampler(LowDiscrepancySampler):
+    """Bins of timesteps by the length of their gradients, in evenly spread batches, without bias.
+
+    The criterion is the variance of the gradient per image: p_k ∝ s_k·√E‖g_k‖² has the least of all
+    distributions over bins, see `least_variance`, and losses are weighted by (1/T)/p_t. Batches are drawn by
+    one offset and equal spaces, so that each bin is drawn ⌊B·p_k⌋ or ⌈B·p_k⌉ times, which takes away most of
+    what is left of the variance between bins. Clipping and Adam's scaling come after this gradient: the least
+    variance need not be the fastest training.
+
+    Args:
+        bins: inclusive ranges that cover 0 … T−1.
+        refresh_images: images trained on between two measurements; the first is made before training.
+        images_per_bin: single gradients a bin and measurement.
+        memory: share of the earlier estimate that a measurement leaves, in [0, 1).
+        uniform_share: of uniform timesteps in the mix; above 0, it bounds weights by 1/uniform_share.
+    """
+
+    def __init__(
+        self,
+        bins: Sequence[tuple[int, int]],
+        *,
+        refresh_images: int,
+        images_per_bin: int,
+        memory: float,
+        uniform_share: float,
+    ) -> None:
+        if refresh_images < 1 or images_per_bin < 1 or not 0 < uniform_share <= 1:
+            raise UserError(
+                f"{images_per_bin} images a bin every {refresh_images} with a uniform share of {uniform_share}; "
+                "allowed: from 1, from 1, above 0 and at most 1"
+            )
+        self.moments = BinMoments(bins, memory)
+        self.uniform_share = uniform_share
+        super().__init__(self.moments.probabilities(uniform_share), unbiased=True)
+        self.refresh_images = refresh_images
+        self.images_per_bin = images_per_bin
+        self.measured_images = images_per_bin * len(bins)
+
+    def refresh(self, measure: Measure, generator: np.random.Generator) -> None:
+        self.moments.record(measure(self.moments.draw(self.images_per_bin, generator)))
+        self.probabilities = self.moments.probabilities(self.uniform_share)
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.moments.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.moments.load_state_dict(state)
+        self.probabilities = self.moments.probabilities(self.uniform_share)
+
+
 def uniform(timesteps: int) -> np.ndarray:
     """p_t = 1/T."""
     return np.full(timesteps, 1 / timesteps)
@@ -174,6 +261,7 @@ def build_sampler(
     loss: np.ndarray | None = None,
     slots: Sequence[tuple[int, int]] | None = None,
     slot: tuple[int, int] | None = None,
+    bins: int | None = None,
     alphas_cumprod: np.ndarray | None = None,
     **shape: Any,
 ) -> TimestepSampler:
@@ -185,10 +273,11 @@ def build_sampler(
         unbiased: apply importance weights.
         power: exponent of `near_noise` and `near_data`.
         loss: [T], the profile that `loss` is proportional to.
-        slots: inclusive ranges that `stratified` draws from, covering 0 … T−1.
+        slots: inclusive ranges that `stratified` and `adaptive` draw from, covering 0 … T−1.
         slot: the one inclusive range of `slot`.
-        alphas_cumprod: [T], the schedule by which `curriculum` and `easy_to_hard` judge difficulty.
-        shape: what `curriculum`, `asymmetric` and `easy_to_hard` are given besides; see `unequal.curricula`.
+        bins: how many intervals of log-SNR `adaptive` draws from; None: it draws from the slots.
+        alphas_cumprod: [T], the schedule, from which `curriculum`, `easy_to_hard` and `adaptive` take the SNR.
+        shape: what else a kind is given; see its class, or its function in `unequal.curricula`.
 
     Raises:
         UserError: something needed is missing, or made for another T.
@@ -204,6 +293,12 @@ def build_sampler(
             return IndependentSampler(within(*needed(slot, kind, "a range"), timesteps), unbiased)
         case "loss":
             return IndependentSampler(normalised(of_length(needed(loss, kind, "a profile"), timesteps)), unbiased)
+        case "loss_second_moment":
+            return LossSecondMomentSampler(timesteps, unbiased=unbiased, **shape)
+        case "adaptive":
+            if bins is not None:
+                slots = log_snr_bins(needed(alphas_cumprod, kind, "a schedule"), bins)
+            return AdaptiveSampler(covering(needed(slots, kind, "slots or bins"), timesteps), **shape)
         case "stratified":
             return StratifiedSampler(covering(needed(slots, kind, "slots"), timesteps), unbiased)
         case "curriculum":
@@ -215,6 +310,13 @@ def build_sampler(
     raise UserError(f"sampler '{kind}' is unknown; allowed: {', '.join(KINDS)}")
 
 
+def log_snr_bins(alphas_cumprod: np.ndarray, bins: int) -> list[tuple[int, int]]:
+    """Inclusive ranges of timesteps, from t = 0 on, of equal intervals of log-SNR. Raises UserError for empty ones."""
+    counts = np.bincount(difficulty_clusters(alphas_cumprod, bins))[::-1]
+    ends = np.cumsum(counts)
+    return [(int(end - count), int(end - 1)) for end, count in zip(ends, counts, strict=True)]
+
+
 def needed(value: V | None, kind: str, what: str) -> V:
     """The value, or UserError."""
     if value is None:
@@ -222,16 +324,22 @@ def needed(value: V | None, kind: str, what: str) -> V:
     return value
 
 
-def of_length(loss: np.ndarray, timesteps: int) -> np.ndarray:
-    """A profile of T losses, or UserError."""
+def of_length(loss: np.ndarray | Sequence[float], timesteps: int) -> np.ndarray:
+    """A profile of T losses, finite and not negative, or UserError."""
     if len(loss) != timesteps:
         raise UserError(f"the profile has {len(loss)} timesteps, the model {timesteps}")
-    return loss
+    profile = np.asarray(loss)
+    bad = np.flatnonzero(~np.isfinite(profile) | (profile < 0))
+    if len(bad):
+        raise UserError(f"the profile holds {profile[bad[0]]} at t = {bad[0]}; losses are finite and not negative")
+    return profile
 
 
 def covering(slots: Sequence[tuple[int, int]], timesteps: int) -> Sequence[tuple[int, int]]:
     """Slots that cover 0 … T−1 once, in order, or UserError."""
     covered = [t for first, last in slots for t in range(first, last + 1)]
+    if slots and slots[-1][1] != timesteps - 1:
+        raise UserError(f"the slots end at t = {slots[-1][1]}, the model at t = {timesteps - 1}: they are of another T")
     if covered != list(range(timesteps)) or any(first > last for first, last in slots):
         raise UserError(f"slots {[list(slot) for slot in slots]} do not cover timesteps 0 … {timesteps - 1} once each")
     return slots

@@ -187,6 +187,51 @@ def test_an_objective_that_remembers_learns_the_same_in_parts(build: Build, tmp_
     np.testing.assert_allclose(split.statistics["errors"], whole.statistics["errors"], rtol=1e-2)
 
 
+LEARNING: dict[str, dict[str, Any]] = {
+    "loss_second_moment": {"history": 1, "uniform_share": 0.1, "unbiased": True},
+    "adaptive": {
+        "slots": [(0, 9), (10, 49)],
+        "refresh_images": 12,
+        "images_per_bin": 2,
+        "memory": 0.5,
+        "uniform_share": 0.1,
+    },
+}
+
+
+@pytest.mark.parametrize("kind", LEARNING)
+@pytest.mark.parametrize("killed_at", [2, 6])
+def test_samplers_that_learn_resume_exactly(build: Build, tmp_path: Path, kind: str, killed_at: int) -> None:
+    def sampler() -> TimestepSampler:
+        learning = build_sampler(kind, 50, **LEARNING[kind])
+        learning.learn(np.arange(50), np.linspace(1, 2, 50))  # warm, so that what is learned shows in the draws
+        return learning
+
+    chosen = {"images": 80, "dropout": 0.2, "gradient_accumulation": 2}
+    through = build("through", sampler=sampler(), **chosen)
+    through.run()
+    with pytest.raises(Stop):
+        build("killed", sampler=sampler(), log=stop_at(killed_at), **chosen).run()
+    resumed = build("killed", sampler=sampler(), **chosen)
+    resumed.run()
+    assert all(torch.equal(value, weights(resumed)[key]) for key, value in weights(through).items())
+    assert lines(tmp_path / "killed") == lines(tmp_path / "through")
+    states = [trainer.source.sampler.state_dict() for trainer in (through, resumed)]
+    assert states[0] == states[1] != sampler().state_dict()
+
+
+def test_measured_images_count_in_the_budget_and_in_the_log(build: Build, tmp_path: Path) -> None:
+    """4 images are measured before steps 0, 3 and 6, in batches of 4: 7 steps take 28 + 12 images."""
+    trained = build(sampler=build_sampler("adaptive", 50, **LEARNING["adaptive"])).run()
+    assert (trained.steps, trained.images_seen) == (7, 40)
+    assert [(line["step"], line["images_seen"]) for line in lines(tmp_path / "work")] == [
+        (2, 12),
+        (4, 24),
+        (6, 32),
+        (7, 40),
+    ]
+
+
 def test_running_a_finished_run_again_changes_nothing(build: Build, tmp_path: Path) -> None:
     first = build()
     first.run()

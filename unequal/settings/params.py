@@ -20,7 +20,7 @@ from unequal.settings.groups import Groups
 from unequal.settings.network import Network
 from unequal.settings.profile import Profile
 from unequal.settings.pruning import Pruning
-from unequal.settings.recipe import Recipe
+from unequal.settings.recipe import Recipe, needs_base
 from unequal.settings.runtime import Runtime
 from unequal.settings.schedule import Schedule
 from unequal.settings.slots import Slots
@@ -108,7 +108,7 @@ class StudyParams(Strict):
             if ranged != (recipe.sampler.kind == "slot"):
                 allowed = "only 'slot'" if ranged else "any but 'slot', which recipes slot and expert use"
                 raise ValueError(f"recipes.{name}.sampler.kind: '{recipe.sampler.kind}'; allowed: {allowed}")
-            if name in ("base", "mixed") and recipe.sampler.kind in ("loss", "stratified"):
+            if name in ("base", "mixed") and needs_base(recipe.sampler):
                 raise ValueError(
                     f"recipes.{name}.sampler.kind: '{recipe.sampler.kind}' needs the base's profile; "
                     "recipes that start from nothing have none"

@@ -58,8 +58,39 @@ class EasyToHard(Strict):
     phase_images: PositiveInt = Field(description="images until the next cluster is opened")
 
 
+class LossSecondMoment(Strict):
+    """Improved-diffusion's: p ∝ √E[L²] of the last losses of each timestep, learned while training."""
+
+    kind: Literal["loss_second_moment"]
+    history: PositiveInt = Field(
+        default=10,
+        description="losses kept of each timestep; uniform until all are there: some 23 images a timestep for 10",
+    )
+    uniform_share: float = Field(default=0.001, ge=0, le=1, description="of uniform timesteps in the mix")
+    unbiased: bool = True
+
+
+class Adaptive(Strict):
+    """Bins by the length of their gradients, measured while training: least gradient variance an image, unbiased."""
+
+    kind: Literal["adaptive"]
+    bins: PositiveInt | None = Field(default=None, description="intervals of log-SNR; null: the slots of equal loss")
+    refresh_images: PositiveInt = Field(description="images trained on between two measurements")
+    images_per_bin: PositiveInt = Field(description="gradients measured a bin each time; they count in the budget")
+    memory: float = Field(default=0.5, ge=0, lt=1, description="share of the estimate that a measurement leaves")
+    uniform_share: float = Field(default=0.1, gt=0, le=1, description="of uniform timesteps in the mix; bounds weights")
+
+
 #: How the timesteps of a batch are drawn: each kind with its own keys.
-Sampler = Annotated[Plain | Slot | Tilted | Curriculum | Asymmetric | EasyToHard, Field(discriminator="kind")]
+Sampler = Annotated[
+    Plain | Slot | Tilted | Curriculum | Asymmetric | EasyToHard | LossSecondMoment | Adaptive,
+    Field(discriminator="kind"),
+]
+
+
+def needs_base(sampler: Sampler) -> bool:
+    """Whether a sampler is made from the profile or the slots of a base model."""
+    return sampler.kind in ("loss", "stratified") or (isinstance(sampler, Adaptive) and sampler.bins is None)
 
 
 class LossWeight(Strict):

@@ -4,6 +4,7 @@ Indices, timesteps, noise and flips of a step come from generators seeded by (se
 1, 2 or 8 processes draw the same global batch and each takes its part.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from unequal.data.pixels import to_model_range
 from unequal.randomness import Stream, numpy_generator, torch_generator
-from unequal.samplers import TimestepSampler
+from unequal.samplers import TimestepBatch, TimestepSampler
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,12 @@ class Batch:
     epsilon: Tensor
     timesteps: Tensor
     weights: Tensor
+
+    def singles(self, part: slice = slice(None)) -> Iterator["Batch"]:
+        """Batches of one image each, of all images or of a part."""
+        for i in range(len(self.timesteps))[part]:
+            one = slice(i, i + 1)
+            yield Batch(self.x0[one], self.epsilon[one], self.timesteps[one], self.weights[one])
 
 
 @dataclass(frozen=True)
@@ -49,9 +56,7 @@ class BatchSource:
     def draw(self, step: int, part: slice = slice(None)) -> Batch:
         """The batch of a step, or a process's part of it."""
         index = torch.from_numpy(image_indices(self.seed, step, self.batch_size, len(self.images))[part])
-        timesteps = self.sampler.sample(
-            self.batch_size, numpy_generator(self.seed, Stream.TIMESTEPS, step), images_seen=step * self.batch_size
-        )
+        timesteps = self.timesteps(step)
         x0 = to_model_range(self.images[index.to(self.images.device)].to(self.device, non_blocking=True))
         # Drawn on the CPU, so that every device sees the same noise.
         generator = torch_generator("cpu", self.seed, Stream.NOISE, step)
@@ -63,6 +68,16 @@ class BatchSource:
             torch.from_numpy(timesteps.weights[part]).to(self.device, torch.float32, non_blocking=True),
         )
 
+    def timesteps(self, step: int) -> TimestepBatch:
+        """Timesteps and importance weights of a step's whole batch."""
+        generator = numpy_generator(self.seed, Stream.TIMESTEPS, step)
+        return self.sampler.sample(self.batch_size, generator, images_seen=step * self.batch_size)
+
+    def measured(self, step: int, timesteps: np.ndarray) -> Batch:
+        """Images at given timesteps [n], to be measured before a step and not to be trained on."""
+        generator = numpy_generator(self.seed, Stream.MEASURED, step, 1)
+        return draw_at(self.images, timesteps, generator, self.device)
+
     def flipped(self, x0: Tensor, step: int, part: slice) -> Tensor:
         """Images, about half of them mirrored if that is asked for."""
         if not self.horizontal_flips:
@@ -70,6 +85,15 @@ class BatchSource:
         coins = numpy_generator(self.seed, Stream.FLIPS, step).random(self.batch_size) < 0.5
         mirrored = torch.from_numpy(coins[part]).to(x0.device).reshape(-1, 1, 1, 1)
         return torch.where(mirrored, x0.flip(-1), x0)
+
+
+def draw_at(images: Tensor, timesteps: np.ndarray, generator: np.random.Generator, device: torch.device) -> Batch:
+    """Images of a set [N, C, H, W] (uint8) at given timesteps [n], each drawn on its own, with weights of 1."""
+    index = torch.from_numpy(generator.integers(len(images), size=len(timesteps)))
+    x0 = to_model_range(images[index.to(images.device)].to(device))
+    noise = torch_generator("cpu", int(generator.integers(2**62)))
+    epsilon = torch.randn(x0.shape, generator=noise).to(device)
+    return Batch(x0, epsilon, torch.from_numpy(timesteps).to(device), torch.ones(len(timesteps), device=device))
 
 
 def image_indices(seed: int, step: int, batch_size: int, images: int) -> np.ndarray:

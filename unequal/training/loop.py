@@ -6,6 +6,7 @@ stopped before it, and the checkpoint holds all else.
 
 import json
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from unequal.settings.training import Training
 from unequal.training.batches import BatchSource
 from unequal.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from unequal.training.ema import EMA
+from unequal.training.feedback import Feedback
 from unequal.training.objective import Objective
 from unequal.training.optimizer import build_optimizer, load_moments, moments, momentum, set_schedule
 from unequal.training.snapshots import Snapshot, Snapshots
@@ -57,7 +59,7 @@ class Trainer:
         source: of batches.
         objective: (network, batch) → Losses; on the accelerator's device.
         optimizer, training, runtime: settings.
-        images: the budget; the last batch may go beyond it.
+        images: the budget, what the sampler measures included; the last batch may go beyond it.
         snapshots: images seen after which the averaged weights are kept.
         work: folder of the resumable state and the log.
         log: called with named figures and the step.
@@ -79,12 +81,13 @@ class Trainer:
         self.source, self.objective, self.settings = source, objective, optimizer
         self.training, self.runtime, self.work, self.log = training, runtime, work, log
         self.images = images
-        self.steps = self.steps_to(images)
-        self.snapshots = Snapshots(work, [self.steps_to(count) for count in snapshots])
         self.accelerator = Accelerator(
             cpu=source.device.type == "cpu", mixed_precision="bf16" if training.precision == "bf16" else "no"
         )
         self.net = net.to(source.device).to(memory_format=memory_format(runtime)).train().requires_grad_(True)
+        self.feedback = Feedback(self.accelerator, self.net, source, objective)
+        self.steps = self.steps_to(images)
+        self.snapshots = Snapshots(work, [self.steps_to(count) for count in snapshots])
         self.ema = EMA(self.net, training.ema_decay)
         self.optimizer = build_optimizer(self.net.parameters(), optimizer, source.device)
         self.step = self.restore()
@@ -97,13 +100,15 @@ class Trainer:
 
     def steps_to(self, images: int) -> int:
         """Optimizer steps until so many images have been seen."""
-        return -(-images // self.training.batch_size)
+        without_measuring = -(-images // self.training.batch_size)
+        return bisect_left(range(without_measuring), images, key=self.feedback.images)
 
     def run(self) -> Trained:
         """Train up to the budget. Raises UserError where the loss becomes NaN or infinite."""
         interval = Interval(self.step)
         with self.progress() as bar:
             while self.step < self.steps:
+                self.feedback.refresh(self.step)
                 interval.add(self.train_step())
                 self.step += 1
                 bar.update(self.training.batch_size)
@@ -118,14 +123,20 @@ class Trainer:
         self.accelerator.wait_for_everyone()
         self.ema.copy_to(self.net)
         self.net.eval().requires_grad_(False)
-        images_seen, kept = self.steps * self.training.batch_size, self.snapshots.kept(self.training.batch_size)
-        return Trained(self.steps, images_seen, self.work / LOG, kept, self.objective.statistics())
+        kept = self.snapshots.kept(self.feedback.images)
+        return Trained(self.steps, self.images_seen, self.work / LOG, kept, self.objective.statistics())
+
+    @property
+    def images_seen(self) -> int:
+        """Images that have gone forwards and backwards in the steps done."""
+        return self.feedback.images(self.step)
 
     def train_step(self) -> dict[str, Tensor]:
         """One optimizer step; the named terms stay on the device, so that nothing waits for them."""
-        set_schedule(self.optimizer, self.settings, self.step * self.training.batch_size, self.images)
+        set_schedule(self.optimizer, self.settings, self.images_seen, self.images)
         torch.manual_seed(torch_seed(self.source.seed, Stream.DROPOUT, self.step, self.accelerator.process_index))
         totals: dict[str, Tensor] = {}
+        observed: list[Tensor] = []
         for part, last in self.parts():
             batch = self.source.draw(self.step, part)
             with nullcontext() if last else self.accelerator.no_sync(self.forward):
@@ -133,6 +144,7 @@ class Trainer:
                 # Processes average their gradients: each scales its sum so that the mean is the batch's.
                 loss = losses.weighted.sum() * self.accelerator.num_processes / self.training.batch_size
                 self.accelerator.backward(loss)
+            observed.append(losses.weighted.detach() / batch.weights)
             share = len(batch.timesteps) * self.accelerator.num_processes / self.training.batch_size
             for name, value in ({"loss": loss.detach()} | {k: v * share for k, v in losses.terms.items()}).items():
                 totals[name] = totals.get(name, 0) + value
@@ -144,6 +156,7 @@ class Trainer:
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.ema.update(self.net)
+        self.feedback.learn(self.step, observed)
         return totals
 
     def parts(self) -> Iterator[tuple[slice, bool]]:
@@ -170,7 +183,7 @@ class Trainer:
         if (step := int(self.first_bad_step)) < self.steps:
             raise UserError(
                 f"the loss or its gradient is NaN or infinite at step {step} "
-                f"({step * self.training.batch_size} images); "
+                f"({self.feedback.images(step)} images); "
                 f"the last good state is kept in {self.work}; lower the learning rate or set gradient_clip"
             )
 
@@ -180,10 +193,10 @@ class Trainer:
         means = {name: float(self.accelerator.reduce(mean, "mean")) for name, mean in interval.means().items()}
         figures = means | {
             "lr": self.optimizer.param_groups[0]["lr"],
-            "momentum": momentum(self.settings, (self.step - 1) * self.training.batch_size, self.images),
+            "momentum": momentum(self.settings, self.feedback.images(self.step - 1), self.images),
             "images_per_second": interval.steps * self.training.batch_size / interval.seconds(),
         }
-        line = {"step": self.step, "images_seen": self.step * self.training.batch_size} | figures
+        line = {"step": self.step, "images_seen": self.images_seen} | figures
         if self.accelerator.is_main_process:
             with (self.work / LOG).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")

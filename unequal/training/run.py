@@ -14,6 +14,7 @@ from torch import Tensor
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
+from unequal.errors import UserError
 from unequal.files import write_csv, write_npz
 from unequal.models.artifact import SNAPSHOTS, ModelRecord, save_model
 from unequal.models.flops import count_cost, training_flops
@@ -89,8 +90,10 @@ def produce(place: Place, job: Job) -> None:
 
 
 def train(place: Place, job: Job) -> Trained:
-    """Train the start's network in place, with the recipe's budget."""
+    """Train the start's network in place, with the recipe's budget. Raises UserError for a sampler of another T."""
     start, recipe = job.start, job.recipe
+    if (drawn := len(job.sampler.probabilities)) != start.schedule.timesteps:
+        raise UserError(f"the sampler is made for {drawn} timesteps, the model for {start.schedule.timesteps}")
     source = BatchSource(
         images=images_on(place.device, job.data),
         batch_size=job.training.batch_size,

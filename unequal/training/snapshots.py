@@ -1,6 +1,6 @@
 """Averaged weights kept at stated points of a training, to be scored by a later stage."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,7 +44,7 @@ class Snapshots:
         """Write a snapshot, whole or not at all."""
         write_checkpoint(self.file(step), Checkpoint(dict(weights), {"step": step}))
 
-    def kept(self, batch_size: int) -> tuple[Snapshot, ...]:
-        """All snapshots that have been written, in order."""
+    def kept(self, images: Callable[[int], int]) -> tuple[Snapshot, ...]:
+        """All snapshots that have been written, in order; `images` tells what was seen after so many steps."""
         present = (step for step in self.steps if self.file(step).exists())
-        return tuple(Snapshot(step, step * batch_size, self.file(step)) for step in present)
+        return tuple(Snapshot(step, images(step), self.file(step)) for step in present)

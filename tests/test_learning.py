@@ -1,0 +1,179 @@
+"""What samplers learn: loss histories as improved-diffusion keeps them, and the allocation of least variance."""
+
+import json
+from collections import deque
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unequal.errors import UserError
+from unequal.learning import BinMoments, LossHistory, least_variance
+
+BINS = [(0, 1), (2, 7), (8, 19)]
+seeds = st.integers(0, 2**32 - 1)
+
+
+def filled(losses: np.ndarray, length: int, uniform_share: float = 0.001) -> LossHistory:
+    """A history that has seen losses [n, T], row by row."""
+    history = LossHistory(losses.shape[1], length, uniform_share)
+    for row in losses:
+        history.record(np.arange(losses.shape[1]), row)
+    return history
+
+
+@given(seeds, st.integers(1, 5), st.integers(0, 60))
+def test_a_history_keeps_the_last_losses_of_each_timestep(seed: int, length: int, draws: int) -> None:
+    generator = np.random.default_rng(seed)
+    history, expected = LossHistory(4, length, 0.1), [deque[float](maxlen=length) for _ in range(4)]
+    for _ in range(draws):
+        timesteps, losses = generator.integers(4, size=3), generator.gamma(1.0, size=3)
+        history.record(timesteps, losses)
+        for t, loss in zip(timesteps, losses, strict=True):
+            expected[t].append(loss)
+    assert history.warm == all(len(kept) == length for kept in expected)
+    if not history.warm:
+        np.testing.assert_array_equal(history.probabilities, np.full(4, 0.25))
+        return
+    size = np.array([np.mean(np.square(kept)) ** 0.5 for kept in expected])
+    np.testing.assert_allclose(history.probabilities, 0.1 / 4 + 0.9 * size / size.sum(), rtol=1e-12)
+
+
+def test_one_missing_loss_keeps_the_probabilities_uniform() -> None:
+    history = filled(np.array([[1.0, 2.0], [1.0, 2.0]]), 2)
+    assert history.probabilities[1] == pytest.approx(0.0005 + 0.999 * 2 / 3)
+    late = LossHistory(2, 2, 0.001)
+    late.record(np.array([0, 0, 0, 0, 1]), np.array([1.0, 2.0, 3.0, 4.0, 9.0]))
+    np.testing.assert_array_equal(late.probabilities, [0.5, 0.5])
+
+
+def test_losses_that_are_no_numbers_are_left_out() -> None:
+    clean, spoiled = (filled(np.array([[1.0, 2.0, 3.0]]), 1) for _ in range(2))
+    spoiled.record(np.array([0, 1, 2]), np.array([np.nan, np.inf, -np.inf]))
+    np.testing.assert_array_equal(spoiled.probabilities, clean.probabilities)
+
+
+def test_losses_of_zero_leave_uniform_timesteps() -> None:
+    np.testing.assert_array_equal(filled(np.zeros((3, 4)), 3).probabilities, np.full(4, 0.25))
+
+
+@given(seeds, st.floats(1e-6, 1e6))
+def test_the_unit_of_the_losses_does_not_matter(seed: int, unit: float) -> None:
+    losses = np.random.default_rng(seed).gamma(1.0, size=(3, 6))
+    np.testing.assert_allclose(
+        filled(unit * losses, 3).probabilities, filled(losses, 3).probabilities, rtol=1e-9, atol=1e-12
+    )
+
+
+@given(seeds)
+def test_a_history_survives_json(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    one, other = filled(generator.gamma(1.0, size=(2, 5)), 3), LossHistory(5, 3, 0.001)
+    other.load_state_dict(json.loads(json.dumps(one.state_dict())))
+    for history in (one, other):
+        history.record(np.arange(5), np.arange(5) + 0.5)
+    assert one.warm
+    np.testing.assert_array_equal(one.probabilities, other.probabilities)
+
+
+def variance(gradients: list[np.ndarray], probabilities: np.ndarray) -> float:
+    """Of one importance-weighted draw, by listing all that can be drawn: bin k's gradients [n_k, P] in turn."""
+    total = sum(len(bin) for bin in gradients)
+    mean = sum(bin.sum(0) for bin in gradients) / total
+    second = 0.0
+    for bin, p in zip(gradients, probabilities, strict=True):
+        weight = len(bin) / total / p
+        second += p * np.mean([np.square(weight * gradient - mean).sum() for gradient in bin])
+    return second
+
+
+@settings(max_examples=25)
+@given(seeds)
+def test_no_other_allocation_over_bins_has_less_variance(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    gradients = [
+        generator.normal(generator.normal(size=5), generator.gamma(0.5) * 3, size=(size, 5)) for size in (2, 6, 12)
+    ]
+    shares = np.array([2, 6, 12]) / 20
+    moments = np.array([np.square(bin).sum(1).mean() for bin in gradients])
+    least = variance(gradients, least_variance(shares, moments))
+    grid = np.linspace(0.02, 0.96, 24)
+    others = [np.array([a, b, 1 - a - b]) for a, b in product(grid, grid) if a + b < 0.99]
+    assert least <= min(variance(gradients, other) for other in others) + 1e-9
+    mean = np.concatenate(gradients).mean(0)
+    assert least == pytest.approx((shares * np.sqrt(moments)).sum() ** 2 - np.square(mean).sum(), rel=1e-9)
+
+
+def test_bins_without_gradients_leave_uniform_timesteps() -> None:
+    np.testing.assert_array_equal(least_variance(np.array([0.2, 0.8]), np.zeros(2)), [0.2, 0.8])
+
+
+@given(seeds, st.integers(1, 9))
+def test_measurements_are_drawn_bin_by_bin(seed: int, count: int) -> None:
+    drawn = BinMoments(BINS, 0.5).draw(count, np.random.default_rng(seed)).reshape(3, count)
+    for row, (first, last) in zip(drawn, BINS, strict=True):
+        assert ((row >= first) & (row <= last)).all()
+
+
+def test_every_timestep_of_a_bin_is_measured_alike() -> None:
+    drawn = BinMoments(BINS, 0.5).draw(6000, np.random.default_rng(3)).reshape(3, 6000)
+    for row, (first, last) in zip(drawn, BINS, strict=True):
+        counts = np.bincount(row - first, minlength=last - first + 1)
+        assert np.abs(counts / 6000 * len(counts) - 1).max() < 5 * np.sqrt(len(counts) / 6000)
+
+
+def test_estimates_run_and_survive_what_is_no_number() -> None:
+    moments = BinMoments(BINS, memory=0.75)
+    np.testing.assert_allclose(moments.probabilities(0.1), np.full(20, 0.05))
+    moments.record(np.array([1.0, 3.0, 8.0, 8.0, 0.0, 1.0]))
+    np.testing.assert_allclose(moments.moments, [2, 8, 0.5])
+    moments.record(np.array([6.0, 6.0, np.nan, 1.0, 0.5, 0.5]))
+    np.testing.assert_allclose(moments.moments, [3, 8, 0.5])
+
+
+def test_a_first_measurement_that_is_no_number_takes_the_mean_of_the_others() -> None:
+    moments = BinMoments(BINS, memory=0.0)
+    moments.record(np.array([2.0, np.inf, 4.0]))
+    np.testing.assert_allclose(moments.moments, [2, 3, 4])
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=3, max_size=3), st.floats(0.01, 1))
+def test_probabilities_are_flat_in_bins_and_bounded_from_below(squares: list[float], uniform_share: float) -> None:
+    moments = BinMoments(BINS, memory=0.5)
+    moments.record(np.array(squares))
+    probabilities = moments.probabilities(uniform_share)
+    assert probabilities.sum() == pytest.approx(1)
+    assert (probabilities >= uniform_share / 20 * (1 - 1e-12)).all()
+    for first, last in BINS:
+        assert np.ptp(probabilities[first : last + 1]) == 0
+
+
+def test_bins_are_drawn_by_their_length_and_the_root_of_their_moment() -> None:
+    moments = BinMoments(BINS, memory=0.0)
+    moments.record(np.array([100.0, 4.0, 1.0]))
+    # Shares 0.1, 0.3, 0.6 by roots 10, 2, 1.
+    expected = np.repeat([1.0, 0.6, 0.6], [2, 6, 12]) / np.repeat([2, 6, 12], [2, 6, 12]) / 2.2
+    np.testing.assert_allclose(moments.probabilities(0.0), expected)
+
+
+@pytest.mark.parametrize("measured", [False, True])
+def test_estimates_survive_json(measured: bool) -> None:
+    one, other = BinMoments(BINS, 0.5), BinMoments(BINS, 0.5)
+    if measured:
+        one.record(np.array([0.1, 1 / 3, 7e-9]))
+    other.load_state_dict(json.loads(json.dumps(one.state_dict())))
+    np.testing.assert_array_equal(one.probabilities(0.1), other.probabilities(0.1))
+
+
+@pytest.mark.parametrize(("length", "share"), [(0, 0.1), (3, -0.1), (3, 1.5)])
+def test_histories_that_cannot_be_are_refused(length: int, share: float) -> None:
+    with pytest.raises(UserError, match=rf"a history of {length}, a uniform share of {share}; allowed"):
+        LossHistory(10, length, share)
+
+
+@pytest.mark.parametrize("memory", [-0.1, 1.0])
+def test_memories_that_cannot_be_are_refused(memory: float) -> None:
+    with pytest.raises(UserError, match=f"a memory of {memory}; allowed"):
+        BinMoments(BINS, memory)

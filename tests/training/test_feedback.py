@@ -1,0 +1,180 @@
+"""What samplers get back from training: losses without weights, single gradients, the same for all processes."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+from diffusers.models.unets.unet_2d import UNet2DModel
+from hypothesis import given
+from hypothesis import strategies as st
+from learn_in_processes import OBJECTIVE, OPTIMIZER, T, adaptive
+
+from unequal.data.pixels import tensor_of
+from unequal.data.prepared import PreparedData
+from unequal.samplers import IndependentSampler, TimestepSampler, build_sampler
+from unequal.settings.runtime import Runtime
+from unequal.settings.training import Training
+from unequal.training.batches import BatchSource
+from unequal.training.feedback import Feedback
+from unequal.training.loop import Trainer
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def _fresh_accelerator() -> Iterator[None]:
+    AcceleratorState._reset_state(reset_partial_state=True)
+    yield
+    AcceleratorState._reset_state(reset_partial_state=True)
+
+
+class Recorder(IndependentSampler):
+    """Notes what it is taught; importance weights other than 1."""
+
+    learns = True
+
+    def __init__(self) -> None:
+        super().__init__(np.arange(1, T + 1) / np.arange(1, T + 1).sum(), unbiased=True)
+        self.taught: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def learn(self, timesteps: np.ndarray, losses: np.ndarray) -> None:
+        self.taught.append((timesteps, losses))
+
+
+@pytest.fixture
+def source(prepared: PreparedData) -> Callable[..., BatchSource]:
+    def make(sampler: TimestepSampler, batch_size: int = 6) -> BatchSource:
+        return BatchSource(tensor_of(prepared.train), batch_size, sampler, 0, False, CPU)
+
+    return make
+
+
+@pytest.fixture
+def train(
+    source: Callable[..., BatchSource],
+    tiny_net: Callable[..., UNet2DModel],
+    training_settings: Callable[..., Training],
+    runtime: Runtime,
+    tmp_path: Path,
+) -> Callable[..., Trainer]:
+    """A finished run of two steps."""
+
+    def run(sampler: TimestepSampler, parts: int, net: UNet2DModel | None = None) -> Trainer:
+        settings = training_settings(batch_size=6, gradient_accumulation=parts)
+        work = tmp_path / str(parts)
+        trainer = Trainer(
+            net or tiny_net(), source(sampler), OBJECTIVE, OPTIMIZER, settings, runtime, 12, work, lambda *_: None
+        )
+        trainer.run()
+        return trainer
+
+    return run
+
+
+@given(st.integers(1, 40), st.integers(1, 100), st.integers(0, 60))
+def test_measurements_come_first_and_after_every_so_many_images(batch_size: int, every: int, steps: int) -> None:
+    class Asking(IndependentSampler):
+        refresh_images, measured_images = every, 7
+
+    images = torch.zeros(3, 1, 4, 4, dtype=torch.uint8)
+    sampler = Asking(np.full(T, 1 / T), unbiased=False)
+    feedback = Feedback(Accelerator(cpu=True), torch.nn.Linear(1, 1), None, None)  # type: ignore[arg-type]
+    feedback.source = BatchSource(images, batch_size, sampler, 0, False, CPU)
+    made, next_at = 0, 0
+    for step in range(steps):
+        assert feedback.measurements(step) == made
+        if step * batch_size >= next_at:
+            made += 1
+            next_at = (step * batch_size // every + 1) * every
+    assert feedback.images(steps) == steps * batch_size + 7 * made
+
+
+@pytest.mark.parametrize("parts", [1, 2, 4])
+def test_the_losses_of_a_whole_batch_are_handed_on_without_importance_weights(
+    train: Callable[..., Trainer], tiny_net: Callable[..., UNet2DModel], parts: int
+) -> None:
+    sampler = Recorder()
+    source = train(sampler, parts).source
+    assert len(sampler.taught) == 2
+    batch = source.draw(0)
+    with torch.no_grad():
+        expected = (OBJECTIVE(tiny_net(), batch).weighted / batch.weights).numpy()
+    timesteps, losses = sampler.taught[0]
+    np.testing.assert_array_equal(timesteps, batch.timesteps.numpy())
+    np.testing.assert_allclose(losses, expected, rtol=2e-4)
+
+
+def test_single_gradients_are_those_of_backward(
+    source: Callable[..., BatchSource], tiny_net: Callable[..., UNet2DModel]
+) -> None:
+    net = tiny_net().requires_grad_(True)
+    feedback = Feedback(Accelerator(cpu=True), net, source(adaptive()), OBJECTIVE)
+    timesteps = np.array([0, 3, 49])
+    squares = feedback.squared_norms(4, timesteps)
+    assert all(parameter.grad is None for parameter in net.parameters())
+    for i, square in enumerate(squares):
+        batch = list(feedback.source.measured(4, timesteps).singles())[i]
+        assert batch.timesteps.tolist() == [timesteps[i]]
+        OBJECTIVE(net, batch).weighted.sum().backward()
+        flat = torch.cat([parameter.grad.flatten() for parameter in net.parameters()])
+        assert square == pytest.approx(float(flat.double().square().sum()), rel=1e-6)
+        net.zero_grad()
+    assert len(set(squares)) == 3
+
+
+def test_measured_images_are_others_at_each_step(source: Callable[..., BatchSource]) -> None:
+    one = source(adaptive())
+    timesteps = np.arange(6)
+    assert torch.equal(one.measured(2, timesteps).epsilon, one.measured(2, timesteps).epsilon)
+    assert not torch.equal(one.measured(2, timesteps).epsilon, one.measured(3, timesteps).epsilon)
+    assert not torch.equal(one.measured(2, timesteps).epsilon, one.draw(2).epsilon)
+
+
+def test_without_anything_to_learn_nothing_is_read_back(
+    train: Callable[..., Trainer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Feedback, "of_all", lambda *_: pytest.fail("figures were read back"))
+    train(build_sampler("uniform", T), 1)
+
+
+def test_two_processes_learn_the_same_as_one(
+    prepared: PreparedData,
+    network_settings: Callable[..., object],
+    training_settings: Callable[..., Training],
+    runtime: Runtime,
+    tmp_path: Path,
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program = Path(__file__).with_name("learn_in_processes.py")
+
+    def start(work: str, **environment: str) -> "subprocess.Popen[bytes]":
+        (tmp_path / work).mkdir(exist_ok=True)
+        settings = {"network": network_settings(), "training": training_settings(batch_size=6), "runtime": runtime}
+        given = {name: value.model_dump(mode="json") for name, value in settings.items()}  # type: ignore[attr-defined]
+        given |= {"data": str(prepared.path), "work": str(tmp_path / work)}
+        (tmp_path / f"{work}.json").write_text(json.dumps(given))
+        shared = {"PYTHONPATH": str(program.parents[2]), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, str(program), str(tmp_path / f"{work}.json")]
+        return subprocess.Popen(command, cwd=tmp_path, env=os.environ | shared | environment)
+
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+    started = [start("both", RANK=str(i), LOCAL_RANK=str(i), **place) for i in range(2)] + [start("one")]
+    assert [process.wait(120) for process in started] == [0, 0, 0]
+    alone, first, second = (
+        json.loads((tmp_path / name).read_text()) for name in ("one/alone.json", "both/0.json", "both/1.json")
+    )
+    assert first == second
+    np.testing.assert_array_equal(first["loss_second_moment"]["counts"], alone["loss_second_moment"]["counts"])
+    np.testing.assert_allclose(first["loss_second_moment"]["losses"], alone["loss_second_moment"]["losses"], rtol=1e-3)
+    np.testing.assert_allclose(first["adaptive"]["moments"], alone["adaptive"]["moments"], rtol=1e-3)

@@ -1,0 +1,81 @@
+"""What a timestep sampler gets back from training: the losses of its batches, and gradients where it asks for them.
+
+Samplers that learn nothing cost nothing: no value is read back from the device for them. All processes hand
+the same figures to their samplers, which therefore draw the same batches.
+"""
+
+from copy import deepcopy
+from functools import partial
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+
+from unequal.gradients import single_gradients, squared_norm
+from unequal.randomness import Stream, numpy_generator, torch_seed
+from unequal.samplers import TimestepSampler
+from unequal.training.batches import BatchSource
+from unequal.training.objective import Objective
+
+
+class Feedback:
+    """Between the training loop and its sampler.
+
+    Args:
+        accelerator: knows the processes.
+        net: the network that is trained, as it is: measuring is no business of what averages gradients.
+        source: of batches; its sampler is the one.
+        objective: (network, batch) → Losses.
+    """
+
+    def __init__(self, accelerator: Accelerator, net: nn.Module, source: BatchSource, objective: Objective) -> None:
+        self.accelerator, self.net, self.source, self.objective = accelerator, net, source, objective
+
+    @property
+    def sampler(self) -> TimestepSampler:
+        """Whom the figures are for."""
+        return self.source.sampler
+
+    def images(self, step: int) -> int:
+        """Images that have gone forwards and backwards before a step: those trained on, and those measured."""
+        measured = self.sampler.measured_images * self.measurements(step)
+        return step * self.source.batch_size + measured
+
+    def measurements(self, step: int) -> int:
+        """Measurements before a step: one at the first, and one whenever another `refresh_images` are trained on."""
+        every = self.sampler.refresh_images
+        return min(step, (step - 1) * self.source.batch_size // every + 1) if every and step else 0
+
+    def refresh(self, step: int) -> None:
+        """Let the sampler measure before a step, if its time has come."""
+        if self.measurements(step + 1) > self.measurements(step):
+            generator = numpy_generator(self.source.seed, Stream.MEASURED, step, 0)
+            self.sampler.refresh(partial(self.squared_norms, step), generator)
+
+    def squared_norms(self, step: int, timesteps: np.ndarray) -> np.ndarray:
+        """‖g‖² of single images at timesteps [n]; each process measures its share of them."""
+        rank = self.accelerator.process_index
+        torch.manual_seed(torch_seed(self.source.seed, Stream.MEASURED, step, 2, rank))  # dropout's
+        batch = self.source.measured(step, timesteps)
+        objective = deepcopy(self.objective)  # one that remembers is not to learn from what is measured
+        losses = (objective(self.net, one).weighted.sum() for one in batch.singles(self.own(len(timesteps))))
+        squares = [squared_norm(gradient) for gradient in single_gradients(losses, list(self.net.parameters()))]
+        return self.of_all(squares, len(timesteps))
+
+    def learn(self, step: int, losses: list[Tensor]) -> None:
+        """Hand on the losses of a step, given as parts of this process's share of the batch."""
+        if self.sampler.learns:
+            self.sampler.learn(self.source.timesteps(step).timesteps, self.of_all(losses, self.source.batch_size))
+
+    def of_all(self, mine: list[Tensor], total: int) -> np.ndarray:
+        """This process's share of some figures, put beside those of the others, [total]."""
+        whole = torch.zeros(total, dtype=torch.float64, device=self.source.device)
+        whole[self.own(total)] = torch.hstack(mine).double()
+        found: Tensor = self.accelerator.reduce(whole, "sum")
+        return found.cpu().numpy()
+
+    def own(self, total: int) -> slice:
+        """Which of some figures belong to this process."""
+        index, count = self.accelerator.process_index, self.accelerator.num_processes
+        return slice(total * index // count, total * (index + 1) // count)
