@@ -16,18 +16,18 @@ class Settings(StageSettings):
 
     seed: int
     training: Training
-    recipe: Recipe = key("recipes.slot")
+    recipe: Recipe = key("recipes.{recipe}")
 
 
 @stage(Settings)
-def main(run: Run, settings: Settings, slot: int) -> None:
-    """Fine-tune the base inside a slot, counted from 1."""
+def main(run: Run, settings: Settings, recipe: str, slot: int) -> None:
+    """Fine-tune the base inside a slot, counted from 1, as a recipe says."""
     data = PreparedData.open(run.input("artifacts/data"))
     net, base = load_model(run.input("artifacts/models/base"))
     first, last = read_slots(run.input("artifacts/slots.json"), base.timesteps).of(slot)
     sampler = build_sampler("slot", base.timesteps, slot=(first, last))
     start = Start(net, base.noise_schedule(), parent=base, first=first, last=last)
-    produce(run, Job(f"slot_{slot}", start, settings.recipe, settings.training, sampler, data, settings.seed))
+    produce(run, Job(f"{recipe}_{slot}", start, settings.recipe, settings.training, sampler, data, settings.seed))
 
 
 if __name__ == "__main__":

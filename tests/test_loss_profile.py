@@ -13,9 +13,9 @@ from unequal.loss_profile import (
     LossProfile,
     excess_loss,
     excess_profile,
-    mean_change,
     relative_change,
     space_factor,
+    weighted_change,
 )
 from unequal.predictions import target, to_x0
 from unequal.schedule import NoiseSchedule
@@ -156,7 +156,7 @@ def test_errors_of_an_excess_are_those_of_the_differences() -> None:
 
 
 RANGES = [(0, 1), (2, 5), (6, 9)]
-OFF_DIAGONAL = ~np.eye(3, dtype=bool)
+OFF_DIAGONAL = (1 - np.eye(3)) / 6
 
 
 def experiment(generator: np.random.Generator, draws: int) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -171,7 +171,7 @@ def experiment(generator: np.random.Generator, draws: int) -> tuple[np.ndarray, 
 
 def test_the_error_of_a_mean_of_changes_is_that_of_many_repeated_experiments() -> None:
     generator = np.random.default_rng(0)
-    runs = [mean_change(*experiment(generator, 60), RANGES, OFF_DIAGONAL) for _ in range(1500)]
+    runs = [weighted_change(*experiment(generator, 60), RANGES, OFF_DIAGONAL) for _ in range(1500)]
     changes, errors = np.transpose(runs)
     # Off the diagonal the true changes are ∓1/5 and ∓2/5, in pairs: 0 on average.
     assert changes.mean() == pytest.approx(0, abs=5 * changes.std() / len(runs) ** 0.5 + 0.002)
@@ -186,7 +186,7 @@ def test_changes_of_one_slot_by_several_models_are_not_taken_for_independent() -
         for k, (first, last) in enumerate(RANGES)
         if j != k
     ]
-    change, error = mean_change(base, models, RANGES, OFF_DIAGONAL)
+    change, error = weighted_change(base, models, RANGES, OFF_DIAGONAL)
     assert change == pytest.approx(np.mean([one for one, _ in alone]))
     assert error > 1.2 * np.linalg.norm([one for _, one in alone]) / len(alone)
 
@@ -194,12 +194,12 @@ def test_changes_of_one_slot_by_several_models_are_not_taken_for_independent() -
 @given(SEEDS)
 def test_a_mean_of_one_change_is_that_change(seed: int) -> None:
     before, after = losses(seed), losses(seed + 1)
-    chosen = np.array([[False, True]])
     expected = relative_change(before[2:], after[2:])
-    assert mean_change(before, [after], [(0, 1), (2, 4)], chosen) == pytest.approx(expected)
+    assert weighted_change(before, [after], [(0, 1), (2, 4)], np.array([[0, 1]])) == pytest.approx(expected)
 
 
 def test_a_model_counted_twice_is_no_second_measurement() -> None:
     before, after = losses(0), losses(1)
-    once = mean_change(before, [after], [(0, 4)], np.ones((1, 1), bool))
-    assert mean_change(before, [after, after], [(0, 4)], np.ones((2, 1), bool)) == pytest.approx(once)
+    once = weighted_change(before, [after], [(0, 4)], np.ones((1, 1)))
+    assert weighted_change(before, [after, after], [(0, 4)], np.full((2, 1), 0.5)) == pytest.approx(once)
+    assert weighted_change(before, [after, after], [(0, 4)], np.array([[1], [-1]])) == pytest.approx((0, 0))

@@ -82,10 +82,10 @@ def relative_change(before: np.ndarray, after: np.ndarray) -> tuple[float, float
     return change, standard_error(parts)
 
 
-def mean_change(
-    before: np.ndarray, after: Sequence[np.ndarray], slots: Sequence[tuple[int, int]], chosen: np.ndarray
+def weighted_change(
+    before: np.ndarray, after: Sequence[np.ndarray], slots: Sequence[tuple[int, int]], weights: np.ndarray
 ) -> tuple[float, float]:
-    """Mean of the relative changes of several slots by several models, and its standard error over draws.
+    """Σ w_jk·R_jk over the relative changes R of slot k by model j, and its standard error over draws.
 
     All models meet the same draws, so that their changes of one slot go together: influences of a
     draw are added up before they are squared. Draws of different timesteps are independent.
@@ -94,16 +94,16 @@ def mean_change(
         before: losses of the base, [T, n].
         after: losses of m models on the same draws, each [T, n].
         slots: K inclusive ranges of timesteps, none overlapping another.
-        chosen: [m, K], which changes are averaged, at least one.
+        weights: [m, K]; of a mean they add up to 1, of a difference of means to 0.
     """
-    total, variance = 0.0, 0.0
-    for (first, last), models in zip(slots, chosen.T, strict=True):
-        trained = [losses for losses, is_chosen in zip(after, models, strict=True) if is_chosen]
-        pairs = [influences(before[first : last + 1], losses[first : last + 1]) for losses in trained]
-        if pairs:
-            total += sum(change for change, _ in pairs)
-            variance += standard_error(np.sum([parts for _, parts in pairs], axis=0)) ** 2
-    return float(total / chosen.sum()), float(np.sqrt(variance) / chosen.sum())
+    change, variance = 0.0, 0.0
+    for (first, last), column in zip(slots, weights.T, strict=True):
+        part = slice(first, last + 1)
+        found = [(w, *influences(before[part], losses[part])) for w, losses in zip(column, after, strict=True) if w]
+        if found:
+            change += sum(w * one for w, one, _ in found)
+            variance += standard_error(np.sum([w * parts for w, _, parts in found], axis=0)) ** 2
+    return float(change), float(np.sqrt(variance))
 
 
 def influences(before: np.ndarray, after: np.ndarray) -> tuple[float, np.ndarray]:

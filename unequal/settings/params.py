@@ -17,6 +17,7 @@ from unequal.settings.data import Data
 from unequal.settings.evaluation import Evaluation, Extractor, Sampling
 from unequal.settings.grid import Grid, parsed_batch
 from unequal.settings.groups import Groups
+from unequal.settings.interference import Interference
 from unequal.settings.network import Network
 from unequal.settings.profile import Profile
 from unequal.settings.pruning import Pruning
@@ -58,6 +59,7 @@ class StudyParams(Strict):
     evaluation: Evaluation | None = None
     variants: Annotated[tuple[str, ...], VARIANTS] = ()
     grid: Grid | None = None
+    interference: Interference | None = None
 
     @model_validator(mode="after")
     def recipes_have_names_of_their_own(self) -> Self:
@@ -86,7 +88,12 @@ class StudyParams(Strict):
     @property
     def needed_recipes(self) -> tuple[str, ...]:
         """Recipes that something in the file names."""
-        return (*self.further_recipes, *(self.grid.recipes if self.grid else ()))
+        return (*self.further_recipes, *(self.grid.recipes if self.grid else ()), *self.slot_recipes)
+
+    @property
+    def slot_recipes(self) -> tuple[str, ...]:
+        """Recipes that train inside one slot, where there are several."""
+        return self.interference.slot_recipes if self.interference else ()
 
     @model_validator(mode="after")
     def timesteps_can_be_grouped(self) -> Self:
@@ -104,7 +111,7 @@ class StudyParams(Strict):
     def recipes_fit_their_stages(self) -> Self:
         """A range goes with the stages that know one; heads with the model that has them."""
         for name, recipe in self.recipes.items():
-            ranged = name in ("slot", "expert")
+            ranged = name in (*self.slot_recipes, "slot", "expert")
             if ranged != (recipe.sampler.kind == "slot"):
                 allowed = "only 'slot'" if ranged else "any but 'slot', which recipes slot and expert use"
                 raise ValueError(f"recipes.{name}.sampler.kind: '{recipe.sampler.kind}'; allowed: {allowed}")
@@ -115,12 +122,24 @@ class StudyParams(Strict):
                 )
             if (name == "mixed") != (recipe.prediction == "mixed"):
                 raise ValueError(f"recipes.{name}.prediction: '{recipe.prediction}'; 'mixed' is recipe mixed's own")
-            continues = name in ("slot", "expert", *self.further_recipes)
+            continues = name in (*self.slot_recipes, "slot", "expert", *self.further_recipes)
             if continues and "base" in self.recipes and recipe.prediction != self.recipes["base"].prediction:
                 raise ValueError(
                     f"recipes.{name}.prediction: '{recipe.prediction}'; it trains the base on, "
                     f"whose prediction is '{self.recipes['base'].prediction}'"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def interference_has_a_control(self) -> Self:
+        """What training on does by itself is known from uniform timesteps."""
+        control = self.interference.control if self.interference else None
+        if control is not None and control not in self.further_recipes:
+            raise ValueError(f"interference.control: '{control}' is none of further_recipes")
+        if control is not None and self.recipes[control].sampler.kind != "uniform":
+            raise ValueError(
+                f"interference.control: '{control}' draws '{self.recipes[control].sampler.kind}'; allowed: uniform"
+            )
         return self
 
     @model_validator(mode="after")
