@@ -38,9 +38,10 @@ def main(run: Run, settings: Settings) -> None:
         alphas_cumprod=schedule.alphas_cumprod.numpy(),
         **settings.recipe.sampler.model_dump(),
     )
-    pretrained = settings.network.pretrained
-    net = load_pretrained(pretrained, size, channels) if pretrained else build_network(settings.network, size, channels)
-    job = Job("base", Start(net, schedule), settings.recipe, settings.training, sampler, data, settings.seed)
+    network, pretrained = settings.network, settings.network.pretrained is not None
+    net = load_pretrained(network, size, channels) if pretrained else build_network(network, size, channels)
+    start = Start(net, schedule, enlargement=network.enlargement)
+    job = Job("base", start, settings.recipe, settings.training, sampler, data, settings.seed)
     write_results(run, job, untrained(run) if pretrained else train(run, job))
 
 

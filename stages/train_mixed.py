@@ -51,14 +51,16 @@ def main(run: Run, settings: Settings) -> None:
         alphas_cumprod=schedule.alphas_cumprod.numpy(),
         **settings.recipe.sampler.model_dump(),
     )
-    start = Start(build_network(settings.network, size, channels, heads=len(HEADS)), schedule)
+    enlargement = settings.network.enlargement
+    net = build_network(settings.network, size, channels, heads=len(HEADS))
+    start = Start(net, schedule, enlargement=enlargement)
 
     def combine(net: UNet2DModel) -> Tensor:
         images = tensor_of(data.holdout)
         seed = torch_seed(settings.seed, Stream.HEADS)
         draws = Draws.of(images, schedule.timesteps, settings.profile.images, seed, run.device)
         # Which weights stand here does not matter: the heads are measured one by one.
-        denoiser = Denoiser(net, schedule, "mixed", torch.ones(schedule.timesteps, len(HEADS)))
+        denoiser = Denoiser(net, schedule, "mixed", torch.ones(schedule.timesteps, len(HEADS)), enlargement)
         products = head_products(denoiser, draws, settings.profile.batch_size)
         return torch.from_numpy(head_weights(mixing.select, products))
 

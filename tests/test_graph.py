@@ -86,6 +86,7 @@ def test_floors_import_downwards_only(source: Path):
             "loss_profile",
             "similarity",
             "landscape",
+            "super_resolution",
         ),
         ("settings",),
         ("data", "ranges"),

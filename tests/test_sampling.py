@@ -183,13 +183,44 @@ def test_gaps_and_overlaps_are_refused(ranges: list[tuple[int, int]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("schedule", "cosine"), ("timesteps", 60), ("image_size", 16), ("channels", 3)]
+    ("field", "value"),
+    [("schedule", "cosine"), ("timesteps", 60), ("image_size", 16), ("channels", 3), ("enlargement", 2)],
 )
 def test_experts_of_different_bases_are_refused(field: str, value: Any) -> None:
     one = Expert(Denoiser(Answering(), SCHEDULE, "epsilon"), record(0, 20))
     other = Expert(one.denoiser, replace(record(21, 49), **{field: value}))
     with pytest.raises(UserError, match=f"experts differ in {field}: "):
         Experts([one, other])
+
+
+class Enlarging(Answering):
+    """Answers with the condition: what an x0-predicting network of super-resolution sees beside x_t."""
+
+    def forward(self, x_t: Tensor, timesteps: Tensor) -> Any:
+        return SimpleNamespace(sample=x_t[:, 1:])
+
+
+def enlarging() -> Experts:
+    return Experts([Expert(Denoiser(Enlarging(), SCHEDULE, "sample", enlargement=4), record(enlargement=4))])
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 8])
+def test_super_resolution_enlarges_the_originals_in_turn(batch_size: int) -> None:
+    originals = torch.randint(0, 256, (3, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    found = enlarging().sample(8, STEPS, batch_size=batch_size, originals=originals)
+    low = originals.float().reshape(3, 1, 2, 4, 2, 4).mean((3, 5))
+    expected = torch.nn.functional.interpolate(low, size=8, mode="bilinear")[torch.arange(8) % 3]
+    assert (found - expected).abs().max() <= 0.5 + 1e-3
+
+
+def test_super_resolution_without_originals_is_refused() -> None:
+    with pytest.raises(UserError, match="a model of super-resolution needs a low-resolution image"):
+        enlarging().sample(2, STEPS)
+
+
+def test_generation_looks_at_no_originals() -> None:
+    originals = torch.zeros(3, 1, 8, 8, dtype=torch.uint8)
+    assert torch.equal(single(Answering()).sample(4, STEPS, originals=originals), single(Answering()).sample(4, STEPS))
 
 
 def save(folder: Path, net: UNet2DModel, made: ModelRecord) -> None:

@@ -66,7 +66,7 @@ def noise_at(t: int, shape: tuple[int, ...], seed: int, images: int) -> Tensor:
 def profile(denoiser: Denoiser, draws: Draws, batch_size: int, progress: bool = False) -> np.ndarray:
     """ε-space loss of every draw, [T, n] float32."""
     return measure(
-        lambda x0, epsilon, x_t, t: squared_error(epsilon, denoiser.epsilon(x_t, t))[None],
+        lambda x0, epsilon, x_t, t: squared_error(epsilon, denoiser.given(x0).epsilon(x_t, t))[None],
         denoiser.schedule,
         draws,
         batch_size,
@@ -89,7 +89,7 @@ def head_products(denoiser: Denoiser, draws: Draws, batch_size: int) -> np.ndarr
     """Mean products of the three heads' x0-errors at each timestep, [T, 3, 3]."""
 
     def products(x0: Tensor, epsilon: Tensor, x_t: Tensor, t: Tensor) -> Tensor:
-        errors = (denoiser.x0_of_heads(x_t, t) - x0).flatten(2).double()
+        errors = (denoiser.given(x0).x0_of_heads(x_t, t) - x0).flatten(2).double()
         return torch.einsum("ibd,jbd->ijb", errors, errors).reshape(len(HEADS) ** 2, -1) / errors.shape[2]
 
     means = measure(products, denoiser.schedule, draws, batch_size).mean(2)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from unequal.data.pixels import to_uint8
+from unequal.data.pixels import to_model_range, to_uint8
 from unequal.ddim import ddim
 from unequal.errors import UserError
 from unequal.models.artifact import RECORD, ModelRecord
@@ -46,7 +46,7 @@ class Experts:
             expected = last + 1
         if expected != self.record.timesteps:
             raise UserError(f"experts for {ranges} do not cover timesteps 0 … {self.record.timesteps - 1} once each")
-        for field in ("schedule", "timesteps", "image_size", "channels"):
+        for field in ("schedule", "timesteps", "image_size", "channels", "enlargement"):
             values = sorted({str(getattr(expert.record, field)) for expert in self.experts})
             if len(values) > 1:
                 raise UserError(f"experts differ in {field}: {', '.join(values)}; they must be of one base")
@@ -83,6 +83,7 @@ class Experts:
         eta: float = 0.0,
         clip: bool = True,
         noise: Callable[[int], Tensor] | None = None,
+        condition: Tensor | None = None,
     ) -> Tensor:
         """Follow a falling list of timesteps from noise to images.
 
@@ -92,13 +93,14 @@ class Experts:
             eta: 0 deterministic, 1 as noisy as DDPM.
             clip: keep predicted images within [-1, 1].
             noise: step number → [B, C, H, W]; needed where eta > 0.
+            condition: [B, C, H, W], enlarged low-resolution images; needed by super-resolution alone.
 
         Returns:
             [B, C, H, W], about [-1, 1].
         """
 
         def predict(x: Tensor, t: int) -> Tensor:
-            x0 = self.of(t).denoiser.x0(x, torch.full((len(x),), t, device=x.device))
+            x0 = self.of(t).denoiser.beside(condition).x0(x, torch.full((len(x),), t, device=x.device))
             return x0.clamp(-1, 1) if clip else x0
 
         return ddim(x_t, timesteps, self.schedule.alphas_cumprod, predict, eta, noise)
@@ -112,15 +114,29 @@ class Experts:
         eta: float = 0.0,
         clip: bool = True,
         progress: bool = False,
+        originals: Tensor | None = None,
     ) -> Tensor:
-        """Images as uint8 [count, C, H, W] on the CPU; image i of a seed starts from the same noise always."""
+        """Images as uint8 [count, C, H, W] on the CPU; image i of a seed starts from the same noise always.
+
+        A model of super-resolution enlarges the low-resolution forms of `originals`, uint8 [N, C, H, W],
+        image i that of number i mod N; a model of generation looks at none.
+        """
         images = []
         for start in tqdm(range(0, count, batch_size), unit="batch", disable=None if progress else True):
             ids = range(start, min(start + batch_size, count))
             noise = partial(self.noise_of, ids, seed, Stream.SAMPLE_ADDED)
             x_t = self.noise_of(ids, seed, Stream.SAMPLE_START)
-            images.append(to_uint8(self.denoise(x_t, timesteps, eta, clip, noise)).cpu())
+            condition = self.condition(ids, originals)
+            images.append(to_uint8(self.denoise(x_t, timesteps, eta, clip, noise, condition)).cpu())
         return torch.cat(images)
+
+    def condition(self, ids: Sequence[int], originals: Tensor | None) -> Tensor | None:
+        """What a model of super-resolution sees of the originals with these numbers, [B, C, H, W]."""
+        if originals is None:
+            return None
+        denoiser = self.experts[0].denoiser
+        chosen = originals[torch.tensor(ids) % len(originals)].to(denoiser.device)
+        return denoiser.condition_of(to_model_range(chosen))
 
     def noise_of(self, ids: Sequence[int], *key: int) -> Tensor:
         """Noise for images with these numbers, see `noise_of`."""

@@ -15,6 +15,7 @@ from unequal.models.artifact import save_model
 from unequal.models.denoiser import Denoiser, load_denoiser
 from unequal.predictions import HEADS, PREDICTIONS
 from unequal.schedule import NoiseSchedule
+from unequal.settings.task import SuperResolution
 
 SCHEDULE = NoiseSchedule.linear(50)
 T = torch.tensor([0, 10, 30, 49])
@@ -77,6 +78,57 @@ def test_head_weights_belong_to_mixed(
         Denoiser(tiny_net(), SCHEDULE, prediction, weights)
 
 
+class Remembering(nn.Module):
+    """Answers with the second half of its channels, once a head, and remembers what it saw."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.heads, self.seen = heads, torch.empty(0)
+        self.unused = nn.Parameter(torch.zeros(1))
+
+    def forward(self, images: Tensor, timesteps: Tensor) -> Any:
+        self.seen = images
+        return SimpleNamespace(sample=images.chunk(2, dim=1)[1].repeat(1, self.heads, 1, 1))
+
+
+@pytest.mark.parametrize("prediction", [*PREDICTIONS, "mixed"])
+def test_super_resolution_sees_the_image_at_low_resolution(
+    prediction: str, draw: tuple[Tensor, Tensor, Tensor]
+) -> None:
+    x0, _, x_t = draw
+    net = Remembering(3 if prediction == "mixed" else 1)
+    weights = torch.eye(3)[:1].repeat(50, 1) if prediction == "mixed" else None
+    denoiser = Denoiser(net, SCHEDULE, prediction, weights, enlargement=4).given(x0)
+    found = denoiser.x0(x_t, T)
+    low = x0.reshape(4, 1, 2, 4, 2, 4).mean((3, 5))
+    seen = torch.nn.functional.interpolate(low, size=8, mode="bilinear")
+    torch.testing.assert_close(net.seen, torch.cat([x_t, seen], dim=1))
+    alpha, sigma = SCHEDULE.at(T, x_t)
+    by_hand = {"sample": seen, "v_prediction": alpha * x_t - sigma * seen, "epsilon": (x_t - sigma * seen) / alpha}
+    torch.testing.assert_close(found, by_hand["sample" if prediction == "mixed" else prediction])
+    torch.testing.assert_close(denoiser.epsilon(x_t, T), (x_t - alpha * found) / sigma, atol=1e-4, rtol=1e-4)
+
+
+def test_a_condition_belongs_to_super_resolution(tiny_net: Callable[..., UNet2DModel]) -> None:
+    x_t = torch.zeros(4, 1, 8, 8)
+    plain = Denoiser(tiny_net(), SCHEDULE, "epsilon")
+    assert torch.equal(plain.given(x_t).x0(x_t, T), plain.x0(x_t, T))
+    with pytest.raises(UserError, match="a model of generation takes no low-resolution image"):
+        plain.beside(x_t)
+    enlarging = Denoiser(Remembering(1), SCHEDULE, "epsilon", enlargement=2)
+    for ask in (lambda: enlarging.x0(x_t, T), lambda: enlarging.epsilon(x_t, T), lambda: enlarging.beside(None)):
+        with pytest.raises(UserError, match="a model of super-resolution needs a low-resolution image"):
+            ask()
+
+
+def test_being_told_of_a_batch_leaves_the_denoiser_as_it_was() -> None:
+    denoiser, x0 = Denoiser(Remembering(1), SCHEDULE, "sample", enlargement=2), torch.ones(4, 1, 8, 8)
+    one, other = denoiser.given(x0), denoiser.given(-x0)
+    torch.testing.assert_close(one.x0(x0, T), x0)
+    torch.testing.assert_close(other.x0(x0, T), -x0)
+    assert denoiser.condition is None
+
+
 @pytest.mark.parametrize("prediction", ["epsilon", "mixed"])
 def test_from_a_folder(
     tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any], prediction: str
@@ -89,3 +141,15 @@ def test_from_a_folder(
     assert torch.equal(denoiser.x0(x_t, T), Denoiser(net, SCHEDULE, prediction, weights).x0(x_t, T))
     assert denoiser.device == torch.device("cpu")
     assert record.prediction == prediction
+
+
+def test_super_resolution_from_a_folder(
+    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
+) -> None:
+    net = tiny_net(task=SuperResolution(kind="super_resolution", factor=4))
+    save_model(tmp_path, net, make_record(net, enlargement=4))
+    denoiser, record = load_denoiser(tmp_path, torch.device("cpu"))
+    x0, x_t = torch.randn(4, 1, 8, 8), torch.randn(4, 1, 8, 8)
+    expected = Denoiser(net, SCHEDULE, "epsilon", enlargement=4).given(x0).x0(x_t, T)
+    assert torch.equal(denoiser.given(x0).x0(x_t, T), expected)
+    assert record.enlargement == 4

@@ -12,7 +12,10 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from unequal.errors import UserError
 from unequal.models.flops import count_cost, training_flops
 from unequal.models.network import build_network, load_pretrained
+from unequal.settings.task import SuperResolution
 
+Load = Callable[..., UNet2DModel]
+ENLARGING = SuperResolution(kind="super_resolution", factor=4)
 IDDPM: dict[str, Any] = {"layers_per_block": 3, "attention_resolutions": (16, 8), "scale_shift": True}
 CIFAR: dict[str, Any] = {"block_out_channels": (128, 256, 256, 256)}
 # name → settings, image size, channels, heads (2: mean and learned variance), 10⁶ parameters, 10⁹ multiply–accumulates
@@ -68,6 +71,14 @@ def test_cost_of_attention_is_its_two_products(tiny_net: Callable[..., UNet2DMod
     assert cost.macs - without.macs == 4 * 16 * 16 * 16
 
 
+def test_super_resolution_sees_two_images_side_by_side(tiny_net: Callable[..., UNet2DModel]) -> None:
+    net, plain = tiny_net(channels=3, task=ENLARGING), tiny_net(channels=3)
+    assert net(torch.zeros(2, 6, 8, 8), torch.tensor([0, 5])).sample.shape == (2, 3, 8, 8)
+    # Three further channels into the first layer of 3×3 filters with 8 channels; nothing else is larger.
+    assert count_cost(net).parameters - count_cost(plain).parameters == 3 * 9 * 8
+    assert count_cost(net).macs - count_cost(plain).macs == 3 * 9 * 8 * 64
+
+
 def test_training_costs_three_forward_passes() -> None:
     assert training_flops(macs=7, images=10) == 210
 
@@ -102,50 +113,71 @@ def same_weights(one: UNet2DModel, other: UNet2DModel) -> bool:
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_pretrained_from_a_folder_of_a_model(tmp_path: Path, tiny_net: Callable[..., UNet2DModel]) -> None:
+@pytest.fixture
+def load(network_settings: Callable[..., Any]) -> Load:
+    """Take the network of a folder, as the settings of a tiny one name it."""
+
+    def load(source: Path, size: int = 8, channels: int = 1, **changes: Any) -> UNet2DModel:
+        return load_pretrained(network_settings(pretrained=str(source), **changes), size, channels)
+
+    return load
+
+
+def test_pretrained_from_a_folder_of_a_model(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load) -> None:
     net = tiny_net()
     net.save_pretrained(tmp_path / "model")
-    assert same_weights(load_pretrained(str(tmp_path / "model"), 8, 1), net)
+    assert same_weights(load(tmp_path / "model"), net)
 
 
-def test_pretrained_from_a_folder_of_a_pipeline(tmp_path: Path, tiny_net: Callable[..., UNet2DModel]) -> None:
+def test_pretrained_from_a_folder_of_a_pipeline(
+    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load
+) -> None:
     net = tiny_net()
     DDPMPipeline(net, DDPMScheduler()).save_pretrained(tmp_path / "pipeline")
-    assert same_weights(load_pretrained(str(tmp_path / "pipeline"), 8, 1), net)
+    assert same_weights(load(tmp_path / "pipeline"), net)
 
 
-def refusal(source: Path, size: int = 8, channels: int = 1) -> str:
+def test_pretrained_for_super_resolution(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load) -> None:
+    net = tiny_net(task=ENLARGING)
+    net.save_pretrained(tmp_path / "enlarging")
+    tiny_net().save_pretrained(tmp_path / "generating")
+    assert same_weights(load(tmp_path / "enlarging", task=ENLARGING), net)
+    assert "2 channels in and 1 out" in refusal(load, tmp_path / "enlarging")
+    assert "which is 2 in for super_resolution" in refusal(load, tmp_path / "generating", task=ENLARGING)
+
+
+def refusal(load: Load, *args: Any, **changes: Any) -> str:
     with pytest.raises(UserError) as caught:
-        load_pretrained(str(source), size, channels)
+        load(*args, **changes)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
 @pytest.mark.parametrize(("size", "channels"), [(16, 1), (8, 3)])
 def test_pretrained_for_other_images(
-    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], size: int, channels: int
+    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load, size: int, channels: int
 ) -> None:
     tiny_net().save_pretrained(tmp_path)
-    said = refusal(tmp_path, size, channels)
+    said = refusal(load, tmp_path, size, channels)
     assert "size 8 with 1 channels in and 1 out" in said
     assert f"the data have size {size} and {channels} channels" in said
 
 
-def test_pretrained_with_three_heads(tmp_path: Path, tiny_net: Callable[..., UNet2DModel]) -> None:
+def test_pretrained_with_three_heads(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load) -> None:
     tiny_net(heads=3).save_pretrained(tmp_path)
-    assert "1 channels in and 3 out" in refusal(tmp_path)
+    assert "1 channels in and 3 out" in refusal(load, tmp_path)
 
 
-def test_pretrained_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pretrained_that_is_not_there(tmp_path: Path, load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    assert "holds no UNet2DModel" in refusal(tmp_path / "nothing")
+    assert "holds no UNet2DModel" in refusal(load, tmp_path / "nothing")
     (tmp_path / "empty").mkdir()
-    assert "holds no UNet2DModel" in refusal(tmp_path / "empty")
+    assert "holds no UNet2DModel" in refusal(load, tmp_path / "empty")
 
 
 @pytest.mark.parametrize("kept", [0, 5, 1000, -1])
-def test_pretrained_cut_short(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], kept: int) -> None:
+def test_pretrained_cut_short(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load, kept: int) -> None:
     tiny_net().save_pretrained(tmp_path)
     weights = tmp_path / "diffusion_pytorch_model.safetensors"
     weights.write_bytes(weights.read_bytes()[:kept])
-    assert str(tmp_path) in refusal(tmp_path)
+    assert str(tmp_path) in refusal(load, tmp_path)

@@ -74,6 +74,16 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"data": {**PATCHES, "image_size": 129}},
         "data: patches have 3 channels and at most 128 pixels a side",
     ),
+    ({"network.task": {"kind": "denoising"}}, "network.task: Input tag 'denoising' found using 'kind' does not match"),
+    ({"network.task": {"kind": "super_resolution"}}, "network.task.factor: Field required"),
+    (
+        {"network.task": {"kind": "super_resolution", "factor": 1}},
+        "network.task.factor: 1: Input should be greater than or equal to 2",
+    ),
+    (
+        {"network.task": {"kind": "generation", "factor": 2}},
+        "network.task.factor: unknown key; allowed here: kind",
+    ),
     ({"network.block_out_channels": [16, 30]}, "network: block_out_channels: 30 is no multiple of norm_num_groups 4"),
     ({"training.gradient_accumulation": 129}, "training: gradient_accumulation: 129 parts of a batch of 128"),
     ({"groups.ids": [0, 2]}, "groups: ids: [0, 2] must count 0, 1, 2"),
@@ -151,6 +161,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "data.image_size: 8 cannot be halved 4 times by the network; allowed: multiples of 16",
     ),
     (
+        {"network.task": {"kind": "super_resolution", "factor": 3}, "profile.floor": "none"},
+        "network.task.factor: 3 does not divide data.image_size 8",
+    ),
+    (
+        {"network.task": {"kind": "super_resolution", "factor": 2}},
+        "profile.floor: all would be the least loss of a network that sees x_t alone; allowed for super_resolution: no",
+    ),
+    (
         {"network.attention_resolutions": [7]},
         "network.attention_resolutions: 7 is no feature-map size; allowed: [8, 4]",
     ),
@@ -198,6 +216,8 @@ ACCEPTED: list[dict[str, Any]] = [
     {"schedule": {"name": "cosine", "timesteps": 4000}},
     {"data": {"source": "folder", "path": "x", "image_size": 32, "channels": 3, "fit": "crop", "holdout": 0.2}},
     {"data": PATCHES},
+    {"network.task": {"kind": "generation"}},
+    {"network.task": {"kind": "super_resolution", "factor": 4}, "profile.floor": "none"},
     {"evaluation.samples": 20, "evaluation.kid_subset": 10, "evaluation.allow_singular": True},
     {"groups.ids": [0]},
 ]

@@ -103,6 +103,13 @@ def test_export_refuses_in_one_line(project: Path):
         export("base", project / "taken")
 
 
+def test_export_refuses_what_no_pipeline_of_diffusers_holds(project: Path):
+    saved(project / "artifacts/models/enlarging", enlargement=2)
+    with pytest.raises(UserError, match="cannot load a model that is for super-resolution; this library loads"):
+        export("enlarging", project / "taken")
+    assert not (project / "taken").exists()
+
+
 def test_clean_lists_and_deletes_what_is_old(project: Path):
     old, new = project / "work/train_base-0123", project / "work/prune-4567"
     for folder in (old, new):

@@ -20,6 +20,7 @@ from unequal.samplers import build_sampler
 from unequal.schedule import NoiseSchedule
 from unequal.settings.recipe import LossWeight, Mixing, Optimizer, Plain, Recipe
 from unequal.settings.runtime import Runtime
+from unequal.settings.task import SuperResolution
 from unequal.settings.training import Training
 from unequal.training.mixing import PERIODS, BalancedHeads, BestHead
 from unequal.training.objective import SingleHead
@@ -131,6 +132,20 @@ def test_a_child_sees_other_noise_than_its_parent(
         ends.append(net.conv_in.weight)
     assert not torch.equal(ends[0], ends[1])
     assert torch.equal(ends[1], ends[2])
+
+
+def test_super_resolution_is_trained_and_handed_down(
+    carry_out: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]
+) -> None:
+    net = tiny_net(task=SuperResolution(kind="super_resolution", factor=2))
+    start = net.conv_in.weight.detach().clone()
+    place = carry_out("base", Start(net, SCHEDULE, enlargement=2), recipe())
+    net, parent = load_model(place.root / "artifacts/models/base")
+    assert parent.enlargement == 2 == place.figures["results/metrics/train_base.json"]["enlargement"]
+    # The weights that look at the enlarged image have learned too.
+    assert not torch.equal(net.conv_in.weight[:, 1:], start[:, 1:])
+    place = carry_out("child", Start(net, SCHEDULE, parent), recipe(images=8))
+    assert load_model(place.root / "artifacts/models/child")[1].enlargement == 2
 
 
 def test_three_heads(carry_out: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]) -> None:

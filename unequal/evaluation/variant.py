@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.ddim import sampling_timesteps, steps_per_range
 from unequal.evaluation.fidelity import Extractor, Scores, score
@@ -82,6 +83,8 @@ class Scoring:
                 settings.eta,
                 settings.clip,
                 self.place.runtime.progress,
+                # A model of super-resolution enlarges held-out images, which it cannot have learned by heart.
+                tensor_of(self.data.holdout),
             )
             partial = path.with_suffix(".partial.npy")
             np.save(partial, images.numpy())

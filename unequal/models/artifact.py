@@ -31,7 +31,8 @@ class ModelRecord:
     `first` and `last` are the timesteps that it is meant for; an expert's are its group's, and
     `group` of `groups` says which one it is. `images_seen` and `training_flops` (3 × multiply–
     accumulates × images) are those of its own run; what the models that it was trained on from had
-    seen and cost stands in `inherited_images` and `inherited_flops`.
+    seen and cost stands in `inherited_images` and `inherited_flops`. `enlargement` is the factor of
+    super-resolution, None for generation.
     """
 
     name: str
@@ -54,6 +55,7 @@ class ModelRecord:
     inherited_flops: int = 0
     group: int | None = None
     groups: int | None = None
+    enlargement: int | None = None
     sha256: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -1,6 +1,8 @@
 """A network as a denoiser: noisy image and timestep in, x0 or ε out, whatever it predicts."""
 
+import copy
 from pathlib import Path
+from typing import Self
 
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
@@ -10,6 +12,7 @@ from unequal.errors import UserError
 from unequal.models.artifact import ModelRecord, load_head_weights, load_model
 from unequal.predictions import HEADS, to_epsilon, to_x0
 from unequal.schedule import NoiseSchedule
+from unequal.super_resolution import blurred
 
 
 class Denoiser:
@@ -20,10 +23,17 @@ class Denoiser:
         schedule: the one that it was trained with.
         prediction: `epsilon`, `v_prediction`, `sample` or `mixed`.
         head_weights: [T, 3] in the order of HEADS, rows summing to 1; needed by `mixed` alone.
+        enlargement: factor of super-resolution, None for generation. Such a network reads [B, 2·C, H, W],
+            and is asked through `beside` or `given`.
     """
 
     def __init__(
-        self, net: UNet2DModel, schedule: NoiseSchedule, prediction: str, head_weights: Tensor | None = None
+        self,
+        net: UNet2DModel,
+        schedule: NoiseSchedule,
+        prediction: str,
+        head_weights: Tensor | None = None,
+        enlargement: int | None = None,
     ) -> None:
         if (prediction == "mixed") != (head_weights is not None):
             raise UserError(f"prediction '{prediction}' {'needs' if prediction == 'mixed' else 'has no'} head weights")
@@ -32,17 +42,48 @@ class Denoiser:
         self.schedule = schedule.to(device)
         self.prediction = prediction
         self.head_weights = None if head_weights is None else head_weights.to(device)
+        self.enlargement = enlargement
+        self.condition: Tensor | None = None
 
     @property
     def device(self) -> torch.device:
         """Where the network is."""
         return next(self.net.parameters()).device
 
+    def condition_of(self, x0: Tensor) -> Tensor | None:
+        """What the network sees of images [B, C, H, W] beside the noisy ones; None where it sees nothing."""
+        return None if self.enlargement is None else blurred(x0, self.enlargement)
+
+    def beside(self, condition: Tensor | None) -> Self:
+        """The same denoiser for a batch with this condition, [B, C, H, W]: enlarged low-resolution images.
+
+        Raises:
+            UserError: a condition for a model of generation, or none for one of super-resolution.
+        """
+        if (condition is None) != (self.enlargement is None):
+            what = "generation takes no" if self.enlargement is None else "super-resolution needs a"
+            raise UserError(f"a model of {what} low-resolution image")
+        told = copy.copy(self)
+        told.condition = condition
+        return told
+
+    def given(self, x0: Tensor) -> Self:
+        """The same denoiser, told what it may know of images [B, C, H, W]."""
+        return self.beside(self.condition_of(x0))
+
+    def answer(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
+        """What the network says, [B, C, H, W] for each of its heads."""
+        if self.enlargement is None:
+            return self.net(x_t, timesteps).sample
+        if self.condition is None:
+            raise UserError("a model of super-resolution needs a low-resolution image")
+        return self.net(torch.cat([x_t, self.condition.to(x_t)], dim=1), timesteps).sample
+
     @torch.no_grad()
     def x0_of_heads(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
         """The x0 that each of three heads stands for, [3, B, C, H, W] in the order of HEADS."""
         alpha, sigma = self.schedule.at(timesteps, x_t)
-        outputs = self.net(x_t, timesteps).sample.chunk(len(HEADS), dim=1)
+        outputs = self.answer(x_t, timesteps).chunk(len(HEADS), dim=1)
         return torch.stack(
             [to_x0(head, output, x_t, alpha, sigma) for head, output in zip(HEADS, outputs, strict=True)]
         )
@@ -59,13 +100,13 @@ class Denoiser:
             weights = self.head_weights[timesteps].to(x_t).T.reshape(len(HEADS), -1, 1, 1, 1)
             return (weights * self.x0_of_heads(x_t, timesteps)).sum(0)
         alpha, sigma = self.schedule.at(timesteps, x_t)
-        return to_x0(self.prediction, self.net(x_t, timesteps).sample, x_t, alpha, sigma)
+        return to_x0(self.prediction, self.answer(x_t, timesteps), x_t, alpha, sigma)
 
     @torch.no_grad()
     def epsilon(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
         """The predicted noise, [B, C, H, W]."""
         if self.prediction == "epsilon":
-            return self.net(x_t, timesteps).sample
+            return self.answer(x_t, timesteps)
         return to_epsilon(self.x0(x_t, timesteps), x_t, *self.schedule.at(timesteps, x_t))
 
 
@@ -73,4 +114,5 @@ def load_denoiser(folder: Path, device: torch.device) -> tuple[Denoiser, ModelRe
     """A model folder as a denoiser on a device. Raises UserError where a file is damaged."""
     net, record = load_model(folder)
     torch.nn.Module.to(net, device)
-    return Denoiser(net, record.noise_schedule(), record.prediction, load_head_weights(folder)), record
+    weights = load_head_weights(folder)
+    return Denoiser(net, record.noise_schedule(), record.prediction, weights, record.enlargement), record

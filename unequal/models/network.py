@@ -21,7 +21,7 @@ def build_network(network: Network, image_size: int, channels: int, heads: int =
         raise UserError(str(error)) from None
     return UNet2DModel(
         sample_size=image_size,
-        in_channels=channels,
+        in_channels=network.input_channels(channels),
         out_channels=channels * heads,
         layers_per_block=network.layers_per_block,
         block_out_channels=network.block_out_channels,
@@ -35,13 +35,13 @@ def build_network(network: Network, image_size: int, channels: int, heads: int =
     )
 
 
-def load_pretrained(source: str, image_size: int, channels: int) -> UNet2DModel:
-    """A trained network from a diffusers folder (of a model or a pipeline) or a Hub id.
+def load_pretrained(network: Network, image_size: int, channels: int) -> UNet2DModel:
+    """The trained network from a diffusers folder (of a model or a pipeline) or a Hub id that the settings name.
 
     Raises:
         UserError: nothing that loads is there, or it is made for other images.
     """
-    net = None
+    net, source = None, str(network.pretrained)
     for subfolder in (None, "unet"):
         try:
             net = UNet2DModel.from_pretrained(source, subfolder=subfolder, use_safetensors=True)
@@ -51,9 +51,11 @@ def load_pretrained(source: str, image_size: int, channels: int) -> UNet2DModel:
     if net is None:
         raise UserError(f"network.pretrained: '{source}' holds no UNet2DModel: {reason}")
     has = (net.config["sample_size"], net.config["in_channels"], net.config["out_channels"])
-    if has != (image_size, channels, channels):
+    needed = network.input_channels(channels)
+    if has != (image_size, needed, channels):
         raise UserError(
             f"network.pretrained: '{source}' is for images of size {has[0]} with {has[1]} channels in and "
-            f"{has[2]} out; the data have size {image_size} and {channels} channels"
+            f"{has[2]} out; the data have size {image_size} and {channels} channels, which is {needed} in for "
+            f"{network.task.kind}"
         )
     return net

@@ -7,6 +7,7 @@ from torch import Tensor
 from unequal.models.artifact import ModelRecord
 from unequal.samplers import build_sampler
 from unequal.training.batches import BatchSource
+from unequal.training.enlarging import for_task
 from unequal.training.objective import SingleHead
 
 #: The batch goes through the network in parts, so that large networks fit.
@@ -26,7 +27,8 @@ def accumulate_gradients(net: UNet2DModel, record: ModelRecord, images: Tensor, 
     device = next(net.parameters()).device
     sampler = build_sampler("uniform", record.timesteps)
     source = BatchSource(images, count, sampler, seed, horizontal_flips=False, device=device)
-    objective = SingleHead(record.prediction, record.noise_schedule().to(device), "none", None)
+    single = SingleHead(record.prediction, record.noise_schedule().to(device), "none", None)
+    objective = for_task(single, record.enlargement)
     net.requires_grad_(True)
     with torch.enable_grad():
         for start in range(0, count, IMAGES_AT_ONCE):

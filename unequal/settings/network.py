@@ -5,6 +5,7 @@ from typing import Self
 from pydantic import Field, PositiveInt, model_validator
 
 from unequal.settings.strict import Strict
+from unequal.settings.task import Generation, Task
 
 
 class Network(Strict):
@@ -23,6 +24,7 @@ class Network(Strict):
     norm_num_groups: PositiveInt
     scale_shift: bool = Field(description="time embedding scales and shifts the norm (IDDPM)")
     dropout: float = Field(ge=0, lt=1)
+    task: Task = Field(default=Generation(kind="generation"), description="generation, or super-resolution by a factor")
 
     @model_validator(mode="after")
     def channels_can_be_grouped(self) -> Self:
@@ -33,6 +35,20 @@ class Network(Strict):
                     f"block_out_channels: {channels} is no multiple of norm_num_groups {self.norm_num_groups}"
                 )
         return self
+
+    @property
+    def enlargement(self) -> int | None:
+        """Factor of super-resolution, None for generation."""
+        return self.task.enlargement
+
+    def input_channels(self, channels: int) -> int:
+        """Channels of the first layer, for images of so many: super-resolution sees two images side by side."""
+        return channels if self.enlargement is None else 2 * channels
+
+    def enlarges(self, image_size: int) -> None:
+        """Raises ValueError where images of that size have no low-resolution form."""
+        if self.enlargement is not None and image_size % self.enlargement:
+            raise ValueError(f"network.task.factor: {self.enlargement} does not divide data.image_size {image_size}")
 
     def attends(self, image_size: int) -> list[bool]:
         """Whether each level has attention, for images of that size. Raises ValueError where that cannot be."""

@@ -176,6 +176,17 @@ class StudyParams(Strict):
     def network_fits_the_images(self) -> Self:
         """The network halves the images, and attends where it says."""
         self.network.attends(self.data.image_size)
+        self.network.enlarges(self.data.image_size)
+        return self
+
+    @model_validator(mode="after")
+    def floor_is_known(self) -> Self:
+        """The best denoiser is known in closed form where a network sees x_t alone."""
+        if self.network.enlargement is not None and self.profile and self.profile.floor != "none":
+            raise ValueError(
+                f"profile.floor: {self.profile.floor} would be the least loss of a network that sees x_t alone; "
+                "allowed for super_resolution: none"
+            )
         return self
 
     @model_validator(mode="after")

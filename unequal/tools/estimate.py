@@ -95,10 +95,12 @@ def measured_rate(run: Callable[[], object], macs: float, device: torch.device) 
 
 def rates(params: Params, net: UNet2DModel, device: torch.device) -> tuple[float, float]:
     """Rates of training and of forward passes, with the batch sizes of the params file."""
-    size, channels, cost = params.data.image_size, params.data.channels, count_cost(net)
+    size, cost = params.data.image_size, count_cost(net)
 
     def batch(count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        return torch.randn(count, channels, size, size, device=device), torch.zeros(count, device=device)
+        return torch.randn(count, net.config["in_channels"], size, size, device=device), torch.zeros(
+            count, device=device
+        )
 
     affordable = max(1, round(TIMED_MACS / cost.macs))
     trained = batch(min(affordable, params.training.batch_size // params.training.gradient_accumulation))
@@ -152,11 +154,8 @@ def main(params_file: Path) -> None:
     try:
         params = read_pipeline_params(params_file)
         size, channels = params.data.image_size, params.data.channels
-        pretrained = params.network.pretrained
-        fresh = pretrained is None
-        net = (
-            build_network(params.network, size, channels) if fresh else load_pretrained(str(pretrained), size, channels)
-        )
+        network = params.network
+        net = (build_network if network.pretrained is None else load_pretrained)(network, size, channels)
         works = workload(params, net)
     except UserError as error:
         raise click.ClickException(str(error)) from None

@@ -21,10 +21,15 @@ def export_pipeline(source: Path, target: Path) -> None:
         UserError: diffusers has no way to hold it.
     """
     net, record = load_model(source)
-    if (source / PRUNING).exists() or record.prediction == "mixed":
-        what = "pruned" if (source / PRUNING).exists() else "with three heads"
+    obstacles = {
+        "pruned": (source / PRUNING).exists(),
+        "with three heads": record.prediction == "mixed",
+        "for super-resolution": record.enlargement is not None,
+    }
+    found = [what for what, met in obstacles.items() if met]
+    if found:
         raise UserError(
-            f"{source}: diffusers cannot load a model that is {what}; this library loads the folder as it is"
+            f"{source}: diffusers cannot load a model that is {found[0]}; this library loads the folder as it is"
         )
     scheduler = DDIMScheduler(
         num_train_timesteps=record.timesteps,

@@ -26,6 +26,7 @@ from unequal.settings.recipe import Recipe
 from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
 from unequal.training.batches import BatchSource
+from unequal.training.enlarging import for_task
 from unequal.training.loop import LOG, Trained, Trainer
 from unequal.training.mixing import BalancedHeads, BestHead
 from unequal.training.objective import Objective, SingleHead
@@ -54,6 +55,8 @@ class Start:
 
     `parent` is the record of the model whose weights it has, None for fresh ones; `removals` made it
     from the architecture in its config; `first` and `last` bound the timesteps that it is meant for.
+    `enlargement` is the factor of super-resolution where fresh weights are trained for that; what has
+    a parent goes on with the parent's task.
     """
 
     net: UNet2DModel
@@ -64,6 +67,7 @@ class Start:
     last: int | None = None
     group: int | None = None
     groups: int | None = None
+    enlargement: int | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,11 @@ class Job:
     data: PreparedData
     seed: int
     combine_heads: Callable[[UNet2DModel], Tensor] | None = None
+
+    @property
+    def enlargement(self) -> int | None:
+        """Factor of super-resolution, None for generation."""
+        return self.start.parent.enlargement if self.start.parent else self.start.enlargement
 
 
 def produce(place: Place, job: Job) -> None:
@@ -103,7 +112,7 @@ def train(place: Place, job: Job) -> Trained:
         horizontal_flips=job.training.horizontal_flips,
         device=place.device,
     )
-    objective = build_objective(recipe, start.schedule.to(place.device))
+    objective = for_task(build_objective(recipe, start.schedule.to(place.device)), job.enlargement)
     trainer = Trainer(
         start.net,
         source,
@@ -164,6 +173,7 @@ def record_of(job: Job, trained: Trained | Snapshot) -> ModelRecord:
         inherited_flops=parent.total_flops if parent else 0,
         group=start.group,
         groups=start.groups,
+        enlargement=job.enlargement,
     )
 
 

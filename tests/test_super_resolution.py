@@ -1,0 +1,99 @@
+"""Shrinking, enlarging and measuring against numpy, Pillow, closed forms and invariants."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from torch import Tensor
+
+from unequal.errors import UserError
+from unequal.super_resolution import blurred, colour_shift, enlarge, psnr, shrink
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def pictures(seed: int, *shape: int) -> Tensor:
+    return torch.rand(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * 2 - 1
+
+
+@given(SEEDS, st.sampled_from([2, 4, 8]))
+def test_shrinking_is_the_mean_over_areas(seed: int, factor: int) -> None:
+    images = pictures(seed, 3, 2, 16, 8)
+    areas = images.numpy().reshape(3, 2, 16 // factor, factor, 8 // factor, factor)
+    np.testing.assert_allclose(shrink(images, factor).numpy(), areas.mean((3, 5)), atol=1e-12)
+
+
+@given(SEEDS, st.sampled_from([2, 3, 4]))
+def test_enlarging_is_pillows_bilinear(seed: int, factor: int) -> None:
+    small = pictures(seed, 1, 1, 4, 5)
+    picture = Image.fromarray(small[0, 0].numpy().astype(np.float32))
+    expected = np.asarray(picture.resize((5 * factor, 4 * factor), Image.Resampling.BILINEAR))
+    np.testing.assert_allclose(enlarge(small, factor)[0, 0].numpy(), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("factor", [2, 4, 8, 16])
+def test_a_plain_image_stays_as_it_is(factor: int) -> None:
+    plain = torch.full((2, 3, 16, 16), 0.3)
+    torch.testing.assert_close(blurred(plain, factor), plain)
+
+
+@given(SEEDS, st.sampled_from([2, 4]))
+def test_blurring_stays_within_the_range_of_the_image(seed: int, factor: int) -> None:
+    images = pictures(seed, 4, 3, 8, 8)
+    found = blurred(images, factor)
+    assert found.shape == images.shape
+    assert (found.amax((2, 3)) <= images.amax((2, 3)) + 1e-12).all()
+    assert (found.amin((2, 3)) >= images.amin((2, 3)) - 1e-12).all()
+
+
+@given(SEEDS)
+def test_blurring_is_linear_and_blind_to_what_it_removes(seed: int) -> None:
+    one, other = pictures(seed, 1, 1, 8, 8), pictures(seed + 1, 1, 1, 8, 8)
+    torch.testing.assert_close(blurred(2 * one - other, 2), 2 * blurred(one, 2) - blurred(other, 2))
+    # A checkerboard has no mean over any area: nothing of it is left.
+    board = (torch.arange(8)[:, None] + torch.arange(8)) % 2 * 2.0 - 1
+    torch.testing.assert_close(blurred(one + 0.1 * board, 2), blurred(one, 2))
+
+
+@pytest.mark.parametrize("factor", [-1, 0, 1, 3, 6, 32])
+def test_factors_that_cannot_be(factor: int) -> None:
+    with pytest.raises(UserError, match=f"super-resolution by {factor}: images of 16 × 16 pixels; allowed: a factor"):
+        shrink(torch.zeros(1, 3, 16, 16), factor)
+
+
+@given(SEEDS, st.floats(0.1, 100))
+def test_psnr_of_an_error_of_known_size(seed: int, units: float) -> None:
+    truth = pictures(seed, 2, 3, 8, 8)
+    signs = torch.where(pictures(seed + 1, 2, 3, 8, 8) > 0, 1.0, -1.0)
+    found = psnr(truth + units / 127.5 * signs, truth)
+    torch.testing.assert_close(found, torch.full((2,), 20 * math.log10(255 / units), dtype=torch.float64))
+
+
+def test_psnr_of_the_truth_is_infinite_and_falls_with_the_error() -> None:
+    truth = pictures(0, 1, 3, 8, 8)
+    assert psnr(truth, truth).item() == math.inf
+    noise = pictures(1, 1, 3, 8, 8)
+    assert psnr(truth + 0.2 * noise, truth).item() == pytest.approx(
+        psnr(truth + 0.1 * noise, truth).item() - 6.0206, abs=1e-3
+    )
+
+
+@given(SEEDS, st.lists(st.floats(-60, 60), min_size=3, max_size=3))
+def test_colour_shift_of_tinted_images(seed: int, tint: list[float]) -> None:
+    truth = pictures(seed, 2, 3, 8, 8)
+    ripples = pictures(seed + 1, 2, 3, 8, 8)
+    ripples -= ripples.mean((2, 3), keepdim=True)
+    tinted = truth + torch.tensor(tint, dtype=torch.float64).reshape(3, 1, 1) / 127.5 + ripples
+    expected = torch.tensor(tint, dtype=torch.float64).abs().expand(2, 3)
+    torch.testing.assert_close(colour_shift(tinted, truth), expected, atol=1e-9, rtol=0)
+
+
+@given(SEEDS)
+def test_colour_shift_is_what_is_left_of_both_at_the_lowest_resolution(seed: int) -> None:
+    one, other = pictures(seed, 2, 3, 8, 8), pictures(seed + 1, 2, 3, 8, 8)
+    least = (shrink(one, 8) - shrink(other, 8)).abs()[..., 0, 0] * 127.5
+    torch.testing.assert_close(colour_shift(one, other), least)
