@@ -8,6 +8,7 @@ import yaml
 from graph import ROOT, Instance, instances
 
 from unequal.files import read_json
+from unequal.settings.grid import trial_name
 from unequal.settings.params import StudyParams, json_schema, read_params, read_pipeline_params
 from unequal.tools.deps import code_dependencies, import_closure
 from unequal.tools.schema import SCHEMAS
@@ -46,7 +47,7 @@ def inputs_in_code(instance: Instance) -> list[str]:
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "run.input":
             expression = ast.unparse(node.args[0])
             try:
-                found.append(eval(expression, {}, dict(instance.options)))  # our own source, options as names
+                found.append(eval(expression, {"trial_name": trial_name}, dict(instance.options)))  # our own source, options as names
             except NameError:
                 found.append(expression.split("'")[1].split("{")[0] + "*")
     return found

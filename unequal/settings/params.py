@@ -26,6 +26,7 @@ from unequal.settings.runtime import Runtime
 from unequal.settings.schedule import Schedule
 from unequal.settings.slots import Slots
 from unequal.settings.strict import PARAMS, STUDIES, Strict, read_yaml, validate
+from unequal.settings.time_to_quality import TimeToQuality
 from unequal.settings.training import Training
 
 #: Recipes that stages of their own run; every further one stands in `further_recipes`.
@@ -60,6 +61,7 @@ class StudyParams(Strict):
     variants: Annotated[tuple[str, ...], VARIANTS] = ()
     grid: Grid | None = None
     interference: Interference | None = None
+    time_to_quality: TimeToQuality | None = None
 
     @model_validator(mode="after")
     def recipes_have_names_of_their_own(self) -> Self:
@@ -209,6 +211,19 @@ class StudyParams(Strict):
                 f"{extractor.features}, which makes the covariance singular; "
                 "raise it or set evaluation.allow_singular: true"
             )
+        return self
+
+    @model_validator(mode="after")
+    def baselines_are_trained(self) -> Self:
+        """A recipe is compared with another of the grid, over as many images."""
+        for name, baseline in self.time_to_quality.baselines.items() if self.time_to_quality else ():
+            for one in (name, baseline):
+                if self.grid is None or one not in self.grid.recipes:
+                    raise ValueError(f"time_to_quality.baselines: '{one}' is no recipe of the grid")
+            if name == baseline or self.recipes[name].images != self.recipes[baseline].images:
+                raise ValueError(
+                    f"time_to_quality.baselines: '{name}' and '{baseline}' must be two recipes with the same images"
+                )
         return self
 
     @model_validator(mode="after")
