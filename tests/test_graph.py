@@ -47,7 +47,8 @@ def inputs_in_code(instance: Instance) -> list[str]:
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "run.input":
             expression = ast.unparse(node.args[0])
             try:
-                found.append(eval(expression, {"trial_name": trial_name}, dict(instance.options)))  # our own source, options as names
+                # Our own source, options as names.
+                found.append(eval(expression, {"trial_name": trial_name}, dict(instance.options)))
             except NameError:
                 found.append(expression.split("'")[1].split("{")[0] + "*")
     return found

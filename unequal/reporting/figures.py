@@ -49,6 +49,8 @@ COLOURS = {
 }
 OTHER_COLOURS = ("#5f6f7a", "#7a6a3a", "#3a7a78", "#7a3a5d")
 GOLD = "#d99a2b"
+#: For things that have no colour of their own, one after another.
+PALETTE = (*COLOURS.values(), *OTHER_COLOURS)
 #: Points of a curve over timesteps; more only shows the noise of the draws.
 BINS = 80
 COLUMNS = 16

@@ -10,6 +10,7 @@ import numpy as np
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.files import read_json, read_npz, require
+from unequal.reporting.conditions import scoring_conditions
 from unequal.reporting.tables import Change, GroupLimit, Variant, changes
 from unequal.samplers import TimestepSampler, build_sampler
 from unequal.schedule import NoiseSchedule
@@ -66,22 +67,8 @@ class Findings:
 
     def conditions(self) -> dict[str, str]:
         """What the scores mean nothing without, as name → text."""
-        data, base = self.data, self.base
-        n_train, n_held = (last - first for first, last in (data["split"]["train"], data["split"]["holdout"]))
-        size = "×".join(map(str, reversed(data["shape"])))
-        sampling = base["sampling"]
-        steps = sampling["steps"] if isinstance(sampling["steps"], int) else len(sampling["steps"])
-        seeds = ", ".join(map(str, base["sampling_seeds"]))
-        singular = " (fewer samples than features: singular covariance)" if base["singular_covariance"] else ""
-        return {
-            "data": f"{data['source']}, {n_train} training and {n_held} held-out images, {size} values each",
-            "reference": base["reference"],
-            "features": f"{base['features']} of {base['extractor']}{singular}",
-            "samples": f"{base['samples_per_seed']} a seed, from the same noise for every variant",
-            "sampling seeds": f"{seeds}; spreads are standard deviations over them",
-            "training seed": f"{base['training_seed']}, one training of each model",
-            "sampling": f"DDIM, {steps} steps, {sampling['spacing']} spacing, η = {sampling['eta']:g}, "
-            f"predicted images {'clipped' if sampling['clip'] else 'not clipped'}",
+        return scoring_conditions(self.data, self.base) | {
+            "training seed": f"{self.base['training_seed']}, one training of each model",
             "loss profile": f"{self.losses['base']['train'].shape[1]} draws a timestep and split, "
             "the same for every model",
         }

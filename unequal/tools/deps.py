@@ -13,6 +13,7 @@ import click
 
 #: Rooms that a stage depends on as a whole.
 ROOMS = ("pipeline", "training", "models", "pruning")
+WHOLE_PARAMS = Path("unequal/settings/params.py")
 PACKAGES = ("unequal", "stages")
 LISTED = re.compile(r"(?m)^    deps:\n      \[\n(.*?)^      \]\n", re.DOTALL)
 WIDTH = 110
@@ -51,7 +52,9 @@ def import_closure(source: Path, root: Path = Path()) -> set[Path]:
 def code_dependencies(program: Path, root: Path = Path()) -> list[str]:
     """What dvc.yaml lists for a stage's program: itself, rooms and modules, then settings."""
     files = {file for file in import_closure(program, root) if file.name != "__init__.py"} - {program}
-    listed = sorted({str(Path(*f.parts[:2]) if f.parts[1] in ROOMS else f) for f in files})
+    # Who reads a whole params.yaml depends on every section.
+    rooms = (*ROOMS, "settings") if WHOLE_PARAMS in files else ROOMS
+    listed = sorted({str(Path(*f.parts[:2]) if f.parts[1] in rooms else f) for f in files})
     is_settings = [one.startswith("unequal/settings/") for one in listed]
     order = sorted(zip(is_settings, listed, strict=True))
     return [str(program), *(one for _, one in order)]

@@ -1,0 +1,70 @@
+"""Say after how many images each recipe of the grid reached its baseline's quality, on one page."""
+
+from functools import partial
+
+from unequal.data.prepared import PreparedData
+from unequal.files import read_json, write_bytes, write_csv
+from unequal.pipeline.stage import Run, stage
+from unequal.reporting.conditions import scoring_conditions
+from unequal.reporting.figures import save
+from unequal.reporting.page import Picture, Table, render
+from unequal.reporting.time_to_quality import (
+    COLUMNS,
+    Trial,
+    baseline_rows,
+    compare,
+    curves,
+    paper_speed_up,
+    pays,
+    rows,
+    table_rows,
+)
+from unequal.reporting.verdicts import verdict_document
+from unequal.settings.strict import StageSettings, key
+
+TITLE = "Time to quality: does the curriculum, or the decay of momentum, pay?"
+NOTE = (
+    "± is the standard deviation over training seeds: other weights, other batches, other noise, on the same data. "
+    "Recipe and baseline share their seeds, so their difference is judged in pairs. "
+    "A seed that starts below the target at its first snapshot counts with that snapshot's images."
+)
+
+
+class Settings(StageSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    recipes: tuple[str, ...] = key("grid.recipes")
+    batches: tuple[str, ...] = key("grid.batches")
+    seeds: tuple[int, ...] = key("grid.seeds")
+    baselines: dict[str, str] = key("time_to_quality.baselines")
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings) -> None:
+    """Write the study's report."""
+    data, folder = PreparedData.open(run.input("artifacts/data")), run.input("results/trials")
+    facts = {
+        (recipe, batch): [read_json(folder / f"{recipe}_batch_{batch}_seed_{seed}.json") for seed in settings.seeds]
+        for batch in settings.batches
+        for recipe in settings.recipes
+    }
+    trials = {name: [Trial.of(one) for one in found] for name, found in facts.items()}
+    compared = [compare(*pair, batch, trials) for batch in settings.batches for pair in settings.baselines.items()]
+    verdicts = [paper_speed_up(compared), *map(pays, compared)]
+    picture = save(run.output("results/pictures") / "time_to_quality.png", (8.4, 4.6), partial(curves, trials=trials))
+    table = Table("Final FID and speed-up", COLUMNS, table_rows(compared), NOTE, baseline_rows(compared))
+    shown = Picture(
+        picture, "FID along the training", "Lines are means over training seeds, points single trainings; log scale."
+    )
+    lead = f"{len(trials)} recipes and batches, {len(settings.seeds)} training seeds each."
+    first = next(iter(facts.values()))[0]
+    conditions = scoring_conditions(data.facts, first) | {"training seeds": ", ".join(map(str, settings.seeds))}
+    page = render(TITLE, lead, verdicts, NOTE, [table], conditions, [shown])
+    write_bytes(run.output("results/report.html"), page.encode())
+    write_csv(run.output("results/time_to_quality.csv"), rows(compared))
+    run.metrics("results/verdicts.json", verdict_document(verdicts))
+    run.parent_artifacts(["results/report.html", "results/pictures"])
+
+
+if __name__ == "__main__":
+    main()
