@@ -83,6 +83,8 @@ def main() -> None:
     """Rewrite dvc.yaml and those of the studies."""
     for path in [Path("dvc.yaml"), *sorted(Path("studies").glob("*/dvc.yaml"))]:
         text = path.read_text(encoding="utf-8")
+        if "<<<<<<<" in text:
+            raise click.ClickException(f"{path}: holds an unresolved merge")
         new = rewritten(text, "../" * (len(path.parts) - 1))
         if new != text:
             path.write_text(new, encoding="utf-8")
