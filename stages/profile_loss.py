@@ -2,7 +2,7 @@
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
-from unequal.files import write_csv, write_npz
+from unequal.files import rounded, write_csv, write_npz
 from unequal.loss_profile import SPACES, LossProfile, space_factor
 from unequal.models.artifact import ModelRecord
 from unequal.models.denoiser import load_denoiser
@@ -51,7 +51,7 @@ def rows(profiles: dict[str, LossProfile]) -> list[dict[str, float]]:
     columns = {f"loss_{name}": profile.mean for name, profile in profiles.items()}
     columns |= {f"stderr_{name}": profile.stderr for name, profile in profiles.items()}
     timesteps = range(len(profiles["train"].mean))
-    return [{"timestep": t} | {name: float(column[t]) for name, column in columns.items()} for t in timesteps]
+    return [{"timestep": t} | {name: rounded(column[t]) for name, column in columns.items()} for t in timesteps]
 
 
 def summary(profiles: dict[str, LossProfile]) -> dict[str, float]:

@@ -14,12 +14,13 @@ from unequal.reporting.claims import fid_verdicts, losses_differ, slot_verdicts
 from unequal.reporting.findings import Findings, read_findings
 from unequal.reporting.overview import CAPTIONS, TITLE, scores_and_costs, spread_note
 from unequal.reporting.page import Picture, render
+from unequal.reporting.profiles import comparison_rows, losses_table, slot_strips, slots_table, space_profiles
 from unequal.reporting.tables import INTERFERENCE_COLUMNS, fid_rows, interference_rows
 from unequal.reporting.verdicts import Verdict, verdict_document
 from unequal.settings.strict import StageSettings, key
 
 #: Inches; read well in a README and on a page.
-WIDE, TALL = (8.4, 4.4), (8.4, 5.6)
+WIDE, TALL, BROAD, LOW = (8.4, 4.4), (8.4, 5.6), (10.5, 4.2), (8.4, 2.4)
 
 
 class Settings(StageSettings):
@@ -43,10 +44,15 @@ def main(run: Run, settings: Settings) -> None:
     folder, variants = run.output("results/pictures"), list(found.variants.values())
     drawn = [Picture(draw(folder / f"{name}.png"), *CAPTIONS[name]) for name, draw in pictures(found, settings).items()]
     lead = f"{len(variants)} variants, scored from the same noise."
-    table = scores_and_costs(variants, found.references)
-    page = render(TITLE, lead, verdicts, spread_note(variants[0].seeds), [table], found.conditions(), drawn)
+    tables = [
+        scores_and_costs(variants, found.references),
+        losses_table(found.losses, found.floor, found.schedule),
+        slots_table(found.slot_sets, found.losses, found.floor),
+    ]
+    page = render(TITLE, lead, verdicts, spread_note(variants[0].seeds), tables, found.conditions(), drawn)
     write_bytes(run.output("results/report.html"), page.encode())
     write_csv(run.output("results/fid.csv"), fid_rows(variants))
+    write_csv(run.output("results/loss_comparison.csv"), comparison_rows(found.losses, found.floor))
     rows = interference_rows(changes)
     path = run.output("results/interference.csv")
     # Where no slot model was profiled again, the head of the table says so.
@@ -78,6 +84,11 @@ def pictures(found: Findings, settings: Settings) -> dict[str, Callable[[Path], 
             TALL,
             partial(figures.loss_profile, losses=found.losses, floor=found.floor, slots=found.slots),
         ),
+        "loss_spaces": (
+            BROAD,
+            partial(space_profiles, losses=found.losses, floor=found.floor, schedule=found.schedule),
+        ),
+        "slots": (LOW, partial(slot_strips, sets=found.slot_sets, timesteps=found.schedule.timesteps)),
         "loss_changes": (WIDE, partial(figures.loss_changes, losses=found.losses, slots=found.slots)),
         "interference": (WIDE, partial(figures.interference, found=changes, count=len(found.slots))),
         "samplers": (WIDE, partial(figures.sampler_probabilities, samplers=found.samplers, slots=found.slots)),

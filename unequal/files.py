@@ -115,3 +115,8 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     writer.writeheader()
     writer.writerows(rows)
     write_bytes(path, text.getvalue().encode())
+
+
+def rounded(value: float) -> float:
+    """Five significant digits: more than a measurement over draws has, and a third of the file."""
+    return float(f"{value:.5g}")

@@ -81,6 +81,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write_npz(Path(f"artifacts/profiles/{name}.npz"), train=table, holdout=table)
     write_npz(Path("artifacts/profiles/floor.npz"), train=base / 2)
     write_json(Path("artifacts/slots.json"), {"timesteps": T, "loss": "total", "slots": SLOTS})
+    write_json(Path("results/metrics/slots.json"), {"total": SLOTS, "excess": SLOTS})
     limits = [
         {"group": 0, "first": 0, "last": 9, "limit_ratio": 0.6},
         {"group": 1, "first": 10, "last": 39, "limit_ratio": 1.0},
@@ -127,7 +128,7 @@ def test_the_page_holds_all_pictures_and_no_orphan() -> None:
     run()
     page = Path("results/report.html").read_text()
     drawn = sorted(Path("results/pictures").glob("*.png"))
-    assert len(drawn) == page.count("data:image/png") == 8
+    assert len(drawn) == page.count("data:image/png") == 10
     assert "orphan" not in page
     for text in ("made-up, 20 training and 4 held-out images, 8×8×1", "DDIM, 3 steps", "6 draws a timestep"):
         assert text in page

@@ -52,10 +52,10 @@ def test_the_table_holds_every_space_of_both_splits() -> None:
     table, measured = columns(), read_npz(Path("artifacts/profiles/base.npz"), ["train", "holdout"])
     snr, alpha2 = SCHEDULE.snr.numpy(), SCHEDULE.alphas_cumprod.numpy()
     for split, losses in measured.items():
-        np.testing.assert_allclose(table[f"loss_{split}"], losses.mean(1), rtol=1e-6)
+        np.testing.assert_allclose(table[f"loss_{split}"], losses.mean(1), rtol=1e-4)
         for figure in ("loss", "stderr"):
-            np.testing.assert_allclose(table[f"{figure}_{split}_x0"], table[f"{figure}_{split}"] / snr)
-            np.testing.assert_allclose(table[f"{figure}_{split}_v"], table[f"{figure}_{split}"] / alpha2)
+            np.testing.assert_allclose(table[f"{figure}_{split}_x0"], table[f"{figure}_{split}"] / snr, rtol=1e-4)
+            np.testing.assert_allclose(table[f"{figure}_{split}_v"], table[f"{figure}_{split}"] / alpha2, rtol=1e-4)
     assert len(table) == 1 + 2 * 2 * 3
 
 
@@ -64,8 +64,8 @@ def test_figures_say_how_unequal_timesteps_are_in_every_space() -> None:
     figures, table = json.loads(Path("results/metrics/profile_base.json").read_text()), columns()
     for name in ("train", "train_v", "train_x0", "holdout", "holdout_v", "holdout_x0"):
         loss = table[f"loss_{name}"]
-        assert figures[f"mean_{name}"] == pytest.approx(loss.mean())
-        assert figures[f"largest_over_smallest_{name}"] == pytest.approx(loss.max() / loss.min())
+        assert figures[f"mean_{name}"] == pytest.approx(loss.mean(), rel=1e-4)
+        assert figures[f"largest_over_smallest_{name}"] == pytest.approx(loss.max() / loss.min(), rel=1e-4)
 
 
 def test_a_model_that_answers_nan_is_refused_in_one_line() -> None:

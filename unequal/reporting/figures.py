@@ -1,6 +1,7 @@
 """The report's pictures: one function each, that draws measured figures; all share one style."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
-from unequal.loss_profile import LossProfile
+from unequal.loss_profile import LossProfile, relative_change
 from unequal.partition import flops_by_timestep
 from unequal.reporting.tables import Change, Variant, label
 from unequal.schedule import NoiseSchedule
@@ -98,6 +99,13 @@ def binned(losses: np.ndarray, borders: np.ndarray) -> tuple[np.ndarray, LossPro
     return middle, LossProfile(mean, stderr)
 
 
+def binned_ratio(before: np.ndarray, after: np.ndarray, borders: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Middle of each bin, the summed loss after over that before, and the paired standard error, all [k]."""
+    bins = [slice(first, last) for first, last in pairwise(borders)]
+    change, stderr = np.transpose([relative_change(before[part], after[part]) for part in bins])
+    return np.sqrt((borders[:-1] + 1.0) * borders[1:]), 1 + change, stderr
+
+
 def curve(axes: Axes, losses: np.ndarray, band: bool = True, **style: Any) -> None:
     """Draw a loss over timesteps, with a band of ± 1 standard error."""
     x, profile = binned(losses, log_bins(len(losses)))
@@ -114,7 +122,7 @@ def slot_bands(axes: Axes, slots: Sequence[tuple[int, int]]) -> None:
         if number % 2:
             axes.axvspan(low, high, color=PALE, linewidth=0, zorder=0)
         axes.text(np.sqrt(low * high), 1.01, str(number), transform=axes.get_xaxis_transform(), ha="center", color=SOFT)
-    axes.text(0, 1.065, "slots of equal loss", transform=axes.transAxes, color=SOFT, fontsize=9)
+    axes.text(0, 1.065, "slots", transform=axes.transAxes, color=SOFT, fontsize=9)
 
 
 def log_timesteps(axes: Axes, timesteps: int) -> None:
@@ -166,15 +174,15 @@ def loss_changes(
     axes = figure.subplots()
     slot_bands(axes, slots)
     base = losses["base"]["train"]
-    borders = log_bins(len(base))
-    x, before = binned(base, borders)
     for name in (name for name in losses if name != "base"):
-        ratio = binned(losses[name]["train"], borders)[1].mean / before.mean
+        x, ratio, error = binned_ratio(base, losses[name]["train"], log_bins(len(base)))
         slot = int(name.removeprefix("slot_")) if name.startswith("slot_") else None
         axes.plot(x, ratio, color=colour(name), linewidth=1.6 if slot is None else 0.9, label=label(name))
         if slot is not None:
             inside = (x >= slots[slot - 1][0] + 0.5) & (x <= slots[slot - 1][1] + 1.5)
             axes.plot(x[inside], ratio[inside], color=colour(name), linewidth=3.2, solid_capstyle="butt")
+        else:
+            axes.fill_between(x, ratio - error, ratio + error, color=colour(name), alpha=0.2, linewidth=0)
     axes.axhline(1, color=INK, linewidth=1)
     log_scale(axes, "{:g} ×")
     log_timesteps(axes, len(base))

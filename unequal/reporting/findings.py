@@ -11,6 +11,7 @@ from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.files import read_json, read_npz, require
 from unequal.reporting.conditions import scoring_conditions
+from unequal.ranges import read_slots
 from unequal.reporting.tables import Change, GroupLimit, Variant, changes
 from unequal.samplers import TimestepSampler, build_sampler
 from unequal.schedule import NoiseSchedule
@@ -23,7 +24,9 @@ class Findings:
     Attributes:
         losses: model → split → losses of all draws, [T, n].
         floor: losses of the best possible denoiser on the training draws, [T, n], or [T, 0].
+        schedule: of all models.
         slots: inclusive ranges of timesteps.
+        slot_sets: the ranges of equal loss (`total`) and of equal excess loss (`excess`), where they can be made.
         groups: the content of artifacts/groups.json.
         group_shares: FLOPs of each group's pruned model as a share of the base's.
         samplers: recipe → probability of each timestep, [T], at a few points of the training if it changes.
@@ -36,7 +39,9 @@ class Findings:
 
     losses: dict[str, dict[str, np.ndarray]]
     floor: np.ndarray
+    schedule: NoiseSchedule
     slots: list[tuple[int, int]]
+    slot_sets: dict[str, list[tuple[int, int]]]
     groups: dict[str, Any]
     group_shares: list[float]
     samplers: dict[str, list[np.ndarray]]
@@ -104,7 +109,9 @@ def read_findings(
     return Findings(
         losses={model: read_npz(profiles / f"{model}.npz", ["train", "holdout"]) for model in models},
         floor=read_npz(profiles / "floor.npz", ["train"])["train"],
-        slots=[(first, last) for first, last in read_json(find("artifacts/slots.json"))["slots"]],
+        schedule=schedule,
+        slots=list(read_slots(find("artifacts/slots.json"), schedule.timesteps).slots),
+        slot_sets=read_json(metrics / "slots.json"),
         groups=grouping,
         group_shares=[read_json(metrics / f"prune_group_{group}.json")["share_of_base"] for group in groups],
         samplers={recipe: sampler_of(samplers / f"{recipe}.json", schedule).over_training() for recipe in recipes},

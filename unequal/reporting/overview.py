@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unequal.reporting.page import Table
+from unequal.reporting.profiles import SLOTS_CAPTION, SPACES_CAPTION
 from unequal.reporting.tables import Variant, label, plus_minus, with_prefix
 
 TITLE = "Timesteps are not equal: what this run shows"
@@ -15,11 +16,14 @@ CAPTIONS = {
         "Mean squared error of the predicted noise, in bins of equal width on the log scale, with ± 1 standard error. "
         "The floor is the loss of the best possible denoiser of the training images: no network loses less on them, "
         "and one that reaches it has memorised them; for held-out images it is no bound. Near the data it falls out "
-        "of the picture. Shaded and numbered: slots with equal sums of the base's loss.",
+        "of the picture. Shaded and numbered: the slots that were trained on inside and drawn from.",
     ),
+    "loss_spaces": SPACES_CAPTION,
+    "slots": SLOTS_CAPTION,
     "loss_changes": (
         "What further training changed",
-        "Training loss of every further model as a multiple of the base's, on the same images and noise. "
+        "Training loss of every further model as a multiple of the base's, on the same images and noise, with ± 1 "
+        "paired standard error where a model was trained on all timesteps. "
         "The thick part of a slot model's line is the slot that it was trained on inside.",
     ),
     "interference": (

@@ -1,0 +1,112 @@
+"""Profiles side by side: pictures and tables hold the losses that were put in, in every space."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from unequal.reporting import profiles
+from unequal.reporting.figures import GOLD, INK, RED, binned, log_bins
+from unequal.schedule import NoiseSchedule
+
+SCHEDULE = NoiseSchedule.linear(60)
+NO_FLOOR = np.zeros((60, 0))
+SETS = {"total": [(0, 9), (10, 29), (30, 59)], "excess": [(0, 4), (5, 9), (10, 59)]}
+
+
+def losses() -> dict[str, dict[str, np.ndarray]]:
+    """A base, and a model that loses twice as much."""
+    random = np.random.default_rng(0)
+    base = {
+        split: np.geomspace(1, 0.01, 60)[:, None] * random.uniform(0.9, 1.1, (60, 4)) for split in ("train", "holdout")
+    }
+    return {"base": base, "longer": {split: 2 * table for split, table in base.items()}}
+
+
+def drawn(draw) -> Figure:
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    draw(figure)
+    return figure
+
+
+def test_every_panel_shows_the_losses_in_its_own_space() -> None:
+    found = losses()
+    floor = found["base"]["train"] / 4
+    figure = drawn(partial(profiles.space_profiles, losses=found, floor=floor, schedule=SCHEDULE))
+    snr, alpha2 = SCHEDULE.snr.numpy()[:, None], SCHEDULE.alphas_cumprod.numpy()[:, None]
+    for axes, factor in zip(figure.axes, (1, 1 / alpha2, 1 / snr), strict=True):
+        shown = {to_hex(line.get_color()): np.asarray(line.get_ydata()) for line in axes.get_lines()}
+        base = factor * found["base"]["train"]
+        expected = {INK: base, RED: factor * found["base"]["holdout"], GOLD: base / 4, profiles.GREEN: 0.75 * base}
+        for colour, table in expected.items():
+            np.testing.assert_allclose(shown[colour], binned(table, log_bins(60))[1].mean)
+
+
+def test_without_a_floor_none_is_shown() -> None:
+    figure = drawn(partial(profiles.space_profiles, losses=losses(), floor=NO_FLOOR, schedule=SCHEDULE))
+    shown = {to_hex(line.get_color()) for line in figure.axes[0].get_lines()}
+    assert INK in shown
+    assert not {GOLD, profiles.GREEN} & shown
+    assert "mean excess, ε" not in profiles.losses_table(losses(), NO_FLOOR, SCHEDULE).columns
+    assert profiles.slots_table({"total": SETS["total"]}, losses(), NO_FLOOR).columns == ("slot", "equal loss")
+
+
+def test_strips_are_cut_where_slots_end() -> None:
+    axes = drawn(partial(profiles.slot_strips, sets=SETS, timesteps=60)).axes[0]
+    edges = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in axes.patches]  # type: ignore[attr-defined]
+    expected = [(max(first + 0.5, 0.9), last + 1.5) for slots in SETS.values() for first, last in slots]
+    assert np.array(edges) == pytest.approx(np.array(expected))
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["equal loss", "equal excess loss"]
+
+
+@pytest.mark.parametrize(("timesteps", "count", "shown"), [(1000, 10, True), (1000, 4, False), (500, 10, False)])
+def test_the_papers_slots_stand_beside_comparable_ones_alone(timesteps: int, count: int, shown: bool) -> None:
+    slots = [(i * timesteps // count, (i + 1) * timesteps // count - 1) for i in range(count)]
+    assert ("paper 1, Table 1" in profiles.all_sets({"total": slots}, timesteps)) == shown
+
+
+def test_the_table_of_slots_says_what_the_other_loss_makes_of_them() -> None:
+    """Constant loss, all of its excess in the first ten timesteps, evenly."""
+    base = np.ones((60, 4))
+    floor = np.where(np.arange(60)[:, None] < 10, 0.0, 1.0) * base
+    table = profiles.slots_table(SETS, {"base": {"train": base, "holdout": base}}, floor)
+    assert table.columns[1:] == (
+        "equal loss",
+        "equal excess loss",
+        "excess in slots of equal loss",
+        "loss in slots of equal excess",
+    )
+    assert [tuple(row) for row in table.rows] == [
+        ("1", "0 – 9", "0 – 4", "100.0 %", "8.3 %"),
+        ("2", "10 – 29", "5 – 9", "0.0 %", "8.3 %"),
+        ("3", "30 – 59", "10 – 59", "0.0 %", "83.3 %"),
+    ]
+
+
+def test_the_table_of_losses_holds_ratios_of_all_spaces() -> None:
+    """A loss of α² in ε-space is 1 in v-space, and σ² in x0-space."""
+    alpha2 = np.repeat(SCHEDULE.alphas_cumprod.numpy()[:, None], 3, axis=1)
+    found = {"base": {"train": alpha2, "holdout": 2 * alpha2}}
+    (row,) = profiles.losses_table(found, 0 * alpha2, SCHEDULE).rows
+    ratios = (alpha2.max() / alpha2.min(), 1.0, (1 - alpha2).max() / (1 - alpha2).min())
+    assert list(row[1:4]) == [f"{ratio:,.0f}" for ratio in ratios]
+    means = [float(cell.split(" ± ")[0]) for cell in row[4:]]
+    assert means == pytest.approx([alpha2.mean(), 2 * alpha2.mean(), alpha2.mean()], rel=1e-2)
+
+
+def test_rows_compare_every_model_with_floor_and_base() -> None:
+    found = losses()
+    base = found["base"]["train"]
+    rows = profiles.comparison_rows(found, base / 2)
+    assert [row["timestep"] for row in rows] == list(range(60))
+    for name, expected in (("floor", base / 2), ("base_excess", base / 2), ("longer_excess", 1.5 * base)):
+        np.testing.assert_allclose([row[name] for row in rows], expected.mean(1), rtol=1e-4)
+        errors = expected.std(1, ddof=1) / 2
+        np.testing.assert_allclose([row[f"{name}_stderr"] for row in rows], errors, rtol=1e-4)
+    assert [row["longer_change"] for row in rows] == pytest.approx([1.0] * 60)
+    assert max(row["longer_change_stderr"] for row in rows) < 1e-12
+    assert set(profiles.comparison_rows(found, NO_FLOOR)[0]) == {"timestep", "longer_change", "longer_change_stderr"}
