@@ -7,7 +7,6 @@ from torch import Tensor
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
-from unequal.heads import head_weights
 from unequal.models.denoiser import Denoiser
 from unequal.models.network import build_network
 from unequal.pipeline.stage import Run, stage
@@ -55,16 +54,13 @@ def main(run: Run, settings: Settings) -> None:
     net = build_network(settings.network, size, channels, heads=len(HEADS))
     start = Start(net, schedule, enlargement=enlargement)
 
-    def combine(net: UNet2DModel) -> Tensor:
-        images = tensor_of(data.holdout)
+    def measure(net: UNet2DModel) -> Tensor:
         seed = torch_seed(settings.seed, Stream.HEADS)
-        draws = Draws.of(images, schedule.timesteps, settings.profile.images, seed, run.device)
-        # Which weights stand here does not matter: the heads are measured one by one.
-        denoiser = Denoiser(net, schedule, "mixed", torch.ones(schedule.timesteps, len(HEADS)), enlargement)
-        products = head_products(denoiser, draws, settings.profile.batch_size)
-        return torch.from_numpy(head_weights(mixing.select, products))
+        draws = Draws.of(tensor_of(data.holdout), schedule.timesteps, settings.profile.images, seed, run.device)
+        denoiser = Denoiser.of_heads(net, schedule, enlargement)
+        return torch.from_numpy(head_products(denoiser, draws, settings.profile.batch_size))
 
-    produce(run, Job("mixed", start, settings.recipe, settings.training, sampler, data, settings.seed, combine))
+    produce(run, Job("mixed", start, settings.recipe, settings.training, sampler, data, settings.seed, measure))
 
 
 if __name__ == "__main__":

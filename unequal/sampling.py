@@ -52,14 +52,19 @@ class Experts:
                 raise UserError(f"experts differ in {field}: {', '.join(values)}; they must be of one base")
 
     @classmethod
-    def load(cls, folder: Path | str, device: torch.device | str = "cpu") -> "Experts":
-        """A model folder, or a folder of `group_0`, `group_1` … as many as the records say."""
+    def load(cls, folder: Path | str, device: torch.device | str = "cpu", select: str | None = None) -> "Experts":
+        """A model folder, or a folder of `group_0`, `group_1` … as many as the records say.
+
+        Of a model with three heads, `select` may name another way to combine them; see `load_denoiser`.
+        """
         folder, device = Path(folder), torch.device(device)
         if (folder / RECORD).exists():
-            denoiser, record = load_denoiser(folder, device)
+            denoiser, record = load_denoiser(folder, device, select)
             return cls([Expert(denoiser, whole_range(record))])
-        first = Expert(*load_denoiser(folder / "group_0", device))
-        rest = [Expert(*load_denoiser(folder / f"group_{i}", device)) for i in range(1, first.record.groups or 1)]
+        first = Expert(*load_denoiser(folder / "group_0", device, select))
+        rest = [
+            Expert(*load_denoiser(folder / f"group_{i}", device, select)) for i in range(1, first.record.groups or 1)
+        ]
         return cls([first, *rest])
 
     def of(self, timestep: int) -> Expert:

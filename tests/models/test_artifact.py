@@ -13,11 +13,12 @@ from unequal.errors import UserError
 from unequal.files import content_hash
 from unequal.models.artifact import (
     CONFIG,
-    HEAD_WEIGHTS,
+    HEADS,
     PRUNING,
     RECORD,
     WEIGHTS,
-    load_head_weights,
+    Heads,
+    load_heads,
     load_model,
     load_pruning,
     load_record,
@@ -54,7 +55,7 @@ def test_what_was_saved_comes_back(folder: Path, tiny_net: BuildNet, make_record
     assert record.sha256[WEIGHTS] == content_hash(folder / WEIGHTS)
     assert make_record(tiny_net(), sha256=record.sha256) == record
     assert load_pruning(folder) is None
-    assert load_head_weights(folder) is None
+    assert load_heads(folder) is None
     assert not net.training
     assert not any(parameter.requires_grad for parameter in net.parameters())
 
@@ -75,12 +76,19 @@ def test_a_pruned_model(tmp_path: Path, tiny_net: BuildNet, make_record: Callabl
 
 
 def test_a_model_with_three_heads(tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any]) -> None:
-    net, weights = tiny_net(heads=3), torch.rand(50, 3, dtype=torch.float64)
-    save_model(tmp_path / "mixed", net, make_record(net, prediction="mixed"), head_weights=weights)
+    net, heads = tiny_net(heads=3), Heads(torch.rand(50, 3, dtype=torch.float64), torch.rand(50, 3, 3))
+    save_model(tmp_path / "mixed", net, make_record(net, prediction="mixed"), heads=heads)
     assert torch.equal(answer(load_model(tmp_path / "mixed")[0]), answer(net))
-    loaded = load_head_weights(tmp_path / "mixed")
+    loaded = load_heads(tmp_path / "mixed")
     assert loaded is not None
-    assert torch.equal(loaded, weights)
+    assert torch.equal(loaded.weights, heads.weights)
+    assert torch.equal(loaded.products, heads.products)
+
+
+def test_heads_are_combined_by_their_products() -> None:
+    products = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64).diag().expand(4, 3, 3)
+    assert torch.equal(Heads.selected("profile", products).weights, torch.tensor([[0.0, 1, 0]]).expand(4, 3).double())
+    assert torch.equal(Heads.selected("epsilon", products).weights, torch.tensor([[0.0, 0, 1]]).expand(4, 3).double())
 
 
 def test_weights_are_stored_in_float32(tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any]) -> None:
@@ -163,9 +171,11 @@ def test_a_pruning_record_that_leaves_nothing(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 20, -1])
-def test_head_weights_cut_short(tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any], kept: int) -> None:
+def test_heads_cut_short(tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any], kept: int) -> None:
     net = tiny_net(heads=3)
-    save_model(tmp_path, net, make_record(net, prediction="mixed"), head_weights=torch.rand(50, 3))
-    (tmp_path / HEAD_WEIGHTS).write_bytes((tmp_path / HEAD_WEIGHTS).read_bytes()[:kept])
-    with pytest.raises(UserError, match=rf"{HEAD_WEIGHTS}: cut short or altered"):
-        load_head_weights(tmp_path)
+    save_model(
+        tmp_path, net, make_record(net, prediction="mixed"), heads=Heads(torch.rand(50, 3), torch.rand(50, 3, 3))
+    )
+    (tmp_path / HEADS).write_bytes((tmp_path / HEADS).read_bytes()[:kept])
+    with pytest.raises(UserError, match=rf"{HEADS}: cut short or altered"):
+        load_heads(tmp_path)

@@ -11,7 +11,7 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from torch import Tensor, nn
 
 from unequal.errors import UserError
-from unequal.models.artifact import save_model
+from unequal.models.artifact import Heads, save_model
 from unequal.models.denoiser import Denoiser, load_denoiser
 from unequal.predictions import HEADS, PREDICTIONS
 from unequal.schedule import NoiseSchedule
@@ -135,7 +135,8 @@ def test_from_a_folder(
 ) -> None:
     net = tiny_net(heads=3 if prediction == "mixed" else 1)
     weights = torch.full((50, 3), 1 / 3) if prediction == "mixed" else None
-    save_model(tmp_path, net, make_record(net, prediction=prediction), head_weights=weights)
+    heads = None if weights is None else Heads(weights, torch.eye(3).expand(50, 3, 3))
+    save_model(tmp_path, net, make_record(net, prediction=prediction), heads=heads)
     denoiser, record = load_denoiser(tmp_path, torch.device("cpu"))
     x_t = torch.randn(4, 1, 8, 8)
     assert torch.equal(denoiser.x0(x_t, T), Denoiser(net, SCHEDULE, prediction, weights).x0(x_t, T))
@@ -153,3 +154,24 @@ def test_super_resolution_from_a_folder(
     expected = Denoiser(net, SCHEDULE, "epsilon", enlargement=4).given(x0).x0(x_t, T)
     assert torch.equal(denoiser.given(x0).x0(x_t, T), expected)
     assert record.enlargement == 4
+
+
+def test_another_selection_needs_no_training(
+    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
+) -> None:
+    net, products = tiny_net(heads=3), torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64).diag().expand(50, 3, 3)
+    save_model(tmp_path, net, make_record(net, prediction="mixed"), heads=Heads.selected("blend", products))
+    x_t = torch.randn(4, 1, 8, 8)
+    heads = Denoiser(net, SCHEDULE, "mixed", torch.ones(50, 3)).x0_of_heads(x_t, T)
+    for select, expected in (("profile", heads[1]), ("sample", heads[0]), ("epsilon", heads[2])):
+        denoiser, _ = load_denoiser(tmp_path, torch.device("cpu"), select)
+        torch.testing.assert_close(denoiser.x0(x_t, T), expected)
+
+
+def test_one_head_leaves_nothing_to_select(
+    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
+) -> None:
+    net = tiny_net()
+    save_model(tmp_path, net, make_record(net, prediction="v_prediction"))
+    with pytest.raises(UserError, match=r"prediction 'v_prediction' has one head; 'blend' selects among three$"):
+        load_denoiser(tmp_path, torch.device("cpu"), "blend")

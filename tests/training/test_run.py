@@ -13,7 +13,7 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 
 from unequal.data.prepared import PreparedData
 from unequal.files import read_npz
-from unequal.models.artifact import load_head_weights, load_model, load_pruning
+from unequal.models.artifact import load_heads, load_model, load_pruning
 from unequal.models.flops import count_cost
 from unequal.models.pruned import replay
 from unequal.samplers import build_sampler
@@ -73,10 +73,10 @@ def carry_out(
 ) -> Callable[..., Here]:
     """Carry a recipe out in a folder of its own."""
 
-    def run(name: str, start: Start, chosen: Recipe, combine: Any = None) -> Here:
+    def run(name: str, start: Start, chosen: Recipe, measure: Any = None) -> Here:
         place = Here(tmp_path / name, runtime)
         sampler = build_sampler("uniform", 50)
-        produce(place, Job(name, start, chosen, training_settings(), sampler, prepared, 5, combine))
+        produce(place, Job(name, start, chosen, training_settings(), sampler, prepared, 5, measure))
         return place
 
     return run
@@ -149,13 +149,15 @@ def test_super_resolution_is_trained_and_handed_down(
 
 
 def test_three_heads(carry_out: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]) -> None:
-    weights = torch.full((50, 3), 1 / 3)
-    place = carry_out("mixed", Start(tiny_net(heads=3), SCHEDULE), recipe("mixed"), lambda net: weights)
+    products = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64).diag().expand(50, 3, 3)
+    place = carry_out("mixed", Start(tiny_net(heads=3), SCHEDULE), recipe("mixed"), lambda net: products)
     folder = place.root / "artifacts/models/mixed"
     assert load_model(folder)[1].prediction == "mixed"
-    loaded = load_head_weights(folder)
-    assert loaded is not None
-    assert torch.equal(loaded, weights)
+    heads = load_heads(folder)
+    assert heads is not None
+    assert torch.equal(heads.products, products)
+    # The recipe selects by profile: the second head errs least.
+    assert heads.weights.tolist() == [[0, 1, 0]] * 50
     tables = read_npz(place.root / "artifacts/training/mixed.npz", ["images", "wins"])
     assert tables["images"].sum() == tables["wins"].sum() == 16
 

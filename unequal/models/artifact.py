@@ -3,15 +3,16 @@
 import json
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from diffusers.models.unets.unet_2d import UNet2DModel
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, from_numpy
 
 from unequal.errors import UserError
 from unequal.files import content_hash, files_below, read_json, require, write_json
+from unequal.heads import head_weights
 from unequal.models.pruned import replay
 from unequal.schedule import NoiseSchedule
 
@@ -19,7 +20,7 @@ CONFIG = "config.json"
 WEIGHTS = "diffusion_pytorch_model.safetensors"
 RECORD = "model.json"
 PRUNING = "pruning.json"
-HEAD_WEIGHTS = "head_weights.safetensors"
+HEADS = "heads.safetensors"
 #: Folder within a model's, of its averaged weights at earlier points, each a model named by the images seen.
 SNAPSHOTS = "snapshots"
 
@@ -73,12 +74,27 @@ class ModelRecord:
         return NoiseSchedule.named(self.schedule, self.timesteps)
 
 
+class Heads(NamedTuple):
+    """How three heads are combined: weights [T, 3], and what they were made from.
+
+    `products` [T, 3, 3] are held-out mean products of the heads' x0-errors, from which every other choice follows.
+    """
+
+    weights: Tensor
+    products: Tensor
+
+    @classmethod
+    def selected(cls, select: str, products: Tensor) -> "Heads":
+        """Combined in the way of that name; see `unequal.heads`."""
+        return cls(from_numpy(head_weights(select, products.numpy())), products)
+
+
 def save_model(
     folder: Path,
     net: UNet2DModel,
     record: ModelRecord,
     pruning: list[Any] | None = None,
-    head_weights: Tensor | None = None,
+    heads: Heads | None = None,
 ) -> None:
     """Write a model folder.
 
@@ -87,7 +103,7 @@ def save_model(
         net: its weights are saved in float32.
         record: the hashes of the other files are filled in here.
         pruning: the pruning history that turns the architecture of `config.json` into this one.
-        head_weights: [T, 3], how a model with three heads combines them.
+        heads: how a model with three heads combines them.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / CONFIG, json.loads(net.to_json_string()))
@@ -95,8 +111,8 @@ def save_model(
     save_file(state, folder / WEIGHTS, metadata={"format": "pt"})
     if pruning is not None:
         write_json(folder / PRUNING, pruning)
-    if head_weights is not None:
-        save_file({"head_weights": head_weights.contiguous()}, folder / HEAD_WEIGHTS)
+    if heads is not None:
+        save_file({name: table.contiguous() for name, table in heads._asdict().items()}, folder / HEADS)
     hashes = {path.name: content_hash(path) for path in files_below(folder) if path.name != RECORD}
     write_json(folder / RECORD, asdict(record) | {"sha256": hashes})
 
@@ -120,12 +136,12 @@ def load_pruning(folder: Path) -> list[Any] | None:
     return read_json(folder / PRUNING) if (folder / PRUNING).exists() else None
 
 
-def load_head_weights(folder: Path) -> Tensor | None:
-    """[T, 3], how the heads are combined; None for a model with one head. Raises UserError where it is damaged."""
-    path = folder / HEAD_WEIGHTS
+def load_heads(folder: Path) -> Heads | None:
+    """How a model's heads are combined; None for a model with one head. Raises UserError where it is damaged."""
+    path = folder / HEADS
     try:
-        return load_file(path)["head_weights"] if path.exists() else None
-    except (SafetensorError, KeyError) as error:
+        return Heads(**load_file(path)) if path.exists() else None
+    except (SafetensorError, TypeError) as error:
         raise UserError(f"{path}: cut short or altered ({error}); make the model again") from None
 
 

@@ -9,7 +9,7 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from torch import Tensor
 
 from unequal.errors import UserError
-from unequal.models.artifact import ModelRecord, load_head_weights, load_model
+from unequal.models.artifact import Heads, ModelRecord, load_heads, load_model
 from unequal.predictions import HEADS, to_epsilon, to_x0
 from unequal.schedule import NoiseSchedule
 from unequal.super_resolution import blurred
@@ -44,6 +44,11 @@ class Denoiser:
         self.head_weights = None if head_weights is None else head_weights.to(device)
         self.enlargement = enlargement
         self.condition: Tensor | None = None
+
+    @classmethod
+    def of_heads(cls, net: UNet2DModel, schedule: NoiseSchedule, enlargement: int | None = None) -> Self:
+        """Three heads whose combination is not settled yet, to measure them one by one."""
+        return cls(net, schedule, "mixed", torch.full((schedule.timesteps, len(HEADS)), 1 / len(HEADS)), enlargement)
 
     @property
     def device(self) -> torch.device:
@@ -110,9 +115,23 @@ class Denoiser:
         return to_epsilon(self.x0(x_t, timesteps), x_t, *self.schedule.at(timesteps, x_t))
 
 
-def load_denoiser(folder: Path, device: torch.device) -> tuple[Denoiser, ModelRecord]:
-    """A model folder as a denoiser on a device. Raises UserError where a file is damaged."""
+def load_denoiser(folder: Path, device: torch.device, select: str | None = None) -> tuple[Denoiser, ModelRecord]:
+    """A model folder as a denoiser on a device.
+
+    Args:
+        folder: of the model.
+        device: where it shall answer.
+        select: how three heads are combined, instead of the way that was settled when they were trained.
+
+    Raises:
+        UserError: a file is damaged, or a selection is asked of a model with one head.
+    """
     net, record = load_model(folder)
+    heads = load_heads(folder)
+    if select is not None:
+        if heads is None:
+            raise UserError(f"{folder}: prediction '{record.prediction}' has one head; '{select}' selects among three")
+        heads = Heads.selected(select, heads.products)
     torch.nn.Module.to(net, device)
-    weights = load_head_weights(folder)
+    weights = None if heads is None else heads.weights
     return Denoiser(net, record.noise_schedule(), record.prediction, weights, record.enlargement), record

@@ -16,7 +16,7 @@ from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.files import write_csv, write_npz
-from unequal.models.artifact import SNAPSHOTS, ModelRecord, save_model
+from unequal.models.artifact import SNAPSHOTS, Heads, ModelRecord, save_model
 from unequal.models.flops import count_cost, training_flops
 from unequal.models.pruned import Removal
 from unequal.randomness import torch_seed
@@ -74,8 +74,8 @@ class Start:
 class Job:
     """A run to be carried out.
 
-    `name` is the model's, below `artifacts/models`; `combine_heads` makes head weights [T, 3] of the
-    trained network, for the prediction `mixed`.
+    `name` is the model's, below `artifacts/models`; `measure_heads` gives the held-out products [T, 3, 3] by which
+    the heads of the trained network are combined, for the prediction `mixed`.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Job:
     sampler: TimestepSampler
     data: PreparedData
     seed: int
-    combine_heads: Callable[[UNet2DModel], Tensor] | None = None
+    measure_heads: Callable[[UNet2DModel], Tensor] | None = None
 
     @property
     def enlargement(self) -> int | None:
@@ -201,9 +201,11 @@ def write_results(place: Place, job: Job, trained: Trained) -> None:
 
 
 def write_model(folder: Path, job: Job, net: UNet2DModel, record: ModelRecord) -> None:
-    """Save a network as a model folder, with the weights of its heads where it has several."""
-    weights = None if job.combine_heads is None else job.combine_heads(net)
-    save_model(folder, net, record, job.start.removals, weights)
+    """Save a network as a model folder, with what combines its heads where it has several."""
+    heads = None
+    if job.recipe.mixing is not None and job.measure_heads is not None:
+        heads = Heads.selected(job.recipe.mixing.select, job.measure_heads(net))
+    save_model(folder, net, record, job.start.removals, heads)
 
 
 def untrained(place: Place) -> Trained:
