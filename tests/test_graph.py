@@ -89,6 +89,7 @@ def test_floors_import_downwards_only(source: Path):
             "similarity",
             "landscape",
             "super_resolution",
+            "contribution",
         ),
         ("settings",),
         ("data", "ranges"),

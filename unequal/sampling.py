@@ -103,12 +103,17 @@ class Experts:
         Returns:
             [B, C, H, W], about [-1, 1].
         """
+        return ddim(x_t, timesteps, self.schedule.alphas_cumprod, self.predictor(clip, condition), eta, noise)
+
+    def predictor(self, clip: bool, condition: Tensor | None = None) -> Callable[[Tensor, int], Tensor]:
+        """What predicts x0 from (x_t, t), for images with this condition or for several such batches end to end."""
 
         def predict(x: Tensor, t: int) -> Tensor:
-            x0 = self.of(t).denoiser.beside(condition).x0(x, torch.full((len(x),), t, device=x.device))
+            seen = None if condition is None else condition.repeat(len(x) // len(condition), 1, 1, 1)
+            x0 = self.of(t).denoiser.beside(seen).x0(x, torch.full((len(x),), t, device=x.device))
             return x0.clamp(-1, 1) if clip else x0
 
-        return ddim(x_t, timesteps, self.schedule.alphas_cumprod, predict, eta, noise)
+        return predict
 
     def sample(
         self,

@@ -92,7 +92,8 @@ class Run:
         shaping = (FORMAT, self.name, self.options, settings, list(self._inputs.items()), code_hashes())
         where = () if study() is None else (study(),)
         name = (*where, self.name, *self.options.values(), settings_hash(shaping)[:12])
-        path = work_root() / "-".join(map(str, name))
+        # One folder a run: a variant's name may be a path.
+        path = work_root() / "-".join(map(str, name)).replace("/", "_")
         path.parent.mkdir(parents=True, exist_ok=True)
         if self.leads:
             self._lock = locked(path.with_name(path.name + ".lock"))

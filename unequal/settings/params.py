@@ -13,6 +13,7 @@ from pydantic import Field, NonNegativeInt, model_validator
 from unequal.errors import UserError
 from unequal.partition import flops_groups
 from unequal.schedule import NoiseSchedule
+from unequal.settings.contribution import Contribution
 from unequal.settings.data import Data
 from unequal.settings.evaluation import Evaluation, Extractor, Sampling
 from unequal.settings.grid import Grid, parsed_batch
@@ -62,6 +63,7 @@ class StudyParams(Strict):
     grid: Grid | None = None
     interference: Interference | None = None
     time_to_quality: TimeToQuality | None = None
+    contribution: Contribution | None = None
 
     @model_validator(mode="after")
     def recipes_have_names_of_their_own(self) -> Self:
@@ -179,6 +181,16 @@ class StudyParams(Strict):
         """The network halves the images, and attends where it says."""
         self.network.attends(self.data.image_size)
         self.network.enlarges(self.data.image_size)
+        return self
+
+    @model_validator(mode="after")
+    def contribution_is_of_super_resolution(self) -> Self:
+        """Only there is one right answer, which may replace a prediction."""
+        if self.contribution is None:
+            return self
+        self.contribution.fits(self.schedule.timesteps)
+        if self.network.enlargement is None:
+            raise ValueError("contribution: network.task is generation; allowed: super_resolution")
         return self
 
     @model_validator(mode="after")

@@ -1,0 +1,124 @@
+"""Replacing x0 in a range against plain DDIM step by step; the posterior against DDPM's and Bayes' rule."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+from diffusers import DDPMScheduler
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from unequal.contribution import Range, posterior, replaced_samples, sliding_windows
+from unequal.ddim import ddim, ddim_step
+from unequal.schedule import NoiseSchedule
+
+T = 40
+SCHEDULE = NoiseSchedule.linear(T)
+EVERY_STEP = list(range(T - 1, -1, -1))
+
+
+def normal(*key: int) -> Tensor:
+    return torch.randn(3, 2, 4, 4, generator=torch.Generator().manual_seed(sum(1000**i * k for i, k in enumerate(key))))
+
+
+TRUTH, START = normal(1).clamp(-1, 1), normal(2)
+
+
+def predict(x_t: Tensor, t: int) -> Tensor:
+    """Some x0, different for every image and timestep."""
+    return torch.tanh(x_t * (1 + t / T)) * 0.8
+
+
+def noise(step: int) -> Tensor:
+    return normal(3, step)
+
+
+def replaced(ranges: list[Range]) -> Tensor:
+    return replaced_samples(predict, TRUTH, START, noise, SCHEDULE.alphas_cumprod, ranges)
+
+
+def one_by_one(chosen: Range) -> Tensor:
+    """The same as DDIM with a predictor that knows the truth where it may."""
+
+    def knowing(x_t: Tensor, t: int) -> Tensor:
+        return TRUTH if chosen.first <= t <= chosen.last and t > 0 else predict(x_t, t)
+
+    return ddim(START, EVERY_STEP, SCHEDULE.alphas_cumprod, knowing, 1.0, noise)
+
+
+@given(st.lists(st.tuples(st.integers(0, T - 1), st.integers(0, T - 1)), min_size=1, max_size=4))
+def test_each_range_is_a_run_of_its_own(pairs: list[tuple[int, int]]) -> None:
+    ranges = [Range(min(pair), max(pair)) for pair in pairs]
+    found = replaced(ranges)
+    torch.testing.assert_close(found[0], ddim(START, EVERY_STEP, SCHEDULE.alphas_cumprod, predict, 1.0, noise))
+    for run, chosen in zip(found[1:], ranges, strict=True):
+        torch.testing.assert_close(run, one_by_one(chosen))
+
+
+def test_the_last_step_is_never_replaced() -> None:
+    found = replaced([Range(0, 0), Range(0, T - 1)])
+    assert torch.equal(found[1], found[0])
+    assert not torch.allclose(found[2], TRUTH)
+    # A perfect prediction at the last step gives the truth, whatever happened before.
+    perfect = replaced_samples(lambda x, t: TRUTH, TRUTH, START, noise, SCHEDULE.alphas_cumprod, [])
+    torch.testing.assert_close(perfect[0], TRUTH)
+
+
+def test_the_network_is_asked_only_where_the_truth_is_not_taken() -> None:
+    asked: list[tuple[int, int]] = []
+
+    def counting(x_t: Tensor, t: int) -> Tensor:
+        asked.append((t, len(x_t) // len(TRUTH)))
+        return predict(x_t, t)
+
+    replaced_samples(counting, TRUTH, START, noise, SCHEDULE.alphas_cumprod, [Range(10, 29), Range(0, 4)])
+    assert dict(asked) == {t: 1 + (t < 10) + (t == 0) for t in range(T)}
+
+
+@given(st.integers(1, 60), st.integers(1, 60))
+def test_windows_slide_over_all_timesteps(count: int, width: int) -> None:
+    windows = sliding_windows(60, count, width)
+    assert len(windows) == count and all(one.last - one.first + 1 == width for one in windows)
+    assert windows[0].first == 0 and (count == 1 or windows[-1].last == 59)
+    steps = [after.first - before.first for before, after in pairwise(windows)]
+    assert not steps or max(steps) - min(steps) <= 1
+
+
+def test_ranges_are_written_as_the_paper_counts() -> None:
+    assert Range.counted_from_1(10, 100) == (9, 99)
+    assert sliding_windows(1000, 10, 100) == [Range(100 * i, 100 * i + 99) for i in range(10)]
+
+
+@pytest.mark.parametrize("name", ["linear", "cosine", "scaled_linear"])
+def test_the_posterior_is_bayes_rule(name: str) -> None:
+    """q(x_{t−1} | x_t, x0) ∝ q(x_t | x_{t−1})·q(x_{t−1} | x0): precisions add, means are weighted by them."""
+    schedule = NoiseSchedule.named(name, T)
+    found, ratio = posterior(schedule), schedule.alphas_cumprod
+    for t in (1, 7, T - 1):
+        keep, before = 1 - schedule.betas[t], ratio[t - 1]
+        precision = keep / schedule.betas[t] + 1 / (1 - before)
+        torch.testing.assert_close(found.x0[t], before.sqrt() / (1 - before) / precision)
+        torch.testing.assert_close(found.x_t[t], keep.sqrt() / schedule.betas[t] / precision)
+    assert (float(found.x0[0]), float(found.x_t[0])) == (pytest.approx(1), 0)
+
+
+def test_the_posterior_is_what_diffusers_samples_from() -> None:
+    scheduler = DDPMScheduler(T, trained_betas=SCHEDULE.betas.numpy(), prediction_type="sample", clip_sample=False)
+    found, x_t, x0 = posterior(SCHEDULE), normal(5), normal(6)
+    for t in (0, 3, 20):
+        # The variance is added from the generator: without it, the step is the mean.
+        stepped = scheduler.step(x0, t, x_t, generator=torch.Generator().manual_seed(0)).prev_sample
+        spread = scheduler._get_variance(t) ** 0.5 if t else 0.0
+        drawn = torch.randn(x_t.shape, generator=torch.Generator().manual_seed(0))
+        mean = float(found.x0[t]) * x0 + float(found.x_t[t]) * x_t
+        torch.testing.assert_close(mean, stepped - spread * drawn, atol=1e-4, rtol=1e-4)
+
+
+def test_a_step_with_all_its_noise_has_the_mean_of_the_posterior() -> None:
+    """DDIM at η = 1 over every timestep is DDPM, so that Fig. 3b speaks about the samples here."""
+    ratio, x_t, x0 = SCHEDULE.alphas_cumprod, normal(5), normal(6)
+    found = posterior(SCHEDULE)
+    for t in (1, 9, T - 1):
+        mean = ddim_step(x_t, x0, float(ratio[t]), float(ratio[t - 1]), 1.0, torch.zeros_like(x_t))
+        torch.testing.assert_close(mean, float(found.x0[t]) * x0 + float(found.x_t[t]) * x_t, atol=1e-5, rtol=1e-4)
