@@ -62,6 +62,7 @@ def build(
         optimizer: Optimizer = OPTIMIZER,
         sampler: TimestepSampler | None = None,
         heads: int = 1,
+        snapshots: tuple[int, ...] = (),
         **training: Any,
     ) -> Trainer:
         settings = training_settings(**training)
@@ -69,7 +70,7 @@ def build(
         source = BatchSource(tensor_of(prepared.train), settings.batch_size, sampler, 0, settings.horizontal_flips, CPU)
         chosen = runtime.model_copy(update=runtime_changes or {})
         net = tiny_net(heads=heads, dropout=dropout)
-        return Trainer(net, source, objective, optimizer, settings, chosen, images, tmp_path / work, log)
+        return Trainer(net, source, objective, optimizer, settings, chosen, images, tmp_path / work, log, snapshots)
 
     return make
 
@@ -381,3 +382,31 @@ def test_channels_last_and_half_precision_train_much_the_same(build: Build, tmp_
     for one, other in zip(lines(tmp_path / "plain"), lines(tmp_path / "half"), strict=True):
         assert other["loss"] == pytest.approx(one["loss"], rel=0.02)
         assert other["loss"] != one["loss"]
+
+
+@pytest.mark.parametrize("killed_at", [3, 5, 7])
+def test_snapshots_are_the_average_at_that_point_and_survive_a_kill(
+    build: Build, tmp_path: Path, killed_at: int
+) -> None:
+    # Ten steps of 4 images, a checkpoint every 4; 14 images are passed at step 4, 24 at step 6.
+    whole = build("whole", snapshots=(14, 24)).run()
+    assert [(one.steps, one.images_seen) for one in whole.snapshots] == [(4, 16), (6, 24)]
+    killed = build("killed", snapshots=(14, 24))
+    for _ in range(killed_at):
+        killed.feedback.refresh(killed.step)
+        killed.train_step()
+        killed.step += 1
+        if killed.step in killed.snapshots.steps:
+            killed.snapshots.keep(killed.step, killed.ema.state_dict())
+        if killed.step % 4 == 0:
+            killed.save()
+    resumed = build("killed", snapshots=(14, 24)).run()
+    for one, other in zip(whole.snapshots, resumed.snapshots, strict=True):
+        assert all(torch.equal(value, other.weights()[name]) for name, value in one.weights().items())
+    short = build("short", images=40)
+    for _ in range(6):
+        short.feedback.refresh(short.step)
+        short.train_step()
+        short.step += 1
+    expected = short.ema.state_dict()
+    assert all(torch.equal(value, expected[name]) for name, value in whole.snapshots[1].weights().items())

@@ -1,0 +1,75 @@
+"""A study's params.yaml: sections may be left out, combinations may not be impossible."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from unequal.errors import UserError
+from unequal.settings.params import read_params
+
+ROOT = Path(__file__).parents[2]
+STUDY = yaml.safe_load((ROOT / "studies/time_to_quality/params.yaml").read_text(encoding="utf-8"))
+
+GAUSSIAN = {"kind": "curriculum", "target": "gaussian", "ramp_images": 9, "floor": 0}
+
+
+def written(folder: Path, edits: dict[str, Any]) -> Path:
+    document = json.loads(json.dumps(STUDY))  # without aliases: an edit touches one place
+    for dotted, value in edits.items():
+        *sections, last = dotted.split(".")
+        place = document
+        for section in sections:
+            place = place[section]
+        place[last] = value
+    path = folder / "studies" / "mine" / "params.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return path
+
+
+def test_a_study_holds_what_it_reads_alone(tmp_path: Path) -> None:
+    params = read_params(written(tmp_path, {}))
+    assert params.groups is None
+    assert params.grid is not None
+
+
+@pytest.mark.parametrize(
+    ("edits", "complaint"),
+    [
+        ({"grid.batches": ["16"]}, "grid: batch '16' must be written as images at once × parts accumulated"),
+        ({"grid.batches": ["0x4"]}, "grid: batch '0x4' must be written"),
+        ({"grid.seeds": [0, 0]}, "grid: seeds: [0, 0] names one twice"),
+        ({"grid.recipes": ["uniform", "none"]}, "recipes: 'none' is missing"),
+        ({"grid.batches": ["24001x1"]}, "grid.batches: '24001x1' is a batch of 24001, recipe 'uniform' sees 24000"),
+        ({"recipes.uniform.snapshots": [8, 8]}, "recipes.uniform: snapshots: [8, 8] must rise strictly"),
+        ({"recipes.uniform.snapshots": [24000]}, "recipes.uniform: snapshots: [24000] must rise strictly and end"),
+        ({"time_to_quality.baselines": {"both": "none"}}, "time_to_quality.baselines: 'none' is no recipe of the grid"),
+        ({"time_to_quality.baselines": {"both": "both"}}, "time_to_quality.baselines: 'both' and 'both' must be two"),
+        ({"grid.lr_scaling": "cubic"}, "grid.lr_scaling: \"cubic\": Input should be 'none', 'sqrt' or 'linear'"),
+        ({"recipes.unused": STUDY["recipes"]["uniform"]}, "further_recipes: does not list recipe 'unused'"),
+        ({"groups": {"ids": [0, 2], "min_ratio": 0.5}}, "groups: ids: [0, 2] must count 0, 1, 2"),
+        # Paper 2's settings.
+        ({"recipes.curriculum.sampler.ramp_images": 0}, "recipes.curriculum.sampler.ramp_images: 0: Input should be"),
+        ({"recipes.curriculum.sampler.ramp_images": 24001}, "recipes.curriculum: sampler.ramp_images: 24001 is longer"),
+        ({"recipes.curriculum.sampler.floor": 1.0}, "recipes.curriculum.sampler.floor: 1.0: Input should be"),
+        (
+            {"recipes.curriculum.sampler": GAUSSIAN | {"mean": 1.0}},
+            "recipes.curriculum.sampler.mean: 1.0: Input should be less than 1",
+        ),
+        ({"recipes.paper2.optimizer.betas": [1.0, 0.9]}, "recipes.paper2.optimizer: betas: [1.0, 0.9] must lie"),
+        (
+            {"recipes.both.optimizer.momentum_decay.lr_compensation": "raise"},
+            "recipes.both.optimizer: momentum_decay.lr_compensation: 'raise' does not fit adamw",
+        ),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)  # fmt: skip
+def test_what_cannot_be_is_refused_in_one_line(tmp_path: Path, edits: dict[str, Any], complaint: str) -> None:
+    path = written(tmp_path, edits)
+    with pytest.raises(UserError) as refusal:
+        read_params(path)
+    assert "\n" not in str(refusal.value)
+    assert str(refusal.value).startswith(f"{path}: {complaint}")
