@@ -172,7 +172,9 @@ class Run:
 
 def code_hashes() -> list[str]:
     """The project's modules that this process has loaded: half a run by old code is none of the new."""
-    files = [getattr(module, "__file__", None) for name, module in sys.modules.items() if name.startswith("unequal.")]
+    # A copy: the tracker's thread may be importing meanwhile.
+    modules = sys.modules.copy().items()
+    files = [getattr(module, "__file__", None) for name, module in modules if name.startswith("unequal.")]
     found = sorted({str(file) for file in [*files, getattr(sys.modules["__main__"], "__file__", None)] if file})
     return [content_hash(Path(file)) for file in found]
 
