@@ -16,7 +16,7 @@ from tqdm import tqdm
 from unequal.data.pixels import to_model_range
 from unequal.floor import optimal_loss
 from unequal.models.denoiser import Denoiser
-from unequal.predictions import HEADS, add_noise
+from unequal.predictions import add_noise
 from unequal.randomness import Stream, numpy_generator, torch_generator
 from unequal.schedule import NoiseSchedule
 
@@ -85,15 +85,16 @@ def profile_floor(images: Tensor, schedule: NoiseSchedule, draws: Draws) -> np.n
     return torch.stack(losses).numpy()
 
 
-def head_products(denoiser: Denoiser, draws: Draws, batch_size: int) -> np.ndarray:
-    """Mean products of the three heads' x0-errors at each timestep, [T, 3, 3]."""
+def head_products(denoiser: Denoiser, draws: Draws, batch_size: int, progress: bool = False) -> np.ndarray:
+    """Products of the heads' x0-errors, mean over the values of an image, at every draw, [T, n, heads, heads]."""
+    heads = len(denoiser.heads)
 
     def products(x0: Tensor, epsilon: Tensor, x_t: Tensor, t: Tensor) -> Tensor:
         errors = (denoiser.given(x0).x0_of_heads(x_t, t) - x0).flatten(2).double()
-        return torch.einsum("ibd,jbd->ijb", errors, errors).reshape(len(HEADS) ** 2, -1) / errors.shape[2]
+        return torch.einsum("ibd,jbd->ijb", errors, errors).reshape(heads**2, -1) / errors.shape[2]
 
-    means = measure(products, denoiser.schedule, draws, batch_size).mean(2)
-    return means.T.reshape(-1, len(HEADS), len(HEADS))
+    found = measure(products, denoiser.schedule, draws, batch_size, progress)
+    return np.moveaxis(found, 0, -1).reshape(*draws.index.shape, heads, heads)
 
 
 def measure(

@@ -139,6 +139,18 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         },
         "recipes.mixed: loss_weight.kind: 'p2' would be divided out again by mixing.train 'balanced'; allowed: none",
     ),
+    (
+        {"predictions": {"mixed": ["mixed"], "selections": ["profile"]}},
+        "predictions: needs the section grid, whose recipes it is held against",
+    ),
+    (
+        {"predictions": {"mixed": ["mixed"], "selections": ["blend", "blend"]}},
+        "predictions: selections: ['blend', 'blend'] names one twice",
+    ),
+    (
+        {"predictions": {"mixed": ["longer"], "selections": ["blend"]}},
+        "recipes.longer.prediction: 'epsilon'; 'mixed' is for mixed, longer alone",
+    ),
     ({"extractor.kind": "inception"}, "extractor: features: 64; inception has 2048"),
     ({"evaluation.kid_subset": 1001}, "evaluation: kid_subset: 1001 exceeds samples 1000"),
     ({"evaluation.seeds": [1, 1]}, "evaluation: seeds: [1, 1] names a seed twice"),
@@ -201,7 +213,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"recipes.mixed.prediction": "epsilon", "recipes.mixed.mixing": DELETE},
-        "recipes.mixed.prediction: 'epsilon'; 'mixed' is recipe mixed's own",
+        "recipes.mixed.prediction: 'epsilon'; 'mixed' is for mixed alone",
     ),
 ]
 

@@ -51,6 +51,11 @@ class Denoiser:
         return cls(net, schedule, "mixed", torch.full((schedule.timesteps, len(HEADS)), 1 / len(HEADS)), enlargement)
 
     @property
+    def heads(self) -> tuple[str, ...]:
+        """What each head of the network predicts."""
+        return HEADS if self.prediction == "mixed" else (self.prediction,)
+
+    @property
     def device(self) -> torch.device:
         """Where the network is."""
         return next(self.net.parameters()).device
@@ -86,11 +91,11 @@ class Denoiser:
 
     @torch.no_grad()
     def x0_of_heads(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
-        """The x0 that each of three heads stands for, [3, B, C, H, W] in the order of HEADS."""
+        """The x0 that each head stands for, [heads, B, C, H, W] in the order of `heads`."""
         alpha, sigma = self.schedule.at(timesteps, x_t)
-        outputs = self.answer(x_t, timesteps).chunk(len(HEADS), dim=1)
+        outputs = self.answer(x_t, timesteps).chunk(len(self.heads), dim=1)
         return torch.stack(
-            [to_x0(head, output, x_t, alpha, sigma) for head, output in zip(HEADS, outputs, strict=True)]
+            [to_x0(head, output, x_t, alpha, sigma) for head, output in zip(self.heads, outputs, strict=True)]
         )
 
     @torch.no_grad()

@@ -20,6 +20,7 @@ from unequal.settings.grid import Grid, parsed_batch
 from unequal.settings.groups import Groups
 from unequal.settings.interference import Interference
 from unequal.settings.network import Network
+from unequal.settings.predictions import Predictions
 from unequal.settings.profile import Profile
 from unequal.settings.pruning import Pruning
 from unequal.settings.recipe import Recipe, needs_base
@@ -63,6 +64,7 @@ class StudyParams(Strict):
     grid: Grid | None = None
     interference: Interference | None = None
     time_to_quality: TimeToQuality | None = None
+    predictions: Predictions | None = None
     contribution: Contribution | None = None
 
     @model_validator(mode="after")
@@ -92,7 +94,13 @@ class StudyParams(Strict):
     @property
     def needed_recipes(self) -> tuple[str, ...]:
         """Recipes that something in the file names."""
-        return (*self.further_recipes, *(self.grid.recipes if self.grid else ()), *self.slot_recipes)
+        return (*self.further_recipes, *self.grid_recipes, *self.slot_recipes)
+
+    @property
+    def grid_recipes(self) -> tuple[str, ...]:
+        """Recipes that are trained with every seed of the grid."""
+        single = self.grid.recipes if self.grid else ()
+        return (*single, *(self.predictions.mixed if self.predictions else ()))
 
     @property
     def slot_recipes(self) -> tuple[str, ...]:
@@ -114,18 +122,21 @@ class StudyParams(Strict):
     @model_validator(mode="after")
     def recipes_fit_their_stages(self) -> Self:
         """A range goes with the stages that know one; heads with the model that has them."""
+        mixed = ("mixed", *(self.predictions.mixed if self.predictions else ()))
         for name, recipe in self.recipes.items():
             ranged = name in (*self.slot_recipes, "slot", "expert")
             if ranged != (recipe.sampler.kind == "slot"):
                 allowed = "only 'slot'" if ranged else "any but 'slot', which recipes slot and expert use"
                 raise ValueError(f"recipes.{name}.sampler.kind: '{recipe.sampler.kind}'; allowed: {allowed}")
-            if name in ("base", "mixed") and needs_base(recipe.sampler):
+            if name in ("base", *mixed) and needs_base(recipe.sampler):
                 raise ValueError(
                     f"recipes.{name}.sampler.kind: '{recipe.sampler.kind}' needs the base's profile; "
                     "recipes that start from nothing have none"
                 )
-            if (name == "mixed") != (recipe.prediction == "mixed"):
-                raise ValueError(f"recipes.{name}.prediction: '{recipe.prediction}'; 'mixed' is recipe mixed's own")
+            if (name in mixed) != (recipe.prediction == "mixed"):
+                raise ValueError(
+                    f"recipes.{name}.prediction: '{recipe.prediction}'; 'mixed' is for {', '.join(mixed)} alone"
+                )
             continues = name in (*self.slot_recipes, "slot", "expert", *self.further_recipes)
             if continues and "base" in self.recipes and recipe.prediction != self.recipes["base"].prediction:
                 raise ValueError(
@@ -239,11 +250,21 @@ class StudyParams(Strict):
         return self
 
     @model_validator(mode="after")
+    def predictions_have_trials(self) -> Self:
+        """Three heads are held against single predictions, from the same training seeds."""
+        if self.predictions and self.grid is None:
+            raise ValueError("predictions: needs the section grid, whose recipes it is held against")
+        for name in self.predictions.mixed if self.predictions else ():
+            if self.grid and name in self.grid.recipes:
+                raise ValueError(f"predictions.mixed: '{name}' stands in grid.recipes, which are of one prediction")
+        return self
+
+    @model_validator(mode="after")
     def batches_of_a_grid_can_be_trained(self) -> Self:
         """Found out here, and not at the first trial."""
         for batch in self.grid.batches if self.grid else ():
             size, parts = parsed_batch(batch)
-            for name in self.grid.recipes if self.grid else ():
+            for name in self.grid_recipes:
                 if size * parts > self.recipes[name].images:
                     raise ValueError(
                         f"grid.batches: '{batch}' is a batch of {size * parts}, recipe '{name}' sees "

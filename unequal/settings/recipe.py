@@ -146,6 +146,10 @@ class Optimizer(Strict):
         return self
 
 
+#: How the x0 of three heads is combined; see `unequal.heads`.
+Selection = Literal["profile", "blend", "blend_diagonal", "epsilon", "v_prediction", "sample"]
+
+
 class Mixing(Strict):
     """How three heads are trained and combined (prediction `mixed`)."""
 
@@ -159,9 +163,7 @@ class Mixing(Strict):
     bins: PositiveInt = Field(
         default=40, description="ranges of timesteps, alike in log-SNR, in which losses are averaged and wins counted"
     )
-    select: Literal["profile", "blend", "blend_diagonal", "epsilon", "v_prediction", "sample"] = Field(
-        description="which head speaks at a timestep when sampling"
-    )
+    select: Selection = Field(description="which head speaks at a timestep when sampling")
 
     @model_validator(mode="after")
     def half_life_belongs_to_balanced(self) -> Self:

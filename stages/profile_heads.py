@@ -1,0 +1,37 @@
+"""Measure the error of every head of a trial at every timestep, on the same held-out draws for all trials."""
+
+import numpy as np
+
+from unequal.data.pixels import tensor_of
+from unequal.data.prepared import PreparedData
+from unequal.files import write_npz
+from unequal.models.denoiser import load_denoiser
+from unequal.pipeline.stage import Run, stage
+from unequal.profiling import Draws, head_products
+from unequal.settings.grid import trial_name
+from unequal.settings.profile import Profile
+from unequal.settings.strict import StageSettings
+
+
+class Settings(StageSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    seed: int
+    profile: Profile
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings, recipe: str, batch: str, seed: int) -> None:
+    """Profile the heads of a trial: three of a mixed one, one of the others."""
+    data = PreparedData.open(run.input("artifacts/data"))
+    denoiser, record = load_denoiser(run.input(f"artifacts/models/{trial_name(recipe, batch, seed)}"), run.device)
+    chosen = settings.profile
+    draws = Draws.of(tensor_of(data.holdout), record.timesteps, chosen.images, settings.seed, run.device)
+    products = head_products(denoiser, draws, chosen.batch_size, run.runtime.progress)
+    write_npz(
+        run.output(f"artifacts/heads/{trial_name(recipe, batch, seed)}.npz"), products=products.astype(np.float32)
+    )
+
+
+if __name__ == "__main__":
+    main()
