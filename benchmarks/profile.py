@@ -5,10 +5,7 @@ bare forward passes' time over that of the whole profile: 1 would mean that all 
 """
 
 import json
-import platform
 import statistics
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +14,7 @@ import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 from torch import Tensor
 
+from benchmarks.timing import described, seconds
 from unequal.files import write_json
 from unequal.models.denoiser import Denoiser
 from unequal.models.network import build_network
@@ -42,15 +40,6 @@ def forward_passes(net: UNet2DModel, batches: list[tuple[Tensor, Tensor]]) -> No
         net(x_t, t)
 
 
-def seconds(work: Callable[[], object], device: torch.device) -> float:
-    """Wall time of some work, with all that it has queued on a GPU."""
-    start = time.perf_counter()
-    work()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter() - start
-
-
 def measure(params: Params, device: torch.device, repeats: int) -> dict[str, Any]:
     """Times of both, in turns, and the share of the forward passes."""
     size, channels = params.data.image_size, params.data.channels
@@ -73,10 +62,7 @@ def measure(params: Params, device: torch.device, repeats: int) -> dict[str, Any
         "images_per_timestep": params.profile.images,
         "batch_size": params.profile.batch_size,
         "image": [channels, size, size],
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-    }
+    } | described(device)
 
 
 @click.command()

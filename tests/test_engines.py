@@ -1,5 +1,6 @@
 """A small pipeline run through both engines, as a user runs it: real stages, real data, tiny budgets."""
 
+import json
 import os
 import re
 import shutil
@@ -33,6 +34,20 @@ TINY = {
     "evaluation.kid_subset": 50,
 }
 
+STUDY = "studies/time_to_quality"
+TINY_STUDY = {
+    "training.log_every": 2,
+    "training.checkpoint_every": 4,
+    "grid.recipes": ["uniform", "curriculum"],
+    "grid.batches": ["32x1"],
+    "grid.seeds": [0, 1],
+    "time_to_quality.baselines": {"curriculum": "uniform"},
+    "extractor.images": 6400,
+    "sampling.steps": 5,
+    "evaluation.samples": 100,
+    "evaluation.kid_subset": 50,
+}
+
 
 def run(project: Path, *command: str, ok: bool = True) -> str:
     """Run a command of the environment in a project; its output, both streams together."""
@@ -45,8 +60,8 @@ def run(project: Path, *command: str, ok: bool = True) -> str:
     return done.stdout
 
 
-def edit(project: Path, changes: dict[str, object]) -> None:
-    path = project / "params.yaml"
+def edit(project: Path, changes: dict[str, object], file: str = "params.yaml") -> None:
+    path = project / file
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
     for dotted, value in changes.items():
         *sections, last = dotted.split(".")
@@ -66,7 +81,7 @@ def copy_of_repository(target: Path) -> Path:
     """The tracked files as they are now, in a repository of their own, without the committed results."""
     tracked = run(ROOT, "git", "ls-files", "--cached", "--others", "--exclude-standard").split()
     for name in tracked:
-        if not name.startswith("results/") and name != "dvc.lock" and (ROOT / name).exists():
+        if "results" not in Path(name).parts and Path(name).name != "dvc.lock" and (ROOT / name).exists():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, target / name)
     run(target, "git", "init", "-q")
@@ -177,3 +192,42 @@ def test_experiments_are_tracked_in_the_same_store(project: Path):
     after = tracked_runs(project)
     assert len(children(after)) > len(children(before))
     assert "other-noise" in {one.info.run_name for one in after}
+
+
+@pytest.fixture(scope="module")
+def study(project: Path) -> Path:
+    """A tiny study, run by Snakemake and recorded by DVC."""
+    recipes = yaml.safe_load((project / STUDY / "params.yaml").read_text(encoding="utf-8"))["recipes"]
+    short = json.loads(json.dumps({name: recipes[name] for name in ("uniform", "curriculum")}))
+    for recipe in short.values():
+        recipe |= {"images": 1280, "snapshots": [640]}
+    short["curriculum"]["sampler"]["ramp_images"] = 640
+    edit(project, {**TINY_STUDY, "recipes": short}, f"{STUDY}/params.yaml")
+    run(project, "snakemake", "--cores", "2", "--directory", STUDY)
+    run(project, "dvc", "commit", "-f", "-q", f"{STUDY}/dvc.yaml")
+    return project
+
+
+def test_a_study_is_run_by_both_engines(study: Path):
+    assert "Nothing to be done" in run(study, "snakemake", "--cores", "2", "-n", "--directory", STUDY)
+    assert stages_of_repro(run(study, "dvc", "repro", f"{STUDY}/dvc.yaml")) == set()
+    edit(study, {"evaluation.samples": 110}, f"{STUDY}/params.yaml")
+    chosen = rules_of_dry_run(run(study, "snakemake", "--cores", "2", "-n", "--directory", STUDY))
+    repeated = stages_of_repro(run(study, "dvc", "repro", f"{STUDY}/dvc.yaml"))
+    assert {name.removeprefix("studies_time_to_quality_dvc_yaml_") for name in repeated} == chosen
+    assert "evaluate_trial_uniform_32x1_0" in chosen
+    assert not {name for name in chosen if name.startswith("train_trial")}
+
+
+def test_a_study_has_a_report_and_a_run_of_its_own(study: Path):
+    page = (study / STUDY / "results" / "report.html").read_text(encoding="utf-8")
+    assert "Curriculum beats uniform at batch 32x1" in page
+    parents = [one for one in tracked_runs(study) if one.info.run_name.startswith("time_to_quality-")]
+    assert parents
+    assert any(name.startswith("fid_curriculum_batch_32x1") for name in parents[0].data.metrics)
+    assert not (study / STUDY / "mlflow.db").exists()
+
+
+def test_the_pipeline_knows_nothing_of_studies(study: Path):
+    assert "studies" not in run(study, "dvc", "repro", "--dry")
+    assert "train_trial" not in run(study, "snakemake", "--cores", "2", "-n", "-F")

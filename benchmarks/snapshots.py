@@ -1,0 +1,79 @@
+"""What keeping snapshots costs, as a share of the training that keeps them.
+
+`python -m benchmarks.snapshots studies/time_to_quality/params.yaml` trains one recipe in a temporary folder,
+and times the writing of a snapshot by itself, several times; it prints JSON.
+"""
+
+import json
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+
+from benchmarks.timing import described, seconds
+from unequal.models.network import build_network
+from unequal.samplers import build_sampler
+from unequal.schedule import NoiseSchedule
+from unequal.settings.params import StudyParams, read_params
+from unequal.training.batches import BatchSource
+from unequal.training.loop import Trainer
+from unequal.training.objective import SingleHead
+
+#: Images that batches are taken from: more only take up memory.
+IMAGES = 1000
+
+
+def trainer_of(params: StudyParams, recipe: str, device: torch.device, work: Path) -> Trainer:
+    """The recipe's training, on random images."""
+    chosen, size, channels = params.recipes[recipe], params.data.image_size, params.data.channels
+    schedule = NoiseSchedule.named(params.schedule.name, params.schedule.timesteps)
+    images = torch.randint(0, 256, (IMAGES, channels, size, size), dtype=torch.uint8)
+    sampler = build_sampler("uniform", schedule.timesteps)
+    source = BatchSource(images, params.training.batch_size, sampler, params.seed, False, device)
+    net = build_network(params.network, size, channels)
+    return Trainer(
+        net,
+        source,
+        SingleHead(chosen.prediction, schedule.to(device), "none", None),
+        chosen.optimizer,
+        params.training,
+        params.runtime,
+        chosen.images,
+        work,
+        lambda figures, step: None,
+        chosen.snapshots,
+    )
+
+
+def measure(params: StudyParams, recipe: str, device: torch.device, repeats: int) -> dict[str, Any]:
+    """Seconds of the whole training and of one snapshot, and the share of all snapshots."""
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = trainer_of(params, recipe, device, Path(folder))
+        whole = seconds(trainer.run, device)
+        weights = trainer.ema.state_dict()
+        one = statistics.median(seconds(lambda: trainer.snapshots.keep(0, weights), device) for _ in range(repeats))
+    return {
+        "share": one * len(trainer.snapshots.steps) / whole,
+        "snapshot_seconds": one,
+        "training_seconds": whole,
+        "snapshots": len(trainer.snapshots.steps),
+        "images": params.recipes[recipe].images,
+        "batch_size": params.training.batch_size,
+    } | described(device)
+
+
+@click.command()
+@click.argument("params_file", type=click.Path(path_type=Path))
+@click.option("--recipe", default="uniform", show_default=True)
+@click.option("--device", default="cpu", show_default=True)
+@click.option("--repeats", default=20, show_default=True)
+def main(params_file: Path, recipe: str, device: str, repeats: int) -> None:
+    """Time the snapshots of a recipe in PARAMS_FILE."""
+    click.echo(json.dumps(measure(read_params(params_file), recipe, torch.device(device), repeats), indent=2))
+
+
+if __name__ == "__main__":
+    main()
