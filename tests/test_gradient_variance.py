@@ -1,0 +1,153 @@
+"""Scatter of batches' gradients: closed forms against drawn batches, of made-up gradients and of a network's."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unequal.data.pixels import tensor_of
+from unequal.data.prepared import PreparedData
+from unequal.gradient_variance import exposure_of, scatter, simulated_exposure, split
+from unequal.gradients import Moments, sum_gradients
+from unequal.samplers import TimestepSampler, build_sampler
+from unequal.schedule import NoiseSchedule
+from unequal.training.batches import Batch, draw_at
+from unequal.training.objective import SingleHead
+
+T = 50
+SLOTS = [(0, 2), (3, 9), (10, 24), (25, 49)]
+CELLS = split(SLOTS, 3)
+SHARES = np.array([last - first + 1 for first, last in CELLS]) / T
+LOSS = 1 / (1 + np.arange(T))
+CPU = torch.device("cpu")
+
+
+def adaptive() -> TimestepSampler:
+    sampler = build_sampler(
+        "adaptive", T, slots=SLOTS, refresh_images=1, images_per_bin=1, memory=0.0, uniform_share=0.1
+    )
+    sampler.refresh(lambda timesteps: np.array([9.0, 4.0, 1.0, 0.25]), np.random.default_rng(0))
+    return sampler
+
+
+SAMPLERS: dict[str, TimestepSampler] = {
+    "uniform": build_sampler("uniform", T),
+    "loss": build_sampler("loss", T, loss=LOSS, unbiased=True),
+    "near_data": build_sampler("near_data", T, power=2.0),
+    "stratified": build_sampler("stratified", T, slots=SLOTS, unbiased=True),
+    "stratified_biased": build_sampler("stratified", T, slots=SLOTS),
+    "low_discrepancy": build_sampler("low_discrepancy", T),
+    "adaptive": adaptive(),
+}
+each_sampler = pytest.mark.parametrize("name", SAMPLERS)
+in_closed_form = pytest.mark.parametrize(
+    "name", [name for name in SAMPLERS if name not in ("low_discrepancy", "adaptive")]
+)
+
+
+def home(timesteps: np.ndarray) -> np.ndarray:
+    """The cell of each timestep."""
+    return np.searchsorted([first for first, _ in CELLS], timesteps, side="right") - 1
+
+
+@in_closed_form
+@pytest.mark.parametrize("batch_size", [3, 4, 7])
+def test_closed_forms_are_what_drawn_batches_show(name: str, batch_size: int) -> None:
+    sampler, generator = SAMPLERS[name], np.random.default_rng(3)
+    known = exposure_of(sampler, CELLS, batch_size, generator)
+    batches = [sampler.sample(batch_size, generator) for _ in range(20_000)]
+    seen = simulated_exposure(np.stack([b.timesteps for b in batches]), np.stack([b.weights for b in batches]), CELLS)
+    scale = np.sqrt(np.outer(known.squares, known.squares))
+    np.testing.assert_allclose(seen.mean, known.mean, atol=0.05 * known.mean.max())
+    np.testing.assert_allclose(seen.squares, known.squares, atol=0.06 * known.squares.max())
+    assert (np.abs(seen.covariance - known.covariance) < 0.05 * scale + 0.03 * scale.max()).all()
+
+
+@in_closed_form
+def test_closed_forms_draw_nothing(name: str) -> None:
+    generator = np.random.default_rng(3)
+    before = generator.bit_generator.state
+    exposure_of(SAMPLERS[name], CELLS, 4, generator)
+    assert generator.bit_generator.state == before
+
+
+@each_sampler
+def test_the_variance_is_that_of_drawn_gradients(name: str) -> None:
+    """Every cell has its own mean and noise; batches are drawn, their gradients' scatter is counted."""
+    generator = np.random.default_rng(7)
+    means = generator.normal(size=(len(CELLS), 4)) * np.linspace(3, 0.3, len(CELLS))[:, None]
+    noise = np.linspace(2, 0.2, len(CELLS))
+    moments = Moments(np.square(means).sum(1) + 4 * noise**2, means @ means.T)
+    batch_size, batches = 6, 8000
+    found = scatter(exposure_of(SAMPLERS[name], CELLS, batch_size, generator), moments, SHARES)
+    drawn = [SAMPLERS[name].sample(batch_size, generator) for _ in range(batches)]
+    timesteps, weights = np.stack([b.timesteps for b in drawn]), np.stack([b.weights for b in drawn])
+    cell = home(timesteps)
+    single = means[cell] + noise[cell][..., None] * generator.normal(size=(*cell.shape, 4))
+    gradients = (weights[..., None] * single).mean(1)
+    assert found.variance == pytest.approx(gradients.var(0).sum(), rel=0.06)
+    uniform = (SHARES[:, None] * means).sum(0)
+    assert found.bias == pytest.approx(np.square(gradients.mean(0) - uniform).sum(), abs=0.02)
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 10])
+def test_stratified_has_no_more_variance_than_its_probabilities_drawn_independently(batch_size: int) -> None:
+    generator = np.random.default_rng(11)
+    means = generator.normal(size=(len(CELLS), 4)) * 2
+    moments = Moments(np.square(means).sum(1) + 1, means @ means.T)
+    stratified = SAMPLERS["stratified"]
+    alike = build_sampler("loss", T, loss=stratified.probabilities, unbiased=True)
+    even, independent = (
+        scatter(exposure_of(one, CELLS, batch_size, generator), moments, SHARES).variance for one in (stratified, alike)
+    )
+    assert even == pytest.approx(independent) if batch_size == 1 else even < independent
+
+
+def test_with_as_many_draws_as_slots_only_what_is_within_slots_is_left() -> None:
+    moments = Moments(np.full(len(SLOTS), 5.0), np.full((len(SLOTS), len(SLOTS)), 2.0))
+    shares = np.array([last - first + 1 for first, last in SLOTS]) / T
+    found = scatter(exposure_of(SAMPLERS["stratified"], SLOTS, 8, np.random.default_rng(0)), moments, shares)
+    np.testing.assert_allclose(found.between, 0, atol=1e-12)
+    assert found.variance == pytest.approx(3 * (shares**2).sum() / (8 / len(SLOTS)))
+    assert found.bias == pytest.approx(0, abs=1e-12)
+
+
+@given(st.integers(1, 9), st.integers(0, 2**32 - 1))
+def test_cells_keep_the_borders_of_slots(parts: int, seed: int) -> None:
+    cuts = np.unique(np.random.default_rng(seed).integers(1, T, 5))
+    slots = [(int(a), int(b) - 1) for a, b in zip([0, *cuts], [*cuts, T], strict=True)]
+    cells = split(slots, parts)
+    assert [t for first, last in cells for t in range(first, last + 1)] == list(range(T))
+    assert {first for first, _ in slots} <= {first for first, _ in cells}
+    assert len(cells) == sum(min(parts, last - first + 1) for first, last in slots)
+    lengths = [last - first + 1 for first, last in split([(0, T - 1)], parts)]
+    assert max(lengths) - min(lengths) <= 1
+
+
+def test_a_network_scatters_as_its_moments_say(prepared: PreparedData, tiny_net: Callable[..., UNet2DModel]) -> None:
+    """Brute force: 200 batches of each sampler, with the whole gradient of each."""
+    net = tiny_net().requires_grad_(True)
+    parameters, images = list(net.parameters()), tensor_of(prepared.train)
+    objective = SingleHead("epsilon", NoiseSchedule.linear(T), "none", None)
+    generator = np.random.default_rng(13)
+
+    def losses(cell: tuple[int, int]):  # type: ignore[no-untyped-def]
+        batch = draw_at(images, generator.integers(*cell, size=24, endpoint=True), generator, CPU)
+        return (objective(net, one).weighted.sum() for one in batch.singles())
+
+    moments = sum_gradients(map(losses, CELLS), parameters, 4).moments()
+    for name in ("stratified", "adaptive"):
+        found = scatter(exposure_of(SAMPLERS[name], CELLS, 4, generator), moments, SHARES)
+        gradients = []
+        for _ in range(200):
+            drawn = SAMPLERS[name].sample(4, generator)
+            batch = draw_at(images, drawn.timesteps, generator, CPU)
+            weighted = Batch(batch.x0, batch.epsilon, batch.timesteps, torch.from_numpy(drawn.weights).float())
+            whole = torch.autograd.grad(objective(net, weighted).weighted.mean(), parameters)
+            gradients.append(torch.cat([part.flatten() for part in whole]))
+        seen = float(torch.stack(gradients).var(0).sum())
+        assert found.variance == pytest.approx(seen, rel=0.2), name

@@ -1,0 +1,142 @@
+"""Single gradients and their moments: against stacked gradients, and against populations that are known whole."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from unequal import gradients
+from unequal.gradients import GradientSums, Moments, gram, single_gradients, squared_norm, sum_gradients
+
+CELLS, COUNT, FOLDS = 3, 8, 4
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2))
+
+
+def losses(net: nn.Module, inputs: Tensor) -> Iterator[Tensor]:
+    for one in inputs:
+        yield net(one).square().sum()
+
+
+def stacked(net: nn.Module, inputs: Tensor) -> np.ndarray:
+    """Gradients [n, P], by backward."""
+    rows = []
+    for loss in losses(net, inputs):
+        net.zero_grad()
+        loss.backward()
+        rows.append(torch.cat([parameter.grad.flatten() for parameter in net.parameters()]))
+    net.zero_grad()
+    return torch.stack(rows).double().numpy()
+
+
+def inputs() -> Tensor:
+    return torch.randn(CELLS, COUNT, 3, generator=torch.Generator().manual_seed(1))
+
+
+def sums_of(vectors: np.ndarray, folds: int) -> GradientSums:
+    """From gradients [C, n, P], every `folds`-th in one fold."""
+    folded = np.stack([vectors[:, fold::folds] for fold in range(folds)], 1)
+    totals = folded.sum(2).reshape(-1, vectors.shape[2])
+    shape = (len(vectors), folds) * 2
+    return GradientSums(np.square(folded).sum(3), (totals @ totals.T).reshape(shape))
+
+
+def test_gradients_are_summed_as_if_they_were_stacked() -> None:
+    net = network()
+    found = sum_gradients((losses(net, cell) for cell in inputs()), list(net.parameters()), FOLDS)
+    expected = sums_of(np.stack([stacked(net, cell) for cell in inputs()]), FOLDS)
+    np.testing.assert_allclose(found.squares, expected.squares, rtol=1e-5)
+    np.testing.assert_allclose(found.products, expected.products, rtol=1e-4, atol=1e-4)
+    assert all(parameter.grad is None for parameter in net.parameters())
+
+
+def test_parameters_that_a_loss_does_not_touch_have_gradients_of_zero() -> None:
+    net, idle = network(), nn.Parameter(torch.ones(4))
+    (gradient,) = single_gradients(losses(net, inputs()[0, :1]), [*net.parameters(), idle])
+    assert torch.equal(gradient[-1], torch.zeros(4))
+    assert float(squared_norm(gradient)) == pytest.approx(np.square(stacked(net, inputs()[0, :1])).sum(), rel=1e-6)
+
+
+def test_inner_products_do_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = torch.randn(4, 23)
+    whole = gram(vectors)
+    monkeypatch.setattr(gradients, "CHUNK", 7)
+    torch.testing.assert_close(gram(vectors), whole)
+    torch.testing.assert_close(whole, vectors.double() @ vectors.double().T)
+
+
+def test_moments_leave_out_pairs_of_one_image_with_itself() -> None:
+    """Written out for all pairs."""
+    vectors = np.random.default_rng(0).normal(size=(2, 4, 5)) + np.array([[[1.0]], [[-0.5]]])
+    moments = sums_of(vectors, 2).moments()
+    for cell in range(2):
+        pairs = [vectors[cell, i] @ vectors[cell, j] for i in range(4) for j in range(4) if i != j]
+        assert moments.products[cell, cell] == pytest.approx(np.mean(pairs))
+        assert moments.second[cell] == pytest.approx(np.square(vectors[cell]).sum(1).mean())
+    cross = [vectors[0, i] @ vectors[1, j] for i in range(4) for j in range(4)]
+    np.testing.assert_allclose([moments.products[0, 1], moments.products[1, 0]], np.mean(cross))
+
+
+def population() -> np.ndarray:
+    """All gradients that there are, [C, 30, P]."""
+    generator = np.random.default_rng(5)
+    return generator.normal(generator.normal(size=(CELLS, 1, 6)), 2.0, size=(CELLS, 30, 6))
+
+
+def drawn(seed: int) -> GradientSums:
+    """A sample of the population, with replacement."""
+    index = np.random.default_rng(seed).integers(30, size=(CELLS, COUNT))
+    return sums_of(np.take_along_axis(population(), index[..., None], 1), FOLDS)
+
+
+def test_moments_are_without_bias() -> None:
+    found = [drawn(seed).moments() for seed in range(4000)]
+    means = population().mean(1)
+    for samples, truth in (
+        (np.stack([one.products for one in found]), means @ means.T),
+        (np.stack([one.variance for one in found]), population().var(1).sum(1)),
+    ):
+        error = samples.std(0) / np.sqrt(len(samples))
+        assert (np.abs(samples.mean(0) - truth) < 4 * error).all()
+
+
+def test_jackknife_errors_are_of_the_size_of_the_scatter() -> None:
+    for figure in (lambda one: one.second, lambda one: one.products):
+        found = [drawn(seed).estimate(figure) for seed in range(600)]
+        scatter = np.std([value for value, _ in found], axis=0)
+        errors = np.sqrt(np.mean([np.square(error) for _, error in found], axis=0))
+        np.testing.assert_allclose(errors, scatter, rtol=0.35)
+
+
+def test_cosines_of_clear_gradients_are_those_of_their_means() -> None:
+    directions = np.array([[1.0, 0, 0], [1, 1, 0], [-1, 0, 0]])
+    noise = np.random.default_rng(2).normal(size=(CELLS, 4000, 3))
+    moments = sums_of(5 * directions[:, None] + noise, FOLDS).moments()
+    np.testing.assert_allclose(moments.cosines, [[1, 0.707, -1], [0.707, 1, -0.707], [-1, -0.707, 1]], atol=0.01)
+
+
+def test_a_mean_that_is_lost_in_noise_has_no_cosine() -> None:
+    moments = Moments(np.ones(2), np.array([[-0.1, 0.2], [0.2, 1.0]]))
+    assert np.isnan(moments.cosines[0]).all() and np.isnan(moments.cosines[0, 1])
+    assert moments.cosines[1, 1] == 1
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 2**32 - 1))
+def test_merged_cells_have_the_moments_of_the_mixture(seed: int) -> None:
+    """Population moments, so that mixing is exact: E‖g‖² and μ of a mixture are means."""
+    vectors = np.random.default_rng(seed).normal(size=(4, 10, 3)) + np.arange(4)[:, None, None]
+    means = vectors.mean(1)
+    moments = Moments(np.square(vectors).sum(2).mean(1), means @ means.T)
+    merged = moments.merged(np.array([[0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5]]))
+    halves = vectors.reshape(2, 20, 3)
+    np.testing.assert_allclose(merged.second, np.square(halves).sum(2).mean(1))
+    np.testing.assert_allclose(merged.products, halves.mean(1) @ halves.mean(1).T)
+    np.testing.assert_allclose(merged.variance, halves.var(1).sum(1))
