@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
-from unequal.gradient_variance import exposure_of, scatter, simulated_exposure, split
-from unequal.gradients import Moments, sum_gradients
+from unequal.gradient_variance import compare, exposure_of, mixture, scatter, settle, simulated_exposure, split
+from unequal.gradients import GradientSample, Moments
+from unequal.measuring import GradientMeter
 from unequal.samplers import TimestepSampler, build_sampler
 from unequal.schedule import NoiseSchedule
 from unequal.training.batches import Batch, draw_at
@@ -128,6 +129,54 @@ def test_cells_keep_the_borders_of_slots(parts: int, seed: int) -> None:
     assert max(lengths) - min(lengths) <= 1
 
 
+def test_figures_are_compared_with_uniform_ones_and_have_errors() -> None:
+    """Folds that agree leave no error, and one with longer gradients leaves some."""
+    means = np.linspace(1, 2, len(CELLS))
+    products = np.einsum("c,f,d,g->cfdg", means, np.ones(3), means, np.ones(3))
+    squares = np.ones((len(CELLS), 3, 2)) * 10
+    sample = GradientSample(squares, products)
+    generator = np.random.default_rng(0)
+    own, uniform = (exposure_of(SAMPLERS[name], CELLS, 5, generator) for name in ("near_data", "uniform"))
+    exact = compare(own, uniform, sample, SHARES)
+    moments = Moments(np.full(len(CELLS), 10.0), np.outer(means, means))
+    own_scatter, plain = (scatter(one, moments, SHARES) for one in (own, uniform))
+    assert exact["variance"] == pytest.approx(own_scatter.variance)
+    assert exact["relative_variance"] == pytest.approx(own_scatter.variance / plain.variance)
+    assert exact["bias"] == pytest.approx(own_scatter.bias)
+    assert exact["mean_square"] == pytest.approx((own.mean @ means) ** 2)
+    assert all(exact[f"{name}_stderr"] == pytest.approx(0, abs=1e-9) for name in ("variance", "bias"))
+    squares[:, 0] *= 2
+    assert compare(own, uniform, sample, SHARES)["variance_stderr"] > 0.1 * exact["variance"]
+
+
+def test_samplers_learn_what_the_model_would_teach_them() -> None:
+    losses = np.stack([LOSS, 2 * LOSS], 1)
+    moments = Moments(np.linspace(9, 1, len(CELLS)), np.zeros((len(CELLS), len(CELLS))))
+    learning = build_sampler("loss_second_moment", T, history=2, uniform_share=0.1)
+    settle(learning, losses, moments, CELLS)
+    np.testing.assert_allclose(learning.probabilities, 0.1 / T + 0.9 * LOSS / LOSS.sum())
+    measuring = build_sampler(
+        "adaptive", T, slots=CELLS, refresh_images=1, images_per_bin=1, memory=0.0, uniform_share=0.1
+    )
+    settle(measuring, losses, moments, CELLS)
+    expected = SHARES * np.sqrt(moments.second)
+    np.testing.assert_allclose(
+        [measuring.probabilities[first : last + 1].sum() for first, last in CELLS],
+        0.1 * SHARES + 0.9 * expected / expected.sum(),
+    )
+    plain = build_sampler("uniform", T)
+    settle(plain, losses, moments, CELLS)
+    np.testing.assert_array_equal(plain.probabilities, 1 / T)
+
+
+def test_slots_are_mixtures_of_their_cells() -> None:
+    mixing = mixture(CELLS, SLOTS)
+    np.testing.assert_allclose(mixing.sum(1), 1)
+    table = np.arange(T, dtype=float)
+    by_cell = np.array([table[first : last + 1].mean() for first, last in CELLS])
+    np.testing.assert_allclose(mixing @ by_cell, [table[first : last + 1].mean() for first, last in SLOTS])
+
+
 def test_a_network_scatters_as_its_moments_say(prepared: PreparedData, tiny_net: Callable[..., UNet2DModel]) -> None:
     """Brute force: 200 batches of each sampler, with the whole gradient of each."""
     net = tiny_net().requires_grad_(True)
@@ -135,11 +184,8 @@ def test_a_network_scatters_as_its_moments_say(prepared: PreparedData, tiny_net:
     objective = SingleHead("epsilon", NoiseSchedule.linear(T), "none", None)
     generator = np.random.default_rng(13)
 
-    def losses(cell: tuple[int, int]):  # type: ignore[no-untyped-def]
-        batch = draw_at(images, generator.integers(*cell, size=24, endpoint=True), generator, CPU)
-        return (objective(net, one).weighted.sum() for one in batch.singles())
-
-    moments = sum_gradients(map(losses, CELLS), parameters, 4).moments()
+    meter = GradientMeter(net, objective, images, folds=4, single_images=24, mean_images=64, seed=0)
+    moments = meter.sample(CELLS).moments()
     for name in ("stratified", "adaptive"):
         found = scatter(exposure_of(SAMPLERS[name], CELLS, 4, generator), moments, SHARES)
         gradients = []

@@ -1,4 +1,4 @@
-"""Single gradients and their moments: against stacked gradients, and against populations that are known whole."""
+"""Gradients and their moments: against stacked gradients, and against populations that are known whole."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from unequal import gradients
-from unequal.gradients import GradientSums, Moments, gram, single_gradients, squared_norm, sum_gradients
+from unequal.gradients import GradientSample, Moments, flat_gradients, gram, squared_norms
 
 CELLS, COUNT, FOLDS = 3, 8, 4
 
@@ -25,7 +25,7 @@ def losses(net: nn.Module, inputs: Tensor) -> Iterator[Tensor]:
         yield net(one).square().sum()
 
 
-def stacked(net: nn.Module, inputs: Tensor) -> np.ndarray:
+def stacked(net: nn.Module, inputs: Tensor) -> Tensor:
     """Gradients [n, P], by backward."""
     rows = []
     for loss in losses(net, inputs):
@@ -33,35 +33,32 @@ def stacked(net: nn.Module, inputs: Tensor) -> np.ndarray:
         loss.backward()
         rows.append(torch.cat([parameter.grad.flatten() for parameter in net.parameters()]))
     net.zero_grad()
-    return torch.stack(rows).double().numpy()
+    return torch.stack(rows)
 
 
 def inputs() -> Tensor:
-    return torch.randn(CELLS, COUNT, 3, generator=torch.Generator().manual_seed(1))
+    return torch.randn(COUNT, 3, generator=torch.Generator().manual_seed(1))
 
 
-def sums_of(vectors: np.ndarray, folds: int) -> GradientSums:
-    """From gradients [C, n, P], every `folds`-th in one fold."""
+def sample_of(vectors: np.ndarray, folds: int) -> GradientSample:
+    """From gradients [C, n, P], every `folds`-th in one fold, of which both lengths and means are taken."""
     folded = np.stack([vectors[:, fold::folds] for fold in range(folds)], 1)
-    totals = folded.sum(2).reshape(-1, vectors.shape[2])
-    shape = (len(vectors), folds) * 2
-    return GradientSums(np.square(folded).sum(3), (totals @ totals.T).reshape(shape))
+    means = folded.mean(2).reshape(-1, vectors.shape[2])
+    return GradientSample(np.square(folded).sum(3), (means @ means.T).reshape((len(vectors), folds) * 2))
 
 
-def test_gradients_are_summed_as_if_they_were_stacked() -> None:
-    net = network()
-    found = sum_gradients((losses(net, cell) for cell in inputs()), list(net.parameters()), FOLDS)
-    expected = sums_of(np.stack([stacked(net, cell) for cell in inputs()]), FOLDS)
-    np.testing.assert_allclose(found.squares, expected.squares, rtol=1e-5)
-    np.testing.assert_allclose(found.products, expected.products, rtol=1e-4, atol=1e-4)
-    assert all(parameter.grad is None for parameter in net.parameters())
+def test_gradients_are_those_of_backward() -> None:
+    net, expected = network(), stacked(network(), inputs())
+    parameters = list(net.parameters())
+    torch.testing.assert_close(flat_gradients(losses(net, inputs()), parameters), expected)
+    torch.testing.assert_close(squared_norms(losses(net, inputs()), parameters), expected.double().square().sum(1))
+    assert all(parameter.grad is None for parameter in parameters)
 
 
 def test_parameters_that_a_loss_does_not_touch_have_gradients_of_zero() -> None:
     net, idle = network(), nn.Parameter(torch.ones(4))
-    (gradient,) = single_gradients(losses(net, inputs()[0, :1]), [*net.parameters(), idle])
-    assert torch.equal(gradient[-1], torch.zeros(4))
-    assert float(squared_norm(gradient)) == pytest.approx(np.square(stacked(net, inputs()[0, :1])).sum(), rel=1e-6)
+    found = flat_gradients(losses(net, inputs()[:1]), [*net.parameters(), idle])
+    torch.testing.assert_close(found, torch.cat([stacked(net, inputs()[:1]), torch.zeros(1, 4)], 1))
 
 
 def test_inner_products_do_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,16 +69,26 @@ def test_inner_products_do_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPa
     torch.testing.assert_close(whole, vectors.double() @ vectors.double().T)
 
 
-def test_moments_leave_out_pairs_of_one_image_with_itself() -> None:
+def test_a_cells_own_product_takes_pairs_of_different_folds() -> None:
     """Written out for all pairs."""
-    vectors = np.random.default_rng(0).normal(size=(2, 4, 5)) + np.array([[[1.0]], [[-0.5]]])
-    moments = sums_of(vectors, 2).moments()
+    vectors = np.random.default_rng(0).normal(size=(2, 6, 5)) + np.array([[[1.0]], [[-0.5]]])
+    moments, fold = sample_of(vectors, 3).moments(), np.arange(6) % 3
     for cell in range(2):
-        pairs = [vectors[cell, i] @ vectors[cell, j] for i in range(4) for j in range(4) if i != j]
+        pairs = [vectors[cell, i] @ vectors[cell, j] for i in range(6) for j in range(6) if fold[i] != fold[j]]
         assert moments.products[cell, cell] == pytest.approx(np.mean(pairs))
         assert moments.second[cell] == pytest.approx(np.square(vectors[cell]).sum(1).mean())
-    cross = [vectors[0, i] @ vectors[1, j] for i in range(4) for j in range(4)]
+    cross = [vectors[0, i] @ vectors[1, j] for i in range(6) for j in range(6)]
     np.testing.assert_allclose([moments.products[0, 1], moments.products[1, 0]], np.mean(cross))
+
+
+def test_a_fold_that_is_left_out_leaves_no_trace() -> None:
+    vectors = np.random.default_rng(0).normal(size=(2, 6, 5))
+    spoiled = vectors.copy()
+    spoiled[:, 1::3] = np.nan
+    expected = sample_of(np.delete(vectors, [1, 4], axis=1), 2).moments()
+    found = sample_of(spoiled, 3).moments(left_out=1)
+    np.testing.assert_allclose(found.products, expected.products)
+    np.testing.assert_allclose(found.second, expected.second)
 
 
 def population() -> np.ndarray:
@@ -90,10 +97,10 @@ def population() -> np.ndarray:
     return generator.normal(generator.normal(size=(CELLS, 1, 6)), 2.0, size=(CELLS, 30, 6))
 
 
-def drawn(seed: int) -> GradientSums:
+def drawn(seed: int) -> GradientSample:
     """A sample of the population, with replacement."""
     index = np.random.default_rng(seed).integers(30, size=(CELLS, COUNT))
-    return sums_of(np.take_along_axis(population(), index[..., None], 1), FOLDS)
+    return sample_of(np.take_along_axis(population(), index[..., None], 1), FOLDS)
 
 
 def test_moments_are_without_bias() -> None:
@@ -118,7 +125,7 @@ def test_jackknife_errors_are_of_the_size_of_the_scatter() -> None:
 def test_cosines_of_clear_gradients_are_those_of_their_means() -> None:
     directions = np.array([[1.0, 0, 0], [1, 1, 0], [-1, 0, 0]])
     noise = np.random.default_rng(2).normal(size=(CELLS, 4000, 3))
-    moments = sums_of(5 * directions[:, None] + noise, FOLDS).moments()
+    moments = sample_of(5 * directions[:, None] + noise, FOLDS).moments()
     np.testing.assert_allclose(moments.cosines, [[1, 0.707, -1], [0.707, 1, -0.707], [-1, -0.707, 1]], atol=0.01)
 
 

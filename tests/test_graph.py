@@ -95,7 +95,7 @@ def test_floors_import_downwards_only(source: Path):
         ("data", "ranges"),
         ("models",),
         ("training",),
-        ("profiling", "mixed", "sampling", "pruning", "evaluation", "reporting"),
+        ("profiling", "mixed", "measuring", "sampling", "pruning", "evaluation", "reporting"),
         ("pipeline", "tools"),
     ]
 

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from unequal.gradients import Moments
+from unequal.gradients import GradientSample, Moments
 from unequal.samplers import IndependentSampler, StratifiedSampler, TimestepSampler
 
 #: Batches of timesteps that are drawn where the statistics of a sampler are not known in closed form.
@@ -67,6 +67,23 @@ def scatter(exposure: Exposure, moments: Moments, shares: np.ndarray) -> Scatter
         bias=float(off @ moments.products @ off),
         mean_square=float(exposure.mean @ moments.products @ exposure.mean),
     )
+
+
+def compare(exposure: Exposure, uniform: Exposure, sample: GradientSample, shares: np.ndarray) -> dict[str, float]:
+    """A sampler's batches beside uniform ones of the same size, each figure with its standard error.
+
+    `relative_variance` is of uniform's; `between_share` is what the scatter of timesteps has of the variance.
+    """
+
+    def figures(moments: Moments) -> np.ndarray:
+        own, plain = scatter(exposure, moments, shares), scatter(uniform, moments, shares)
+        between = own.between.sum() / own.variance
+        return np.array([own.variance, own.variance / plain.variance, between, own.bias, own.mean_square])
+
+    names = ("variance", "relative_variance", "between_share", "bias", "mean_square")
+    values, errors = sample.estimate(figures)
+    found = zip(names, values.tolist(), errors.tolist(), strict=True)
+    return {key: number for name, value, error in found for key, number in ((name, value), (f"{name}_stderr", error))}
 
 
 def exposure_of(
@@ -138,6 +155,18 @@ def simulated_exposure(timesteps: np.ndarray, weights: np.ndarray, cells: Cells)
         for power in (1, 2)
     )
     return Exposure(sums.mean(0), squares.mean(0), np.cov(sums, rowvar=False))
+
+
+def shares_of(cells: Cells) -> np.ndarray:
+    """The share of all timesteps that each cell holds, [C]."""
+    lengths = np.array([last - first + 1 for first, last in cells])
+    return np.asarray(lengths / lengths.sum())
+
+
+def mixture(cells: Cells, slots: Cells) -> np.ndarray:
+    """Shares [K, C] of cells in the slots that they make up: rows that sum to 1."""
+    inside = np.array([[first <= cell[0] <= last for cell in cells] for first, last in slots]) * shares_of(cells)
+    return np.asarray(inside / inside.sum(1, keepdims=True))
 
 
 def over(cells: Cells, table: np.ndarray) -> np.ndarray:

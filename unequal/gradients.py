@@ -1,8 +1,7 @@
-"""Gradients of single images, and their moments over cells of timesteps.
+"""Gradients of losses, and their moments over cells of timesteps.
 
 What a timestep sampler costs or saves follows from few numbers: how long the gradients of single
 images are in each range of timesteps, and how the ranges' mean gradients stand to each other.
-Gradients are taken one after the other, and only their sums are kept.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,23 +16,35 @@ Gradient = tuple[Tensor, ...]
 CHUNK = 1 << 20
 
 
-def single_gradients(losses: Iterable[Tensor], parameters: Sequence[Tensor]) -> Iterator[Gradient]:
-    """The gradient of each loss (a scalar) with respect to all parameters; their `grad` is left alone."""
+def gradients_of(losses: Iterable[Tensor], parameters: Sequence[Tensor]) -> Iterator[Gradient]:
+    """The gradient of each loss (a scalar), one held at a time; the parameters' `grad` is left alone."""
     for loss in losses:
         yield torch.autograd.grad(loss, parameters, materialize_grads=True)
 
 
-def squared_norm(gradient: Gradient) -> Tensor:
-    """‖g‖² over all parameters, a float64 scalar on their device."""
-    return torch.stack([part.double().square().sum() for part in gradient]).sum()
+def squared_norms(losses: Iterable[Tensor], parameters: Sequence[Tensor]) -> Tensor:
+    """‖g‖² over all parameters of the gradient of each loss, [n] float64 on their device."""
+    squares = [torch.stack([part.double().square().sum() for part in g]) for g in gradients_of(losses, parameters)]
+    return torch.stack(squares).sum(1)
+
+
+def flat_gradients(losses: Iterable[Tensor], parameters: Sequence[Tensor]) -> Tensor:
+    """The gradient of each loss as a row of all parameters, [n, P] in host memory."""
+    return torch.stack([torch.cat([part.flatten() for part in g]).cpu() for g in gradients_of(losses, parameters)])
+
+
+def gram(vectors: Tensor) -> Tensor:
+    """Inner products [n, n] of vectors [n, P], in float64."""
+    parts = (chunk.double() for chunk in vectors.split(CHUNK, dim=1))
+    return torch.stack([part @ part.T for part in parts]).sum(0)
 
 
 @dataclass(frozen=True)
 class Moments:
     """Second moments E‖g‖² of single images' gradients in each cell, [C], and products μ_b·μ_c of mean ones, [C, C].
 
-    Both are free of bias: of each cell's own product, pairs of one image with itself are left out, so that
-    it may come out negative where the mean gradient drowns in noise.
+    Both are free of bias; that of a cell's own product comes out negative now and then, where its mean
+    gradient drowns in noise.
     """
 
     second: np.ndarray
@@ -58,59 +69,29 @@ class Moments:
 
 
 @dataclass(frozen=True)
-class GradientSums:
-    """What single images' gradients leave behind: F folds of n images in each of C cells.
+class GradientSample:
+    """What was measured of C cells, in F folds of images of their own.
 
     Attributes:
-        squares: [C, F, n], ‖g‖² of each.
-        products: [C, F, C, F], inner products of the folds' sums.
+        squares: [C, F, n], ‖g‖² of single images.
+        products: [C, F, C, F], inner products of the folds' mean gradients.
     """
 
     squares: np.ndarray
     products: np.ndarray
 
     def moments(self, left_out: int | None = None) -> Moments:
-        """From all folds, or from all but one."""
+        """From all folds, or from all but one; a cell's own product takes pairs of different folds alone."""
         kept = [fold for fold in range(self.squares.shape[1]) if fold != left_out]
-        squares = self.squares[:, kept].sum((1, 2))
-        count = len(kept) * self.squares.shape[2]
-        sums = self.products[:, kept][:, :, :, kept].sum((1, 3))
-        own = (np.diag(sums) - squares) / (count * (count - 1))
-        products = sums / count**2
-        np.fill_diagonal(products, own)
-        return Moments(squares / count, products)
+        table = self.products[:, kept][:, :, :, kept]
+        products = table.mean((1, 3))
+        own = np.einsum("cfcg->cfg", table)
+        pairs = own.sum((1, 2)) - np.einsum("cff->c", own)
+        np.fill_diagonal(products, pairs / (len(kept) * (len(kept) - 1)))
+        return Moments(self.squares[:, kept].mean((1, 2)), products)
 
     def estimate(self, figure: Callable[[Moments], np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """A figure of the moments and its standard error, by leaving out one fold after the other (jackknife)."""
         folds = self.squares.shape[1]
         others = np.stack([figure(self.moments(fold)) for fold in range(folds)])
         return figure(self.moments()), np.sqrt((folds - 1) * others.var(0))
-
-
-def sum_gradients(cells: Iterable[Iterable[Tensor]], parameters: Sequence[Tensor], folds: int) -> GradientSums:
-    """Take the gradients of single images' losses, cell by cell.
-
-    Holds C·F vectors as long as all parameters in host memory, however many images there are.
-
-    Args:
-        cells: the losses (scalars) of each cell, equally many and a multiple of `folds`.
-        parameters: of the network.
-        folds: F, two or more.
-    """
-    squares, sums = [], []
-    for losses in cells:
-        one = torch.zeros(folds, sum(parameter.numel() for parameter in parameters), device=parameters[0].device)
-        norms = []
-        for i, gradient in enumerate(single_gradients(losses, parameters)):
-            norms.append(squared_norm(gradient))
-            one[i % folds] += torch.cat([part.flatten() for part in gradient])
-        squares.append(torch.stack(norms).reshape(-1, folds).T.cpu())
-        sums.append(one.cpu())
-    count = len(sums)
-    return GradientSums(torch.stack(squares).numpy(), gram(torch.cat(sums)).reshape(count, folds, count, folds).numpy())
-
-
-def gram(vectors: Tensor) -> Tensor:
-    """Inner products [n, n] of vectors [n, P], in float64."""
-    parts = (chunk.double() for chunk in vectors.split(CHUNK, dim=1))
-    return torch.stack([part @ part.T for part in parts]).sum(0)

@@ -16,6 +16,7 @@ from unequal.schedule import NoiseSchedule
 from unequal.settings.contribution import Contribution
 from unequal.settings.data import Data
 from unequal.settings.evaluation import Evaluation, Extractor, Sampling
+from unequal.settings.gradients import Gradients
 from unequal.settings.grid import Grid, parsed_batch
 from unequal.settings.groups import Groups
 from unequal.settings.interference import Interference
@@ -62,6 +63,7 @@ class StudyParams(Strict):
     evaluation: Evaluation | None = None
     variants: Annotated[tuple[str, ...], VARIANTS] = ()
     grid: Grid | None = None
+    gradients: Gradients | None = None
     interference: Interference | None = None
     time_to_quality: TimeToQuality | None = None
     predictions: Predictions | None = None
@@ -270,6 +272,15 @@ class StudyParams(Strict):
                         f"grid.batches: '{batch}' is a batch of {size * parts}, recipe '{name}' sees "
                         f"{self.recipes[name].images} images in all"
                     )
+        return self
+
+    @model_validator(mode="after")
+    def compared_samplers_are_built(self) -> Self:
+        """Gradients are measured for samplers that a stage makes."""
+        built = (*self.further_recipes, *(self.grid.recipes if self.grid else ()))
+        for name in self.gradients.samplers if self.gradients else ():
+            if name not in built:
+                raise ValueError(f"gradients.samplers: no sampler is made of '{name}'; allowed: {', '.join(built)}")
         return self
 
 

@@ -12,7 +12,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from unequal.gradients import single_gradients, squared_norm
+from unequal.gradients import squared_norms
 from unequal.randomness import Stream, numpy_generator, torch_seed
 from unequal.samplers import TimestepSampler
 from unequal.training.batches import BatchSource
@@ -60,8 +60,7 @@ class Feedback:
         batch = self.source.measured(step, timesteps)
         objective = deepcopy(self.objective)  # one that remembers is not to learn from what is measured
         losses = (objective(self.net, one).weighted.sum() for one in batch.singles(self.own(len(timesteps))))
-        squares = [squared_norm(gradient) for gradient in single_gradients(losses, list(self.net.parameters()))]
-        return self.of_all(squares, len(timesteps))
+        return self.of_all([squared_norms(losses, list(self.net.parameters()))], len(timesteps))
 
     def learn(self, step: int, losses: list[Tensor]) -> None:
         """Hand on the losses of a step, given as parts of this process's share of the batch."""

@@ -1,0 +1,125 @@
+"""Measure the gradients of single images over the timesteps, and how batches of each sampler scatter by them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from unequal.data.pixels import tensor_of
+from unequal.data.prepared import PreparedData
+from unequal.errors import UserError
+from unequal.files import read_json, read_npz, write_csv
+from unequal.gradient_variance import Cells, compare, exposure_of, mixture, settle, shares_of, split
+from unequal.gradients import GradientSample, Moments
+from unequal.measuring import GradientMeter
+from unequal.models.artifact import ModelRecord, load_model
+from unequal.pipeline.stage import Run, stage
+from unequal.randomness import Stream, numpy_generator
+from unequal.ranges import read_slots
+from unequal.samplers import TimestepSampler, build_sampler
+from unequal.settings.gradients import Gradients
+from unequal.settings.strict import StageSettings
+from unequal.training.enlarging import for_task
+from unequal.training.objective import SingleHead
+
+Figure = Callable[[Moments], np.ndarray]
+SLOT_FIGURES: dict[str, Figure] = {
+    "second_moment": lambda one: one.second,
+    "variance": lambda one: one.variance,
+    "mean_square": lambda one: np.diag(one.products),
+    "cosines": lambda one: one.cosines,
+}
+
+
+class Settings(StageSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    seed: int
+    gradients: Gradients
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings, model: str) -> None:
+    """Measure the gradients of a model."""
+    data = PreparedData.open(run.input("artifacts/data"))
+    net, record = load_model(run.input(f"artifacts/models/{model}"))
+    slots = read_slots(run.input("artifacts/slots.json"), record.timesteps).slots
+    losses = read_npz(run.input(f"artifacts/profiles/{model}.npz"), ["train"])["train"]
+    samplers = read_samplers(run.input("artifacts/samplers"), settings.gradients.samplers, record)
+    cells = split(slots, settings.gradients.parts)
+    sample = meter(net, record, tensor_of(data.train), settings, run.device).sample(cells)
+    for sampler in samplers.values():
+        settle(sampler, losses, sample.moments(), cells)
+    table = rows(samplers, sample, cells, settings)
+    write_csv(run.output(f"results/gradients/{model}.csv"), table)
+    facts = {"model": model, "images_seen": record.total_images, "slots": slots, "cells": cells}
+    run.metrics(f"results/gradients/{model}.json", facts | slot_figures(sample, cells, slots) | {"batches": table})
+
+
+def read_samplers(folder: Path, recipes: Sequence[str], record: ModelRecord) -> dict[str, TimestepSampler]:
+    """The samplers of recipes, as `build_sampler` has written them."""
+    table = record.noise_schedule().alphas_cumprod.numpy()
+    return {name: build_sampler(alphas_cumprod=table, **read_json(folder / f"{name}.json")) for name in recipes}
+
+
+def meter(
+    net: nn.Module, record: ModelRecord, images: Tensor, settings: Settings, device: torch.device
+) -> GradientMeter:
+    """What measures a model as training without loss weights sees it."""
+    if record.prediction == "mixed":
+        raise UserError(f"model {record.name} has three heads; gradients are measured of a single prediction")
+    objective = SingleHead(record.prediction, record.noise_schedule().to(device), "none", None)
+    return GradientMeter(
+        net.to(device).train().requires_grad_(True),
+        for_task(objective, record.enlargement),
+        images,
+        folds=settings.gradients.folds,
+        single_images=settings.gradients.single_images,
+        mean_images=settings.gradients.mean_images,
+        seed=settings.seed,
+    )
+
+
+def slot_figures(sample: GradientSample, cells: Cells, slots: Cells) -> dict[str, Any]:
+    """Of each slot's single gradients: E‖g‖², the trace of their covariance, ‖μ‖², and cosines between mean ones."""
+    mixing = mixture(cells, slots)
+    found: dict[str, Any] = {}
+    for name, figure in SLOT_FIGURES.items():
+        values, errors = sample.estimate(partial(merged, mixing=mixing, figure=figure))
+        found |= {name: known(values), f"{name}_stderr": known(errors)}
+    return found
+
+
+def merged(moments: Moments, mixing: np.ndarray, figure: Figure) -> np.ndarray:
+    """A figure of slots, from the moments of their cells."""
+    return figure(moments.merged(mixing))
+
+
+def known(values: np.ndarray) -> list[Any]:
+    """Numbers as JSON has them, None for those that are lost in noise."""
+    table = values.astype(object)
+    table[~np.isfinite(values)] = None
+    return table.tolist()
+
+
+def rows(
+    samplers: Mapping[str, TimestepSampler], sample: GradientSample, cells: Cells, settings: Settings
+) -> list[dict[str, Any]]:
+    """A row for every sampler and batch."""
+    uniform = build_sampler("uniform", cells[-1][1] + 1)
+    generator = numpy_generator(settings.seed, Stream.GRADIENTS)
+    table = []
+    for name, sampler in samplers.items():
+        for batch in settings.gradients.batches:
+            own = exposure_of(sampler, cells, batch, generator, sampler.horizon)
+            plain = exposure_of(uniform, cells, batch, generator)
+            table.append({"sampler": name, "batch": batch} | compare(own, plain, sample, shares_of(cells)))
+    return table
+
+
+if __name__ == "__main__":
+    main()
