@@ -88,6 +88,7 @@ def test_floors_import_downwards_only(source: Path):
             "loss_profile",
             "similarity",
             "landscape",
+            "gradient_variance",
             "super_resolution",
             "contribution",
         ),

@@ -72,7 +72,9 @@ def test_slots_have_moments_and_cosines() -> None:
     run()
     facts = json.loads(Path("results/gradients/base.json").read_text())
     assert facts["slots"] == SLOTS
-    assert [[cells[0][0], cells[1][1]] for cells in zip(facts["cells"][::2], facts["cells"][1::2], strict=True)] == SLOTS
+    assert [
+        [cells[0][0], cells[1][1]] for cells in zip(facts["cells"][::2], facts["cells"][1::2], strict=True)
+    ] == SLOTS
     for name in ("second_moment", "variance", "mean_square", "cosines"):
         assert len(facts[name]) == len(facts[f"{name}_stderr"]) == 3
     np.testing.assert_allclose(
