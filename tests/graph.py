@@ -43,6 +43,14 @@ def instances() -> list[Instance]:
     return [instance_of(stage) for stage in sorted(Repo(str(ROOT)).index.stages, key=lambda s: s.addressing)]
 
 
+def telling_instances() -> list[Instance]:
+    """The first and the last instance of every stage: what lies between differs by its options alone."""
+    by_stage: dict[tuple[Path, str], list[Instance]] = {}
+    for instance in instances():
+        by_stage.setdefault((instance.folder, instance.name.split("@")[0]), []).append(instance)
+    return [one for found in by_stage.values() for one in ((found[0], found[-1]) if len(found) > 1 else found)]
+
+
 def instance_of(stage) -> Instance:
     words = shlex.split(stage.cmd)
     assert words[:2] == ["python", "-m"], stage.cmd

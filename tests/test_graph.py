@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from graph import ROOT, Instance, instances
+from graph import ROOT, Instance, instances, telling_instances
 
 from unequal.files import read_json
 from unequal.settings.grid import trial_name
@@ -13,7 +13,7 @@ from unequal.settings.params import StudyParams, json_schema, read_params, read_
 from unequal.tools.deps import code_dependencies, import_closure
 from unequal.tools.schema import SCHEMAS
 
-each_instance = pytest.mark.parametrize("instance", instances(), ids=lambda instance: instance.id)
+each_instance = pytest.mark.parametrize("instance", telling_instances(), ids=lambda instance: instance.id)
 each_program = pytest.mark.parametrize(
     "instance", {(i.folder, i.program): i for i in instances()}.values(), ids=lambda one: f"{one.folder}/{one.program}"
 )
