@@ -28,6 +28,8 @@ class Stream(IntEnum):
     HEADS = 12
     MEASURED = 13
     GRADIENTS = 14
+    CONSISTENCY = 15
+    LANDSCAPE = 16
 
 
 def numpy_generator(*key: int) -> np.random.Generator:

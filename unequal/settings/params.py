@@ -13,6 +13,7 @@ from pydantic import Field, NonNegativeInt, model_validator
 from unequal.errors import UserError
 from unequal.partition import flops_groups
 from unequal.schedule import NoiseSchedule
+from unequal.settings.consistency import Consistency, with_width
 from unequal.settings.contribution import Contribution
 from unequal.settings.data import Data
 from unequal.settings.evaluation import Evaluation, Extractor, Sampling
@@ -68,6 +69,7 @@ class StudyParams(Strict):
     time_to_quality: TimeToQuality | None = None
     predictions: Predictions | None = None
     contribution: Contribution | None = None
+    consistency: Consistency | None = None
 
     @model_validator(mode="after")
     def recipes_have_names_of_their_own(self) -> Self:
@@ -96,7 +98,8 @@ class StudyParams(Strict):
     @property
     def needed_recipes(self) -> tuple[str, ...]:
         """Recipes that something in the file names."""
-        return (*self.further_recipes, *self.grid_recipes, *self.slot_recipes)
+        replicated = ("base",) if self.consistency else ()
+        return (*self.further_recipes, *self.grid_recipes, *self.slot_recipes, *replicated)
 
     @property
     def grid_recipes(self) -> tuple[str, ...]:
@@ -281,6 +284,35 @@ class StudyParams(Strict):
         for name in self.gradients.samplers if self.gradients else ():
             if name not in built:
                 raise ValueError(f"gradients.samplers: no sampler is made of '{name}'; allowed: {', '.join(built)}")
+        return self
+
+    @model_validator(mode="after")
+    def replicas_can_be_trained(self) -> Self:
+        """Every width makes a network for the images, from fresh weights."""
+        for width in self.consistency.widths if self.consistency else ():
+            try:
+                with_width(self.network, width).attends(self.data.image_size)
+            except (UserError, ValueError) as error:
+                raise ValueError(f"consistency.widths: {error}") from None
+        if self.consistency and self.network.pretrained:
+            raise ValueError(
+                f"network.pretrained: '{self.network.pretrained}'; replicas start from fresh weights: null"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def replicas_can_be_compared(self) -> Self:
+        """Noise alone decides what a replica samples."""
+        if self.consistency is None:
+            return self
+        if self.sampling is None or self.sampling.eta:
+            has = "missing" if self.sampling is None else f"{self.sampling.eta}"
+            raise ValueError(f"sampling.eta: {has}; consistency compares pictures of one noise, and needs 0")
+        timesteps, last = self.consistency.comparison.timesteps, self.schedule.timesteps - 1
+        if timesteps[-1] > last:
+            raise ValueError(
+                f"consistency.comparison.timesteps: {timesteps[-1]} reaches beyond the last timestep {last}"
+            )
         return self
 
 
