@@ -21,6 +21,8 @@ CIFAR10 = {"source": "cifar10", "path": "x", "fit": "exact", "holdout": 0.1}
 
 PATCHES = {"source": "patches", "path": None, "image_size": 16, "channels": 3, "fit": "exact", "holdout": 0.1}
 
+INTERFERENCE = {"slot_recipes": ["slot"], "control": "longer"}
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     # Unknown and missing keys.
     ({"colour": "red"}, "colour: unknown key; allowed here: seed, runtime, data"),
@@ -215,10 +217,31 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"recipes.mixed.prediction": "epsilon", "recipes.mixed.mixing": DELETE},
         "recipes.mixed.prediction: 'epsilon'; 'mixed' is for mixed alone",
     ),
+    # Interference.
+    ({"interference": INTERFERENCE | {"slot_recipes": ["slot_low"]}}, "interference: slot_recipes: ['slot_low'] must"),
+    (
+        {"interference": INTERFERENCE | {"slot_recipes": ["slot", "slot_2"]}},
+        "interference: slot_recipes: 'slot_2' must begin with slot and not end in a number, like slot_low",
+    ),
+    ({"interference": INTERFERENCE | {"slot_recipes": ["slot", "slot_low"]}}, "recipes: 'slot_low' is missing"),
+    (
+        {"interference": INTERFERENCE | {"control": "stratified"}},
+        "interference.control: 'stratified' is no further recipe with sampler.kind: uniform",
+    ),
+    ({"interference": INTERFERENCE, "slots.count": 1, "slots.finetune": [1]}, "interference: needs slots.count: 2"),
+    (
+        {"interference": INTERFERENCE, "profiled_models": ["base", "longer"]},
+        "profiled_models: lacks 'stratified', which interference compares with the base",
+    ),
 ]
 
 #: Edits that a user may well make.
 ACCEPTED: list[dict[str, Any]] = [
+    {"interference": INTERFERENCE},
+    {
+        "interference": INTERFERENCE | {"slot_recipes": ["slot", "slot_low"]},
+        "recipes.slot_low": DEFAULT["recipes"]["slot"],
+    },
     {"recipes.longer.sampler": {"kind": "near_data", "power": 0.5, "unbiased": True}},
     {"recipes.longer.loss_weight": {"kind": "min_snr", "gamma": 5}},
     {"sampling.steps": [999, 500, 20, 0]},

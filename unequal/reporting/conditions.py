@@ -11,15 +11,13 @@ def scoring_conditions(data: Mapping[str, Any], scores: Mapping[str, Any]) -> di
         data: facts of the data set.
         scores: the conditions that stand beside the scores of any variant that was scored alike.
     """
-    n_train, n_held = (last - first for first, last in (data["split"]["train"], data["split"]["holdout"]))
-    size = "×".join(map(str, reversed(data["shape"])))
     sampling = scores["sampling"]
     steps = sampling["steps"] if isinstance(sampling["steps"], int) else len(sampling["steps"])
     seeds = ", ".join(map(str, scores["sampling_seeds"]))
     spread = "; spreads are standard deviations over them" if len(scores["sampling_seeds"]) > 1 else ""
     singular = " (fewer samples than features: singular covariance)" if scores["singular_covariance"] else ""
     return {
-        "data": f"{data['source']}, {n_train} training and {n_held} held-out images, {size} values each",
+        "data": data_condition(data),
         "reference": scores["reference"],
         "features": f"{scores['features']} of {scores['extractor']}{singular}",
         "samples": f"{scores['samples_per_seed']} a sampling seed, from the same noise for every variant",
@@ -27,3 +25,10 @@ def scoring_conditions(data: Mapping[str, Any], scores: Mapping[str, Any]) -> di
         "sampling": f"DDIM, {steps} steps, {sampling['spacing']} spacing, η = {sampling['eta']:g}, "
         f"predicted images {'clipped' if sampling['clip'] else 'not clipped'}",
     }
+
+
+def data_condition(data: Mapping[str, Any]) -> str:
+    """The data set, in a line."""
+    n_train, n_held = (last - first for first, last in (data["split"]["train"], data["split"]["holdout"]))
+    size = "×".join(map(str, reversed(data["shape"])))
+    return f"{data['source']}, {n_train} training and {n_held} held-out images, {size} values each"

@@ -47,6 +47,9 @@ COLOURS = {
     "mixed": "#c8553d",
     "experts_unpruned": "#8a5bb5",
     "experts_pruned": "#c77dba",
+    "uniform": "#4c78a8",
+    "near_noise": "#9a6b9e",
+    "near_data": "#e0902f",
 }
 OTHER_COLOURS = ("#5f6f7a", "#7a6a3a", "#3a7a78", "#7a3a5d")
 GOLD = "#d99a2b"

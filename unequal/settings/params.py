@@ -151,15 +151,18 @@ class StudyParams(Strict):
         return self
 
     @model_validator(mode="after")
-    def interference_has_a_control(self) -> Self:
-        """What training on does by itself is known from uniform timesteps."""
-        control = self.interference.control if self.interference else None
-        if control is not None and control not in self.further_recipes:
-            raise ValueError(f"interference.control: '{control}' is none of further_recipes")
-        if control is not None and self.recipes[control].sampler.kind != "uniform":
-            raise ValueError(
-                f"interference.control: '{control}' draws '{self.recipes[control].sampler.kind}'; allowed: uniform"
-            )
+    def interference_can_be_told(self) -> Self:
+        """There are slots to interfere, models to compare, and uniform timesteps to hold them against."""
+        if self.interference is None:
+            return self
+        control = self.interference.control
+        if self.slots is None or self.slots.count < 2:
+            raise ValueError("interference: needs slots.count: 2 or more")
+        if control not in self.further_recipes or self.recipes[control].sampler.kind != "uniform":
+            raise ValueError(f"interference.control: '{control}' is no further recipe with sampler.kind: uniform")
+        for name in self.further_recipes:
+            if name not in self.profiled_models:
+                raise ValueError(f"profiled_models: lacks '{name}', which interference compares with the base")
         return self
 
     @model_validator(mode="after")
