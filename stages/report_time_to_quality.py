@@ -2,11 +2,13 @@
 
 from functools import partial
 
+from matplotlib.figure import Figure
+
 from unequal.data.prepared import PreparedData
 from unequal.files import read_json, write_bytes, write_csv
 from unequal.pipeline.stage import Run, stage
 from unequal.reporting.conditions import scoring_conditions
-from unequal.reporting.figures import save
+from unequal.reporting.figures import sampler_probabilities, save
 from unequal.reporting.page import Picture, Table, render
 from unequal.reporting.time_to_quality import (
     COLUMNS,
@@ -20,6 +22,10 @@ from unequal.reporting.time_to_quality import (
     table_rows,
 )
 from unequal.reporting.verdicts import verdict_document
+from unequal.samplers import build_sampler
+from unequal.schedule import NoiseSchedule
+from unequal.settings.recipe import Recipe
+from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 
 TITLE = "Time to quality: does the curriculum, or the decay of momentum, pay?"
@@ -30,6 +36,14 @@ NOTE = (
 )
 
 
+CURVES = ("FID along the training", "Lines are means over training seeds, points single trainings; log scale.")
+SAMPLERS = (
+    "Timestep samplers",
+    "How often each recipe draws a timestep, as a multiple of uniform drawing. Of a sampler that changes, the paler "
+    "lines are the start, a quarter, half and three quarters of the change.",
+)
+
+
 class Settings(StageSettings):
     """Keys of params.yaml that this stage reads."""
 
@@ -37,6 +51,8 @@ class Settings(StageSettings):
     batches: tuple[str, ...] = key("grid.batches")
     seeds: tuple[int, ...] = key("grid.seeds")
     baselines: dict[str, str] = key("time_to_quality.baselines")
+    schedule: Schedule
+    all_recipes: dict[str, Recipe] = key("recipes")
 
 
 @stage(Settings)
@@ -51,19 +67,35 @@ def main(run: Run, settings: Settings) -> None:
     trials = {name: [Trial.of(one) for one in found] for name, found in facts.items()}
     compared = [compare(*pair, batch, trials) for batch in settings.batches for pair in settings.baselines.items()]
     verdicts = [paper_speed_up(compared), *map(pays, compared)]
-    picture = save(run.output("results/pictures") / "time_to_quality.png", (8.4, 4.6), partial(curves, trials=trials))
+    pictures = run.output("results/pictures")
+    shown = [
+        Picture(save(pictures / "time_to_quality.png", (8.4, 4.6), partial(curves, trials=trials)), *CURVES),
+        Picture(save(pictures / "samplers.png", (8.4, 4.4), partial(samplers_of, settings=settings)), *SAMPLERS),
+    ]
     table = Table("Final FID and speed-up", COLUMNS, table_rows(compared), NOTE, baseline_rows(compared))
-    shown = Picture(
-        picture, "FID along the training", "Lines are means over training seeds, points single trainings; log scale."
-    )
     lead = f"{len(trials)} recipes and batches, {len(settings.seeds)} training seeds each."
     first = next(iter(facts.values()))[0]
     conditions = scoring_conditions(data.facts, first) | {"training seeds": ", ".join(map(str, settings.seeds))}
-    page = render(TITLE, lead, verdicts, NOTE, [table], conditions, [shown])
+    page = render(TITLE, lead, verdicts, NOTE, [table], conditions, shown)
     write_bytes(run.output("results/report.html"), page.encode())
     write_csv(run.output("results/time_to_quality.csv"), rows(compared))
     run.metrics("results/verdicts.json", verdict_document(verdicts))
     run.parent_artifacts(["results/report.html", "results/pictures"])
+
+
+def samplers_of(figure: Figure, settings: Settings) -> None:
+    """Draw the samplers of the recipes, those that draw alike once."""
+    schedule = NoiseSchedule.named(settings.schedule.name, settings.schedule.timesteps)
+    chosen = {name: settings.all_recipes[name].sampler for name in settings.recipes}
+    first = {sampler.model_dump_json(): name for name, sampler in reversed(chosen.items())}
+    alphas_cumprod = schedule.alphas_cumprod.numpy()
+    built = {
+        name: build_sampler(
+            timesteps=schedule.timesteps, alphas_cumprod=alphas_cumprod, **chosen[name].model_dump()
+        ).over_training()
+        for name in sorted(first.values(), key=settings.recipes.index)
+    }
+    sampler_probabilities(figure, built)
 
 
 if __name__ == "__main__":

@@ -322,12 +322,19 @@ def inside(box: Bbox, frame: Bbox) -> bool:
 
 
 def sampler_probabilities(
-    figure: Figure, samplers: Mapping[str, Sequence[np.ndarray]], slots: Sequence[tuple[int, int]]
+    figure: Figure, samplers: Mapping[str, Sequence[np.ndarray]], slots: Sequence[tuple[int, int]] = ()
 ) -> None:
-    """How often each sampler draws a timestep, as a multiple of uniform; what it changes from is paler."""
+    """How often each sampler draws a timestep, as a multiple of uniform; what it changes from is paler.
+
+    Args:
+        figure: to draw on.
+        samplers: name → probabilities [T], at several points of the training where they change.
+        slots: shaded where there are any.
+    """
     axes = figure.subplots()
-    slot_bands(axes, slots)
-    timesteps = slots[-1][1] + 1
+    if slots:
+        slot_bands(axes, slots)
+    timesteps = len(next(iter(samplers.values()))[0])
     x = np.arange(1, timesteps + 1)
     for name, stages in samplers.items():
         for number, probabilities in enumerate(stages, 1):
