@@ -34,8 +34,6 @@ NOTE = (
     "Recipe and baseline share their seeds, so their difference is judged in pairs. "
     "A seed that starts below the target at its first snapshot counts with that snapshot's images."
 )
-
-
 CURVES = ("FID along the training", "Lines are means over training seeds, points single trainings; log scale.")
 SAMPLERS = (
     "Timestep samplers",

@@ -47,14 +47,20 @@ COLOURS = {
     "mixed": "#c8553d",
     "experts_unpruned": "#8a5bb5",
     "experts_pruned": "#c77dba",
-    "uniform": "#4c78a8",
+    "uniform": "#1f4e79",
+    "curriculum": "#2f9fd8",
+    "momentum_decay": "#c8553d",
+    "both": "#8a5bb5",
+    "asymmetric": "#2a9d74",
+    "easy_to_hard": "#d99a2b",
+    "sgd": "#5f6f7a",
+    "paper2": "#c77dba",
+    "paper2_lower": "#7a6a3a",
     "near_noise": "#9a6b9e",
     "near_data": "#e0902f",
 }
 OTHER_COLOURS = ("#5f6f7a", "#7a6a3a", "#3a7a78", "#7a3a5d")
 GOLD = "#d99a2b"
-#: For things that have no colour of their own, one after another.
-PALETTE = (*COLOURS.values(), *OTHER_COLOURS)
 #: Points of a curve over timesteps; more only shows the noise of the draws.
 BINS = 80
 COLUMNS = 16

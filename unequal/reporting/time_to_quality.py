@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
-from unequal.reporting.figures import PALETTE, log_scale
+from unequal.reporting.figures import colour, log_scale
 from unequal.reporting.tables import label, plus_minus, with_prefix
 from unequal.reporting.verdicts import SPREADS, Evidence, Verdict, decide, known_limit, paired, signed
 
@@ -211,12 +211,12 @@ def curves(figure: Figure, trials: Mapping[tuple[str, str], Sequence[Trial]]) ->
     batches = list(dict.fromkeys(batch for _, batch in trials))
     panels: list[Axes] = list(figure.subplots(1, len(batches), sharey=True, squeeze=False)[0])
     for axes, batch in zip(panels, batches, strict=True):
-        for number, (recipe, at) in enumerate(name for name in trials if name[1] == batch):
-            found, colour = trials[recipe, at], PALETTE[number % len(PALETTE)]
-            images = found[0].images
-            axes.plot(images, np.mean([one.fid for one in found], 0), color=colour, linewidth=1.8, label=label(recipe))
-            for one in found:
-                axes.plot(images, one.fid, linestyle="", marker="o", markersize=2.6, color=colour, alpha=0.6)
+        for (recipe, at), found in trials.items():
+            if at == batch:
+                mean, ink = np.mean([one.fid for one in found], 0), colour(recipe)
+                axes.plot(found[0].images, mean, color=ink, linewidth=1.8, label=label(recipe))
+                for one in found:
+                    axes.plot(one.images, one.fid, linestyle="", marker="o", markersize=2.6, color=ink, alpha=0.6)
         log_scale(axes, "{:g}")
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
         axes.set_xlabel("images seen")
