@@ -146,6 +146,18 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "predictions: needs the section grid, whose recipes it is held against",
     ),
     (
+        {
+            "grid": {
+                "recipes": ["mixed"],
+                "batches": ["32x1"],
+                "seeds": [0],
+                "reference_batch": 32,
+                "lr_scaling": "none",
+            }
+        },
+        "grid.recipes: 'mixed' has three heads; those stand in predictions.mixed",
+    ),
+    (
         {"predictions": {"mixed": ["mixed"], "selections": ["blend", "blend"]}},
         "predictions: selections: ['blend', 'blend'] names one twice",
     ),

@@ -12,6 +12,7 @@ import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 
 from unequal.data.prepared import PreparedData
+from unequal.errors import UserError
 from unequal.files import read_npz
 from unequal.models.artifact import load_heads, load_model, load_pruning
 from unequal.models.flops import count_cost
@@ -199,3 +200,21 @@ def test_objective_of_balanced_heads() -> None:
     balanced = build_objective(recipe("mixed").model_copy(update={"mixing": mixing}), SCHEDULE)
     assert isinstance(balanced, BalancedHeads)
     assert (balanced.half_life, balanced.tally.budget) == (7, 16)
+
+
+@pytest.mark.parametrize(("prediction", "wanted", "heads"), [("mixed", 3, 1), ("v_prediction", 1, 3)])
+def test_a_network_of_other_heads_is_refused(
+    carry_out: Callable[..., Here], tiny_net: Callable[..., UNet2DModel], prediction: str, wanted: int, heads: int
+) -> None:
+    said = rf"^prediction '{prediction}' trains {wanted} heads; the network of a has {heads}$"
+    with pytest.raises(UserError, match=said):
+        carry_out("a", Start(tiny_net(heads=heads), SCHEDULE), recipe(prediction))
+
+
+def test_a_single_head_does_not_train_a_mixed_model_on(
+    carry_out: Callable[..., Here], tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
+) -> None:
+    net = tiny_net(heads=3)
+    start = Start(net, SCHEDULE, make_record(net, name="base", prediction="mixed"))
+    with pytest.raises(UserError, match=r"^a recipe of prediction 'epsilon' cannot train 'mixed' of base on$"):
+        carry_out("child", start, recipe("epsilon"))

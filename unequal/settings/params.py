@@ -262,9 +262,9 @@ class StudyParams(Strict):
         """Three heads are held against single predictions, from the same training seeds."""
         if self.predictions and self.grid is None:
             raise ValueError("predictions: needs the section grid, whose recipes it is held against")
-        for name in self.predictions.mixed if self.predictions else ():
-            if self.grid and name in self.grid.recipes:
-                raise ValueError(f"predictions.mixed: '{name}' stands in grid.recipes, which are of one prediction")
+        for name in self.grid.recipes if self.grid else ():
+            if self.recipes[name].prediction == "mixed":
+                raise ValueError(f"grid.recipes: '{name}' has three heads; those stand in predictions.mixed")
         return self
 
     @model_validator(mode="after")

@@ -19,6 +19,7 @@ from unequal.files import write_csv, write_npz
 from unequal.models.artifact import SNAPSHOTS, Heads, ModelRecord, save_model
 from unequal.models.flops import count_cost, training_flops
 from unequal.models.pruned import Removal
+from unequal.predictions import HEADS
 from unequal.randomness import torch_seed
 from unequal.samplers import TimestepSampler
 from unequal.schedule import NoiseSchedule
@@ -99,10 +100,9 @@ def produce(place: Place, job: Job) -> None:
 
 
 def train(place: Place, job: Job) -> Trained:
-    """Train the start's network in place, with the recipe's budget. Raises UserError for a sampler of another T."""
+    """Train the start's network in place, with the recipe's budget. Raises UserError where they do not fit."""
+    check_fit(job)
     start, recipe = job.start, job.recipe
-    if (drawn := len(job.sampler.probabilities)) != start.schedule.timesteps:
-        raise UserError(f"the sampler is made for {drawn} timesteps, the model for {start.schedule.timesteps}")
     source = BatchSource(
         images=images_on(place.device, job.data),
         batch_size=job.training.batch_size,
@@ -126,6 +126,18 @@ def train(place: Place, job: Job) -> Trained:
         recipe.snapshots,
     )
     return trainer.run()
+
+
+def check_fit(job: Job) -> None:
+    """Raise UserError where sampler, recipe and network are not made for each other."""
+    start, prediction, parent = job.start, job.recipe.prediction, job.start.parent
+    if (drawn := len(job.sampler.probabilities)) != start.schedule.timesteps:
+        raise UserError(f"the sampler is made for {drawn} timesteps, the model for {start.schedule.timesteps}")
+    if parent is not None and parent.prediction != prediction:
+        raise UserError(f"a recipe of prediction '{prediction}' cannot train '{parent.prediction}' of {parent.name} on")
+    wanted = len(HEADS) if prediction == "mixed" else 1
+    if (heads := start.net.config["out_channels"] // job.data.images.shape[1]) != wanted:
+        raise UserError(f"prediction '{prediction}' trains {wanted} heads; the network of {job.name} has {heads}")
 
 
 def build_objective(recipe: Recipe, schedule: NoiseSchedule) -> Objective:
