@@ -91,6 +91,7 @@ def test_floors_import_downwards_only(source: Path):
             "gradient_variance",
             "super_resolution",
             "contribution",
+            "head_errors",
         ),
         ("settings",),
         ("data", "ranges"),
