@@ -1,4 +1,4 @@
-"""What errors over timesteps say of predictions: where one gives way to another, and what three heads could be together.
+"""Errors of predictions over timesteps: where one gives way to another, and what three heads could be together.
 
 Errors are mean squares in one common space, since only there those of x0, v and ε mean the same. All ratios are
 free of that space: they would be the same in any other.
