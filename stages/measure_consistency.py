@@ -26,7 +26,7 @@ from unequal.evaluation.consistency import (
     prediction_rows,
     sampled,
 )
-from unequal.files import write_csv, write_json, write_npz
+from unequal.files import rounded, write_csv, write_json, write_npz
 from unequal.models.artifact import ModelRecord
 from unequal.models.denoiser import Denoiser, load_denoiser
 from unequal.models.replica import untrained
@@ -66,8 +66,8 @@ def main(run: Run, settings: Settings) -> None:
     images = {subject.name: to_uint8(images).numpy() for subject, images in pictures.items()}
     images["nearest_training"] = data.train[nearest_of_many(next(iter(pictures.values())), data.train)[1]]
     write_npz(run.output("artifacts/consistency/pictures.npz"), **images)
-    write_csv(run.output("results/consistency_pictures.csv"), rows)
-    write_csv(run.output("results/consistency_predictions.csv"), means(predictions, "relation", "timestep"))
+    write_csv(run.output("results/consistency_pictures.csv"), short(rows))
+    write_csv(run.output("results/consistency_predictions.csv"), short(means(predictions, "relation", "timestep")))
     by_relation = {row.pop("relation"): row for row in means(rows, "relation")}
     run.metrics("results/consistency.json", {"pictures": by_relation, "nearest_training": distances} | conditions)
 
@@ -154,6 +154,11 @@ def conditions_of(settings: Settings, record: ModelRecord, data: PreparedData) -
         "sampling": settings.sampling.model_dump(mode="json"),
         "comparison": settings.comparison.model_dump(mode="json"),
     }
+
+
+def short(rows: list[Row]) -> list[Row]:
+    """Rows of a table with as many digits as mean something."""
+    return [{name: rounded(x) if isinstance(x, float) else x for name, x in row.items()} for row in rows]
 
 
 if __name__ == "__main__":

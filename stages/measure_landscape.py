@@ -12,7 +12,7 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.consistency import TRAINED, UNTRAINED
-from unequal.files import write_csv, write_json
+from unequal.files import rounded, write_csv, write_json
 from unequal.landscape import barrier, largest_eigenvalue, losses_on_line
 from unequal.models.artifact import ModelRecord, load_model
 from unequal.models.replica import untrained
@@ -94,7 +94,7 @@ def line_rows(one: dict[str, Any]) -> list[dict[str, float]]:
     """The losses on a line as rows of a table."""
     last = len(one["losses"]) - 1
     return [
-        {"first": one["first"], "second": one["second"], "share": i / last, "loss": loss}
+        {"first": one["first"], "second": one["second"], "share": i / last, "loss": rounded(loss)}
         for i, loss in enumerate(one["losses"])
     ]
 

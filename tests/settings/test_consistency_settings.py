@@ -54,6 +54,11 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("sampling.eta", 0.5, "sampling.eta: 0.5; consistency compares pictures of one noise, and needs 0"),
     ("sampling", DELETE, "sampling.eta: missing; consistency compares pictures of one noise, and needs 0"),
     ("network.pretrained", "a/b", "network.pretrained: 'a/b'; replicas start from fresh weights: null"),
+    (
+        "network.task",
+        {"kind": "super_resolution", "factor": 2},
+        "network.task: super_resolution; replicas make pictures of noise alone: generation",
+    ),
     ("recipes.base", DELETE, "recipes: 'base' is missing; needed: base"),
 ]
 

@@ -17,7 +17,7 @@ from click import Command
 from click.testing import CliRunner, Result
 from stage_project import write_params
 
-from stages import measure_consistency, measure_landscape, train_replica
+from stages import measure_consistency, measure_landscape, report_consistency, train_replica
 from unequal.data.prepared import PreparedData
 from unequal.files import read_json, read_npz
 from unequal.models.artifact import load_model
@@ -158,3 +158,25 @@ def test_measuring_again_gives_the_same() -> None:
         assert run(measure_consistency.main).exit_code == 0
         found.append(Path("artifacts/consistency/table.json").read_bytes())
     assert found[0] == found[1]
+
+
+def test_the_report_holds_all_verdicts_and_pictures() -> None:
+    for stage, *options in (
+        (measure_consistency.main,),
+        *((measure_landscape.main, "--width", width) for width in WIDTHS),
+        (report_consistency.main,),
+    ):
+        result = run(stage, *options)
+        assert result.exit_code == 0, result.output
+    page, document = Path("results/report.html").read_text(), read_json(Path("results/verdicts.json"))
+    assert len(document["verdicts"]) == page.count('<span class="rule">') == 9
+    assert page.count("data:image/png") == len(list(Path("results/pictures").iterdir())) == 4
+    assert "8-16, seed 3" in page
+
+
+def test_a_missing_landscape_is_named_in_one_line() -> None:
+    assert run(measure_consistency.main).exit_code == run(measure_landscape.main, "--width", "8-16").exit_code == 0
+    result = run(report_consistency.main)
+    assert result.exit_code == 1
+    assert result.output.startswith("report_consistency: artifacts/landscape/12-16.json: missing")
+    assert result.output.count("\n") == 1

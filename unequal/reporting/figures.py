@@ -357,15 +357,19 @@ def sampler_probabilities(
 
 def sample_grid(figure: Figure, samples: Mapping[str, np.ndarray], real: np.ndarray) -> None:
     """Samples from the same noise: a row a variant, a column a noise; real images in the last row."""
+    picture_grid(figure, {label(name): images for name, images in samples.items()} | {"real images": real})
+
+
+def picture_grid(figure: Figure, rows: Mapping[str, np.ndarray]) -> None:
+    """The first of each row's images [n, C, H, W] (uint8) side by side, the row's name before them."""
     axes = figure.subplots()
-    rows = [mosaic_row(images[:COLUMNS]) for images in (*samples.values(), real)]
-    height = rows[0].shape[0]
+    drawn = [mosaic_row(images[:COLUMNS]) for images in rows.values()]
+    height = drawn[0].shape[0]
     gap = max(1, height // 8)
-    separator = np.full((gap, *rows[0].shape[1:]), 255, np.uint8)
-    wall = np.concatenate([part for row in rows for part in (row, separator)][:-1])
+    separator = np.full((gap, *drawn[0].shape[1:]), 255, np.uint8)
+    wall = np.concatenate([part for row in drawn for part in (row, separator)][:-1])
     axes.imshow(wall, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
-    places = [height / 2 - 0.5 + i * (height + gap) for i in range(len(rows))]
-    axes.set_yticks(places, [*map(label, samples), "real images"])
+    axes.set_yticks([height / 2 - 0.5 + i * (height + gap) for i in range(len(rows))], list(rows))
     axes.set_xticks([])
     axes.tick_params(length=0)
     axes.grid(False)

@@ -297,6 +297,8 @@ class StudyParams(Strict):
                 with_width(self.network, width).attends(self.data.image_size)
             except (UserError, ValueError) as error:
                 raise ValueError(f"consistency.widths: {error}") from None
+        if self.consistency and self.network.enlargement:
+            raise ValueError("network.task: super_resolution; replicas make pictures of noise alone: generation")
         if self.consistency and self.network.pretrained:
             raise ValueError(
                 f"network.pretrained: '{self.network.pretrained}'; replicas start from fresh weights: null"

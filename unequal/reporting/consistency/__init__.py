@@ -1,0 +1,1 @@
+"""The report of the consistency study: what was found, claims, tables, pictures."""
