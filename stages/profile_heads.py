@@ -5,6 +5,7 @@ import numpy as np
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.files import write_npz
+from unequal.models.artifact import load_heads
 from unequal.models.denoiser import load_denoiser
 from unequal.pipeline.stage import Run, stage
 from unequal.profiling import Draws, head_products
@@ -24,13 +25,16 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings, recipe: str, batch: str, seed: int) -> None:
     """Profile the heads of a trial: three of a mixed one, one of the others."""
     data = PreparedData.open(run.input("artifacts/data"))
-    denoiser, record = load_denoiser(run.input(f"artifacts/models/{trial_name(recipe, batch, seed)}"), run.device)
-    chosen = settings.profile
+    folder = run.input(f"artifacts/models/{trial_name(recipe, batch, seed)}")
+    folder = run.input(f"artifacts/models/{trial_name(recipe, batch, seed)}")
+    denoiser, record = load_denoiser(folder, run.device)
+    chosen, heads = settings.profile, load_heads(folder)
     draws = Draws.of(tensor_of(data.holdout), record.timesteps, chosen.images, settings.seed, run.device)
     products = head_products(denoiser, draws, chosen.batch_size, run.runtime.progress)
-    write_npz(
-        run.output(f"artifacts/heads/{trial_name(recipe, batch, seed)}.npz"), products=products.astype(np.float32)
-    )
+    # Beside them the products by which the heads are combined: of the same images, but of other noise.
+    settled = {} if heads is None else {"settled": heads.products.numpy()}
+    path = run.output(f"artifacts/heads/{trial_name(recipe, batch, seed)}.npz")
+    write_npz(path, products=products.astype(np.float32), **settled)
 
 
 if __name__ == "__main__":

@@ -143,7 +143,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"predictions": {"mixed": ["mixed"], "selections": ["profile"]}},
-        "predictions: needs the section grid, whose recipes it is held against",
+        "predictions: needs a grid of one batch, whose recipes it is held against",
     ),
     (
         {

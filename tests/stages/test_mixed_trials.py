@@ -84,7 +84,7 @@ def test_a_mixed_trial_leaves_a_model_its_heads_and_their_statistics() -> None:
     heads = load_heads(MODEL)
     assert heads is not None
     assert heads.products.shape == (50, 3, 3)
-    tables = read_npz(Path("artifacts/training/balanced_batch_4x1_seed_3.npz"), ["images", "wins", "bins"])
+    tables = read_npz(Path("artifacts/statistics/balanced/batch_4x1/seed_3.npz"), ["images", "wins", "bins"])
     assert tables["images"].sum() == tables["wins"].sum() == 8
     assert tables["wins"].shape[1:] == (tables["bins"].max() + 1, 3)
 
@@ -129,7 +129,10 @@ def test_heads_are_profiled_on_the_draws_of_all_profiles(prepared: PreparedData)
     run(train_mixed_trial, "balanced")
     result = run(profile_heads, "balanced")
     assert result.exit_code == 0, result.output
-    products = read_npz(Path("artifacts/heads/balanced/batch_4x1/seed_3.npz"), ["products"])["products"]
+    tables = read_npz(Path("artifacts/heads/balanced/batch_4x1/seed_3.npz"), ["products", "settled"])
+    products, heads = tables["products"], load_heads(MODEL)
+    assert heads is not None
+    np.testing.assert_array_equal(tables["settled"], heads.products)
     assert products.shape == (50, 3, 3, 3)
     denoiser, _ = load_denoiser(MODEL, CPU, "epsilon")
     losses = profile(denoiser, Draws.of(tensor_of(prepared.holdout), 50, 3, 0, CPU), 64)

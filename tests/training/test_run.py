@@ -118,7 +118,7 @@ def test_a_child_inherits_what_its_parent_has_cost(
     assert record.macs < parent.macs
     assert record.total_flops == 3 * (16 * parent.macs + 8 * record.macs)
     assert "results/metrics/train_experts_group_1.json" in place.figures
-    assert not (place.root / "artifacts/training/experts_group_1.npz").exists()
+    assert not (place.root / "artifacts/statistics/experts/group_1.npz").exists()
 
 
 def test_a_child_sees_other_noise_than_its_parent(
@@ -159,7 +159,7 @@ def test_three_heads(carry_out: Callable[..., Here], tiny_net: Callable[..., UNe
     assert torch.equal(heads.products, products)
     # The recipe selects by profile: the second head errs least.
     assert heads.weights.tolist() == [[0, 1, 0]] * 50
-    tables = read_npz(place.root / "artifacts/training/mixed.npz", ["images", "wins"])
+    tables = read_npz(place.root / "artifacts/statistics/mixed.npz", ["images", "wins"])
     assert tables["images"].sum() == tables["wins"].sum() == 16
 
 

@@ -260,8 +260,8 @@ class StudyParams(Strict):
     @model_validator(mode="after")
     def predictions_have_trials(self) -> Self:
         """Three heads are held against single predictions, from the same training seeds."""
-        if self.predictions and self.grid is None:
-            raise ValueError("predictions: needs the section grid, whose recipes it is held against")
+        if self.predictions and (self.grid is None or len(self.grid.batches) != 1):
+            raise ValueError("predictions: needs a grid of one batch, whose recipes it is held against")
         for name in self.grid.recipes if self.grid else ():
             if self.recipes[name].prediction == "mixed":
                 raise ValueError(f"grid.recipes: '{name}' has three heads; those stand in predictions.mixed")

@@ -201,7 +201,7 @@ def write_results(place: Place, job: Job, trained: Trained) -> None:
         below = f"{SNAPSHOTS}/{snapshot.images_seen}"
         write_model(folder / below, job, net, replace(record_of(job, snapshot), name=f"{job.name}/{below}"))
     if trained.statistics:
-        write_npz(place.output(f"artifacts/training/{job.name.replace('/', '_')}.npz"), **trained.statistics)
+        write_npz(place.output(f"artifacts/statistics/{job.name}.npz"), **trained.statistics)
     lines = curve(trained.log)
     flat = job.name.replace("/", "_")
     # Speeds differ from run to run: the log stays out of the model, whose content decides what is stale.
