@@ -32,8 +32,9 @@ PICTURES = {
         figures.predictions,
         "Agreement about x0 at every timestep",
         "Likeness of what two models predict from the same noisy held-out image; dashed and dotted, from other noise. "
-        "Lines are means over pairs, bands hold all pairs. Near the data every model finds the image that it is shown, "
-        "near the noise there is nothing to be found but the mean of the data.",
+        "Lines are means over pairs, bands hold all pairs. Near the data every model finds the image that it is shown. "
+        "Where models predict the noise, their errors enter x0 multiplied by σ/α, which grows towards T and hides what "
+        "they agree about there.",
     ),
     "lines": (
         (8.4, 4.2),

@@ -192,9 +192,10 @@ def test_tables_hold_every_pair_model_and_line() -> None:
     assert [row[1] for row in likeness.rows] == ["6", "9", "6", "15"]
     assert [row[0] for row in likeness.references] == ["a model and itself"]
     assert likeness.rows[0][-1] == "90.0 %"
+    assert ("the best denoiser", "0") in distances.rows
     assert dict(distances.references)["held-out images"] == "0.07"
     assert [row[0] for row in curvature.rows] == [model_name(name_of(*model)) for model in MODELS]
-    assert curvature.rows[0][1:] == ("1", "0.1", "100.0 ± 1.0", "50.00 ± 0.50")
+    assert curvature.rows[0][1:] == ("1", "0.1", "100", "50", "1 %")
     assert [row[0] for row in lines.rows][:2] == ["16-32, seeds 0 and 1", "16-32, seeds 0 and 2"]
     for table in (likeness, distances, curvature, lines):
         assert {len(row) for row in (*table.rows, *table.references)} == {len(table.columns)}

@@ -4,11 +4,19 @@ Pairs of models share their models, so that spreads over pairs are standard devi
 standard errors of the mean.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean, stdev
 
-from unequal.reporting.consistency.findings import MEASURES, STATES, Findings, Row, agreement, mean_and_sd
-from unequal.reporting.verdicts import SEVERAL, Evidence, Verdict, combined, decide, known_limit, needed, tally
+from unequal.reporting.consistency.findings import (
+    MEASURES,
+    STATES,
+    Findings,
+    Row,
+    agreement,
+    mean_and_sd,
+    relative_residual,
+)
+from unequal.reporting.verdicts import SEVERAL, Evidence, Verdict, combined, decide, known_limit, needed, paired, tally
 
 #: Relation of a pair → what its models differ in.
 CHANGED = {"seeds": "training seed", "widths": "width"}
@@ -104,7 +112,7 @@ def predictions_alike(found: Findings) -> Verdict:
 def less_curved(found: Findings) -> Verdict:
     """Paper 2: the loss landscape is highly smooth; random weights are what it can be compared with."""
     ends = {state: [one[state]["quotients"][-1] for one in found.points.values()] for state in STATES}
-    evidence = over([before - after for before, after in zip(*ends.values(), strict=True)])
+    evidence = paired([before - after for before, after in zip(*ends.values(), strict=True)])
     unsure = max(relative_residual(one[state]) for one in found.points.values() for state in STATES)
     return Verdict(
         "less_curved",
@@ -114,13 +122,8 @@ def less_curved(found: Findings) -> Verdict:
         {name: fmean(values) for name, values in ends.items()} | {"residual": unsure} | known_limit(evidence),
         f"largest eigenvalue of the Hessian {mean_and_sd(ends['trained'])} after training, "
         f"{mean_and_sd(ends['untrained'])} before{needed(evidence)}; known within {100 * unsure:.2g} % of itself",
-        "difference of the two, mean over models against 2 × its standard deviation over them",
+        "difference of the two at each model, mean over models against its 95 % interval (Student's t)",
     )
-
-
-def relative_residual(point: Mapping[str, list[float]]) -> float:
-    """How far the power iteration may at most be from an eigenvalue, as a share of what it found."""
-    return point["residuals"][-1] / abs(point["quotients"][-1])
 
 
 def no_barrier(found: Findings) -> Verdict:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from unequal.reporting.consistency.findings import MEASURES, Findings, Row, model_name
 from unequal.reporting.figures import GOLD, INK, OTHER_COLOURS, SOFT, log_scale, log_timesteps, picture_grid
@@ -51,7 +52,7 @@ def predictions(figure: Figure, found: Findings) -> None:
         log_timesteps(axes, found.conditions["timesteps"])
         axes.set_xlabel("timestep, from 1")
         axes.set_title(name, loc="left", fontsize=10)
-    log_scale(panels[0], "{:g}")
+    panels[0].set_yscale("log")
     handles, texts = panels[0].get_legend_handles_labels()
     figure.legend(handles, texts, loc="outside lower center", ncols=len(CURVES), frameon=False)
 
@@ -107,4 +108,5 @@ def convergence(figure: Figure, found: Findings) -> None:
     upper.set_ylabel("Rayleigh quotient")
     lower.set_ylabel("residual over quotient")
     lower.set_xlabel("iteration")
+    lower.xaxis.set_major_locator(MaxNLocator(integer=True))
     upper.legend(loc="lower right", ncols=2)

@@ -91,6 +91,11 @@ def agreement(row: Row) -> float:
     return 1 - float(row["mse_same"] / row["mse_other_noise"])
 
 
+def relative_residual(point: Mapping[str, list[float]]) -> float:
+    """How far the power iteration may at most be from an eigenvalue, as a share of what it found."""
+    return point["residuals"][-1] / abs(point["quotients"][-1])
+
+
 def mean_and_sd(values: Sequence[float]) -> str:
     """Mean ± standard deviation as text; the mean alone where there is one value."""
     return plus_minus(fmean(values), stdev(values) if len(values) > 1 else None)

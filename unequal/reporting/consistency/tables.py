@@ -11,31 +11,34 @@ from unequal.reporting.consistency.findings import (
     agreement,
     mean_and_sd,
     model_name,
+    relative_residual,
 )
 from unequal.reporting.page import Table
 from unequal.reporting.tables import plus_minus, with_prefix
 
+#: What the best possible denoiser of the training images is called.
+BEST = "the best denoiser"
 RELATIONS = {
     "seeds": "models of other seeds",
     "widths": "models of other widths",
-    "optimum": "a model and the best denoiser",
+    "optimum": f"a model and {BEST}",
     "untrained": "untrained networks",
     "itself": "a model and itself",
 }
 LIKENESS_NOTE = (
-    "Means over pairs ± standard deviation. Same noise: every picture beside the other model's from the same noise; "
-    "other noise: beside the one from the noise before. Agreement: 1 − MSE(same noise)/MSE(other noise). Found again: "
-    "how often the nearest of the other model's pictures is that from the same noise. The best denoiser is the best "
-    "possible one of the training images, and samples nothing but these; untrained networks show how much likeness "
-    "takes no learning."
+    "Means over pairs: of pictures from the same noise, then of pictures from different noise (each beside the other "
+    "model's from the noise before). Agreement: 1 − MSE(same noise)/MSE(other noise) ± standard deviation over pairs. "
+    "Found again: how often the nearest of the other model's pictures is that from the same noise. The best denoiser "
+    "is the best possible one of the training images, and samples nothing but these; untrained networks show how much "
+    "of a likeness takes no learning."
 )
 DISTANCE_NOTE = (
     "Least mean squared error to any training image, mean over pictures. Pictures much nearer than held-out images are "
     "copies: where images are few and training is long, models may agree because they have all learned these by heart."
 )
 CURVATURE_NOTE = (
-    "The recipe's loss on fixed training draws, the same for all. Largest eigenvalue of its Hessian by power iteration "
-    "± the residual, within which an eigenvalue is bound to lie."
+    "The recipe's loss on fixed training draws, the same for all models; largest eigenvalue of its Hessian by power "
+    "iteration. Known within: the larger of the two residuals, as a share of its eigenvalue."
 )
 LINE_NOTE = (
     "Barrier: by what share the loss rises above the straight course between the ends' losses, at most, ± paired "
@@ -50,8 +53,7 @@ def tables(found: Findings) -> list[Table]:
 
 def likeness(found: Findings) -> Table:
     """How alike final pictures are, by what the two models differ in."""
-    by_noise = [f"{name}, {noise} noise" for name in MEASURES.values() for noise in ("same", "other")]
-    columns = ("pair", "pairs", "agreement", *by_noise, "found again")
+    columns = ("pair", "pairs", "agreement", *MEASURES.values(), "found again")
     pairs = {text: found.pairs(relation) for relation, text in RELATIONS.items()}
     *rows, scale = [(text, *likeness_cells(some)) for text, some in pairs.items() if some]
     return Table("Pictures of the same noise", columns, rows, LIKENESS_NOTE, [scale])
@@ -59,32 +61,41 @@ def likeness(found: Findings) -> Table:
 
 def likeness_cells(rows: Sequence[Row]) -> list[str]:
     """The figures of all pairs of a kind."""
-    columns = [f"{measure}_{noise}" for measure in MEASURES for noise in ("same", "other_noise")]
-    measured = [mean_and_sd([row[column] for row in rows]) for column in columns]
-    again = 100 * fmean(row["found_again"] for row in rows)
-    return [str(len(rows)), mean_and_sd([agreement(row) for row in rows]), *measured, f"{again:.1f} %"]
+
+    def mean(column: str) -> float:
+        return fmean(row[column] for row in rows)
+
+    measured = [f"{mean(f'{measure}_same'):.3g}, {mean(f'{measure}_other_noise'):.3g}" for measure in MEASURES]
+    return [str(len(rows)), mean_and_sd(list(map(agreement, rows))), *measured, f"{100 * mean('found_again'):.1f} %"]
 
 
 def distances(found: Findings) -> Table:
     """How far pictures lie from the training images."""
     scales = {"held_out": "held-out images", "two_training_images": "one training image to another, at random"}
-    rows = [(model_name(name), f"{error:.3g}") for name, error in found.nearest.items() if name not in scales]
+    measured = {name: error for name, error in found.nearest.items() if name not in scales}
+    rows = [(BEST if name == "optimum" else model_name(name), f"{error:.3g}") for name, error in measured.items()]
     references = [(text, f"{found.nearest[name]:.3g}") for name, text in scales.items()]
     return Table("Distance to the nearest training image", ("pictures of", "MSE"), rows, DISTANCE_NOTE, references)
 
 
 def curvature(found: Findings) -> Table:
     """Loss and sharpest curvature before and after training."""
-    columns = ("model", "loss before", "loss after", "largest eigenvalue before", "largest eigenvalue after")
+    columns = ("model", "loss before", "loss after", "largest eigenvalue before", "after", "known within")
     rows = [
         (
             model_name(name),
             *(f"{one[state]['loss']:.3g}" for state in STATES),
-            *(plus_minus(one[state]["quotients"][-1], one[state]["residuals"][-1]) for state in STATES),
+            *(f"{one[state]['quotients'][-1]:.3g}" for state in STATES),
+            within(max(relative_residual(one[state]) for state in STATES)),
         )
         for name, one in found.points.items()
     ]
     return Table("Curvature of the training loss", columns, rows, CURVATURE_NOTE)
+
+
+def within(share: float) -> str:
+    """A small share in percent; what is smaller than anyone needs to know says so."""
+    return "0.01 %" if share < 1e-4 else f"{100 * share:.2g} %"
 
 
 def lines(found: Findings) -> Table:
