@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.reporting.tables import Variant, changes, fid_rows, interference_rows, plus_minus, with_prefix
+from unequal.reporting.tables import (
+    Variant,
+    changes,
+    fid_rows,
+    interference_rows,
+    mean_and_sd,
+    plus_minus,
+    sd,
+    with_prefix,
+)
 
 FACTS = {
     "fid_mean": 12.0, "fid_sd": 0.0, "kid_mean": 0.01, "kid_sd": 0.0, "sampling_seeds": [7], "images_seen": 5,
@@ -75,3 +84,15 @@ def test_rows_start_with_the_variant() -> None:
 
 def test_experts_without_a_step_are_idle() -> None:
     assert Variant.of("experts", FACTS).idle == [1]
+
+
+def test_a_few_figures_are_told_by_their_mean_and_spread() -> None:
+    """Of 1, 2 and 6: mean 3, sum of squared deviations 14, over two degrees of freedom."""
+    assert mean_and_sd([1.0, 2.0, 6.0]) == "3.0 ± 2.6"
+    assert sd([1.0, 2.0, 6.0]) == pytest.approx(7**0.5)
+    assert mean_and_sd([-0.25, -0.35], signed=True) == "−0.300 ± 0.071"
+
+
+def test_one_figure_has_no_spread() -> None:
+    assert mean_and_sd([12.0]) == "12.0"
+    assert sd([12.0]) == 0

@@ -1,6 +1,7 @@
 """What was measured as rows and as text: scores of variants, changes of loss by slot, numbers for people."""
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Self
@@ -144,3 +145,13 @@ def plus_minus(mean: float, spread: float | None, signed: bool = False) -> str:
     decimals = 0 if leading == 0 else max(0, 1 - math.floor(math.log10(leading)))
     shown = f"{mean:{'+' if signed else ''}.{decimals}f}".replace("-", "−")
     return shown if spread is None else f"{shown} ± {spread:.{decimals}f}"
+
+
+def mean_and_sd(values: Sequence[float], signed: bool = False) -> str:
+    """Mean ± standard deviation as text; the mean alone where there is one value."""
+    return plus_minus(statistics.fmean(values), sd(values) if len(values) > 1 else None, signed)
+
+
+def sd(values: Sequence[float]) -> float:
+    """Standard deviation of a few figures, 0 of one."""
+    return statistics.stdev(values) if len(values) > 1 else 0.0

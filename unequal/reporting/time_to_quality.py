@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from unequal.reporting.figures import colour, log_scale
-from unequal.reporting.tables import label, plus_minus, with_prefix
+from unequal.reporting.tables import label, mean_and_sd, sd, with_prefix
 from unequal.reporting.verdicts import SPREADS, Evidence, Verdict, decide, known_limit, paired, signed
 
 #: What the paper reports: 2 to 2.6 times fewer images on CIFAR-10 and ImageNet-128.
@@ -194,16 +194,6 @@ def baseline_rows(comparisons: Sequence[Comparison]) -> list[tuple[str, ...]]:
         (label(name), batch, with_prefix(one.images), mean_and_sd(one.baseline_fids), "0", "1 ×", "–")
         for (name, batch), one in once.items()
     ]
-
-
-def mean_and_sd(values: Sequence[float], signed: bool = False) -> str:
-    """Mean ± standard deviation over training seeds; the mean alone where there is one."""
-    return plus_minus(float(np.mean(values)), sd(values) if len(values) > 1 else None, signed)
-
-
-def sd(values: Sequence[float]) -> float:
-    """Standard deviation of a few figures, 0 of one."""
-    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
 
 def curves(figure: Figure, trials: Mapping[tuple[str, str], Sequence[Trial]]) -> None:

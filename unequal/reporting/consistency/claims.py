@@ -13,9 +13,9 @@ from unequal.reporting.consistency.findings import (
     Findings,
     Row,
     agreement,
-    mean_and_sd,
     relative_residual,
 )
+from unequal.reporting.tables import mean_and_sd
 from unequal.reporting.verdicts import SEVERAL, Evidence, Verdict, combined, decide, known_limit, needed, paired, tally
 
 #: Relation of a pair → what its models differ in.

@@ -3,13 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
 
 from unequal.files import read_json, read_npz
-from unequal.reporting.tables import plus_minus
 
 #: A line of a table of pairs.
 Row = Mapping[str, Any]
@@ -94,11 +92,6 @@ def agreement(row: Row) -> float:
 def relative_residual(point: Mapping[str, list[float]]) -> float:
     """How far the power iteration may at most be from an eigenvalue, as a share of what it found."""
     return point["residuals"][-1] / abs(point["quotients"][-1])
-
-
-def mean_and_sd(values: Sequence[float]) -> str:
-    """Mean ± standard deviation as text; the mean alone where there is one value."""
-    return plus_minus(fmean(values), stdev(values) if len(values) > 1 else None)
 
 
 def model_name(name: str) -> str:

@@ -9,12 +9,11 @@ from unequal.reporting.consistency.findings import (
     Findings,
     Row,
     agreement,
-    mean_and_sd,
     model_name,
     relative_residual,
 )
 from unequal.reporting.page import Table
-from unequal.reporting.tables import plus_minus, with_prefix
+from unequal.reporting.tables import mean_and_sd, plus_minus, with_prefix
 
 #: What the best possible denoiser of the training images is called.
 BEST = "the best denoiser"
