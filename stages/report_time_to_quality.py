@@ -49,6 +49,7 @@ class Settings(StageSettings):
     batches: tuple[str, ...] = key("grid.batches")
     seeds: tuple[int, ...] = key("grid.seeds")
     baselines: dict[str, str] = key("time_to_quality.baselines")
+    rivals: dict[str, str] = key("time_to_quality.rivals")
     schedule: Schedule
     all_recipes: dict[str, Recipe] = key("recipes")
 
@@ -63,8 +64,11 @@ def main(run: Run, settings: Settings) -> None:
         for recipe in settings.recipes
     }
     trials = {name: [Trial.of(one) for one in found] for name, found in facts.items()}
-    compared = [compare(*pair, batch, trials) for batch in settings.batches for pair in settings.baselines.items()]
-    verdicts = [paper_speed_up(compared), *map(pays, compared)]
+    claimed, beside = (
+        [compare(*pair, batch, trials) for batch in settings.batches for pair in pairs.items()]
+        for pairs in (settings.baselines, settings.rivals)
+    )
+    verdicts, compared = [paper_speed_up(claimed), *map(pays, claimed)], claimed + beside
     pictures = run.output("results/pictures")
     shown = [
         Picture(save(pictures / "time_to_quality.png", (8.4, 4.6), partial(curves, trials=trials)), *CURVES),

@@ -41,7 +41,7 @@ TINY_STUDY = {
     "grid.recipes": ["uniform", "curriculum"],
     "grid.batches": ["32x1"],
     "grid.seeds": [0, 1],
-    "time_to_quality.baselines": {"curriculum": "uniform"},
+    "time_to_quality": {"baselines": {"curriculum": "uniform"}, "rivals": {}},
     "extractor.images": 6400,
     "sampling.steps": 5,
     "evaluation.samples": 100,

@@ -212,4 +212,6 @@ def curves(figure: Figure, trials: Mapping[tuple[str, str], Sequence[Trial]]) ->
         axes.set_xlabel("images seen")
         axes.set_title(f"batch {batch}", loc="left", fontsize=10)
     panels[0].set_ylabel("FID (lower is better)")
-    panels[-1].legend(loc="upper right")
+    # Below the panels: among the lines it would cover some.
+    named = panels[0].get_legend_handles_labels()
+    figure.legend(*named, loc="outside lower center", ncols=min(5, len(named[0])))

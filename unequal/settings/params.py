@@ -247,14 +247,16 @@ class StudyParams(Strict):
     @model_validator(mode="after")
     def baselines_are_trained(self) -> Self:
         """A recipe is compared with another of the grid, over as many images."""
-        for name, baseline in self.time_to_quality.baselines.items() if self.time_to_quality else ():
-            for one in (name, baseline):
-                if self.grid is None or one not in self.grid.recipes:
-                    raise ValueError(f"time_to_quality.baselines: '{one}' is no recipe of the grid")
-            if name == baseline or self.recipes[name].images != self.recipes[baseline].images:
-                raise ValueError(
-                    f"time_to_quality.baselines: '{name}' and '{baseline}' must be two recipes with the same images"
-                )
+        chosen = self.time_to_quality
+        for field in ("baselines", "rivals") if chosen else ():
+            for name, baseline in getattr(chosen, field).items():
+                for one in (name, baseline):
+                    if self.grid is None or one not in self.grid.recipes:
+                        raise ValueError(f"time_to_quality.{field}: '{one}' is no recipe of the grid")
+                if name == baseline or self.recipes[name].images != self.recipes[baseline].images:
+                    raise ValueError(
+                        f"time_to_quality.{field}: '{name}' and '{baseline}' must be two recipes with the same images"
+                    )
         return self
 
     @model_validator(mode="after")
