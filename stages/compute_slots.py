@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from unequal.errors import UserError
-from unequal.files import read_npz, write_csv, write_json
+from unequal.files import read_npz, rounded, write_csv, write_json
 from unequal.loss_profile import LossProfile, excess_loss
 from unequal.partition import equal_loss_slots
 from unequal.pipeline.stage import Run, stage
@@ -57,7 +57,7 @@ def rows(sets: dict[str, Ranges], losses: dict[str, np.ndarray]) -> list[dict[st
             first, last = slots[number]
             held = {loss: losses[loss][first : last + 1].sum() / losses[loss].sum() for loss in sets}
             row |= {f"{name}_first": first, f"{name}_last": last}
-            row |= {f"{name}_share_of_{loss}": float(share) for loss, share in held.items()}
+            row |= {f"{name}_share_of_{loss}": rounded(share) for loss, share in held.items()}
         found.append(row)
     return found
 
