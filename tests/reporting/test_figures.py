@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
+from unequal.loss_profile import relative_change
 from unequal.reporting import figures
 from unequal.reporting.tables import Change, Variant
 
@@ -71,6 +72,38 @@ def test_changes_are_drawn_as_ratios_to_the_base() -> None:
     whole, inside = figure.axes[0].get_lines()[:2]
     assert np.asarray(whole.get_ydata()) == pytest.approx(3)
     assert (np.asarray(inside.get_xdata()).min(), np.asarray(inside.get_xdata()).max()) == pytest.approx((7, 21), abs=1)
+
+
+def test_a_ratio_of_bins_has_the_error_of_paired_draws() -> None:
+    random = np.random.default_rng(0)
+    before = random.uniform(1, 3, (10, 40))
+    after = before * random.normal(0.8, 0.01, before.shape)
+    x, ratio, error = figures.binned_ratio(before, after, np.array([0, 1, 4, 10]))
+    assert x == pytest.approx([1, np.sqrt(8), np.sqrt(50)])
+    for i, part in enumerate((slice(0, 1), slice(1, 4), slice(4, 10))):
+        assert (ratio[i] - 1, error[i]) == pytest.approx(relative_change(before[part], after[part]))
+    unpaired = [np.hypot(*(table[0].std(ddof=1) / table[0].mean() for table in (before, after))) / 40**0.5]
+    assert error[0] < unpaired[0] / 10
+
+
+@pytest.mark.parametrize(("factor", "fine"), [(1.3, True), (300.0, False)])
+def test_a_narrow_log_scale_has_more_numbers(factor: float, fine: bool) -> None:
+    table = losses("base")
+    table["longer"] = {"train": table["base"]["train"] * np.geomspace(1, factor, T)[:, None]}
+    figure = drawn(partial(figures.loss_changes, losses=table, slots=SLOTS))
+    axes = figure.axes[0]
+    low, high = axes.get_ylim()
+    shown = [tick for tick in axes.get_yticks() if low <= tick <= high]
+    assert (1.2 in shown) == fine
+    assert len(shown) >= 3
+
+
+def test_what_is_hardly_ever_drawn_falls_out_of_the_picture_of_samplers() -> None:
+    rising = np.geomspace(1e-9, 1, T)
+    figure = drawn(
+        partial(figures.sampler_probabilities, samplers={"near_noise": [rising / rising.sum()]}, slots=SLOTS)
+    )
+    assert figure.axes[0].get_ylim()[0] == figures.RAREST
 
 
 @pytest.mark.parametrize("fids", [[10, 10.05, 10.1, 10.15, 10.2, 10.25, 10.3], [10, 10, 10, 11, 50, 51, 900]])

@@ -72,6 +72,9 @@ LABEL_SHIFTS = [
 ]
 #: A name nearer than this needs no line.
 NEAR = 17
+FINE_TICKS = (1, 1.1, 1.2, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
+#: Of uniform probability: what is drawn less often falls out of the picture of samplers.
+RAREST = 1e-3
 TIMESTEP_LABEL = "timestep, counted from 1 (data) to T (noise), log scale"
 
 
@@ -143,9 +146,10 @@ def log_timesteps(axes: Axes, timesteps: int) -> None:
 
 
 def log_scale(axes: Axes, form: str) -> None:
-    """A log scale of y with plain numbers at 1, 2 and 5 of each decade."""
+    """A log scale of y with plain numbers at 1, 2 and 5 of each decade, at more where what is drawn spans less."""
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high > 10 * low else FINE_TICKS))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: form.format(value)))
     axes.yaxis.set_minor_formatter(NullFormatter())
 
@@ -350,9 +354,10 @@ def sampler_probabilities(
             style = {"linewidth": 1.8, "label": label(name)} if last else {"linewidth": 1.0}
             axes.step(x, height, where="mid", color=colour(name), alpha=0.2 + 0.8 * number / len(stages), **style)
     log_scale(axes, "{:g} ×")
+    axes.set_ylim(bottom=max(axes.get_ylim()[0], RAREST))
     log_timesteps(axes, timesteps)
     axes.set_ylabel("probability over uniform")
-    axes.legend(loc="upper right")
+    axes.legend(loc="best")
 
 
 def sample_grid(figure: Figure, samples: Mapping[str, np.ndarray], real: np.ndarray) -> None:
