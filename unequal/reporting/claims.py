@@ -31,12 +31,12 @@ PRUNING_COST = 0.11
 
 
 class Budget(NamedTuple):
-    """What two variants must have spent alike for a claim to be about them: a field of Variant and its name."""
+    """What two variants must have spent alike for a claim to be about them: a field of both and its name."""
 
     field: str
     name: str
 
-    def difference(self, first: Variant, second: Variant) -> float:
+    def difference(self, first: object, second: object) -> float:
         """By what share the larger of two budgets exceeds the smaller."""
         low, high = sorted((getattr(first, self.field), getattr(second, self.field)))
         return float((high - low) / low)
