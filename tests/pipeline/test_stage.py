@@ -1,9 +1,11 @@
 import errno
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +16,7 @@ import yaml
 from filelock import FileLock
 
 from unequal.errors import UserError
-from unequal.pipeline.stage import Run, StageCommand, stage
+from unequal.pipeline.stage import Run, StageCommand, code_hashes, stage
 from unequal.settings.strict import StageSettings, key
 
 RUNTIME = {
@@ -294,3 +296,25 @@ def test_the_harness_starts_without_the_heavy_libraries() -> None:
     root = Path(__file__).parents[1]
     run = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_the_key_may_be_made_while_the_tracker_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = threading.Event()
+
+    def import_more() -> None:
+        for number in itertools.count():
+            if done.is_set():
+                return
+            monkeypatch.setitem(sys.modules, f"another_{number}", itertools)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # threads take turns between any two instructions
+    thread = threading.Thread(target=import_more)
+    thread.start()
+    try:
+        found = [code_hashes() for _ in range(20)]
+    finally:
+        done.set()
+        thread.join()
+        sys.setswitchinterval(interval)
+    assert all(one == found[0] for one in found)
