@@ -58,6 +58,12 @@ COLOURS = {
     "paper2_lower": "#7a6a3a",
     "near_noise": "#9a6b9e",
     "near_data": "#e0902f",
+    "epsilon": "#1f4e79",
+    "v_prediction": "#d99a2b",
+    "sample": "#c8553d",
+    "best_common": "#2a9d74",
+    "best_native": "#2f9fd8",
+    "balanced": "#8a5bb5",
 }
 OTHER_COLOURS = ("#5f6f7a", "#7a6a3a", "#3a7a78", "#7a3a5d")
 GOLD = "#d99a2b"

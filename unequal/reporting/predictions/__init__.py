@@ -1,0 +1,1 @@
+"""The report of the predictions study: what was found, claims, tables, pictures."""
