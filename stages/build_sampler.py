@@ -1,5 +1,7 @@
 """Construct the timestep sampler of a recipe from the base's profile and the slots."""
 
+from typing import Any
+
 import numpy as np
 
 from unequal.files import read_npz, write_json
@@ -8,7 +10,7 @@ from unequal.pipeline.stage import Run, stage
 from unequal.ranges import read_slots
 from unequal.samplers import build_sampler
 from unequal.schedule import NoiseSchedule
-from unequal.settings.recipe import Sampler
+from unequal.settings.recipe import Sampler, needs_base
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 
@@ -23,11 +25,17 @@ class Settings(StageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings, recipe: str) -> None:
     """Build the sampler of a recipe."""
-    loss = LossProfile.of(read_npz(run.input("artifacts/profiles/base.npz"), ["train"])["train"]).mean
+    losses = read_npz(run.input("artifacts/profiles/base.npz"), ["train"])["train"]
+    loss = LossProfile.of(losses).mean
     slots = read_slots(run.input("artifacts/slots.json"), len(loss)).slots
     chosen = settings.sampler
-    measured = {"loss": {"loss": loss.tolist()}, "stratified": {"slots": slots}, "adaptive": {"slots": slots}}
-    choice = chosen.model_dump() | measured.get(chosen.kind, {}) | {"timesteps": len(loss)}
+    measured: dict[str, dict[str, Any]] = {
+        "loss": {"loss": loss.tolist()},
+        "loss_second_moment": {"losses": losses.tolist()},
+        "stratified": {"slots": slots},
+        "adaptive": {"slots": slots},
+    }
+    choice = chosen.model_dump() | (measured[chosen.kind] if needs_base(chosen) else {}) | {"timesteps": len(loss)}
     schedule = NoiseSchedule.named(settings.schedule.name, settings.schedule.timesteps)
     sampler = build_sampler(alphas_cumprod=schedule.alphas_cumprod.numpy(), **choice)
     write_json(run.output(f"artifacts/samplers/{recipe}.json"), choice)

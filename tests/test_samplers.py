@@ -25,6 +25,7 @@ LENGTHS = np.array([last - first + 1 for first, last in SLOTS])
 LOSS = np.random.default_rng(3).gamma(2.0, size=T) + 0.05
 #: E‖g‖² of each of SLOTS.
 MOMENTS = np.array([400.0, 25.0, 9.0, 1.0, 0.25])
+HISTORY = {"history": 2, "uniform_share": 0.1, "warm_start": True}
 ALLOCATION = {"refresh_images": 100, "images_per_bin": 3, "memory": 0.5, "uniform_share": 0.1}
 
 
@@ -229,6 +230,14 @@ def test_what_was_learned_survives_json(kind: str) -> None:
     np.testing.assert_array_equal(one.timesteps, other.timesteps)
 
 
+def test_a_warm_start_begins_with_the_losses_of_a_profile() -> None:
+    losses = np.stack([9 * LOSS, LOSS, LOSS], 1).tolist()  # the oldest is forgotten
+    warm = build_sampler(
+        "loss_second_moment", T, history=2, uniform_share=0.001, warm_start=True, losses=losses, unbiased=True
+    )
+    np.testing.assert_allclose(warm.probabilities, second_moment().probabilities, rtol=1e-12)
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(1, 100))
 def test_an_adaptive_batch_gives_every_bin_its_share_up_to_one(seed: int, size: int) -> None:
     sampler = adaptive()
@@ -295,6 +304,9 @@ def test_without_slots_bins_are_equal_intervals_of_log_snr() -> None:
             "cluster 41 of 50 holds no timestep",
         ),
         ("loss_second_moment", {"history": 0, "uniform_share": 0.1}, "a history of 0"),
+        ("loss_second_moment", HISTORY, "sampler 'loss_second_moment' needs the losses of a profile"),
+        ("loss_second_moment", HISTORY | {"losses": [[1.0]] * 59}, "the profile has 59 timesteps, the model 60"),
+        ("loss_second_moment", HISTORY | {"losses": [[1.0, np.nan]] * T}, "the profile holds nan at t = 0"),
         ("stratified", {"slots": [(0, 4), (5, 4), (5, 59)]}, "slots [[0, 4], [5, 4], [5, 59]] do not cover"),
     ],
 )

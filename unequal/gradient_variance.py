@@ -11,7 +11,7 @@ between cells, which even draws take away. A sampler enters by the three statist
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from unequal.gradients import GradientSample, Moments
 from unequal.samplers import IndependentSampler, StratifiedSampler, TimestepSampler
 
-#: Batches of timesteps that are drawn where the statistics of a sampler are not known in closed form.
+#: Batches of timesteps that are drawn where a sampler's covariance is not known in closed form.
 SIMULATED_BATCHES = 4000
 
 Cells = Sequence[tuple[int, int]]
@@ -89,7 +89,7 @@ def compare(exposure: Exposure, uniform: Exposure, sample: GradientSample, share
 def exposure_of(
     sampler: TimestepSampler, cells: Cells, batch_size: int, generator: np.random.Generator, images_seen: int = 0
 ) -> Exposure:
-    """The exposure of a sampler; where it is known in closed form, nothing is drawn.
+    """The exposure of a sampler; where its covariance is known in closed form, nothing is drawn.
 
     Args:
         sampler: of timesteps 0 … T−1.
@@ -98,14 +98,15 @@ def exposure_of(
         generator: of simulated batches.
         images_seen: where in a training a sampler that changes is looked at.
     """
-    match sampler:
-        case IndependentSampler():
-            return independent_exposure(sampler.at(images_seen), sampler.importance(images_seen), cells, batch_size)
-        case StratifiedSampler():
-            return stratified_exposure(sampler.slots, sampler.importance(), cells, batch_size)
+    if isinstance(sampler, StratifiedSampler):
+        return stratified_exposure(sampler.slots, sampler.importance(), cells, batch_size)
+    independent = independent_exposure(sampler.at(images_seen), sampler.importance(images_seen), cells, batch_size)
+    if isinstance(sampler, IndependentSampler):
+        return independent
     batches = [sampler.sample(batch_size, generator, images_seen) for _ in range(SIMULATED_BATCHES)]
     drawn = np.stack([batch.timesteps for batch in batches]), np.stack([batch.weights for batch in batches])
-    return simulated_exposure(*drawn, cells)
+    # Single draws have the same probabilities, whatever the batch around them.
+    return replace(independent, covariance=simulated_exposure(*drawn, cells).covariance)
 
 
 def settle(sampler: TimestepSampler, losses: np.ndarray, moments: Moments, cells: Cells) -> None:

@@ -159,9 +159,20 @@ class LossSecondMomentSampler(IndependentSampler):
 
     learns = True
 
-    def __init__(self, timesteps: int, history: int, uniform_share: float, unbiased: bool) -> None:
+    def __init__(
+        self,
+        timesteps: int,
+        *,
+        history: int,
+        uniform_share: float,
+        unbiased: bool,
+        known: np.ndarray | None = None,
+    ) -> None:
+        """`known` are losses [T, n] to begin with, so that nothing is waited for."""
         super().__init__(uniform(timesteps), unbiased)
         self.history = LossHistory(timesteps, history, uniform_share)
+        for draw in known.T if known is not None else ():
+            self.learn(np.arange(timesteps), draw)
 
     def learn(self, timesteps: np.ndarray, losses: np.ndarray) -> None:
         self.history.record(timesteps, losses)
@@ -262,6 +273,8 @@ def build_sampler(
     slots: Sequence[tuple[int, int]] | None = None,
     slot: tuple[int, int] | None = None,
     bins: int | None = None,
+    warm_start: bool = False,
+    losses: Sequence[Sequence[float]] | None = None,
     alphas_cumprod: np.ndarray | None = None,
     **shape: Any,
 ) -> TimestepSampler:
@@ -276,6 +289,8 @@ def build_sampler(
         slots: inclusive ranges that `stratified` and `adaptive` draw from, covering 0 … T−1.
         slot: the one inclusive range of `slot`.
         bins: how many intervals of log-SNR `adaptive` draws from; None: it draws from the slots.
+        warm_start: give `loss_second_moment` a history to begin with.
+        losses: [T, n], which that history is made of.
         alphas_cumprod: [T], the schedule, from which `curriculum`, `easy_to_hard` and `adaptive` take the SNR.
         shape: what else a kind is given; see its class, or its function in `unequal.curricula`.
 
@@ -294,7 +309,8 @@ def build_sampler(
         case "loss":
             return IndependentSampler(normalised(of_length(needed(loss, kind, "a profile"), timesteps)), unbiased)
         case "loss_second_moment":
-            return LossSecondMomentSampler(timesteps, unbiased=unbiased, **shape)
+            known = histories(needed(losses, kind, "the losses of a profile"), timesteps) if warm_start else None
+            return LossSecondMomentSampler(timesteps, unbiased=unbiased, known=known, **shape)
         case "adaptive":
             if bins is not None:
                 slots = log_snr_bins(needed(alphas_cumprod, kind, "a schedule"), bins)
@@ -333,6 +349,13 @@ def of_length(loss: np.ndarray | Sequence[float], timesteps: int) -> np.ndarray:
     if len(bad):
         raise UserError(f"the profile holds {profile[bad[0]]} at t = {bad[0]}; losses are finite and not negative")
     return profile
+
+
+def histories(losses: Sequence[Sequence[float]], timesteps: int) -> np.ndarray:
+    """Losses [T, n], finite and not negative, or UserError."""
+    table = np.array(losses)
+    of_length(table.sum(1), timesteps)
+    return table
 
 
 def covering(slots: Sequence[tuple[int, int]], timesteps: int) -> Sequence[tuple[int, int]]:

@@ -25,10 +25,11 @@ from unequal.settings.network import Network
 from unequal.settings.predictions import Predictions
 from unequal.settings.profile import Profile
 from unequal.settings.pruning import Pruning
-from unequal.settings.recipe import Recipe, needs_base
+from unequal.settings.recipe import LossSecondMoment, Recipe, needs_base
 from unequal.settings.runtime import Runtime
 from unequal.settings.schedule import Schedule
 from unequal.settings.slots import Slots
+from unequal.settings.small_batches import SmallBatches
 from unequal.settings.strict import PARAMS, STUDIES, Strict, read_yaml, validate
 from unequal.settings.time_to_quality import TimeToQuality
 from unequal.settings.training import Training
@@ -65,6 +66,7 @@ class StudyParams(Strict):
     variants: Annotated[tuple[str, ...], VARIANTS] = ()
     grid: Grid | None = None
     gradients: Gradients | None = None
+    small_batches: SmallBatches | None = None
     interference: Interference | None = None
     time_to_quality: TimeToQuality | None = None
     predictions: Predictions | None = None
@@ -260,6 +262,23 @@ class StudyParams(Strict):
         return self
 
     @model_validator(mode="after")
+    def small_batches_have_a_grid(self) -> Self:
+        """The baseline is one of the grid's recipes, trained at further batches; all see as many images."""
+        if self.small_batches is None:
+            return self
+        if self.grid is None or self.gradients is None:
+            raise ValueError("small_batches: needs the sections grid and gradients")
+        for name in self.small_batches.baselines:
+            if name not in self.grid.recipes:
+                raise ValueError(f"small_batches.baselines: '{name}' is no recipe of the grid")
+        for batch in self.small_batches.batches:
+            if batch in self.grid.batches:
+                raise ValueError(f"small_batches.batches: '{batch}' stands in grid.batches already")
+        if len({self.recipes[name].images for name in self.grid.recipes}) > 1:
+            raise ValueError("small_batches: recipes of the grid differ in images; they are compared at equal images")
+        return self
+
+    @model_validator(mode="after")
     def predictions_have_trials(self) -> Self:
         """Three heads are held against single predictions, from the same training seeds."""
         if self.predictions and (self.grid is None or len(self.grid.batches) != 1):
@@ -279,6 +298,20 @@ class StudyParams(Strict):
                     raise ValueError(
                         f"grid.batches: '{batch}' is a batch of {size * parts}, recipe '{name}' sees "
                         f"{self.recipes[name].images} images in all"
+                    )
+        return self
+
+    @model_validator(mode="after")
+    def profiles_fill_histories(self) -> Self:
+        """A sampler that begins warm needs as many losses of each timestep as it keeps."""
+        for name, recipe in self.recipes.items():
+            sampler = recipe.sampler
+            if isinstance(sampler, LossSecondMoment) and sampler.warm_start:
+                measured = self.profile.images if self.profile else 0
+                if measured < sampler.history:
+                    raise ValueError(
+                        f"recipes.{name}.sampler.warm_start: the profile has {measured} losses of a timestep, the "
+                        f"history takes {sampler.history}; raise profile.images"
                     )
         return self
 

@@ -67,6 +67,7 @@ class LossSecondMoment(Strict):
         description="losses kept of each timestep; uniform until all are there: some 23 images a timestep for 10",
     )
     uniform_share: float = Field(default=0.001, ge=0, le=1, description="of uniform timesteps in the mix")
+    warm_start: bool = Field(default=False, description="begin with the losses of the base's profile, not with none")
     unbiased: bool = True
 
 
@@ -90,7 +91,12 @@ Sampler = Annotated[
 
 def needs_base(sampler: Sampler) -> bool:
     """Whether a sampler is made from the profile or the slots of a base model."""
-    return sampler.kind in ("loss", "stratified") or (isinstance(sampler, Adaptive) and sampler.bins is None)
+    match sampler:
+        case LossSecondMoment():
+            return sampler.warm_start
+        case Adaptive():
+            return sampler.bins is None
+    return sampler.kind in ("loss", "stratified")
 
 
 class LossWeight(Strict):
@@ -210,6 +216,12 @@ class Recipe(Strict):
         if isinstance(self.sampler, Curriculum) and self.sampler.ramp_images > self.images:
             raise ValueError(
                 f"sampler.ramp_images: {self.sampler.ramp_images} is longer than the training of {self.images} images"
+            )
+        warm = isinstance(self.sampler, LossSecondMoment) and self.sampler.warm_start
+        if warm and (self.prediction != "epsilon" or self.loss_weight.kind != "none"):
+            raise ValueError(
+                "sampler.warm_start: the profile has losses of ε without weights; allowed for prediction epsilon with "
+                "loss_weight none"
             )
         if isinstance(self.sampler, EasyToHard) and self.last_phase >= self.images:
             raise ValueError(
