@@ -86,10 +86,9 @@ def test_what_differs_to_and_fro_decides_nothing() -> None:
 def test_a_range_that_holds_the_nearest_one_is_said_to() -> None:
     found = decided(training(levels=PAPER | {(1, 500): 50.0}))["nearest_range_is_best"]
     assert found.verdict == NOT_HELD
-    assert found.summary.endswith("which holds all of [1, 10]")
+    assert found.summary.startswith("the best other range is [1, 500], which holds all of [1, 10]; PSNR")
     other = decided(training(levels=PAPER | {(10, 100): 44.0}))["nearest_range_is_best"]
-    assert "the best other range: [10, 100] gives" in other.summary
-    assert "holds all" not in other.summary
+    assert other.summary.startswith("the best other range is [10, 100]; PSNR")
 
 
 def test_every_training_is_a_comparison_of_its_own() -> None:
@@ -99,6 +98,19 @@ def test_every_training_is_a_comparison_of_its_own() -> None:
     assert words(three[0], training(seed=3, levels=against))["lower_half_matters_more"] == NOT_HELD
     figures = decided(*three)["lower_half_matters_more"].figures
     assert (figures["comparisons"], figures["for"], figures["against"]) == (3, 3, 0)
+
+
+def test_a_summary_tells_predictions_apart() -> None:
+    plain = dict.fromkeys(PAPER, 28.0)
+    found = decided(training(spread=1e-9), training("sample", plain=25, levels=plain, spread=1e-9))
+    shown = found["lower_half_matters_more"].summary
+    assert (
+        shown
+        == "PSNR in dB: [1, 500] against [500, 1000] (nothing replaced): ε 40 against 20 (15), x0 28 against 28 (25)"
+    )
+    assert found["lower_half_matters_more"].figures["psnr_epsilon_1_500"] == pytest.approx(40)
+    windows = found["windows_matter_more_near_the_data"].summary
+    assert windows == "PSNR in dB from [1, 250] to [751, 1000]: ε 40.0, 35.0, 30.0, 25.0; x0 40.0, 35.0, 30.0, 25.0"
 
 
 def test_predictions_are_compared_trial_by_trial_at_equal_compute_only() -> None:

@@ -18,8 +18,10 @@ Pair = tuple[int, int]
 RANGES_NOTE = (
     "Timesteps are counted from 1, the last step is never replaced, and all runs share images and noise. "
     "Later replacement is favoured by construction: fewer steps of the network follow it, and the last prediction "
-    "is made from what the truth has left. Colour shift is |mean over pixels of (sample − truth)| in 8-bit units, "
-    "averaged over channels. Each image is averaged over trainings; ± is the standard error over images."
+    "is made from what the truth has left. A model of x0 makes the image itself in its last step, whatever came "
+    "before; those of ε and v then add little to what they are given. "
+    "Colour shift is |mean over pixels of (sample − truth)| in 8-bit units, averaged over channels. "
+    "Each image is averaged over trainings; ± is the standard error over images."
 )
 
 

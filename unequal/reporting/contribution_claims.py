@@ -1,13 +1,14 @@
 """Claims about what timesteps contribute to enlarged images, each as a verdict (paper 1, sections 2.1 and 2.2)."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from unequal.contribution import posterior
 from unequal.reporting.claims import EQUAL_COMPUTE, budget_rule, incomparable
-from unequal.reporting.contribution import SYMBOLS, Pair, Quality, Training, mean_and_error
+from unequal.reporting.contribution import SYMBOLS, Pair, Quality, Training, by_prediction, mean_and_error
 from unequal.reporting.verdicts import HELD, NOT_HELD, SEVERAL, UNDECIDED, Evidence, Verdict, decide, tally
 from unequal.schedule import NoiseSchedule
 
@@ -59,18 +60,13 @@ def rule(trainings: Sequence[Training], what: str) -> str:
 def range_claim(claim: RangeClaim, trainings: Sequence[Training]) -> Verdict:
     """Replacing x0 in one range gives a higher PSNR than in another."""
     evidence = [evidence_of(one.ranges[claim.better].psnr, one.ranges[claim.worse].psnr) for one in trainings]
-    figures = {
-        f"{name}_{pair[0]}_{pair[1]}": mean_of(trainings, pair, name)
-        for pair in (claim.better, claim.worse)
-        for name in Quality._fields
-    }
     return Verdict(
         claim.key,
         1,
         f"Replacing x0 within {list(claim.better)} mends more than within {list(claim.worse)}",
         decide(evidence),
-        tally(evidence) | figures,
-        "; ".join(quality_text(trainings, pair) for pair in (claim.better, claim.worse)),
+        tally(evidence) | left(trainings, (claim.better, claim.worse)),
+        f"PSNR in dB: {versus(trainings, claim.better, claim.worse, 'psnr')}",
         rule(trainings, "difference of PSNR"),
     )
 
@@ -78,7 +74,7 @@ def range_claim(claim: RangeClaim, trainings: Sequence[Training]) -> Verdict:
 def nearest_range_is_best(trainings: Sequence[Training]) -> Verdict:
     """Replacing x0 within [1, 10] gives the highest PSNR of all ranges tried."""
     others = [pair for pair in trainings[0].ranges if pair != BEST]
-    rival = max(others, key=lambda pair: mean_of(trainings, pair, "psnr"))
+    rival = max(others, key=lambda pair: np.mean([one.ranges[pair].psnr.mean() for one in trainings]))
     evidence = [evidence_of(one.ranges[BEST].psnr, one.ranges[rival].psnr) for one in trainings]
     inside = rival[0] <= BEST[0] and BEST[1] <= rival[1]
     return Verdict(
@@ -86,9 +82,9 @@ def nearest_range_is_best(trainings: Sequence[Training]) -> Verdict:
         1,
         f"Of all ranges tried, replacing x0 within {list(BEST)} mends the most",
         decide(evidence),
-        tally(evidence) | {f"psnr_{a}_{b}": mean_of(trainings, (a, b), "psnr") for a, b in trainings[0].ranges},
-        f"{quality_text(trainings, BEST)}; the best other range: {quality_text(trainings, rival)}"
-        f"{f', which holds all of {list(BEST)}' if inside else ''}",
+        tally(evidence) | left(trainings, tuple(trainings[0].ranges)),
+        f"the best other range is {list(rival)}{f', which holds all of {list(BEST)}' if inside else ''}; "
+        f"PSNR in dB: {versus(trainings, BEST, rival, 'psnr')}",
         rule(trainings, "difference of PSNR from the best other range"),
     )
 
@@ -100,42 +96,37 @@ def colours_come_from_late_steps(trainings: Sequence[Training], tried: Sequence[
         for claim in tried
         for one in trainings
     ]
-    shown = [
-        f"{mean_of(trainings, claim.better, 'colour_shift'):.3g} for {list(claim.better)} against "
-        f"{mean_of(trainings, claim.worse, 'colour_shift'):.3g} for {list(claim.worse)}"
-        for claim in tried
-    ]
-    left = float(np.mean([one.unreplaced.colour_shift for one in trainings]))
+    shown = "; ".join(versus(trainings, claim.better, claim.worse, "colour_shift") for claim in tried)
     return Verdict(
         "colours_come_from_late_steps",
         1,
         "Hue deviations are made near the data: replacing x0 there leaves a smaller colour shift",
         decide(evidence),
-        tally(evidence) | {"unreplaced": left},
-        f"{', '.join(shown)}; {left:.3g} with nothing replaced",
+        tally(evidence) | left(trainings, tuple(pair for claim in tried for pair in (claim.better, claim.worse))),
+        f"colour shift in 8-bit units: {shown}",
         rule(trainings, "difference of colour shift between each two ranges that are compared above"),
     )
 
 
 def windows_matter_more_near_the_data(trainings: Sequence[Training]) -> Verdict:
     """Of two neighbouring windows, the one nearer the data mends more."""
-    pairs = list(zip(list(trainings[0].windows)[:-1], list(trainings[0].windows)[1:], strict=True))
+    neighbours = list(pairwise(trainings[0].windows))
     evidence = [
         evidence_of(one.windows[nearer].psnr, one.windows[farther].psnr)
         for one in trainings
-        for nearer, farther in pairs
+        for nearer, farther in neighbours
     ]
-    means = [
-        f"{np.mean([one.windows[pair].psnr.mean() for one in trainings]):.1f} dB in {list(pair)}"
-        for pair in trainings[0].windows
-    ]
+    shown = []
+    for name, found in by_prediction(trainings).items():
+        means = np.mean([[run.psnr.mean() for run in one.windows.values()] for one in found], axis=0)
+        shown.append(f"{SYMBOLS[name]} {', '.join(f'{mean:.1f}' for mean in means)}")
     return Verdict(
         "windows_matter_more_near_the_data",
         None,
         "Of windows of one width, the nearer to the data, the more replacing x0 mends",
         decide(evidence),
         tally(evidence),
-        ", ".join(means),
+        f"PSNR in dB from {list(neighbours[0][0])} to {list(neighbours[-1][1])}: {'; '.join(shown)}",
         rule(trainings, "difference of PSNR between neighbouring windows").replace(
             "one comparison a training", "one comparison a training and pair of neighbours"
         ),
@@ -196,12 +187,27 @@ def verdicts(trainings: Sequence[Training], schedule: NoiseSchedule) -> list[Ver
     return found + ([windows_matter_more_near_the_data(trainings)] if len(first.windows) > 1 else [])
 
 
-def mean_of(trainings: Sequence[Training], pair: Pair, figure: str) -> float:
-    """Mean of a figure over images and trainings, with x0 replaced in a range."""
-    return float(np.mean([getattr(one.ranges[pair], figure) for one in trainings]))
+def left(trainings: Sequence[Training], pairs: Sequence[Pair]) -> dict[str, float]:
+    """What is left with x0 replaced in these ranges, by name: means over the images and trainings of a prediction."""
+    return {
+        f"{figure}_{name}_{pair[0]}_{pair[1]}": mean_of(found, pair, figure)
+        for name, found in by_prediction(trainings).items()
+        for pair in pairs
+        for figure in Quality._fields
+    }
 
 
-def quality_text(trainings: Sequence[Training], pair: Pair) -> str:
-    """What is left with x0 replaced in a range, as a sentence's part."""
-    psnr, shift = (mean_of(trainings, pair, figure) for figure in Quality._fields)
-    return f"{list(pair)} gives {psnr:.1f} dB and a colour shift of {shift:.3g}"
+def versus(trainings: Sequence[Training], better: Pair, worse: Pair, figure: str) -> str:
+    """What two ranges leave, prediction by prediction, and what was there with nothing replaced."""
+    shown = [
+        f"{SYMBOLS[name]} {mean_of(found, better, figure):.3g} against {mean_of(found, worse, figure):.3g} "
+        f"({mean_of(found, None, figure):.3g})"
+        for name, found in by_prediction(trainings).items()
+    ]
+    return f"{list(better)} against {list(worse)} (nothing replaced): {', '.join(shown)}"
+
+
+def mean_of(trainings: Sequence[Training], pair: Pair | None, figure: str) -> float:
+    """Mean of a figure over images and trainings, with x0 replaced in a range or nowhere."""
+    runs = [one.unreplaced if pair is None else one.ranges[pair] for one in trainings]
+    return float(np.mean([getattr(run, figure) for run in runs]))
