@@ -115,7 +115,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     edit(project, {"recipes": {name: recipe for name, recipe in recipes.items() if name != "longer"}})
     commit(project, "tiny")
     run(project, "snakemake", "--cores", "2")
-    run(project, "dvc", "commit", "-f", "-q")
+    run(project, "dvc", "commit", "-f", "-q", "dvc.yaml")
     commit(project, "recorded")
     return project
 
