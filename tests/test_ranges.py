@@ -51,9 +51,15 @@ def test_altered_slots(tmp_path: Path, content: object) -> None:
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("slots", [[[0, 3], [4, 10]], [[0, 3], [5, 9]], [[0, 4], [4, 9]], [[0, 9], [9, 8]], [[0, 8]]])
+@pytest.mark.parametrize("slots", [[[0, 3], [5, 9]], [[0, 4], [4, 9]], [[0, 4], [6, 5], [5, 9]]])
 def test_slots_that_do_not_cover_all_timesteps_once(tmp_path: Path, slots: list[list[int]]) -> None:
     with pytest.raises(UserError, match=r"slots\.json: .* do not cover timesteps 0 … 9 once each$"):
+        read_slots(written(tmp_path / "slots.json", SLOTS | {"slots": slots}), 10)
+
+
+@pytest.mark.parametrize(("slots", "last"), [([[0, 3], [4, 10]], 10), ([[0, 9], [9, 8]], 8), ([[0, 8]], 8)])
+def test_slots_that_end_elsewhere(tmp_path: Path, slots: list[list[int]], last: int) -> None:
+    with pytest.raises(UserError, match=rf"slots\.json: the slots end at t = {last}, the model at t = 9"):
         read_slots(written(tmp_path / "slots.json", SLOTS | {"slots": slots}), 10)
 
 
