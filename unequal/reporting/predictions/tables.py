@@ -38,8 +38,7 @@ HEADS_NOTE = (
 TOGETHER_NOTE = (
     "Lead kept: timesteps that the same head leads in the first and in the last twentieth of the training. "
     "Least error of each image: what the smallest loss minimises, below the error of the best head at each timestep, "
-    "the least that a choice by timestep alone can have. Correlation: mean over pairs of heads and timesteps. "
-    "The last two: held-out errors, geometric means over timesteps; best: at each timestep."
+    "the least that a choice by timestep alone can have. Correlation: mean over pairs of heads and timesteps. The last two: held-out errors, geometric means over timesteps; best: at each timestep."
 )
 
 
