@@ -15,12 +15,12 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from torch import Tensor
 
 from benchmarks.timing import described, seconds
+from unequal.diffusion.predictions import add_noise
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import write_json
 from unequal.models.denoiser import Denoiser
 from unequal.models.network import build_network
-from unequal.predictions import add_noise
 from unequal.profiling import Draws, profile
-from unequal.schedule import NoiseSchedule
 from unequal.settings.params import Params, read_params
 from unequal.settings.strict import PARAMS
 

@@ -14,10 +14,10 @@ import click
 import torch
 
 from benchmarks.timing import described, seconds
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.network import build_network
-from unequal.samplers import build_sampler
-from unequal.schedule import NoiseSchedule
 from unequal.settings.params import StudyParams, read_params
+from unequal.timesteps.samplers import build_sampler
 from unequal.training.batches import BatchSource
 from unequal.training.loop import Trainer
 from unequal.training.objective import SingleHead

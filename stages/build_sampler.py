@@ -4,15 +4,15 @@ from typing import Any
 
 import numpy as np
 
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import read_npz, write_json
-from unequal.loss_profile import LossProfile
+from unequal.measures.loss_profile import LossProfile
 from unequal.pipeline.stage import Run, stage
 from unequal.ranges import read_slots
-from unequal.samplers import build_sampler
-from unequal.schedule import NoiseSchedule
 from unequal.settings.recipe import Sampler, needs_base
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
+from unequal.timesteps.samplers import build_sampler
 
 
 class Settings(StageSettings):

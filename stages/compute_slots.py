@@ -7,10 +7,10 @@ import numpy as np
 
 from unequal.errors import UserError
 from unequal.files import read_npz, rounded, write_csv, write_json
-from unequal.loss_profile import LossProfile, excess_loss
-from unequal.partition import equal_loss_slots
+from unequal.measures.loss_profile import LossProfile, excess_loss
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.strict import StageSettings, key
+from unequal.timesteps.partition import equal_loss_slots
 
 Ranges = list[tuple[int, int]]
 

@@ -4,11 +4,11 @@ from unequal.data.prepared import PreparedData
 from unequal.files import read_json
 from unequal.models.artifact import load_model
 from unequal.pipeline.stage import Run, stage
-from unequal.samplers import build_sampler
 from unequal.settings.grid import trial_name
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
+from unequal.timesteps.samplers import build_sampler
 from unequal.training.run import Job, Start, produce
 from unequal.training.trial import recipe_at, training_at
 

@@ -8,17 +8,17 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from unequal.contribution import Range, replaced_samples, sliding_windows
 from unequal.data.pixels import tensor_of, to_model_range, to_uint8
 from unequal.data.prepared import PreparedData
+from unequal.diffusion.super_resolution import blurred, colour_shift, psnr
 from unequal.errors import UserError
 from unequal.files import write_npz
+from unequal.measures.contribution import Range, replaced_samples, sliding_windows
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import Stream
 from unequal.sampling import Experts
 from unequal.settings.contribution import Contribution
 from unequal.settings.strict import StageSettings
-from unequal.super_resolution import blurred, colour_shift, psnr
 
 
 class Settings(StageSettings):

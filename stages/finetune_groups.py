@@ -6,10 +6,10 @@ from unequal.data.prepared import PreparedData
 from unequal.models.artifact import load_model, load_pruning
 from unequal.pipeline.stage import Run, stage
 from unequal.ranges import read_groups
-from unequal.samplers import build_sampler
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
+from unequal.timesteps.samplers import build_sampler
 from unequal.training.run import Job, Start, produce
 
 

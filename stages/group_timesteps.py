@@ -1,12 +1,12 @@
 """Group the timesteps by SNR and give each group its limit of FLOPs (TDC training)."""
 
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import write_json
-from unequal.partition import flops_groups
 from unequal.pipeline.stage import Run, stage
-from unequal.schedule import NoiseSchedule
 from unequal.settings.groups import Groups
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings
+from unequal.timesteps.partition import flops_groups
 
 
 class Settings(StageSettings):

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from unequal.data.pixels import tensor_of, to_model_range, to_uint8
 from unequal.data.prepared import PreparedData
-from unequal.ddim import sampling_timesteps
+from unequal.diffusion.ddim import sampling_timesteps
 from unequal.errors import UserError
 from unequal.evaluation.consistency import (
     OPTIMUM,
@@ -27,6 +27,7 @@ from unequal.evaluation.consistency import (
     sampled,
 )
 from unequal.files import rounded, write_csv, write_json, write_npz
+from unequal.measures.similarity import mismatched, mse
 from unequal.models.artifact import ModelRecord
 from unequal.models.denoiser import Denoiser, load_denoiser
 from unequal.models.replica import untrained
@@ -37,7 +38,6 @@ from unequal.settings.consistency import Comparison, replica
 from unequal.settings.evaluation import Sampling
 from unequal.settings.network import Network
 from unequal.settings.strict import StageSettings, key
-from unequal.similarity import mismatched, mse
 
 
 class Settings(StageSettings):

@@ -13,16 +13,16 @@ from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.files import read_json, read_npz, write_csv
-from unequal.gradient_variance import Cells, compare, exposure_of, mixture, settle, shares_of, split
-from unequal.gradients import GradientSample, Moments
+from unequal.measures.gradient_variance import Cells, compare, exposure_of, mixture, settle, shares_of, split
+from unequal.measures.gradients import GradientSample, Moments
 from unequal.measuring import GradientMeter
 from unequal.models.artifact import ModelRecord, load_model
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import Stream, numpy_generator
 from unequal.ranges import read_slots
-from unequal.samplers import TimestepSampler, build_sampler
 from unequal.settings.gradients import Gradients
 from unequal.settings.strict import StageSettings
+from unequal.timesteps.samplers import TimestepSampler, build_sampler
 from unequal.training.enlarging import for_task
 from unequal.training.objective import SingleHead
 

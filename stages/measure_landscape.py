@@ -13,7 +13,7 @@ from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.consistency import TRAINED, UNTRAINED
 from unequal.files import rounded, write_csv, write_json
-from unequal.landscape import barrier, largest_eigenvalue, losses_on_line
+from unequal.measures.landscape import barrier, largest_eigenvalue, losses_on_line
 from unequal.models.artifact import ModelRecord, load_model
 from unequal.models.replica import untrained
 from unequal.pipeline.stage import Run, stage

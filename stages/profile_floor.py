@@ -5,10 +5,10 @@ import torch
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import write_npz
 from unequal.pipeline.stage import Run, stage
 from unequal.profiling import Draws, profile_floor
-from unequal.schedule import NoiseSchedule
 from unequal.settings.profile import Profile
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key

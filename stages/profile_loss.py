@@ -3,7 +3,7 @@
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.files import rounded, write_csv, write_npz
-from unequal.loss_profile import SPACES, LossProfile, space_factor
+from unequal.measures.loss_profile import SPACES, LossProfile, space_factor
 from unequal.models.artifact import ModelRecord
 from unequal.models.denoiser import load_denoiser
 from unequal.pipeline.stage import Run, stage

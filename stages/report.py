@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from unequal.files import write_bytes, write_csv
-from unequal.loss_profile import LossProfile
+from unequal.measures.loss_profile import LossProfile
 from unequal.pipeline.stage import Run, stage
 from unequal.reporting import figures
 from unequal.reporting.claims import fid_verdicts, losses_differ, slot_verdicts

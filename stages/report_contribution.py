@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from unequal.data.prepared import PreparedData
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import read_json, read_npz, write_bytes, write_csv
 from unequal.pipeline.stage import Run, stage
 from unequal.reporting.contribution import Training, coefficient_rows, csv_rows, prediction_table, range_table
@@ -11,7 +12,6 @@ from unequal.reporting.contribution_claims import verdicts
 from unequal.reporting.contribution_figures import pictures
 from unequal.reporting.page import render
 from unequal.reporting.verdicts import verdict_document
-from unequal.schedule import NoiseSchedule
 from unequal.settings.strict import StageSettings, key
 
 TITLE = "Which timesteps contribute to an enlarged image?"

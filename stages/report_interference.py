@@ -6,7 +6,7 @@ from functools import partial
 from matplotlib.figure import Figure
 
 from unequal.files import write_bytes, write_csv
-from unequal.loss_profile import LossProfile
+from unequal.measures.loss_profile import LossProfile
 from unequal.pipeline.stage import Run, stage
 from unequal.reporting import figures, interference
 from unequal.reporting.claims import losses_differ, slot_verdicts

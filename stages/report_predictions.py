@@ -7,6 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from unequal.data.prepared import PreparedData
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import write_bytes, write_csv
 from unequal.pipeline.stage import Run, stage
 from unequal.reporting.conditions import scoring_conditions
@@ -25,7 +26,6 @@ from unequal.reporting.predictions.tables import (
     win_rows,
 )
 from unequal.reporting.verdicts import verdict_document
-from unequal.schedule import NoiseSchedule
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key

@@ -5,6 +5,7 @@ from functools import partial
 from matplotlib.figure import Figure
 
 from unequal.data.prepared import PreparedData
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import read_json, write_bytes, write_csv
 from unequal.pipeline.stage import Run, stage
 from unequal.reporting.conditions import scoring_conditions
@@ -22,11 +23,10 @@ from unequal.reporting.time_to_quality import (
     table_rows,
 )
 from unequal.reporting.verdicts import verdict_document
-from unequal.samplers import build_sampler
-from unequal.schedule import NoiseSchedule
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
+from unequal.timesteps.samplers import build_sampler
 
 TITLE = "Time to quality: does the curriculum, or the decay of momentum, pay?"
 NOTE = (

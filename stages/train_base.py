@@ -3,16 +3,16 @@
 import torch
 
 from unequal.data.prepared import PreparedData
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.network import build_network, load_pretrained
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import Stream, torch_seed
-from unequal.samplers import build_sampler
-from unequal.schedule import NoiseSchedule
 from unequal.settings.network import Network
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
+from unequal.timesteps.samplers import build_sampler
 from unequal.training.run import Job, Start, train, untrained, write_results
 
 

@@ -1,15 +1,15 @@
 """Train a model with three heads (x0, v, ε) from fresh weights, and settle how they are combined."""
 
 from unequal.data.prepared import PreparedData
-from unequal.mixed import mixed_job
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.pipeline.stage import Run, stage
-from unequal.schedule import NoiseSchedule
 from unequal.settings.network import Network
 from unequal.settings.profile import Profile
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
+from unequal.training.mixed import mixed_job
 from unequal.training.run import produce
 
 

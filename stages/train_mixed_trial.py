@@ -1,9 +1,8 @@
 """Train one trial of a grid with three heads (x0, v, ε): a mixed recipe at a batch, from a training seed."""
 
 from unequal.data.prepared import PreparedData
-from unequal.mixed import mixed_job
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.pipeline.stage import Run, stage
-from unequal.schedule import NoiseSchedule
 from unequal.settings.grid import trial_name
 from unequal.settings.network import Network
 from unequal.settings.profile import Profile
@@ -11,6 +10,7 @@ from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
+from unequal.training.mixed import mixed_job
 from unequal.training.run import produce
 from unequal.training.trial import recipe_at, training_at
 

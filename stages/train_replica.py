@@ -1,16 +1,16 @@
 """Train a replica of the base: fresh weights of a seed, a network of some width."""
 
 from unequal.data.prepared import PreparedData
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.replica import untrained
 from unequal.pipeline.stage import Run, stage
-from unequal.samplers import build_sampler
-from unequal.schedule import NoiseSchedule
 from unequal.settings.consistency import replica
 from unequal.settings.network import Network
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
+from unequal.timesteps.samplers import build_sampler
 from unequal.training.run import Job, Start, produce
 
 

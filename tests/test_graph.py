@@ -75,29 +75,14 @@ def test_a_stage_declares_the_files_that_it_reads(instance: Instance):
 def test_floors_import_downwards_only(source: Path):
     floors = [
         ("errors", "randomness", "files"),
-        ("learning", "gradients"),
-        (
-            "schedule",
-            "predictions",
-            "partition",
-            "samplers",
-            "weights",
-            "floor",
-            "ddim",
-            "heads",
-            "loss_profile",
-            "similarity",
-            "landscape",
-            "gradient_variance",
-            "super_resolution",
-            "contribution",
-            "head_errors",
-        ),
+        ("diffusion",),
+        ("timesteps", "measures"),
         ("settings",),
         ("data", "ranges"),
         ("models",),
+        ("profiling",),
         ("training",),
-        ("profiling", "mixed", "measuring", "sampling", "pruning", "evaluation", "reporting"),
+        ("measuring", "sampling", "pruning", "evaluation", "reporting"),
         ("pipeline", "tools"),
     ]
 

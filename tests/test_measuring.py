@@ -9,8 +9,8 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measuring import GradientMeter
-from unequal.schedule import NoiseSchedule
 from unequal.training.objective import SingleHead
 
 CELLS = [(0, 0), (1, 20), (21, 49)]

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from unequal.data.pixels import tensor_of, to_model_range
 from unequal.data.prepared import PreparedData
+from unequal.diffusion.predictions import HEADS
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.denoiser import Denoiser
-from unequal.predictions import HEADS
 from unequal.profiling import Draws, head_products, profile, profile_floor
-from unequal.schedule import NoiseSchedule
 
 CPU = torch.device("cpu")
 SCHEDULE = NoiseSchedule.linear(50)

@@ -12,12 +12,12 @@ import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 from torch import Tensor, nn
 
-from unequal.ddim import sampling_timesteps
+from unequal.diffusion.ddim import sampling_timesteps
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.models.artifact import ModelRecord, save_model
 from unequal.models.denoiser import Denoiser
 from unequal.sampling import Expert, Experts
-from unequal.schedule import NoiseSchedule
 
 SCHEDULE = NoiseSchedule.linear(50)
 STEPS = sampling_timesteps(8, 50)

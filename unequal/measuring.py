@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unequal.gradients import GradientSample, flat_gradients, gram, squared_norms
+from unequal.measures.gradients import GradientSample, flat_gradients, gram, squared_norms
 from unequal.randomness import Stream, numpy_generator
 from unequal.training.batches import Batch, draw_at
 from unequal.training.objective import Objective

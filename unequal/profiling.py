@@ -14,11 +14,11 @@ from torch import Tensor
 from tqdm import tqdm
 
 from unequal.data.pixels import to_model_range
-from unequal.floor import optimal_loss
+from unequal.diffusion.floor import optimal_loss
+from unequal.diffusion.predictions import add_noise
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.denoiser import Denoiser
-from unequal.predictions import add_noise
 from unequal.randomness import Stream, numpy_generator, torch_generator
-from unequal.schedule import NoiseSchedule
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from pydantic import Field, NonNegativeInt, model_validator
 
 from unequal.errors import UserError
 from unequal.files import read_json
-from unequal.samplers import covering
 from unequal.settings.strict import Strict, validate
+from unequal.timesteps.samplers import covering
 
 
 class SlotTable(Strict):

@@ -10,7 +10,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from unequal.data.pixels import to_model_range, to_uint8
-from unequal.ddim import ddim
+from unequal.diffusion.ddim import ddim
 from unequal.errors import UserError
 from unequal.models.artifact import RECORD, ModelRecord
 from unequal.models.denoiser import Denoiser, load_denoiser
@@ -94,7 +94,7 @@ class Experts:
 
         Args:
             x_t: [B, C, H, W], N(0, 1).
-            timesteps: from `unequal.ddim.sampling_timesteps`.
+            timesteps: from `unequal.diffusion.ddim.sampling_timesteps`.
             eta: 0 deterministic, 1 as noisy as DDPM.
             clip: keep predicted images within [-1, 1].
             noise: step number → [B, C, H, W]; needed where eta > 0.

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from unequal.data.pixels import tensor_of, to_model_range
 from unequal.data.prepared import PreparedData
-from unequal.ddim import sampling_timesteps
+from unequal.diffusion.ddim import sampling_timesteps
+from unequal.diffusion.floor import optimal_x0
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.evaluation import consistency
 from unequal.evaluation.consistency import (
     OPTIMUM,
@@ -28,10 +30,8 @@ from unequal.evaluation.consistency import (
     prediction_rows,
     sampled,
 )
-from unequal.floor import optimal_x0
+from unequal.measures.similarity import MEASURES, mse
 from unequal.models.denoiser import Denoiser
-from unequal.schedule import NoiseSchedule
-from unequal.similarity import MEASURES, mse
 
 SCHEDULE = NoiseSchedule.linear(50)
 STEPS = sampling_timesteps(50, 50)

@@ -10,11 +10,11 @@ import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 from torch import Tensor, nn
 
+from unequal.diffusion.predictions import HEADS, PREDICTIONS
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.models.artifact import Heads, save_model
 from unequal.models.denoiser import Denoiser, load_denoiser
-from unequal.predictions import HEADS, PREDICTIONS
-from unequal.schedule import NoiseSchedule
 from unequal.settings.task import SuperResolution
 
 SCHEDULE = NoiseSchedule.linear(50)

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.reporting.contribution import Pair, Quality, Training, coefficient_rows, csv_rows, range_table
 from unequal.reporting.contribution_claims import verdicts
 from unequal.reporting.tables import plus_minus
 from unequal.reporting.verdicts import HELD, NOT_HELD, UNDECIDED, Verdict
-from unequal.schedule import NoiseSchedule
 
 SCHEDULE = NoiseSchedule.linear(1000)
 #: PSNR of each range, as the paper has them: the nearer to the data, the higher.

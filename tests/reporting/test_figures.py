@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
-from unequal.loss_profile import relative_change
+from unequal.measures.loss_profile import relative_change
 from unequal.reporting import figures
 from unequal.reporting.tables import Change, Variant
 

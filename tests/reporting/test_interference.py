@@ -8,11 +8,11 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.reporting import interference
 from unequal.reporting.trained_on import Series, Summary, TrainedOn, Training, attention, summarise
 from unequal.reporting.verdicts import HELD, NOT_HELD, UNDECIDED
-from unequal.samplers import tilted, uniform
-from unequal.schedule import NoiseSchedule
+from unequal.timesteps.samplers import tilted, uniform
 
 T = 60
 SLOTS = [(0, 9), (10, 29), (30, 59)]

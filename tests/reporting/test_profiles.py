@@ -8,9 +8,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.reporting import profiles
 from unequal.reporting.figures import GOLD, INK, RED, binned, log_bins
-from unequal.schedule import NoiseSchedule
 
 SCHEDULE = NoiseSchedule.linear(60)
 NO_FLOOR = np.zeros((60, 0))

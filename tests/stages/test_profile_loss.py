@@ -15,9 +15,9 @@ from stage_project import write_params
 
 from stages.profile_loss import main
 from unequal.data.prepared import PreparedData
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import read_npz
 from unequal.models.artifact import ModelRecord, save_model
-from unequal.schedule import NoiseSchedule
 
 #: The tiny models' schedule.
 SCHEDULE = NoiseSchedule.linear(50)

@@ -12,10 +12,10 @@ from click.testing import CliRunner, Result
 from stage_project import write_params
 
 from stages.report_predictions import main
+from unequal.diffusion.predictions import HEADS, x0_error_factor
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import content_hash, write_json, write_npz
-from unequal.predictions import HEADS, x0_error_factor
 from unequal.reporting.predictions.findings import HeadErrors, Wins, mean_ratio
-from unequal.schedule import NoiseSchedule
 
 T, DRAWS, BINS = 60, 5, 6
 SEEDS = (0, 1, 2)

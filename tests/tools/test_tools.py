@@ -12,7 +12,7 @@ from diffusers import DDIMPipeline
 from filelock import FileLock
 from graph import ROOT, instances
 
-from unequal.ddim import sampling_timesteps
+from unequal.diffusion.ddim import sampling_timesteps
 from unequal.errors import UserError
 from unequal.models.artifact import ModelRecord, save_model
 from unequal.models.flops import count_cost

@@ -10,13 +10,13 @@ import torch
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.network import build_network
-from unequal.samplers import TimestepSampler, build_sampler
-from unequal.schedule import NoiseSchedule
 from unequal.settings.network import Network
 from unequal.settings.recipe import Optimizer
 from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
+from unequal.timesteps.samplers import TimestepSampler, build_sampler
 from unequal.training.batches import BatchSource
 from unequal.training.loop import Trainer
 from unequal.training.objective import SingleHead

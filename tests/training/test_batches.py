@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from unequal.samplers import build_sampler
+from unequal.timesteps.samplers import build_sampler
 from unequal.training.batches import Batch, BatchSource, image_indices
 
 # Image i is told by its pixels: all are i, and the first column is brighter.

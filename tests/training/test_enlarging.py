@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from unequal.schedule import NoiseSchedule
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.training.batches import Batch
 from unequal.training.enlarging import for_task
 from unequal.training.mixing import BalancedHeads, BestHead

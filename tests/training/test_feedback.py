@@ -20,9 +20,9 @@ from learn_in_processes import OBJECTIVE, OPTIMIZER, T, adaptive
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
-from unequal.samplers import IndependentSampler, TimestepSampler, build_sampler
 from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
+from unequal.timesteps.samplers import IndependentSampler, TimestepSampler, build_sampler
 from unequal.training.batches import BatchSource
 from unequal.training.feedback import Feedback
 from unequal.training.loop import Trainer

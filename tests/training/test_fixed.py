@@ -10,8 +10,8 @@ from torch import Tensor
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
-from unequal.landscape import hessian_product
-from unequal.schedule import NoiseSchedule
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.measures.landscape import hessian_product
 from unequal.training.batches import Batch
 from unequal.training.fixed import FixedLoss, fixed_batches
 from unequal.training.objective import SingleHead

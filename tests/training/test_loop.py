@@ -14,12 +14,12 @@ from torch import Tensor
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.samplers import TimestepSampler, build_sampler
-from unequal.schedule import NoiseSchedule
 from unequal.settings.recipe import MomentumDecay, Optimizer
 from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
+from unequal.timesteps.samplers import TimestepSampler, build_sampler
 from unequal.training import checkpoint
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import read_checkpoint

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from unequal.predictions import HEADS
-from unequal.schedule import NoiseSchedule
+from unequal.diffusion.predictions import HEADS
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.training.batches import Batch
 from unequal.training.mixing import PERIODS, BalancedHeads, BestHead
 from unequal.training.objective import Objective

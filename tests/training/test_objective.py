@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from unequal.predictions import PREDICTIONS
-from unequal.schedule import NoiseSchedule
+from unequal.diffusion.predictions import PREDICTIONS
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.training.batches import Batch
 from unequal.training.objective import SingleHead
 

@@ -12,17 +12,17 @@ import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 
 from unequal.data.prepared import PreparedData
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import read_npz
 from unequal.models.artifact import load_heads, load_model, load_pruning
 from unequal.models.flops import count_cost
 from unequal.models.pruned import replay
-from unequal.samplers import build_sampler
-from unequal.schedule import NoiseSchedule
 from unequal.settings.recipe import LossWeight, Mixing, Optimizer, Plain, Recipe
 from unequal.settings.runtime import Runtime
 from unequal.settings.task import SuperResolution
 from unequal.settings.training import Training
+from unequal.timesteps.samplers import build_sampler
 from unequal.training.mixing import PERIODS, BalancedHeads, BestHead
 from unequal.training.objective import SingleHead
 from unequal.training.run import Job, Start, build_objective, produce, untrained, write_results

@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 
 from unequal.data.pixels import tensor_of, to_model_range
-from unequal.ddim import ddim
-from unequal.floor import optimal_x0
+from unequal.diffusion.ddim import ddim
+from unequal.diffusion.floor import optimal_x0
+from unequal.diffusion.predictions import add_noise
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.measures.similarity import found_again, mismatched, nearest, similarities
 from unequal.models.denoiser import Denoiser
-from unequal.predictions import add_noise
-from unequal.schedule import NoiseSchedule
-from unequal.similarity import found_again, mismatched, nearest, similarities
 
 #: (x_t, t) → x0, both [B, C, H, W].
 Predict = Callable[[Tensor, int], Tensor]
@@ -124,7 +124,7 @@ def by_network(denoiser: Denoiser, clip: bool) -> Predict:
 
 
 def by_optimum(images: Tensor, schedule: NoiseSchedule) -> Predict:
-    """What the best possible denoiser of these images [N, C, H, W], in [−1, 1], predicts; see `unequal.floor`."""
+    """What the best possible denoiser of these images [N, C, H, W], in [−1, 1], predicts; see `diffusion.floor`."""
 
     def predict(x_t: Tensor, t: int) -> Tensor:
         return optimal_x0(x_t, images, schedule.alpha[t], schedule.sigma[t]).to(x_t.dtype)

@@ -9,7 +9,7 @@ import torch
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
-from unequal.ddim import sampling_timesteps, steps_per_range
+from unequal.diffusion.ddim import sampling_timesteps, steps_per_range
 from unequal.evaluation.fidelity import Extractor, Scores, score
 from unequal.files import publish
 from unequal.sampling import Experts

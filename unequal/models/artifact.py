@@ -10,11 +10,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, from_numpy
 
+from unequal.diffusion.heads import head_weights
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import content_hash, files_below, read_json, require, write_json
-from unequal.heads import head_weights
 from unequal.models.pruned import replay
-from unequal.schedule import NoiseSchedule
 
 CONFIG = "config.json"
 WEIGHTS = "diffusion_pytorch_model.safetensors"
@@ -85,7 +85,7 @@ class Heads(NamedTuple):
 
     @classmethod
     def selected(cls, select: str, products: Tensor) -> "Heads":
-        """Combined in the way of that name; see `unequal.heads`."""
+        """Combined in the way of that name; see `unequal.diffusion.heads`."""
         return cls(from_numpy(head_weights(select, products.numpy())), products)
 
 

@@ -8,11 +8,11 @@ import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 from torch import Tensor
 
+from unequal.diffusion.predictions import HEADS, to_epsilon, to_x0
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.diffusion.super_resolution import blurred
 from unequal.errors import UserError
 from unequal.models.artifact import Heads, ModelRecord, load_heads, load_model
-from unequal.predictions import HEADS, to_epsilon, to_x0
-from unequal.schedule import NoiseSchedule
-from unequal.super_resolution import blurred
 
 
 class Denoiser:

@@ -5,7 +5,7 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from torch import Tensor
 
 from unequal.models.artifact import ModelRecord
-from unequal.samplers import build_sampler
+from unequal.timesteps.samplers import build_sampler
 from unequal.training.batches import BatchSource
 from unequal.training.enlarging import for_task
 from unequal.training.objective import SingleHead

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unequal.contribution import posterior
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.measures.contribution import posterior
 from unequal.reporting.page import Table
 from unequal.reporting.tables import plus_minus, with_prefix
-from unequal.schedule import NoiseSchedule
 
 SYMBOLS = {"epsilon": "ε", "v_prediction": "v", "sample": "x0", "mixed": "mixed"}
 #: First and last timestep, counted from 1 as in the paper.

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unequal.contribution import posterior
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.measures.contribution import posterior
 from unequal.reporting.claims import EQUAL_COMPUTE, budget_rule, incomparable
 from unequal.reporting.contribution import SYMBOLS, Pair, Quality, Training, by_prediction, mean_and_error
 from unequal.reporting.verdicts import HELD, NOT_HELD, SEVERAL, UNDECIDED, Evidence, Verdict, decide, tally
-from unequal.schedule import NoiseSchedule
 
 #: A coefficient of x0 that is no longer small, and the last timestep at which the paper sees one.
 SMALL, LAST_LARGE = 0.1, 15

@@ -16,10 +16,10 @@ from matplotlib.text import Text
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
-from unequal.loss_profile import LossProfile, relative_change
-from unequal.partition import flops_by_timestep
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.measures.loss_profile import LossProfile, relative_change
 from unequal.reporting.tables import Change, Variant, label
-from unequal.schedule import NoiseSchedule
+from unequal.timesteps.partition import flops_by_timestep
 
 DPI = 160
 STYLE: Any = {

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from unequal.data.prepared import PreparedData
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import read_json, read_npz, require
 from unequal.ranges import read_slots
 from unequal.reporting.conditions import scoring_conditions
 from unequal.reporting.tables import Change, GroupLimit, Variant, changes
-from unequal.samplers import TimestepSampler, build_sampler
-from unequal.schedule import NoiseSchedule
+from unequal.timesteps.samplers import TimestepSampler, build_sampler
 
 
 @dataclass(frozen=True)

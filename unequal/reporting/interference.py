@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from unequal.files import rounded
-from unequal.loss_profile import weighted_change
+from unequal.measures.loss_profile import weighted_change
 from unequal.reporting import overview
 from unequal.reporting.figures import INK, RED, SOFT
 from unequal.reporting.page import Table

@@ -7,8 +7,16 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import rounded
-from unequal.loss_profile import SPACES, LossProfile, excess_loss, excess_profile, relative_change, space_factor
+from unequal.measures.loss_profile import (
+    SPACES,
+    LossProfile,
+    excess_loss,
+    excess_profile,
+    relative_change,
+    space_factor,
+)
 from unequal.reporting.figures import (
     GOLD,
     INK,
@@ -22,7 +30,6 @@ from unequal.reporting.figures import (
 )
 from unequal.reporting.page import Table
 from unequal.reporting.tables import label, plus_minus
-from unequal.schedule import NoiseSchedule
 
 Losses = Mapping[str, Mapping[str, np.ndarray]]
 Ranges = Sequence[tuple[int, int]]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from unequal.loss_profile import relative_change
+from unequal.measures.loss_profile import relative_change
 
 INTERFERENCE_COLUMNS = ("split", "finetuned_slot", "slot", "change_percent", "stderr_percent")
 PREFIXES = ("", "k", "M", "G", "T", "P", "E", "Z")

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unequal.data.prepared import PreparedData
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import read_json, read_npz
-from unequal.loss_profile import weighted_change
+from unequal.measures.loss_profile import weighted_change
 from unequal.ranges import read_slots
 from unequal.reporting.conditions import data_condition
 from unequal.reporting.findings import sampler_of
 from unequal.reporting.tables import Change, changes, plus_minus
-from unequal.schedule import NoiseSchedule
 from unequal.settings.interference import Interference
 from unequal.settings.recipe import Recipe
 

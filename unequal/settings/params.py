@@ -10,9 +10,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, NonNegativeInt, model_validator
 
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.partition import flops_groups
-from unequal.schedule import NoiseSchedule
 from unequal.settings.consistency import Consistency, with_width
 from unequal.settings.contribution import Contribution
 from unequal.settings.data import Data
@@ -33,6 +32,7 @@ from unequal.settings.small_batches import SmallBatches
 from unequal.settings.strict import PARAMS, STUDIES, Strict, read_yaml, validate
 from unequal.settings.time_to_quality import TimeToQuality
 from unequal.settings.training import Training
+from unequal.timesteps.partition import flops_groups
 
 #: Recipes that stages of their own run; every further one stands in `further_recipes`.
 STAGE_RECIPES = ("base", "slot", "mixed", "expert")

@@ -152,7 +152,7 @@ class Optimizer(Strict):
         return self
 
 
-#: How the x0 of three heads is combined; see `unequal.heads`.
+#: How the x0 of three heads is combined; see `unequal.diffusion.heads`.
 Selection = Literal["profile", "blend", "blend_diagonal", "epsilon", "v_prediction", "sample"]
 
 

@@ -15,13 +15,13 @@ import click
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.models.flops import count_cost, training_flops
 from unequal.models.network import build_network, load_pretrained
-from unequal.partition import flops_groups
-from unequal.schedule import NoiseSchedule
 from unequal.settings.params import EXPERTS, Params, read_pipeline_params
 from unequal.settings.strict import PARAMS
+from unequal.timesteps.partition import flops_groups
 
 BYTES_PER_WEIGHT = 4
 TIMED_PASSES = 3

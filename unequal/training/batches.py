@@ -14,7 +14,7 @@ from torch import Tensor
 
 from unequal.data.pixels import to_model_range
 from unequal.randomness import Stream, numpy_generator, torch_generator
-from unequal.samplers import TimestepBatch, TimestepSampler
+from unequal.timesteps.samplers import TimestepBatch, TimestepSampler
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unequal.super_resolution import blurred
+from unequal.diffusion.super_resolution import blurred
 from unequal.training.batches import Batch
 from unequal.training.objective import Losses, Network, Objective, Output
 

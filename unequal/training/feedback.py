@@ -12,9 +12,9 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from unequal.gradients import squared_norms
+from unequal.measures.gradients import squared_norms
 from unequal.randomness import Stream, numpy_generator, torch_seed
-from unequal.samplers import TimestepSampler
+from unequal.timesteps.samplers import TimestepSampler
 from unequal.training.batches import BatchSource
 from unequal.training.objective import Objective
 

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from unequal.samplers import LowDiscrepancySampler, uniform
+from unequal.timesteps.samplers import LowDiscrepancySampler, uniform
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.objective import Objective
 

@@ -1,7 +1,7 @@
 """Three heads on one network: which of them learn from an image, and how they fared on the way.
 
 Errors are compared in x0-space, where those of x0, v and ε mean the same (`common`), or as each head's
-own loss has them (`native`); see `unequal.predictions`.
+own loss has them (`native`); see `unequal.diffusion.predictions`.
 """
 
 from collections.abc import Callable
@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unequal.predictions import HEADS, add_noise, target, x0_error_factor
-from unequal.schedule import NoiseSchedule
+from unequal.diffusion.predictions import HEADS, add_noise, target, x0_error_factor
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import Batch
 from unequal.training.objective import Losses, Network, Objective, mean_square
-from unequal.weights import loss_weights
 
 #: Equal parts of a training in which heads are counted apart.
 PERIODS = 20
@@ -104,7 +104,7 @@ class BestHead(Objective):
         Args:
             schedule: on the training device.
             bins, budget: of the statistics; see Tally.
-            weight, gamma: loss weight; see `unequal.weights`.
+            weight, gamma: loss weight; see `unequal.timesteps.weights`.
             compare: errors of x0 (`common`), or losses as they are (`native`).
         """
         super().__init__()

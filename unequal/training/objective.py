@@ -8,10 +8,10 @@ from typing import Protocol
 import numpy as np
 from torch import Tensor, nn
 
-from unequal.predictions import add_noise, target
-from unequal.schedule import NoiseSchedule
+from unequal.diffusion.predictions import add_noise, target
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import Batch
-from unequal.weights import loss_weights
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class SingleHead(Objective):
     Args:
         prediction: of the network.
         schedule: on the training device.
-        weight: kind of loss weight; see `unequal.weights`.
+        weight: kind of loss weight; see `unequal.timesteps.weights`.
         gamma: its γ.
     """
 

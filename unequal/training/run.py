@@ -14,18 +14,18 @@ from torch import Tensor
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
+from unequal.diffusion.predictions import HEADS
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import write_csv, write_npz
 from unequal.models.artifact import SNAPSHOTS, Heads, ModelRecord, save_model
 from unequal.models.flops import count_cost, training_flops
 from unequal.models.pruned import Removal
-from unequal.predictions import HEADS
 from unequal.randomness import torch_seed
-from unequal.samplers import TimestepSampler
-from unequal.schedule import NoiseSchedule
 from unequal.settings.recipe import Recipe
 from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
+from unequal.timesteps.samplers import TimestepSampler
 from unequal.training.batches import BatchSource
 from unequal.training.enlarging import for_task
 from unequal.training.loop import LOG, Trained, Trainer

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unequal.predictions import HEADS, x0_error_factor
+from unequal.diffusion.predictions import HEADS, x0_error_factor
 from unequal.reporting.predictions.figures import in_bins
 from unequal.reporting.predictions.findings import (
     SYMBOLS,

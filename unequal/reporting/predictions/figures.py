@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from unequal.head_errors import correlations
-from unequal.predictions import HEADS
+from unequal.diffusion.predictions import HEADS
+from unequal.measures.head_errors import correlations
 from unequal.reporting.figures import INK, SOFT, colour, log_bins, log_scale, log_timesteps
 from unequal.reporting.predictions.findings import SYMBOLS, Crossover, Findings, ThreeHeads
 from unequal.reporting.predictions.tables import selection, ways

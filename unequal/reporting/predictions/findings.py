@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unequal.diffusion.heads import head_weights
+from unequal.diffusion.predictions import HEADS
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import read_json, read_npz
-from unequal.head_errors import combined_error, correlations, crossover, kept_lead, least_error, win_shares
-from unequal.heads import head_weights
-from unequal.predictions import HEADS
+from unequal.measures.head_errors import combined_error, correlations, crossover, kept_lead, least_error, win_shares
 from unequal.reporting.tables import label
-from unequal.schedule import NoiseSchedule
 from unequal.settings.grid import trial_name
 from unequal.settings.recipe import Mixing, Recipe
 

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unequal.predictions import HEADS
+from unequal.diffusion.predictions import HEADS
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.reporting.page import Table
 from unequal.reporting.predictions.findings import (
     FIRST,
@@ -18,7 +19,6 @@ from unequal.reporting.predictions.findings import (
     mean_ratio,
 )
 from unequal.reporting.tables import label, mean_and_sd, sd
-from unequal.schedule import NoiseSchedule
 
 SCORES_NOTE = (
     "± is the standard deviation over training seeds. Three heads are trained once and sampled in several ways: by the "

@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from unequal.diffusion.predictions import target, to_x0
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.loss_profile import (
+from unequal.measures.loss_profile import (
     SPACES,
     LossProfile,
     excess_loss,
@@ -17,8 +19,6 @@ from unequal.loss_profile import (
     space_factor,
     weighted_change,
 )
-from unequal.predictions import target, to_x0
-from unequal.schedule import NoiseSchedule
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from unequal.ddim import ddim, ddim_step, previous_alphas_cumprod, sampling_timesteps, steps_per_range
+from unequal.diffusion.ddim import ddim, ddim_step, previous_alphas_cumprod, sampling_timesteps, steps_per_range
+from unequal.diffusion.predictions import to_x0
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.predictions import to_x0
-from unequal.schedule import NoiseSchedule
 
 SHARES = st.floats(1e-4, 1 - 1e-4)
 SEEDS = st.integers(0, 2**32 - 1)

@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.partition import equal_loss_slots, flops_groups, flops_limits
-from unequal.schedule import NoiseSchedule
+from unequal.timesteps.partition import equal_loss_slots, flops_groups, flops_limits
 
 #: Table 1 of the slots' paper: guided diffusion on ImageNet-256, ten slots.
 TABLE_1 = [(0, 4), (5, 12), (13, 22), (23, 36), (37, 55), (56, 81), (82, 119), (120, 176), (177, 276), (277, 999)]

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from unequal.diffusion.predictions import HEADS
 from unequal.errors import UserError
-from unequal.predictions import HEADS
 
 #: Share of the mean variance added to the diagonal before inverting: heads may agree entirely.
 RIDGE = 1e-3

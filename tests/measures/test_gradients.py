@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from unequal import gradients
-from unequal.gradients import GradientSample, Moments, flat_gradients, gram, squared_norms
+from unequal.measures import gradients
+from unequal.measures.gradients import GradientSample, Moments, flat_gradients, gram, squared_norms
 
 CELLS, COUNT, FOLDS = 3, 8, 4
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unequal.errors import UserError
-from unequal.learning import BinMoments, LossHistory, least_variance
+from unequal.timesteps.learning import BinMoments, LossHistory, least_variance
 
 BINS = [(0, 1), (2, 7), (8, 19)]
 seeds = st.integers(0, 2**32 - 1)

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from unequal.curricula import asymmetric, curriculum, difficulty_clusters, easy_to_hard, gaussian_target
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.randomness import numpy_generator
-from unequal.samplers import build_sampler
-from unequal.schedule import NoiseSchedule
+from unequal.timesteps.curricula import asymmetric, curriculum, difficulty_clusters, easy_to_hard, gaussian_target
+from unequal.timesteps.samplers import build_sampler
 
 T = 1000
 SCHEDULE = NoiseSchedule.linear(T)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from unequal.loss_profile import relative_change
+from unequal.measures.loss_profile import relative_change
 
 #: Computes a loss of the parameters' present values on fixed data.
 Loss = Callable[[], Tensor]

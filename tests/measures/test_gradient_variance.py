@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
-from unequal.gradient_variance import compare, exposure_of, mixture, scatter, settle, simulated_exposure, split
-from unequal.gradients import GradientSample, Moments
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.measures.gradient_variance import compare, exposure_of, mixture, scatter, settle, simulated_exposure, split
+from unequal.measures.gradients import GradientSample, Moments
 from unequal.measuring import GradientMeter
-from unequal.samplers import TimestepSampler, build_sampler
-from unequal.schedule import NoiseSchedule
+from unequal.timesteps.samplers import TimestepSampler, build_sampler
 from unequal.training.batches import Batch, draw_at
 from unequal.training.objective import SingleHead
 

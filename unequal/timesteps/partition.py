@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.schedule import NoiseSchedule
 
 
 def equal_loss_slots(loss: Tensor | np.ndarray | Sequence[float], slots: int) -> list[tuple[int, int]]:

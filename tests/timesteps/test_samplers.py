@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.samplers import (
+from unequal.timesteps.samplers import (
     AdaptiveSampler,
     IndependentSampler,
     LowDiscrepancySampler,
     TimestepSampler,
     build_sampler,
 )
-from unequal.schedule import NoiseSchedule
 
 T = 60
 SLOTS = [(0, 3), (4, 9), (10, 24), (25, 39), (40, 59)]

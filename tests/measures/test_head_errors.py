@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unequal.diffusion.predictions import x0_error_factor
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.head_errors import combined_error, correlations, crossover, kept_lead, least_error, win_shares
-from unequal.predictions import x0_error_factor
-from unequal.schedule import NoiseSchedule
+from unequal.measures.head_errors import combined_error, correlations, crossover, kept_lead, least_error, win_shares
 
 SEEDS = st.integers(0, 2**32 - 1)
 

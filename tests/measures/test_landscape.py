@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.func import functional_call, hessian
 
-from unequal.landscape import (
+from unequal.measures.landscape import (
     Loss,
     barrier,
     hessian_product,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from unequal.floor import optimal_loss, optimal_x0
-from unequal.schedule import NoiseSchedule
+from unequal.diffusion.floor import optimal_loss, optimal_x0
+from unequal.diffusion.schedule import NoiseSchedule
 
 ANGLES = st.floats(0.05, math.pi / 2 - 0.05)
 SEEDS = st.integers(0, 2**32 - 1)

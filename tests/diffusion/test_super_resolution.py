@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch import Tensor
 
+from unequal.diffusion.super_resolution import blurred, colour_shift, enlarge, psnr, shrink
 from unequal.errors import UserError
-from unequal.super_resolution import blurred, colour_shift, enlarge, psnr, shrink
 
 SEEDS = st.integers(0, 2**32 - 1)
 

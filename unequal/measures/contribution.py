@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from unequal.ddim import ddim_step, previous_alphas_cumprod
-from unequal.schedule import NoiseSchedule
+from unequal.diffusion.ddim import ddim_step, previous_alphas_cumprod
+from unequal.diffusion.schedule import NoiseSchedule
 
 #: Number of the run in which nothing is replaced.
 UNREPLACED = -1

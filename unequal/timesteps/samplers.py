@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from unequal.curricula import Changing, asymmetric, curriculum, difficulty_clusters, easy_to_hard
 from unequal.errors import UserError
-from unequal.learning import BinMoments, LossHistory
+from unequal.timesteps.curricula import Changing, asymmetric, curriculum, difficulty_clusters, easy_to_hard
+from unequal.timesteps.learning import BinMoments, LossHistory
 
 V = TypeVar("V")
 #: Timesteps [n] → squared norms ‖g‖² [n] of the gradients of single images at them.
@@ -292,7 +292,7 @@ def build_sampler(
         warm_start: give `loss_second_moment` a history to begin with.
         losses: [T, n], which that history is made of.
         alphas_cumprod: [T], the schedule, from which `curriculum`, `easy_to_hard` and `adaptive` take the SNR.
-        shape: what else a kind is given; see its class, or its function in `unequal.curricula`.
+        shape: what else a kind is given; see its class, or its function in `unequal.timesteps.curricula`.
 
     Raises:
         UserError: something needed is missing, or made for another T.

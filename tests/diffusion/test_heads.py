@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unequal.diffusion.heads import RIDGE, head_weights
+from unequal.diffusion.predictions import HEADS
 from unequal.errors import UserError
-from unequal.heads import RIDGE, head_weights
-from unequal.predictions import HEADS
 
 SEEDS = st.integers(0, 2**32 - 1)
 

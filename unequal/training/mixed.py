@@ -6,18 +6,18 @@ from torch import Tensor
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
+from unequal.diffusion.predictions import HEADS
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.models.denoiser import Denoiser
 from unequal.models.network import build_network
-from unequal.predictions import HEADS
 from unequal.profiling import Draws, head_products
 from unequal.randomness import Stream, torch_seed
-from unequal.samplers import build_sampler
-from unequal.schedule import NoiseSchedule
 from unequal.settings.network import Network
 from unequal.settings.profile import Profile
 from unequal.settings.recipe import Recipe
 from unequal.settings.training import Training
+from unequal.timesteps.samplers import build_sampler
 from unequal.training.run import Job, Start
 
 

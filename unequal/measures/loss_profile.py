@@ -6,9 +6,9 @@ from typing import Self
 
 import numpy as np
 
+from unequal.diffusion.predictions import Prediction, x0_error_factor
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.predictions import Prediction, x0_error_factor
-from unequal.schedule import NoiseSchedule
 
 #: Losses are measured in ε-space; short name → prediction in whose space they are told besides.
 SPACES: dict[str, Prediction] = {"epsilon": "epsilon", "v": "v_prediction", "x0": "sample"}

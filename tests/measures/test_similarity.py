@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from unequal import similarity
-from unequal.similarity import (
+from unequal.measures import similarity
+from unequal.measures.similarity import (
     MEASURES,
     SSIM_C1,
     SSIM_C2,

@@ -16,8 +16,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from unequal.gradients import GradientSample, Moments
-from unequal.samplers import IndependentSampler, StratifiedSampler, TimestepSampler
+from unequal.measures.gradients import GradientSample, Moments
+from unequal.timesteps.samplers import IndependentSampler, StratifiedSampler, TimestepSampler
 
 #: Batches of timesteps that are drawn where a sampler's covariance is not known in closed form.
 SIMULATED_BATCHES = 4000

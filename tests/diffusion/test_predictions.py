@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from unequal.errors import UserError
-from unequal.predictions import (
+from unequal.diffusion.predictions import (
     HEADS,
     PREDICTIONS,
     add_noise,
@@ -19,7 +18,8 @@ from unequal.predictions import (
     to_x0,
     x0_error_factor,
 )
-from unequal.schedule import NoiseSchedule
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
 
 # α = cos, σ = sin of an angle, from nearly clean to nearly pure noise.
 ANGLES = st.floats(0.01, math.pi / 2 - 0.01)

@@ -7,10 +7,10 @@ from diffusers.training_utils import compute_snr
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unequal.diffusion.predictions import PREDICTIONS, x0_error_factor
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.predictions import PREDICTIONS, x0_error_factor
-from unequal.schedule import NoiseSchedule
-from unequal.weights import loss_weights
+from unequal.timesteps.weights import loss_weights
 
 SNR = NoiseSchedule.linear(1000).snr
 SINGLE = st.floats(1e-6, 1e6).map(lambda snr: torch.tensor([snr], dtype=torch.float64))

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from unequal.contribution import Range, posterior, replaced_samples, sliding_windows
-from unequal.ddim import ddim, ddim_step
-from unequal.schedule import NoiseSchedule
+from unequal.diffusion.ddim import ddim, ddim_step
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.measures.contribution import Range, posterior, replaced_samples, sliding_windows
 
 T = 40
 SCHEDULE = NoiseSchedule.linear(T)

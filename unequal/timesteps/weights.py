@@ -6,8 +6,8 @@ from the conversion of squared errors: ‖Δε‖² = SNR·‖Δx0‖², ‖Δx0
 
 from torch import Tensor, ones_like
 
+from unequal.diffusion.predictions import unknown
 from unequal.errors import UserError
-from unequal.predictions import unknown
 
 
 def epsilon_error_factor(prediction: str, snr: Tensor) -> Tensor:

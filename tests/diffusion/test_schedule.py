@@ -8,8 +8,8 @@ from diffusers import DDIMScheduler, DDPMScheduler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.schedule import NoiseSchedule
 
 NAMES = ("linear", "cosine", "scaled_linear")
 SCHEDULES = st.builds(NoiseSchedule.named, st.sampled_from(NAMES), st.integers(21, 3000))

@@ -1,0 +1,1 @@
+"""What is measured of a model, as formulas: losses, errors, gradients, likeness; arrays in, figures out."""

@@ -1,0 +1,1 @@
+"""Which timesteps are trained on, how often and with what weight."""
