@@ -193,6 +193,18 @@ def test_winners_are_told_for_every_part_and_bin() -> None:
     assert int(first["images"]) == 126
 
 
+def test_the_comparison_of_losses_as_they_are_favours_x0_above_an_snr_of_1() -> None:
+    """By hand, at equal errors of x0."""
+    run()
+    tables = SCHEDULE.alpha, SCHEDULE.sigma
+    native = np.stack([1 / x0_error_factor(one, *tables).numpy() for one in ("sample", "v_prediction", "epsilon")])
+    best = native.argmin(0)
+    turn = int(np.flatnonzero(best == 2)[0])
+    assert set(best[:turn]) == {0}
+    assert set(best[turn:]) == {2}
+    assert f"(t &lt; {turn}), ε’s from there on, v’s never" in Path("results/report.html").read_text()
+
+
 def test_scores_stand_with_their_spread_over_training_seeds() -> None:
     run()
     found = {(row["training"], row["selection"]): row for row in rows("results/scores.csv")}

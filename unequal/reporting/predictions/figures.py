@@ -35,7 +35,8 @@ CAPTIONS = {
     "winners": (
         "Which head wins how often",
         "Share of the training images at which each head had the smallest error, over timesteps, at four points of the "
-        "training, all seeds together. Where the smallest loss decides, only the winner of an image learns from it.",
+        "training, all seeds together; white: no image came. Where the smallest loss decides, only the winner of an "
+        "image learns from it.",
     ),
     "mixed_ratios": (
         "Three heads against ε alone",

@@ -38,8 +38,8 @@ HEADS_NOTE = (
 TOGETHER_NOTE = (
     "Lead kept: timesteps that the same head leads in the first and in the last twentieth of the training. "
     "Least error of each image: what the smallest loss minimises, below the error of the best head at each timestep, "
-    "which is the most that a choice made without knowing the image can have. Correlation: mean over pairs of heads "
-    "and timesteps. The last two: held-out errors, geometric means over timesteps; best: at each timestep."
+    "the least that a choice by timestep alone can have. Correlation: mean over pairs of heads and timesteps. "
+    "The last two: held-out errors, geometric means over timesteps; best: at each timestep."
 )
 
 
@@ -122,18 +122,35 @@ def percent(shares: Sequence[float]) -> str:
 
 
 def what_became(found: Findings, mixed: ThreeHeads) -> str:
-    """What the counts say of a training by the smallest loss, as a sentence."""
-    head, prediction = mixed.loser, HEADS[mixed.loser]
-    error = ""
-    if prediction in found.alone:
-        ratio = float(np.mean(found.over_alone(mixed, head)))
-        error = f" and ends with {ratio:.3g} × the error of {SYMBOLS[prediction]} alone"
+    """What the counts say of a training by the smallest loss, in sentences."""
+    shares = mixed.all_wins.share()
+    told = ", ".join(fate(found, mixed, head, shares[head]) for head in (int(np.argmax(shares)), mixed.loser))
     kept, gap = (float(np.mean(one)) for one in ([w.kept_lead for w in mixed.wins], hindsight(mixed)))
     return (
-        f"{label(mixed.name).capitalize()}: {SYMBOLS[prediction]} learns from "
-        f"{100 * mixed.all_wins.share()[head]:.2g} % of the images{error}; {100 * kept:.0f} % of the timesteps are led "
-        "at the end by the head that led them in the first part; the mean of the smallest errors, which is minimised, "
-        f"lies {100 * gap:.2g} % below the error of the best head at each timestep."
+        f"{label(mixed.name).capitalize()}: {told}; {100 * kept:.0f} % of the timesteps are led at the end by the head "
+        "that led them in the first part; the mean of the smallest errors, which is minimised, lies "
+        f"{100 * gap:.2g} % below the error of the best head at each timestep.{unfairness(found, mixed)}"
+    )
+
+
+def fate(found: Findings, mixed: ThreeHeads, head: int, share: float) -> str:
+    """From how many images a head learned, and how it ended."""
+    symbol = SYMBOLS[HEADS[head]]
+    learned = f"{symbol} learns from {100 * share:.2g} % of the images"
+    if HEADS[head] not in found.alone:
+        return learned
+    ratio = float(np.mean(found.over_alone(mixed, head)))
+    return f"{learned} and ends with {ratio:.3g} × the error of {symbol} alone"
+
+
+def unfairness(found: Findings, mixed: ThreeHeads) -> str:
+    """Whom the comparison of losses as they are favours: at equal errors e of x0 they are e, e/σ² and e·α²/σ²."""
+    if mixed.mixing.train != "best_native":
+        return ""
+    turn = int((found.schedule.snr > 1).sum())
+    return (
+        " Losses as they are would not let equally good heads draw: x0’s is then the smallest where SNR is above 1 "
+        f"(t < {turn}), ε’s from there on, v’s never."
     )
 
 
