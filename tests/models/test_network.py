@@ -1,4 +1,4 @@
-"""Architectures against the papers' figures; what cannot be built or loaded is refused in one line."""
+"""Networks from settings and folders, and their cost; what cannot be built or loaded is refused in one line."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,49 +16,6 @@ from unequal.settings.task import SuperResolution
 
 Load = Callable[..., UNet2DModel]
 ENLARGING = SuperResolution(kind="super_resolution", factor=4)
-IDDPM: dict[str, Any] = {"layers_per_block": 3, "attention_resolutions": (16, 8), "scale_shift": True}
-CIFAR: dict[str, Any] = {"block_out_channels": (128, 256, 256, 256)}
-# name → settings, image size, channels, heads (2: mean and learned variance), 10⁶ parameters, 10⁹ multiply–accumulates
-PAPERS: dict[str, tuple[dict[str, Any], int, int, int, float, float]] = {
-    "iddpm_cifar10": ({**CIFAR, **IDDPM, "attention_head_dim": 64}, 32, 3, 2, 52.55, 8.137),
-    "ddpm_cifar10": (
-        {**CIFAR, "layers_per_block": 2, "attention_resolutions": (16,), "attention_head_dim": 128},
-        *(32, 3, 1, 35.75, 6.054),
-    ),
-    "iddpm_imagenet64": (
-        {**IDDPM, "block_out_channels": (128, 256, 384, 512), "attention_head_dim": 64},
-        *(64, 3, 2, 121.06, 39.35),
-    ),
-    "ddpm_ffhq256": (
-        {
-            "block_out_channels": (128, 128, 256, 256, 512, 512),
-            "layers_per_block": 2,
-            "attention_resolutions": (16,),
-            "attention_head_dim": 128,
-        },
-        *(256, 3, 1, 113.67, 248.17),
-    ),
-    "ldm_ffhq256": (
-        {
-            "block_out_channels": (224, 448, 672, 896),
-            "layers_per_block": 2,
-            "attention_resolutions": (32, 16, 8),
-            "attention_head_dim": 32,
-        },
-        *(64, 3, 1, 274.06, 96.02),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", PAPERS)
-def test_size_and_cost_of_the_papers_architectures(name: str, network_settings: Callable[..., Any]) -> None:
-    settings, size, channels, heads, parameters, macs = PAPERS[name]
-    with torch.device("meta"):
-        net = build_network(network_settings(norm_num_groups=32, **settings), size, channels, heads)
-    cost = count_cost(net)
-    assert cost.parameters / 1e6 == pytest.approx(parameters, rel=1e-3)
-    assert cost.macs / 1e9 == pytest.approx(macs, rel=1e-3)
-    assert cost.macs_with_attention > cost.macs
 
 
 def test_cost_of_attention_is_its_two_products(tiny_net: Callable[..., UNet2DModel]) -> None:

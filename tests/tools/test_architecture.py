@@ -1,0 +1,66 @@
+"""The presets' networks against the papers' figures, and the table that a user sees of them."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from graph import ROOT
+
+from unequal.settings.params import read_params
+from unequal.tools.architecture import Limits, main, network_cost
+
+# preset → printed in paper 3's Table I (10⁶ parameters, 10⁹ multiply–accumulates), by UNet2DModel to more digits, and
+# the mean limit of paper 3's groups. Of DDPM for CIFAR-10 the table prints 38.2 M, others 35.7 M: the latter is right.
+PAPERS = {
+    "cifar10-iddpm": ((52.5, 8.14), (52.55, 8.137), 0.8328),
+    "cifar10-ddpm": ((35.7, 6.06), (35.75, 6.054), 0.8328),
+    "imagenet64-iddpm": ((121, 39.3), (121.06, 39.35), 0.8328),
+    "ffhq256-ddpm": ((113.7, 248.7), (113.67, 248.17), 0.8328),
+    "ffhq256-ldm": ((274.1, 96.1), (274.06, 96.02), 0.8133),
+}
+
+
+def preset(name: str) -> Path:
+    return ROOT / f"presets/{name}.yaml"
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_size_and_cost_of_the_papers_networks(name: str) -> None:
+    cost = network_cost(read_params(preset(name)))
+    found = (cost.parameters / 1e6, cost.macs / 1e9)
+    printed, exact, _ = PAPERS[name]
+    assert found == pytest.approx(printed, rel=5e-3)
+    assert found == pytest.approx(exact, rel=5e-4)
+    assert cost.macs_with_attention > cost.macs
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_settings_of_paper_3(name: str) -> None:
+    params = read_params(preset(name))
+    assert params.groups
+    assert params.sampling
+    assert params.sampling.steps == (200 if name.startswith("ffhq") else 100)
+    assert (len(params.groups.ids), params.groups.min_ratio, params.schedule.timesteps) == (10, 0.5, 1000)
+    assert Limits.of(params.schedule, params.groups).mean == pytest.approx(PAPERS[name][2], abs=1e-4)
+
+
+def test_the_table_has_a_line_a_file_and_one_a_group() -> None:
+    study = ROOT / "studies/consistency/params.yaml"
+    result = CliRunner().invoke(main, [str(preset("cifar10-ddpm")), str(study)])
+    assert result.exit_code == 0, result.output
+    lines = [" ".join(line.split()) for line in result.output.splitlines()]
+    assert lines[1].endswith("cifar10-ddpm.yaml 35.746 M 6.054 G 6.222 G 10 0.5 0.8327 = 5.041 G")
+    assert lines[2].startswith(f"{study} ")
+    groups = [line for line in lines if "…" in line]
+    assert len(groups) == 10
+    # F_u(0) = (0.9·0.5 + 0.1)·F, and the last group is the whole network.
+    assert groups[0] == "0 0 … 3 0.550 3.330 G"
+    assert groups[9] == "9 899 … 999 1.000 6.054 G"
+
+
+def test_a_bad_file_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text("seed: 0\n")
+    result = CliRunner().invoke(main, [str(tmp_path / "params.yaml")])
+    assert result.exit_code == 1
+    last = result.output.splitlines()[-1]
+    assert last.startswith(f"Error: {tmp_path / 'params.yaml'}: ")
