@@ -12,6 +12,7 @@ SLOTS = {"timesteps": 10, "loss": "total", "slots": [[0, 3], [4, 9]]}
 GROUPS = {
     "timesteps": 10,
     "schedule": "linear",
+    "kind": "snr",
     "min_ratio": 0.5,
     "groups": [
         {"group": 0, "first": 0, "last": 3, "limit_ratio": 0.75},
@@ -73,3 +74,20 @@ def test_altered_groups(tmp_path: Path, content: object) -> None:
     with pytest.raises(UserError, match=r"groups\.json: ") as refusal:
         read_groups(written(tmp_path / "groups.json", content))
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "complaint"),
+    [
+        ([(0, 0, 3), (1, 5, 9)], "groups [[0, 3], [5, 9]] do not cover timesteps 0 … 9 once each"),
+        ([(0, 0, 3), (1, 4, 10)], "the groups end at t = 10, the model at t = 9: they are of another T"),
+        ([(1, 0, 3), (0, 4, 9)], "groups are not numbered 0, 1, 2 … from the data end"),
+    ],
+)
+def test_groups_that_do_not_cover_all_timesteps_in_order(
+    tmp_path: Path, ranges: list[tuple[int, int, int]], complaint: str
+) -> None:
+    rows = [{"group": number, "first": first, "last": last, "limit_ratio": 0.5} for number, first, last in ranges]
+    with pytest.raises(UserError) as refusal:
+        read_groups(written(tmp_path / "groups.json", GROUPS | {"groups": rows}))
+    assert str(refusal.value).endswith(complaint)

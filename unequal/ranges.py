@@ -48,8 +48,20 @@ class GroupTable(Strict):
 
     timesteps: int = Field(gt=0)
     schedule: str
+    kind: str
     min_ratio: float
     groups: tuple[Group, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def groups_cover_all(self) -> Self:
+        """Every timestep lies in one group, and groups are numbered in their order."""
+        try:
+            covering([(one.first, one.last) for one in self.groups], self.timesteps, "groups")
+        except UserError as error:
+            raise ValueError(str(error)) from None
+        if [one.group for one in self.groups] != list(range(len(self.groups))):
+            raise ValueError("groups are not numbered 0, 1, 2 … from the data end")
+        return self
 
     def of(self, number: int) -> Group:
         """A group, counted from 0. Raises UserError where there is none."""

@@ -131,17 +131,6 @@ def test_the_heat_map_holds_the_changes_in_percent() -> None:
     assert framed == [(0, 0), (2, 1)]
 
 
-def test_groups_show_limits_and_shares() -> None:
-    rows = [
-        {"group": 0, "first": 0, "last": 19, "limit_ratio": 0.75},
-        {"group": 1, "first": 20, "last": 59, "limit_ratio": 1.0},
-    ]
-    groups = {"schedule": "linear", "timesteps": T, "min_ratio": 0.5, "groups": rows}
-    figure = drawn(partial(figures.timestep_groups, groups=groups, shares=[0.7, 0.99]))
-    heights = [float(lines.get_segments()[0][0][1]) for lines in figure.axes[1].collections]  # type: ignore[attr-defined]
-    assert heights == [0.75, 0.7, 1.0, 0.99]
-
-
 @pytest.mark.parametrize("channels", [1, 3])
 def test_the_grid_keeps_pixels_and_order(channels: int) -> None:
     images = np.random.default_rng(0).integers(0, 256, (20, channels, 8, 8), dtype=np.uint8)

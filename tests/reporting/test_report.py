@@ -52,7 +52,6 @@ def score(fid: float, flops: int) -> dict[str, Any]:
         "sampling_flops_per_image": flops, "parameters": 10, "samples_per_seed": 64, "sampling_seeds": [0, 1],
         "extractor": "classifier", "features": 4, "reference": "training images", "singular_covariance": False,
         "sampling": {"steps": [39, 20, 0], "spacing": "uniform", "eta": 0.0, "clip": True}, "training_seed": 0,
-        "sampling_steps_per_expert": [3],
     }  # fmt: skip
 
 
@@ -87,12 +86,14 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         {"group": 1, "first": 10, "last": 39, "limit_ratio": 1.0},
     ]
     write_json(
-        Path("artifacts/groups.json"), {"timesteps": T, "schedule": "linear", "min_ratio": 0.5, "groups": limits}
+        Path("artifacts/groups.json"),
+        {"timesteps": T, "schedule": "linear", "kind": "snr", "min_ratio": 0.5, "groups": limits},
     )
     write_json(Path("artifacts/samplers/stratified.json"), {"kind": "stratified", "timesteps": T, "slots": SLOTS})
     Path("artifacts/samples").mkdir()
     for name, fid, flops in (("base", 10, 100), ("slot_2", 20, 100), ("experts_pruned", 9, 89), ("orphan", 1, 1)):
-        write_json(Path(f"results/fid/{name}.json"), score(fid, flops))
+        steps = [1, 2] if name.startswith("experts_") else [3]
+        write_json(Path(f"results/fid/{name}.json"), score(fid, flops) | {"sampling_steps_per_expert": steps})
         np.save(f"artifacts/samples/{name}.npy", random.integers(0, 256, (20, 1, 8, 8), dtype=np.uint8))
     ends = {"real_against_real": {"fid": 1.0, "kid": 0.0}, "noise_against_real": {"fid": 900.0, "kid": 0.5}}
     write_json(Path("results/fid/reference.json"), ends)

@@ -54,6 +54,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"data.source": "mnist"}, "data.source: \"mnist\": Input should be 'digits', 'patches', 'cifar10'"),
     ({"groups.ids": []}, "groups.ids: Tuple should have at least 1 item"),
     ({"groups.min_ratio": 0.0}, "groups.min_ratio: 0.0: Input should be greater than 0"),
+    ({"groups.min_ratio": 1.1}, "groups.min_ratio: 1.1: Input should be less than or equal to 1"),
+    ({"groups.kind": "snr2"}, "groups.kind: \"snr2\": Input should be 'snr', 'constant', 'uniform_increasing'"),
     ({"slots.count": 0}, "slots.count: 0: Input should be greater than 0"),
     ({"profile.images": 1}, "profile.images: 1: Input should be greater than or equal to 2"),
     ({"profile.floor": "some"}, "profile.floor: \"some\": Input should be 'all' or 'none' or a valid integer"),
@@ -173,7 +175,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     # Combinations of sections.
     ({"slots.count": 1001}, "slots.count: 1001 ranges of 1000 timesteps; at most schedule.timesteps"),
     ({"groups.ids": list(range(1001))}, "groups: 1001 groups of 1000 timesteps; allowed: 1 … 1000"),
-    ({"groups.min_ratio": 1.0}, "groups: min_ratio 1 gives every timestep the whole model"),
+    ({"groups.min_ratio": 1.0}, "groups: min_ratio 1.0 gives 1 distinct limit of FLOPs to 4 groups"),
+    (
+        {"groups.kind": "excess_loss", "profile.floor": "none"},
+        "groups.kind: 'excess_loss' needs a floor; allowed for profile.floor: all, or a number of images",
+    ),
     ({"schedule.name": "cosine", "groups.ids": list(range(10))}, "groups: group 8 of 10 (counted from 0) holds no"),
     ({"further_recipes": ["longer", "stratified", "longer"]}, "further_recipes: ['longer', 'stratified', 'longer'] na"),
     ({"further_recipes": ["base"]}, "further_recipes: 'base' is the name of another stage's model"),
@@ -267,6 +273,8 @@ ACCEPTED: list[dict[str, Any]] = [
     {"network.task": {"kind": "super_resolution", "factor": 4}, "profile.floor": "none"},
     {"evaluation.samples": 20, "evaluation.kid_subset": 10, "evaluation.allow_singular": True},
     {"groups.ids": [0]},
+    {"groups.kind": "excess_loss"},
+    {"schedule.name": "cosine", "groups.ids": list(range(10)), "groups.kind": "uniform_decreasing"},
 ]
 
 

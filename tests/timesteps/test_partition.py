@@ -1,8 +1,9 @@
-"""Slots of equal loss and groups by SNR, against the published table and the definitions done naively."""
+"""Slots of equal loss and groups of timesteps, against the published table and the definitions done naively."""
 
 from fractions import Fraction
 from itertools import pairwise
 from types import SimpleNamespace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,7 +13,14 @@ from hypothesis import strategies as st
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.timesteps.partition import equal_loss_slots, flops_groups, flops_limits
+from unequal.timesteps.partition import (
+    Grouping,
+    TimestepGroup,
+    equal_loss_slots,
+    flops_limits,
+    mean_limit,
+    timestep_groups,
+)
 
 #: Table 1 of the slots' paper: guided diffusion on ImageNet-256, ten slots.
 TABLE_1 = [(0, 4), (5, 12), (13, 22), (23, 36), (37, 55), (56, 81), (82, 119), (120, 176), (177, 276), (277, 999)]
@@ -109,16 +117,37 @@ def naive_groups(schedule: NoiseSchedule, groups: int, ratio: float) -> list[int
     return [next(i for i in range(groups) if f <= limits[i]) for f in flops]
 
 
+def mean_of_limits(groups: list[TimestepGroup]) -> float:
+    return sum((group.last - group.first + 1) * group.limit_ratio for group in groups) / (groups[-1].last + 1)
+
+
+@pytest.mark.parametrize("kind", ["snr", "constant"])
 @pytest.mark.parametrize(("name", "mean"), [("linear", 0.8328), ("scaled_linear", 0.8133)])
-def test_mean_limit_is_the_published_one(name: str, mean: float) -> None:
-    found = flops_groups(NoiseSchedule.named(name, 1000), 10, 0.5)
-    assert sum((last - first + 1) * limit for first, last, limit in found) / 1000 == pytest.approx(mean, abs=5e-5)
+def test_mean_limit_is_the_published_one(kind: Grouping, name: str, mean: float) -> None:
+    found = timestep_groups(kind, NoiseSchedule.named(name, 1000), 10, 0.5)
+    assert mean_of_limits(found) == pytest.approx(mean, abs=5e-5)
+    assert mean_limit(found) == pytest.approx(mean_of_limits(found))
+
+
+def test_the_constant_schedule_is_what_table_2_reports() -> None:
+    """6.79 of 8.14 G in the paper, within the two digits that are printed."""
+    limits = {group.limit_ratio for group in timestep_groups("constant", NoiseSchedule.linear(1000), 10, 0.5)}
+    assert len(limits) == 1
+    assert limits.pop() == pytest.approx(6.79 / 8.14, abs=0.0015)
+
+
+@pytest.mark.parametrize("kind", ["uniform_increasing", "uniform_decreasing"])
+def test_limits_over_groups_of_equal_size_average_to_their_middle(kind: Grouping) -> None:
+    """Σ F_u(i)/N = 1 − (1 − k)(N − 1)/(2N): 0.775 for ten groups and k = 0.5."""
+    found = timestep_groups(kind, NoiseSchedule.linear(1000), 10, 0.5)
+    assert [group.timesteps for group in found] == [100] * 10
+    assert mean_limit(found) == pytest.approx(0.775)
 
 
 def test_ten_groups_of_the_cosine_schedule_leave_the_ninth_empty() -> None:
     schedule = NoiseSchedule.cosine(1000)
     with pytest.raises(UserError) as refusal:
-        flops_groups(schedule, 10, 0.5)
+        timestep_groups("snr", schedule, 10, 0.5)
     assert str(refusal.value) == (
         "group 8 of 10 (counted from 0) holds no timestep: schedule 'cosine' jumps over its FLOPs between 0.900 "
         "and 0.950 of the base's; use fewer groups"
@@ -141,43 +170,99 @@ def test_groups_are_those_of_the_definition(name: str, timesteps: int, groups: i
     if set(member) != set(range(groups)):
         empty = min(set(range(groups)) - set(member))
         with pytest.raises(UserError, match=rf"^group {empty} of {groups} \(counted from 0\) holds no timestep"):
-            flops_groups(schedule, groups, ratio)
+            timestep_groups("snr", schedule, groups, ratio)
         return
-    found = flops_groups(schedule, groups, ratio)
+    found = timestep_groups("snr", schedule, groups, ratio)
     ranges = [(first, last) for first, last, _ in found]
     assert covers_once(ranges, timesteps)
     assert [i for i, (first, last) in enumerate(ranges) for _ in range(first, last + 1)] == member
     assert [limit for *_, limit in found] == pytest.approx(flops_limits(groups, ratio))
 
 
-@given(st.integers(1, 10), st.floats(0.05, 0.95))
-def test_limits_rise_in_equal_steps_to_the_whole_model(groups: int, ratio: float) -> None:
-    found = flops_groups(NoiseSchedule.linear(1000), groups, ratio)
+@settings(max_examples=80)
+@given(st.data(), st.sampled_from(get_args(Grouping)))
+def test_groups_of_any_kind_cover_every_timestep_once_and_in_order(data: st.DataObject, kind: Grouping) -> None:
+    schedule = NoiseSchedule.linear(data.draw(st.integers(30, 1200)))
+    groups, ratio = data.draw(st.integers(1, 8)), data.draw(st.floats(0.05, 0.95))
+    excess = np.random.default_rng(data.draw(st.integers(0, 99))).uniform(0.5, 1.5, schedule.timesteps)
+    found = timestep_groups(kind, schedule, groups, ratio, excess)
+    assert len(found) == groups
+    assert covers_once([(group.first, group.last) for group in found], schedule.timesteps)
+    limits = [group.limit_ratio for group in found]
+    assert all(ratio < limit <= 1 for limit in limits)
+    if kind == "constant":
+        rising = timestep_groups("snr", schedule, groups, ratio)
+        assert set(limits) == {mean_limit(rising)}
+    else:
+        assert sorted(limits) == pytest.approx(flops_limits(groups, ratio))
+
+
+@given(st.sampled_from(["snr", "uniform_increasing"]), st.integers(1, 10), st.floats(0.05, 0.95))
+def test_limits_rise_in_equal_steps_to_the_whole_model(kind: Grouping, groups: int, ratio: float) -> None:
+    found = timestep_groups(kind, NoiseSchedule.linear(1000), groups, ratio)
     limits = [limit for *_, limit in found]
     assert limits[-1] == 1.0
     assert limits[0] == pytest.approx(ratio + (1 - ratio) / groups)
     assert all(b - a == pytest.approx((1 - ratio) / groups) for a, b in pairwise(limits))
+    falling = timestep_groups("uniform_decreasing", NoiseSchedule.linear(1000), groups, ratio)
+    assert [limit for *_, limit in falling] == limits[::-1]
+
+
+@given(st.integers(30, 2000), st.integers(1, 30))
+def test_groups_of_equal_size_differ_by_one_timestep_at_most(timesteps: int, groups: int) -> None:
+    found = timestep_groups("uniform_increasing", NoiseSchedule.linear(timesteps), groups, 0.5)
+    sizes = [group.timesteps for group in found]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.floats(0.05, 0.95))
+def test_groups_of_equal_excess_are_slots_of_it(seed: int, groups: int, ratio: float) -> None:
+    excess = np.random.default_rng(seed).uniform(0.5, 1.5, 200) * np.geomspace(1, 0.05, 200)
+    found = timestep_groups("excess_loss", NoiseSchedule.linear(200), groups, ratio, excess)
+    assert [group[:2] for group in found] == equal_loss_slots(excess, groups)
+    # The more a group's timesteps exceed the floor on average, the larger its model.
+    means = [excess[group.first : group.last + 1].mean() for group in found]
+    assert [limit for _, limit in sorted(zip(means, (g.limit_ratio for g in found), strict=True))] == pytest.approx(
+        flops_limits(groups, ratio)
+    )
+
+
+def test_a_timestep_that_outweighs_a_group_is_named() -> None:
+    with pytest.raises(UserError) as refusal:
+        timestep_groups("excess_loss", NoiseSchedule.linear(30), 3, 0.5, np.array([98.0] + [1.0 / 29] * 29))
+    assert str(refusal.value) == (
+        "group 0 of 3 (counted from 0) holds no timestep: one timestep's excess loss outweighs a whole group's; "
+        "use fewer groups"
+    )
+
+
+def test_groups_of_excess_need_an_excess() -> None:
+    with pytest.raises(UserError, match=r"^groups of equal excess loss need the base's profile and its floor$"):
+        timestep_groups("excess_loss", NoiseSchedule.linear(30), 3, 0.5)
 
 
 @given(st.floats(0.05, 0.95))
 def test_the_smallest_ratio_moves_no_timestep(ratio: float) -> None:
     """FLOPs and limits are the same linear map of the difficulty: only the limits themselves depend on it."""
     schedule = NoiseSchedule.linear(1000)
-    expected = [group[:2] for group in flops_groups(schedule, 10, 0.5)]
-    assert [group[:2] for group in flops_groups(schedule, 10, ratio)] == expected
+    expected = [group[:2] for group in timestep_groups("snr", schedule, 10, 0.5)]
+    assert [group[:2] for group in timestep_groups("snr", schedule, 10, ratio)] == expected
 
 
 def test_a_timestep_exactly_at_a_limit_stays_under_it() -> None:
     """FLOPs(t) ≤ F_u(i): difficulties 0, ¼ … 1 in two groups give the middle one, 0.75, to the first."""
     schedule = SimpleNamespace(name="even", timesteps=5, snr_db=torch.tensor([20.0, 10.0, 0.0, -10.0, -20.0]).double())
-    assert flops_groups(schedule, 2, 0.5) == [(0, 2, 0.75), (3, 4, 1.0)]
+    assert timestep_groups("snr", schedule, 2, 0.5) == [(0, 2, 0.75), (3, 4, 1.0)]
 
 
-def test_one_group_is_the_whole_model_everywhere() -> None:
-    assert flops_groups(NoiseSchedule.linear(100), 1, 1.0) == [(0, 99, 1.0)]
-    assert flops_groups(NoiseSchedule.linear(100), 1, 0.3) == [(0, 99, 1.0)]
+@pytest.mark.parametrize("kind", get_args(Grouping))
+@pytest.mark.parametrize("ratio", [1.0, 0.3])
+def test_one_group_is_the_whole_model_everywhere(kind: Grouping, ratio: float) -> None:
+    assert timestep_groups(kind, NoiseSchedule.linear(100), 1, ratio, np.ones(100)) == [(0, 99, 1.0)]
 
 
+@pytest.mark.parametrize("kind", get_args(Grouping))
 @pytest.mark.parametrize(
     ("groups", "ratio", "complaint"),
     [
@@ -186,11 +271,12 @@ def test_one_group_is_the_whole_model_everywhere() -> None:
         (4, 0.0, "min_ratio 0.0 is no share of the base's FLOPs; allowed: above 0, at most 1"),
         (4, 1.5, "min_ratio 1.5 is no share of the base's FLOPs; allowed: above 0, at most 1"),
         (4, float("nan"), "min_ratio nan is no share of the base's FLOPs"),
-        (4, 1.0, "min_ratio 1 gives every timestep the whole model; 4 groups need it below 1"),
+        (4, 1.0, "min_ratio 1.0 gives 1 distinct limit of FLOPs to 4 groups; allowed: below 1, or one group"),
+        (4, 1 - 1e-16, "min_ratio 0.9999999999999999 gives 2 distinct limits of FLOPs to 4 groups"),
     ],
 )
-def test_groups_that_cannot_be_are_refused(groups: int, ratio: float, complaint: str) -> None:
+def test_groups_that_cannot_be_are_refused(kind: Grouping, groups: int, ratio: float, complaint: str) -> None:
     with pytest.raises(UserError) as refusal:
-        flops_groups(NoiseSchedule.linear(100), groups, ratio)
+        timestep_groups(kind, NoiseSchedule.linear(100), groups, ratio, np.ones(100))
     assert str(refusal.value).startswith(complaint)
     assert "\n" not in str(refusal.value)

@@ -16,10 +16,8 @@ from matplotlib.text import Text
 from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
-from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.loss_profile import LossProfile, relative_change
 from unequal.reporting.tables import Change, Variant, label
-from unequal.timesteps.partition import flops_by_timestep
 
 DPI = 160
 STYLE: Any = {
@@ -212,32 +210,6 @@ def loss_changes(
     log_timesteps(axes, len(base))
     axes.set_ylabel("training loss over the base's")
     axes.legend(loc="best", ncols=2)
-
-
-def timestep_groups(figure: Figure, groups: Mapping[str, Any], shares: Sequence[float]) -> None:
-    """SNR over timesteps with the groups, and below it the FLOPs that each timestep deserves and gets."""
-    schedule = NoiseSchedule.named(groups["schedule"], groups["timesteps"])
-    upper, lower = figure.subplots(2, 1, sharex=True)
-    t = np.arange(schedule.timesteps)
-    upper.plot(t, schedule.snr_db, color=INK, linewidth=1.8)
-    upper.set_ylabel("SNR in dB")
-    lower.plot(t, flops_by_timestep(schedule, groups["min_ratio"]), color=INK, linewidth=1.8, label="deserved by SNR")
-    for row, share in zip(groups["groups"], shares, strict=True):
-        first, last, limit = row["first"], row["last"] + 1, row["limit_ratio"]
-        named = {"limit": "limit of the group", "share": "its pruned model"} if row["group"] == 0 else {}
-        lower.hlines(limit, first, last, color=GOLD, linewidth=2.4, label=named.get("limit"))
-        lower.hlines(share, first, last, color=RED, linewidth=2.4, linestyle=(0, (2, 1)), label=named.get("share"))
-        for axes in (upper, lower):
-            if row["group"] % 2 == 0:
-                axes.axvspan(first, last, color=PALE, linewidth=0, zorder=0)
-        name = f"group {row['group']}" if len(groups["groups"]) <= 5 else str(row["group"])
-        place = upper.get_xaxis_transform()
-        upper.text((first + last) / 2, 1.02, name, transform=place, ha="center", color=SOFT, fontsize=9)
-    lower.set_ylabel("share of the base's FLOPs")
-    lower.set_xlabel("timestep t (0: data, T − 1: noise)")
-    lower.set_ylim(min(groups["min_ratio"], *shares) - 0.05, 1.05)
-    lower.set_xlim(0, schedule.timesteps)
-    lower.legend(loc="lower right")
 
 
 def interference(figure: Figure, found: Sequence[Change], count: int) -> None:

@@ -11,7 +11,7 @@ from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import read_json, read_npz, require
-from unequal.ranges import read_slots
+from unequal.ranges import read_groups, read_slots
 from unequal.reporting.conditions import scoring_conditions
 from unequal.reporting.tables import Change, GroupLimit, Variant, changes
 from unequal.timesteps.samplers import TimestepSampler, build_sampler
@@ -70,6 +70,12 @@ class Findings:
             for row, share in zip(self.groups["groups"], self.group_shares, strict=True)
         ]
 
+    @property
+    def group_steps(self) -> tuple[int, ...]:
+        """Sampling steps of each group's expert; none where no experts were scored."""
+        experts = (one for name, one in self.variants.items() if name.startswith("experts_"))
+        return next((one.steps for one in experts), ())
+
     def conditions(self) -> dict[str, str]:
         """What the scores mean nothing without, as name → text."""
         return scoring_conditions(self.data, self.base) | {
@@ -104,7 +110,7 @@ def read_findings(
     facts = {variant: read_json(scores / f"{variant}.json") for variant in variants}
     shown = {variant: read_images(samples / f"{variant}.npy") for variant in variants}
     count = len(shown["base"])
-    grouping = read_json(find("artifacts/groups.json"))
+    grouping = read_groups(find("artifacts/groups.json")).model_dump()
     schedule = NoiseSchedule.named(grouping["schedule"], grouping["timesteps"])
     return Findings(
         losses={model: read_npz(profiles / f"{model}.npz", ["train", "holdout"]) for model in models},

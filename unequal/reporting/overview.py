@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from unequal.reporting.groups import CAPTION as GROUPS_CAPTION
 from unequal.reporting.page import Table
 from unequal.reporting.profiles import SLOTS_CAPTION, SPACES_CAPTION
 from unequal.reporting.tables import Variant, label, plus_minus, with_prefix
@@ -36,11 +37,7 @@ CAPTIONS = {
         "How often each recipe draws a timestep, as a multiple of uniform drawing; "
         "one that draws uniformly stands at 1 ×.",
     ),
-    "groups": (
-        "Groups of timesteps and their FLOPs",
-        "Above: signal-to-noise ratio. Below: the share of the base's FLOPs that each timestep deserves by its "
-        "SNR, the limit of its group, and what the group's pruned model takes.",
-    ),
+    "groups": GROUPS_CAPTION,
     "fid_training_flops": (
         "FID against training FLOPs",
         "Mean ± standard deviation over sampling seeds. Training FLOPs are three times the multiply–accumulates of "

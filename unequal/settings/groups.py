@@ -1,16 +1,21 @@
-"""`groups`: timesteps grouped by SNR, each with a limit of FLOPs (TDC training)."""
+"""`groups`: timesteps grouped, each group with a limit of FLOPs (TDC training)."""
 
 from typing import Self
 
 from pydantic import Field, NonNegativeInt, model_validator
 
 from unequal.settings.strict import Strict
+from unequal.timesteps.partition import Grouping
 
 
 class Groups(Strict):
-    """The groups from the data end (0, small model) to the noise end (full model)."""
+    """The groups from the data end (0) to the noise end."""
 
     ids: tuple[NonNegativeInt, ...] = Field(min_length=1, description="0, 1, … N−1; N is the number of groups")
+    kind: Grouping = Field(
+        description="by SNR with rising limits of FLOPs or one constant limit; of equal size with limits that rise or "
+        "fall towards the noise; of equal excess loss, the highest limit where the mean excess is highest"
+    )
     min_ratio: float = Field(gt=0, le=1, description="k: the smallest model's FLOPs as a share of the base's")
 
     @model_validator(mode="after")

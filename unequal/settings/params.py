@@ -32,7 +32,7 @@ from unequal.settings.small_batches import SmallBatches
 from unequal.settings.strict import PARAMS, STUDIES, Strict, read_yaml, validate
 from unequal.settings.time_to_quality import TimeToQuality
 from unequal.settings.training import Training
-from unequal.timesteps.partition import flops_groups
+from unequal.timesteps.partition import check_groups, timestep_groups
 
 #: Recipes that stages of their own run; every further one stands in `further_recipes`.
 STAGE_RECIPES = ("base", "slot", "mixed", "expert")
@@ -116,14 +116,21 @@ class StudyParams(Strict):
 
     @model_validator(mode="after")
     def timesteps_can_be_grouped(self) -> Self:
-        """Found out here, and not after the base has been trained."""
+        """Found out here, and not after the base has been trained, but for groups by its measured loss."""
         if self.groups is None:
             return self
+        count, min_ratio, kind = len(self.groups.ids), self.groups.min_ratio, self.groups.kind
         try:
             schedule = NoiseSchedule.named(self.schedule.name, self.schedule.timesteps)
-            flops_groups(schedule, len(self.groups.ids), self.groups.min_ratio)
+            check_groups(schedule, count, min_ratio)
+            if kind != "excess_loss":
+                timestep_groups(kind, schedule, count, min_ratio)
         except UserError as error:
             raise ValueError(f"groups: {error}") from None
+        if kind == "excess_loss" and (self.profile is None or self.profile.floor == "none"):
+            raise ValueError(
+                "groups.kind: 'excess_loss' needs a floor; allowed for profile.floor: all, or a number of images"
+            )
         return self
 
     @model_validator(mode="after")

@@ -358,11 +358,13 @@ def histories(losses: Sequence[Sequence[float]], timesteps: int) -> np.ndarray:
     return table
 
 
-def covering(slots: Sequence[tuple[int, int]], timesteps: int) -> Sequence[tuple[int, int]]:
-    """Slots that cover 0 … T−1 once, in order, or UserError."""
-    covered = [t for first, last in slots for t in range(first, last + 1)]
-    if slots and slots[-1][1] != timesteps - 1:
-        raise UserError(f"the slots end at t = {slots[-1][1]}, the model at t = {timesteps - 1}: they are of another T")
-    if covered != list(range(timesteps)) or any(first > last for first, last in slots):
-        raise UserError(f"slots {[list(slot) for slot in slots]} do not cover timesteps 0 … {timesteps - 1} once each")
-    return slots
+def covering(ranges: Sequence[tuple[int, int]], timesteps: int, what: str = "slots") -> Sequence[tuple[int, int]]:
+    """Ranges that cover 0 … T−1 once, in order, or UserError."""
+    covered = [t for first, last in ranges for t in range(first, last + 1)]
+    if ranges and ranges[-1][1] != timesteps - 1:
+        end, last = ranges[-1][1], timesteps - 1
+        raise UserError(f"the {what} end at t = {end}, the model at t = {last}: they are of another T")
+    if covered != list(range(timesteps)) or any(first > last for first, last in ranges):
+        shown = [list(one) for one in ranges]
+        raise UserError(f"{what} {shown} do not cover timesteps 0 … {timesteps - 1} once each")
+    return ranges

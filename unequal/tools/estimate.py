@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
+import numpy as np
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 
@@ -21,7 +22,7 @@ from unequal.models.flops import count_cost, training_flops
 from unequal.models.network import build_network, load_pretrained
 from unequal.settings.params import EXPERTS, Params, read_pipeline_params
 from unequal.settings.strict import PARAMS
-from unequal.timesteps.partition import flops_groups
+from unequal.timesteps.partition import TimestepGroup, mean_limit, timestep_groups
 
 BYTES_PER_WEIGHT = 4
 TIMED_PASSES = 3
@@ -51,9 +52,8 @@ class Work:
 def workload(params: Params, net: UNet2DModel) -> list[Work]:
     """What each kind of stage has to do. Mixed and pruned networks are counted as the base and its limits."""
     cost = count_cost(net)
-    schedule = NoiseSchedule.named(params.schedule.name, params.schedule.timesteps)
-    groups = flops_groups(schedule, len(params.groups.ids), params.groups.min_ratio)
-    limits = [limit for _, _, limit in groups]
+    groups = expected_groups(params)
+    limits = [group.limit_ratio for group in groups]
     recipes = params.recipes
 
     def trained(name: str, recipe: str, shares: list[float]) -> Work:
@@ -64,8 +64,7 @@ def workload(params: Params, net: UNet2DModel) -> list[Work]:
     profiled = len(params.profiled_models) * params.schedule.timesteps * 2 * params.profile.images
     steps = params.sampling.steps if isinstance(params.sampling.steps, int) else len(params.sampling.steps)
     # A step of pruned experts costs its group's limit; on average over t, their mean.
-    mean_limit = sum((last - first + 1) * limit for first, last, limit in groups) / schedule.timesteps
-    shares = sum(mean_limit if variant == EXPERTS[1] else 1 for variant in params.variants)
+    shares = sum(mean_limit(groups) if variant == EXPERTS[1] else 1 for variant in params.variants)
     sampled = shares * params.evaluation.samples * len(params.evaluation.seeds) * steps
     return [
         Work("the others", 8 + len(params.further_recipes) + count),
@@ -78,6 +77,14 @@ def workload(params: Params, net: UNet2DModel) -> list[Work]:
         Work("profile_loss", len(params.profiled_models), forward=profiled * cost.macs),
         Work("evaluate_fid", len(params.variants), forward=sampled * cost.macs),
     ]
+
+
+def expected_groups(params: Params) -> list[TimestepGroup]:
+    """The groups; those of equal excess loss are not known before the base is, and are counted as of equal size."""
+    schedule = NoiseSchedule.named(params.schedule.name, params.schedule.timesteps)
+    kind, count = params.groups.kind, len(params.groups.ids)
+    excess = np.ones(schedule.timesteps) if kind == "excess_loss" else None
+    return timestep_groups(kind, schedule, count, params.groups.min_ratio, excess)
 
 
 def measured_rate(run: Callable[[], object], macs: float, device: torch.device) -> float:

@@ -1,0 +1,60 @@
+"""Groups in the report: heights of their lines, the mean over timesteps, the table."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from unequal.reporting.groups import KINDS, groups_table, timestep_groups
+from unequal.settings.groups import Groups
+
+GROUPS: dict[str, Any] = {
+    "schedule": "linear",
+    "timesteps": 60,
+    "kind": "snr",
+    "min_ratio": 0.5,
+    "groups": [
+        {"group": 0, "first": 0, "last": 19, "limit_ratio": 0.75},
+        {"group": 1, "first": 20, "last": 59, "limit_ratio": 1.0},
+    ],
+}
+
+
+@pytest.fixture
+def figure() -> Figure:
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    partial(timestep_groups, groups=GROUPS, shares=[0.7, 0.99])(figure)
+    return figure
+
+
+def test_lines_lie_at_limits_and_shares(figure: Figure) -> None:
+    drawn = [lines.get_segments() for lines in figure.axes[1].collections if isinstance(lines, LineCollection)]
+    limits, shares = [[[point.tolist() for point in line] for line in lines] for lines in drawn]
+    assert limits == [[[0, 0.75], [20, 0.75]], [[20, 1.0], [60, 1.0]]]
+    assert shares == [[[0, 0.7], [20, 0.7]], [[20, 0.99], [60, 0.99]]]
+
+
+def test_the_mean_is_that_over_timesteps(figure: Figure) -> None:
+    mean = next(line for line in figure.axes[1].get_lines() if str(line.get_label()).startswith("mean limit"))
+    assert np.unique(np.asarray(mean.get_ydata())) == pytest.approx([(20 * 0.75 + 40 * 1.0) / 60])
+
+
+def test_the_table_names_timesteps_limits_and_steps() -> None:
+    table = groups_table(GROUPS, [0.7, 0.99], (17, 33))
+    assert [(row[0], row[1], *row[3:]) for row in table.rows] == [
+        ("0", "0 – 19", "0.750", "0.700", "17"),
+        ("1", "20 – 59", "1.000", "0.990", "33"),
+    ]
+    # β of the first timestep is 1e-4 · 1000/60: ᾱ/(1 − ᾱ) = 599, 27.8 dB.
+    assert table.rows[0][2].startswith("27.8 … ")
+    assert "Mean limit over timesteps: 0.9167" in table.note
+    assert [row[-1] for row in groups_table(GROUPS, [0.7, 0.99], ()).rows] == ["–", "–"]
+
+
+def test_every_kind_has_a_name_for_people() -> None:
+    assert set(KINDS) == set(Groups.model_json_schema()["properties"]["kind"]["enum"])

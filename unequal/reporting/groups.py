@@ -1,0 +1,102 @@
+"""Groups of timesteps: where they lie on the SNR, what their models may take of the base's FLOPs, and what they do."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.reporting.figures import GOLD, INK, PALE, RED, SOFT
+from unequal.reporting.page import Table
+from unequal.timesteps.partition import TimestepGroup, flops_by_timestep, mean_limit
+
+#: How people read the kinds of groups.
+KINDS = {
+    "snr": "equal intervals of SNR in dB, limits rising towards the noise",
+    "constant": "equal intervals of SNR in dB, one limit for all",
+    "uniform_increasing": "equal size, limits rising towards the noise",
+    "uniform_decreasing": "equal size, limits falling towards the noise",
+    "excess_loss": "equal sums of the base's excess loss, the highest limit where its mean is highest",
+}
+#: More groups than this are named by their number alone.
+NAMED = 5
+
+CAPTION = (
+    "Groups of timesteps and their FLOPs",
+    "Above: signal-to-noise ratio. Below: the share of the base's FLOPs that each timestep deserves by its SNR "
+    "([3], eq. 3), the limit of its group, and what the group's pruned model takes.",
+)
+COLUMNS = ("group", "timesteps", "SNR in dB", "limit of FLOPs", "its pruned model", "sampling steps")
+NOTE = (
+    "Groups count from 0 (data) on. Limits and pruned models as shares of the base's FLOPs. "
+    "A group without a sampling step takes part in no score."
+)
+
+
+def timestep_groups(figure: Figure, groups: Mapping[str, Any], shares: Sequence[float]) -> None:
+    """SNR over timesteps with the groups (paper 3, Fig. 2), and below it the FLOPs that each deserves and gets.
+
+    Args:
+        figure: to draw on.
+        groups: the content of artifacts/groups.json.
+        shares: FLOPs of each group's pruned model as a share of the base's.
+    """
+    schedule, found = NoiseSchedule.named(groups["schedule"], groups["timesteps"]), groups_of(groups)
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    upper.plot(np.arange(schedule.timesteps), schedule.snr_db, color=INK, linewidth=1.8)
+    upper.set_ylabel("SNR in dB")
+    flops = flops_by_timestep(schedule, groups["min_ratio"])
+    lower.plot(np.arange(schedule.timesteps), flops, color=INK, linewidth=1.8, label="deserved by SNR")
+    steps(lower, found, [group.limit_ratio for group in found], color=GOLD, label="limit of the group")
+    steps(lower, found, shares, color=RED, linestyle=(0, (2, 1)), label="its pruned model")
+    mean = mean_limit(found)
+    lower.axhline(mean, color=GOLD, linewidth=1, linestyle=":", label=f"mean limit over timesteps, {mean:.3f}")
+    for axes in (upper, lower):
+        for group in found[::2]:
+            axes.axvspan(group.first, group.last + 1, color=PALE, linewidth=0, zorder=0)
+    for number, group in enumerate(found):
+        name = f"group {number}" if len(found) <= NAMED else str(number)
+        middle, place = (group.first + group.last + 1) / 2, upper.get_xaxis_transform()
+        upper.text(middle, 1.02, name, transform=place, ha="center", color=SOFT, fontsize=9)
+    lower.set_ylabel("share of the base's FLOPs")
+    lower.set_xlabel("timestep t (0: data, T − 1: noise)")
+    lower.set_ylim(min(groups["min_ratio"], *shares) - 0.05, 1.05)
+    lower.set_xlim(0, schedule.timesteps)
+    lower.legend(loc="best")
+
+
+def steps(axes: Axes, groups: Sequence[TimestepGroup], heights: Sequence[float], **style: Any) -> None:
+    """A horizontal line over each group."""
+    first, last = [group.first for group in groups], [group.last + 1 for group in groups]
+    axes.hlines(heights, first, last, linewidth=2.4, **style)
+
+
+def groups_table(groups: Mapping[str, Any], shares: Sequence[float], sampling_steps: Sequence[int]) -> Table:
+    """A row a group.
+
+    Args:
+        groups: the content of artifacts/groups.json.
+        shares: FLOPs of each group's pruned model as a share of the base's.
+        sampling_steps: how many of the sampling steps fall to each group; none where no experts were scored.
+    """
+    schedule, found = NoiseSchedule.named(groups["schedule"], groups["timesteps"]), groups_of(groups)
+    rows = [
+        (
+            str(number),
+            f"{group.first} – {group.last}",
+            " … ".join(f"{float(schedule.snr_db[t]):.1f}".replace("-", "−") for t in (group.first, group.last)),
+            f"{group.limit_ratio:.3f}",
+            f"{shares[number]:.3f}",
+            str(sampling_steps[number]) if sampling_steps else "–",
+        )
+        for number, group in enumerate(found)
+    ]
+    kind = f"Made by: {KINDS[groups['kind']]}. Mean limit over timesteps: {mean_limit(found):.4f}. "
+    return Table("Groups of timesteps", COLUMNS, rows, kind + NOTE)
+
+
+def groups_of(table: Mapping[str, Any]) -> list[TimestepGroup]:
+    """The groups of artifacts/groups.json."""
+    return [TimestepGroup(row["first"], row["last"], row["limit_ratio"]) for row in table["groups"]]
