@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
+import numpy as np
 import torch
 from matplotlib.ticker import EngFormatter
 
@@ -14,7 +15,7 @@ from unequal.models.network import build_network, load_pretrained
 from unequal.settings.groups import Groups
 from unequal.settings.params import StudyParams, read_params
 from unequal.settings.schedule import Schedule
-from unequal.timesteps.partition import flops_groups
+from unequal.timesteps.partition import TimestepGroup, mean_limit, timestep_groups
 
 #: 8.13e9 → `8.130 G`.
 readable = EngFormatter(places=3)
@@ -26,21 +27,22 @@ N groups; k is the smallest model's share of the FLOPs; the mean limit is over a
 
 @dataclass(frozen=True)
 class Limits:
-    """What groups of timesteps may cost: N triples (first, last, share of the base's FLOPs), and k."""
+    """What groups of timesteps may cost, and k."""
 
-    groups: list[tuple[int, int, float]]
+    groups: list[TimestepGroup]
     min_ratio: float
 
     @classmethod
     def of(cls, schedule: Schedule, groups: Groups) -> "Limits":
-        """As the stage that groups timesteps makes them."""
+        """As the stage that groups timesteps makes them; what a measured loss decides counts as equal everywhere."""
         table = NoiseSchedule.named(schedule.name, schedule.timesteps)
-        return cls(flops_groups(table, len(groups.ids), groups.min_ratio), groups.min_ratio)
+        even = np.ones(schedule.timesteps)
+        return cls(timestep_groups(groups.kind, table, len(groups.ids), groups.min_ratio, even), groups.min_ratio)
 
     @property
     def mean(self) -> float:
         """Mean limit over all timesteps, as a share."""
-        return sum((last - first + 1) * limit for first, last, limit in self.groups) / (self.groups[-1][1] + 1)
+        return mean_limit(self.groups)
 
 
 def network_cost(params: StudyParams) -> Cost:

@@ -12,17 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-import numpy as np
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 
-from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.models.flops import count_cost, training_flops
 from unequal.models.network import build_network, load_pretrained
 from unequal.settings.params import EXPERTS, Params, read_pipeline_params
 from unequal.settings.strict import PARAMS
-from unequal.timesteps.partition import TimestepGroup, mean_limit, timestep_groups
+from unequal.tools.architecture import Limits
 
 BYTES_PER_WEIGHT = 4
 TIMED_PASSES = 3
@@ -52,19 +50,19 @@ class Work:
 def workload(params: Params, net: UNet2DModel) -> list[Work]:
     """What each kind of stage has to do. Mixed and pruned networks are counted as the base and its limits."""
     cost = count_cost(net)
-    groups = expected_groups(params)
-    limits = [group.limit_ratio for group in groups]
+    groups = Limits.of(params.schedule, params.groups)
+    limits = [group.limit_ratio for group in groups.groups]
     recipes = params.recipes
 
     def trained(name: str, recipe: str, shares: list[float]) -> Work:
         macs = sum(training_flops(round(cost.macs * share), recipes[recipe].images) for share in shares)
         return Work(name, len(shares), macs, weights=round(cost.parameters * sum(shares)))
 
-    slots, count = [1.0] * len(params.slots.finetune), len(groups)
+    slots, count = [1.0] * len(params.slots.finetune), len(limits)
     profiled = len(params.profiled_models) * params.schedule.timesteps * 2 * params.profile.images
     steps = params.sampling.steps if isinstance(params.sampling.steps, int) else len(params.sampling.steps)
     # A step of pruned experts costs its group's limit; on average over t, their mean.
-    shares = sum(mean_limit(groups) if variant == EXPERTS[1] else 1 for variant in params.variants)
+    shares = sum(groups.mean if variant == EXPERTS[1] else 1 for variant in params.variants)
     sampled = shares * params.evaluation.samples * len(params.evaluation.seeds) * steps
     return [
         Work("the others", 8 + len(params.further_recipes) + count),
@@ -77,14 +75,6 @@ def workload(params: Params, net: UNet2DModel) -> list[Work]:
         Work("profile_loss", len(params.profiled_models), forward=profiled * cost.macs),
         Work("evaluate_fid", len(params.variants), forward=sampled * cost.macs),
     ]
-
-
-def expected_groups(params: Params) -> list[TimestepGroup]:
-    """The groups; those of equal excess loss are not known before the base is, and are counted as of equal size."""
-    schedule = NoiseSchedule.named(params.schedule.name, params.schedule.timesteps)
-    kind, count = params.groups.kind, len(params.groups.ids)
-    excess = np.ones(schedule.timesteps) if kind == "excess_loss" else None
-    return timestep_groups(kind, schedule, count, params.groups.min_ratio, excess)
 
 
 def measured_rate(run: Callable[[], object], macs: float, device: torch.device) -> float:
