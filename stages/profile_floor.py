@@ -7,6 +7,7 @@ from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import write_npz
+from unequal.parts import Parts
 from unequal.pipeline.stage import Run, stage
 from unequal.profiling import Draws, profile_floor
 from unequal.settings.profile import Profile
@@ -33,7 +34,7 @@ def main(run: Run, settings: Settings) -> None:
     floor = np.zeros((schedule.timesteps, 0), np.float32)
     if settings.profile.floor != "none":
         known = torch.cat([images, images.flip(-1)]) if settings.horizontal_flips else images
-        floor = profile_floor(known, schedule, draws)
+        floor = profile_floor(known, schedule, draws, Parts(run.work))
     write_npz(run.output("artifacts/profiles/floor.npz"), train=floor)
     mean = float(floor.mean()) if floor.size else None
     run.metrics("results/metrics/floor.json", {"mean_train": mean, "images": settings.profile.floor})

@@ -7,6 +7,7 @@ from unequal.data.prepared import PreparedData
 from unequal.files import write_npz
 from unequal.models.artifact import load_heads
 from unequal.models.denoiser import load_denoiser
+from unequal.parts import Parts
 from unequal.pipeline.stage import Run, stage
 from unequal.profiling import Draws, head_products
 from unequal.settings.grid import trial_name
@@ -30,7 +31,7 @@ def main(run: Run, settings: Settings, recipe: str, batch: str, seed: int) -> No
     denoiser, record = load_denoiser(folder, run.device)
     chosen, heads = settings.profile, load_heads(folder)
     draws = Draws.of(tensor_of(data.holdout), record.timesteps, chosen.images, settings.seed, run.device)
-    products = head_products(denoiser, draws, chosen.batch_size, run.runtime.progress)
+    products = head_products(denoiser, draws, chosen.batch_size, run.runtime.progress, Parts(run.work))
     # Beside them the products by which the heads are combined: of the same images, but of other noise.
     settled = {} if heads is None else {"settled": heads.products.numpy()}
     path = run.output(f"artifacts/heads/{trial_name(recipe, batch, seed)}.npz")

@@ -6,6 +6,7 @@ from unequal.files import rounded, write_csv, write_npz
 from unequal.measures.loss_profile import SPACES, LossProfile, space_factor
 from unequal.models.artifact import ModelRecord
 from unequal.models.denoiser import load_denoiser
+from unequal.parts import Parts
 from unequal.pipeline.stage import Run, stage
 from unequal.profiling import Draws, profile
 from unequal.settings.profile import Profile
@@ -28,7 +29,7 @@ def main(run: Run, settings: Settings, model: str) -> None:
     losses = {}
     for split, images in (("train", chosen.profiled(data.train)), ("holdout", data.holdout)):
         draws = Draws.of(tensor_of(images), record.timesteps, chosen.images, settings.seed, run.device)
-        losses[split] = profile(denoiser, draws, chosen.batch_size, run.runtime.progress)
+        losses[split] = profile(denoiser, draws, chosen.batch_size, run.runtime.progress, Parts(run.work / split))
     write_npz(run.output(f"artifacts/profiles/{model}.npz"), **losses)
     profiles = in_all_spaces({split: LossProfile.of(table) for split, table in losses.items()}, record)
     write_csv(run.output(f"results/profiles/{model}.csv"), rows(profiles))

@@ -1,6 +1,7 @@
 """Losses of every timestep: the same draws for every model and batch size, and cases with a known answer."""
 
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ from unequal.data.prepared import PreparedData
 from unequal.diffusion.predictions import HEADS
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.denoiser import Denoiser
+from unequal.parts import Parts
 from unequal.profiling import Draws, head_products, profile, profile_floor
 
 CPU = torch.device("cpu")
@@ -203,3 +205,39 @@ def test_super_resolution_is_profiled_with_what_it_sees() -> None:
     assert profile(Denoiser(Prophet(1), SCHEDULE, "epsilon", enlargement=4), draws, 50).max() < 1e-6
     heads = Denoiser(Prophet(3), SCHEDULE, "mixed", torch.full((50, 3), 1 / 3), enlargement=4)
     assert np.abs(head_products(heads, draws, 50)).max() < 1e-6
+
+
+class Stop(Exception):
+    """The process is ended from outside."""
+
+
+@pytest.mark.parametrize("batch_size", [7, 50])
+def test_a_profile_that_was_stopped_goes_on_from_its_finished_parts(
+    images: Tensor, tmp_path: Path, batch_size: int
+) -> None:
+    draws = draws_of(images)
+    whole = profile(Denoiser(Answering(lambda x, t: x * 0.9), SCHEDULE, "epsilon"), draws, batch_size)
+    left = iter(range(5))
+
+    def answer(x: Tensor, t: Tensor) -> Tensor:
+        if next(left, None) is None:
+            raise Stop
+        return x * 0.9
+
+    with pytest.raises(Stop):
+        profile(Denoiser(Answering(answer), SCHEDULE, "epsilon"), draws, batch_size, parts=Parts(tmp_path))
+    rest = Answering(lambda x, t: x * 0.9)
+    resumed = profile(Denoiser(rest, SCHEDULE, "epsilon"), draws, batch_size, parts=Parts(tmp_path))
+    assert np.array_equal(resumed, whole)
+    made_before = 600 - sum(map(len, rest.asked))
+    assert 0 < made_before <= 5 * batch_size
+
+
+def test_a_floor_that_was_stopped_goes_on(images: Tensor, tmp_path: Path) -> None:
+    draws = draws_of(images)
+    whole = profile_floor(images, SCHEDULE, draws)
+    parts = Parts(tmp_path)
+    profile_floor(images, SCHEDULE, draws, parts)
+    (tmp_path / "24.npy").unlink()
+    (tmp_path / "36.npy").write_bytes(b"cut")
+    assert np.array_equal(profile_floor(images, SCHEDULE, draws, parts), whole)

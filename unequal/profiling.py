@@ -6,7 +6,7 @@ alone: differences between models are paired, and far sharper than the losses th
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from unequal.diffusion.floor import optimal_loss
 from unequal.diffusion.predictions import add_noise
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.denoiser import Denoiser
+from unequal.parts import UNKEPT, Parts, ranges
 from unequal.randomness import Stream, numpy_generator, torch_generator
 
 
@@ -38,11 +39,12 @@ class Draws:
         index = [generator.choice(len(images), count, replace=repeat) for _ in range(timesteps)]
         return cls(images, np.stack(index), seed, device)
 
-    def batches(self, size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """(x0, ε, t) in full batches, in the order of t."""
-        timesteps, count = self.index.shape
-        for start in range(0, timesteps * count, size):
-            flat = np.arange(start, min(start + size, timesteps * count))
+    def batches(self, size: int, share: range | None = None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """(x0, ε, t) in batches, in the order of t; of all draws, or of a share of them counted through."""
+        count = self.index.shape[1]
+        share = share or range(self.index.size)
+        for start in range(share.start, share.stop, size):
+            flat = np.arange(start, min(start + size, share.stop))
             x0 = to_model_range(self.images[torch.from_numpy(self.index.reshape(-1)[flat])].to(self.device))
             t = torch.from_numpy(flat // count).to(self.device)
             yield x0, self.noise(flat, x0.shape[1:]), t
@@ -63,7 +65,9 @@ def noise_at(t: int, shape: tuple[int, ...], seed: int, images: int) -> Tensor:
     return torch.randn(shape, generator=torch_generator("cpu", seed, Stream.PROFILE_NOISE, images, t))
 
 
-def profile(denoiser: Denoiser, draws: Draws, batch_size: int, progress: bool = False) -> np.ndarray:
+def profile(
+    denoiser: Denoiser, draws: Draws, batch_size: int, progress: bool = False, parts: Parts = UNKEPT
+) -> np.ndarray:
     """ε-space loss of every draw, [T, n] float32."""
     return measure(
         lambda x0, epsilon, x_t, t: squared_error(epsilon, denoiser.given(x0).epsilon(x_t, t))[None],
@@ -71,21 +75,30 @@ def profile(denoiser: Denoiser, draws: Draws, batch_size: int, progress: bool = 
         draws,
         batch_size,
         progress,
+        parts,
     )[0]
 
 
-def profile_floor(images: Tensor, schedule: NoiseSchedule, draws: Draws) -> np.ndarray:
+def profile_floor(images: Tensor, schedule: NoiseSchedule, draws: Draws, parts: Parts = UNKEPT) -> np.ndarray:
     """Loss of the best possible denoiser of a data set [N, C, H, W] (uint8) on the same draws, [T, n]."""
     clean = to_model_range(images.to(draws.device))
     table = schedule.to(draws.device)
-    losses = [
-        optimal_loss(x0, epsilon, clean, table.alpha[t[0]], table.sigma[t[0]]).float().cpu()
-        for x0, epsilon, t in draws.batches(draws.index.shape[1])
-    ]
-    return torch.stack(losses).numpy()
+    count = draws.index.shape[1]
+
+    def measured(share: range) -> np.ndarray:
+        losses = [
+            optimal_loss(x0, epsilon, clean, table.alpha[t[0]], table.sigma[t[0]]).float().cpu()
+            for x0, epsilon, t in draws.batches(count, share)
+        ]
+        return torch.stack(losses).numpy()
+
+    shares = ranges(draws.index.size, count)
+    return np.concatenate([parts.get(str(share.start), partial(measured, share)) for share in shares])
 
 
-def head_products(denoiser: Denoiser, draws: Draws, batch_size: int, progress: bool = False) -> np.ndarray:
+def head_products(
+    denoiser: Denoiser, draws: Draws, batch_size: int, progress: bool = False, parts: Parts = UNKEPT
+) -> np.ndarray:
     """Products of the heads' x0-errors, mean over the values of an image, at every draw, [T, n, heads, heads]."""
     heads = len(denoiser.heads)
 
@@ -93,7 +106,7 @@ def head_products(denoiser: Denoiser, draws: Draws, batch_size: int, progress: b
         errors = (denoiser.given(x0).x0_of_heads(x_t, t) - x0).flatten(2).double()
         return torch.einsum("ibd,jbd->ijb", errors, errors).reshape(heads**2, -1) / errors.shape[2]
 
-    found = measure(products, denoiser.schedule, draws, batch_size, progress)
+    found = measure(products, denoiser.schedule, draws, batch_size, progress, parts)
     return np.moveaxis(found, 0, -1).reshape(*draws.index.shape, heads, heads)
 
 
@@ -103,17 +116,23 @@ def measure(
     draws: Draws,
     batch_size: int,
     progress: bool = False,
+    parts: Parts = UNKEPT,
 ) -> np.ndarray:
-    """A figure [k, B] of (x0, ε, x_t, t) over all draws, [k, T, n]."""
-    parts = []
+    """A figure [k, B] of (x0, ε, x_t, t) over all draws, [k, T, n]; `parts` are what an earlier attempt has left."""
+    shares = ranges(draws.index.size, batch_size)
     with tqdm(total=draws.index.size, unit="img", unit_scale=True, disable=None if progress else True) as bar:
-        for x0, epsilon, t in draws.batches(batch_size):
-            x_t = add_noise(x0, epsilon, *schedule.at(t, x0))
-            # Left on the device: to fetch a figure is to wait for it, while the next batch could be made.
-            parts.append(figure(x0, epsilon, x_t, t))
-            bar.update(len(t))
-    whole = torch.cat(parts, dim=1).cpu()
-    return whole.reshape(len(whole), *draws.index.shape).numpy()
+
+        def measured(share: range) -> np.ndarray:
+            found = []
+            for x0, epsilon, t in draws.batches(batch_size, share):
+                x_t = add_noise(x0, epsilon, *schedule.at(t, x0))
+                # Left on the device: to fetch a figure is to wait for it, while the next batch could be made.
+                found.append(figure(x0, epsilon, x_t, t))
+                bar.update(len(t))
+            return torch.cat(found, dim=1).cpu().numpy()
+
+        whole = np.concatenate([parts.get(str(share.start), partial(measured, share)) for share in shares], axis=1)
+    return whole.reshape(len(whole), *draws.index.shape)
 
 
 def squared_error(truth: Tensor, answer: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm
@@ -14,6 +15,7 @@ from unequal.diffusion.ddim import ddim
 from unequal.errors import UserError
 from unequal.models.artifact import RECORD, ModelRecord
 from unequal.models.denoiser import Denoiser, load_denoiser
+from unequal.parts import UNKEPT, Parts
 from unequal.randomness import Stream, torch_generator
 
 
@@ -125,20 +127,24 @@ class Experts:
         clip: bool = True,
         progress: bool = False,
         originals: Tensor | None = None,
+        parts: Parts = UNKEPT,
     ) -> Tensor:
         """Images as uint8 [count, C, H, W] on the CPU; image i of a seed starts from the same noise always.
 
         A model of super-resolution enlarges the low-resolution forms of `originals`, uint8 [N, C, H, W],
-        image i that of number i mod N; a model of generation looks at none.
+        image i that of number i mod N; a model of generation looks at none. `parts` are the batches that
+        an earlier attempt at the same has left.
         """
-        images = []
-        for start in tqdm(range(0, count, batch_size), unit="batch", disable=None if progress else True):
-            ids = range(start, min(start + batch_size, count))
+
+        def batch(ids: range) -> np.ndarray:
             noise = partial(self.noise_of, ids, seed, Stream.SAMPLE_ADDED)
             x_t = self.noise_of(ids, seed, Stream.SAMPLE_START)
             condition = self.condition(ids, originals)
-            images.append(to_uint8(self.denoise(x_t, timesteps, eta, clip, noise, condition)).cpu())
-        return torch.cat(images)
+            return to_uint8(self.denoise(x_t, timesteps, eta, clip, noise, condition)).cpu().numpy()
+
+        starts = tqdm(range(0, count, batch_size), unit="batch", disable=None if progress else True)
+        shares = (range(start, min(start + batch_size, count)) for start in starts)
+        return torch.from_numpy(np.concatenate([parts.get(str(ids.start), partial(batch, ids)) for ids in shares]))
 
     def condition(self, ids: Sequence[int], originals: Tensor | None) -> Tensor | None:
         """What a model of super-resolution sees of the originals with these numbers, [B, C, H, W]."""

@@ -1,6 +1,8 @@
 """The training loop: exact resuming, honest accumulation, and a stop that spoils nothing."""
 
 import json
+import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -113,6 +115,31 @@ def broken_at(step: int, value: float = float("nan")) -> Objective:
     """The usual objective, but for one step's loss."""
     calls = iter(range(1000))
     return Changed(lambda losses: losses * (value if next(calls) == step else 1.0))
+
+
+@pytest.fixture
+def ended() -> Iterator[type[Exception]]:
+    """What SIGTERM and SIGINT raise where nothing holds them back."""
+
+    def end(*_: object) -> None:
+        raise Stop
+
+    before = {one: signal.signal(one, end) for one in (signal.SIGTERM, signal.SIGINT)}
+    yield Stop
+    for one, handler in before.items():
+        signal.signal(one, handler)
+
+
+def told_to_stop_at(step: int, number: int) -> Objective:
+    """The usual objective, and a signal to this process in the midst of the step that leads to `step`."""
+    calls = iter(range(1, 1000))
+
+    def tell(losses: Tensor) -> Tensor:
+        if next(calls) == step:
+            os.kill(os.getpid(), number)
+        return losses
+
+    return Changed(tell)
 
 
 @pytest.mark.parametrize("killed_at", [2, 6, 8])
@@ -348,12 +375,46 @@ def test_from_the_last_good_state_a_mended_run_goes_on(build: Build) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 100, -1])
-def test_a_damaged_checkpoint_is_refused(build: Build, tmp_path: Path, kept: int) -> None:
-    build(images=16).run()
+def test_after_a_damaged_checkpoint_the_one_before_is_taken_up(build: Build, tmp_path: Path, kept: int) -> None:
+    build("through").run()
+    build().run()
     path = tmp_path / "work" / CHECKPOINT
     path.write_bytes(path.read_bytes()[:kept])
+    resumed = build()
+    assert resumed.step == 4
+    resumed.run()
+    assert lines(tmp_path / "work") == lines(tmp_path / "through")
+
+
+def test_damaged_checkpoints_are_refused(build: Build, tmp_path: Path) -> None:
+    build().run()
+    for path in (tmp_path / "work").glob(f"*{CHECKPOINT}"):
+        path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(UserError, match=r"checkpoint\.safetensors: cut short or altered"):
         build()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("step", [1, 3, 5])
+def test_a_run_told_to_stop_saves_first_and_goes_on_exactly(
+    build: Build, tmp_path: Path, ended: type[Exception], number: int, step: int
+) -> None:
+    through = build("through")
+    through.run()
+    stopped = build("stopped", objective=told_to_stop_at(step, number))
+    with pytest.raises(ended):
+        stopped.run()
+    resumed = build("stopped")
+    assert resumed.step == step
+    resumed.run()
+    assert all(torch.equal(value, weights(resumed)[name]) for name, value in weights(through).items())
+    assert lines(tmp_path / "stopped") == lines(tmp_path / "through")
+
+
+def test_a_spoiled_state_is_not_saved_where_no_line_of_the_log_falls_due(build: Build, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="NaN or infinite at step 3"):
+        build(objective=broken_at(3), log_every=100, checkpoint_every=2).run()
+    assert build().step == 2
 
 
 def test_a_full_disk_keeps_the_checkpoint_before(build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.ddim import sampling_timesteps, steps_per_range
 from unequal.evaluation.fidelity import Extractor, Scores, score
-from unequal.files import publish
+from unequal.parts import Parts
 from unequal.sampling import Experts
 from unequal.settings.evaluation import Evaluation, Sampling
 from unequal.settings.runtime import Runtime
@@ -71,25 +71,21 @@ class Scoring:
         return self.place.work.parent / "features", f"{self.reference}, {self.extractor.label}"
 
     def samples(self, experts: Experts, name: str, seed: int) -> np.ndarray:
-        """uint8 images [n, C, H, W] of a seed, from the work directory if an earlier attempt has made them."""
-        path = self.place.work / f"samples-{name}-{seed}.npy"
-        if not path.exists():
-            settings = self.sampling
-            images = experts.sample(
-                self.evaluation.samples,
-                self.timesteps(experts),
-                seed,
-                settings.batch_size,
-                settings.eta,
-                settings.clip,
-                self.place.runtime.progress,
-                # A model of super-resolution enlarges held-out images, which it cannot have learned by heart.
-                tensor_of(self.data.holdout),
-            )
-            partial = path.with_suffix(".partial.npy")
-            np.save(partial, images.numpy())
-            publish(partial, path)
-        return np.asarray(np.load(path, allow_pickle=False))
+        """uint8 images [n, C, H, W] of a seed; batches that an earlier attempt has made are not made again."""
+        settings = self.sampling
+        images = experts.sample(
+            self.evaluation.samples,
+            self.timesteps(experts),
+            seed,
+            settings.batch_size,
+            settings.eta,
+            settings.clip,
+            self.place.runtime.progress,
+            # A model of super-resolution enlarges held-out images, which it cannot have learned by heart.
+            tensor_of(self.data.holdout),
+            Parts(self.place.work / f"samples-{name}-{seed}".replace("/", "_")),
+        )
+        return images.numpy()
 
     def costs(self, experts: Experts) -> dict[str, Any]:
         """What a variant cost to train, and costs to sample."""

@@ -26,9 +26,4 @@ class Training(Strict):
             raise ValueError(
                 f"gradient_accumulation: {self.gradient_accumulation} parts of a batch of {self.batch_size}"
             )
-        if self.checkpoint_every % self.log_every:
-            raise ValueError(
-                f"checkpoint_every: {self.checkpoint_every} is no multiple of log_every {self.log_every}; "
-                "a resumed run would begin within a line of the log"
-            )
         return self

@@ -1,4 +1,8 @@
-"""Resumable states: one safetensors file, written whole, checked when read."""
+"""Resumable states: a safetensors file, written whole, checked when read, and the one before it.
+
+A write that power cuts short leaves the file of before; one that a disk spoils later is noticed by
+its digest, and the state before it is taken up.
+"""
 
 import hashlib
 import json
@@ -34,7 +38,7 @@ def digest_of(tensors: dict[str, Tensor], facts: str) -> str:
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Replace the state at `path` by this one, at once."""
+    """Make this the state at `path`, at once; the one that stood there is kept beside it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     tensors = {name: value.detach().cpu().contiguous() for name, value in checkpoint.tensors.items()}
     facts = json.dumps(checkpoint.facts)
@@ -42,17 +46,33 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         save_file(tensors, temporary, metadata=metadata)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
+        sync(temporary)
+        if path.exists():
+            os.replace(path, before(path))
         os.replace(temporary, path)
+        sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def read_checkpoint(path: Path) -> Checkpoint | None:
-    """The state at `path`, None if there is none. Raises UserError where it is damaged."""
-    if not path.exists():
-        return None
+    """The state at `path`, or the one before it where that is damaged; None if there is none.
+
+    Raises:
+        UserError: both are damaged.
+    """
+    standing = [one for one in (path, before(path)) if one.exists()]
+    for one in standing:
+        try:
+            return read_whole(one)
+        except UserError:
+            if one == standing[-1]:
+                raise
+    return None
+
+
+def read_whole(path: Path) -> Checkpoint:
+    """The state in a file. Raises UserError where it is damaged."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -62,3 +82,17 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
     if digest_of(tensors, metadata.get(FACTS, "")) != metadata.get(DIGEST):
         raise UserError(f"{path}: altered since it was saved; delete it to start again")
     return Checkpoint(tensors, json.loads(metadata[FACTS]))
+
+
+def before(path: Path) -> Path:
+    """Where the state before the last one is kept."""
+    return path.with_name(f"before-{path.name}")
+
+
+def sync(path: Path) -> None:
+    """Have a file's content, or a folder's names, on the disk itself."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -25,6 +25,7 @@ from unequal.randomness import Stream, torch_seed
 from unequal.settings.recipe import Optimizer
 from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
+from unequal.stopping import stop_deferred
 from unequal.training.batches import BatchSource
 from unequal.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from unequal.training.ema import EMA
@@ -34,6 +35,8 @@ from unequal.training.optimizer import build_optimizer, load_moments, moments, m
 from unequal.training.snapshots import Snapshot, Snapshots
 
 CHECKPOINT, LOG = "checkpoint.safetensors", "training.jsonl"
+#: How many steps may pass before processes tell each other that one of them was asked to stop.
+STEPS_BETWEEN_TALKS = 10
 Log = Callable[[dict[str, float], int], None]
 
 
@@ -53,6 +56,8 @@ class Trained:
 
 class Trainer:
     """Trains a network in place and leaves its averaged weights in it.
+
+    SIGTERM and Ctrl-C end it after the step at hand, whose state is saved first.
 
     Args:
         net: on any device; moved to the accelerator's.
@@ -90,6 +95,7 @@ class Trainer:
         self.snapshots = Snapshots(work, [self.steps_to(count) for count in snapshots])
         self.ema = EMA(self.net, training.ema_decay)
         self.optimizer = build_optimizer(self.net.parameters(), optimizer, source.device)
+        self.interval = Interval()
         self.step = self.restore()
         self.forward = self.accelerator.prepare(self.compiled())
         self.first_bad_step = torch.full((), self.steps, device=source.device)
@@ -105,26 +111,37 @@ class Trainer:
 
     def run(self) -> Trained:
         """Train up to the budget. Raises UserError where the loss becomes NaN or infinite."""
-        interval = Interval(self.step)
-        with self.progress() as bar:
+        with self.progress() as bar, stop_deferred() as stop_asked:
             while self.step < self.steps:
                 self.feedback.refresh(self.step)
-                interval.add(self.train_step())
+                self.interval.add(self.train_step())
                 self.step += 1
                 bar.update(self.training.batch_size)
                 if self.step in self.snapshots.steps and self.accelerator.is_main_process:
                     self.snapshots.keep(self.step, self.ema.state_dict())
                 if self.step % self.training.log_every == 0 or self.step == self.steps:
                     self.refuse_bad_steps()
-                    bar.set_postfix(loss=f"{self.report(interval)['loss']:.4f}", refresh=False)
-                    interval = Interval(self.step)
-                if self.step % self.training.checkpoint_every == 0:
+                    bar.set_postfix(loss=f"{self.report()['loss']:.4f}", refresh=False)
+                    self.interval = Interval()
+                stop = self.stops(stop_asked)
+                if stop or self.step % self.training.checkpoint_every == 0:
                     self.save()
+                if stop:
+                    break
         self.accelerator.wait_for_everyone()
         self.ema.copy_to(self.net)
         self.net.eval().requires_grad_(False)
         kept = self.snapshots.kept(self.feedback.images)
         return Trained(self.steps, self.images_seen, self.work / LOG, kept, self.objective.statistics())
+
+    def stops(self, asked: Callable[[], bool]) -> bool:
+        """Whether to stop after this step, as all processes agree; several talk of it only now and then."""
+        if self.accelerator.num_processes == 1:
+            return asked()
+        if self.step % STEPS_BETWEEN_TALKS:
+            return False
+        wishes = self.accelerator.reduce(torch.tensor(int(asked()), device=self.accelerator.device))
+        return bool(wishes)
 
     @property
     def images_seen(self) -> int:
@@ -187,14 +204,14 @@ class Trainer:
                 f"the last good state is kept in {self.work}; lower the learning rate or set gradient_clip"
             )
 
-    def report(self, interval: "Interval") -> dict[str, float]:
+    def report(self) -> dict[str, float]:
         """Write a line of the log: means over the interval, and the conditions."""
         # Each process knows its part of the batch: their mean is the batch's.
-        means = {name: float(self.accelerator.reduce(mean, "mean")) for name, mean in interval.means().items()}
+        means = {name: float(self.accelerator.reduce(mean, "mean")) for name, mean in self.interval.means().items()}
         figures = means | {
             "lr": self.optimizer.param_groups[0]["lr"],
             "momentum": momentum(self.settings, self.feedback.images(self.step - 1), self.images),
-            "images_per_second": interval.steps * self.training.batch_size / interval.seconds(),
+            "images_per_second": self.interval.speed() * self.training.batch_size,
         }
         line = {"step": self.step, "images_seen": self.images_seen} | figures
         if self.accelerator.is_main_process:
@@ -204,12 +221,19 @@ class Trainer:
         return figures
 
     def save(self) -> None:
-        """Write the resumable state."""
+        """Write the resumable state, unless it is spoiled."""
+        self.refuse_bad_steps()
         tensors = {f"net.{name}": value for name, value in self.net.state_dict().items()}
         tensors |= {f"ema.{name}": value for name, value in self.ema.state_dict().items()}
         tensors |= {f"optimizer.{name}": value for name, value in moments(self.optimizer).items()}
         tensors |= {f"objective.{name}": value for name, value in self.objective.state_dict().items()}
-        facts = {"step": self.step, "ema_updates": self.ema.updates, "sampler": self.source.sampler.state_dict()}
+        tensors |= {f"interval.{name}": value for name, value in self.interval.sums.items()}
+        facts = {
+            "step": self.step,
+            "ema_updates": self.ema.updates,
+            "sampler": self.source.sampler.state_dict(),
+            "interval_steps": self.interval.steps,
+        }
         if self.accelerator.is_main_process:
             write_checkpoint(self.work / CHECKPOINT, Checkpoint(tensors, facts))
 
@@ -225,6 +249,7 @@ class Trainer:
             load_moments(self.optimizer, below(saved.tensors, "optimizer."))
             self.objective.load_state_dict(below(saved.tensors, "objective."))
             self.source.sampler.load_state_dict(saved.facts["sampler"])
+            self.interval = Interval(saved.facts["interval_steps"], below(saved.tensors, "interval."))
         if self.accelerator.is_main_process:
             drop_lines_after(self.work / LOG, step)
         self.accelerator.wait_for_everyone()
@@ -232,26 +257,28 @@ class Trainer:
 
 
 class Interval:
-    """Sums of named terms since the last line of the log, kept on the device."""
+    """Sums of named terms since the last line of the log, kept on the device.
 
-    def __init__(self, step: int) -> None:
-        self.first = step
-        self.steps = 0
-        self.sums: dict[str, Tensor] = {}
+    `steps` and `sums` are those of an earlier process, whose time counts for no speed.
+    """
+
+    def __init__(self, steps: int = 0, sums: dict[str, Tensor] | None = None) -> None:
+        self.steps = self.earlier_steps = steps
+        self.sums = sums or {}
         self.start = time.perf_counter()
 
     def add(self, terms: dict[str, Tensor]) -> None:
         """Take in one step."""
         self.steps += 1
-        self.sums = {name: self.sums.get(name, 0) + value for name, value in terms.items()}
+        self.sums = {name: value + self.sums[name].to(value) if self.sums else value for name, value in terms.items()}
 
     def means(self) -> dict[str, Tensor]:
         """Mean of each term, still on the device."""
         return {name: value / self.steps for name, value in self.sums.items()}
 
-    def seconds(self) -> float:
-        """Time since the interval began."""
-        return time.perf_counter() - self.start
+    def speed(self) -> float:
+        """Steps a second of this process."""
+        return (self.steps - self.earlier_steps) / (time.perf_counter() - self.start)
 
 
 def memory_format(runtime: Runtime) -> torch.memory_format:

@@ -1,0 +1,53 @@
+"""Finished parts of a long computation, kept so that a computation that was stopped goes on from them."""
+
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from unequal.files import write_bytes
+
+#: Into how many parts a computation is cut: one that is stopped loses a fiftieth at most.
+PARTS = 50
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Arrays by name in a folder of resumable state; without a folder nothing is kept.
+
+    The folder must belong to one computation alone, with all that shapes it: a part is taken for
+    what its name says.
+    """
+
+    folder: Path | None = None
+
+    def get(self, name: str, make: Callable[[], np.ndarray]) -> np.ndarray:
+        """The part of that name, made if no earlier attempt has left it whole."""
+        if self.folder is None:
+            return make()
+        path = self.folder / f"{name}.npy"
+        try:
+            return np.asarray(np.load(path, allow_pickle=False))
+        except (OSError, ValueError, EOFError):  # missing, or not whole
+            made = make()
+        content = io.BytesIO()
+        np.save(content, made, allow_pickle=False)
+        write_bytes(path, content.getvalue())
+        return made
+
+    def below(self, name: str) -> "Parts":
+        """Those of a computation within this one."""
+        return self if self.folder is None else Parts(self.folder / name)
+
+
+#: For computations that are short, or not a stage's.
+UNKEPT = Parts()
+
+
+def ranges(total: int, multiple: int) -> Iterator[range]:
+    """Cut 0 … total−1 into at most PARTS ranges of whole multiples, the last one as long as it comes out."""
+    size = -(-total // (PARTS * multiple)) * multiple
+    for start in range(0, total, size):
+        yield range(start, min(start + size, total))
