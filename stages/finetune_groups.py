@@ -9,6 +9,7 @@ from unequal.ranges import read_groups
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
+from unequal.timesteps.partition import widened
 from unequal.timesteps.samplers import build_sampler
 from unequal.training.run import Job, Start, produce
 
@@ -29,7 +30,9 @@ def main(run: Run, settings: Settings, architecture: Literal["unpruned", "pruned
     groups = read_groups(run.input("artifacts/groups.json"))
     net, parent = load_model(folder)
     first, last = groups.of(group).first, groups.of(group).last
-    sampler = build_sampler("slot", parent.timesteps, slot=(first, last))
+    # Routing goes by group, whatever the expert has seen of its neighbours' timesteps.
+    drawn = widened(first, last, settings.recipe.overlap, parent.timesteps)
+    sampler = build_sampler("slot", parent.timesteps, slot=drawn)
     start = Start(
         net, parent.noise_schedule(), parent, load_pruning(folder), first, last, group=group, groups=len(groups.groups)
     )

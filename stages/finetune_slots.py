@@ -7,6 +7,7 @@ from unequal.ranges import read_slots
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
+from unequal.timesteps.partition import widened
 from unequal.timesteps.samplers import build_sampler
 from unequal.training.run import Job, Start, produce
 
@@ -25,7 +26,8 @@ def main(run: Run, settings: Settings, recipe: str, slot: int) -> None:
     data = PreparedData.open(run.input("artifacts/data"))
     net, base = load_model(run.input("artifacts/models/base"))
     first, last = read_slots(run.input("artifacts/slots.json"), base.timesteps).of(slot)
-    sampler = build_sampler("slot", base.timesteps, slot=(first, last))
+    drawn = widened(first, last, settings.recipe.overlap, base.timesteps)
+    sampler = build_sampler("slot", base.timesteps, slot=drawn)
     start = Start(net, base.noise_schedule(), parent=base, first=first, last=last)
     produce(run, Job(f"{recipe}_{slot}", start, settings.recipe, settings.training, sampler, data, settings.seed))
 

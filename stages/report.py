@@ -1,5 +1,6 @@
 """Decide the papers' claims, draw the pictures and write the page that holds both."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -67,14 +68,14 @@ def main(run: Run, settings: Settings) -> None:
 
 
 def decided(found: Findings, settings: Settings) -> list[Verdict]:
-    """Verdicts on all claims that the run touches, paper by paper."""
+    """Verdicts on all claims that the run touches, paper by paper, ours behind them."""
     base = LossProfile.of(found.losses["base"]["train"])
     verdicts = [
         losses_differ(base.mean.tolist(), base.stderr.tolist()),
         *slot_verdicts(found.changes("train", settings.finetuned)),
         *fid_verdicts(found.variants, found.group_limits),
     ]
-    return sorted(verdicts, key=lambda verdict: verdict.paper or 0)
+    return sorted(verdicts, key=lambda verdict: verdict.paper or math.inf)
 
 
 def pictures(found: Findings, settings: Settings) -> dict[str, Callable[[Path], Path]]:

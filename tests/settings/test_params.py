@@ -91,6 +91,15 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"network.block_out_channels": [16, 30]}, "network: block_out_channels: 30 is no multiple of norm_num_groups 4"),
     ({"training.gradient_accumulation": 129}, "training: gradient_accumulation: 129 parts of a batch of 128"),
     ({"groups.ids": [0, 2]}, "groups: ids: [0, 2] must count 0, 1, 2"),
+    ({"merging.weights": "sum"}, "merging.weights: \"sum\": Input should be 'mean' or a valid number or a valid array"),
+    ({"merging.weights": [0.5, 0.5]}, "merging.weights: 2 weights for 4 groups; allowed: one for each"),
+    (
+        {"recipes.expert.sampler.overlap": 1.5},
+        "recipes.expert.sampler.overlap: 1.5: Input should be less than or equal",
+    ),
+    ({"recipes.base.sampler.overlap": 0.1}, "recipes.base.sampler.overlap: unknown key; allowed here: kind, unbiased"),
+    ({"further_recipes": ["merged"]}, "further_recipes: 'merged' is the name of another stage's model"),
+    ({"variants": ["base", "experts_single_stage"]}, "variants: 'experts_single_stage' is not trained; allowed: base"),
     ({"slots.finetune": [11]}, "slots: finetune: 11 is no slot; allowed: 1 … 10"),
     ({"slots.finetune": [3, 3]}, "slots: finetune: [3, 3] names a slot twice"),
     (
@@ -123,7 +132,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"recipes.base.sampler": {"kind": "uniform", "power": 2.0}},
         "recipes.base.sampler.power: unknown key; allowed here: kind, unbiased",
     ),
-    ({"recipes.slot.sampler.unbiased": True}, "recipes.slot.sampler.unbiased: unknown key; allowed here: kind"),
+    (
+        {"recipes.slot.sampler.unbiased": True},
+        "recipes.slot.sampler.unbiased: unknown key; allowed here: kind, overlap",
+    ),
     ({"recipes.base.loss_weight.kind": "p2"}, "recipes.base.loss_weight: gamma: needed by 'p2'"),
     ({"recipes.base.loss_weight.gamma": 1.0}, "recipes.base.loss_weight: gamma: has no meaning for 'none'"),
     ({"recipes.mixed.mixing": DELETE}, "recipes.mixed: prediction 'mixed' needs the key mixing"),
@@ -274,6 +286,9 @@ ACCEPTED: list[dict[str, Any]] = [
     {"evaluation.samples": 20, "evaluation.kid_subset": 10, "evaluation.allow_singular": True},
     {"groups.ids": [0]},
     {"groups.kind": "excess_loss"},
+    {"recipes.expert.sampler.overlap": 0.1},
+    {"merging.weights": 0.5},
+    {"merging.weights": [1, 0.5, 0.5, -1]},
     {"schedule.name": "cosine", "groups.ids": list(range(10)), "groups.kind": "uniform_decreasing"},
 ]
 

@@ -52,6 +52,7 @@ def test_a_study_holds_what_it_reads_alone(tmp_path: Path) -> None:
         ({"recipes.unused": STUDY["recipes"]["uniform"]}, "further_recipes: does not list recipe 'unused'"),
         ({"groups": {"ids": [0, 2], "kind": "snr", "min_ratio": 0.5}}, "groups: ids: [0, 2] must count 0, 1, 2"),
         ({"groups": {"ids": [0], "kind": "excess_loss", "min_ratio": 0.5}}, "groups.kind: 'excess_loss' needs a floor"),
+        ({"merging": {"weights": "mean"}}, "merging: needs the section groups, whose experts are merged"),
         # Paper 2's settings.
         ({"recipes.curriculum.sampler.ramp_images": 0}, "recipes.curriculum.sampler.ramp_images: 0: Input should be"),
         ({"recipes.curriculum.sampler.ramp_images": 24001}, "recipes.curriculum: sampler.ramp_images: 24001 is longer"),

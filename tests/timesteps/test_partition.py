@@ -20,6 +20,7 @@ from unequal.timesteps.partition import (
     flops_limits,
     mean_limit,
     timestep_groups,
+    widened,
 )
 
 #: Table 1 of the slots' paper: guided diffusion on ImageNet-256, ten slots.
@@ -280,3 +281,13 @@ def test_groups_that_cannot_be_are_refused(kind: Grouping, groups: int, ratio: f
         timestep_groups(kind, NoiseSchedule.linear(100), groups, ratio, np.ones(100))
     assert str(refusal.value).startswith(complaint)
     assert "\n" not in str(refusal.value)
+
+
+@given(st.data(), st.floats(0, 1))
+def test_a_widened_range_holds_the_range_and_stays_within_the_schedule(data: st.DataObject, overlap: float) -> None:
+    first, last = sorted(data.draw(st.tuples(st.integers(0, 99), st.integers(0, 99))))
+    low, high = widened(first, last, overlap, 100)
+    assert 0 <= low <= first <= last <= high <= 99
+    beyond = overlap * (last - first + 1)
+    assert first - low == pytest.approx(min(first, beyond), abs=0.5)
+    assert high - last == pytest.approx(min(99 - last, beyond), abs=0.5)

@@ -42,3 +42,8 @@ def count_cost(net: UNet2DModel) -> Cost:
 def training_flops(macs: int, images: int) -> int:
     """Multiply–accumulates of training on that many images: 3 × forward."""
     return FORWARDS_PER_STEP * macs * images
+
+
+def images_affordable(flops: float, macs: int) -> int:
+    """How many images can be trained on for so many multiply–accumulates, to the nearest."""
+    return round(flops / (FORWARDS_PER_STEP * macs))

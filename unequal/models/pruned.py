@@ -76,3 +76,10 @@ def attentions(net: UNet2DModel) -> Iterator[tuple[Attention, int]]:
         if isinstance(module, Attention):
             # scale = width^-½ is set once, from the unpruned width.
             yield module, round(module.scale**-2)
+
+
+def reinitialise(net: nn.Module) -> None:
+    """Draw all weights anew from PyTorch's global generator, as layers of these (pruned) sizes begin."""
+    for module in net.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear | nn.GroupNorm):
+            module.reset_parameters()

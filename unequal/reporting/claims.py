@@ -52,7 +52,7 @@ class FidClaim(NamedTuple):
     """A claim that one variant has a lower FID than another, for the same budget where it names one."""
 
     key: str
-    paper: int
+    paper: int | None
     claim: str
     better: str
     worse: str
@@ -90,6 +90,22 @@ FID_CLAIMS = (
         "Pruned experts beat the base, at fewer sampling FLOPs",
         better="experts_pruned",
         worse="base",
+    ),
+    FidClaim(
+        "two_stages_beat_one",
+        3,
+        "Pruning and fine-tuning one base beats training each group's model from scratch, at equal compute",
+        better="experts_pruned",
+        worse="experts_single_stage",
+        budget=EQUAL_COMPUTE,
+    ),
+    FidClaim(
+        "merged_beats_longer",
+        None,
+        "Experts merged into one model beat one model trained on for the same compute",
+        better="merged",
+        worse="longer",
+        budget=EQUAL_COMPUTE,
     ),
 )
 

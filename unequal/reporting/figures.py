@@ -45,6 +45,7 @@ COLOURS = {
     "mixed": "#c8553d",
     "experts_unpruned": "#8a5bb5",
     "experts_pruned": "#c77dba",
+    "merged": "#5b7fa3",
     "uniform": "#1f4e79",
     "curriculum": "#2f9fd8",
     "momentum_decay": "#c8553d",

@@ -20,6 +20,7 @@ from unequal.settings.gradients import Gradients
 from unequal.settings.grid import Grid, parsed_batch
 from unequal.settings.groups import Groups
 from unequal.settings.interference import Interference
+from unequal.settings.merging import Merging
 from unequal.settings.network import Network
 from unequal.settings.predictions import Predictions
 from unequal.settings.profile import Profile
@@ -37,6 +38,10 @@ from unequal.timesteps.partition import check_groups, timestep_groups
 #: Recipes that stages of their own run; every further one stands in `further_recipes`.
 STAGE_RECIPES = ("base", "slot", "mixed", "expert")
 EXPERTS = ("experts_unpruned", "experts_pruned")
+#: Groups' models trained from scratch, which studies may hold against them.
+SINGLE_STAGE = "experts_single_stage"
+#: The unpruned experts as one model.
+MERGED = "merged"
 
 
 FURTHER = Field(min_length=1, description="recipes trained on from the base, each an instance")
@@ -59,6 +64,7 @@ class StudyParams(Strict):
     profiled_models: Annotated[tuple[str, ...], PROFILED] = ()
     slots: Slots | None = None
     groups: Groups | None = None
+    merging: Merging | None = None
     pruning: Pruning | None = None
     extractor: Extractor | None = None
     sampling: Sampling | None = None
@@ -79,7 +85,7 @@ class StudyParams(Strict):
         for name in self.further_recipes:
             if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
                 raise ValueError(f"further_recipes: '{name}' is no name; allowed: small letters, digits and _")
-            if name in STAGE_RECIPES or name.startswith(("slot_", "experts_", "group_")):
+            if name in (*STAGE_RECIPES, MERGED) or name.startswith(("slot_", "experts_", "group_")):
                 raise ValueError(f"further_recipes: '{name}' is the name of another stage's model")
         if len(set(self.further_recipes)) < len(self.further_recipes):
             raise ValueError(f"further_recipes: {list(self.further_recipes)} names a recipe twice")
@@ -113,6 +119,11 @@ class StudyParams(Strict):
     def slot_recipes(self) -> tuple[str, ...]:
         """Recipes that train inside one slot, where there are several."""
         return self.interference.slot_recipes if self.interference else ()
+
+    @property
+    def sets_of_experts(self) -> tuple[str, ...]:
+        """What stages may train for groups of timesteps."""
+        return (*EXPERTS, SINGLE_STAGE)
 
     @model_validator(mode="after")
     def timesteps_can_be_grouped(self) -> Self:
@@ -178,16 +189,28 @@ class StudyParams(Strict):
     def models_exist(self) -> Self:
         """What is profiled and scored is also trained."""
         slots = self.slots.finetune if self.slots else ()
-        models = ("base", "mixed", *self.further_recipes, *(f"slot_{slot}" for slot in slots))
+        merged = (MERGED,) if self.merging else ()
+        models = ("base", "mixed", *self.further_recipes, *(f"slot_{slot}" for slot in slots), *merged)
         for field, names, allowed in (
             ("profiled_models", self.profiled_models, models),
-            ("variants", self.variants, (*models, *EXPERTS)),
+            ("variants", self.variants, (*models, *self.sets_of_experts)),
         ):
             for name in names:
                 if name not in allowed:
                     raise ValueError(f"{field}: '{name}' is not trained; allowed: {', '.join(allowed)}")
             if names and ("base" not in names or len(set(names)) < len(names)):
                 raise ValueError(f"{field}: {list(names)} must hold base, and no name twice")
+        return self
+
+    @model_validator(mode="after")
+    def experts_can_be_merged(self) -> Self:
+        """Where every group's weight is told, there are as many as groups."""
+        weights = self.merging.weights if self.merging else "mean"
+        groups = len(self.groups.ids) if self.groups else 0
+        if self.merging and not groups:
+            raise ValueError("merging: needs the section groups, whose experts are merged")
+        if isinstance(weights, tuple) and len(weights) != groups:
+            raise ValueError(f"merging.weights: {len(weights)} weights for {groups} groups; allowed: one for each")
         return self
 
     @model_validator(mode="after")
@@ -371,6 +394,7 @@ class Params(StudyParams):
     profiled_models: Annotated[tuple[str, ...], PROFILED]
     slots: Slots
     groups: Groups
+    merging: Merging
     pruning: Pruning
     extractor: Extractor
     sampling: Sampling
@@ -381,6 +405,11 @@ class Params(StudyParams):
     def needed_recipes(self) -> tuple[str, ...]:
         """Recipes that the pipeline's stages are named for, and the further ones."""
         return (*STAGE_RECIPES, *super().needed_recipes)
+
+    @property
+    def sets_of_experts(self) -> tuple[str, ...]:
+        """Those that the pipeline trains."""
+        return EXPERTS
 
 
 def read_params(path: Path = PARAMS) -> StudyParams:

@@ -19,6 +19,9 @@ class Slot(Strict):
     """Uniform inside the range that a stage gives; weights cannot undo probabilities of zero."""
 
     kind: Literal["slot"]
+    overlap: float = Field(
+        default=0.0, ge=0, le=1, description="share of its length by which the range is widened at either end"
+    )
 
 
 class Tilted(Strict):
@@ -229,6 +232,11 @@ class Recipe(Strict):
                 f"beyond the training of {self.images}"
             )
         return self
+
+    @property
+    def overlap(self) -> float:
+        """By what share of its length a range of timesteps is trained beyond its borders."""
+        return self.sampler.overlap if isinstance(self.sampler, Slot) else 0.0
 
     @property
     def last_phase(self) -> int:

@@ -70,6 +70,12 @@ def ranges_of(counts: Tensor) -> list[tuple[int, int]]:
     return [(end - count, end - 1) for end, count in zip(ends, counts.tolist(), strict=True)]
 
 
+def widened(first: int, last: int, overlap: float, timesteps: int) -> tuple[int, int]:
+    """An inclusive range of timesteps, longer at both ends by a share of its own length, within 0 … T−1."""
+    beyond = round(overlap * (last - first + 1))
+    return max(0, first - beyond), min(timesteps - 1, last + beyond)
+
+
 #: How timesteps are grouped and limits given out: paper 3's Table II, and by the measured excess loss (ours).
 Grouping = Literal["snr", "constant", "uniform_increasing", "uniform_decreasing", "excess_loss"]
 

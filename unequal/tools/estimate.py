@@ -65,7 +65,7 @@ def workload(params: Params, net: UNet2DModel) -> list[Work]:
     shares = sum(groups.mean if variant == EXPERTS[1] else 1 for variant in params.variants)
     sampled = shares * params.evaluation.samples * len(params.evaluation.seeds) * steps
     return [
-        Work("the others", 8 + len(params.further_recipes) + count),
+        Work("the others", 9 + len(params.further_recipes) + count),
         trained("train_base", "base", [1.0] if params.network.pretrained is None else []),
         trained("train_mixed", "mixed", [1.0]),
         *(trained(f"train_recipe {recipe}", recipe, [1.0]) for recipe in params.further_recipes),

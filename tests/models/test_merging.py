@@ -1,0 +1,67 @@
+"""Merging by task vectors: its fixed points, linearity, and what does not fit."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from unequal.errors import UserError
+from unequal.models.merging import moved, shares, task_vector
+
+SHAPES = {"conv.weight": (2, 3, 3), "conv.bias": (2,), "norm": (4,)}
+
+
+def weights(seed: int) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return {name: torch.randn(shape, generator=generator) for name, shape in SHAPES.items()}
+
+
+def merged(base: dict[str, Tensor], experts: list[dict[str, Tensor]], chosen: list[float]) -> dict[str, Tensor]:
+    change = sum(w * task_vector(base, expert) for w, expert in zip(chosen, experts, strict=True))
+    assert isinstance(change, Tensor)
+    return moved(base, change)
+
+
+@given(st.lists(st.floats(-2, 2), min_size=1, max_size=4))
+def test_merging_is_the_weighted_sum_of_what_was_learned(chosen: list[float]) -> None:
+    base, experts = weights(0), [weights(seed) for seed in range(1, len(chosen) + 1)]
+    found = merged(base, experts, chosen)
+    for name, start in base.items():
+        expected = start + sum(w * (expert[name] - start) for w, expert in zip(chosen, experts, strict=True))
+        torch.testing.assert_close(found[name], expected, atol=1e-5, rtol=1e-5)
+
+
+@given(st.integers(1, 5))
+def test_the_mean_of_equal_experts_is_each_of_them(count: int) -> None:
+    base, expert = weights(0), weights(1)
+    found = merged(base, [expert] * count, shares("mean", count))
+    for name in base:
+        torch.testing.assert_close(found[name], expert[name])
+
+
+def test_a_weight_of_zero_leaves_the_base() -> None:
+    found = merged(weights(0), [weights(1), weights(2)], shares(0.0, 2))
+    assert all(torch.equal(found[name], start) for name, start in weights(0).items())
+
+
+def test_one_expert_whole_is_itself() -> None:
+    found = merged(weights(0), [weights(1), weights(2)], shares((0.0, 1.0), 2))
+    for name, tensor in weights(2).items():
+        torch.testing.assert_close(found[name], tensor)
+
+
+def test_a_weight_for_all_or_one_for_each() -> None:
+    assert shares("mean", 4) == [0.25] * 4
+    assert shares(0.3, 2) == [0.3, 0.3]
+    assert shares(1, 2) == [1.0, 1.0]
+    assert shares((0.1, 0.9), 2) == [0.1, 0.9]
+    with pytest.raises(UserError, match=r"^merging\.weights: 2 weights for 3 experts; allowed: one for each$"):
+        shares((0.1, 0.9), 3)
+
+
+@pytest.mark.parametrize("other", [{"norm": torch.zeros(3)}, {"more": torch.zeros(1)}])
+def test_another_architecture_is_refused(other: dict[str, Tensor]) -> None:
+    name = next(iter(other))
+    with pytest.raises(UserError, match=f"^weights '{name}' differ from the base's in shape; only unpruned experts"):
+        task_vector(weights(0), weights(1) | other)
