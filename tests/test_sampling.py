@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from unequal.diffusion.ddim import sampling_timesteps
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.models.artifact import ModelRecord, save_model
+from unequal.models.artifact import ModelRecord, load_model, save_model
 from unequal.models.denoiser import Denoiser
-from unequal.sampling import Expert, Experts
+from unequal.models.lodging import all_fit
+from unequal.sampling import Expert, Experts, bytes_of_weights
 
 SCHEDULE = NoiseSchedule.linear(50)
 STEPS = sampling_timesteps(8, 50)
@@ -276,3 +277,45 @@ def test_a_model_alone_answers_for_all_timesteps(
     experts = Experts.load(tmp_path / "slot", "cpu")
     assert (experts.record.first, experts.record.last) == (0, 49)
     assert torch.equal(experts.sample(2, STEPS), single(tiny_net()).sample(2, STEPS))
+
+
+@pytest.mark.parametrize("eta", [0.0, 1.0])
+@pytest.mark.parametrize("batch_size", [2, 5])
+def test_one_network_at_a_time_samples_the_same(groups: Path, eta: float, batch_size: int) -> None:
+    whole, lodged = (Experts.load(groups, resident=resident) for resident in (True, False))
+    assert whole.lodging is None
+    assert lodged.lodging is not None
+    expected = whole.sample(5, STEPS, seed=3, batch_size=batch_size, eta=eta)
+    assert torch.equal(lodged.sample(5, STEPS, seed=3, batch_size=batch_size, eta=eta), expected)
+
+
+def test_never_more_than_one_network_is_on_the_device() -> None:
+    """On the CPU too, what is brought to the device is a copy: its weights lie elsewhere than the host's."""
+    home: dict[nn.Module, int] = {}
+    present: list[list[int]] = []
+
+    class Watched(Answering):
+        def forward(self, x_t: Tensor, timesteps: Tensor) -> Any:
+            present.append([i for i, net in enumerate(home) if net.unused.data_ptr() != home[net]])
+            return super().forward(x_t, timesteps)
+
+    for _ in range(3):
+        net = Watched()
+        home[net] = net.unused.data_ptr()
+    ranges = [(0, 9), (10, 30), (31, 49)]
+    denoisers = [Denoiser(net, SCHEDULE, "epsilon") for net in home]
+    experts = [Expert(one, record(*bounds)) for one, bounds in zip(denoisers, ranges, strict=True)]
+    Experts(experts, resident=False).sample(4, [49, 31, 30, 12, 9, 0], batch_size=2)
+    assert present == [[2], [2], [1], [1], [0], [0]] * 2
+
+
+@pytest.mark.parametrize(("free", "resident"), [(2, False), (4, True)])
+def test_all_networks_are_resident_where_twice_their_weights_are_free(
+    groups: Path, monkeypatch: pytest.MonkeyPatch, free: int, resident: bool
+) -> None:
+    weights = sum(bytes_of_weights(groups / name) for name in ("group_0", "group_1"))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free * weights // 2, 10**12))
+    assert all_fit(weights, torch.device("cuda")) == resident
+    assert all_fit(weights, torch.device("cpu"))
+    net, _ = load_model(groups / "group_0")
+    assert 2 * weights == 4 * 4 * sum(one.numel() for one in net.parameters())

@@ -13,8 +13,9 @@ from tqdm import tqdm
 from unequal.data.pixels import to_model_range, to_uint8
 from unequal.diffusion.ddim import ddim
 from unequal.errors import UserError
-from unequal.models.artifact import RECORD, ModelRecord
+from unequal.models.artifact import RECORD, ModelRecord, load_record
 from unequal.models.denoiser import Denoiser, load_denoiser
+from unequal.models.lodging import OneAtATime, all_fit
 from unequal.parts import UNKEPT, Parts
 from unequal.randomness import Stream, torch_generator
 
@@ -30,14 +31,20 @@ class Expert:
 class Experts:
     """Denoisers that together cover every timestep once; a single model is the simplest case.
 
+    Args:
+        experts: in any order, all asked on one device.
+        resident: whether all networks are there; if not, they are in host memory, and one at a time is brought.
+
     Raises:
         UserError: gaps, overlaps, or experts of different schedules or images.
     """
 
-    def __init__(self, experts: Sequence[Expert]) -> None:
+    def __init__(self, experts: Sequence[Expert], resident: bool = True) -> None:
         self.experts = sorted(experts, key=lambda expert: expert.record.first)
         self.record = self.experts[0].record
         self.schedule = self.experts[0].denoiser.schedule
+        self.device = self.experts[0].denoiser.device
+        self.lodging = None if resident else OneAtATime([one.denoiser.net for one in self.experts], self.device)
         ranges = [(expert.record.first, expert.record.last) for expert in self.experts]
         expected = 0
         for first, last in ranges:
@@ -54,24 +61,40 @@ class Experts:
                 raise UserError(f"experts differ in {field}: {', '.join(values)}; they must be of one base")
 
     @classmethod
-    def load(cls, folder: Path | str, device: torch.device | str = "cpu", select: str | None = None) -> "Experts":
+    def load(
+        cls,
+        folder: Path | str,
+        device: torch.device | str = "cpu",
+        select: str | None = None,
+        resident: bool | None = None,
+    ) -> "Experts":
         """A model folder, or a folder of `group_0`, `group_1` … as many as the records say.
 
-        Of a model with three heads, `select` may name another way to combine them; see `load_denoiser`.
+        Args:
+            folder: of a model or of several.
+            device: where they are asked.
+            select: another way to combine the heads of a model that has three; see `load_denoiser`.
+            resident: all networks on the device, or one at a time; None: all if its free memory allows it.
         """
         folder, device = Path(folder), torch.device(device)
-        if (folder / RECORD).exists():
-            denoiser, record = load_denoiser(folder, device, select)
-            return cls([Expert(denoiser, whole_range(record))])
-        first = Expert(*load_denoiser(folder / "group_0", device, select))
-        rest = [
-            Expert(*load_denoiser(folder / f"group_{i}", device, select)) for i in range(1, first.record.groups or 1)
-        ]
-        return cls([first, *rest])
+        single = (folder / RECORD).exists()
+        folders = [folder] if single else group_folders(folder)
+        if resident is None:
+            resident = single or all_fit(sum(map(bytes_of_weights, folders)), device)
+        loaded = [load_denoiser(one, device, select, resident) for one in folders]
+        experts = [Expert(denoiser, whole_range(record) if single else record) for denoiser, record in loaded]
+        return cls(experts, resident)
 
     def of(self, timestep: int) -> Expert:
         """The expert of a timestep."""
         return next(expert for expert in self.experts if timestep <= expert.record.last)
+
+    def ready(self, timestep: int) -> Denoiser:
+        """The denoiser of a timestep, its network on the device."""
+        denoiser = self.of(timestep).denoiser
+        if self.lodging is not None:
+            self.lodging.bring(denoiser.net)
+        return denoiser
 
     def macs_per_image(self, timesteps: Sequence[int]) -> int:
         """Multiply–accumulates of sampling one image at these timesteps."""
@@ -112,7 +135,7 @@ class Experts:
 
         def predict(x: Tensor, t: int) -> Tensor:
             seen = None if condition is None else condition.repeat(len(x) // len(condition), 1, 1, 1)
-            x0 = self.of(t).denoiser.beside(seen).x0(x, torch.full((len(x),), t, device=x.device))
+            x0 = self.ready(t).beside(seen).x0(x, torch.full((len(x),), t, device=x.device))
             return x0.clamp(-1, 1) if clip else x0
 
         return predict
@@ -150,14 +173,24 @@ class Experts:
         """What a model of super-resolution sees of the originals with these numbers, [B, C, H, W]."""
         if originals is None:
             return None
-        denoiser = self.experts[0].denoiser
-        chosen = originals[torch.tensor(ids) % len(originals)].to(denoiser.device)
-        return denoiser.condition_of(to_model_range(chosen))
+        chosen = originals[torch.tensor(ids) % len(originals)].to(self.device)
+        return self.experts[0].denoiser.condition_of(to_model_range(chosen))
 
     def noise_of(self, ids: Sequence[int], *key: int) -> Tensor:
         """Noise for images with these numbers, see `noise_of`."""
         shape = (self.record.channels, self.record.image_size, self.record.image_size)
-        return noise_of(shape, ids, *key).to(self.experts[0].denoiser.device)
+        return noise_of(shape, ids, *key).to(self.device)
+
+
+def group_folders(folder: Path) -> list[Path]:
+    """The folders of the experts that belong together; those left from more groups are passed over."""
+    count = load_record(folder / "group_0").groups or 1
+    return [folder / f"group_{group}" for group in range(count)]
+
+
+def bytes_of_weights(folder: Path) -> int:
+    """Memory that a model's weights take."""
+    return load_record(folder).parameters * torch.float32.itemsize
 
 
 def noise_of(shape: Sequence[int], ids: Sequence[int], *key: int) -> Tensor:

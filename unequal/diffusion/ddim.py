@@ -57,6 +57,7 @@ def ddim(
     Returns:
         [B, …].
     """
+    alphas_cumprod = alphas_cumprod.cpu()  # read at every step: from a GPU, each reading would wait for the network
     following = previous_alphas_cumprod(timesteps, alphas_cumprod)
     for step, (t, previous) in enumerate(zip(timesteps, following, strict=True)):
         added = noise(step) if noise is not None and eta > 0 else None

@@ -25,6 +25,7 @@ class Denoiser:
         head_weights: [T, 3] in the order of HEADS, rows summing to 1; needed by `mixed` alone.
         enlargement: factor of super-resolution, None for generation. Such a network reads [B, 2·C, H, W],
             and is asked through `beside` or `given`.
+        device: where it is asked; None: where the network is.
     """
 
     def __init__(
@@ -34,14 +35,15 @@ class Denoiser:
         prediction: str,
         head_weights: Tensor | None = None,
         enlargement: int | None = None,
+        device: torch.device | None = None,
     ) -> None:
         if (prediction == "mixed") != (head_weights is not None):
             raise UserError(f"prediction '{prediction}' {'needs' if prediction == 'mixed' else 'has no'} head weights")
-        device = next(net.parameters()).device
+        self.device = next(net.parameters()).device if device is None else device
         self.net = net.eval()
-        self.schedule = schedule.to(device)
+        self.schedule = schedule.to(self.device)
         self.prediction = prediction
-        self.head_weights = None if head_weights is None else head_weights.to(device)
+        self.head_weights = None if head_weights is None else head_weights.to(self.device)
         self.enlargement = enlargement
         self.condition: Tensor | None = None
 
@@ -54,11 +56,6 @@ class Denoiser:
     def heads(self) -> tuple[str, ...]:
         """What each head of the network predicts."""
         return HEADS if self.prediction == "mixed" else (self.prediction,)
-
-    @property
-    def device(self) -> torch.device:
-        """Where the network is."""
-        return next(self.net.parameters()).device
 
     def condition_of(self, x0: Tensor) -> Tensor | None:
         """What the network sees of images [B, C, H, W] beside the noisy ones; None where it sees nothing."""
@@ -120,13 +117,16 @@ class Denoiser:
         return to_epsilon(self.x0(x_t, timesteps), x_t, *self.schedule.at(timesteps, x_t))
 
 
-def load_denoiser(folder: Path, device: torch.device, select: str | None = None) -> tuple[Denoiser, ModelRecord]:
+def load_denoiser(
+    folder: Path, device: torch.device, select: str | None = None, resident: bool = True
+) -> tuple[Denoiser, ModelRecord]:
     """A model folder as a denoiser on a device.
 
     Args:
         folder: of the model.
         device: where it shall answer.
         select: how three heads are combined, instead of the way that was settled when they were trained.
+        resident: put the weights there too, or leave them in host memory for `unequal.models.lodging` to bring.
 
     Raises:
         UserError: a file is damaged, or a selection is asked of a model with one head.
@@ -137,6 +137,7 @@ def load_denoiser(folder: Path, device: torch.device, select: str | None = None)
         if heads is None:
             raise UserError(f"{folder}: prediction '{record.prediction}' has one head; '{select}' selects among three")
         heads = Heads.selected(select, heads.products)
-    torch.nn.Module.to(net, device)
+    if resident:
+        torch.nn.Module.to(net, device)
     weights = None if heads is None else heads.weights
-    return Denoiser(net, record.noise_schedule(), record.prediction, weights, record.enlargement), record
+    return Denoiser(net, record.noise_schedule(), record.prediction, weights, record.enlargement, device), record
