@@ -26,7 +26,9 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings, architecture: Literal["unpruned", "pruned"], group: int) -> None:
     """Fine-tune the `unpruned` or `pruned` expert of a group, counted from 0 at the data end."""
     data = PreparedData.open(run.input("artifacts/data"))
-    folder = run.input("artifacts/models/base" if architecture == "unpruned" else f"artifacts/pruned/group_{group}")
+    folder = run.input(
+        "artifacts/models/base" if architecture == "unpruned" else f"artifacts/pruned/expert/group_{group}"
+    )
     groups = read_groups(run.input("artifacts/groups.json"))
     net, parent = load_model(folder)
     first, last = groups.of(group).first, groups.of(group).last

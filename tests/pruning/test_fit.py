@@ -2,28 +2,36 @@
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn import functional as F
 
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.models.flops import count_cost
 from unequal.models.pruned import replay
 from unequal.pruning import fit
-from unequal.pruning.fit import fit_to_limit, remove
-from unequal.pruning.gradients import accumulate_gradients
-from unequal.pruning.units import Unit, importance_of, prunable_units
+from unequal.pruning.anatomy import Anatomy
+from unequal.pruning.fit import fit_to_limit, remove, too_many
+from unequal.pruning.importance import ranked
+from unequal.pruning.target import Target
+from unequal.pruning.units import Unit
+from unequal.settings.pruning import DiffPruning, Magnitude, Random, Taylor
 
 BuildNet = Callable[..., UNet2DModel]
+MakeTarget = Callable[..., Target]
 ATTENTIVE = {"attention_resolutions": (8, 4), "scale_shift": True}
+RANDOM, MAGNITUDE = Random(method="random"), Magnitude(method="magnitude")
+TAYLOR = Taylor(method="taylor", timesteps="group", images=8)
+DIFF_PRUNING = DiffPruning(method="diff_pruning", timesteps="all", images=1, threshold=0.05)
 
 
 def outputs(net: UNet2DModel) -> torch.Tensor:
@@ -31,49 +39,37 @@ def outputs(net: UNet2DModel) -> torch.Tensor:
         return net.eval()(torch.linspace(-1, 1, 128).reshape(2, 1, 8, 8), torch.tensor([1, 40])).sample
 
 
-def units_of(net: UNet2DModel, method: str, prepared: PreparedData, make_record: Callable[..., Any]) -> list[Unit]:
-    if method == "taylor":
-        accumulate_gradients(net, make_record(net), tensor_of(prepared.train), count=8, seed=0)
-    return prunable_units(net, importance_of(method, 0))
-
-
 @pytest.mark.parametrize(
     ("method", "changes", "ratio"),
     [
-        ("magnitude", {}, 0.8),
-        ("magnitude", {"heads": 3}, 0.55),
-        ("random", ATTENTIVE, 0.7),
-        ("random", {"middle_attention": False}, 0.3),
-        ("taylor", {"block_out_channels": (8, 16, 16)}, 0.6),
-        ("taylor", ATTENTIVE, 0.9),
+        (MAGNITUDE, {}, 0.8),
+        (DIFF_PRUNING, {"heads": 3}, 0.55),
+        (RANDOM, ATTENTIVE, 0.7),
+        (RANDOM, {"middle_attention": False}, 0.3),
+        (TAYLOR, {"block_out_channels": (8, 16, 16)}, 0.6),
+        (MAGNITUDE, {"heads": 2, **ATTENTIVE}, 0.9),
     ],
 )
 def test_a_limit_is_met(
-    method: str,
-    changes: dict[str, Any],
-    ratio: float,
-    tiny_net: BuildNet,
-    prepared: PreparedData,
-    make_record: Callable[..., Any],
+    method: Any, changes: dict[str, Any], ratio: float, tiny_net: BuildNet, make_target: MakeTarget
 ) -> None:
-    net = tiny_net(**changes)
     # As it comes from a model folder.
-    net.eval().requires_grad_(False)
-    units = units_of(net, method, prepared, make_record)
-    before, frozen = copy.deepcopy(net.state_dict()), [parameter.requires_grad for parameter in net.parameters()]
-    limit = ratio * count_cost(net).macs
-    pruned = fit_to_limit(net, units, limit)
+    net = tiny_net(**changes).eval().requires_grad_(False)
+    prediction = "mixed" if changes.get("heads") == 3 else "epsilon"
+    target, anatomy = make_target(net, ratio, prediction=prediction), Anatomy(net)
+    before = copy.deepcopy(net.state_dict())
+    pruned = fit_to_limit(anatomy, ranked(method, target, anatomy), target.limit_macs)
 
     assert pruned.cost == count_cost(pruned.net)
-    assert 0.97 * limit <= pruned.cost.macs <= limit
+    assert 0.97 * target.limit_macs <= pruned.cost.macs <= target.limit_macs
     assert pruned.net.conv_out.out_channels == net.conv_out.out_channels
 
     # The unpruned network is left as it is.
-    assert [parameter.requires_grad for parameter in net.parameters()] == frozen
+    assert not any(parameter.requires_grad for parameter in net.parameters())
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
 
     # The record, as JSON carries it, makes the same of a fresh network.
-    rebuilt = tiny_net(**changes)
+    rebuilt = tiny_net(**changes).requires_grad_(False)
     replay(rebuilt, json.loads(json.dumps(pruned.removals)))
     rebuilt.load_state_dict(pruned.net.state_dict())
     assert torch.equal(outputs(rebuilt), outputs(pruned.net))
@@ -97,65 +93,97 @@ def test_what_is_kept_keeps_its_weights(tiny_net: BuildNet) -> None:
     assert new.conv2.out_channels == 8
 
 
-def test_every_further_unit_lowers_the_cost(tiny_net: BuildNet) -> None:
-    net = tiny_net(**ATTENTIVE)
-    units = prunable_units(net, importance_of("random", 4))
-    costs = [remove(net, units[:count]).cost.macs for count in range(0, len(units) + 1, 6)]
+@pytest.fixture(scope="module")
+def attentive(tiny_net: BuildNet) -> Anatomy:
+    return Anatomy(tiny_net(**ATTENTIVE))
+
+
+def drawn(anatomy: Anatomy, make_target: MakeTarget, seed: int) -> list[Unit]:
+    return ranked(RANDOM, make_target(anatomy.net, seed=seed), anatomy)
+
+
+def test_every_further_unit_lowers_the_cost(attentive: Anatomy, make_target: MakeTarget) -> None:
+    units = drawn(attentive, make_target, 4)
+    costs = [attentive.macs(fit.removed_channels(attentive, units[:count])) for count in range(len(units) + 1)]
     assert all(later < earlier for earlier, later in pairwise(costs))
 
 
+@settings(max_examples=20)
+@given(st.integers(0, 1000), st.floats(0.15, 1.0))
+def test_any_order_meets_any_limit_and_leaves_no_room(
+    attentive: Anatomy, make_target: MakeTarget, seed: int, ratio: float
+) -> None:
+    """What is gone does not fit; and of each layer, the more important units stay."""
+    units = drawn(attentive, make_target, seed)
+    limit = ratio * attentive.macs(np.zeros(len(attentive.layers), dtype=np.int64))
+    gone = too_many(attentive, units, limit)
+    left = fit.removed_channels(attentive, gone)
+    assert attentive.macs(left) <= limit
+    lost = set(gone)
+    for unit in lost:
+        assert attentive.macs(left - fit.removed_channels(attentive, [unit])) > limit
+    for layer in attentive.index:
+        ranks = [unit in lost for unit in units if unit.layer == layer]
+        assert ranks == sorted(ranks, reverse=True)
+
+
 @pytest.mark.parametrize("ratio", [1.0, 1.5])
-def test_a_limit_that_is_met_already(tiny_net: BuildNet, ratio: float) -> None:
-    net = tiny_net()
-    pruned = fit_to_limit(net, prunable_units(net, importance_of("random", 0)), ratio * count_cost(net).macs)
+def test_a_limit_that_is_met_already(attentive: Anatomy, make_target: MakeTarget, ratio: float) -> None:
+    limit = ratio * count_cost(attentive.net).macs
+    pruned = fit_to_limit(attentive, drawn(attentive, make_target, 0), limit)
     assert pruned.removals == []
-    assert torch.equal(outputs(pruned.net), outputs(net))
+    assert torch.equal(outputs(pruned.net), outputs(attentive.net))
 
 
-def test_a_limit_out_of_reach(tiny_net: BuildNet) -> None:
+def test_a_limit_out_of_reach(attentive: Anatomy, make_target: MakeTarget) -> None:
+    units = drawn(attentive, make_target, 0)
+    least = remove(attentive.net, units).cost.macs
+    message = f"pruning: a limit of 1000 multiply–accumulates is out of reach; .* in every layer there are {least}$"
+    with pytest.raises(UserError, match=message):
+        fit_to_limit(attentive, units, 1000)
+    assert fit_to_limit(attentive, units, least).cost.macs == least
+
+
+def test_a_network_with_a_cost_of_its_own_is_refused(tiny_net: BuildNet, make_target: MakeTarget) -> None:
     net = tiny_net()
-    with pytest.raises(UserError, match=r"^pruning: a limit of 1000 multiply–accumulates is out of reach; .*\d+$"):
-        fit_to_limit(net, prunable_units(net, importance_of("magnitude", 0)), 1000)
+    units, anatomy = drawn(Anatomy(net), make_target, 0), Anatomy(net)
+    # A convolution that is no module.
+    net.conv_norm_out.register_forward_hook(lambda _, __, x: F.conv2d(x, torch.eye(8)[:, :, None, None]))
+    with pytest.raises(UserError, match="it holds blocks that cannot be pruned here"):
+        fit_to_limit(anatomy, [unit for unit in units if unit.layer.startswith("mid_block")], 10**9)
 
 
 class Sum:
-    """A cost model in the place of a network: each unit saves what its importance says."""
+    """An anatomy whose units each save what their importance says."""
 
-    def __init__(self, total: int) -> None:
-        self.total = total
+    def __init__(self, savings: Sequence[int]) -> None:
+        self.total = 2 * sum(savings)
+        self.units = [Unit(str(i), tuple(range(saving)), saving) for i, saving in enumerate(savings)]
+        self.index = {unit.layer: i for i, unit in enumerate(self.units)}
+        self.layers = [SimpleNamespace(name=unit.layer) for unit in self.units]
 
-    def without(self, _: Any, units: list[Unit]) -> fit.PrunedNetwork:
-        assert len(set(units)) == len(units)
-        left = self.total - sum(round(unit.importance) for unit in units)
-        return fit.PrunedNetwork(self, [(unit.layer, unit.channels) for unit in units], fit.Cost(left, left, 0))
+    def macs(self, removed: np.ndarray) -> int:
+        return self.total - int(removed.sum())
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 100), min_size=1, max_size=40), st.floats(0.0, 1.2))
-def test_the_search_takes_no_unit_more_than_needed(savings: list[int], ratio: float) -> None:
-    total = 2 * sum(savings)
-    units = [Unit(str(i), (i,), saving) for i, saving in enumerate(savings)]
-    model, limit = Sum(total), ratio * total
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fit, "remove", model.without)
-        if limit < total / 2:
-            with pytest.raises(UserError, match="out of reach"):
-                fit_to_limit(model, units, limit)
-            return
-        fitted = fit_to_limit(model, units, limit)
-    assert fitted.cost.macs <= limit
-    # The least important ones up to the limit, or as many with another in the last one's place, closer to it.
-    needed = next(n for n in range(len(units) + 1) if total - sum(savings[:n]) <= limit)
-    assert len(fitted.removals) == needed
-    assert fitted.cost.macs >= total - sum(savings[:needed])
-    assert {layer for layer, _ in fitted.removals} >= {str(i) for i in range(needed - 1)}
+def test_the_most_important_stay_up_to_the_first_that_does_not_fit(savings: list[int], ratio: float) -> None:
+    model: Any = Sum(savings)
+    limit = ratio * model.total
+    if limit < model.total / 2:
+        with pytest.raises(UserError, match="out of reach"):
+            too_many(model, model.units, limit)
+        return
+    gone = too_many(model, model.units, limit)
+    assert model.total - sum(unit.importance for unit in gone) <= limit
+    # The fewest of the least important that make it fit: none but those go, and the last of them does.
+    needed = next(n for n in range(len(savings) + 1) if model.total - sum(savings[:n]) <= limit)
+    assert set(gone) <= set(model.units[:needed])
+    assert needed == 0 or model.units[needed - 1] in gone
 
 
-def test_a_smaller_last_unit_comes_closer_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    units = [Unit(str(i), (i,), saving) for i, saving in enumerate([10, 50, 20, 5, 30])]
-    model = Sum(100)
-    monkeypatch.setattr(fit, "remove", model.without)
-    # 10 and 50 leave 40, far under the limit of 70; 10 and 20 leave 70.
-    fitted = fit_to_limit(model, units, 70)
-    assert fitted.cost.macs == 70
-    assert [layer for layer, _ in fitted.removals] == ["0", "2"]
+def test_small_units_come_back_where_a_large_one_does_not_fit() -> None:
+    model: Any = Sum([10, 5, 50, 20, 30])
+    # Without 10, 5 and 50 there are 165 of 230; with a limit of 180, 50 does not fit, but 5 and 10 do.
+    assert [unit.layer for unit in too_many(model, model.units, 180)] == ["2"]
+    assert [unit.layer for unit in too_many(model, model.units, 170)] == ["2", "0"]

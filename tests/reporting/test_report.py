@@ -98,7 +98,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ends = {"real_against_real": {"fid": 1.0, "kid": 0.0}, "noise_against_real": {"fid": 900.0, "kid": 0.5}}
     write_json(Path("results/fid/reference.json"), ends)
     for group, share in enumerate((0.59, 0.99)):
-        write_json(Path(f"results/metrics/prune_group_{group}.json"), {"share_of_base": share})
+        write_json(Path(f"results/metrics/prune_expert_group_{group}.json"), {"share_of_base": share})
 
 
 def run() -> Result:

@@ -59,7 +59,17 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"slots.count": 0}, "slots.count: 0: Input should be greater than 0"),
     ({"profile.images": 1}, "profile.images: 1: Input should be greater than or equal to 2"),
     ({"profile.floor": "some"}, "profile.floor: \"some\": Input should be 'all' or 'none' or a valid integer"),
-    ({"pruning.method": "lasso"}, "pruning.method: \"lasso\": Input should be 'random', 'magnitude' or 'taylor'"),
+    (
+        {"pruning.expert.method": "lasso"},
+        "pruning.expert: Input tag 'lasso' found using 'method' does not match any of the expected tags: 'random'",
+    ),
+    ({"pruning.expert.threshold": 0.1}, "pruning.expert.threshold: unknown key; allowed here: method, timesteps"),
+    ({"pruning": {}}, "pruning: 'expert' is missing; needed: expert"),
+    ({"pruning.a/b": {"method": "random"}}, "pruning: 'a/b' is no name; allowed: small letters, digits and _"),
+    (
+        {"base_pruning": {"ratio": 0.7, "methods": ["expert", "random"]}},
+        "pruning: 'random' is missing; needed: expert, random",
+    ),
     ({"runtime.device": "tpu"}, "runtime.device: \"tpu\": Input should be 'auto', 'cpu' or 'cuda'"),
     ({"sampling.eta": 1.5}, "sampling.eta: 1.5: Input should be less than or equal to 1"),
     ({"sampling.steps": 0}, "sampling.steps: 0: Input should be greater than 0 or a valid array"),

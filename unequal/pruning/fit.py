@@ -4,76 +4,92 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from diffusers.models.unets.unet_2d import UNet2DModel
 
 from unequal.errors import UserError
 from unequal.models.flops import Cost, count_cost
 from unequal.models.pruned import Removal, replay
+from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.units import Unit
-
-#: A fit below this share of the limit wastes it: other units are tried to come closer.
-CLOSE_ENOUGH = 0.97
-#: How many further units are tried, in the order of their importance.
-ALTERNATIVES = 16
 
 
 @dataclass(frozen=True)
 class PrunedNetwork:
-    """A network under its limit, and the removals that made it from the unpruned one."""
+    """A network under its limit, the units that it lacks, and its measured cost."""
 
     net: UNet2DModel
-    removals: list[Removal]
+    gone: list[Unit]
     cost: Cost
+
+    @property
+    def removals(self) -> list[Removal]:
+        """The record that makes it of the unpruned network again."""
+        return removals_of(self.gone)
+
+
+def fit_to_limit(anatomy: Anatomy, order: Sequence[Unit], limit_macs: float) -> PrunedNetwork:
+    """The network with its most important units, as many as a limit allows.
+
+    Args:
+        anatomy: of the unpruned network, which is left as it is.
+        order: all units that may go, the least important first.
+        limit_macs: largest number of multiply–accumulates of one image.
+
+    Raises:
+        UserError: a limit that even the removal of all units does not reach, or a network whose cost is not that
+            of its layers.
+    """
+    gone = too_many(anatomy, order, limit_macs)
+    pruned = remove(anatomy.net, gone)
+    expected = anatomy.macs(removed_channels(anatomy, gone))
+    if pruned.cost.macs != expected:
+        raise UserError(
+            f"pruning: the network takes {pruned.cost.macs} multiply–accumulates, its convolutions and linear layers "
+            f"{expected}; it holds blocks that cannot be pruned here"
+        )
+    return pruned
+
+
+def too_many(anatomy: Anatomy, order: Sequence[Unit], limit_macs: float) -> list[Unit]:
+    """The units that have to go, the most important first.
+
+    Beginning with none, units come back by falling importance, each if the limit allows it. So what is left of
+    the limit is too little for any unit that is gone.
+    """
+    left = removed_channels(anatomy, order)
+    if (least := anatomy.macs(left)) > limit_macs:
+        raise UserError(
+            f"pruning: a limit of {limit_macs:.0f} multiply–accumulates is out of reach; "
+            f"with one unit left in every layer there are {least}"
+        )
+    gone = []
+    for unit in reversed(order):
+        with_it = left - removed_channels(anatomy, [unit])
+        if anatomy.macs(with_it) <= limit_macs:
+            left = with_it
+        else:
+            gone.append(unit)
+    return gone
+
+
+def removed_channels(anatomy: Anatomy, units: Sequence[Unit]) -> np.ndarray:
+    """How many channels of each of the anatomy's layers are among these units, [layers]."""
+    rows = np.array([anatomy.index[unit.layer] for unit in units], dtype=np.int64)
+    counts = [len(unit.channels) for unit in units]
+    return np.bincount(rows, counts, minlength=len(anatomy.layers)).astype(np.int64)
 
 
 def remove(net: UNet2DModel, units: Sequence[Unit]) -> PrunedNetwork:
     """A copy of a network without these units."""
+    pruned = copy.deepcopy(net)
+    replay(pruned, removals_of(units))
+    return PrunedNetwork(pruned, list(units), count_cost(pruned))
+
+
+def removals_of(units: Sequence[Unit]) -> list[Removal]:
+    """Units as a pruning record, layer by layer."""
     channels: dict[str, list[int]] = {}
     for unit in units:
         channels.setdefault(unit.layer, []).extend(unit.channels)
-    removals: list[Removal] = [(layer, sorted(channels[layer])) for layer in sorted(channels)]
-    pruned = copy.deepcopy(net)
-    replay(pruned, removals)
-    return PrunedNetwork(pruned, removals, count_cost(pruned))
-
-
-def fit_to_limit(net: UNet2DModel, units: Sequence[Unit], limit_macs: float) -> PrunedNetwork:
-    """Remove the least important units until the network meets a limit.
-
-    Args:
-        net: the unpruned network; it is left as it is.
-        units: the least important first.
-        limit_macs: largest number of multiply–accumulates of one image.
-
-    Raises:
-        UserError: a limit that even the removal of all units does not reach.
-    """
-    low, high = 0, len(units)
-    fitting = remove(net, units[:high])
-    if fitting.cost.macs > limit_macs:
-        raise UserError(
-            f"pruning: a limit of {limit_macs:.0f} multiply–accumulates is out of reach; "
-            f"with one unit left in every layer there are {fitting.cost.macs}"
-        )
-    # The fewest units that meet the limit: costs fall with every unit removed.
-    while low < high:
-        middle = (low + high) // 2
-        candidate = remove(net, units[:middle])
-        if candidate.cost.macs <= limit_macs:
-            high, fitting = middle, candidate
-        else:
-            low = middle + 1
-    return closer(net, units, high, limit_macs, fitting) if high else fitting
-
-
-def closer(
-    net: UNet2DModel, units: Sequence[Unit], count: int, limit_macs: float, fitting: PrunedNetwork
-) -> PrunedNetwork:
-    """Where the last unit overshoots, take a smaller one in its place."""
-    for other in units[count : count + ALTERNATIVES]:
-        if fitting.cost.macs >= CLOSE_ENOUGH * limit_macs:
-            break
-        candidate = remove(net, [*units[: count - 1], other])
-        if fitting.cost.macs < candidate.cost.macs <= limit_macs:
-            fitting = candidate
-    return fitting
+    return [(layer, sorted(channels[layer])) for layer in sorted(channels)]

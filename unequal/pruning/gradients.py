@@ -1,36 +1,77 @@
-"""Gradients of the denoising loss, which importance by Taylor expansion reads."""
+"""Gradients of the denoising loss, which importance by Taylor expansion reads; they are left in the network."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
-from torch import Tensor
+from torch import Tensor, nn
 
-from unequal.models.artifact import ModelRecord
-from unequal.timesteps.samplers import build_sampler
-from unequal.training.batches import BatchSource
-from unequal.training.enlarging import for_task
-from unequal.training.objective import SingleHead
+from unequal.pruning.target import Target
+from unequal.randomness import Stream, numpy_generator
+from unequal.settings.pruning import Timesteps
+from unequal.training.batches import draw_at
 
-#: The batch goes through the network in parts, so that large networks fit.
+#: Images that go through the network together, so that large networks fit.
 IMAGES_AT_ONCE = 64
 
 
-def accumulate_gradients(net: UNet2DModel, record: ModelRecord, images: Tensor, count: int, seed: int) -> None:
-    """Leave the gradient of one batch's loss in a network, at uniform timesteps.
+@contextmanager
+def differentiable(net: nn.Module) -> Iterator[None]:
+    """Let a network take gradients for a while; afterwards it has none, and is as it was."""
+    before = [(parameter, parameter.requires_grad) for parameter in net.parameters()]
+    net.requires_grad_(True)
+    try:
+        with torch.enable_grad():
+            yield
+    finally:
+        net.zero_grad(set_to_none=True)
+        for parameter, required in before:
+            parameter.requires_grad_(required)
+
+
+def batch_gradient(target: Target, timesteps: Timesteps, images: int) -> None:
+    """The gradient of one batch's mean loss, at uniform timesteps of a range."""
+    source, objective = target.source(timesteps, images, target.seed), target.objective()
+    for start in range(0, images, IMAGES_AT_ONCE):
+        batch = source.draw(0, slice(start, start + IMAGES_AT_ONCE))
+        (objective(target.net, batch).weighted.sum() / images).backward()
+
+
+def ascending_gradient(target: Target, timesteps: Timesteps, images: int, threshold: float) -> int:
+    """Σ_t ∂L_t/∂w over rising timesteps of a range, ending before L_t falls to a share of the largest loss so far.
 
     Args:
-        net: of a single prediction; its parameters get a `grad`.
-        record: says what the network predicts and over which timesteps.
-        images: [N, C, H, W] uint8.
-        count: images of the batch.
-        seed: of the draw.
+        target: its network gets the gradients.
+        timesteps: which range.
+        images: behind each L_t.
+        threshold: the share.
+
+    Returns:
+        The last timestep of the sum.
     """
-    device = next(net.parameters()).device
-    sampler = build_sampler("uniform", record.timesteps)
-    source = BatchSource(images, count, sampler, seed, horizontal_flips=False, device=device)
-    single = SingleHead(record.prediction, record.noise_schedule().to(device), "none", None)
-    objective = for_task(single, record.enlargement)
-    net.requires_grad_(True)
-    with torch.enable_grad():
-        for start in range(0, count, IMAGES_AT_ONCE):
-            batch = source.draw(0, slice(start, start + IMAGES_AT_ONCE))
-            (objective(net, batch).weighted.sum() / count).backward()
+    objective, largest = target.objective(), 0.0
+    first, last = target.range_of(timesteps)
+    for part in parts(first, last, images):
+        generator = numpy_generator(target.seed, Stream.PRUNING, int(part[0]))
+        batch = draw_at(target.images, np.repeat(part, images), generator, target.device)
+        losses = objective(target.net, batch).weighted.reshape(len(part), images).mean(1)
+        counted = weighty(losses.detach(), largest, threshold)
+        losses[:counted].sum().backward()
+        if counted < len(part):
+            return int(part[0]) + counted - 1
+        largest = max(largest, float(losses.detach().max()))
+    return last
+
+
+def parts(first: int, last: int, images: int) -> Iterator[np.ndarray]:
+    """Timesteps in rising order, as many at a time as go through the network together."""
+    step = max(1, IMAGES_AT_ONCE // images)
+    for start in range(first, last + 1, step):
+        yield np.arange(start, min(start + step, last + 1))
+
+
+def weighty(losses: Tensor, largest: float, threshold: float) -> int:
+    """How many of these losses [n] in a row lie above a share of the running maximum, which begins with `largest`."""
+    maxima = losses.cummax(0).values.clamp(min=largest)
+    return int((losses > threshold * maxima).long().cumprod(0).sum())

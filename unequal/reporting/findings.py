@@ -119,7 +119,7 @@ def read_findings(
         slots=list(read_slots(find("artifacts/slots.json"), schedule.timesteps).slots),
         slot_sets=read_json(metrics / "slots.json"),
         groups=grouping,
-        group_shares=[read_json(metrics / f"prune_group_{group}.json")["share_of_base"] for group in groups],
+        group_shares=[read_json(metrics / f"prune_expert_group_{group}.json")["share_of_base"] for group in groups],
         samplers={recipe: sampler_of(samplers / f"{recipe}.json", schedule).over_training() for recipe in recipes},
         variants={variant: Variant.of(variant, facts[variant]) for variant in variants},
         references=read_json(scores / "reference.json"),

@@ -24,7 +24,7 @@ from unequal.settings.merging import Merging
 from unequal.settings.network import Network
 from unequal.settings.predictions import Predictions
 from unequal.settings.profile import Profile
-from unequal.settings.pruning import Pruning
+from unequal.settings.pruning import BasePruning, Pruning
 from unequal.settings.recipe import LossSecondMoment, Recipe, needs_base
 from unequal.settings.runtime import Runtime
 from unequal.settings.schedule import Schedule
@@ -46,6 +46,7 @@ MERGED = "merged"
 
 FURTHER = Field(min_length=1, description="recipes trained on from the base, each an instance")
 PROFILED = Field(description="models whose losses are profiled, each an instance")
+PRUNING = Field(description="ways of pruning by name; `expert` makes the pruned experts")
 VARIANTS = Field(description="models and sets of experts that are scored, each an instance")
 
 
@@ -65,7 +66,8 @@ class StudyParams(Strict):
     slots: Slots | None = None
     groups: Groups | None = None
     merging: Merging | None = None
-    pruning: Pruning | None = None
+    pruning: Annotated[dict[str, Pruning], PRUNING] = Field(default_factory=dict)
+    base_pruning: BasePruning | None = None
     extractor: Extractor | None = None
     sampling: Sampling | None = None
     evaluation: Evaluation | None = None
@@ -108,6 +110,22 @@ class StudyParams(Strict):
         """Recipes that something in the file names."""
         replicated = ("base",) if self.consistency else ()
         return (*self.further_recipes, *self.grid_recipes, *self.slot_recipes, *replicated)
+
+    @model_validator(mode="after")
+    def prunings_are_there(self) -> Self:
+        """A way of pruning has a name that can be a folder's, and stages find theirs."""
+        for name in self.pruning:
+            if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+                raise ValueError(f"pruning: '{name}' is no name; allowed: small letters, digits and _")
+        for name in self.needed_prunings:
+            if name not in self.pruning:
+                raise ValueError(f"pruning: '{name}' is missing; needed: {', '.join(self.needed_prunings)}")
+        return self
+
+    @property
+    def needed_prunings(self) -> tuple[str, ...]:
+        """Ways of pruning that something in the file names."""
+        return self.base_pruning.methods if self.base_pruning else ()
 
     @property
     def grid_recipes(self) -> tuple[str, ...]:
@@ -395,7 +413,7 @@ class Params(StudyParams):
     slots: Slots
     groups: Groups
     merging: Merging
-    pruning: Pruning
+    pruning: Annotated[dict[str, Pruning], PRUNING]
     extractor: Extractor
     sampling: Sampling
     evaluation: Evaluation
@@ -410,6 +428,11 @@ class Params(StudyParams):
     def sets_of_experts(self) -> tuple[str, ...]:
         """Those that the pipeline trains."""
         return EXPERTS
+
+    @property
+    def needed_prunings(self) -> tuple[str, ...]:
+        """That of the experts, and those of a study."""
+        return tuple(dict.fromkeys(("expert", *super().needed_prunings)))
 
 
 def read_params(path: Path = PARAMS) -> StudyParams:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar, get_args, get_origin
 
@@ -14,6 +14,8 @@ from unequal.errors import UserError
 PARAMS = Path("params.yaml")
 #: A study is a folder in here, with a params.yaml and a dvc.yaml of its own.
 STUDIES = "studies"
+#: Keys by which one of several kinds of a section is chosen.
+DISCRIMINATORS = ("kind", "method")
 
 
 class Strict(BaseModel):
@@ -144,16 +146,27 @@ def model_at(model: type[Strict], place: Sequence[str], values: Any) -> type[Str
     """The section that stands at a place within a model and describes the values there."""
     annotation: Any = model
     for part in place:
-        section = section_of(annotation, values)
-        # A dictionary's names are the user's: behind each stands the same section.
-        annotation = section if get_origin(annotation) is dict else section.model_fields[part].annotation
-        values = values[part]
+        if get_origin(annotation) in (dict, tuple):
+            # Names of a dictionary are the user's: behind each stands the same section, as behind each item of a list.
+            annotation = get_args(annotation)[get_origin(annotation) is dict]
+        else:
+            annotation = section_of(annotation, values).model_fields[part].annotation
+        values = values[int(part) if isinstance(values, list) else part]
     return section_of(annotation, values)
 
 
 def section_of(annotation: Any, values: Any) -> type[Strict]:
-    """The model in an annotation: as it is, as in `Mixing | None`, or the one of several that has the `kind`."""
-    found = [one for one in (annotation, *get_args(annotation)) if isinstance(one, type) and issubclass(one, Strict)]
+    """The model in an annotation: as it is, as in `Mixing | None`, or the one of several that the values choose."""
+    found = list(sections_in(annotation))
     if len(found) == 1:
         return found[0]
-    return next(one for one in found if values["kind"] in get_args(one.model_fields["kind"].annotation))
+    choice = next(name for name in DISCRIMINATORS if all(name in one.model_fields for one in found))
+    return next(one for one in found if values[choice] in get_args(one.model_fields[choice].annotation))
+
+
+def sections_in(annotation: Any) -> Iterator[type[Strict]]:
+    """The models that an annotation allows."""
+    if isinstance(annotation, type) and issubclass(annotation, Strict):
+        yield annotation
+    for part in get_args(annotation):
+        yield from sections_in(part)

@@ -1,0 +1,64 @@
+"""What is pruned, and for what: the input that all methods share."""
+
+from dataclasses import dataclass
+
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+from torch import Tensor
+
+from unequal.models.artifact import ModelRecord
+from unequal.settings.pruning import Timesteps
+from unequal.timesteps.samplers import build_sampler
+from unequal.training.batches import BatchSource
+from unequal.training.enlarging import for_task
+from unequal.training.mixing import BestHead
+from unequal.training.objective import Objective, SingleHead
+
+
+@dataclass(frozen=True)
+class Target:
+    """A trained network, the timesteps that its pruned form is for, and the limit of its cost.
+
+    Attributes:
+        net: on the device where gradients and losses are taken.
+        record: of the network.
+        images: [N, C, H, W] uint8, the training set.
+        first, last: timesteps, inclusive.
+        limit_macs: largest number of multiply–accumulates of one image.
+        seed: of everything random.
+    """
+
+    net: UNet2DModel
+    record: ModelRecord
+    images: Tensor
+    first: int
+    last: int
+    limit_macs: float
+    seed: int
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network is."""
+        return next(self.net.parameters()).device
+
+    def range_of(self, timesteps: Timesteps) -> tuple[int, int]:
+        """The group's timesteps, or all."""
+        return (self.first, self.last) if timesteps == "group" else (0, self.record.timesteps - 1)
+
+    def source(self, timesteps: Timesteps, batch_size: int, seed: int) -> BatchSource:
+        """Batches at timesteps drawn uniformly from the group's, or from all."""
+        sampler = build_sampler("slot", self.record.timesteps, slot=self.range_of(timesteps))
+        return BatchSource(self.images, batch_size, sampler, seed, horizontal_flips=False, device=self.device)
+
+    def objective(self) -> Objective:
+        """The loss that the network was trained with, without loss weights."""
+        return for_task(objective_of(self.record, self.device), self.record.enlargement)
+
+
+def objective_of(record: ModelRecord, device: torch.device) -> Objective:
+    """What a model of that record learns from a batch; of several heads, the best one of each image, as in paper 1."""
+    schedule = record.noise_schedule().to(device)
+    if record.prediction == "mixed":
+        whole = torch.zeros(record.timesteps, dtype=torch.int64, device=device)
+        return BestHead(schedule, whole, budget=1, weight="none", gamma=None, compare="common")
+    return SingleHead(record.prediction, schedule, "none", None)
