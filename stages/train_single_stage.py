@@ -30,7 +30,7 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings, group: int) -> None:
     """Train a group's model in a single stage: as the base is trained, on the expert's timesteps."""
     data = PreparedData.open(run.input("artifacts/data"))
-    folder = run.input(f"artifacts/pruned/group_{group}")
+    folder = run.input(f"artifacts/pruned/expert/group_{group}")
     groups = read_groups(run.input("artifacts/groups.json"))
     net, pruned = load_model(folder)
     torch.manual_seed(torch_seed(settings.seed, Stream.INITIAL_WEIGHTS, group))

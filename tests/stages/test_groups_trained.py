@@ -59,7 +59,7 @@ def pruned(
     replay(net, REMOVALS)
     record = make_record(
         net,
-        name="pruned/group_0",
+        name="pruned/expert/group_0",
         first=0,
         last=9,
         parent="base",
@@ -68,7 +68,7 @@ def pruned(
         inherited_images=base.total_images,
         inherited_flops=base.total_flops,
     )
-    save_model(Path("artifacts/pruned/group_0"), net, record, REMOVALS)
+    save_model(Path("artifacts/pruned/expert/group_0"), net, record, REMOVALS)
     return record
 
 
@@ -114,7 +114,7 @@ def test_a_single_stage_begins_with_fresh_weights_of_the_pruned_sizes(
     jobs: list[Job], training_settings: Callable[..., Training]
 ) -> None:
     run(stages.train_single_stage, training_settings, 0.0, "--group", "0")
-    net, _ = load_model(Path("artifacts/pruned/group_0"))
+    net, _ = load_model(Path("artifacts/pruned/expert/group_0"))
     fresh = dict(jobs[0].start.net.named_parameters())
     for name, weights in net.named_parameters():
         assert weights.shape == fresh[name].shape
@@ -128,7 +128,7 @@ def test_a_single_stage_begins_with_fresh_weights_of_the_pruned_sizes(
 
 def test_the_model_of_a_single_stage_owes_nothing_to_the_base(training_settings: Callable[..., Training]) -> None:
     """A base that cost nothing leaves the expert's eight images, which are trained here."""
-    folder = Path("artifacts/pruned/group_0")
+    folder = Path("artifacts/pruned/expert/group_0")
     record = load_record(folder)
     net, _ = load_model(folder)
     save_model(folder, net, ModelRecord(**{**vars(record), "inherited_flops": 0, "sha256": {}}), REMOVALS)

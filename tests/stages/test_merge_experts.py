@@ -87,6 +87,6 @@ def test_experts_of_another_base_are_refused(
     tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., ModelRecord]
 ) -> None:
     net = tiny_net()
-    save_model(EXPERTS / "group_1", net, make_record(net, **EXPERT | {"parent": "pruned/group_1"}))
+    save_model(EXPERTS / "group_1", net, make_record(net, **EXPERT | {"parent": "pruned/expert/group_1"}))
     result = run("mean")
     assert result.output == f"merge_experts: {EXPERTS}/group_1: no unpruned expert trained on from 'base'\n"

@@ -37,7 +37,7 @@ def base(
     net = tiny_net(heads=2)
     record = make_record(net, name="base")
     save_model(Path("artifacts/models/base"), net, record)
-    table = {"timesteps": 50, "schedule": "linear", "min_ratio": 0.5, "groups": GROUPS}
+    table = {"timesteps": 50, "schedule": "linear", "kind": "snr", "min_ratio": 0.5, "groups": GROUPS}
     write_json(Path("artifacts/groups.json"), table)
     write_params(seed=0, pruning=METHODS, base_pruning={"ratio": 0.6, "methods": list(METHODS)})
     return record
