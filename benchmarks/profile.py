@@ -48,7 +48,8 @@ def measure(params: Params, device: torch.device, repeats: int) -> dict[str, Any
     torch.nn.Module.to(net, device)
     images = torch.randint(0, 256, (IMAGES, channels, size, size), dtype=torch.uint8)
     draws = Draws.of(images, schedule.timesteps, params.profile.images, params.seed, device)
-    denoiser, batches = Denoiser(net, schedule, "epsilon"), noisy_batches(draws, schedule, params.profile.batch_size)
+    denoiser = Denoiser(net, schedule, "epsilon", learned_variance=params.network.learned_variance)
+    batches = noisy_batches(draws, schedule, params.profile.batch_size)
     forward_passes(net, batches[:2])
     whole, bare = [], []
     for _ in range(repeats):

@@ -19,6 +19,7 @@ from unequal.models.network import build_network
 from unequal.settings.params import StudyParams, read_params
 from unequal.timesteps.samplers import build_sampler
 from unequal.training.batches import BatchSource
+from unequal.training.hybrid import Hybrid
 from unequal.training.loop import Trainer
 from unequal.training.objective import SingleHead
 
@@ -34,10 +35,11 @@ def trainer_of(params: StudyParams, recipe: str, device: torch.device, work: Pat
     sampler = build_sampler("uniform", schedule.timesteps)
     source = BatchSource(images, params.training.batch_size, sampler, params.seed, False, device)
     net = build_network(params.network, size, channels)
+    objective = Hybrid if params.network.learned_variance else SingleHead
     return Trainer(
         net,
         source,
-        SingleHead(chosen.prediction, schedule.to(device), "none", None),
+        objective(chosen.prediction, schedule.to(device), "none", None),
         chosen.optimizer,
         params.training,
         params.runtime,

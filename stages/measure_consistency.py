@@ -81,7 +81,12 @@ def predictors(
     for name, width, seed in ((replica(w, s), w, s) for w in settings.widths for s in settings.seeds):
         denoiser, record = load_denoiser(folder / name, device)
         net = untrained(settings.network, width, seed, size, channels)
-        start = Denoiser(torch.nn.Module.to(net, device), record.noise_schedule(), record.prediction)
+        start = Denoiser(
+            torch.nn.Module.to(net, device),
+            record.noise_schedule(),
+            record.prediction,
+            learned_variance=record.learned_variance,
+        )
         trained[Subject(name, TRAINED, width)] = by_network(denoiser, settings.sampling.clip)
         before[Subject(f"{UNTRAINED}/{name}", UNTRAINED, width)] = by_network(start, settings.sampling.clip)
     optimum = {Subject(OPTIMUM, OPTIMUM): best(data, settings, record, device)} if settings.comparison.optimum else {}

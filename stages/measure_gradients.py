@@ -23,8 +23,7 @@ from unequal.ranges import read_slots
 from unequal.settings.gradients import Gradients
 from unequal.settings.strict import StageSettings
 from unequal.timesteps.samplers import TimestepSampler, build_sampler
-from unequal.training.enlarging import for_task
-from unequal.training.objective import SingleHead
+from unequal.training.objectives import objective_for
 
 Figure = Callable[[Moments], np.ndarray]
 SLOT_FIGURES: dict[str, Figure] = {
@@ -72,10 +71,9 @@ def meter(
     """What measures a model as training without loss weights sees it."""
     if record.prediction == "mixed":
         raise UserError(f"model {record.name} has three heads; gradients are measured of a single prediction")
-    objective = SingleHead(record.prediction, record.noise_schedule().to(device), "none", None)
     return GradientMeter(
         net.to(device).train().requires_grad_(True),
-        for_task(objective, record.enlargement),
+        objective_for(record, record.noise_schedule().to(device)),
         images,
         folds=settings.gradients.folds,
         single_images=settings.gradients.single_images,

@@ -23,7 +23,7 @@ from unequal.settings.network import Network
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import StageSettings, key
 from unequal.training.fixed import FixedLoss, fixed_batches
-from unequal.training.objective import SingleHead
+from unequal.training.objectives import objective_for
 
 
 class Settings(StageSettings):
@@ -63,7 +63,7 @@ def fixed_loss(
     """The recipe's loss of any network, on the same training draws for all."""
     schedule, weight, chosen = record.noise_schedule().to(device), settings.recipe.loss_weight, settings.landscape
     seed = torch_seed(settings.seed, Stream.LANDSCAPE)
-    objective = SingleHead(settings.recipe.prediction, schedule, weight.kind, weight.gamma)
+    objective = objective_for(record, schedule, weight.kind, weight.gamma)
     images, flips = tensor_of(data.train), settings.horizontal_flips
     batches = fixed_batches(images, record.timesteps, chosen.draws, chosen.batch_size, seed, flips, device)
     return partial(FixedLoss, objective=objective, batches=batches)

@@ -40,7 +40,7 @@ def main(run: Run, settings: Settings) -> None:
     )
     network, pretrained = settings.network, settings.network.pretrained is not None
     net = load_pretrained(network, size, channels) if pretrained else build_network(network, size, channels)
-    start = Start(net, schedule, enlargement=network.enlargement)
+    start = Start.of(net, schedule, network)
     job = Job("base", start, settings.recipe, settings.training, sampler, data, settings.seed)
     write_results(run, job, untrained(run) if pretrained else train(run, job))
 

@@ -34,7 +34,7 @@ def main(run: Run, settings: Settings, width: str, seed: int) -> None:
         alphas_cumprod=schedule.alphas_cumprod.numpy(),
         **settings.recipe.sampler.model_dump(),
     )
-    start = Start(untrained(settings.network, width, seed, size, channels), schedule)
+    start = Start.of(untrained(settings.network, width, seed, size, channels), schedule, settings.network)
     produce(run, Job(replica(width, seed), start, settings.recipe, settings.training, sampler, data, seed))
 
 

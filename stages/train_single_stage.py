@@ -51,6 +51,7 @@ def main(run: Run, settings: Settings, group: int) -> None:
         group=group,
         groups=len(groups.groups),
         enlargement=pruned.enlargement,
+        learned_variance=pruned.learned_variance,
     )
     sampler = build_sampler("slot", pruned.timesteps, slot=drawn)
     name = f"experts_single_stage/group_{group}"

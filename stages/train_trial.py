@@ -43,7 +43,7 @@ def main(run: Run, settings: Settings, recipe: str, batch: str, seed: int) -> No
         **chosen.sampler.model_dump(),
     )
     training = training_at(settings.training, batch, settings.reference_batch)
-    start = Start(build_network(settings.network, size, channels), schedule, enlargement=settings.network.enlargement)
+    start = Start.of(build_network(settings.network, size, channels), schedule, settings.network)
     produce(run, Job(trial_name(recipe, batch, seed), start, chosen, training, sampler, data, seed))
 
 

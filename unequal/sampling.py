@@ -11,7 +11,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from unequal.data.pixels import to_model_range, to_uint8
-from unequal.diffusion.ddim import ddim
+from unequal.diffusion.ddim import ancestral, ddim
 from unequal.errors import UserError
 from unequal.models.artifact import RECORD, ModelRecord, load_record
 from unequal.models.denoiser import Denoiser, load_denoiser
@@ -55,7 +55,7 @@ class Experts:
             expected = last + 1
         if expected != self.record.timesteps:
             raise UserError(f"experts for {ranges} do not cover timesteps 0 … {self.record.timesteps - 1} once each")
-        for field in ("schedule", "timesteps", "image_size", "channels", "enlargement"):
+        for field in ("schedule", "timesteps", "image_size", "channels", "enlargement", "learned_variance"):
             values = sorted({str(getattr(expert.record, field)) for expert in self.experts})
             if len(values) > 1:
                 raise UserError(f"experts differ in {field}: {', '.join(values)}; they must be of one base")
@@ -114,6 +114,7 @@ class Experts:
         clip: bool = True,
         noise: Callable[[int], Tensor] | None = None,
         condition: Tensor | None = None,
+        variance: str = "posterior",
     ) -> Tensor:
         """Follow a falling list of timesteps from noise to images.
 
@@ -124,10 +125,19 @@ class Experts:
             clip: keep predicted images within [-1, 1].
             noise: step number → [B, C, H, W]; needed where eta > 0.
             condition: [B, C, H, W], enlarged low-resolution images; needed by super-resolution alone.
+            variance: of the noise at eta 1: `posterior`, or the `learned` one.
 
         Returns:
             [B, C, H, W], about [-1, 1].
+
+        Raises:
+            UserError: a learned variance is asked of a model that has none, or for another eta.
         """
+        if variance == "learned":
+            if eta != 1 or noise is None:
+                raise UserError(f"a learned variance is that of eta 1, with noise; asked for with eta {eta:g}")
+            both = self.variance_predictor(clip, condition)
+            return ancestral(x_t, timesteps, self.schedule.alphas_cumprod, both, noise)
         return ddim(x_t, timesteps, self.schedule.alphas_cumprod, self.predictor(clip, condition), eta, noise)
 
     def predictor(self, clip: bool, condition: Tensor | None = None) -> Callable[[Tensor, int], Tensor]:
@@ -137,6 +147,18 @@ class Experts:
             seen = None if condition is None else condition.repeat(len(x) // len(condition), 1, 1, 1)
             x0 = self.ready(t).beside(seen).x0(x, torch.full((len(x),), t, device=x.device))
             return x0.clamp(-1, 1) if clip else x0
+
+        return predict
+
+    def variance_predictor(
+        self, clip: bool, condition: Tensor | None = None
+    ) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
+        """What predicts x0 and the share of log β in a step's log-variance from (x_t, t)."""
+
+        def predict(x: Tensor, t: int) -> tuple[Tensor, Tensor]:
+            told = self.of(t).denoiser.beside(condition)
+            x0, share = told.x0_and_share(x, torch.full((len(x),), t, device=x.device))
+            return (x0.clamp(-1, 1) if clip else x0), share
 
         return predict
 
@@ -151,6 +173,7 @@ class Experts:
         progress: bool = False,
         originals: Tensor | None = None,
         parts: Parts = UNKEPT,
+        variance: str = "posterior",
     ) -> Tensor:
         """Images as uint8 [count, C, H, W] on the CPU; image i of a seed starts from the same noise always.
 
@@ -163,7 +186,7 @@ class Experts:
             noise = partial(self.noise_of, ids, seed, Stream.SAMPLE_ADDED)
             x_t = self.noise_of(ids, seed, Stream.SAMPLE_START)
             condition = self.condition(ids, originals)
-            return to_uint8(self.denoise(x_t, timesteps, eta, clip, noise, condition)).cpu().numpy()
+            return to_uint8(self.denoise(x_t, timesteps, eta, clip, noise, condition, variance)).cpu().numpy()
 
         starts = tqdm(range(0, count, batch_size), unit="batch", disable=None if progress else True)
         shares = (range(start, min(start + batch_size, count)) for start in starts)

@@ -53,6 +53,26 @@ def test_the_truth_in_any_prediction(prediction: str, draw: tuple[Tensor, Tensor
     torch.testing.assert_close(denoiser.epsilon(x_t, T), epsilon, atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize("prediction", PREDICTIONS)
+def test_channels_of_the_variance_are_no_part_of_the_prediction(
+    prediction: str, draw: tuple[Tensor, Tensor, Tensor]
+) -> None:
+    x0, epsilon, x_t = draw
+    knowing = Knowing(x0, epsilon, (prediction, "epsilon"))  # as if the noise were what it says of the variance
+    denoiser = Denoiser(knowing, SCHEDULE, prediction, learned_variance=True)
+    torch.testing.assert_close(denoiser.x0(x_t, T), x0, atol=1e-3, rtol=0)
+    torch.testing.assert_close(denoiser.epsilon(x_t, T), epsilon, atol=1e-4, rtol=0)
+    torch.testing.assert_close(denoiser.x0_of_heads(x_t, T), x0[None], atol=1e-3, rtol=0)
+    found, share = denoiser.x0_and_share(x_t, T)
+    torch.testing.assert_close(found, x0, atol=1e-3, rtol=0)
+    torch.testing.assert_close(share, (epsilon + 1) / 2)
+
+
+def test_a_network_without_learned_variance_has_none(tiny_net: Callable[..., UNet2DModel]) -> None:
+    with pytest.raises(UserError, match="has learned no variance"):
+        Denoiser(tiny_net(), SCHEDULE, "epsilon").x0_and_share(torch.zeros(4, 1, 8, 8), T)
+
+
 @pytest.mark.parametrize("weights", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (0.5, 0.25, 0.25), (2, -0.5, -0.5)])
 def test_any_mixture_of_true_heads_is_true(weights: tuple[float, ...], draw: tuple[Tensor, Tensor, Tensor]) -> None:
     x0, epsilon, x_t = draw

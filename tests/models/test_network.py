@@ -36,6 +36,14 @@ def test_super_resolution_sees_two_images_side_by_side(tiny_net: Callable[..., U
     assert count_cost(net).macs - count_cost(plain).macs == 3 * 9 * 8 * 64
 
 
+def test_learned_variance_doubles_the_output(tiny_net: Callable[..., UNet2DModel]) -> None:
+    net, plain = tiny_net(channels=3, learned_variance=True), tiny_net(channels=3)
+    assert net(torch.zeros(2, 3, 8, 8), torch.tensor([0, 5])).sample.shape == (2, 6, 8, 8)
+    assert count_cost(net).parameters - count_cost(plain).parameters == 3 * (9 * 8 + 1)
+    # Three heads learn no variance.
+    assert tiny_net(heads=3, channels=3, learned_variance=True).config["out_channels"] == 9
+
+
 def test_training_costs_three_forward_passes() -> None:
     assert training_flops(macs=7, images=10) == 210
 
@@ -101,6 +109,16 @@ def test_pretrained_for_super_resolution(tmp_path: Path, tiny_net: Callable[...,
     assert same_weights(load(tmp_path / "enlarging", task=ENLARGING), net)
     assert "2 channels in and 1 out" in refusal(load, tmp_path / "enlarging")
     assert "which is 2 in for super_resolution" in refusal(load, tmp_path / "generating", task=ENLARGING)
+
+
+def test_pretrained_with_learned_variance(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load) -> None:
+    net = tiny_net(learned_variance=True)
+    net.save_pretrained(tmp_path / "learned")
+    tiny_net().save_pretrained(tmp_path / "plain")
+    assert same_weights(load(tmp_path / "learned", learned_variance=True), net)
+    assert "1 channels in and 2 out; the data" in refusal(load, tmp_path / "learned")
+    assert "1 out without learned variance" in refusal(load, tmp_path / "learned")
+    assert "2 out with learned variance" in refusal(load, tmp_path / "plain", learned_variance=True)
 
 
 def refusal(load: Load, *args: Any, **changes: Any) -> str:

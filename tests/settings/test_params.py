@@ -98,6 +98,25 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"network.task": {"kind": "generation", "factor": 2}},
         "network.task.factor: unknown key; allowed here: kind",
     ),
+    (
+        {"sampling.variance": "learned", "network.learned_variance": True},
+        "sampling: variance: 'learned' is that of eta 1, not of eta 0",
+    ),
+    (
+        {"sampling.variance": "learned", "sampling.eta": 1.0},
+        "sampling.variance: 'learned' needs network.learned_variance: true",
+    ),
+    (
+        {"sampling.variance": "learned", "sampling.eta": 1.0, "network.learned_variance": True},
+        "sampling.variance: 'learned'; mixed models have learned none; allowed: posterior",
+    ),
+    (
+        {
+            "recipes.longer.sampler": {"kind": "loss_second_moment", "warm_start": True},
+            "network.learned_variance": True,
+        },
+        "recipes.longer.sampler.warm_start: the profile has losses of ε alone",
+    ),
     ({"network.block_out_channels": [16, 30]}, "network: block_out_channels: 30 is no multiple of norm_num_groups 4"),
     ({"training.gradient_accumulation": 129}, "training: gradient_accumulation: 129 parts of a batch of 128"),
     ({"groups.ids": [0, 2]}, "groups: ids: [0, 2] must count 0, 1, 2"),
@@ -277,6 +296,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 #: Edits that a user may well make.
 ACCEPTED: list[dict[str, Any]] = [
+    {"network.learned_variance": True},
+    {
+        "network.learned_variance": True,
+        "sampling.variance": "learned",
+        "sampling.eta": 1.0,
+        "variants": ["base", "experts_pruned"],
+    },
     {"interference": INTERFERENCE},
     {
         "interference": INTERFERENCE | {"slot_recipes": ["slot", "slot_low"]},

@@ -30,7 +30,7 @@ def test_size_and_cost_of_the_papers_networks(name: str) -> None:
     found = (cost.parameters / 1e6, cost.macs / 1e9)
     printed, exact, _ = PAPERS[name]
     assert found == pytest.approx(printed, rel=5e-3)
-    assert found == pytest.approx(exact, rel=5e-4)
+    assert found == pytest.approx(exact, rel=2e-4)
     assert cost.macs_with_attention > cost.macs
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from diffusers import DDIMPipeline
+from diffusers import DDIMPipeline, DDPMPipeline
 from filelock import FileLock
 from graph import ROOT, instances
 
@@ -39,7 +39,7 @@ NETWORK = Network(
 
 def saved(folder: Path, first: int = 0, last: int = TIMESTEPS - 1, **changes) -> Path:
     torch.manual_seed(0)
-    net = build_network(NETWORK, 8, 1)
+    net = build_network(NETWORK, 8, 1, heads=2 if changes.get("learned_variance") else 1)
     cost = count_cost(net)
     facts = {
         "name": folder.name,
@@ -79,6 +79,25 @@ def test_an_exported_base_samples_in_diffusers_as_it_does_here(project: Path):
         theirs = pipeline.scheduler.step(output, t, theirs, use_clipped_model_output=True).prev_sample
     ours = Experts.load("artifacts/models/base").denoise(start, pipeline.scheduler.timesteps.tolist())
     torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+
+
+def test_an_exported_learned_variance_samples_in_diffusers_as_it_does_here(project: Path):
+    saved(project / "artifacts/models/base", learned_variance=True)
+    export("base", project / "taken")
+    pipeline = DDPMPipeline.from_pretrained(project / "taken")
+    start = torch.randn(2, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    pipeline.scheduler.set_timesteps(25)
+    timesteps = pipeline.scheduler.timesteps.tolist()
+    theirs, generator = start, torch.Generator().manual_seed(1)
+    for t in timesteps:
+        theirs = pipeline.scheduler.step(pipeline.unet(theirs, t).sample, t, theirs, generator=generator).prev_sample
+    drawn = torch.Generator().manual_seed(1)
+    ours = Experts.load("artifacts/models/base").denoise(
+        start, timesteps, eta=1, noise=lambda step: torch.randn(start.shape, generator=drawn), variance="learned"
+    )
+    assert timesteps[-1] == 0
+    torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+    assert pipeline(batch_size=1, num_inference_steps=2, output_type="np").images.shape == (1, 8, 8, 1)
 
 
 def test_exported_experts_are_those_that_belong_together(project: Path):

@@ -24,8 +24,7 @@ from unequal.settings.task import SuperResolution
 from unequal.settings.training import Training
 from unequal.timesteps.samplers import build_sampler
 from unequal.training.mixing import PERIODS, BalancedHeads, BestHead
-from unequal.training.objective import SingleHead
-from unequal.training.run import Job, Start, build_objective, produce, untrained, write_results
+from unequal.training.run import Job, Start, mixed_objective, produce, untrained, write_results
 
 CPU = torch.device("cpu")
 SCHEDULE = NoiseSchedule.linear(50)
@@ -149,6 +148,23 @@ def test_super_resolution_is_trained_and_handed_down(
     assert load_model(place.root / "artifacts/models/child")[1].enlargement == 2
 
 
+def test_learned_variance_is_trained_and_handed_down(
+    carry_out: Callable[..., Here], tiny_net: Callable[..., UNet2DModel], network_settings: Callable[..., Any]
+) -> None:
+    settings = network_settings(learned_variance=True)
+    net = tiny_net(learned_variance=True)
+    before = net.conv_out.weight.detach().clone()
+    place = carry_out("base", Start.of(net, SCHEDULE, settings), recipe())
+    net, parent = load_model(place.root / "artifacts/models/base")
+    assert parent.learned_variance is True
+    # Both halves have learned: the prediction's channel and the variance's.
+    assert all(not torch.equal(new, old) for new, old in zip(net.conv_out.weight, before, strict=True))
+    with (place.root / "artifacts/training/base.jsonl").open() as file:
+        assert all(json.loads(line)["bound"] > 0 for line in file)
+    place = carry_out("child", Start(net, SCHEDULE, parent), recipe(images=8))
+    assert load_model(place.root / "artifacts/models/child")[1].learned_variance is True
+
+
 def test_three_heads(carry_out: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]) -> None:
     products = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64).diag().expand(50, 3, 3)
     place = carry_out("mixed", Start(tiny_net(heads=3), SCHEDULE), recipe("mixed"), lambda net: products)
@@ -180,16 +196,10 @@ def test_a_pretrained_base_takes_no_step(
     assert (tmp_path / "results/training/base.csv").read_text().startswith("step,images_seen,loss\n")
 
 
-def test_objectives() -> None:
-    single = build_objective(recipe("v_prediction"), SCHEDULE)
-    assert isinstance(single, SingleHead)
-    assert single.prediction == "v_prediction"
-
-
 @pytest.mark.parametrize("compare", ["common", "native"])
 def test_objectives_of_the_best_head(compare: str) -> None:
     mixing = Mixing(train=f"best_{compare}", select="profile", bins=4)
-    best = build_objective(recipe("mixed").model_copy(update={"mixing": mixing}), SCHEDULE)
+    best = mixed_objective(recipe("mixed"), mixing, SCHEDULE)
     assert isinstance(best, BestHead)
     assert best.compare == compare
     assert best.statistics()["images"].shape == (PERIODS, 4)
@@ -197,18 +207,29 @@ def test_objectives_of_the_best_head(compare: str) -> None:
 
 def test_objective_of_balanced_heads() -> None:
     mixing = Mixing(train="balanced", half_life_images=7, select="blend", bins=4)
-    balanced = build_objective(recipe("mixed").model_copy(update={"mixing": mixing}), SCHEDULE)
+    balanced = mixed_objective(recipe("mixed"), mixing, SCHEDULE)
     assert isinstance(balanced, BalancedHeads)
     assert (balanced.half_life, balanced.tally.budget) == (7, 16)
 
 
-@pytest.mark.parametrize(("prediction", "wanted", "heads"), [("mixed", 3, 1), ("v_prediction", 1, 3)])
+@pytest.mark.parametrize(
+    ("prediction", "learned", "wanted", "heads"),
+    [("mixed", False, 3, 1), ("v_prediction", False, 1, 3), ("epsilon", True, 2, 1), ("epsilon", False, 1, 2)],
+)
 def test_a_network_of_other_heads_is_refused(
-    carry_out: Callable[..., Here], tiny_net: Callable[..., UNet2DModel], prediction: str, wanted: int, heads: int
+    carry_out: Callable[..., Here],
+    tiny_net: Callable[..., UNet2DModel],
+    prediction: str,
+    learned: bool,
+    wanted: int,
+    heads: int,
 ) -> None:
-    said = rf"^prediction '{prediction}' trains {wanted} heads; the network of a has {heads}$"
+    said = (
+        f"^prediction '{prediction}' {'with' if learned else 'without'} learned variance takes {wanted} answers of an "
+        f"image's size; the network of a gives {heads}$"
+    )
     with pytest.raises(UserError, match=said):
-        carry_out("a", Start(tiny_net(heads=heads), SCHEDULE), recipe(prediction))
+        carry_out("a", Start(tiny_net(heads=heads), SCHEDULE, learned_variance=learned), recipe(prediction))
 
 
 def test_a_single_head_does_not_train_a_mixed_model_on(

@@ -1,4 +1,4 @@
-"""DDIM (2010.02502) over any falling list of timesteps."""
+"""DDIM (2010.02502) over any falling list of timesteps, and the same with a learned variance (2102.09672)."""
 
 from collections.abc import Callable, Sequence
 
@@ -62,6 +62,33 @@ def ddim(
     for step, (t, previous) in enumerate(zip(timesteps, following, strict=True)):
         added = noise(step) if noise is not None and eta > 0 else None
         x_t = ddim_step(x_t, predict(x_t, t), float(alphas_cumprod[t]), previous, eta, added)
+    return x_t
+
+
+def ancestral(
+    x_t: Tensor,
+    timesteps: Sequence[int],
+    alphas_cumprod: Tensor,
+    predict: Callable[[Tensor, int], tuple[Tensor, Tensor]],
+    noise: Callable[[int], Tensor],
+) -> Tensor:
+    """Follow a falling list of timesteps as DDIM does at η = 1, with noise of the variance that a network has learned.
+
+    Args:
+        x_t, timesteps, alphas_cumprod: as for `ddim`.
+        predict: (x_t, t) → x0, and the share v of log β in the step's log-variance, both [B, …].
+        noise: step number → [B, …].
+
+    Returns:
+        [B, …].
+    """
+    following = previous_alphas_cumprod(timesteps, alphas_cumprod)
+    for step, (t, previous) in enumerate(zip(timesteps, following, strict=True)):
+        x0, share = predict(x_t, t)
+        present = float(alphas_cumprod[t])
+        # Of a step from ᾱ to ᾱ', β/β̃ = (1 − ᾱ)/(1 − ᾱ'); the last step, to ᾱ' = 1, adds no noise.
+        ratio = (1 - present) / (1 - previous) if previous < 1 else 1.0
+        x_t = ddim_step(x_t, x0, present, previous, 1.0, ratio ** (share / 2) * noise(step))
     return x_t
 
 

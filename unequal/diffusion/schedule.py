@@ -105,11 +105,13 @@ class NoiseSchedule:
             timesteps: [B], integers in 0 … T−1.
             like: [B, …], gives dtype, device and number of dimensions.
         """
-        shape = (-1,) + (1,) * (like.ndim - 1)
-        index = timesteps.to(self.betas.device)
-        alpha, sigma = (table[index].to(like).reshape(shape) for table in (self.alpha, self.sigma))
-        return alpha, sigma
+        return at(self.alpha, timesteps, like), at(self.sigma, timesteps, like)
 
     def to(self, device: torch.device | str) -> "NoiseSchedule":
         """The same schedule with its tables on a device, so that look-ups need no transfer."""
         return NoiseSchedule(self.name, self.betas.to(device))
+
+
+def at(table: Tensor, timesteps: Tensor, like: Tensor) -> Tensor:
+    """Values of a table [T] at timesteps [B], with the dtype and device of `like` and shaped to multiply it."""
+    return table[timesteps.to(table.device)].to(like).reshape((-1,) + (1,) * (like.ndim - 1))

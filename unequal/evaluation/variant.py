@@ -84,6 +84,7 @@ class Scoring:
             # A model of super-resolution enlarges held-out images, which it cannot have learned by heart.
             tensor_of(self.data.holdout),
             Parts(self.place.work / f"samples-{name}-{seed}".replace("/", "_")),
+            settings.variance,
         )
         return images.numpy()
 

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from unequal.diffusion.ddim import ddim_step, previous_alphas_cumprod
-from unequal.diffusion.schedule import NoiseSchedule
 
 #: Number of the run in which nothing is replaced.
 UNREPLACED = -1
@@ -37,20 +36,6 @@ def sliding_windows(timesteps: int, count: int, width: int) -> list[Range]:
     """Ranges of `width` timesteps, their beginnings spread evenly from the first to the last that fits into T."""
     firsts = [(timesteps - width) * i // max(1, count - 1) for i in range(count)]
     return [Range(first, first + width - 1) for first in firsts]
-
-
-class Posterior(NamedTuple):
-    """Coefficients of x0 and of x_t in the mean of x_{t−1} given both, each [T] in float64."""
-
-    x0: Tensor
-    x_t: Tensor
-
-
-def posterior(schedule: NoiseSchedule) -> Posterior:
-    """√ᾱ_{t−1}·β_t/(1 − ᾱ_t) and √(1 − β_t)·(1 − ᾱ_{t−1})/(1 − ᾱ_t) (2006.11239, eq. 7), where ᾱ_{−1} = 1."""
-    now, beta = schedule.alphas_cumprod, schedule.betas
-    before = torch.cat([now.new_ones(1), now[:-1]])
-    return Posterior(before.sqrt() * beta / (1 - now), (1 - beta).sqrt() * (1 - before) / (1 - now))
 
 
 def replaced_samples(

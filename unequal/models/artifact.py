@@ -33,7 +33,7 @@ class ModelRecord:
     `group` of `groups` says which one it is. `images_seen` and `training_flops` (3 × multiply–
     accumulates × images) are those of its own run; what the models that it was trained on from had
     seen and cost stands in `inherited_images` and `inherited_flops`. `enlargement` is the factor of
-    super-resolution, None for generation.
+    super-resolution, None for generation; a model of `learned_variance` gives further channels that say it.
     """
 
     name: str
@@ -57,6 +57,7 @@ class ModelRecord:
     group: int | None = None
     groups: int | None = None
     enlargement: int | None = None
+    learned_variance: bool = False
     sha256: dict[str, str] = field(default_factory=dict)
 
     @property

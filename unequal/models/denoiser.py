@@ -8,6 +8,7 @@ import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 from torch import Tensor
 
+from unequal.diffusion.learned_variance import large_share
 from unequal.diffusion.predictions import HEADS, to_epsilon, to_x0
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.diffusion.super_resolution import blurred
@@ -25,6 +26,7 @@ class Denoiser:
         head_weights: [T, 3] in the order of HEADS, rows summing to 1; needed by `mixed` alone.
         enlargement: factor of super-resolution, None for generation. Such a network reads [B, 2·C, H, W],
             and is asked through `beside` or `given`.
+        learned_variance: whether the network answers twice as many channels, the second half for the variance.
         device: where it is asked; None: where the network is.
     """
 
@@ -35,6 +37,7 @@ class Denoiser:
         prediction: str,
         head_weights: Tensor | None = None,
         enlargement: int | None = None,
+        learned_variance: bool = False,
         device: torch.device | None = None,
     ) -> None:
         if (prediction == "mixed") != (head_weights is not None):
@@ -45,6 +48,7 @@ class Denoiser:
         self.prediction = prediction
         self.head_weights = None if head_weights is None else head_weights.to(self.device)
         self.enlargement = enlargement
+        self.learned_variance = learned_variance
         self.condition: Tensor | None = None
 
     @classmethod
@@ -79,7 +83,12 @@ class Denoiser:
         return self.beside(self.condition_of(x0))
 
     def answer(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
-        """What the network says, [B, C, H, W] for each of its heads."""
+        """What the network predicts, [B, C, H, W] for each of its heads."""
+        whole = self.whole_answer(x_t, timesteps)
+        return whole.chunk(2, dim=1)[0] if self.learned_variance else whole
+
+    def whole_answer(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
+        """What the network predicts and, behind it, says of the variance if it has learned one."""
         if self.enlargement is None:
             return self.net(x_t, timesteps).sample
         if self.condition is None:
@@ -108,6 +117,18 @@ class Denoiser:
             return (weights * self.x0_of_heads(x_t, timesteps)).sum(0)
         alpha, sigma = self.schedule.at(timesteps, x_t)
         return to_x0(self.prediction, self.answer(x_t, timesteps), x_t, alpha, sigma)
+
+    @torch.no_grad()
+    def x0_and_share(self, x_t: Tensor, timesteps: Tensor) -> tuple[Tensor, Tensor]:
+        """The predicted image, and the share of log β in the log-variance of the step from it, both [B, C, H, W].
+
+        Raises:
+            UserError: a network that has learned no variance.
+        """
+        if not self.learned_variance:
+            raise UserError("the model has learned no variance (network.learned_variance); allowed: posterior")
+        output, variance = self.whole_answer(x_t, timesteps).chunk(2, dim=1)
+        return to_x0(self.prediction, output, x_t, *self.schedule.at(timesteps, x_t)), large_share(variance)
 
     @torch.no_grad()
     def epsilon(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
@@ -140,4 +161,7 @@ def load_denoiser(
     if resident:
         torch.nn.Module.to(net, device)
     weights = None if heads is None else heads.weights
-    return Denoiser(net, record.noise_schedule(), record.prediction, weights, record.enlargement, device), record
+    denoiser = Denoiser(
+        net, record.noise_schedule(), record.prediction, weights, record.enlargement, record.learned_variance, device
+    )
+    return denoiser, record

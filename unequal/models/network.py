@@ -13,7 +13,7 @@ def build_network(network: Network, image_size: int, channels: int, heads: int =
         network: the architecture.
         image_size: height and width of the images.
         channels: of the images.
-        heads: how many predictions of `channels` channels each the last layer gives.
+        heads: how many predictions of `channels` channels each the last layer gives; one alone may have a variance.
     """
     try:
         attends = network.attends(image_size)
@@ -22,7 +22,7 @@ def build_network(network: Network, image_size: int, channels: int, heads: int =
     return UNet2DModel(
         sample_size=image_size,
         in_channels=network.input_channels(channels),
-        out_channels=channels * heads,
+        out_channels=network.output_channels(channels, heads),
         layers_per_block=network.layers_per_block,
         block_out_channels=network.block_out_channels,
         down_block_types=tuple("AttnDownBlock2D" if attend else "DownBlock2D" for attend in attends),
@@ -51,11 +51,12 @@ def load_pretrained(network: Network, image_size: int, channels: int) -> UNet2DM
     if net is None:
         raise UserError(f"network.pretrained: '{source}' holds no UNet2DModel: {reason}")
     has = (net.config["sample_size"], net.config["in_channels"], net.config["out_channels"])
-    needed = network.input_channels(channels)
-    if has != (image_size, needed, channels):
+    needed = (image_size, network.input_channels(channels), network.output_channels(channels))
+    if has != needed:
+        learned = "with" if network.learned_variance else "without"
         raise UserError(
             f"network.pretrained: '{source}' is for images of size {has[0]} with {has[1]} channels in and "
-            f"{has[2]} out; the data have size {image_size} and {channels} channels, which is {needed} in for "
-            f"{network.task.kind}"
+            f"{has[2]} out; the data have size {image_size} and {channels} channels, which is {needed[1]} in for "
+            f"{network.task.kind} and {needed[2]} out {learned} learned variance"
         )
     return net

@@ -12,7 +12,8 @@ from unequal.timesteps.samplers import build_sampler
 from unequal.training.batches import BatchSource
 from unequal.training.enlarging import for_task
 from unequal.training.mixing import BestHead
-from unequal.training.objective import Objective, SingleHead
+from unequal.training.objective import Objective
+from unequal.training.objectives import objective_for
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Target:
 
     def objective(self) -> Objective:
         """The loss that the network was trained with, without loss weights."""
-        return for_task(objective_of(self.record, self.device), self.record.enlargement)
+        return objective_of(self.record, self.device)
 
 
 def objective_of(record: ModelRecord, device: torch.device) -> Objective:
@@ -60,5 +61,6 @@ def objective_of(record: ModelRecord, device: torch.device) -> Objective:
     schedule = record.noise_schedule().to(device)
     if record.prediction == "mixed":
         whole = torch.zeros(record.timesteps, dtype=torch.int64, device=device)
-        return BestHead(schedule, whole, budget=1, weight="none", gamma=None, compare="common")
-    return SingleHead(record.prediction, schedule, "none", None)
+        best = BestHead(schedule, whole, budget=1, weight="none", gamma=None, compare="common")
+        return for_task(best, record.enlargement)
+    return objective_for(record, schedule)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unequal.diffusion.posterior import posterior
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.measures.contribution import posterior
 from unequal.reporting.page import Table
 from unequal.reporting.tables import plus_minus, with_prefix
 

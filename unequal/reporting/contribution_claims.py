@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unequal.diffusion.posterior import posterior
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.measures.contribution import posterior
 from unequal.reporting.claims import EQUAL_COMPUTE, budget_rule, incomparable
 from unequal.reporting.contribution import SYMBOLS, Pair, Quality, Training, by_prediction, mean_and_error
 from unequal.reporting.verdicts import HELD, NOT_HELD, SEVERAL, UNDECIDED, Evidence, Verdict, decide, tally

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from unequal.diffusion.posterior import posterior
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.measures.contribution import posterior
 from unequal.reporting.contribution import SYMBOLS, Training, by_prediction, mean_and_error
 from unequal.reporting.contribution_claims import LAST_LARGE
 from unequal.reporting.figures import INK, PALE, RED, log_scale, log_timesteps, picture_grid, save

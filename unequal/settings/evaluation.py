@@ -34,6 +34,9 @@ class Sampling(Strict):
     )
     spacing: Literal["uniform", "quadratic"] = Field(description="how a number of steps is spread over T")
     eta: float = Field(ge=0, le=1, description="0: deterministic DDIM; 1: as noisy as DDPM")
+    variance: Literal["posterior", "learned"] = Field(
+        default="posterior", description="of the noise at eta 1: DDPM's β̃, or what the network has learned"
+    )
     clip: bool = Field(description="keep predicted images within [-1, 1] at each step")
     batch_size: PositiveInt
 
@@ -43,6 +46,13 @@ class Sampling(Strict):
         listed = self.steps if isinstance(self.steps, tuple) else (1, 0)
         if not listed or any(after >= before for before, after in pairwise(listed)):
             raise ValueError(f"steps: {list(listed)} must fall strictly, and hold one timestep at least")
+        return self
+
+    @model_validator(mode="after")
+    def learned_variance_has_its_noise(self) -> Self:
+        """A learned variance is that of a whole step of DDPM."""
+        if self.variance == "learned" and self.eta != 1:
+            raise ValueError(f"variance: 'learned' is that of eta 1, not of eta {self.eta:g}")
         return self
 
 

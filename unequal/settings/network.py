@@ -24,6 +24,10 @@ class Network(Strict):
     norm_num_groups: PositiveInt
     scale_shift: bool = Field(description="time embedding scales and shifts the norm (IDDPM)")
     dropout: float = Field(ge=0, lt=1)
+    learned_variance: bool = Field(
+        default=False,
+        description="further output channels learn the variance of a sampling step (IDDPM), of models with one head",
+    )
     task: Task = Field(default=Generation(kind="generation"), description="generation, or super-resolution by a factor")
 
     @model_validator(mode="after")
@@ -44,6 +48,10 @@ class Network(Strict):
     def input_channels(self, channels: int) -> int:
         """Channels of the first layer, for images of so many: super-resolution sees two images side by side."""
         return channels if self.enlargement is None else 2 * channels
+
+    def output_channels(self, channels: int, heads: int = 1) -> int:
+        """Channels of the last layer, for images of so many: one head may learn a variance beside its prediction."""
+        return channels * (2 if heads == 1 and self.learned_variance else heads)
 
     def enlarges(self, image_size: int) -> None:
         """Raises ValueError where images of that size have no low-resolution form."""

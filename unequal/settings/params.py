@@ -253,6 +253,29 @@ class StudyParams(Strict):
         return self
 
     @model_validator(mode="after")
+    def learned_variance_is_there(self) -> Self:
+        """Only models that have learned a variance are sampled with it; three heads learn none."""
+        if self.sampling is None or self.sampling.variance != "learned":
+            return self
+        if not self.network.learned_variance:
+            raise ValueError("sampling.variance: 'learned' needs network.learned_variance: true")
+        if "mixed" in self.variants or self.predictions:
+            raise ValueError("sampling.variance: 'learned'; mixed models have learned none; allowed: posterior")
+        return self
+
+    @model_validator(mode="after")
+    def warm_starts_know_the_whole_loss(self) -> Self:
+        """A profile holds squared errors, and no terms of the variational bound."""
+        for name, recipe in self.recipes.items():
+            sampler = recipe.sampler
+            if self.network.learned_variance and isinstance(sampler, LossSecondMoment) and sampler.warm_start:
+                raise ValueError(
+                    f"recipes.{name}.sampler.warm_start: the profile has losses of ε alone; allowed without "
+                    "network.learned_variance, whose bound is learned from too"
+                )
+        return self
+
+    @model_validator(mode="after")
     def contribution_is_of_super_resolution(self) -> Self:
         """Only there is one right answer, which may replace a prediction."""
         if self.contribution is None:

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import click
 from diffusers.pipelines.ddim.pipeline_ddim import DDIMPipeline
+from diffusers.pipelines.ddpm.pipeline_ddpm import DDPMPipeline
 from diffusers.schedulers.scheduling_ddim import DDIMScheduler
+from diffusers.schedulers.scheduling_ddpm import DDPMScheduler
 
 from unequal.errors import UserError
 from unequal.models.artifact import PRUNING, RECORD, load_model
@@ -15,7 +17,10 @@ MODELS = Path("artifacts/models")
 
 
 def export_pipeline(source: Path, target: Path) -> None:
-    """Write one unpruned model with one head as a DDIMPipeline.
+    """Write one unpruned model with one head as a DDIMPipeline, or as a DDPMPipeline if it has learned a variance.
+
+    DDIM in diffusers takes no network that answers more channels than an image has; DDPM takes the further ones as
+    the variance (`learned_range`).
 
     Raises:
         UserError: diffusers has no way to hold it.
@@ -31,14 +36,17 @@ def export_pipeline(source: Path, target: Path) -> None:
         raise UserError(
             f"{source}: diffusers cannot load a model that is {found[0]}; this library loads the folder as it is"
         )
-    scheduler = DDIMScheduler(
-        num_train_timesteps=record.timesteps,
-        trained_betas=record.noise_schedule().betas.tolist(),
-        prediction_type=record.prediction,
-        clip_sample=True,
-        timestep_spacing="leading",
-    )
-    DDIMPipeline(unet=net, scheduler=scheduler).save_pretrained(target)
+    settings = {
+        "num_train_timesteps": record.timesteps,
+        "trained_betas": record.noise_schedule().betas.tolist(),
+        "prediction_type": record.prediction,
+        "clip_sample": True,
+        "timestep_spacing": "leading",
+    }
+    if record.learned_variance:
+        DDPMPipeline(net, DDPMScheduler(variance_type="learned_range", **settings)).save_pretrained(target)
+    else:
+        DDIMPipeline(net, DDIMScheduler(**settings)).save_pretrained(target)
 
 
 def export_experts(source: Path, target: Path) -> None:

@@ -75,7 +75,14 @@ class SingleHead(Objective):
         self.weights = loss_weights(weight, prediction, schedule.snr, gamma).float()
 
     def forward(self, net: Network, batch: Batch) -> Losses:
+        return self.errors(net(self.noisy(batch), batch.timesteps).sample, batch)
+
+    def noisy(self, batch: Batch) -> Tensor:
+        """x_t of a batch, [B, C, H, W]."""
+        return add_noise(batch.x0, batch.epsilon, *self.schedule.at(batch.timesteps, batch.x0))
+
+    def errors(self, output: Tensor, batch: Batch) -> Losses:
+        """Weighted squared errors of what a network has predicted, [B, C, H, W]."""
         alpha, sigma = self.schedule.at(batch.timesteps, batch.x0)
-        output = net(add_noise(batch.x0, batch.epsilon, alpha, sigma), batch.timesteps).sample
         loss = mean_square(output - target(self.prediction, batch.x0, batch.epsilon, alpha, sigma))
         return Losses(loss * self.weights[batch.timesteps] * batch.weights, {"mse": loss.detach().mean()})

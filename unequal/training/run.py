@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
@@ -22,7 +22,8 @@ from unequal.models.artifact import SNAPSHOTS, Heads, ModelRecord, save_model
 from unequal.models.flops import count_cost, training_flops
 from unequal.models.pruned import Removal
 from unequal.randomness import torch_seed
-from unequal.settings.recipe import Recipe
+from unequal.settings.network import Network
+from unequal.settings.recipe import Mixing, Recipe
 from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
 from unequal.timesteps.samplers import TimestepSampler
@@ -30,7 +31,8 @@ from unequal.training.batches import BatchSource
 from unequal.training.enlarging import for_task
 from unequal.training.loop import LOG, Trained, Trainer
 from unequal.training.mixing import BalancedHeads, BestHead
-from unequal.training.objective import Objective, SingleHead
+from unequal.training.objective import Objective
+from unequal.training.objectives import objective_for
 from unequal.training.snapshots import Snapshot
 
 
@@ -56,8 +58,8 @@ class Start:
 
     `parent` is the record of the model whose weights it has, None for fresh ones; `removals` made it
     from the architecture in its config; `first` and `last` bound the timesteps that it is meant for.
-    `enlargement` is the factor of super-resolution where fresh weights are trained for that; what has
-    a parent goes on with the parent's task.
+    `enlargement` is the factor of super-resolution, and `learned_variance` says whether the network has
+    channels for one; what has a parent goes on as the parent does.
     """
 
     net: UNet2DModel
@@ -69,6 +71,12 @@ class Start:
     group: int | None = None
     groups: int | None = None
     enlargement: int | None = None
+    learned_variance: bool = False
+
+    @classmethod
+    def of(cls, net: UNet2DModel, schedule: NoiseSchedule, network: Network) -> Self:
+        """A network with one head that the settings describe, without a parent."""
+        return cls(net, schedule, enlargement=network.enlargement, learned_variance=network.learned_variance)
 
 
 @dataclass(frozen=True)
@@ -89,9 +97,24 @@ class Job:
     measure_heads: Callable[[UNet2DModel], Tensor] | None = None
 
     @property
+    def origin(self) -> ModelRecord | Start:
+        """What settles the kind of model: the parent where there is one."""
+        return self.start.parent or self.start
+
+    @property
+    def prediction(self) -> str:
+        """What the model predicts."""
+        return self.recipe.prediction
+
+    @property
     def enlargement(self) -> int | None:
         """Factor of super-resolution, None for generation."""
-        return self.start.parent.enlargement if self.start.parent else self.start.enlargement
+        return self.origin.enlargement
+
+    @property
+    def learned_variance(self) -> bool:
+        """Whether the model learns the variance too."""
+        return self.origin.learned_variance
 
 
 def produce(place: Place, job: Job) -> None:
@@ -112,11 +135,10 @@ def train(place: Place, job: Job) -> Trained:
         horizontal_flips=job.training.horizontal_flips,
         device=place.device,
     )
-    objective = for_task(build_objective(recipe, start.schedule.to(place.device)), job.enlargement)
     trainer = Trainer(
         start.net,
         source,
-        objective,
+        build_objective(job, start.schedule.to(place.device)),
         recipe.optimizer,
         job.training,
         place.runtime,
@@ -135,17 +157,26 @@ def check_fit(job: Job) -> None:
         raise UserError(f"the sampler is made for {drawn} timesteps, the model for {start.schedule.timesteps}")
     if parent is not None and parent.prediction != prediction:
         raise UserError(f"a recipe of prediction '{prediction}' cannot train '{parent.prediction}' of {parent.name} on")
-    wanted = len(HEADS) if prediction == "mixed" else 1
-    if (heads := start.net.config["out_channels"] // job.data.images.shape[1]) != wanted:
-        raise UserError(f"prediction '{prediction}' trains {wanted} heads; the network of {job.name} has {heads}")
+    wanted = len(HEADS) if prediction == "mixed" else 2 if job.learned_variance else 1
+    if (answers := start.net.config["out_channels"] // job.data.images.shape[1]) != wanted:
+        learned = "with" if job.learned_variance else "without"
+        raise UserError(
+            f"prediction '{prediction}' {learned} learned variance takes {wanted} answers of an image's size; the "
+            f"network of {job.name} gives {answers}"
+        )
 
 
-def build_objective(recipe: Recipe, schedule: NoiseSchedule) -> Objective:
-    """The loss that a recipe trains."""
-    weight, mixing = recipe.loss_weight, recipe.mixing
-    if mixing is None:
-        return SingleHead(recipe.prediction, schedule, weight.kind, weight.gamma)
-    bins = schedule.snr_bins(mixing.bins)
+def build_objective(job: Job, schedule: NoiseSchedule) -> Objective:
+    """The loss that a job trains."""
+    recipe, weight = job.recipe, job.recipe.loss_weight
+    if recipe.mixing is None:
+        return objective_for(job, schedule, weight.kind, weight.gamma)
+    return for_task(mixed_objective(recipe, recipe.mixing, schedule), job.enlargement)
+
+
+def mixed_objective(recipe: Recipe, mixing: Mixing, schedule: NoiseSchedule) -> Objective:
+    """The loss of three heads, as a recipe mixes them."""
+    weight, bins = recipe.loss_weight, schedule.snr_bins(mixing.bins)
     if mixing.half_life_images is not None:
         return BalancedHeads(schedule, bins, recipe.images, mixing.half_life_images)
     return BestHead(schedule, bins, recipe.images, weight.kind, weight.gamma, mixing.train.removeprefix("best_"))
@@ -186,6 +217,7 @@ def record_of(job: Job, trained: Trained | Snapshot) -> ModelRecord:
         group=start.group,
         groups=start.groups,
         enlargement=job.enlargement,
+        learned_variance=job.learned_variance,
     )
 
 
