@@ -53,14 +53,10 @@ class Target:
 
     def objective(self) -> Objective:
         """The loss that the network was trained with, without loss weights."""
-        return objective_of(self.record, self.device)
-
-
-def objective_of(record: ModelRecord, device: torch.device) -> Objective:
-    """What a model of that record learns from a batch; of several heads, the best one of each image, as in paper 1."""
-    schedule = record.noise_schedule().to(device)
-    if record.prediction == "mixed":
-        whole = torch.zeros(record.timesteps, dtype=torch.int64, device=device)
+        schedule = self.record.noise_schedule().to(self.device)
+        if self.record.prediction != "mixed":
+            return objective_for(self.record, schedule)
+        # Of several heads, the best one of each image learns, as in paper 1.
+        whole = torch.zeros(self.record.timesteps, dtype=torch.int64, device=self.device)
         best = BestHead(schedule, whole, budget=1, weight="none", gamma=None, compare="common")
-        return for_task(best, record.enlargement)
-    return objective_for(record, schedule)
+        return for_task(best, self.record.enlargement)
