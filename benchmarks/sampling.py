@@ -70,7 +70,8 @@ def experts_of(
     for net, group in zip(nets, groups, strict=True):
         record = replace(record_of(net, params), first=group.first, last=group.last)
         torch.nn.Module.to(net, device)
-        experts.append(Expert(Denoiser(net, record.noise_schedule(), record.prediction), record))
+        learned = record.learned_variance
+        experts.append(Expert(Denoiser(net, record.noise_schedule(), "epsilon", learned_variance=learned), record))
     return Experts(experts)
 
 
@@ -93,6 +94,7 @@ def record_of(net: UNet2DModel, params: Params) -> ModelRecord:
         parameters=cost.parameters,
         first=0,
         last=params.schedule.timesteps - 1,
+        learned_variance=params.network.learned_variance,
     )
 
 

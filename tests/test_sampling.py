@@ -348,7 +348,8 @@ def test_one_network_at_a_time_samples_the_same(groups: Path, eta: float, batch_
     assert torch.equal(lodged.sample(5, STEPS, seed=3, batch_size=batch_size, eta=eta), expected)
 
 
-def test_never_more_than_one_network_is_on_the_device() -> None:
+@pytest.mark.parametrize("variance", ["posterior", "learned"])
+def test_never_more_than_one_network_is_on_the_device(variance: str) -> None:
     """On the CPU too, what is brought to the device is a copy: its weights lie elsewhere than the host's."""
     home: dict[nn.Module, int] = {}
     present: list[list[int]] = []
@@ -356,15 +357,16 @@ def test_never_more_than_one_network_is_on_the_device() -> None:
     class Watched(Answering):
         def forward(self, x_t: Tensor, timesteps: Tensor) -> Any:
             present.append([i for i, net in enumerate(home) if net.unused.data_ptr() != home[net]])
-            return super().forward(x_t, timesteps)
+            return SimpleNamespace(sample=torch.cat([x_t, x_t], dim=1))
 
     for _ in range(3):
         net = Watched()
         home[net] = net.unused.data_ptr()
     ranges = [(0, 9), (10, 30), (31, 49)]
-    denoisers = [Denoiser(net, SCHEDULE, "epsilon") for net in home]
-    experts = [Expert(one, record(*bounds)) for one, bounds in zip(denoisers, ranges, strict=True)]
-    Experts(experts, resident=False).sample(4, [49, 31, 30, 12, 9, 0], batch_size=2)
+    denoisers = [Denoiser(net, SCHEDULE, "epsilon", learned_variance=True) for net in home]
+    records = [record(*bounds, learned_variance=True) for bounds in ranges]
+    experts = [Expert(*pair) for pair in zip(denoisers, records, strict=True)]
+    Experts(experts, resident=False).sample(4, [49, 31, 30, 12, 9, 0], batch_size=2, eta=1, variance=variance)
     assert present == [[2], [2], [1], [1], [0], [0]] * 2
 
 

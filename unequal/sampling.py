@@ -156,7 +156,7 @@ class Experts:
         """What predicts x0 and the share of log β in a step's log-variance from (x_t, t)."""
 
         def predict(x: Tensor, t: int) -> tuple[Tensor, Tensor]:
-            told = self.of(t).denoiser.beside(condition)
+            told = self.ready(t).beside(condition)
             x0, share = told.x0_and_share(x, torch.full((len(x),), t, device=x.device))
             return (x0.clamp(-1, 1) if clip else x0), share
 
