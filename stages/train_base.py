@@ -4,7 +4,8 @@ import torch
 
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.models.network import build_network, load_pretrained
+from unequal.models.network import build_network
+from unequal.models.pretrained import take_over
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.network import Network
@@ -39,7 +40,10 @@ def main(run: Run, settings: Settings) -> None:
         **settings.recipe.sampler.model_dump(),
     )
     network, pretrained = settings.network, settings.network.pretrained is not None
-    net = load_pretrained(network, size, channels) if pretrained else build_network(network, size, channels)
+    if pretrained:
+        net = take_over(network, size, channels, schedule, settings.recipe.prediction)
+    else:
+        net = build_network(network, size, channels)
     start = Start.of(net, schedule, network)
     job = Job("base", start, settings.recipe, settings.training, sampler, data, settings.seed)
     write_results(run, job, untrained(run) if pretrained else train(run, job))

@@ -117,6 +117,24 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         },
         "recipes.longer.sampler.warm_start: the profile has losses of ε alone",
     ),
+    ({"network.pretrained": 3}, "network.pretrained: 3: Input should be a valid string"),
+    ({"network.pretrained": "a.pt"}, "network: openai: flags needed by pretrained 'a.pt'"),
+    (
+        {"network.openai": {"num_heads": 4}},
+        "network: openai: flags have no meaning for pretrained 'None'; a .pt file has them, nothing else",
+    ),
+    (
+        {"network.pretrained": "a.pt", "network.openai": {}},
+        "network.openai: needs either num_heads or num_head_channels",
+    ),
+    (
+        {"network.pretrained": "a.pt", "network.openai": {"num_heads": 4, "num_head_channels": 64}},
+        "network.openai: needs either num_heads or num_head_channels",
+    ),
+    (
+        {"network.pretrained": "a.pt", "network.openai": {"num_heads": 4, "heads": 4}},
+        "network.openai.heads: unknown key; allowed here: num_heads, num_head_channels",
+    ),
     ({"network.block_out_channels": [16, 30]}, "network: block_out_channels: 30 is no multiple of norm_num_groups 4"),
     ({"training.gradient_accumulation": 129}, "training: gradient_accumulation: 129 parts of a batch of 128"),
     ({"groups.ids": [0, 2]}, "groups: ids: [0, 2] must count 0, 1, 2"),
@@ -297,6 +315,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 #: Edits that a user may well make.
 ACCEPTED: list[dict[str, Any]] = [
     {"network.learned_variance": True},
+    {"network.pretrained": "someone/something"},
+    {
+        "network.pretrained": "a.pt",
+        "network.openai": {"num_head_channels": 64, "use_new_attention_order": True},
+    },
     {
         "network.learned_variance": True,
         "sampling.variance": "learned",

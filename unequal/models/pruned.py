@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from diffusers.models.attention_processor import Attention
 from diffusers.models.downsampling import Downsample2D
+from diffusers.models.resnet import ResnetBlock2D
 from diffusers.models.unets.unet_2d import UNet2DModel
 from diffusers.models.upsampling import Upsample2D
 from torch import nn
@@ -65,6 +66,10 @@ def mend(net: UNet2DModel) -> None:
     for module in net.modules():
         if isinstance(module, Upsample2D | Downsample2D) and isinstance(module.conv, nn.Conv2d):
             module.channels, module.out_channels = module.conv.in_channels, module.conv.out_channels
+        if isinstance(module, ResnetBlock2D):
+            for sampler in (module.upsample, module.downsample):
+                if isinstance(sampler, Upsample2D | Downsample2D):  # without a convolution of its own
+                    sampler.channels = module.norm1.num_channels
     for attention, width in attentions(net):
         attention.heads = attention.to_q.out_features // width
         attention.inner_dim = attention.inner_kv_dim = attention.to_q.out_features

@@ -8,11 +8,31 @@ from unequal.settings.strict import Strict
 from unequal.settings.task import Generation, Task
 
 
+class OpenAIFlags(Strict):
+    """How a network of improved-diffusion or guided-diffusion was made, as far as its tensors do not tell."""
+
+    num_heads: PositiveInt | None = Field(default=None, description="attention heads of every level")
+    num_head_channels: PositiveInt | None = Field(default=None, description="or the channels of each head")
+    use_new_attention_order: bool = Field(default=False, description="as guided-diffusion was told")
+    rescale_timesteps: bool = Field(default=True, description="improved-diffusion's default; the same at T = 1000")
+
+    @model_validator(mode="after")
+    def heads_are_told_once(self) -> Self:
+        """Their number gives their width, and their width their number."""
+        if (self.num_heads is None) == (self.num_head_channels is None):
+            raise ValueError("needs either num_heads or num_head_channels, as in the flags of its training")
+        return self
+
+
 class Network(Strict):
     """Architecture of the base, or where a trained one lies."""
 
     pretrained: str | None = Field(
-        description="a diffusers folder or Hub id taken as base instead of training one; null trains"
+        description="a diffusers folder or Hub id, or a .pt file of OpenAI's, taken as base instead of training one; "
+        "null trains"
+    )
+    openai: OpenAIFlags | None = Field(
+        default=None, description="flags of a pretrained .pt file of improved-diffusion or guided-diffusion"
     )
     block_out_channels: tuple[PositiveInt, ...] = Field(min_length=1, description="channels of each resolution")
     layers_per_block: int = Field(ge=1)
@@ -29,6 +49,14 @@ class Network(Strict):
         description="further output channels learn the variance of a sampling step (IDDPM), of models with one head",
     )
     task: Task = Field(default=Generation(kind="generation"), description="generation, or super-resolution by a factor")
+
+    @model_validator(mode="after")
+    def flags_have_their_file(self) -> Self:
+        """A .pt file needs them, and nothing else has any."""
+        if (self.openai is not None) != str(self.pretrained).endswith(".pt"):
+            has = "needed by" if self.openai is None else "have no meaning for"
+            raise ValueError(f"openai: flags {has} pretrained '{self.pretrained}'; a .pt file has them, nothing else")
+        return self
 
     @model_validator(mode="after")
     def channels_can_be_grouped(self) -> Self:

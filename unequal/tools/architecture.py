@@ -11,7 +11,8 @@ from matplotlib.ticker import EngFormatter
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.models.flops import Cost, count_cost
-from unequal.models.network import build_network, load_pretrained
+from unequal.models.network import build_network
+from unequal.models.pretrained import load_pretrained
 from unequal.settings.groups import Groups
 from unequal.settings.params import StudyParams, read_params
 from unequal.settings.schedule import Schedule

@@ -17,7 +17,8 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 
 from unequal.errors import UserError
 from unequal.models.flops import count_cost, training_flops
-from unequal.models.network import build_network, load_pretrained
+from unequal.models.network import build_network
+from unequal.models.pretrained import load_pretrained
 from unequal.settings.params import EXPERTS, Params, read_pipeline_params
 from unequal.settings.strict import PARAMS
 from unequal.tools.architecture import Limits

@@ -1,0 +1,187 @@
+"""Checkpoints in OpenAI's format answer as UNet2DModel what they answer by themselves; what cannot be is refused."""
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+from openai_unet import OpenAIUNet
+from torch import Tensor
+
+from unequal.errors import UserError
+from unequal.models.artifact import load_model, save_model
+from unequal.models.openai import load_openai
+from unequal.models.pruned import replay
+from unequal.settings.network import OpenAIFlags
+
+TIMESTEPS = torch.tensor([0, 3, 999])
+#: Arguments of the network, and the flags that its user has to repeat.
+KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "improved": ({}, {"num_heads": 2}),
+    "improved, one level": ({"multiples": (1,), "attended": (), "layers": 3}, {"num_heads": 2}),
+    "improved, four levels": ({"multiples": (1, 2, 2, 2), "attended": (1, 2), "layers": 1}, {"num_heads": 2}),
+    "improved, no scale": ({"scale_shift": False, "heads": 1, "outputs": 3}, {"num_heads": 1}),
+    "improved, no attention below": ({"attended": (), "multiples": (1, 3)}, {"num_heads": 2}),
+    "guided": (
+        {"heads": 16, "by_width": True, "updown": True, "attended": (0, 1), "multiples": (1, 2, 3)},
+        {"num_head_channels": 16},
+    ),
+    "guided, new order": (
+        {"heads": 16, "by_width": True, "by_head": False, "updown": True},
+        {"num_head_channels": 16, "use_new_attention_order": True},
+    ),
+    "guided, without updown": (
+        {"heads": 32, "by_width": True, "by_head": False, "attended": (0, 1)},
+        {"num_head_channels": 32, "use_new_attention_order": True},
+    ),
+}
+
+
+def network(**changes: Any) -> OpenAIUNet:
+    """With weights that leave nothing out: norms and biases too."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = OpenAIUNet(**changes).eval()
+        with torch.no_grad():
+            for parameter in net.parameters():
+                parameter.copy_(parameter + 0.1 * torch.randn(parameter.shape))
+    return net
+
+
+def saved(net: OpenAIUNet, folder: Path) -> Path:
+    path = folder / "ema_0.9999_500000.pt"
+    torch.save(net.state_dict(), path)
+    return path
+
+
+def load(path: Path, dropout: float = 0.0, **flags: Any) -> UNet2DModel:
+    return load_openai(path, OpenAIFlags(**flags), 16, dropout)
+
+
+def images(channels: int = 3) -> Tensor:
+    return torch.randn(3, channels, 16, 16, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_a_checkpoint_answers_as_its_own_network(kind: str, tmp_path: Path) -> None:
+    arguments, flags = KINDS[kind]
+    net = network(**arguments)
+    loaded = load(saved(net, tmp_path), 0.1, **flags)
+    known, found = net(images(), TIMESTEPS), loaded(images(), TIMESTEPS).sample
+    assert float(known.std()) > 0.1
+    torch.testing.assert_close(found, known, atol=1e-4, rtol=1e-4)
+    assert loaded.config["dropout"] == 0.1
+    assert not loaded.training
+
+
+@torch.no_grad()
+def test_half_precision_and_classes(tmp_path: Path) -> None:
+    net = network(classes=7, inputs=1, outputs=2)
+    loaded = load(saved(net.half(), tmp_path), num_heads=2)
+    labels = torch.tensor([0, 3, 6])
+    found = loaded(images(1), TIMESTEPS, class_labels=labels).sample
+    torch.testing.assert_close(found, net.float()(images(1), TIMESTEPS, labels), atol=1e-4, rtol=1e-4)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("right", "wrong"), [({"num_heads": 2}, {"num_heads": 4}), ({}, {})])
+def test_the_order_of_attention_and_its_heads_matter(right: Any, wrong: Any, tmp_path: Path) -> None:
+    """The files look the same: what the user says decides."""
+    net = network()
+    flags = {"num_heads": 2} | wrong | ({} if wrong else {"use_new_attention_order": True})
+    found = load(saved(net, tmp_path), **flags)(images(), TIMESTEPS).sample
+    assert float((found - net(images(), TIMESTEPS)).abs().max()) > 1e-2
+
+
+@torch.no_grad()
+def test_a_checkpoint_becomes_a_model_folder_and_is_pruned(tmp_path: Path, make_record: Callable[..., Any]) -> None:
+    net = network(heads=16, by_width=True, updown=True)
+    loaded = load(saved(net, tmp_path), num_head_channels=16)
+    save_model(tmp_path / "base", loaded, make_record(loaded, image_size=16, channels=3, learned_variance=True))
+    again, _ = load_model(tmp_path / "base")
+    torch.testing.assert_close(again(images(), TIMESTEPS).sample, net(images(), TIMESTEPS), atol=1e-4, rtol=1e-4)
+    # The residual block that doubles the size loses half its channels along with those before it.
+    replay(again, [("up_blocks.0.resnets.2.conv2", list(range(0, 64, 2)))])
+    assert again.up_blocks[0].upsamplers[0].conv1.in_channels == 32
+    assert again(images(), TIMESTEPS).sample.shape == (3, 6, 16, 16)
+
+
+def refusal(path: Path, **flags: Any) -> str:
+    with pytest.raises(UserError) as caught:
+        load(path, **(flags or {"num_heads": 2}))
+    said = str(caught.value)
+    assert "\n" not in said
+    assert said.startswith(f"network.pretrained: '{path}' ")
+    return said
+
+
+def test_heads_of_several_widths_are_no_unet2dmodel(tmp_path: Path) -> None:
+    net = network(multiples=(2, 3), attended=(0, 1))
+    said = refusal(saved(net, tmp_path))
+    assert said.endswith("has 2 attention heads at every level, 32, 48 channels wide; UNet2DModel has one whole width")
+
+
+def test_a_first_level_wider_than_the_first_layer_is_no_unet2dmodel(tmp_path: Path) -> None:
+    said = refusal(saved(network(multiples=(2, 2)), tmp_path))
+    assert said.endswith("has 'conv_in.weight' of shape [32, 3, 3, 3], where UNet2DModel needs [64, 3, 3, 3]")
+
+
+def test_images_that_cannot_be_halved_so_often(tmp_path: Path) -> None:
+    net = network(multiples=(1, 1, 1, 1, 1, 1), attended=(), layers=1)
+    assert refusal(saved(net, tmp_path)).endswith("halves images 5 times, which those of size 16 cannot be")
+
+
+def test_heads_that_do_not_fit(tmp_path: Path) -> None:
+    assert "channels, which heads of 24 do not divide" in refusal(saved(network(), tmp_path), num_head_channels=24)
+    assert "21.3333 channels wide" in refusal(saved(network(), tmp_path), num_heads=3)
+
+
+def test_more_or_less_than_the_architecture(tmp_path: Path) -> None:
+    path = saved(network(), tmp_path)
+    state = torch.load(path)
+    for change, said in (
+        ({"input_blocks.1.0.h_upd.weight": torch.ones(1)}, "holds 'input_blocks.1.0.h_upd.weight', for which"),
+        ({"out.2.bias": torch.ones(5)}, "has 'conv_out.bias' of shape [5], where UNet2DModel needs [6]"),
+        ({"input_blocks.1.0.in_layers.0.weight": None}, "for which UNet2DModel has no place"),
+        ({"middle_block.1.qkv.bias": None}, "lacks 'middle_block.1.qkv.bias'"),
+        ({"time_embed.2.weight": None}, "lacks what UNet2DModel calls 'time_embedding.linear_2.weight'"),
+        ({"output_blocks.2.2.conv.weight": None}, "for which UNet2DModel has no place"),
+        ({"output_blocks.0.0.in_layers.2.weight": None}, "holds no U-Net of improved-diffusion or guided-diffusion"),
+    ):
+        altered = {name: value for name, value in (state | change).items() if value is not None}
+        torch.save(altered, path)
+        assert said in refusal(path)
+
+
+class Hostile:
+    """Would write a file if it were unpickled."""
+
+    def __reduce__(self) -> Any:
+        return Path.write_text, (Path("harmed"), "x")
+
+
+def test_files_that_are_no_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Path("model.pt")
+    assert "is no file" in refusal(path)
+    for content in (b"", b"not a checkpoint", bytes(1000)):
+        path.write_bytes(content)
+        refusal(path)
+    torch.save({"a": Hostile()}, path)
+    assert "holds more than tensors" in refusal(path)
+    path.write_bytes(pickle.dumps(Hostile(), protocol=2))
+    assert "holds more than tensors" in refusal(path)
+    assert not Path("harmed").exists()
+    torch.save({"state_dict": network().state_dict()}, path)
+    assert "holds no tensors by name" in refusal(path)
+    torch.save([torch.ones(1)], path)
+    assert "holds no tensors by name" in refusal(path)
+    torch.save({"conv.weight": torch.ones(1)}, path)
+    assert "holds no U-Net" in refusal(path)
+    torch.save(network().state_dict(), path)
+    path.write_bytes(path.read_bytes()[:5000])
+    refusal(path)

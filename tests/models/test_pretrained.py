@@ -1,0 +1,302 @@
+"""Networks from elsewhere are taken as they are; what does not fit the settings is refused in one line."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from diffusers import DDIMScheduler, DDPMPipeline, DDPMScheduler, PNDMScheduler, ScoreSdeVeScheduler
+from diffusers.models.unets.unet_2d import UNet2DModel
+from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
+from openai_unet import OpenAIUNet
+
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+from unequal.models.pretrained import load_pretrained, take_over
+from unequal.settings.network import OpenAIFlags
+from unequal.settings.task import SuperResolution
+
+Load = Callable[..., UNet2DModel]
+ENLARGING = SuperResolution(kind="super_resolution", factor=4)
+
+
+def same_weights(one: UNet2DModel, other: UNet2DModel) -> bool:
+    first, second = one.state_dict(), other.state_dict()
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.fixture
+def load(network_settings: Callable[..., Any]) -> Load:
+    """Take the network of a folder, as the settings of a tiny one name it."""
+
+    def load(source: Path, size: int = 8, channels: int = 1, **changes: Any) -> UNet2DModel:
+        return load_pretrained(network_settings(pretrained=str(source), **changes), size, channels)
+
+    return load
+
+
+def test_pretrained_from_a_folder_of_a_model(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load) -> None:
+    net = tiny_net()
+    net.save_pretrained(tmp_path / "model")
+    assert same_weights(load(tmp_path / "model"), net)
+
+
+def test_pretrained_from_a_folder_of_a_pipeline(
+    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load
+) -> None:
+    net = tiny_net()
+    DDPMPipeline(net, DDPMScheduler()).save_pretrained(tmp_path / "pipeline")
+    assert same_weights(load(tmp_path / "pipeline"), net)
+
+
+def test_pretrained_for_super_resolution(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load) -> None:
+    net = tiny_net(task=ENLARGING)
+    net.save_pretrained(tmp_path / "enlarging")
+    tiny_net().save_pretrained(tmp_path / "generating")
+    assert same_weights(load(tmp_path / "enlarging", task=ENLARGING), net)
+    assert "2 channels in and 1 out" in refusal(load, tmp_path / "enlarging")
+    assert "which is 2 in for super_resolution" in refusal(load, tmp_path / "generating", task=ENLARGING)
+
+
+def test_pretrained_with_learned_variance(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load) -> None:
+    net = tiny_net(learned_variance=True)
+    net.save_pretrained(tmp_path / "learned")
+    tiny_net().save_pretrained(tmp_path / "plain")
+    assert same_weights(load(tmp_path / "learned", learned_variance=True), net)
+    assert "1 channels in and 2 out; the data" in refusal(load, tmp_path / "learned")
+    assert "1 out without learned variance" in refusal(load, tmp_path / "learned")
+    assert "2 out with learned variance" in refusal(load, tmp_path / "plain", learned_variance=True)
+
+
+def refusal(load: Load, *args: Any, **changes: Any) -> str:
+    with pytest.raises(UserError) as caught:
+        load(*args, **changes)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("size", "channels"), [(16, 1), (8, 3)])
+def test_pretrained_for_other_images(
+    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load, size: int, channels: int
+) -> None:
+    tiny_net().save_pretrained(tmp_path)
+    said = refusal(load, tmp_path, size, channels)
+    assert "size 8 with 1 channels in and 1 out" in said
+    assert f"the data have size {size} and {channels} channels" in said
+
+
+def test_pretrained_with_three_heads(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load) -> None:
+    tiny_net(heads=3).save_pretrained(tmp_path)
+    assert "1 channels in and 3 out" in refusal(load, tmp_path)
+
+
+def test_pretrained_that_is_not_there(tmp_path: Path, load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert "holds no UNet2DModel" in refusal(load, tmp_path / "nothing")
+    (tmp_path / "empty").mkdir()
+    assert "holds no UNet2DModel" in refusal(load, tmp_path / "empty")
+
+
+@pytest.mark.parametrize("kept", [0, 5, 1000, -1])
+def test_pretrained_cut_short(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load, kept: int) -> None:
+    tiny_net().save_pretrained(tmp_path)
+    weights = tmp_path / "diffusion_pytorch_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:kept])
+    assert str(tmp_path) in refusal(load, tmp_path)
+
+
+@pytest.fixture
+def take(network_settings: Callable[..., Any]) -> Load:
+    """Take the network of a source over as a base of 50 timesteps that predicts ε, or as told."""
+
+    def take(
+        source: Any,
+        schedule: str = "linear",
+        timesteps: int = 1000,
+        prediction: str = "epsilon",
+        image: tuple[int, int] = (8, 1),
+        **changes: Any,
+    ) -> UNet2DModel:
+        network = network_settings(pretrained=str(source), **changes)
+        return take_over(network, *image, NoiseSchedule.named(schedule, timesteps), prediction)
+
+    return take
+
+
+def pipeline(folder: Path, net: UNet2DModel, scheduler: Any) -> Path:
+    """A folder as diffusers' pipelines leave it."""
+    net.save_pretrained(folder / "unet")
+    scheduler.save_pretrained(folder / "scheduler")
+    return folder
+
+
+LINEAR = NoiseSchedule.linear(1000).betas.tolist()
+AGREEING = [
+    (DDPMScheduler(), {}),
+    (DDIMScheduler(), {}),
+    (PNDMScheduler(), {}),
+    (DDPMScheduler(trained_betas=LINEAR), {}),
+    (DDPMScheduler(beta_schedule="squaredcos_cap_v2"), {"schedule": "cosine"}),
+    (
+        DDPMScheduler(beta_schedule="scaled_linear", beta_start=0.0015, beta_end=0.0195, clip_sample=False),
+        {"schedule": "scaled_linear"},
+    ),
+    (DDPMScheduler(prediction_type="v_prediction"), {"prediction": "v_prediction"}),
+    (DDPMScheduler(num_train_timesteps=500, beta_start=0.0002, beta_end=0.04), {"timesteps": 500}),
+    (DDPMScheduler(variance_type="learned_range"), {"learned_variance": True}),
+    (DDIMScheduler(), {"learned_variance": True}),
+]
+
+
+@pytest.mark.parametrize(("scheduler", "told"), AGREEING, ids=range(len(AGREEING)))
+def test_a_pipeline_that_agrees(
+    scheduler: Any, told: dict[str, Any], tmp_path: Path, tiny_net: Callable[..., UNet2DModel], take: Load
+) -> None:
+    net = tiny_net(learned_variance="learned_variance" in told)
+    assert same_weights(take(pipeline(tmp_path, net, scheduler), **told), net)
+
+
+DISAGREEING = [
+    (DDPMScheduler(), {"timesteps": 500}, "schedule.timesteps: 500, but {} was trained with 1000"),
+    (
+        DDPMScheduler(),
+        {"schedule": "cosine"},
+        "schedule.name: cosine, betas 4.128e-05 … 0.999, but {} was trained with betas 0.0001 … 0.02",
+    ),
+    (
+        DDPMScheduler(beta_schedule="scaled_linear", beta_start=0.00085, beta_end=0.012),
+        {"schedule": "scaled_linear"},
+        "schedule.name: scaled_linear, betas 0.0015 … 0.0195, but {} was trained with betas 0.00085 … 0.012",
+    ),
+    (DDPMScheduler(beta_schedule="sigmoid"), {}, "schedule.name: linear, betas 0.0001 … 0.02, but {} was trained with"),
+    (DDPMScheduler(trained_betas=[*LINEAR[:-1], 0.03]), {}, "schedule.name: linear, betas 0.0001 … 0.02, but {} was"),
+    (DDPMScheduler(rescale_betas_zero_snr=True), {}, "schedule.name: linear, betas 0.0001 … 0.02, but {} was"),
+    (
+        DDPMScheduler(prediction_type="sample"),
+        {},
+        "recipes.base.prediction: epsilon, but {} was trained with sample",
+    ),
+    (
+        DDPMScheduler(variance_type="learned_range"),
+        {},
+        "network.learned_variance: false, but {} was trained with variance_type 'learned_range'",
+    ),
+    (
+        DDPMScheduler(),
+        {"learned_variance": True},
+        "network.learned_variance: true, but {} was trained with variance_type 'fixed_small'",
+    ),
+    (
+        DDPMScheduler(variance_type="learned"),
+        {"learned_variance": True},
+        "network.learned_variance: true, but {} was trained with variance_type 'learned'",
+    ),
+    (DDPMScheduler(clip_sample_range=2.0), {}, "sampling.clip: to [-1, 1] or not at all, but {} was trained with clip"),
+    (DDPMScheduler(thresholding=True), {}, "sampling.clip: to [-1, 1] or not at all, but {} was trained with thresh"),
+    (ScoreSdeVeScheduler(), {}, "{} belongs to a ScoreSdeVeScheduler, which has no betas; allowed: DDPM's kind"),
+]
+
+
+@pytest.mark.parametrize(("scheduler", "told", "said"), DISAGREEING, ids=range(len(DISAGREEING)))
+def test_a_pipeline_that_disagrees(
+    scheduler: Any, told: dict[str, Any], said: str, tmp_path: Path, tiny_net: Callable[..., UNet2DModel], take: Load
+) -> None:
+    folder = pipeline(tmp_path, tiny_net(learned_variance="learned_variance" in told), scheduler)
+    expected = said.format(f"network.pretrained '{folder}'").replace(
+        f"network.pretrained '{folder}' belongs", f"network.pretrained: '{folder}' belongs"
+    )
+    assert refusal(take, folder, **told).startswith(expected)
+
+
+def test_a_scheduler_beside_the_model_is_read_too(
+    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], take: Load
+) -> None:
+    tiny_net().save_pretrained(tmp_path)
+    assert same_weights(take(tmp_path, timesteps=77), tiny_net())  # a network alone says nothing of its schedule
+    DDPMScheduler().save_pretrained(tmp_path)
+    assert "was trained with 1000" in refusal(take, tmp_path, timesteps=77)
+
+
+@pytest.mark.parametrize("content", ["[]", "{", json.dumps({"beta_schedule": "steps"})])
+def test_a_scheduler_that_cannot_be_read(
+    content: str, tmp_path: Path, tiny_net: Callable[..., UNet2DModel], take: Load
+) -> None:
+    tiny_net().save_pretrained(tmp_path)
+    (tmp_path / "scheduler_config.json").write_text(content)
+    assert str(tmp_path) in refusal(take, tmp_path)
+
+
+def test_a_scheduler_on_the_hub(
+    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], take: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = pipeline(tmp_path, tiny_net(), DDPMScheduler())
+
+    def download(repository: str, name: str) -> str:
+        assert repository == "someone/something"
+        if not (folder / name).exists():
+            raise RemoteEntryNotFoundError("no such file", response=SimpleNamespace(headers={}, request=None))
+        return str(folder / name)
+
+    def network(source: str, subfolder: str | None, **_: Any) -> UNet2DModel:
+        return tiny_net()
+
+    monkeypatch.setattr(UNet2DModel, "from_pretrained", network)
+    monkeypatch.setattr("unequal.models.pretrained.hf_hub_download", download)
+    assert same_weights(take("someone/something"), tiny_net())
+    assert "was trained with 1000" in refusal(take, "someone/something", timesteps=77)
+
+    def unreachable(repository: str, name: str) -> str:
+        raise LocalEntryNotFoundError("offline")
+
+    monkeypatch.setattr("unequal.models.pretrained.hf_hub_download", unreachable)
+    assert "scheduler_config.json cannot be reached on the Hub" in refusal(take, "someone/something")
+
+
+def test_networks_that_are_told_more_than_timesteps(tmp_path: Path, load: Load) -> None:
+    small: dict[str, Any] = {
+        "sample_size": 8,
+        "in_channels": 1,
+        "out_channels": 1,
+        "block_out_channels": (8, 16),
+        "down_block_types": ("DownBlock2D", "DownBlock2D"),
+        "up_block_types": ("UpBlock2D", "UpBlock2D"),
+        "norm_num_groups": 4,
+    }
+    UNet2DModel(**small, num_class_embeds=10).save_pretrained(tmp_path / "classes")
+    assert refusal(load, tmp_path / "classes").endswith("is conditional on 10 classes; allowed: unconditional networks")
+    UNet2DModel(**small, time_embedding_type="fourier").save_pretrained(tmp_path / "noise")
+    assert "is told noise levels" in refusal(load, tmp_path / "noise")
+
+
+def openai(folder: Path, **changes: Any) -> Path:
+    """A checkpoint."""
+    torch.manual_seed(0)
+    torch.save(OpenAIUNet(layers=1, attended=(), **changes).state_dict(), folder / "model.pt")
+    return folder / "model.pt"
+
+
+FLAGS = OpenAIFlags(num_heads=1)
+UNSCALED = OpenAIFlags(num_heads=1, rescale_timesteps=False)
+
+
+def test_a_checkpoint_of_openai(tmp_path: Path, take: Load) -> None:
+    source = openai(tmp_path)
+    net = take(source, image=(16, 3), openai=FLAGS, learned_variance=True, dropout=0.2)
+    assert (net.config["sample_size"], net.config["out_channels"], net.config["dropout"]) == (16, 6, 0.2)
+    again = take(source, "cosine", 4000, "sample", (16, 3), openai=UNSCALED, learned_variance=True)
+    assert same_weights(again, net)
+
+
+def test_a_checkpoint_of_openai_that_does_not_fit(tmp_path: Path, take: Load) -> None:
+    source = openai(tmp_path)
+    learned = {"image": (16, 3), "openai": FLAGS, "learned_variance": True}
+    assert "3 out without learned variance" in refusal(take, source, image=(16, 3), openai=FLAGS)
+    assert "the data have size 16 and 1 channels" in refusal(take, source, **(learned | {"image": (16, 1)}))
+    assert refusal(take, source, timesteps=4000, **learned).startswith("schedule.timesteps: 4000; with rescale_time")
+    said = refusal(take, source, prediction="v_prediction", **learned)
+    assert said.startswith("recipes.base.prediction: v_prediction; network.pretrained")
+    assert said.endswith("one of OpenAI's networks, which predict epsilon or sample")
+    assert "is conditional on 5 classes" in refusal(take, openai(tmp_path, classes=5), **learned)

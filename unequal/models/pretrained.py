@@ -1,0 +1,151 @@
+"""Trained networks from elsewhere, held against the settings: from diffusers, the Hub, or OpenAI."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+from diffusers.schedulers.scheduling_ddpm import DDPMScheduler
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+from unequal.files import read_json
+from unequal.models.openai import load_openai
+from unequal.settings.network import Network, OpenAIFlags
+
+SCHEDULER = "scheduler_config.json"
+#: Betas that differ by less are the same, computed in float32.
+BETAS_AGREE = 1e-4
+#: Predictions that OpenAI's training can be told to make.
+OPENAI_PREDICTIONS = ("epsilon", "sample")
+
+
+def load_pretrained(network: Network, image_size: int, channels: int) -> UNet2DModel:
+    """The trained network that the settings name.
+
+    Raises:
+        UserError: nothing that loads is there, or it is made for other images, or for more than images and timesteps.
+    """
+    source = str(network.pretrained)
+    if network.openai is not None:
+        net = load_openai(Path(source), network.openai, image_size, network.dropout)
+    else:
+        net = load_diffusers(source)
+    check_inputs(net, network)
+    has = (net.config["sample_size"], net.config["in_channels"], net.config["out_channels"])
+    needed = (image_size, network.input_channels(channels), network.output_channels(channels))
+    if has != needed:
+        learned = "with" if network.learned_variance else "without"
+        raise UserError(
+            f"network.pretrained: '{source}' is for images of size {has[0]} with {has[1]} channels in and "
+            f"{has[2]} out; the data have size {image_size} and {channels} channels, which is {needed[1]} in for "
+            f"{network.task.kind} and {needed[2]} out {learned} learned variance"
+        )
+    return net
+
+
+def take_over(
+    network: Network, image_size: int, channels: int, schedule: NoiseSchedule, prediction: str
+) -> UNet2DModel:
+    """The trained network that the settings name, as a base of this schedule and prediction.
+
+    Raises:
+        UserError: as `load_pretrained`; or what the source says of its training is not what the settings say. A
+            diffusers pipeline tells by its scheduler; a network alone says nothing, and is taken as the settings say.
+    """
+    net = load_pretrained(network, image_size, channels)
+    if network.openai is not None:
+        check_openai(network, network.openai, schedule, prediction)
+    elif (config := scheduler_config(str(network.pretrained))) is not None:
+        check_scheduler(config, network, schedule, prediction)
+    return net
+
+
+def load_diffusers(source: str) -> UNet2DModel:
+    """The UNet2DModel of a folder of a model or a pipeline, or of a Hub id. Raises UserError."""
+    for subfolder in (None, "unet"):
+        try:
+            return UNet2DModel.from_pretrained(source, subfolder=subfolder, use_safetensors=True)
+        except (OSError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+    raise UserError(f"network.pretrained: '{source}' holds no UNet2DModel: {reason}")
+
+
+def check_inputs(net: UNet2DModel, network: Network) -> None:
+    """Raise UserError where a network is to be told more than a noisy image and its timestep, or something else."""
+    classes, embedding = net.config["num_class_embeds"], net.config["time_embedding_type"]
+    if net.class_embedding is not None:
+        what = f"is conditional on {classes or 'further'} classes; allowed: unconditional networks"
+        raise UserError(f"network.pretrained: '{network.pretrained}' {what}")
+    if embedding == "fourier":
+        raise UserError(
+            f"network.pretrained: '{network.pretrained}' is told noise levels (time_embedding_type 'fourier'); "
+            "allowed: networks that are told timesteps"
+        )
+
+
+def scheduler_config(source: str) -> dict[str, Any] | None:
+    """Settings of the scheduler beside a network, in a folder or on the Hub; None where there is none."""
+    for name in (SCHEDULER, f"scheduler/{SCHEDULER}"):
+        try:
+            path = Path(source) / name if Path(source).is_dir() else Path(hf_hub_download(source, name))
+        except EntryNotFoundError as error:
+            if isinstance(error, LocalEntryNotFoundError):
+                raise UserError(f"network.pretrained: '{source}': {name} cannot be reached on the Hub") from None
+            continue
+        except (OSError, ValueError) as error:
+            raise UserError(f"network.pretrained: '{source}': {str(error).splitlines()[0]}") from None
+        if path.exists():
+            config = read_json(path)
+            if not isinstance(config, dict):
+                raise UserError(f"{path}: no settings of a scheduler")
+            return config
+    return None
+
+
+def check_scheduler(config: dict[str, Any], network: Network, schedule: NoiseSchedule, prediction: str) -> None:
+    """Raise UserError at the first thing that a pipeline's scheduler and the settings say differently."""
+    source, kind = network.pretrained, config.get("_class_name")
+
+    def refuse(key: str, ours: object, theirs: object) -> UserError:
+        return UserError(f"{key}: {ours}, but network.pretrained '{source}' was trained with {theirs}")
+
+    if not {"beta_schedule", "trained_betas"} & set(config):
+        raise UserError(f"network.pretrained: '{source}' belongs to a {kind}, which has no betas; allowed: DDPM's kind")
+    try:
+        known = DDPMScheduler.from_config(config)
+    except (NotImplementedError, TypeError, ValueError, RuntimeError) as error:
+        raise UserError(f"network.pretrained: '{source}': its {kind} cannot be read ({error})") from None
+    if len(known.betas) != schedule.timesteps:
+        raise refuse("schedule.timesteps", schedule.timesteps, len(known.betas))
+    if not torch.allclose(known.betas.double(), schedule.betas, rtol=BETAS_AGREE, atol=0):
+        raise refuse("schedule.name", f"{schedule.name}, {span(schedule.betas)}", span(known.betas))
+    if known.config.prediction_type != prediction:
+        raise refuse("recipes.base.prediction", prediction, known.config.prediction_type)
+    variance = config.get("variance_type", "learned_range" if network.learned_variance else "fixed_small")
+    if variance == "learned" or (variance == "learned_range") != network.learned_variance:
+        raise refuse("network.learned_variance", str(network.learned_variance).lower(), f"variance_type '{variance}'")
+    if known.config.thresholding or (known.config.clip_sample and known.config.clip_sample_range != 1):
+        limits = "thresholding" if known.config.thresholding else f"clip_sample_range {known.config.clip_sample_range}"
+        raise refuse("sampling.clip", "to [-1, 1] or not at all", limits)
+
+
+def span(betas: torch.Tensor) -> str:
+    """First and last beta of a schedule, in words."""
+    return f"betas {float(betas[0]):.4g} … {float(betas[-1]):.4g}"
+
+
+def check_openai(network: Network, flags: OpenAIFlags, schedule: NoiseSchedule, prediction: str) -> None:
+    """Raise UserError where OpenAI's code could not have trained such a network, or UNet2DModel not be told its t."""
+    if prediction not in OPENAI_PREDICTIONS:
+        raise UserError(
+            f"recipes.base.prediction: {prediction}; network.pretrained '{network.pretrained}' is one of OpenAI's "
+            f"networks, which predict {' or '.join(OPENAI_PREDICTIONS)}"
+        )
+    if flags.rescale_timesteps and schedule.timesteps != 1000:
+        raise UserError(
+            f"schedule.timesteps: {schedule.timesteps}; with rescale_timesteps, network.pretrained "
+            f"'{network.pretrained}' is told t·1000/T, and here t itself; allowed: 1000"
+        )
