@@ -1,0 +1,109 @@
+"""Bases of other kinds go the way of every base: one with learned variance, and one taken from elsewhere."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from diffusers import DDIMScheduler
+from diffusers.models.unets.unet_2d import UNet2DModel
+from stage_project import write_params
+
+from stages import build_extractor, evaluate_fid, finetune_groups, group_timesteps, profile_loss, prune, train_base
+from unequal.data.prepared import PreparedData
+from unequal.models.artifact import load_model, load_record
+from unequal.settings.network import Network
+from unequal.settings.training import Training
+
+RECIPE: dict[str, Any] = {
+    "images": 16,
+    "prediction": "epsilon",
+    "sampler": {"kind": "uniform"},
+    "loss_weight": {"kind": "none"},
+    "optimizer": {"lr": 1.0e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
+}
+
+
+@pytest.fixture
+def write(
+    project: Path,
+    prepared: PreparedData,
+    network_settings: Callable[..., Network],
+    training_settings: Callable[..., Training],
+) -> Callable[..., None]:
+    """Settings of a small pipeline, for a network like that."""
+    shutil.copytree(prepared.path, "artifacts/data")
+
+    def write(**network: Any) -> None:
+        write_params(
+            seed=0,
+            schedule={"name": "linear", "timesteps": 50},
+            network=network_settings(**network).model_dump(mode="json"),
+            training=training_settings(batch_size=8).model_dump(mode="json"),
+            recipes={"base": RECIPE, "expert": RECIPE | {"sampler": {"kind": "slot"}}},
+            profile={"images": 2, "batch_size": 50, "floor": "none"},
+            groups={"kind": "snr", "ids": [0, 1], "min_ratio": 0.5},
+            pruning={"taylor": {"method": "taylor", "timesteps": "group", "images": 8}},
+            extractor={
+                "kind": "classifier", "weights": None, "features": 4, "images": 64, "batch_size": 8, "lr": 1.0e-3
+            },
+            sampling={
+                "steps": 4, "spacing": "uniform", "eta": 1.0, "variance": "learned", "clip": True, "batch_size": 16
+            },
+            evaluation={"samples": 12, "seeds": [0], "kid_subset": 6, "allow_singular": False},
+        )  # fmt: skip
+
+    return write
+
+
+def run(program: Any, *options: str) -> None:
+    result = CliRunner().invoke(program.main, options)
+    assert result.exit_code == 0, result.output
+
+
+def test_a_base_with_learned_variance_goes_through_the_pipeline(write: Callable[..., None]) -> None:
+    write(learned_variance=True)
+    run(train_base)
+    base = load_record(Path("artifacts/models/base"))
+    assert base.learned_variance is True
+    run(profile_loss, "--model", "base")
+    with np.load("artifacts/profiles/base.npz") as tables:
+        # ε alone is profiled: an untrained network loses about 1 at most timesteps, and nothing of the bound's size.
+        assert 0.5 < float(tables["holdout"].mean()) < 2
+    run(group_timesteps)
+    run(build_extractor)
+    for group in ("0", "1"):
+        run(prune, "--method", "taylor", "--group", group)
+        shutil.copytree(f"artifacts/pruned/taylor/group_{group}", f"artifacts/pruned/expert/group_{group}")
+        run(finetune_groups, "--architecture", "pruned", "--group", group)
+    net, expert = load_model(Path("artifacts/models/experts_pruned/group_0"))
+    assert expert.learned_variance is True
+    assert expert.macs < base.macs
+    assert net.conv_out.out_channels == 2
+    for variant in ("base", "experts_pruned"):
+        run(evaluate_fid, "--variant", variant)
+    figures = json.loads(Path("results/fid/experts_pruned.json").read_text())
+    assert figures["sampling"]["variance"] == "learned"
+    assert figures["fid_mean"] > 0
+
+
+def test_a_pretrained_base_is_held_against_the_settings(
+    write: Callable[..., None], tiny_net: Callable[..., UNet2DModel]
+) -> None:
+    tiny_net().save_pretrained("taken")
+    DDIMScheduler(num_train_timesteps=50, beta_start=0.002, beta_end=0.4).save_pretrained("taken")
+    write(pretrained="taken")
+    run(train_base)
+    net, record = load_model(Path("artifacts/models/base"))
+    assert (record.images_seen, record.timesteps, record.prediction) == (0, 50, "epsilon")
+    assert all(torch.equal(value, tiny_net().state_dict()[name]) for name, value in net.state_dict().items())
+    DDIMScheduler(num_train_timesteps=60).save_pretrained("taken")
+    result = CliRunner().invoke(train_base.main)
+    assert result.exit_code == 1
+    said = "schedule.timesteps: 50, but network.pretrained 'taken' was trained with 60"
+    assert said in result.output.splitlines()[-1]
