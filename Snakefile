@@ -14,16 +14,21 @@ from dvc.repo import Repo
 from unequal.errors import UserError
 from unequal.settings.params import read_params
 
+# The profile of a cluster says so, and must know where its jobs go.
+ON_CLUSTER = config.get("cluster") is not None
+if config.get("cluster") == "slurm" and "slurm_partition" not in workflow.resource_settings.default_resources:
+    raise WorkflowError("profile: default-resources: slurm_partition: missing; `sinfo` lists the partitions")
+
 try:
     read_params()
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
 # The stages of the dvc.yaml in the working directory: the pipeline's, or a study's.
-STAGES = sorted((stage for stage in Repo().index.stages if Path(stage.wdir) == Path.cwd()), key=lambda stage: stage.name)
+STAGES = sorted(Repo().stage.load_all("dvc.yaml"), key=lambda stage: stage.name)
 OUTPUTS = {out.def_path: stage for stage in STAGES for out in stage.outs}
-# Profiles of clusters set it; on one machine, stages ask for a GPU where there is one.
-GPUS = config.get("gpu", shutil.which("nvidia-smi") is not None)
+# A cluster hands GPUs out; on one machine, stages take turns on what there is.
+HAS_GPU = str(config.get("gpu", shutil.which("nvidia-smi") is not None)).lower() == "true"
 
 
 def rule_name(stage):
@@ -72,10 +77,10 @@ for stage in STAGES:
             f"logs/{rule_name(stage)}.log",
         benchmark:
             f"logs/{rule_name(stage)}.benchmark.tsv"
-        retries: (stage.meta or {}).get("retries", 0)
         threads: (stage.meta or {}).get("threads", 1)
         resources:
-            gpu=(stage.meta or {}).get("gpu", 0) if GPUS else 0,
+            gpu=(stage.meta or {}).get("gpu", 0) if HAS_GPU and ON_CLUSTER else 0,
+            local_gpu=(stage.meta or {}).get("gpu", 0) if HAS_GPU and not ON_CLUSTER else 0,
             mem_mb=(stage.meta or {}).get("mem_mb", 4000),
             runtime=(stage.meta or {}).get("runtime", 60),
         shell:

@@ -1,38 +1,15 @@
 """A small pipeline run through both engines, as a user runs it: real stages, real data, tiny budgets."""
 
 import json
-import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
-from graph import ROOT
 from mlflow import MlflowClient
+from projects import TINY, commit, copy_of_repository, edit, run
 
 pytestmark = pytest.mark.slow
-
-TINY = {
-    "recipes.base.images": 2560,
-    "recipes.mixed.images": 1280,
-    "recipes.slot.images": 1280,
-    "recipes.expert.images": 1280,
-    "recipes.stratified.images": 1280,
-    "further_recipes": ["stratified"],
-    "profiled_models": ["base", "stratified", "slot_3"],
-    "variants": ["base", "stratified", "experts_unpruned", "experts_pruned"],
-    "profile.images": 2,
-    "slots.finetune": [3],
-    "groups.ids": [0, 1],
-    "extractor.images": 6400,
-    "sampling.steps": 5,
-    "evaluation.samples": 100,
-    "evaluation.seeds": [0],
-    "evaluation.kid_subset": 50,
-}
 
 STUDY = "studies/time_to_quality"
 TINY_STUDY = {
@@ -47,45 +24,6 @@ TINY_STUDY = {
     "evaluation.samples": 100,
     "evaluation.kid_subset": 50,
 }
-
-
-def run(project: Path, *command: str, ok: bool = True) -> str:
-    """Run a command of the environment in a project; its output, both streams together."""
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "PYTHONPATH": str(project)}
-    done = subprocess.run(
-        command, cwd=project, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-    )
-    assert (done.returncode == 0) == ok, done.stdout[-6000:]
-    return done.stdout
-
-
-def edit(project: Path, changes: dict[str, object], file: str = "params.yaml") -> None:
-    path = project / file
-    document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    for dotted, value in changes.items():
-        *sections, last = dotted.split(".")
-        section = document
-        for name in sections:
-            section = section[name]
-        section[last] = value
-    path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
-
-
-def commit(project: Path, message: str) -> None:
-    run(project, "git", "add", "-A")
-    run(project, "git", "-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "-qm", message)
-
-
-def copy_of_repository(target: Path) -> Path:
-    """The tracked files as they are now, in a repository of their own, without the committed results."""
-    tracked = run(ROOT, "git", "ls-files", "--cached", "--others", "--exclude-standard").split()
-    for name in tracked:
-        if "results" not in Path(name).parts and Path(name).name != "dvc.lock" and (ROOT / name).exists():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, target / name)
-    run(target, "git", "init", "-q")
-    return target
 
 
 def rules_of_dry_run(text: str) -> set[str]:

@@ -1,0 +1,181 @@
+"""The pipeline as jobs of a real Slurm, with a real tracking server: what a cluster's user does and sees."""
+
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import one_node
+import pytest
+import yaml
+from mlflow import MlflowClient
+from projects import TINY, commit, copy_of_repository, edit, run
+
+from unequal.files import content_hash
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.slurm,
+    pytest.mark.skipif(one_node.missing() is not None, reason=str(one_node.missing())),
+]
+
+PROFILE = "profiles/slurm/config.yaml"
+#: Longest wait for a job to get somewhere.
+PATIENCE_SECONDS = 300
+#: A training that is not over before it can be stopped.
+LONG = {"recipes.base.images": 64_000, "training.checkpoint_every": 50}
+WEIGHTS = "artifacts/models/base/diffusion_pytorch_model.safetensors"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """A Slurm of one node, and what its commands need in the environment."""
+    with one_node.slurm(tmp_path_factory.mktemp("slurm") / "node") as environment:
+        yield environment
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a tracking server on loopback."""
+    folder, port = tmp_path_factory.mktemp("server"), one_node.free_port()
+    command = ["timeout", str(one_node.LONGEST_LIFE_SECONDS), sys.executable, "-m", "mlflow", "server"]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    command += [
+        "--backend-store-uri",
+        f"sqlite:///{folder}/mlflow.db",
+        "--artifacts-destination",
+        str(folder / "files"),
+    ]
+    with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log, cwd=folder) as process:
+        try:
+            wait_for(lambda: answers(port), "the tracking server")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_for(reached, what: str) -> None:
+    """Until a condition holds."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not reached():
+        assert time.monotonic() < end, f"waited {PATIENCE_SECONDS} s for {what}"
+        time.sleep(0.5)
+
+
+def project_of(folder: Path, changes: dict[str, object]) -> Path:
+    """A tiny project whose profile names the node's partition, as a user of it would."""
+    project = copy_of_repository(folder)
+    edit(project, TINY | changes)
+    recipes = yaml.safe_load((project / "params.yaml").read_text(encoding="utf-8"))["recipes"]
+    edit(project, {"recipes": {name: recipe for name, recipe in recipes.items() if name != "longer"}})
+    mine = {
+        "default-resources.slurm_partition": one_node.PARTITION,
+        "slurm-no-account": True,
+        "slurm-status-command": "squeue",
+        "slurm-init-seconds-before-status-checks": 2,
+        "seconds-between-status-checks": 2,
+        "latency-wait": 5,
+    }
+    edit(project, mine, PROFILE)
+    commit(project, "tiny")
+    return project
+
+
+def jobs_of(environment: dict[str, str]) -> list[dict[str, str]]:
+    """What Slurm's records say of all jobs, by the names that `scontrol show job` gives."""
+    said = subprocess.run(
+        ["scontrol", "--oneliner", "show", "job"], env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    return [dict(pair.split("=", 1) for pair in re.findall(r"\S+=\S*", line)) for line in said.splitlines() if line]
+
+
+def rule_of(job: dict[str, str]) -> str:
+    """The rule that the plugin has noted in a job's comment."""
+    return job.get("Comment", "").removeprefix("rule_")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, cluster: dict[str, str], server: str) -> Path:
+    """A tiny pipeline, run as jobs of Slurm."""
+    project = project_of(tmp_path_factory.mktemp("cluster"), {"variants": ["base", "experts_pruned"]})
+    environment = cluster | {"MLFLOW_TRACKING_URI": server}
+    run(project, "snakemake", "--profile", "profiles/slurm", environment=environment)
+    return project
+
+
+def test_the_pipeline_ran_as_jobs_with_what_its_stages_ask_for(finished: Path, cluster: dict[str, str]) -> None:
+    jobs = {rule_of(job): job for job in jobs_of(cluster)}
+    training = jobs["train_base"]
+    assert training["JobState"] == "COMPLETED"
+    assert training["TresPerJob"] == "gres:gpu:1"
+    assert training["TimeLimit"] == "1-00:00:00"
+    assert "mem=4000M" in training["TRES"].replace("3.90625G", "4000M")
+    assert training["CPUs/Task"] == "2"
+    assert "TresPerJob" not in jobs["compute_slots"]
+    assert all(job["Partition"] == one_node.PARTITION for job in jobs.values())
+
+
+def test_jobs_ran_side_by_side(finished: Path, cluster: dict[str, str]) -> None:
+    spans = sorted((job["StartTime"], job["EndTime"]) for job in jobs_of(cluster))
+    assert any(later[0] < earlier[1] for earlier, later in pairwise(spans))
+
+
+def test_all_stages_are_runs_on_the_server(finished: Path, server: str) -> None:
+    client = MlflowClient(server)
+    experiment = client.get_experiment_by_name("unequal")
+    runs = client.search_runs([experiment.experiment_id], max_results=1000)
+    children = [one for one in runs if "mlflow.parentRunId" in one.data.tags]
+    logs = {path.stem for path in (finished / "logs").glob("*.log")}
+    assert len(children) == len(logs)
+    assert len(runs) - len(children) == 1
+    assert all(one.info.status == "FINISHED" for one in runs)
+    assert not (finished / "mlflow.db").exists()
+
+
+def test_both_engines_find_nothing_left_to_do(finished: Path) -> None:
+    assert "Nothing to be done" in run(finished, "snakemake", "--cores", "2", "-n")
+    run(finished, "dvc", "commit", "-f", "-q", "dvc.yaml")
+    assert "Running stage" not in run(finished, "dvc", "repro")
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Hash of the weights of the long training that nobody stops."""
+    project = project_of(tmp_path_factory.mktemp("through"), LONG)
+    run(project, "snakemake", "--cores", "2", "artifacts/models/base")
+    return content_hash(project / WEIGHTS)
+
+
+@pytest.mark.parametrize("stop", [("scancel",), ("scontrol", "update", "TimeLimit=1")], ids=["scancel", "time limit"])
+def test_a_stopped_job_is_tried_again_and_goes_on(
+    tmp_path: Path, cluster: dict[str, str], uninterrupted: str, stop: tuple[str, ...]
+) -> None:
+    project = project_of(tmp_path / "project", LONG)
+    known = {job["JobId"] for job in jobs_of(cluster)}
+    command = ["snakemake", "--profile", "profiles/slurm", "artifacts/models/base"]
+    with subprocess.Popen(command, cwd=project, env=cluster | {"PYTHONPATH": str(project)}) as engine:
+        wait_for(lambda: list(project.glob("artifacts/work/*/checkpoint.safetensors")), "a saved state")
+        jobs = [job for job in jobs_of(cluster) if job["JobId"] not in known and rule_of(job) == "train_base"]
+        job = jobs[0]["JobId"]
+        words = [*stop, f"jobid={job}"] if stop[0] == "scontrol" else [*stop, job]
+        subprocess.run(words, env=cluster, check=True)
+        assert engine.wait(PATIENCE_SECONDS) == 0
+    states = [job["JobState"] for job in jobs_of(cluster) if job["JobId"] not in known and rule_of(job) == "train_base"]
+    assert states == [{"scancel": "CANCELLED"}.get(stop[0], "TIMEOUT"), "COMPLETED"]
+    assert content_hash(project / WEIGHTS) == uninterrupted
+
+
+def test_a_profile_without_a_partition_is_refused_in_one_line(tmp_path: Path) -> None:
+    project = copy_of_repository(tmp_path / "project")
+    said = run(project, "snakemake", "--profile", "profiles/slurm", "-n", ok=False)
+    assert "default-resources: slurm_partition: missing" in said
+    assert "Traceback" not in said
