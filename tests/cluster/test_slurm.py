@@ -27,7 +27,7 @@ PROFILE = "profiles/slurm/config.yaml"
 #: Longest wait for a job to get somewhere.
 PATIENCE_SECONDS = 300
 #: A training that is not over before it can be stopped.
-LONG = {"recipes.base.images": 64_000, "training.checkpoint_every": 50}
+LONG = {"recipes.base.images": 25_600, "training.checkpoint_every": 10, "training.log_every": 10}
 WEIGHTS = "artifacts/models/base/diffusion_pytorch_model.safetensors"
 
 
@@ -163,7 +163,7 @@ def test_a_stopped_job_is_tried_again_and_goes_on(
     known = {job["JobId"] for job in jobs_of(cluster)}
     command = ["snakemake", "--profile", "profiles/slurm", "artifacts/models/base"]
     with subprocess.Popen(command, cwd=project, env=cluster | {"PYTHONPATH": str(project)}) as engine:
-        wait_for(lambda: list(project.glob("artifacts/work/*/checkpoint.safetensors")), "a saved state")
+        wait_for(lambda: list(project.glob("work/*/checkpoint.safetensors")), "a saved state")
         jobs = [job for job in jobs_of(cluster) if job["JobId"] not in known and rule_of(job) == "train_base"]
         job = jobs[0]["JobId"]
         words = [*stop, f"jobid={job}"] if stop[0] == "scontrol" else [*stop, job]
