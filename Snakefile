@@ -36,12 +36,12 @@ def rule_name(stage):
 
 
 def inputs(stage):
-    """A stage's dependencies as files: folders of outputs by what is made in them, code by its modules."""
+    """A stage's dependencies as files: folders of outputs by what is made in them, code by its modules and texts."""
     for path in (dep.def_path for dep in stage.deps if not hasattr(dep, "params")):
         made = [out for out in OUTPUTS if out == path or out.startswith(f"{path}/")]
         # Gates are left out: they wait for nothing here, since params.yaml has been checked above.
         if not any((OUTPUTS[found].meta or {}).get("gate") for found in made):
-            yield from made or sorted(map(str, Path(path).rglob("*.py"))) or [path]
+            yield from made or sorted(map(str, [*Path(path).rglob("*.py"), *Path(path).rglob("*.md")])) or [path]
 
 
 def outputs(stage):

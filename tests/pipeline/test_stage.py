@@ -1,4 +1,5 @@
 import errno
+import importlib.util
 import itertools
 import json
 import os
@@ -194,6 +195,21 @@ def test_state_is_resumed_by_the_same_run_only() -> None:
     assert work_of() == first
     Path("in.txt").write_text("changed")
     assert work_of() != first
+
+
+def test_texts_in_the_package_count_as_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prompt shapes results as a module does."""
+    package = tmp_path / "texts"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "prompt.md").write_text("Decide.")
+    spec = importlib.util.spec_from_file_location("unequal.texts", package / "__init__.py")
+    assert spec is not None
+    monkeypatch.setitem(sys.modules, "unequal.texts", importlib.util.module_from_spec(spec))
+    before = code_hashes()
+    (package / "prompt.md").write_text("Decide well.")
+    assert code_hashes() != before
+    assert len(code_hashes()) == len(before)
 
 
 def test_a_second_attempt_finds_the_state_but_no_unfinished_output() -> None:

@@ -144,6 +144,18 @@ def test_the_pipelines_figures_and_pictures_are_the_parents(project: Path) -> No
     assert not artifacts(project, child)
 
 
+def test_a_table_is_one_for_mlflow_also_when_it_is_logged_again(project: Path) -> None:
+    rows = [{"round": 0, "loss": 0.5, "proposer": "tpe"}, {"round": 1, "loss": 0.25, "proposer": "llm é"}]
+    log = tracker()
+    log.table("memory_bank", rows)
+    log.table("memory_bank", rows)
+    log.finish("FINISHED")
+    _, (child,) = runs(project)
+    client = MlflowClient(f"sqlite:///{project / 'mlflow.db'}")
+    found = client.load_table(child.info.experiment_id, "memory_bank.json", [child.info.run_id])
+    assert found.to_dict("records") == rows
+
+
 def test_a_large_file_is_a_reference_by_which_dvc_finds_it(project: Path) -> None:
     Path("models").mkdir()
     Path("models/weights.bin").write_bytes(b"x" * 1001)

@@ -1,4 +1,4 @@
-"""What tests of pruning share: a target, made of a tiny network and the tiny data set."""
+"""What tests of pruning share: a target, made of a tiny network and the tiny data set, and trials of schemes on it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,12 @@ from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.models.artifact import ModelRecord
 from unequal.models.flops import count_cost
+from unequal.pruning.anatomy import Anatomy
+from unequal.pruning.importance import ranked
 from unequal.pruning.target import Target
+from unequal.pruning.trial import Trial
+from unequal.settings.pruning import Magnitude
+from unequal.settings.runtime import Runtime
 
 MakeTarget = Callable[..., Target]
 
@@ -26,3 +31,11 @@ def make_target(prepared: PreparedData, make_record: Callable[..., ModelRecord])
         return Target(net, make_record(net, **record), tensor_of(prepared.train), first, last, limit, seed)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def trial(tiny_net: Callable[..., UNet2DModel], make_target: MakeTarget, runtime: Runtime) -> Trial:
+    """Trials of schemes at a limit of 0.7, by 8 images and without fine-tuning."""
+    target = make_target(tiny_net().eval())
+    anatomy = Anatomy(target.net)
+    return Trial(target, anatomy, ranked(Magnitude(method="magnitude"), target, anatomy), 8, None, runtime)

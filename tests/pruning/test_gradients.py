@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unequal.data.pixels import tensor_of, to_model_range
 from unequal.data.prepared import PreparedData
-from unequal.pruning import gradients
+from unequal.pruning import target
 from unequal.pruning.gradients import ascending_gradient, batch_gradient, parts, weighty
 from unequal.pruning.target import Target
 from unequal.randomness import Stream, numpy_generator, torch_generator
@@ -43,7 +43,7 @@ def test_a_batchs_gradient(
     high: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(gradients, "IMAGES_AT_ONCE", 3)
+    monkeypatch.setattr(target, "PIXELS_AT_ONCE", 3 * 64)
     net, by_hand = tiny_net(), tiny_net()
     batch_gradient(make_target(net, seed=3), timesteps, 8)  # type: ignore[arg-type]
     images = tensor_of(prepared.train)
@@ -58,7 +58,7 @@ def test_a_batchs_gradient(
 def test_the_sum_over_rising_timesteps(
     tiny_net: BuildNet, make_target: MakeTarget, prepared: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gradients, "IMAGES_AT_ONCE", 10)
+    monkeypatch.setattr(target, "PIXELS_AT_ONCE", 10 * 64)
     net, by_hand = tiny_net(), tiny_net()
     assert ascending_gradient(make_target(net, seed=3, first=5, last=11), "group", 4, 0.001) == 11
     for part in ([5, 6], [7, 8], [9, 10], [11]):
@@ -75,7 +75,7 @@ def test_the_sum_ends_before_the_loss_is_a_share_of_its_maximum(
     tiny_net: BuildNet, make_target: MakeTarget, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With L_t = (t + 1)⁻², L_t > 0.05·L_5 until t = 25, as 6²/0.05 = 26.8²."""
-    monkeypatch.setattr(gradients, "IMAGES_AT_ONCE", at_once)
+    monkeypatch.setattr(target, "PIXELS_AT_ONCE", at_once * 64)
     seen: list[int] = []
 
     class Objective:
@@ -85,7 +85,7 @@ def test_the_sum_ends_before_the_loss_is_a_share_of_its_maximum(
             weighted.register_hook(lambda grad: seen.extend(t[grad > 0].tolist()))
             return type("Losses", (), {"weighted": weighted})()
 
-    monkeypatch.setattr(gradients.Target, "objective", lambda _: Objective())
+    monkeypatch.setattr(Target, "objective", lambda _: Objective())
     assert ascending_gradient(make_target(tiny_net(), first=5, last=49), "group", 1, 0.05) == 25
     assert seen == list(range(5, 26))
 
@@ -98,7 +98,5 @@ def test_a_loss_that_rises_again_does_not_count() -> None:
     assert weighty(torch.tensor([3.0]), 0.0, 0.99) == 1
 
 
-def test_parts_are_all_timesteps_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradients, "IMAGES_AT_ONCE", 10)
-    assert [part.tolist() for part in parts(3, 7, 5)] == [[3, 4], [5, 6], [7]]
-    assert [part.tolist() for part in parts(3, 4, 99)] == [[3], [4]]
+def test_parts_are_all_timesteps_in_order() -> None:
+    assert [part.tolist() for part in parts(3, 7, 2)] == [[3, 4], [5, 6], [7]]

@@ -21,6 +21,10 @@ CIFAR10 = {"source": "cifar10", "path": "x", "fit": "exact", "holdout": 0.1}
 
 PATCHES = {"source": "patches", "path": None, "image_size": 16, "channels": 3, "fit": "exact", "holdout": 0.1}
 
+TAYLOR = {"method": "taylor", "timesteps": "all", "images": 8}
+DIFF_PRUNING = {"method": "diff_pruning", "timesteps": "group", "images": 1, "threshold": 0.05}
+LLM = {"kind": "llm", "model": "m", "base_url": "https://localhost/v1", "api_key_env": "SOME_KEY"}
+
 INTERFERENCE = {"slot_recipes": ["slot"], "control": "longer"}
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -63,7 +67,34 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"pruning.expert.method": "lasso"},
         "pruning.expert: Input tag 'lasso' found using 'method' does not match any of the expected tags: 'random'",
     ),
-    ({"pruning.expert.threshold": 0.1}, "pruning.expert.threshold: unknown key; allowed here: method, timesteps"),
+    (
+        {"pruning.expert.threshold": 0.1},
+        "pruning.expert.threshold: unknown key; allowed here: method, decider, ranking",
+    ),
+    ({"pruning.expert": TAYLOR | {"round": 1}}, "pruning.expert.round: unknown key; allowed here: method, timesteps"),
+    (
+        {"pruning.expert.start": [TAYLOR, {"method": "random", "x": 1}]},
+        "pruning.expert.start.1.x: unknown key; allowed",
+    ),
+    ({"pruning.expert.ranking.images": 0}, "pruning.expert.ranking.images: 0: Input should be greater than 0"),
+    ({"pruning.expert.ranking": DEFAULT["pruning"]["expert"]}, "pruning.expert.ranking: Input tag 'proxy' found using"),
+    (
+        {"pruning.expert.start": [], "pruning.expert.rounds": 0},
+        "pruning.expert: rounds: 0 with an empty start tries no",
+    ),
+    (
+        {"pruning.expert": DIFF_PRUNING | {"threshold": 1.0}},
+        "pruning.expert.threshold: 1.0: Input should be less than 1",
+    ),
+    (
+        {"pruning.expert.decider.kind": "oracle"},
+        "pruning.expert.decider: Input tag 'oracle' found using 'kind' does not",
+    ),
+    (
+        {"pruning.expert.decider": LLM | {"api_key": "sk-1"}},
+        "pruning.expert.decider.api_key: unknown key; allowed here: kind",
+    ),
+    ({"pruning.expert.decider": LLM | {"base_url": "localhost:1"}}, "pruning.expert.decider: base_url: is no address"),
     ({"pruning": {}}, "pruning: 'expert' is missing; needed: expert"),
     ({"pruning.a/b": {"method": "random"}}, "pruning: 'a/b' is no name; allowed: small letters, digits and _"),
     (
@@ -345,6 +376,13 @@ ACCEPTED: list[dict[str, Any]] = [
     {"evaluation.samples": 20, "evaluation.kid_subset": 10, "evaluation.allow_singular": True},
     {"groups.ids": [0]},
     {"groups.kind": "excess_loss"},
+    {"pruning.expert": {"method": "random"}, "pruning.other": {"method": "magnitude"}},
+    {"pruning.expert": TAYLOR},
+    {"pruning.expert": DIFF_PRUNING},
+    {"pruning.expert.decider": LLM, "pruning.expert.start": []},
+    {"pruning.expert.decider": LLM | {"base_url": "http://localhost:11434/v1", "api_key_env": None}},
+    {"pruning.expert.finetuning": {"images": 1, "batch_size": 1, "lr": 1.0e-3}, "pruning.expert.replay": "bank.jsonl"},
+    {"pruning.drawn": {"method": "random"}, "base_pruning": {"ratio": 0.7, "methods": ["expert", "drawn"]}},
     {"recipes.expert.sampler.overlap": 0.1},
     {"merging.weights": 0.5},
     {"merging.weights": [1, 0.5, 0.5, -1]},
@@ -397,6 +435,22 @@ def test_a_possible_edit_is_accepted(edits: dict[str, Any], tmp_path: Path) -> N
     document = edited(edits)
     read_pipeline_params(written(document, tmp_path))
     jsonschema.validate(document, json_schema())
+
+
+@pytest.mark.parametrize(
+    ("secret", "edits"),
+    [
+        ("sk-secret-0123", {"api_key_env": "sk-secret-0123"}),
+        ("s3cret", {"base_url": "https://user:s3cret@localhost/v1"}),
+        ("s3cret", {"base_url": "https://localhost/v1?key=s3cret"}),
+    ],
+)
+def test_a_secret_in_the_settings_is_refused_and_not_repeated(
+    secret: str, edits: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=r"pruning\.expert\.decider: (api_key_env|base_url): holds") as refusal:
+        read_pipeline_params(written(edited({"pruning.expert.decider": LLM | edits}), tmp_path))
+    assert secret not in str(refusal.value)
 
 
 def test_a_recipe_may_have_the_name_of_a_key(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chat_server import answer, error, serving
 from click.testing import CliRunner, Result
 from diffusers.models.unets.unet_2d import UNet2DModel
 from stage_project import write_params
@@ -16,12 +17,24 @@ from unequal.data.prepared import PreparedData
 from unequal.files import write_json
 from unequal.models.artifact import ModelRecord, load_model, load_pruning, save_model
 from unequal.models.flops import count_cost
+from unequal.pipeline.stage import Run
+from unequal.pruning.proxy import BANK
 
 METHODS: dict[str, dict[str, Any]] = {
     "expert": {"method": "taylor", "timesteps": "group", "images": 4},
     "drawn": {"method": "random"},
     "small": {"method": "magnitude"},
     "diffused": {"method": "diff_pruning", "timesteps": "all", "images": 1, "threshold": 0.05},
+    "decided": {
+        "method": "proxy",
+        "decider": {"kind": "tpe"},
+        "ranking": {"method": "magnitude"},
+        "start": [{"method": "taylor", "timesteps": "group", "images": 4}],
+        "rounds": 1,
+        "candidates": 2,
+        "images": 4,
+        "finetuning": {"images": 8, "batch_size": 4, "lr": 1.0e-3},
+    },
 }
 GROUPS = [
     {"group": 0, "first": 0, "last": 29, "limit_ratio": 0.7},
@@ -69,6 +82,66 @@ def test_the_last_group_keeps_the_whole_model(base: ModelRecord) -> None:
     assert load_model(Path("artifacts/pruned/expert/group_1"))[1].macs == base.macs
 
 
+def test_there_is_nothing_to_decide_where_all_may_stay(base: ModelRecord) -> None:
+    assert run("--method", "decided", "--group", "1").exit_code == 0
+    folder = Path("artifacts/pruned/decided/group_1")
+    assert load_model(folder)[1].macs == base.macs
+    assert not (folder / BANK).exists()
+
+
+def test_a_decision_leaves_its_memory_bank(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables: dict[str, Any] = {}
+    monkeypatch.setattr(Run, "table", lambda _, name, rows: tables.update({name: rows}))
+    assert run("--method", "decided", "--group", "0").exit_code == 0
+    folder = Path("artifacts/pruned/decided/group_0")
+    lines = [json.loads(line) for line in (folder / BANK).read_text().splitlines()]
+    assert [line["proposer"] for line in lines] == ["taylor", "tpe", "tpe"]
+    assert BANK in load_model(folder)[1].sha256
+    assert [(row["round"], row["loss"]) for row in tables["memory_bank"]] == [(ln["round"], ln["loss"]) for ln in lines]
+    figures = json.loads(Path("results/metrics/prune_decided_group_0.json").read_text())
+    assert figures["loss"] == min(line["loss"] for line in lines)
+    assert figures["search_flops"] == sum((4 + 3 * 8) * line["macs"] for line in lines)
+    assert list(Path("work").iterdir()) == []
+
+
+def with_model(url: str) -> None:
+    """Settings by which a language model decides."""
+    decider = {"kind": "llm", "model": "tiny", "base_url": url, "api_key_env": "SOME_KEY", "attempts": 1}
+    write_params(seed=0, pruning={"decided": METHODS["decided"] | {"decider": decider, "rounds": 2}})
+
+
+def test_a_wrong_key_is_one_line_and_costs_nothing_of_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", "sk-0123-secret")
+    scheme = dict.fromkeys(
+        ["conv_in", "down_blocks.0", "down_blocks.1", "mid_block", "up_blocks.0", "up_blocks.1"], 0.5
+    )
+    sound = answer(json.dumps({"schemes": [scheme, scheme | {"mid_block": 0.0}]}))
+    with serving([sound, error(401, "Incorrect key sk-0123-secret"), sound]) as chat:
+        with_model(chat.url)
+        result = run("--method", "decided", "--group", "0")
+        assert result.exit_code == 1
+        line = f"prune: pruning: {chat.url}: the key in $SOME_KEY is refused, status 401 (Incorrect key …)\n"
+        assert result.output == line
+        (bank,) = Path("work").glob(f"*/{BANK}")
+        before = bank.read_text()
+        assert before.count("\n") == 3
+        assert run("--method", "decided", "--group", "0").exit_code == 0
+    assert len(chat.requests) == 3
+    whole = Path(f"artifacts/pruned/decided/group_0/{BANK}").read_text()
+    assert whole.startswith(before)
+    assert whole.count("\n") == 5
+    assert not [file for file in Path().rglob("*") if file.is_file() and b"sk-0123" in file.read_bytes()]
+
+
+def test_no_key_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SOME_KEY", raising=False)
+    with_model("http://127.0.0.1:9/v1")
+    result = run("--method", "decided", "--group", "0")
+    assert result.exit_code == 1
+    assert result.output.startswith("prune: pruning: no key in the environment variable SOME_KEY; ")
+    assert result.output.count("\n") == 1
+
+
 def test_the_base_is_pruned_for_all_timesteps(base: ModelRecord) -> None:
     assert CliRunner().invoke(prune_base.main, ["--method", "small"]).exit_code == 0
     record = load_model(Path("artifacts/pruned/small/base"))[1]
@@ -90,7 +163,10 @@ def test_a_limit_out_of_reach_is_one_line() -> None:
     ("options", "line"),
     [
         (("--method", "expert", "--group", "2"), "prune: group 2: there are groups 0 … 1\n"),
-        (("--method", "best", "--group", "0"), "prune: params.yaml: pruning.best: missing; there is: diffused, drawn"),
+        (
+            ("--method", "best", "--group", "0"),
+            "prune: params.yaml: pruning.best: missing; there is: decided, diffused",
+        ),
     ],
 )
 def test_what_is_not_there_is_named_in_one_line(options: tuple[str, ...], line: str) -> None:

@@ -133,6 +133,10 @@ class Run:
         self._tracker.results(content)
         self.parent_metrics(headline or {})
 
+    def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Log rows as a table, with the columns of the first one."""
+        self._tracker.table(name, rows)
+
     def parent_metrics(self, metrics: Mapping[str, float]) -> None:
         """Log figures with the whole pipeline, where its variants are compared."""
         self._tracker.parent_results(metrics)
@@ -171,12 +175,16 @@ class Run:
 
 
 def code_hashes() -> list[str]:
-    """The project's modules that this process has loaded: half a run by old code is none of the new."""
+    """The project's modules that this process has loaded, and the texts that lie beside them.
+
+    Half a run by old code is none of the new.
+    """
     # A copy: the tracker's thread may be importing meanwhile.
-    modules = sys.modules.copy().items()
-    files = [getattr(module, "__file__", None) for name, module in modules if name.startswith("unequal.")]
-    found = sorted({str(file) for file in [*files, getattr(sys.modules["__main__"], "__file__", None)] if file})
-    return [content_hash(Path(file)) for file in found]
+    modules = [module for name, module in sys.modules.copy().items() if name.startswith("unequal.")]
+    folders = [Path(folder) for module in modules for folder in getattr(module, "__path__", ())]
+    files = [getattr(module, "__file__", None) for module in (*modules, sys.modules["__main__"])]
+    found = {*filter(None, files), *(str(text) for folder in folders for text in folder.glob("*.md"))}
+    return [content_hash(Path(file)) for file in sorted(found)]
 
 
 class StageCommand(click.Command):

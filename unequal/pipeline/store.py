@@ -154,6 +154,17 @@ class Store:
         context = InputTag("mlflow.data.context", "pipeline")
         self.client.log_inputs(self.child, datasets=[DatasetInput(dataset, [context])])
 
+    def log_table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Log a table of the child run, as MLflow's `log_table` does, which would append where this may be repeated."""
+        from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
+
+        columns = list(rows[0])
+        file = f"{name}.json"
+        self.client.log_dict(
+            self.child, {"columns": columns, "data": [[row[c] for c in columns] for row in rows]}, file
+        )
+        self.client.set_tag(self.child, MLFLOW_LOGGED_ARTIFACTS, json.dumps([{"path": file, "type": "table"}]))
+
     def log_files(self, files: Iterable[tuple[Path, str]], references: Iterable[Reference], parent: bool) -> None:
         """Log files into their folders, and references in the place of others."""
         run = self.parent if parent else self.child

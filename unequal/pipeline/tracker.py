@@ -66,6 +66,10 @@ class Tracker:
         """Log the numbers of a JSON document, `{"fid": {"mean": 3}}` as `fid.mean`."""
         self.log(numbers(content), step=0)
 
+    def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Log rows as a table, which MLflow's pages show run beside run."""
+        self._put(partial(Store.log_table, name=name, rows=rows))
+
     def parent_results(self, metrics: Mapping[str, Any]) -> None:
         """Log numbers with the parent run."""
         self._put(partial(Store.log_points, points=points(numbers(metrics), step=0), parent=True))

@@ -12,9 +12,6 @@ from unequal.randomness import Stream, numpy_generator
 from unequal.settings.pruning import Timesteps
 from unequal.training.batches import draw_at
 
-#: Images that go through the network together, so that large networks fit.
-IMAGES_AT_ONCE = 64
-
 
 @contextmanager
 def differentiable(net: nn.Module) -> Iterator[None]:
@@ -33,8 +30,8 @@ def differentiable(net: nn.Module) -> Iterator[None]:
 def batch_gradient(target: Target, timesteps: Timesteps, images: int) -> None:
     """The gradient of one batch's mean loss, at uniform timesteps of a range."""
     source, objective = target.source(timesteps, images, target.seed), target.objective()
-    for start in range(0, images, IMAGES_AT_ONCE):
-        batch = source.draw(0, slice(start, start + IMAGES_AT_ONCE))
+    for start in range(0, images, target.images_at_once):
+        batch = source.draw(0, slice(start, start + target.images_at_once))
         (objective(target.net, batch).weighted.sum() / images).backward()
 
 
@@ -52,7 +49,7 @@ def ascending_gradient(target: Target, timesteps: Timesteps, images: int, thresh
     """
     objective, largest = target.objective(), 0.0
     first, last = target.range_of(timesteps)
-    for part in parts(first, last, images):
+    for part in parts(first, last, max(1, target.images_at_once // images)):
         generator = numpy_generator(target.seed, Stream.PRUNING, int(part[0]))
         batch = draw_at(target.images, np.repeat(part, images), generator, target.device)
         losses = objective(target.net, batch).weighted.reshape(len(part), images).mean(1)
@@ -64,11 +61,10 @@ def ascending_gradient(target: Target, timesteps: Timesteps, images: int, thresh
     return last
 
 
-def parts(first: int, last: int, images: int) -> Iterator[np.ndarray]:
-    """Timesteps in rising order, as many at a time as go through the network together."""
-    step = max(1, IMAGES_AT_ONCE // images)
-    for start in range(first, last + 1, step):
-        yield np.arange(start, min(start + step, last + 1))
+def parts(first: int, last: int, size: int) -> Iterator[np.ndarray]:
+    """Timesteps in rising order, so many at a time."""
+    for start in range(first, last + 1, size):
+        yield np.arange(start, min(start + size, last + 1))
 
 
 def weighty(losses: Tensor, largest: float, threshold: float) -> int:

@@ -12,7 +12,7 @@ from unequal.pruning.units import Importance, Unit, units_by
 from unequal.settings import pruning as settings
 
 
-def ranked(method: settings.Pruning, target: Target, anatomy: Anatomy) -> list[Unit]:
+def ranked(method: settings.Importance, target: Target, anatomy: Anatomy) -> list[Unit]:
     """All units that may go, the least important first.
 
     Args:
@@ -24,7 +24,7 @@ def ranked(method: settings.Pruning, target: Target, anatomy: Anatomy) -> list[U
         return units_by(importance_of(method, target), anatomy)
 
 
-def importance_of(method: settings.Pruning, target: Target) -> Importance:
+def importance_of(method: settings.Importance, target: Target) -> Importance:
     """The importance by that method; where it needs gradients, they are left in the network."""
     import torch_pruning as tp
 

@@ -1,6 +1,7 @@
 """A pruning carried out: from a trained model to its pruned form as a model folder, and its figures."""
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,18 +14,21 @@ from unequal.models.artifact import ModelRecord, save_model
 from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.fit import PrunedNetwork, fit_to_limit
 from unequal.pruning.importance import ranked
+from unequal.pruning.proxy import BANK, Decision, decide
+from unequal.pruning.proxy import Place as SearchPlace
 from unequal.pruning.target import Target
 from unequal.randomness import Stream, torch_seed
 from unequal.ranges import Group
-from unequal.settings.pruning import Pruning
+from unequal.settings.pruning import Proxy, Pruning
 
 
-class Place(Protocol):
-    """Where a pruning happens: a device and outputs."""
+class Place(SearchPlace, Protocol):
+    """Where a pruning happens: a device, outputs, and what a search needs."""
 
     @property
     def device(self) -> torch.device: ...
     def output(self, path: str) -> Path: ...
+    def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None: ...
     def metrics(self, path: str, content: Mapping[str, Any]) -> None: ...
 
 
@@ -59,22 +63,45 @@ class Job:
 
 
 def produce(place: Place, job: Job) -> None:
-    """Carry a pruning out and write the model folder and its figures. Raises UserError where the limit is too low."""
+    """Carry a pruning out and write the model folder and its figures.
+
+    Raises UserError where the limit is too low, or a decision maker cannot be asked.
+    """
     torch.nn.Module.to(job.net, place.device)
+    target = target_of(job)
+    anatomy = Anatomy(job.net)
+    if isinstance(job.method, Proxy) and job.limit_ratio < 1:
+        decision = decide(place, job.method, target, anatomy)
+        write(place, job, decision.pruned, decision)
+    else:
+        # Where all may stay, there is nothing to decide.
+        importance = job.method.ranking if isinstance(job.method, Proxy) else job.method
+        write(place, job, fit_to_limit(anatomy, ranked(importance, target, anatomy), target.limit_macs))
+
+
+def target_of(job: Job) -> Target:
+    """What is pruned, and for what."""
     first, last = job.range
     seed = torch_seed(job.seed, Stream.PRUNING, first, last)
+    return Target(job.net, job.base, job.images, first, last, job.limit_ratio * job.base.macs, seed)
+
+
+def write(place: Place, job: Job, pruned: PrunedNetwork, decision: Decision | None = None) -> None:
+    """Write a pruned model, with the memory bank where there is one, and its figures."""
+    folder = place.output(f"artifacts/pruned/{job.name}")
+    folder.mkdir()
+    if decision is not None:
+        shutil.copyfile(decision.bank.path, folder / BANK)
+        place.table("memory_bank", decision.bank.rows())
+    save_model(folder, pruned.net, record_of(job, pruned), pruned.removals)
     limit = job.limit_ratio * job.base.macs
-    target = Target(job.net, job.base, job.images, first, last, limit, seed)
-    anatomy = Anatomy(job.net)
-    pruned = fit_to_limit(anatomy, ranked(job.method, target, anatomy), limit)
-    record = record_of(job, pruned)
-    save_model(place.output(f"artifacts/pruned/{job.name}"), pruned.net, record, pruned.removals)
     figures = {
         "method": job.method.method,
         "limit_macs": limit,
         "share_of_limit": pruned.cost.macs / limit,
         "share_of_base": pruned.cost.macs / job.base.macs,
         **asdict(pruned.cost),
+        **(decision.figures if decision else {}),
     }
     place.metrics(f"results/metrics/prune_{job.name.replace('/', '_')}.json", figures)
 

@@ -15,6 +15,9 @@ from unequal.training.mixing import BestHead
 from unequal.training.objective import Objective
 from unequal.training.objectives import objective_for
 
+#: Images go through the network in parts of so many pixels, 64 of 32 × 32, so that large ones fit.
+PIXELS_AT_ONCE = 64 * 32**2
+
 
 @dataclass(frozen=True)
 class Target:
@@ -41,6 +44,11 @@ class Target:
     def device(self) -> torch.device:
         """Where the network is."""
         return next(self.net.parameters()).device
+
+    @property
+    def images_at_once(self) -> int:
+        """How many images go through the network together."""
+        return max(1, PIXELS_AT_ONCE // self.record.image_size**2)
 
     def range_of(self, timesteps: Timesteps) -> tuple[int, int]:
         """The group's timesteps, or all."""

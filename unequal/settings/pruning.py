@@ -1,8 +1,10 @@
 """`pruning`: methods by which a network is brought under a limit of FLOPs, each under a name."""
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from unequal.settings.strict import Strict
 
@@ -39,8 +41,86 @@ class DiffPruning(Strict):
     threshold: float = Field(gt=0, lt=1, description="share of the largest loss so far under which the sum ends")
 
 
+#: Methods that tell how important each channel is.
+Importance = Annotated[Random | Magnitude | Taylor | DiffPruning, Field(discriminator="method")]
+
+
+class Tpe(Strict):
+    """Optuna's tree-structured Parzen estimator; needs no network."""
+
+    kind: Literal["tpe"]
+
+
+class Llm(Strict):
+    """A language model behind an OpenAI-compatible chat endpoint."""
+
+    kind: Literal["llm"]
+    model: str = Field(min_length=1)
+    base_url: str = Field(description="of the endpoint, up to and with its version, as in http://localhost:11434/v1")
+    api_key_env: str | None = Field(
+        description="name of the environment variable that holds the key; null: the endpoint takes none"
+    )
+    answer_format: Literal["json_schema", "json_object", "text"] = Field(
+        default="json_schema", description="what the endpoint can be held to; answers are checked in any case"
+    )
+    timeout_s: PositiveFloat = Field(default=120.0, description="longest wait for an answer")
+    attempts: PositiveInt = Field(default=4, description="requests a round, until an answer is sound")
+    backoff_s: PositiveFloat = Field(default=2.0, description="wait before the second attempt; doubled with each")
+
+    @model_validator(mode="after")
+    def secrets_stand_elsewhere(self) -> Self:
+        """What is in params.yaml ends in logs: no key in it, and no password. The values are not repeated."""
+        if self.api_key_env is not None and not re.fullmatch(r"[A-Z][A-Z0-9_]*", self.api_key_env):
+            raise ValueError(
+                "api_key_env: holds no name of an environment variable (capital letters, digits and _); "
+                "the key itself belongs into that variable, not here"
+            )
+        address = urlsplit(self.base_url)
+        if address.scheme not in ("http", "https") or not address.hostname:
+            raise ValueError("base_url: is no address; allowed: http://… or https://…")
+        if address.username or address.password or address.query:
+            raise ValueError("base_url: holds a user, a password or a query; keys come from api_key_env alone")
+        return self
+
+
+class Finetuning(Strict):
+    """A short training of a candidate before its loss is measured; what is kept is untrained."""
+
+    images: PositiveInt
+    batch_size: PositiveInt
+    lr: PositiveFloat
+
+
+class Proxy(Strict):
+    """An iterative decision maker chooses a pruning ratio for each block (paper 3, eqs. 9–12)."""
+
+    method: Literal["proxy"]
+    decider: Annotated[Tpe | Llm, Field(discriminator="kind")]
+    ranking: Importance = Field(description="which channels of a block go first")
+    start: tuple[Importance, ...] = Field(description="methods whose choices are tried before the first round")
+    rounds: NonNegativeInt = Field(description="R; the paper runs 5")
+    candidates: PositiveInt = Field(description="schemes a round; the paper tries 3")
+    images: PositiveInt = Field(description="behind a candidate's loss, on the group's timesteps")
+    finetuning: Finetuning | None = Field(description="before that loss is measured; null: none")
+    replay: str | None = Field(
+        default=None, description="a recorded memory bank, whose schemes are tried in the proxy's place"
+    )
+
+    @property
+    def trials(self) -> int:
+        """Schemes that are tried in all."""
+        return len(self.start) + self.rounds * self.candidates
+
+    @model_validator(mode="after")
+    def something_is_tried(self) -> Self:
+        """There is a best scheme."""
+        if not self.trials and self.replay is None:
+            raise ValueError("rounds: 0 with an empty start tries no scheme")
+        return self
+
+
 #: One way of pruning.
-Pruning = Annotated[Random | Magnitude | Taylor | DiffPruning, Field(discriminator="method")]
+Pruning = Annotated[Random | Magnitude | Taylor | DiffPruning | Proxy, Field(discriminator="method")]
 
 
 class BasePruning(Strict):

@@ -107,7 +107,7 @@ def validate(model: type[M], values: Any, path: Path, keys: dict[str, str] | Non
 
 def one_line(error: ValidationError, model: type[Strict], values: Any, keys: dict[str, str]) -> str:
     """The first complaint as `key: value: what is allowed`."""
-    complaints = [(place_of(one["loc"], values), one) for one in error.errors()]
+    complaints = [(place_of(one["loc"], values, one["type"] == "missing"), one) for one in error.errors()]
     # An unknown key explains the missing one beside it, and an item of a list says more than the list.
     place, first = min(complaints, key=lambda one: (one[1]["type"] != "extra_forbidden", -len(one[0])))
     same = [one["msg"] for where, one in complaints if where == place]
@@ -126,12 +126,15 @@ def one_line(error: ValidationError, model: type[Strict], values: Any, keys: dic
     return f"{'.'.join(place) + ': ' if place else ''}{shown}{message}{more}"
 
 
-def place_of(location: Sequence[str | int], values: Any) -> list[str]:
-    """The keys that lead to a complaint, without pydantic's names for the members of a union."""
+def place_of(location: Sequence[str | int], values: Any, missing: bool) -> list[str]:
+    """The keys that lead to a complaint, without pydantic's names for the members of a union.
+
+    Only where something is `missing`, the last part is a key that the values do not have.
+    """
     place = []
     for position, part in enumerate(location, 1):
         if isinstance(values, dict):
-            if part not in values and position < len(location):
+            if part not in values and not (missing and position == len(location)):
                 continue
             values = values.get(part)
         elif isinstance(values, list) and isinstance(part, int):

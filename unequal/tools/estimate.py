@@ -20,6 +20,7 @@ from unequal.models.flops import count_cost, training_flops
 from unequal.models.network import build_network
 from unequal.models.pretrained import load_pretrained
 from unequal.settings.params import EXPERTS, Params, read_pipeline_params
+from unequal.settings.pruning import Proxy, Pruning
 from unequal.settings.strict import PARAMS
 from unequal.tools.architecture import Limits
 
@@ -66,16 +67,26 @@ def workload(params: Params, net: UNet2DModel) -> list[Work]:
     shares = sum(groups.mean if variant == EXPERTS[1] else 1 for variant in params.variants)
     sampled = shares * params.evaluation.samples * len(params.evaluation.seeds) * steps
     return [
-        Work("the others", 9 + len(params.further_recipes) + count),
+        Work("the others", 9 + len(params.further_recipes)),
         trained("train_base", "base", [1.0] if params.network.pretrained is None else []),
         trained("train_mixed", "mixed", [1.0]),
         *(trained(f"train_recipe {recipe}", recipe, [1.0]) for recipe in params.further_recipes),
         trained("finetune_slots", "slot", slots),
+        pruned(params.pruning["expert"], [cost.macs * limit for limit in limits]),
         trained("finetune_unpruned", "expert", [1.0] * count),
         trained("finetune_groups", "expert", limits),
         Work("profile_loss", len(params.profiled_models), forward=profiled * cost.macs),
         Work("evaluate_fid", len(params.variants), forward=sampled * cost.macs),
     ]
+
+
+def pruned(method: Pruning, macs: list[float]) -> Work:
+    """What pruning to these costs takes: a decision maker's trials; a method's own gradients are not worth a line."""
+    if not isinstance(method, Proxy):
+        return Work("prune", len(macs))
+    tuned = method.finetuning.images if method.finetuning else 0
+    training = sum(training_flops(round(one), method.trials * tuned) for one in macs)
+    return Work("prune", len(macs), training, forward=method.trials * method.images * sum(macs))
 
 
 def measured_rate(run: Callable[[], object], macs: float, device: torch.device) -> float:

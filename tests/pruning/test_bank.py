@@ -1,0 +1,99 @@
+"""The memory bank on the disk: what is written is safe, what was cut off is dropped, what is altered is told."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unequal.errors import UserError
+from unequal.pruning.bank import Bank, Candidate, read_bank, rounds_of
+
+FACTS: dict[str, Any] = {
+    "proposer": "tpe",
+    "proposed": {"conv_in": 0.5, "mid_block": 1.0},
+    "scheme": {"conv_in": 0.25, "mid_block": 0.5},
+    "macs": 700,
+    "limit_macs": 710.5,
+}
+
+
+def candidate(round_: int, number: int, loss: float = 0.5, **changes: Any) -> Candidate:
+    return Candidate(**FACTS | {"round": round_, "candidate": number, "loss": loss} | changes)
+
+
+def test_a_bank_is_taken_up_where_it_was_left(tmp_path: Path) -> None:
+    first = Bank(tmp_path / "bank.jsonl")
+    assert first.candidates == []
+    for number, loss in enumerate([0.1 + 0.2, 0.25, 0.25]):
+        first.add(candidate(0, number, loss))
+    again = Bank(tmp_path / "bank.jsonl")
+    assert again.candidates == first.candidates
+    assert (again.best.candidate, again.best.loss) == (1, 0.25)
+    assert again.holds(0, 2) and not again.holds(0, 3) and not again.holds(1, 0)
+    again.add(candidate(1, 0))
+    assert len(read_bank(tmp_path / "bank.jsonl")) == 4
+
+
+@pytest.mark.parametrize("kept", [1, 30, -1])
+def test_a_line_that_was_cut_off_is_dropped(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "bank.jsonl"
+    bank = Bank(path)
+    bank.add(candidate(0, 0))
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole.replace(b'"candidate":0', b'"candidate":1')[:kept])
+    again = Bank(path)
+    assert again.candidates == bank.candidates
+    again.add(candidate(0, 1))
+    assert [one.candidate for one in read_bank(path)] == [0, 1]
+
+
+def test_a_line_is_plain_json_and_a_row_has_no_nested_parts(tmp_path: Path) -> None:
+    bank = Bank(tmp_path / "bank.jsonl")
+    bank.add(candidate(2, 1))
+    facts = FACTS | {"round": 2, "candidate": 1, "loss": 0.5}
+    assert [json.loads(line) for line in bank.path.read_text().splitlines()] == [facts]
+    (row,) = bank.rows()
+    assert row == {k: v for k, v in facts.items() if k not in ("proposed", "scheme")} | {
+        "ratio.conv_in": 0.25,
+        "ratio.mid_block": 0.5,
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"loss": float("nan")}, "loss: "),
+        ({"loss": -1.0}, "loss: Input should be greater than or equal to 0"),
+        ({"macs": 1.5}, "macs: Input should be a valid integer"),
+        ({"proposed": {"conv_in": 1.01}}, "proposed.conv_in: Input should be less than or equal to 1"),
+        ({"key": "secret"}, "key: Extra inputs are not permitted"),
+    ],
+)
+def test_an_altered_line_is_told_by_its_number(tmp_path: Path, changes: dict[str, Any], complaint: str) -> None:
+    path = tmp_path / "bank.jsonl"
+    good = FACTS | {"round": 0, "candidate": 0, "loss": 0.5}
+    path.write_text("".join(json.dumps(line) + "\n" for line in (good, good | changes)))
+    with pytest.raises(UserError) as refusal:
+        read_bank(path)
+    assert str(refusal.value).startswith(f"{path}: line 2 is no candidate of a memory bank: {complaint}")
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_bank_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"gone\.jsonl: no memory bank that can be read"):
+        read_bank(tmp_path / "gone.jsonl")
+    (tmp_path / "empty.jsonl").touch()
+    with pytest.raises(UserError, match=r"empty\.jsonl: a memory bank without a candidate"):
+        read_bank(tmp_path / "empty.jsonl")
+    (tmp_path / "binary.jsonl").write_bytes(b"\xff\xfe")
+    with pytest.raises(UserError, match=r"binary\.jsonl: no memory bank that can be read"):
+        read_bank(tmp_path / "binary.jsonl")
+
+
+def test_rounds_are_whole() -> None:
+    rounds = rounds_of([candidate(1, 1), candidate(0, 0), candidate(1, 0)])
+    assert {number: [one.candidate for one in found] for number, found in rounds.items()} == {0: [0], 1: [0, 1]}
+    for incomplete in ([candidate(0, 0), candidate(0, 2)], [candidate(3, 0), candidate(3, 0)]):
+        with pytest.raises(UserError, match=r"^round \d of the memory bank lacks a candidate, or has one twice$"):
+            rounds_of(incomplete)

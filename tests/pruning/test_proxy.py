@@ -1,0 +1,250 @@
+"""The search as a whole: what it tries and keeps, how it is stopped and goes on, and how a recorded one is replayed."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from chat_server import Chat, Reply, answer, error, serving
+from diffusers.models.unets.unet_2d import UNet2DModel
+
+from unequal.errors import UserError
+from unequal.pruning.anatomy import Anatomy
+from unequal.pruning.fit import fit_to_limit
+from unequal.pruning.importance import ranked
+from unequal.pruning.proxy import BANK, Decision, decide
+from unequal.pruning.schemes import blocks_of
+from unequal.pruning.target import Target
+from unequal.pruning.trial import Trial
+from unequal.settings.pruning import Proxy
+from unequal.settings.runtime import Runtime
+
+MAGNITUDE = {"method": "magnitude"}
+TAYLOR = {"method": "taylor", "timesteps": "group", "images": 8}
+SEARCH: dict[str, Any] = {
+    "method": "proxy",
+    "decider": {"kind": "tpe"},
+    "ranking": TAYLOR,
+    "start": (MAGNITUDE, TAYLOR),
+    "rounds": 2,
+    "candidates": 2,
+    "images": 8,
+    "finetuning": None,
+}
+
+
+@dataclass
+class Here:
+    """A place for a search, in a folder."""
+
+    work: Path
+    runtime: Runtime
+    logged: list[dict[str, float]] = field(default_factory=list)
+
+    def input(self, path: str | Path) -> Path:
+        return Path(path)
+
+    def log(self, metrics: Any, step: int) -> None:
+        self.logged.append({"step": step, **metrics})
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.work / BANK).read_text().splitlines()]
+
+
+@pytest.fixture
+def here(tmp_path: Path, runtime: Runtime) -> Here:
+    return Here(tmp_path, runtime)
+
+
+def elsewhere(here: Here, name: str) -> Here:
+    (here.work / name).mkdir()
+    return Here(here.work / name, here.runtime)
+
+
+def search(here: Here, trial: Trial, **changes: Any) -> Decision:
+    return decide(here, Proxy.model_validate(SEARCH | changes), trial.target, trial.anatomy)
+
+
+def llm(chat: Chat, **changes: Any) -> dict[str, Any]:
+    return {
+        "kind": "llm",
+        "model": "tiny",
+        "base_url": chat.url,
+        "api_key_env": None,
+        "attempts": 2,
+        "backoff_s": 0.01,
+    } | changes
+
+
+def sound(trial: Trial, *ratios: float) -> Reply:
+    """Schemes that spare the middle, with these ratios elsewhere."""
+    found = [dict.fromkeys(blocks_of(trial.ranking), ratio) | {"mid_block": 0.0} for ratio in ratios]
+    return answer(json.dumps({"schemes": found}))
+
+
+def test_all_candidates_meet_the_limit_and_the_best_is_kept(here: Here, trial: Trial) -> None:
+    found = search(here, trial)
+    lines, limit = here.lines, trial.target.limit_macs
+    assert [(line["round"], line["candidate"], line["proposer"]) for line in lines] == [
+        *((0, 0, "magnitude"), (0, 1, "taylor"), (1, 0, "tpe"), (1, 1, "tpe"), (2, 0, "tpe"), (2, 1, "tpe"))
+    ]
+    assert all(0.97 * limit <= line["macs"] <= limit == line["limit_macs"] for line in lines)
+    best = min(lines, key=lambda line: line["loss"])
+    assert found.pruned.cost.macs == best["macs"]
+    # Its loss is measured again from the network that is kept.
+    again = replace(trial, ranking=ranked(Proxy.model_validate(SEARCH).ranking, trial.target, trial.anatomy))
+    assert again.loss(found.pruned.net, here.work) == best["loss"]
+    assert {name: best[name] for name in ("proposer", "round", "candidate", "loss")}.items() <= found.figures.items()
+    assert (found.figures["candidates"], found.figures["rounds"], found.ended) == (6, 2, None)
+    assert found.flops == sum(8 * line["macs"] for line in lines)
+    assert [point["best_loss"] for point in here.logged] == [
+        min(line["loss"] for line in lines[: i + 1]) for i in range(6)
+    ]
+
+
+def test_the_ranking_methods_own_start_is_what_it_would_prune(here: Here, trial: Trial) -> None:
+    search(here, trial, rounds=0, start=(TAYLOR,))
+    order = ranked(Proxy.model_validate(SEARCH).ranking, trial.target, trial.anatomy)
+    pruned = fit_to_limit(trial.anatomy, order, trial.target.limit_macs)
+    (line,) = here.lines
+    assert line["macs"] == pruned.cost.macs
+    assert line["loss"] == trial.loss(pruned.net, here.work)
+
+
+def test_a_search_is_a_function_of_its_seed(here: Here, trial: Trial) -> None:
+    banks = []
+    for name, seed in (("first", 0), ("again", 0), ("other", 1)):
+        place = elsewhere(here, name)
+        search(place, replace(trial, target=replace(trial.target, seed=seed)), start=())
+        banks.append(place.lines)
+    assert banks[0] == banks[1]
+    assert not any(a["proposed"] == b["proposed"] for a, b in zip(banks[0], banks[2], strict=True))
+
+
+def stop_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kill the process at the trial of that number."""
+    counted, whole = iter(range(100)), Trial.loss
+
+    def loss(self: Trial, net: UNet2DModel, work: Path) -> float:
+        if next(counted) == number:
+            raise KeyboardInterrupt
+        return whole(self, net, work)
+
+    monkeypatch.setattr(Trial, "loss", loss)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 5])
+def test_a_search_that_was_killed_goes_on(
+    here: Here, trial: Trial, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, stopped = elsewhere(here, "whole"), elsewhere(here, "stopped")
+    decided = search(whole, trial)
+    stop_at(number, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        search(stopped, trial)
+    assert (stopped.lines if number else []) == whole.lines[:number]
+    monkeypatch.undo()
+    assert search(stopped, trial).figures == decided.figures
+    assert stopped.lines == whole.lines
+
+
+def test_a_language_model_is_asked_once_a_round_whatever_happens(
+    here: Here, trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving([sound(trial, 0.2, 0.9), sound(trial, 0.4, 0.5)]) as chat:
+        stop_at(3, monkeypatch)  # within its first round
+        with pytest.raises(KeyboardInterrupt):
+            search(here, trial, decider=llm(chat))
+        monkeypatch.undo()
+        found = search(here, trial, decider=llm(chat))
+    assert len(chat.requests) == 2
+    assert [line["proposer"] for line in here.lines[2:]] == ["llm tiny"] * 4
+    assert found.figures["rounds"] == 2
+    # It is told of all that has been tried before.
+    assert [prompt.count('"loss"') for prompt in chat.prompts] == [2, 4]
+    assert all(line["scheme"]["mid_block"] == 0 for line in here.lines[2:])
+
+
+def test_what_the_model_does_not_answer_ends_the_search_with_the_best_so_far(
+    here: Here, trial: Trial, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving([sound(trial, 0.2, 0.9), answer("no"), answer("no")]) as chat:
+        found = search(here, trial, decider=llm(chat))
+    assert [line["round"] for line in here.lines] == [0, 0, 1, 1]
+    best = min(here.lines, key=lambda line: line["loss"])
+    assert found.pruned.cost.macs == best["macs"]
+    assert found.figures["ended"].startswith(f"pruning: {chat.url}: no sound answer in 2 attempts, at last: ")
+    said = capsys.readouterr().err
+    going_on = f"going on with the best scheme so far, candidate {best['candidate']} of round {best['round']}"
+    assert said == f"{found.ended}; {going_on}\n"
+
+
+def test_without_a_scheme_so_far_there_is_none_to_go_on_with(here: Here, trial: Trial) -> None:
+    with serving([answer("no")]) as chat, pytest.raises(UserError, match="no sound answer in 2 attempts"):
+        search(here, trial, decider=llm(chat), start=())
+
+
+@pytest.mark.parametrize(
+    ("reply", "line"),
+    [
+        (error(401, "wrong key"), "status 401"),
+        (error(404, "no such model"), "status 404"),
+        (error(400, "too long", "context_length_exceeded"), "the prompt is too long"),
+    ],
+)
+def test_what_has_to_be_mended_loses_nothing(here: Here, trial: Trial, reply: Reply, line: str) -> None:
+    with serving([sound(trial, 0.2, 0.9), reply, sound(trial, 0.4, 0.5)]) as chat:
+        with pytest.raises(UserError, match=line):
+            search(here, trial, decider=llm(chat))
+        before = here.lines
+        assert len(before) == 4
+        search(here, trial, decider=llm(chat))
+    assert len(chat.requests) == 3
+    assert here.lines[:4] == before
+    assert len(here.lines) == 6
+
+
+def test_a_recorded_search_is_replayed_exactly_without_a_network(here: Here, trial: Trial) -> None:
+    with serving([sound(trial, 0.2, 0.9), sound(trial, 0.4, 0.5)]) as chat:
+        recorded = search(here, trial, decider=llm(chat))
+        settings = llm(chat, api_key_env="NO_SUCH_KEY")
+    place = elsewhere(here, "replay")
+    replayed = search(place, trial, decider=settings, replay=str(here.work / BANK))
+    assert (place.work / BANK).read_bytes() == (here.work / BANK).read_bytes()
+    assert replayed.figures == recorded.figures
+    assert replayed.pruned.removals == recorded.pruned.removals
+    for a, b in zip(replayed.pruned.net.parameters(), recorded.pruned.net.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_recording_that_is_not_there(here: Here, trial: Trial) -> None:
+    with pytest.raises(UserError, match=r"gone\.jsonl: no memory bank that can be read"):
+        search(here, trial, replay="gone.jsonl")
+
+
+def test_a_recording_of_something_else_is_refused(
+    here: Here, trial: Trial, tiny_net: Callable[..., UNet2DModel], make_target: Callable[..., Target]
+) -> None:
+    search(here, trial, rounds=0, start=(MAGNITUDE,))
+    record = str(here.work / BANK)
+
+    def refusal(other: Trial) -> str:
+        with pytest.raises(UserError) as caught:
+            search(elsewhere(here, str(len(list(here.work.iterdir())))), other, replay=record)
+        assert str(caught.value).startswith(f"{record}: candidate 0 of round 0 ")
+        return str(caught.value)
+
+    looser = replace(trial, target=replace(trial.target, limit_macs=1.1 * trial.target.limit_macs))
+    assert "was made for a limit of" in refusal(looser)
+    limit = trial.target.limit_macs
+    for changes, complaint in (
+        ({"block_out_channels": (8, 16, 16)}, "is of another network: its blocks are conv_in, down_blocks.0"),
+        ({"attention_resolutions": (8,)}, "is of another model: it had"),
+    ):
+        net = tiny_net(**changes).eval()
+        target = replace(make_target(net), limit_macs=limit)
+        assert complaint in refusal(replace(trial, target=target, anatomy=Anatomy(net)))

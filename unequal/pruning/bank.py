@@ -1,0 +1,118 @@
+"""The memory bank of a decision maker: every scheme that was tried, and what came of it (paper 3, eq. 12).
+
+It is a file of JSON lines, a line a candidate, and safe once a line is written: a search that was stopped goes on
+behind the last one, and a recorded one can be replayed.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
+
+from unequal.errors import UserError
+from unequal.settings.strict import Strict
+
+Ratio = Annotated[float, Field(ge=0, le=1)]
+
+
+class Proposal(NamedTuple):
+    """A scheme to be tried, and who proposes it."""
+
+    proposer: str
+    scheme: dict[str, float]
+
+
+class Candidate(Strict):
+    """A scheme that was tried."""
+
+    round: NonNegativeInt
+    candidate: NonNegativeInt
+    proposer: str
+    proposed: dict[str, Ratio] = Field(description="the scheme as it was handed in")
+    scheme: dict[str, Ratio] = Field(description="the scheme as it was scaled to the limit")
+    macs: PositiveInt = Field(description="of the pruned network, measured")
+    limit_macs: PositiveFloat
+    loss: NonNegativeFloat = Field(description="of the pruned network, at the timesteps that it is for")
+
+
+class Bank:
+    """The candidates so far, in a file.
+
+    Args:
+        path: of the file; made with the first candidate. What a stopped process wrote of a line is cut off.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.candidates: list[Candidate] = []
+        if path.exists():
+            whole, _, rest = path.read_bytes().rpartition(b"\n")
+            if rest:
+                os.truncate(path, path.stat().st_size - len(rest))
+            self.candidates = parsed(whole.decode(), path)
+
+    def add(self, candidate: Candidate) -> None:
+        """Write a candidate down; it is on the disk when this returns."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(candidate.model_dump_json() + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self.candidates.append(candidate)
+
+    def holds(self, round_: int, candidate: int) -> bool:
+        """Whether a candidate of a round has been tried."""
+        return any((one.round, one.candidate) == (round_, candidate) for one in self.candidates)
+
+    @property
+    def best(self) -> Candidate:
+        """The candidate with the smallest loss, the first of equals."""
+        return min(self.candidates, key=lambda one: one.loss)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The candidates as rows of a table."""
+        return [row_of(one) for one in self.candidates]
+
+
+def row_of(candidate: Candidate) -> dict[str, Any]:
+    """A candidate without nested parts: ratios stand in columns of their own."""
+    facts = candidate.model_dump(exclude={"proposed", "scheme"})
+    return facts | {f"ratio.{block}": ratio for block, ratio in candidate.scheme.items()}
+
+
+def read_bank(path: Path) -> list[Candidate]:
+    """A recorded bank. Raises UserError where it is missing, empty or damaged."""
+    try:
+        candidates = parsed(path.read_text(encoding="utf-8"), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: no memory bank that can be read ({error})") from None
+    if not candidates:
+        raise UserError(f"{path}: a memory bank without a candidate")
+    return candidates
+
+
+def parsed(text: str, path: Path) -> list[Candidate]:
+    """The candidates of a bank's lines. Raises UserError."""
+    return [parsed_line(line, f"{path}: line {number}") for number, line in enumerate(text.splitlines(), 1)]
+
+
+def parsed_line(line: str, place: str) -> Candidate:
+    """A candidate from its line. Raises UserError."""
+    try:
+        return Candidate.model_validate_json(line)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UserError(f"{place} is no candidate of a memory bank: {where}: {first['msg']}") from None
+
+
+def rounds_of(candidates: Sequence[Candidate]) -> dict[int, list[Candidate]]:
+    """The candidates of each round, in their order. Raises UserError where one is missing or stands twice."""
+    rounds: dict[int, list[Candidate]] = {}
+    for one in sorted(candidates, key=lambda one: (one.round, one.candidate)):
+        rounds.setdefault(one.round, []).append(one)
+    for number, found in rounds.items():
+        if [one.candidate for one in found] != list(range(len(found))):
+            raise UserError(f"round {number} of the memory bank lacks a candidate, or has one twice")
+    return rounds

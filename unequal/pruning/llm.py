@@ -1,0 +1,231 @@
+"""A language model as the decision maker, behind any OpenAI-compatible chat endpoint.
+
+It is told of the network and of what has been tried, never of images or weights. Its answers are text from a stranger:
+they are checked against a schema, refused with the reason, and asked for again a bounded number of times.
+"""
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, Field, ValidationError, create_model
+
+from unequal.errors import UserError
+from unequal.pruning.bank import Candidate, Proposal
+from unequal.pruning.prompt import prompt_of
+from unequal.pruning.schemes import blocks_of
+from unequal.pruning.trial import Trial
+from unequal.settings.pruning import Llm
+from unequal.settings.strict import Strict
+
+if TYPE_CHECKING:
+    from openai import APIStatusError
+
+#: Sent in a key's place, lest the library look for one in the environment.
+NO_KEY = "none"
+#: A whole response may have as many; the answer to the prompt takes some thousand.
+MAX_BYTES = 1_000_000
+#: Characters of a stranger's words that are shown or sent back.
+QUOTED = 200
+#: Statuses that may pass: request timeout, conflict, too early, too many requests; and whatever the server broke.
+PASSING = (408, 409, 425, 429)
+
+
+class Unanswered(UserError):
+    """The model was asked as often as allowed, and gave no sound answer."""
+
+
+class Failed(Exception):
+    """An attempt that came to nothing, and why; another may not."""
+
+
+class Refused(Failed):
+    """An answer that cannot be used."""
+
+
+class Unreachable(Failed):
+    """Nobody answers at the address."""
+
+
+class Completion(BaseModel):
+    """What is read of a chat completion; the rest is of no interest."""
+
+    class Choice(BaseModel):
+        """One answer."""
+
+        class Message(BaseModel):
+            """Its text."""
+
+            content: str | None = None
+
+        message: Message
+        finish_reason: str | None = None
+
+    choices: list[Choice] = Field(min_length=1)
+
+
+class LanguageModel:
+    """Asks a model for the schemes of a round.
+
+    Args:
+        settings: of the endpoint.
+        trial: says what is pruned.
+        count: schemes a round.
+
+    Raises:
+        UserError: the environment variable of the key is empty.
+    """
+
+    def __init__(self, settings: Llm, trial: Trial, count: int) -> None:
+        self.settings, self.trial, self.count = settings, trial, count
+        self.key = key_of(settings)
+        self.answer = answer_model(list(blocks_of(trial.ranking)), count)
+
+    def propose(self, round_: int, bank: Sequence[Candidate]) -> list[Proposal]:
+        """The schemes of a round.
+
+        Raises:
+            Unanswered: there was no sound answer, or none in time.
+            UserError: asking again would not help: the key, the model or the length of the prompt is refused, or
+                nobody answers at the address.
+        """
+        prompt = prompt_of(self.trial, bank, self.count)
+        complaint, failure = "", Failed()
+        for attempt in range(self.settings.attempts):
+            if attempt:
+                time.sleep(self.settings.backoff_s * 2 ** (attempt - 1))
+            try:
+                schemes = self.read(self.ask(prompt + complaint))
+                return [Proposal(f"llm {self.settings.model}", scheme) for scheme in schemes]
+            except Failed as error:
+                failure = error
+                if isinstance(error, Refused):
+                    complaint = f"\nYour last answer was refused: {error}. Answer again.\n"
+        place = f"pruning: {self.settings.base_url}"
+        if isinstance(failure, Unreachable):
+            raise UserError(f"{place}: {failure}, in {self.settings.attempts} attempts")
+        raise Unanswered(f"{place}: no sound answer in {self.settings.attempts} attempts, at last: {failure}")
+
+    def ask(self, prompt: str) -> str:
+        """The text that the model answers.
+
+        Raises:
+            Failed: another attempt may help.
+            UserError: it will not.
+        """
+        import openai
+
+        client = openai.OpenAI(api_key=self.key or NO_KEY, base_url=self.settings.base_url, max_retries=0)
+        try:
+            body = self.received(client, prompt)
+        except (openai.APITimeoutError, TimeoutError):
+            raise Failed(f"no answer within {self.settings.timeout_s:g} s") from None
+        except openai.APIConnectionError as error:
+            raise Unreachable(f"no connection ({self.quoted(error.__cause__ or error)})") from None
+        except openai.APIStatusError as error:
+            raise self.judged(error) from None
+        return self.text_of(body)
+
+    def received(self, client: Any, prompt: str) -> bytes:
+        """The body of the response, read piece by piece, so that neither its length nor its slowness is endless."""
+        deadline, body = time.monotonic() + self.settings.timeout_s, b""
+        with client.chat.completions.with_streaming_response.create(
+            model=self.settings.model,
+            messages=[{"role": "user", "content": prompt}],
+            timeout=self.settings.timeout_s,
+            **self.form(),
+        ) as response:
+            for piece in response.iter_bytes():
+                body += piece
+                if len(body) > MAX_BYTES:
+                    raise Refused(f"it has more than {MAX_BYTES} bytes")
+                if time.monotonic() > deadline:
+                    raise TimeoutError
+        return body
+
+    def form(self) -> dict[str, Any]:
+        """What holds the endpoint to the form of an answer."""
+        match self.settings.answer_format:
+            case "json_schema":
+                schema = {"name": "schemes", "strict": True, "schema": self.answer.model_json_schema()}
+                return {"response_format": {"type": "json_schema", "json_schema": schema}}
+            case "json_object":
+                return {"response_format": {"type": "json_object"}}
+        return {}
+
+    def judged(self, error: "APIStatusError") -> Exception:
+        """What a status means, in one line: Failed where it may pass, UserError where it will not."""
+        place, said = f"pruning: {self.settings.base_url}", self.quoted(message_of(error))
+        status, code = f"status {error.status_code}", str(error.code or "")
+        if code == "context_length_exceeded" or "context length" in said.lower():
+            return UserError(f"{place}: the prompt is too long for model '{self.settings.model}' ({said})")
+        if error.status_code in (401, 403):
+            held = f"the key in ${self.settings.api_key_env}" if self.key else "a request without a key"
+            return UserError(f"{place}: {held} is refused, {status} ({said})")
+        if error.status_code == 404:
+            return UserError(f"{place}: no model '{self.settings.model}' there, {status} ({said})")
+        if (error.status_code in PASSING or error.status_code >= 500) and code != "insufficient_quota":
+            return Failed(f"{status} ({said})")
+        return UserError(f"{place}: {status} ({said})")
+
+    def text_of(self, body: bytes) -> str:
+        """The text of a response. Raises Refused."""
+        try:
+            choice = Completion.model_validate_json(body).choices[0]
+        except ValidationError as error:
+            raise Refused(f"it is no chat completion, {first_complaint(error)}") from None
+        if choice.finish_reason == "length":
+            raise Refused("it was cut short at the model's longest answer")
+        if not (choice.message.content or "").strip():
+            raise Refused("it is empty")
+        return choice.message.content or ""
+
+    def read(self, text: str) -> list[dict[str, float]]:
+        """The schemes in an answer. Raises Refused."""
+        fenced = re.search(r"```(?:json)?\s*(.*?)```", text, re.DOTALL)
+        try:
+            answer = self.answer.model_validate_json(fenced[1] if fenced else text)
+        except ValidationError as error:
+            raise Refused(self.quoted(first_complaint(error))) from None
+        return list(answer.model_dump(by_alias=True)["schemes"])
+
+    def quoted(self, words: object) -> str:
+        """A stranger's words in one short line, without control characters, and without the key."""
+        line = " ".join((str(words).replace(self.key, "…") if self.key else str(words)).split())
+        return "".join(letter for letter in line if letter.isprintable())[:QUOTED]
+
+
+def key_of(settings: Llm) -> str:
+    """The key; empty where the endpoint takes none. Raises UserError where there should be one."""
+    if settings.api_key_env is None:
+        return ""
+    key = os.environ.get(settings.api_key_env, "").strip()
+    if not re.fullmatch(r"[!-~]+", key):
+        raise UserError(
+            f"pruning: no key in the environment variable {settings.api_key_env}; set it (visible ASCII letters alone) "
+            "or, for an endpoint that takes none, api_key_env: null"
+        )
+    return key
+
+
+def answer_model(blocks: Sequence[str], count: int) -> type[Strict]:
+    """What an answer must be: so many schemes, each with a ratio from 0 to 1 for every block and for no other."""
+    ratios: dict[str, Any] = {block: (float, Field(ge=0, le=1)) for block in blocks}
+    scheme = create_model("Scheme", __base__=Strict, **ratios)
+    schemes: Any = (list[scheme], Field(min_length=count, max_length=count))  # type: ignore[valid-type]
+    return create_model("Answer", __base__=Strict, schemes=schemes)
+
+
+def message_of(error: "APIStatusError") -> str:
+    """What the server says of an error, without the rest of its response."""
+    body = error.body if isinstance(error.body, dict) else {}
+    return str(body.get("message") or error.message)
+
+
+def first_complaint(error: ValidationError) -> str:
+    """The first thing that is wrong, and how many there are besides."""
+    first, *others = error.errors(include_input=False, include_url=False)
+    place = ".".join(map(str, first["loc"]))
+    return f"{place + ': ' if place else ''}{first['msg']}{f' (and {len(others)} more)' if others else ''}"

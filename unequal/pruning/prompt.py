@@ -1,0 +1,77 @@
+"""What a language model is told, from the template `prompt.md`."""
+
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from unequal.pruning.anatomy import Anatomy
+from unequal.pruning.bank import Candidate
+from unequal.pruning.schemes import blocks_of
+from unequal.pruning.trial import Trial
+from unequal.pruning.units import Unit
+
+
+def prompt_of(trial: Trial, bank: Sequence[Candidate], count: int) -> str:
+    """The prompt of a round: network, limit, timesteps, and the schemes that have been tried."""
+    target, anatomy = trial.target, trial.anatomy
+    blocks = blocks_of(trial.ranking)
+    macs, finetuning = target.record.macs, trial.finetuning
+    template = Template(files("unequal.pruning").joinpath("prompt.md").read_text(encoding="utf-8"))
+    return template.substitute(
+        first=target.first,
+        last=target.last,
+        last_of_all=target.record.timesteps - 1,
+        limit=int(target.limit_macs),
+        macs=macs,
+        share=f"{target.limit_macs / macs:.3f}",
+        blocks=lines({"block": block, "layers": layers_of(anatomy, units)} for block, units in blocks.items()),
+        finetuning=f", after a fine-tuning of {finetuning.images} images" if finetuning else "",
+        bank=lines(map(told, bank)) or "None yet.",
+        count=count,
+        count_of_blocks=len(blocks),
+        example=json.dumps(dict.fromkeys(blocks, 0.3)),
+    )
+
+
+def lines(items: Any) -> str:
+    """Facts as JSON, one a line."""
+    return "\n".join(json.dumps(item) for item in items)
+
+
+def layers_of(anatomy: Anatomy, units: Sequence[Unit]) -> list[dict[str, Any]]:
+    """The prunable layers of a block, by its units."""
+    return [
+        layer_facts(anatomy, index, [unit for unit in units if unit.layer == name])
+        for name, index in anatomy.index.items()
+        if any(unit.layer == name for unit in units)
+    ]
+
+
+def layer_facts(anatomy: Anatomy, index: int, units: Sequence[Unit]) -> dict[str, Any]:
+    """What one layer is and what a unit of it saves."""
+    nothing = np.zeros(len(anatomy.layers), dtype=np.int64)
+    one = nothing.copy()
+    one[index] = len(units[0].channels)
+    importance = [unit.importance for unit in units]
+    return {
+        "layer": anatomy.layers[index].name,
+        "channels": anatomy.layers[index].channels,
+        "units": len(units),
+        "weights_a_unit": anatomy.weights(nothing) - anatomy.weights(one),
+        "macs_a_unit": anatomy.macs(nothing) - anatomy.macs(one),
+        "importance": [round(float(value), 3) for value in np.quantile(importance, [0, 0.5, 1])],
+    }
+
+
+def told(candidate: Candidate) -> dict[str, Any]:
+    """A scheme of the bank as a model is told of it."""
+    return {
+        "round": candidate.round,
+        "ratios": {block: round(ratio, 3) for block, ratio in candidate.scheme.items()},
+        "macs": candidate.macs,
+        "loss": float(f"{candidate.loss:.5g}"),
+    }

@@ -1,0 +1,189 @@
+"""Proxy-based pruning: an iterative decision maker chooses schemes and learns from what came of them.
+
+Paper 3, eqs. 9–12: a proposer is told of the network, the limit and the memory bank, and hands in schemes; each is
+scaled to the limit and tried; its loss goes into the bank, for the next round.
+"""
+
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from unequal.errors import UserError
+from unequal.files import read_json, write_json
+from unequal.pruning.anatomy import Anatomy
+from unequal.pruning.bank import Bank, Candidate, Proposal, read_bank, rounds_of
+from unequal.pruning.fit import PrunedNetwork, removed_channels, too_many
+from unequal.pruning.importance import ranked
+from unequal.pruning.llm import LanguageModel, Unanswered
+from unequal.pruning.schemes import blocks_of, scaled_order, scheme_of
+from unequal.pruning.target import Target
+from unequal.pruning.tpe import Tpe
+from unequal.pruning.trial import Trial
+from unequal.settings import pruning as settings
+from unequal.settings.runtime import Runtime
+
+BANK = "memory_bank.jsonl"
+
+
+class Place(Protocol):
+    """Where a search happens: its runtime settings, a folder for resumable state, a log, inputs."""
+
+    @property
+    def runtime(self) -> Runtime: ...
+    @property
+    def work(self) -> Path: ...
+    def input(self, path: str | Path) -> Path: ...
+    def log(self, metrics: Mapping[str, float], step: int) -> None: ...
+
+
+class Proposer(Protocol):
+    """A decision maker."""
+
+    def propose(self, round_: int, bank: Sequence[Candidate]) -> list[Proposal]:
+        """The schemes of a round. Raises Unanswered where it has no more to say, UserError where that is a mistake."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a search came to: the best network, the bank, the cost of the trials, and why it ended early, if it did."""
+
+    pruned: PrunedNetwork
+    bank: Bank
+    flops: int
+    ended: str | None
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """What is worth a line beside the pruned network's own figures."""
+        best = self.bank.best
+        return {
+            "proposer": best.proposer,
+            "round": best.round,
+            "candidate": best.candidate,
+            "loss": best.loss,
+            "candidates": len(self.bank.candidates),
+            "rounds": max(one.round for one in self.bank.candidates),
+            "search_flops": self.flops,
+            "ended": self.ended,
+        }
+
+
+def decide(place: Place, method: settings.Proxy, target: Target, anatomy: Anatomy) -> Decision:
+    """Search for the scheme with the smallest loss, going on where an earlier process was stopped.
+
+    Raises:
+        UserError: the limit is out of reach, a proposer cannot be asked, or a recorded bank is of another model.
+    """
+    ranking = ranked(method.ranking, target, anatomy)
+    trial = Trial(target, anatomy, ranking, method.images, method.finetuning, place.runtime)
+    rounds = list(rounds_by(place, method, trial))
+    bank, ended = Bank(place.work / BANK), None
+    for number, proposer in rounds:
+        try:
+            carry_out(place, number, proposer, trial, bank)
+        except Unanswered as reason:
+            if not bank.candidates:
+                raise
+            ended = str(reason)
+            best = bank.best
+            going_on = f"going on with the best scheme so far, candidate {best.candidate} of round {best.round}"
+            print(f"{ended}; {going_on}", file=sys.stderr)
+            break
+    flops = sum(trial.flops(one.macs) for one in bank.candidates)
+    return Decision(trial.prune(bank.best.proposed), bank, flops, ended)
+
+
+def rounds_by(place: Place, method: settings.Proxy, trial: Trial) -> Iterator[tuple[int, Proposer]]:
+    """Each round's number and who proposes in it; round 0 is that of the importance methods."""
+    if method.replay is not None:
+        recorded = Recorded(Path(method.replay), trial)
+        place.input(method.replay)
+        yield from ((number, recorded) for number in recorded.rounds)
+        return
+    blocks = blocks_of(trial.ranking)
+    proposer: Proposer
+    match method.decider:
+        case settings.Tpe():
+            proposer = Tpe(list(blocks), method.candidates, trial.target.seed)
+        case settings.Llm():
+            proposer = LanguageModel(method.decider, trial, method.candidates)
+    if method.start:
+        yield 0, Starts(method.start, trial)
+    yield from ((number, proposer) for number in range(1, method.rounds + 1))
+
+
+def carry_out(place: Place, number: int, proposer: Proposer, trial: Trial, bank: Bank) -> None:
+    """Try the schemes of a round that have not been tried yet; what was proposed is kept until all have been."""
+    kept = place.work / f"round_{number}.json"
+    if not kept.exists():
+        write_json(kept, proposer.propose(number, bank.candidates))
+    for i, proposal in enumerate(read_json(kept)):
+        if not bank.holds(number, i):
+            candidate = tried(trial, number, i, Proposal(*proposal), place.work / f"trial_{number}_{i}")
+            bank.add(candidate)
+            place.log({"candidate_loss": candidate.loss, "best_loss": bank.best.loss}, len(bank.candidates))
+
+
+def tried(trial: Trial, number: int, i: int, proposal: Proposal, work: Path) -> Candidate:
+    """A proposal with what came of it."""
+    pruned = trial.prune(proposal.scheme)
+    loss = trial.loss(pruned.net, work)
+    shutil.rmtree(work, ignore_errors=True)
+    return Candidate(
+        round=number,
+        candidate=i,
+        proposer=proposal.proposer,
+        proposed=proposal.scheme,
+        scheme=scheme_of(pruned.gone, trial.ranking),
+        macs=pruned.cost.macs,
+        limit_macs=trial.target.limit_macs,
+        loss=loss,
+    )
+
+
+class Starts:
+    """Proposes what importance methods would do."""
+
+    def __init__(self, methods: Sequence[settings.Importance], trial: Trial) -> None:
+        self.methods, self.trial = methods, trial
+
+    def propose(self, round_: int, bank: Sequence[Candidate]) -> list[Proposal]:
+        """A scheme a method."""
+        return [Proposal(method.method, self.scheme(method)) for method in self.methods]
+
+    def scheme(self, method: settings.Importance) -> dict[str, float]:
+        """The scheme that a method's choice of units amounts to."""
+        target, anatomy = self.trial.target, self.trial.anatomy
+        gone = too_many(anatomy, ranked(method, target, anatomy), target.limit_macs)
+        return scheme_of(gone, self.trial.ranking)
+
+
+class Recorded:
+    """Proposes what a recorded bank holds, if it is of this model and limit: the same search again, without asking.
+
+    Raises UserError where it is of another one.
+    """
+
+    def __init__(self, path: Path, trial: Trial) -> None:
+        self.rounds = rounds_of(read_bank(path))
+        for one in (one for found in self.rounds.values() for one in found):
+            place = f"{path}: candidate {one.candidate} of round {one.round}"
+            if one.limit_macs != trial.target.limit_macs:
+                raise UserError(
+                    f"{place} was made for a limit of {one.limit_macs}, here it is {trial.target.limit_macs}"
+                )
+            blocks = blocks_of(trial.ranking)
+            if set(one.proposed) != set(blocks):
+                raise UserError(f"{place} is of another network: its blocks are {', '.join(one.proposed)}")
+            gone = too_many(trial.anatomy, scaled_order(trial.ranking, one.proposed), trial.target.limit_macs)
+            if (macs := trial.anatomy.macs(removed_channels(trial.anatomy, gone))) != one.macs:
+                raise UserError(
+                    f"{place} is of another model: it had {one.macs} multiply–accumulates, here it has {macs}"
+                )
+
+    def propose(self, round_: int, bank: Sequence[Candidate]) -> list[Proposal]:
+        """The recorded schemes of a round."""
+        return [Proposal(one.proposer, one.proposed) for one in self.rounds[round_]]
