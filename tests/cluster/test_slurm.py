@@ -15,8 +15,6 @@ import yaml
 from mlflow import MlflowClient
 from projects import TINY, commit, copy_of_repository, edit, run
 
-from unequal.files import content_hash
-
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.slurm,
@@ -26,9 +24,6 @@ pytestmark = [
 PROFILE = "profiles/slurm/config.yaml"
 #: Longest wait for a job to get somewhere.
 PATIENCE_SECONDS = 300
-#: A training that is not over before it can be stopped.
-LONG = {"recipes.base.images": 25_600, "training.checkpoint_every": 10, "training.log_every": 10}
-WEIGHTS = "artifacts/models/base/diffusion_pytorch_model.safetensors"
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +90,11 @@ def jobs_of(environment: dict[str, str]) -> list[dict[str, str]]:
     said = subprocess.run(
         ["scontrol", "--oneliner", "show", "job"], env=environment, capture_output=True, text=True, check=True
     ).stdout
-    return [dict(pair.split("=", 1) for pair in re.findall(r"\S+=\S*", line)) for line in said.splitlines() if line]
+    return [
+        dict(pair.split("=", 1) for pair in re.findall(r"\S+=\S*", line))
+        for line in said.splitlines()
+        if "JobId=" in line
+    ]
 
 
 def rule_of(job: dict[str, str]) -> str:
@@ -145,33 +144,6 @@ def test_both_engines_find_nothing_left_to_do(finished: Path) -> None:
     assert "Nothing to be done" in run(finished, "snakemake", "--cores", "2", "-n")
     run(finished, "dvc", "commit", "-f", "-q", "dvc.yaml")
     assert "Running stage" not in run(finished, "dvc", "repro")
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Hash of the weights of the long training that nobody stops."""
-    project = project_of(tmp_path_factory.mktemp("through"), LONG)
-    run(project, "snakemake", "--cores", "2", "artifacts/models/base")
-    return content_hash(project / WEIGHTS)
-
-
-@pytest.mark.parametrize("stop", [("scancel",), ("scontrol", "update", "TimeLimit=1")], ids=["scancel", "time limit"])
-def test_a_stopped_job_is_tried_again_and_goes_on(
-    tmp_path: Path, cluster: dict[str, str], uninterrupted: str, stop: tuple[str, ...]
-) -> None:
-    project = project_of(tmp_path / "project", LONG)
-    known = {job["JobId"] for job in jobs_of(cluster)}
-    command = ["snakemake", "--profile", "profiles/slurm", "artifacts/models/base"]
-    with subprocess.Popen(command, cwd=project, env=cluster | {"PYTHONPATH": str(project)}) as engine:
-        wait_for(lambda: list(project.glob("work/*/checkpoint.safetensors")), "a saved state")
-        jobs = [job for job in jobs_of(cluster) if job["JobId"] not in known and rule_of(job) == "train_base"]
-        job = jobs[0]["JobId"]
-        words = [*stop, f"jobid={job}"] if stop[0] == "scontrol" else [*stop, job]
-        subprocess.run(words, env=cluster, check=True)
-        assert engine.wait(PATIENCE_SECONDS) == 0
-    states = [job["JobState"] for job in jobs_of(cluster) if job["JobId"] not in known and rule_of(job) == "train_base"]
-    assert states == [{"scancel": "CANCELLED"}.get(stop[0], "TIMEOUT"), "COMPLETED"]
-    assert content_hash(project / WEIGHTS) == uninterrupted
 
 
 def test_a_profile_without_a_partition_is_refused_in_one_line(tmp_path: Path) -> None:
