@@ -25,16 +25,16 @@ class Settings(StageSettings):
 
 
 @stage(Settings)
-def main(run: Run, settings: Settings) -> None:
-    """Build the feature extractor."""
-    data = PreparedData.open(run.input("artifacts/data"))
+def main(run: Run, settings: Settings, data: str = "data") -> None:
+    """Build the feature extractor, on the images in a folder of that name below artifacts."""
+    images = PreparedData.open(run.input(f"artifacts/{data}"))
     folder = run.output("artifacts/extractor")
     folder.mkdir()
     chosen, figures = settings.extractor, {}
     weights: str | None = None
     if chosen.kind == "classifier":
         weights = CLASSIFIER
-        figures = {"holdout_accuracy": trained_classifier(run, settings, data, folder / weights)}
+        figures = {"holdout_accuracy": trained_classifier(run, settings, images, folder / weights)}
     elif chosen.weights is not None:
         weights = INCEPTION
         copy_tensors(Path(chosen.weights), folder / weights)

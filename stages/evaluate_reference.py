@@ -19,12 +19,12 @@ class Settings(StageSettings):
 
 
 @stage(Settings)
-def main(run: Run, settings: Settings) -> None:
-    """Score real images and noise."""
-    data = PreparedData.open(run.input("artifacts/data"))
+def main(run: Run, settings: Settings, data: str = "data") -> None:
+    """Score real images, in a folder of that name below artifacts, and noise."""
+    images = PreparedData.open(run.input(f"artifacts/{data}"))
     extractor = Extractor.load(run.input("artifacts/extractor"))
     chosen = settings.evaluation
-    train = data.train
+    train = images.train
     subset = min(chosen.kid_subset, len(train) // 2)
     # Prepared images are shuffled: any two halves are random halves.
     halves = score(train[::2], train[1::2], extractor, run.device, subset, chosen.allow_singular)

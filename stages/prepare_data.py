@@ -14,10 +14,10 @@ class Settings(StageSettings):
 
 
 @stage(Settings)
-def main(run: Run, settings: Settings) -> None:
-    """Prepare the data set."""
-    facts = prepare(settings.data, settings.seed, run.output("artifacts/data"))
-    run.metrics("results/metrics/data.json", facts)
+def main(run: Run, settings: Settings, data: str = "data") -> None:
+    """Prepare the data set, in a folder of that name below artifacts."""
+    facts = prepare(settings.data, settings.seed, run.output(f"artifacts/{data}"))
+    run.metrics(f"results/metrics/{data}.json", facts)
 
 
 if __name__ == "__main__":

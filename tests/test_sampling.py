@@ -243,6 +243,7 @@ def test_gaps_and_overlaps_are_refused(ranges: list[tuple[int, int]]) -> None:
         ("image_size", 16),
         ("channels", 3),
         ("enlargement", 2),
+        ("autoencoder", "x"),
         ("learned_variance", True),
     ],
 )
@@ -380,3 +381,29 @@ def test_all_networks_are_resident_where_twice_their_weights_are_free(
     assert all_fit(weights, torch.device("cpu"))
     net, _ = load_model(groups / "group_0")
     assert 2 * weights == 4 * 4 * sum(one.numel() for one in net.parameters())
+
+
+def of_latents(function: Callable[[Tensor], Tensor]) -> Experts:
+    return Experts([Expert(Denoiser(Answering(function), SCHEDULE, "sample"), record(autoencoder="abc"))])
+
+
+def test_latents_are_decoded_and_have_no_bounds() -> None:
+    """A model that always sees the latent 3, decoded to a twelfth of it: 0.25 of [-1, 1] is 159 of 255."""
+    experts = of_latents(lambda x: 3 * torch.ones_like(x))
+    found = experts.sample(3, STEPS, clip=False, decode=lambda z: z.repeat(1, 3, 2, 2) / 12)
+    assert torch.equal(found, torch.full((3, 3, 16, 16), 159, dtype=torch.uint8))
+
+
+@pytest.mark.parametrize(
+    ("latent", "clip", "decoded", "complaint"),
+    [
+        (True, True, True, "sampling.clip: true bounds pixels, and latents have no bounds; allowed for latents: false"),
+        (True, False, False, "a: a model of latents is sampled with their autoencoder"),
+        (False, False, True, "a: a model of pixels has no use for an autoencoder"),
+    ],
+)
+def test_latents_and_pixels_are_not_confused(latent: bool, clip: bool, decoded: bool, complaint: str) -> None:
+    experts = of_latents(lambda x: x) if latent else single(Answering())
+    with pytest.raises(UserError) as refusal:
+        experts.sample(1, STEPS, clip=clip, decode=(lambda z: z) if decoded else None)
+    assert str(refusal.value) == complaint

@@ -30,6 +30,7 @@ class Stream(IntEnum):
     GRADIENTS = 14
     CONSISTENCY = 15
     LANDSCAPE = 16
+    AUTOENCODER = 17
 
 
 def numpy_generator(*key: int) -> np.random.Generator:

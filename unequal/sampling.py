@@ -55,7 +55,15 @@ class Experts:
             expected = last + 1
         if expected != self.record.timesteps:
             raise UserError(f"experts for {ranges} do not cover timesteps 0 … {self.record.timesteps - 1} once each")
-        for field in ("schedule", "timesteps", "image_size", "channels", "enlargement", "learned_variance"):
+        for field in (
+            "schedule",
+            "timesteps",
+            "image_size",
+            "channels",
+            "enlargement",
+            "learned_variance",
+            "autoencoder",
+        ):
             values = sorted({str(getattr(expert.record, field)) for expert in self.experts})
             if len(values) > 1:
                 raise UserError(f"experts differ in {field}: {', '.join(values)}; they must be of one base")
@@ -174,23 +182,39 @@ class Experts:
         originals: Tensor | None = None,
         parts: Parts = UNKEPT,
         variance: str = "posterior",
+        decode: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
         """Images as uint8 [count, C, H, W] on the CPU; image i of a seed starts from the same noise always.
 
         A model of super-resolution enlarges the low-resolution forms of `originals`, uint8 [N, C, H, W],
         image i that of number i mod N; a model of generation looks at none. `parts` are the batches that
-        an earlier attempt at the same has left.
+        an earlier attempt at the same has left. `decode` makes images, about [-1, 1], of what a model of
+        latents has sampled.
+
+        Raises:
+            UserError: latents without a decoder, or clipped.
         """
+        self.check_space(clip, decode is not None)
 
         def batch(ids: range) -> np.ndarray:
             noise = partial(self.noise_of, ids, seed, Stream.SAMPLE_ADDED)
             x_t = self.noise_of(ids, seed, Stream.SAMPLE_START)
             condition = self.condition(ids, originals)
-            return to_uint8(self.denoise(x_t, timesteps, eta, clip, noise, condition, variance)).cpu().numpy()
+            x0 = self.denoise(x_t, timesteps, eta, clip, noise, condition, variance)
+            return to_uint8(x0 if decode is None else decode(x0)).cpu().numpy()
 
         starts = tqdm(range(0, count, batch_size), unit="batch", disable=None if progress else True)
         shares = (range(start, min(start + batch_size, count)) for start in starts)
         return torch.from_numpy(np.concatenate([parts.get(str(ids.start), partial(batch, ids)) for ids in shares]))
+
+    def check_space(self, clip: bool, decoded: bool) -> None:
+        """Raise UserError where latents would be taken for pixels, or pixels for latents."""
+        latent = self.record.autoencoder is not None
+        if latent and clip:
+            raise UserError("sampling.clip: true bounds pixels, and latents have no bounds; allowed for latents: false")
+        if latent != decoded:
+            what = "latents is sampled with their autoencoder" if latent else "pixels has no use for an autoencoder"
+            raise UserError(f"{self.record.name}: a model of {what}")
 
     def condition(self, ids: Sequence[int], originals: Tensor | None) -> Tensor | None:
         """What a model of super-resolution sees of the originals with these numbers, [B, C, H, W]."""

@@ -53,6 +53,7 @@ def test_facts_are_those_of_the_files(numbered: Data, tmp_path: Path) -> None:
         "labels": 4,
         "sha256": hashlib.sha256(images.tobytes()).hexdigest(),
         "split": {"train": [0, 15], "holdout": [15, 20]},
+        "autoencoder": None,
     }
     assert json.loads((tmp_path / "data/facts.json").read_text()) == facts
     assert sorted(file.name for file in (tmp_path / "data").iterdir()) == ["facts.json", "images.npy", "labels.npy"]

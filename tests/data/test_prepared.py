@@ -56,7 +56,7 @@ def test_verify_accepts_what_was_written_and_finds_one_changed_bit(folder: Path)
     content[-1] ^= 1
     (folder / "images.npy").write_bytes(content)
     data = PreparedData.open(folder)
-    with pytest.raises(UserError, match=r"images\.npy: pixels differ from the hash"):
+    with pytest.raises(UserError, match=r"images\.npy: values differ from the hash"):
         data.verify()
 
 

@@ -334,3 +334,16 @@ def test_the_key_may_be_made_while_the_tracker_imports(monkeypatch: pytest.Monke
         thread.join()
         sys.setswitchinterval(interval)
     assert all(one == found[0] for one in found)
+
+
+@pytest.mark.parametrize(("arguments", "expected"), [([], "data"), (["--folder", "images"], "images")])
+def test_an_option_with_a_default_may_be_left_out(arguments: list[str], expected: str) -> None:
+    given: list[str] = []
+
+    @stage(Settings)
+    def main(run: Run, settings: Settings, recipe: str, folder: str = "data") -> None:
+        given.append(folder)
+
+    with pytest.raises(SystemExit) as exit_:
+        main(["--recipe", "plain", *arguments])
+    assert (exit_.value.code, given) == (0, [expected])

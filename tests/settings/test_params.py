@@ -325,6 +325,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"recipes.mixed.prediction": "epsilon", "recipes.mixed.mixing": DELETE},
         "recipes.mixed.prediction: 'epsilon'; 'mixed' is for mixed alone",
     ),
+    (
+        {"autoencoder": {"kind": "pretrained", "source": "x", "batch_size": 4}, "sampling.clip": False},
+        "autoencoder: the pipeline's models see pixels; studies/latent is a graph for latents",
+    ),
     # Interference.
     ({"interference": INTERFERENCE | {"slot_recipes": ["slot_low"]}}, "interference: slot_recipes: ['slot_low'] must"),
     (

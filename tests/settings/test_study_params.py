@@ -13,6 +13,19 @@ from unequal.settings.params import read_params
 ROOT = Path(__file__).parents[2]
 STUDY = yaml.safe_load((ROOT / "studies/time_to_quality/params.yaml").read_text(encoding="utf-8"))
 
+LATENTS = {
+    "kind": "trained",
+    "latent_channels": 4,
+    "block_out_channels": [8, 16],
+    "layers_per_block": 1,
+    "norm_num_groups": 4,
+    "kl_weight": 0,
+    "images": 10,
+    "batch_size": 2,
+    "lr": 0.001,
+}
+UNCLIPPED = {"sampling.clip": False}
+
 GAUSSIAN = {"kind": "curriculum", "target": "gaussian", "ramp_images": 9, "floor": 0}
 
 
@@ -36,6 +49,11 @@ def test_a_study_holds_what_it_reads_alone(tmp_path: Path) -> None:
     assert params.grid is not None
 
 
+@pytest.mark.parametrize("autoencoder", [LATENTS, {"kind": "pretrained", "source": "x", "batch_size": 4}])
+def test_a_study_may_work_in_latents(tmp_path: Path, autoencoder: dict[str, Any]) -> None:
+    assert read_params(written(tmp_path, UNCLIPPED | {"autoencoder": autoencoder})).autoencoder is not None
+
+
 @pytest.mark.parametrize(
     ("edits", "complaint"),
     [
@@ -53,6 +71,28 @@ def test_a_study_holds_what_it_reads_alone(tmp_path: Path) -> None:
         ({"groups": {"ids": [0, 2], "kind": "snr", "min_ratio": 0.5}}, "groups: ids: [0, 2] must count 0, 1, 2"),
         ({"groups": {"ids": [0], "kind": "excess_loss", "min_ratio": 0.5}}, "groups.kind: 'excess_loss' needs a floor"),
         ({"merging": {"weights": "mean"}}, "merging: needs the section groups, whose experts are merged"),
+        # Latents.
+        ({"autoencoder": {"kind": "other"}}, "autoencoder: Input tag 'other' found using 'kind' does not match"),
+        ({"autoencoder": LATENTS | {"lr": 0}}, "autoencoder.lr: 0: Input should be greater than 0"),
+        ({"autoencoder": LATENTS | {"norm_num_groups": 3}}, "autoencoder: block_out_channels: 8 is no multiple"),
+        ({"autoencoder": LATENTS}, "sampling.clip: true bounds pixels, and latents have no bounds; allowed"),
+        (
+            UNCLIPPED | {"autoencoder": LATENTS, "training.horizontal_flips": True},
+            "training.horizontal_flips: true would mirror latents, which are not those of the mirrored image",
+        ),
+        (
+            UNCLIPPED | {"autoencoder": LATENTS | {"block_out_channels": [8, 8, 8, 8]}},
+            "autoencoder.block_out_channels: halve images 3 times; data.image_size 8 is no multiple of 8 with two",
+        ),
+        (
+            UNCLIPPED
+            | {"autoencoder": LATENTS | {"block_out_channels": [8, 8, 8]}, "network.block_out_channels": [16, 16, 16]},
+            "latents 2 pixels wide: data.image_size: 2 cannot be halved 2 times by the network; allowed: multiples",
+        ),
+        (
+            UNCLIPPED | {"autoencoder": LATENTS, "network.task": {"kind": "super_resolution", "factor": 2}},
+            "network.task: super_resolution; models of latents generate",
+        ),
         # Paper 2's settings.
         ({"recipes.curriculum.sampler.ramp_images": 0}, "recipes.curriculum.sampler.ramp_images: 0: Input should be"),
         ({"recipes.curriculum.sampler.ramp_images": 24001}, "recipes.curriculum: sampler.ramp_images: 24001 is longer"),

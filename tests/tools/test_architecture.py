@@ -6,6 +6,8 @@ import pytest
 from click.testing import CliRunner
 from graph import ROOT
 
+from unequal.models.flops import count_cost
+from unequal.models.network import build_network
 from unequal.settings.params import read_params
 from unequal.tools.architecture import Limits, main, network_cost
 
@@ -56,6 +58,15 @@ def test_the_table_has_a_line_a_file_and_one_a_group() -> None:
     # F_u(0) = (0.9·0.5 + 0.1)·F, and the last group is the whole network.
     assert groups[0] == "0 0 … 3 0.550 3.330 G"
     assert groups[9] == "9 899 … 999 1.000 6.054 G"
+
+
+def test_a_network_for_latents_is_counted_on_latents() -> None:
+    """8.68 M multiply–accumulates on 8 × 8 × 4, as its record says; on 16 × 16 × 3 there were four times as many."""
+    params = read_params(ROOT / "studies/latent/params.yaml")
+    cost = network_cost(params)
+    assert cost.macs == count_cost(build_network(params.network, 8, 4)).macs
+    pixels = params.model_copy(update={"autoencoder": None})
+    assert network_cost(pixels).macs == pytest.approx(4 * cost.macs, rel=0.02)
 
 
 def test_a_bad_file_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -239,3 +239,11 @@ def test_a_single_head_does_not_train_a_mixed_model_on(
     start = Start(net, SCHEDULE, make_record(net, name="base", prediction="mixed"))
     with pytest.raises(UserError, match=r"^a recipe of prediction 'epsilon' cannot train 'mixed' of base on$"):
         carry_out("child", start, recipe("epsilon"))
+
+
+def test_a_model_of_other_latents_is_not_trained_on(
+    carry_out: Callable[..., Here], tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
+) -> None:
+    parent = make_record(tiny_net(), name="base", autoencoder="abc")
+    with pytest.raises(UserError, match=r"^'base' works in other latents than those of the data, or in pixels"):
+        carry_out("more", Start(tiny_net(), SCHEDULE, parent), recipe())

@@ -1,4 +1,4 @@
-"""Pixels as stored (uint8, 0 … 255) and as a model sees them (float32, −1 … 1)."""
+"""Pixels as stored (uint8, 0 … 255) and as a model sees them (float32, −1 … 1); latents are stored as they are seen."""
 
 import warnings
 
@@ -10,8 +10,8 @@ HALF_RANGE = 127.5
 
 
 def to_model_range(images: Tensor) -> Tensor:
-    """uint8 of any shape → float32 in [−1, 1], 0 to −1 and 255 to 1."""
-    return images.float() / HALF_RANGE - 1
+    """uint8 of any shape → float32 in [−1, 1], 0 to −1 and 255 to 1; floats are latents and stay as they are."""
+    return images if images.is_floating_point() else images.float() / HALF_RANGE - 1
 
 
 def to_uint8(images: Tensor) -> Tensor:
@@ -20,7 +20,7 @@ def to_uint8(images: Tensor) -> Tensor:
 
 
 def tensor_of(images: np.ndarray) -> Tensor:
-    """A tensor over the same memory, [N, C, H, W] uint8; for mapped files, which are never written to."""
+    """A tensor over the same memory and of its type, [N, C, H, W]; for mapped files, which are never written to."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(images)

@@ -1,4 +1,4 @@
-"""The prepared data set: one uint8 array in NCHW, its labels, and a JSON of facts about both."""
+"""The prepared data set: one array in NCHW (uint8 images or float32 latents), its labels, and a JSON of facts."""
 
 import hashlib
 from dataclasses import dataclass
@@ -34,12 +34,15 @@ class Facts(Strict):
 
     n: int = Field(ge=1, description="images, held-out ones included")
     shape: Triple = Field(description="channels, height, width")
-    range: Pair = Field(description="smallest and largest pixel value")
+    range: Pair | Annotated[list[float], Field(min_length=2, max_length=2)] = Field(
+        description="smallest and largest value"
+    )
     source: str
     path: str | None
     labels: int | None = Field(description="number of classes; null without labels")
-    sha256: str = Field(description="of the pixels' bytes in stored order")
+    sha256: str = Field(description="of the values' bytes in stored order")
     split: Split
+    autoencoder: str | None = Field(default=None, description="hash of the one that made latents of the images")
 
     @model_validator(mode="after")
     def split_covers_all(self) -> Self:
@@ -55,7 +58,7 @@ class PreparedData:
     """Images and labels, mapped from disk and read-only; training images first, held-out ones after them.
 
     Attributes:
-        images: uint8 [n, C, H, W].
+        images: uint8 [n, C, H, W], or their latents, float32.
         labels: int64 [n], or None.
         facts: the content of facts.json.
         path: the folder of the three files.
@@ -68,35 +71,36 @@ class PreparedData:
 
     @classmethod
     def open(cls, path: Path | str) -> Self:
-        """Open a folder that `unequal.data.preparation.prepare` has written.
+        """Open a folder that `unequal.data.preparation.prepare` or `unequal.latents.encoding.encode` has written.
 
         Raises:
             UserError: a file is missing, cut short, or another one than the facts describe. The
-                pixels themselves are compared by `verify` only, which reads them all.
+                values themselves are compared by `verify` only, which reads them all.
         """
         path = Path(path)
         facts = validate(Facts, read_json(path / FACTS), path / FACTS)
-        images = mapped(path / IMAGES, np.uint8, (facts.n, *facts.shape))
+        dtype = np.uint8 if facts.autoencoder is None else np.float32
+        images = mapped(path / IMAGES, dtype, (facts.n, *facts.shape))
         labels = None if facts.labels is None else mapped_labels(path / LABELS, facts.n, facts.labels)
         return cls(images, labels, facts.model_dump(), path)
 
     @property
     def train(self) -> np.ndarray:
-        """The training images, uint8 [n_train, C, H, W]."""
+        """The training images, [n_train, C, H, W]."""
         return self.images[slice(*self.facts["split"]["train"])]
 
     @property
     def holdout(self) -> np.ndarray:
-        """The held-out images, uint8 [n − n_train, C, H, W]; there may be none."""
+        """The held-out images, [n − n_train, C, H, W]; there may be none."""
         return self.images[slice(*self.facts["split"]["holdout"])]
 
     def verify(self) -> None:
-        """Compare all pixels with their hash. Raises UserError where they have changed."""
+        """Compare all values with their hash. Raises UserError where they have changed."""
         digest = hashlib.sha256()
         for start in range(0, len(self.images), IMAGES_AT_ONCE):
             digest.update(self.images[start : start + IMAGES_AT_ONCE].tobytes())
         if digest.hexdigest() != self.facts["sha256"]:
-            raise UserError(f"{self.path / IMAGES}: pixels differ from the hash in {FACTS}; {REMEDY}")
+            raise UserError(f"{self.path / IMAGES}: values differ from the hash in {FACTS}; {REMEDY}")
 
 
 def mapped_labels(path: Path, count: int, classes: int) -> np.ndarray:

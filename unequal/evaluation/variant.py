@@ -1,20 +1,25 @@
 """A model or a set of experts, sampled and scored: what every FID of the project comes from."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.ddim import sampling_timesteps, steps_per_range
-from unequal.evaluation.fidelity import Extractor, Scores, score
+from unequal.evaluation.fidelity import Extractor, Scores, score, spread
 from unequal.parts import Parts
 from unequal.sampling import Experts
 from unequal.settings.evaluation import Evaluation, Sampling
 from unequal.settings.runtime import Runtime
+
+#: Images kept for the report's grids.
+SHOWN = 64
 
 
 class Place(Protocol):
@@ -30,13 +35,17 @@ class Place(Protocol):
 
 @dataclass(frozen=True)
 class Scoring:
-    """What all variants of a run are scored by: the same noise, reference and features."""
+    """What all variants of a run are scored by: the same noise, reference and features.
+
+    `data` are the real images; `decode` makes images of what models of latents have sampled.
+    """
 
     place: Place
     sampling: Sampling
     evaluation: Evaluation
     data: PreparedData
     extractor: Extractor
+    decode: Callable[[Tensor], Tensor] | None = None
 
     @property
     def reference(self) -> str:
@@ -85,8 +94,19 @@ class Scoring:
             tensor_of(self.data.holdout),
             Parts(self.place.work / f"samples-{name}-{seed}".replace("/", "_")),
             settings.variance,
+            self.decode,
         )
         return images.numpy()
+
+    def figures(self, experts: Experts, name: str) -> dict[str, Any]:
+        """A variant's scores, what it costs, and the conditions of both."""
+        scores = self.scores(experts, name)
+        found = spread(scores) | self.costs(experts) | self.conditions()
+        return found | {"scores": [asdict(one) for one in scores]}
+
+    def shown(self, experts: Experts, name: str) -> np.ndarray:
+        """The first images of the first seed, which a report shows."""
+        return self.samples(experts, name, self.evaluation.seeds[0])[:SHOWN]
 
     def costs(self, experts: Experts) -> dict[str, Any]:
         """What a variant cost to train, and costs to sample."""

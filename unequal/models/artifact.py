@@ -34,6 +34,7 @@ class ModelRecord:
     accumulates × images) are those of its own run; what the models that it was trained on from had
     seen and cost stands in `inherited_images` and `inherited_flops`. `enlargement` is the factor of
     super-resolution, None for generation; a model of `learned_variance` gives further channels that say it.
+    `autoencoder` is the hash of the one in whose latents a model works, None where it works in pixels.
     """
 
     name: str
@@ -58,6 +59,7 @@ class ModelRecord:
     groups: int | None = None
     enlargement: int | None = None
     learned_variance: bool = False
+    autoencoder: str | None = None
     sha256: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -221,10 +221,12 @@ def stage(settings: type[StageSettings]) -> Callable[[Callable[..., None]], Stag
 
 
 def option(parameter: Parameter) -> click.Option:
-    """The required command-line option of a function's parameter: str, int, or a Literal of words."""
-    choices = get_args(parameter.annotation)
+    """The command-line option of a parameter: str, int, or a Literal of words; required where it has no default."""
+    choices, name = get_args(parameter.annotation), f"--{parameter.name.replace('_', '-')}"
     kind = click.Choice(choices) if choices else parameter.annotation
-    return click.Option([f"--{parameter.name.replace('_', '-')}"], type=kind, required=True)
+    if parameter.default is Parameter.empty:
+        return click.Option([name], type=kind, required=True)
+    return click.Option([name], type=kind, default=parameter.default, show_default=True)
 
 
 def locked(path: Path) -> FileLock:

@@ -12,6 +12,7 @@ from pydantic import Field, NonNegativeInt, model_validator
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
+from unequal.settings.autoencoder import Autoencoder, Trained
 from unequal.settings.consistency import Consistency, with_width
 from unequal.settings.contribution import Contribution
 from unequal.settings.data import Data
@@ -56,6 +57,7 @@ class StudyParams(Strict):
     seed: NonNegativeInt
     runtime: Runtime
     data: Data
+    autoencoder: Autoencoder | None = None
     schedule: Schedule
     network: Network
     training: Training
@@ -247,9 +249,41 @@ class StudyParams(Strict):
 
     @model_validator(mode="after")
     def network_fits_the_images(self) -> Self:
-        """The network halves the images, and attends where it says."""
-        self.network.attends(self.data.image_size)
-        self.network.enlarges(self.data.image_size)
+        """The network halves what it sees, images or latents, and attends where it says."""
+        size, factor = self.data.image_size, 1
+        if isinstance(self.autoencoder, Trained):
+            factor = self.autoencoder.factor
+            if size % factor or size < 2 * factor:
+                raise ValueError(
+                    f"autoencoder.block_out_channels: halve images {factor.bit_length() - 1} times; data.image_size "
+                    f"{size} is no multiple of {factor} with two latent pixels a side or more"
+                )
+        # Of a pretrained autoencoder's latents the size is known once it is loaded.
+        if self.autoencoder is None or isinstance(self.autoencoder, Trained):
+            try:
+                self.network.attends(size // factor)
+            except ValueError as error:
+                raise ValueError(f"latents {size // factor} pixels wide: {error}" if factor > 1 else error) from None
+        self.network.enlarges(size)
+        return self
+
+    @model_validator(mode="after")
+    def latents_are_no_pixels(self) -> Self:
+        """What holds of pixels alone is switched off for latents."""
+        if self.autoencoder is None:
+            return self
+        if self.sampling and self.sampling.clip:
+            raise ValueError(
+                "sampling.clip: true bounds pixels, and latents have no bounds; allowed for latents: false"
+            )
+        if self.training.horizontal_flips:
+            raise ValueError(
+                "training.horizontal_flips: true would mirror latents, which are not those of the mirrored image; "
+                "allowed for latents: false"
+            )
+        if self.network.enlargement is not None or self.network.learned_variance:
+            what = "task: super_resolution" if self.network.enlargement else "learned_variance: true"
+            raise ValueError(f"network.{what}; models of latents generate, and their likelihood is not that of pixels")
         return self
 
     @model_validator(mode="after")
@@ -451,6 +485,13 @@ class Params(StudyParams):
     def sets_of_experts(self) -> tuple[str, ...]:
         """Those that the pipeline trains."""
         return EXPERTS
+
+    @model_validator(mode="after")
+    def models_see_pixels(self) -> Self:
+        """The pipeline's graph has no stage that encodes."""
+        if self.autoencoder is not None:
+            raise ValueError("autoencoder: the pipeline's models see pixels; studies/latent is a graph for latents")
+        return self
 
     @property
     def needed_prunings(self) -> tuple[str, ...]:

@@ -10,9 +10,11 @@ from matplotlib.ticker import EngFormatter
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
+from unequal.latents.autoencoder import find_net, latent_shape
 from unequal.models.flops import Cost, count_cost
 from unequal.models.network import build_network
 from unequal.models.pretrained import load_pretrained
+from unequal.settings.autoencoder import Trained
 from unequal.settings.groups import Groups
 from unequal.settings.params import StudyParams, read_params
 from unequal.settings.schedule import Schedule
@@ -48,11 +50,21 @@ class Limits:
 
 def network_cost(params: StudyParams) -> Cost:
     """Cost of the base; one that is yet to be trained is built without memory for its weights."""
-    network, size, channels = params.network, params.data.image_size, params.data.channels
+    network, (channels, size) = params.network, seen(params)
     if network.pretrained is not None:
         return count_cost(load_pretrained(network, size, channels))
     with torch.device("meta"):
         return count_cost(build_network(network, size, channels))
+
+
+def seen(params: StudyParams) -> tuple[int, int]:
+    """Channels and size of what the network sees: images, or their latents."""
+    size, channels, chosen = params.data.image_size, params.data.channels, params.autoencoder
+    if chosen is None:
+        return channels, size
+    if isinstance(chosen, Trained):
+        return chosen.latent_channels, size // chosen.factor
+    return latent_shape(find_net(chosen.source), size, channels, f"'{chosen.source}'")[:2]
 
 
 def summary(name: str, cost: Cost, limits: Limits | None) -> str:

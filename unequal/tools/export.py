@@ -30,6 +30,7 @@ def export_pipeline(source: Path, target: Path) -> None:
         "pruned": (source / PRUNING).exists(),
         "with three heads": record.prediction == "mixed",
         "for super-resolution": record.enlargement is not None,
+        "for latents": record.autoencoder is not None,
     }
     found = [what for what, met in obstacles.items() if met]
     if found:

@@ -157,6 +157,8 @@ def check_fit(job: Job) -> None:
         raise UserError(f"the sampler is made for {drawn} timesteps, the model for {start.schedule.timesteps}")
     if parent is not None and parent.prediction != prediction:
         raise UserError(f"a recipe of prediction '{prediction}' cannot train '{parent.prediction}' of {parent.name} on")
+    if parent is not None and parent.autoencoder != job.data.facts["autoencoder"]:
+        raise UserError(f"'{parent.name}' works in other latents than those of the data, or in pixels; train it again")
     wanted = len(HEADS) if prediction == "mixed" else 2 if job.learned_variance else 1
     if (answers := start.net.config["out_channels"] // job.data.images.shape[1]) != wanted:
         learned = "with" if job.learned_variance else "without"
@@ -218,6 +220,7 @@ def record_of(job: Job, trained: Trained | Snapshot) -> ModelRecord:
         groups=start.groups,
         enlargement=job.enlargement,
         learned_variance=job.learned_variance,
+        autoencoder=job.data.facts["autoencoder"],
     )
 
 

@@ -1,0 +1,163 @@
+"""Autoencoders: what encoding and decoding are by the networks alone, what fits, what is found."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
+from diffusers.models.autoencoders.vq_model import VQModel
+
+from unequal.data.pixels import to_model_range, to_uint8
+from unequal.errors import UserError
+from unequal.latents.autoencoder import (
+    Autoencoder,
+    Net,
+    check_origin,
+    find_net,
+    identity,
+    latent_shape,
+    load_autoencoder,
+)
+
+CPU = torch.device("cpu")
+IMAGES = torch.randint(0, 256, (5, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+
+def kl(**changes: Any) -> AutoencoderKL:
+    torch.manual_seed(0)
+    tiny: dict[str, Any] = {
+        "down_block_types": ("DownEncoderBlock2D",) * 2,
+        "up_block_types": ("UpDecoderBlock2D",) * 2,
+        "block_out_channels": (8, 8),
+        "norm_num_groups": 4,
+        "latent_channels": 2,
+        "sample_size": 8,
+        "scaling_factor": 0.5,
+        "mid_block_add_attention": False,
+    }
+    return AutoencoderKL(**(tiny | changes))
+
+
+def vq(**changes: Any) -> VQModel:
+    torch.manual_seed(0)
+    tiny: dict[str, Any] = {
+        "down_block_types": ("DownEncoderBlock2D",) * 2,
+        "up_block_types": ("UpDecoderBlock2D",) * 2,
+        "block_out_channels": (8, 8),
+        "norm_num_groups": 4,
+        "latent_channels": 2,
+        "num_vq_embeddings": 16,
+        "scaling_factor": 0.5,
+        "mid_block_add_attention": False,
+    }
+    return VQModel(**(tiny | changes))
+
+
+@pytest.mark.parametrize("shift", [None, 0.25])
+@pytest.mark.parametrize("batch_size", [1, 2, 8])
+def test_latents_are_the_mean_of_the_posterior_shifted_and_scaled(shift: float | None, batch_size: int) -> None:
+    net = kl(shift_factor=shift)
+    found = Autoencoder(net, batch_size).encode(IMAGES)
+    mean, _ = net.quant_conv(net.encoder(to_model_range(IMAGES))).chunk(2, dim=1)
+    torch.testing.assert_close(found, (mean - (shift or 0)) * 0.5)
+    assert found.shape == (5, *latent_shape(net, 8, 3, "it"))
+
+
+@pytest.mark.parametrize("shift", [None, 0.25])
+@pytest.mark.parametrize("batch_size", [1, 2, 8])
+def test_decoding_undoes_scale_and_shift(shift: float | None, batch_size: int) -> None:
+    net = kl(shift_factor=shift)
+    z = torch.randn(5, 2, 4, 4, generator=torch.Generator().manual_seed(1))
+    expected = net.decoder(net.post_quant_conv(z))
+    torch.testing.assert_close(Autoencoder(net, batch_size).decode((z - (shift or 0)) * 0.5), expected)
+
+
+def test_codes_are_quantised_by_the_decoder_alone() -> None:
+    """Diffusion works in continuous latents; what it makes of them is brought to the nearest codes."""
+    net = vq()
+    autoencoder = Autoencoder(net, 2)
+    latents = autoencoder.encode(IMAGES)
+    torch.testing.assert_close(latents, 0.5 * net.quant_conv(net.encoder(to_model_range(IMAGES))))
+    codes = net.quantize(latents / 0.5)[0]
+    assert not torch.allclose(codes, latents / 0.5)
+    torch.testing.assert_close(autoencoder.decode(latents), net.decoder(net.post_quant_conv(codes)))
+    assert latent_shape(vq(vq_embed_dim=3), 8, 3, "it") == (3, 4, 4)
+
+
+@pytest.mark.parametrize("batch_size", [2, 8])
+def test_a_reconstruction_is_what_decoding_leaves_in_256_values(batch_size: int) -> None:
+    autoencoder = Autoencoder(kl(), batch_size)
+    found = autoencoder.reconstruct(IMAGES)
+    assert found.dtype == torch.uint8
+    assert (found.int() - to_uint8(autoencoder.decode(autoencoder.encode(IMAGES))).int()).abs().max() <= 1
+
+
+def test_decoding_costs_four_times_as_much_at_twice_the_width() -> None:
+    autoencoder = Autoencoder(kl(), 2)
+    small, large = (autoencoder.decoding_macs((2, side, side)) for side in (4, 8))
+    assert large == 4 * small
+    # Into two 8-channel convolutions of 3 × 3 alone, at 4 × 4 latent pixels, go 2 · 9 · 64 · 16.
+    assert small > 2 * 9 * 64 * 16
+
+
+@pytest.mark.parametrize(
+    ("size", "channels", "complaint"),
+    [
+        (8, 1, "autoencoder: x is for images of 3 channels; the data have 1"),
+        (9, 3, "autoencoder: x makes one latent pixel of 2 × 2; data.image_size 9 is no multiple of 2 with two latent"),
+        (2, 3, "autoencoder: x makes one latent pixel of 2 × 2; data.image_size 2 is no multiple of 2 with two latent"),
+    ],
+)
+def test_images_that_do_not_fit_are_refused_in_one_line(size: int, channels: int, complaint: str) -> None:
+    with pytest.raises(UserError) as refusal:
+        latent_shape(kl(), size, channels, "x")
+    assert str(refusal.value).startswith(complaint)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("make", [kl, vq])
+@pytest.mark.parametrize("below", ["", "vae", "vqvae"])
+def test_a_folder_of_an_autoencoder_or_of_a_pipeline(tmp_path: Path, make: Callable[[], Net], below: str) -> None:
+    net = make()
+    net.save_pretrained(tmp_path / below)
+    found = find_net(str(tmp_path))
+    assert type(found) is type(net)
+    assert torch.equal(Autoencoder(found, 4).encode(IMAGES), Autoencoder(net, 4).encode(IMAGES))
+
+
+def break_weights(folder: Path) -> None:
+    file = folder / "diffusion_pytorch_model.safetensors"
+    file.write_bytes(file.read_bytes()[:200])
+
+
+def break_shapes(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"latent_channels": 7}))
+
+
+def other_kind(folder: Path) -> None:
+    (folder / "config.json").write_text(json.dumps({"_class_name": "UNet2DModel"}))
+
+
+@pytest.mark.parametrize(
+    "harm", [break_weights, break_shapes, other_kind, lambda folder: (folder / "config.json").unlink()]
+)
+def test_what_does_not_load_is_refused_in_one_line(tmp_path: Path, harm: Callable[[Path], None]) -> None:
+    kl().save_pretrained(tmp_path)
+    harm(tmp_path)
+    with pytest.raises(UserError, match=r"holds no AutoencoderKL or VQModel that loads: ") as refusal:
+        find_net(str(tmp_path))
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_model_belongs_to_one_autoencoder(tmp_path: Path, make_record: Callable[..., Any], tiny_net: Any) -> None:
+    kl().save_pretrained(tmp_path / "one")
+    kl(scaling_factor=0.6).save_pretrained(tmp_path / "other")
+    record = make_record(tiny_net(), autoencoder=identity(tmp_path / "one"))
+    check_origin(record, tmp_path / "one")
+    with pytest.raises(UserError, match="other: not the autoencoder in whose latents 'tiny' works"):
+        check_origin(record, tmp_path / "other")
+    assert load_autoencoder(tmp_path / "other", CPU, 3).scale == 0.6

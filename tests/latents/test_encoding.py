@@ -1,0 +1,80 @@
+"""Encoded data: the same images in the same order and split, as floats that every stage takes as they are."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from unequal.data.pixels import tensor_of, to_model_range
+from unequal.data.prepared import PreparedData
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+from unequal.files import read_json, write_json
+from unequal.latents.autoencoder import Autoencoder, latent_shape
+from unequal.latents.encoding import encode
+from unequal.latents.training import build_autoencoder
+from unequal.profiling import Draws, profile_floor
+from unequal.settings.autoencoder import Trained
+from unequal.timesteps.samplers import build_sampler
+from unequal.training.batches import BatchSource
+
+CPU = torch.device("cpu")
+TINY = Trained(
+    kind="trained",
+    latent_channels=2,
+    block_out_channels=(8, 8),
+    layers_per_block=1,
+    norm_num_groups=4,
+    kl_weight=0.0,
+    images=1,
+    batch_size=7,
+    lr=1e-3,
+)
+
+
+@pytest.fixture(scope="module")
+def autoencoder() -> Autoencoder:
+    return Autoencoder(build_autoencoder(TINY, 8, 1, seed=0), TINY.batch_size)
+
+
+@pytest.fixture
+def latents(tmp_path: Path, prepared: PreparedData, autoencoder: Autoencoder) -> PreparedData:
+    encode(prepared, autoencoder, latent_shape(autoencoder.net, 8, 1, "it"), "abc", tmp_path / "latents")
+    return PreparedData.open(tmp_path / "latents")
+
+
+def test_latents_are_a_data_set_of_their_own(
+    latents: PreparedData, prepared: PreparedData, autoencoder: Autoencoder
+) -> None:
+    latents.verify()
+    assert latents.images.dtype == np.float32
+    np.testing.assert_allclose(latents.images, autoencoder.encode(tensor_of(prepared.images)).numpy(), atol=1e-5)
+    assert latents.facts["split"] == prepared.facts["split"]
+    assert latents.facts["autoencoder"] == "abc"
+    assert latents.facts["range"] == [float(latents.images.min()), float(latents.images.max())]
+    assert prepared.labels is not None
+    np.testing.assert_array_equal(latents.labels, prepared.labels)
+
+
+def test_a_batch_of_latents_holds_them_as_they_are(latents: PreparedData) -> None:
+    source = BatchSource(tensor_of(latents.train), 6, build_sampler("uniform", 50), 0, False, CPU)
+    x0 = source.draw(0).x0
+    assert x0.shape == (6, 2, 4, 4)
+    assert all(any(torch.equal(one, torch.from_numpy(known)) for known in latents.train) for one in x0)
+
+
+def test_the_floor_of_floats_is_that_of_the_points_that_they_are(prepared: PreparedData) -> None:
+    pixels = tensor_of(prepared.train)
+    schedule = NoiseSchedule.linear(30)
+    floors = [
+        profile_floor(images, schedule, Draws.of(images, 30, 3, 0, CPU)) for images in (pixels, to_model_range(pixels))
+    ]
+    np.testing.assert_array_equal(*floors)
+
+
+def test_pixels_are_not_taken_for_latents(latents: PreparedData, prepared: PreparedData) -> None:
+    facts = read_json(latents.path / "facts.json")
+    write_json(latents.path / "facts.json", facts | {"autoencoder": None, "range": [0, 255]})
+    with pytest.raises(UserError, match=r"images\.npy: not the uint8 array of shape \(48, 2, 4, 4\)"):
+        PreparedData.open(latents.path)

@@ -1,0 +1,113 @@
+"""Images to latents and back, by an autoencoder of diffusers, on the scale on which diffusion sees latents."""
+
+from pathlib import Path
+
+import torch
+from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
+from diffusers.models.autoencoders.vq_model import VQModel
+from safetensors import SafetensorError
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from unequal.data.pixels import to_model_range, to_uint8
+from unequal.errors import UserError
+from unequal.files import content_hash
+from unequal.models.artifact import ModelRecord
+
+Net = AutoencoderKL | VQModel
+KINDS: dict[str, type[AutoencoderKL] | type[VQModel]] = {"AutoencoderKL": AutoencoderKL, "VQModel": VQModel}
+#: Where diffusers' pipelines keep their autoencoder.
+SUBFOLDERS = (None, "vae", "vqvae")
+
+
+class Autoencoder:
+    """z = (E(x) − shift)·scale, and the image of z; shift and scale stand in the network's config.
+
+    Args:
+        net: of diffusers.
+        batch_size: images that go through it at once.
+    """
+
+    def __init__(self, net: Net, batch_size: int) -> None:
+        self.net = net.eval().requires_grad_(False)
+        self.batch_size = batch_size
+        self.scale = float(net.config["scaling_factor"])
+        self.shift = float(net.config.get("shift_factor") or 0.0)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is."""
+        return next(self.net.parameters()).device
+
+    @torch.no_grad()
+    def encode(self, images: Tensor) -> Tensor:
+        """uint8 [N, C, H, W] → latents [N, c, h, w], both on any device; of AutoencoderKL the mean of its posterior."""
+        return torch.cat([self.encoded(part) for part in images.split(self.batch_size)])
+
+    def encoded(self, images: Tensor) -> Tensor:
+        """Latents of as many images as fit at once."""
+        answer = self.net.encode(to_model_range(images.to(self.device)))
+        latents = answer.latents if isinstance(self.net, VQModel) else answer.latent_dist.mode()
+        return (latents - self.shift) * self.scale
+
+    @torch.no_grad()
+    def decode(self, latents: Tensor) -> Tensor:
+        """Latents [N, c, h, w] → images [N, C, H, W], about [-1, 1]."""
+        parts = (latents.to(self.device) / self.scale + self.shift).split(self.batch_size)
+        return torch.cat([self.net.decode(part).sample for part in parts])
+
+    def reconstruct(self, images: Tensor) -> Tensor:
+        """Images encoded and decoded again, uint8 [N, C, H, W] → the same on the CPU."""
+        return torch.cat([to_uint8(self.decode(self.encode(part))).cpu() for part in images.split(self.batch_size)])
+
+    def decoding_macs(self, shape: tuple[int, int, int]) -> int:
+        """Multiply–accumulates of decoding one latent [c, h, w], attention's products included."""
+        with FlopCounterMode(display=False) as counter:
+            self.decode(torch.zeros(1, *shape))
+        return counter.get_total_flops() // 2
+
+
+def latent_shape(net: Net, image_size: int, channels: int, source: str) -> tuple[int, int, int]:
+    """[c, h, w] of the latents of square images. Raises UserError where they do not fit the autoencoder."""
+    if (expected := net.config["in_channels"]) != channels:
+        raise UserError(f"autoencoder: {source} is for images of {expected} channels; the data have {channels}")
+    factor = 2 ** (len(net.config["block_out_channels"]) - 1)
+    if image_size % factor or image_size < 2 * factor:
+        raise UserError(
+            f"autoencoder: {source} makes one latent pixel of {factor} × {factor}; data.image_size {image_size} is no "
+            f"multiple of {factor} with two latent pixels a side or more"
+        )
+    # VQModel's codes may be shorter than what its encoder gives.
+    return net.config.get("vq_embed_dim") or net.config["latent_channels"], image_size // factor, image_size // factor
+
+
+def find_net(source: str) -> Net:
+    """The trained network from a folder or the Hub. Raises UserError where there is none that loads."""
+    reasons = []
+    for subfolder in SUBFOLDERS:
+        try:
+            kind = AutoencoderKL.load_config(source, subfolder=subfolder)["_class_name"]
+            if kind in KINDS:
+                return KINDS[kind].from_pretrained(source, subfolder=subfolder, use_safetensors=True)
+            reasons.append(f"it is a {kind}")
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+            reasons.append(str(error).splitlines()[0])
+    raise UserError(f"autoencoder: '{source}' holds no {' or '.join(KINDS)} that loads: {reasons[0]}")
+
+
+def check_origin(record: ModelRecord, folder: Path) -> None:
+    """Raise UserError where a model does not work in the latents of the autoencoder in a folder."""
+    if record.autoencoder != identity(folder):
+        raise UserError(f"{folder}: not the autoencoder in whose latents '{record.name}' works; train the model again")
+
+
+def load_autoencoder(folder: Path, device: torch.device, batch_size: int) -> Autoencoder:
+    """The autoencoder that a stage has left in a folder. Raises UserError where it is missing or damaged."""
+    net = find_net(str(folder))
+    torch.nn.Module.to(net, device)
+    return Autoencoder(net, batch_size)
+
+
+def identity(folder: Path) -> str:
+    """By which latents and models name the autoencoder in a folder: a hash of its config and weights."""
+    return content_hash(folder)

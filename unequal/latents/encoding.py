@@ -1,0 +1,54 @@
+"""A prepared data set as latents: what models of latents are trained on, in the place of images."""
+
+import hashlib
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from unequal.data.pixels import tensor_of
+from unequal.data.prepared import FACTS, IMAGES, LABELS, Facts, PreparedData
+from unequal.files import write_json
+from unequal.latents.autoencoder import Autoencoder
+
+
+def encode(data: PreparedData, autoencoder: Autoencoder, shape: tuple[int, int, int], name: str, target: Path) -> Facts:
+    """Write the latents of all images, in their order and with their split, as a prepared data set of its own.
+
+    Args:
+        data: uint8 images.
+        autoencoder: one that fits them.
+        shape: [c, h, w] of a latent.
+        name: of the autoencoder; see `unequal.latents.autoencoder.identity`.
+        target: folder to be made.
+
+    Returns:
+        The facts of the latents.
+    """
+    target.mkdir(parents=True)
+    sha256, extremes = write_latents(target / IMAGES, data.images, autoencoder, shape)
+    if data.labels is not None:
+        shutil.copyfile(data.path / LABELS, target / LABELS)
+    changed: dict[str, Any] = {"shape": list(shape), "range": extremes, "sha256": sha256, "autoencoder": name}
+    facts = Facts.model_validate(data.facts | changed)
+    write_json(target / FACTS, facts.model_dump())
+    return facts
+
+
+def write_latents(
+    path: Path, images: np.ndarray, autoencoder: Autoencoder, shape: tuple[int, int, int]
+) -> tuple[str, list[float]]:
+    """Write an .npy of float32 [n, *shape]; SHA-256 of its values' bytes, smallest and largest value."""
+    digest, low, high = hashlib.sha256(), np.inf, -np.inf
+    with path.open("wb") as file:
+        header = {"descr": "<f4", "fortran_order": False, "shape": (len(images), *shape)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for start in tqdm(range(0, len(images), autoencoder.batch_size), desc="latents", unit="batch", disable=None):
+            part = tensor_of(images[start : start + autoencoder.batch_size])
+            latents = autoencoder.encode(part).float().cpu().numpy().astype("<f4")
+            file.write(latents.tobytes())
+            digest.update(latents.tobytes())
+            low, high = min(low, float(latents.min())), max(high, float(latents.max()))
+    return digest.hexdigest(), [low, high]

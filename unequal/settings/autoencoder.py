@@ -1,0 +1,49 @@
+"""`autoencoder`: what makes latents of images and images of latents again, for diffusion in latent space."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+
+from unequal.settings.strict import Strict
+
+
+class Pretrained(Strict):
+    """A trained one of diffusers."""
+
+    kind: Literal["pretrained"]
+    source: str = Field(description="folder or Hub id of an AutoencoderKL or VQModel, or of a pipeline that holds one")
+    batch_size: PositiveInt = Field(description="images that are encoded or decoded at once")
+
+
+class Trained(Strict):
+    """An AutoencoderKL (2112.10752) trained on the images: squared error and a little KL divergence."""
+
+    kind: Literal["trained"]
+    latent_channels: PositiveInt
+    block_out_channels: tuple[PositiveInt, ...] = Field(
+        min_length=1, description="channels of each resolution; each after the first halves the image"
+    )
+    layers_per_block: PositiveInt
+    norm_num_groups: PositiveInt
+    kl_weight: float = Field(ge=0, description="of the KL divergence a latent value, beside the squared error a pixel")
+    images: PositiveInt = Field(description="budget: images seen in training")
+    batch_size: PositiveInt = Field(description="images a training step, and that are encoded or decoded at once")
+    lr: PositiveFloat
+
+    @model_validator(mode="after")
+    def channels_can_be_grouped(self) -> Self:
+        """GroupNorm must divide the channels."""
+        for channels in self.block_out_channels:
+            if channels % self.norm_num_groups:
+                raise ValueError(
+                    f"block_out_channels: {channels} is no multiple of norm_num_groups {self.norm_num_groups}"
+                )
+        return self
+
+    @property
+    def factor(self) -> int:
+        """Pixels of an image for one of its latent, a side."""
+        return 2 ** (len(self.block_out_channels) - 1)
+
+
+Autoencoder = Annotated[Pretrained | Trained, Field(discriminator="kind")]
