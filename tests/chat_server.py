@@ -13,13 +13,20 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Reply:
-    """Status and body, after so many seconds, the body in pieces with a pause behind each."""
+    """Status and body, after so many seconds, the body in pieces with a pause behind each.
+
+    `cut`: the connection is closed in the middle of the body, sent `chunked` or with its length told; `header` is
+    one more than usual.
+    """
 
     status: int = 200
     body: bytes = b""
     delay_s: float = 0.0
     pieces: int = 1
     pause_s: float = 0.0
+    cut: bool = False
+    chunked: bool = False
+    header: tuple[str, str] = ("X-Header", "x")
 
 
 def answer(content: str | None, finish: str = "stop") -> Reply:
@@ -63,13 +70,21 @@ def serving(replies: Sequence[Reply]) -> Iterator[Chat]:
             try:
                 self.send_response(reply.status)
                 self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(reply.body)))
+                self.send_header(*reply.header)
+                if reply.chunked:
+                    self.send_header("Transfer-Encoding", "chunked")
+                else:
+                    self.send_header("Content-Length", str(len(reply.body)))
                 self.end_headers()
                 step = -(-len(reply.body) // reply.pieces) or 1
-                for start in range(0, len(reply.body), step):
-                    self.wfile.write(reply.body[start : start + step])
+                sent = reply.body[: len(reply.body) // 2] if reply.cut else reply.body
+                for start in range(0, len(sent), step):
+                    piece = sent[start : start + step]
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece) if reply.chunked else piece)
                     self.wfile.flush()
                     time.sleep(reply.pause_s)
+                if reply.chunked and not reply.cut:
+                    self.wfile.write(b"0\r\n\r\n")
             except OSError:
                 pass  # the client has hung up
 

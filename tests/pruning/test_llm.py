@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -144,6 +145,15 @@ WRONG: dict[str, tuple[Callable[[Trial], Reply], str]] = {
     "deep": (lambda _: answer("[" * 100_000), "Invalid JSON"),
     "no choice": (lambda _: Reply(body=b'{"choices": []}'), "it is no chat completion, choices: List should have at"),
     "html": (lambda _: Reply(body=b"<html>"), "it is no chat completion, Invalid JSON"),
+    "broken off": (lambda t: replace(sound(t, 0.1, 0.2), cut=True), "it broke off (peer closed connection"),
+    "broken off between chunks": (
+        lambda t: replace(sound(t, 0.1, 0.2), cut=True, chunked=True, pieces=4),
+        "it broke off (peer closed connection",
+    ),
+    "wrongly encoded": (
+        lambda t: replace(sound(t, 0.1, 0.2), header=("Content-Encoding", "gzip")),
+        "it broke off (Error -3 while decompressing data",
+    ),
     "no body": (lambda _: Reply(body=b""), "it is no chat completion, Invalid JSON"),
 }
 
@@ -162,7 +172,7 @@ def test_a_wrong_answer_is_refused_and_told_until_there_is_a_sound_one(trial: Tr
     assert (len(told) < 300 and told.isprintable()) or told.count("\n") == 2
 
 
-@pytest.mark.parametrize("wrong", ["prose", "outside", "empty", "huge"])
+@pytest.mark.parametrize("wrong", ["prose", "outside", "empty", "huge", "broken off"])
 def test_wrong_answers_end_after_so_many_attempts(trial: Trial, wrong: str) -> None:
     make, complaint = WRONG[wrong]
     with serving([make(trial)]) as chat:
@@ -200,7 +210,9 @@ def test_json_in_a_fence_is_read(trial: Trial) -> None:
         ),
         (error(400, "response_format is not supported"), "status 400 (response_format is not supported)"),
         (error(429, "You exceeded your quota", "insufficient_quota"), "status 429 (You exceeded your quota)"),
-        (Reply(402, b"pay"), "status 402 ("),
+        (Reply(402, b"pay"), "status 402 (pay)"),
+        (Reply(401, b"who are you?", cut=True), "the key in $SOME_KEY is refused, status 401 ()"),
+        (Reply(307, b"over there", header=("Location", "/v2")), "status 307 (over there)"),
     ],
 )
 def test_what_another_attempt_would_not_mend_is_told_at_once(trial: Trial, reply: Reply, line: str) -> None:
@@ -216,7 +228,8 @@ def test_what_another_attempt_would_not_mend_is_told_at_once(trial: Trial, reply
         (error(429, "slow down", "rate_limit_exceeded"), "status 429 (slow down)"),
         (error(500, "oops"), "status 500 (oops)"),
         (Reply(502, b"<html>\nbad\x1b gateway"), "status 502 ("),
-        (Reply(503, b""), "status 503 ("),
+        (Reply(503, b""), "status 503 ()"),
+        (Reply(503, b"so" * 1_000_000), "status 503 ()"),
     ],
 )
 def test_what_may_pass_is_waited_for(trial: Trial, reply: Reply, line: str) -> None:
@@ -237,7 +250,16 @@ def test_waits_double(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [wait for wait in waits if wait] == [0.5, 1.0, 2.0, 4.0]
 
 
-@pytest.mark.parametrize("reply", [Reply(delay_s=1.0), Reply(body=b" " * 40, pieces=20, pause_s=0.05)])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(delay_s=1.0),
+        Reply(body=b" " * 40, pieces=20, pause_s=0.05),
+        Reply(body=b" " * 40, pieces=20, pause_s=0.05, chunked=True),
+        Reply(body=b" " * 40, pieces=2, pause_s=1.0),
+    ],
+    ids=["never begins", "trickles", "trickles in chunks", "stands still"],
+)
 def test_a_late_answer_is_not_waited_for(trial: Trial, reply: Reply) -> None:
     """Neither one that does not begin, nor one that does not end."""
     with serving([reply, sound(trial, 0.1, 0.2)]) as chat:

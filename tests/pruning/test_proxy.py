@@ -169,10 +169,11 @@ def test_a_language_model_is_asked_once_a_round_whatever_happens(
     assert all(line["scheme"]["mid_block"] == 0 for line in here.lines[2:])
 
 
+@pytest.mark.parametrize("unsound", [answer("no"), Reply(body=b"{}", cut=True), error(503, "busy")])
 def test_what_the_model_does_not_answer_ends_the_search_with_the_best_so_far(
-    here: Here, trial: Trial, capsys: pytest.CaptureFixture[str]
+    here: Here, trial: Trial, capsys: pytest.CaptureFixture[str], unsound: Reply
 ) -> None:
-    with serving([sound(trial, 0.2, 0.9), answer("no"), answer("no")]) as chat:
+    with serving([sound(trial, 0.2, 0.9), unsound, unsound]) as chat:
         found = search(here, trial, decider=llm(chat))
     assert [line["round"] for line in here.lines] == [0, 0, 1, 1]
     best = min(here.lines, key=lambda line: line["loss"])
@@ -206,6 +207,20 @@ def test_what_has_to_be_mended_loses_nothing(here: Here, trial: Trial, reply: Re
     assert len(chat.requests) == 3
     assert here.lines[:4] == before
     assert len(here.lines) == 6
+
+
+def test_an_endpoint_that_goes_down_between_rounds_loses_nothing(here: Here, trial: Trial) -> None:
+    with serving([sound(trial, 0.2, 0.9)]) as chat:
+        search(here, trial, decider=llm(chat), rounds=1)
+        before = here.lines
+    with pytest.raises(UserError, match=r"no connection \(.*\), in 2 attempts"):
+        search(here, trial, decider=llm(chat))
+    assert here.lines == before
+    with serving([sound(trial, 0.4, 0.5)]) as back:
+        search(here, trial, decider=llm(back))
+    assert len(back.requests) == 1
+    assert here.lines[: len(before)] == before
+    assert len(here.lines) == len(before) + 2
 
 
 def test_a_recorded_search_is_replayed_exactly_without_a_network(here: Here, trial: Trial) -> None:

@@ -7,8 +7,8 @@ they are checked against a schema, refused with the reason, and asked for again 
 import os
 import re
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError, create_model
 
@@ -19,9 +19,6 @@ from unequal.pruning.schemes import blocks_of
 from unequal.pruning.trial import Trial
 from unequal.settings.pruning import Llm
 from unequal.settings.strict import Strict
-
-if TYPE_CHECKING:
-    from openai import APIStatusError
 
 #: Sent in a key's place, lest the library look for one in the environment.
 NO_KEY = "none"
@@ -64,6 +61,18 @@ class Completion(BaseModel):
         finish_reason: str | None = None
 
     choices: list[Choice] = Field(min_length=1)
+
+
+class Complaint(BaseModel):
+    """What is read of the body of an error."""
+
+    class Error(BaseModel):
+        """In words, and as a code."""
+
+        message: str
+        code: str | int | None = None
+
+    error: Error
 
 
 class LanguageModel:
@@ -117,33 +126,65 @@ class LanguageModel:
         """
         import openai
 
-        client = openai.OpenAI(api_key=self.key or NO_KEY, base_url=self.settings.base_url, max_retries=0)
+        deadline = time.monotonic() + self.settings.timeout_s
+
+        def check(response: Any) -> None:
+            """Judge a status before openai reads its body, which it would do to the end, however long that took."""
+            if response.status_code >= 300:
+                raise self.judged(response.status_code, self.read_error(response.iter_bytes(), deadline))
+
+        # Followed, a redirection would take the prompt to an address that nobody has named.
+        http_client = openai.DefaultHttpxClient(follow_redirects=False, event_hooks={"response": [check]})
+        client = openai.OpenAI(
+            api_key=self.key or NO_KEY, base_url=self.settings.base_url, max_retries=0, http_client=http_client
+        )
         try:
-            body = self.received(client, prompt)
+            with client:
+                return self.text_of(self.received(client, prompt, deadline))
         except (openai.APITimeoutError, TimeoutError):
             raise Failed(f"no answer within {self.settings.timeout_s:g} s") from None
         except openai.APIConnectionError as error:
             raise Unreachable(f"no connection ({self.quoted(error.__cause__ or error)})") from None
-        except openai.APIStatusError as error:
-            raise self.judged(error) from None
-        return self.text_of(body)
 
-    def received(self, client: Any, prompt: str) -> bytes:
-        """The body of the response, read piece by piece, so that neither its length nor its slowness is endless."""
-        deadline, body = time.monotonic() + self.settings.timeout_s, b""
+    def received(self, client: Any, prompt: str, deadline: float) -> bytes:
+        """The body of the response. Raises Refused, or TimeoutError."""
         with client.chat.completions.with_streaming_response.create(
             model=self.settings.model,
             messages=[{"role": "user", "content": prompt}],
             timeout=self.settings.timeout_s,
             **self.form(),
         ) as response:
-            for piece in response.iter_bytes():
+            return self.read_body(response.iter_bytes(), deadline)
+
+    def read_body(self, pieces: Iterable[bytes], deadline: float) -> bytes:
+        """A body piece by piece, so that neither its length nor its slowness is endless.
+
+        Raises:
+            Refused: it is too long, or breaks off.
+            TimeoutError: it is not whole at the deadline.
+        """
+        body = b""
+        try:
+            for piece in pieces:
                 body += piece
                 if len(body) > MAX_BYTES:
                     raise Refused(f"it has more than {MAX_BYTES} bytes")
                 if time.monotonic() > deadline:
                     raise TimeoutError
+        except (Refused, TimeoutError):
+            raise
+        except Exception as error:  # the HTTP library's, of which openai has had several
+            if time.monotonic() > deadline:
+                raise TimeoutError from None
+            raise Refused(f"it broke off ({self.quoted(error)})") from None
         return body
+
+    def read_error(self, pieces: Iterable[bytes], deadline: float) -> bytes:
+        """The body of an error; empty where it cannot be read."""
+        try:
+            return self.read_body(pieces, deadline)
+        except (Refused, TimeoutError):
+            return b""
 
     def form(self) -> dict[str, Any]:
         """What holds the endpoint to the form of an answer."""
@@ -155,18 +196,18 @@ class LanguageModel:
                 return {"response_format": {"type": "json_object"}}
         return {}
 
-    def judged(self, error: "APIStatusError") -> Exception:
+    def judged(self, code: int, body: bytes) -> Exception:
         """What a status means, in one line: Failed where it may pass, UserError where it will not."""
-        place, said = f"pruning: {self.settings.base_url}", self.quoted(message_of(error))
-        status, code = f"status {error.status_code}", str(error.code or "")
-        if code == "context_length_exceeded" or "context length" in said.lower():
+        message, kind = told_by(body)
+        place, said, status = f"pruning: {self.settings.base_url}", self.quoted(message), f"status {code}"
+        if kind == "context_length_exceeded" or "context length" in message.lower():
             return UserError(f"{place}: the prompt is too long for model '{self.settings.model}' ({said})")
-        if error.status_code in (401, 403):
+        if code in (401, 403):
             held = f"the key in ${self.settings.api_key_env}" if self.key else "a request without a key"
             return UserError(f"{place}: {held} is refused, {status} ({said})")
-        if error.status_code == 404:
+        if code == 404:
             return UserError(f"{place}: no model '{self.settings.model}' there, {status} ({said})")
-        if (error.status_code in PASSING or error.status_code >= 500) and code != "insufficient_quota":
+        if (code in PASSING or code >= 500) and kind != "insufficient_quota":
             return Failed(f"{status} ({said})")
         return UserError(f"{place}: {status} ({said})")
 
@@ -218,10 +259,13 @@ def answer_model(blocks: Sequence[str], count: int) -> type[Strict]:
     return create_model("Answer", __base__=Strict, schemes=schemes)
 
 
-def message_of(error: "APIStatusError") -> str:
-    """What the server says of an error, without the rest of its response."""
-    body = error.body if isinstance(error.body, dict) else {}
-    return str(body.get("message") or error.message)
+def told_by(body: bytes) -> tuple[str, str]:
+    """What the body of an error says in words, and its code; of a body in another form the whole, and no code."""
+    try:
+        error = Complaint.model_validate_json(body).error
+    except ValidationError:
+        return body.decode(errors="replace"), ""
+    return error.message, str(error.code or "")
 
 
 def first_complaint(error: ValidationError) -> str:
