@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from unequal import files
 from unequal.errors import UserError
 from unequal.files import (
     content_hash,
@@ -74,6 +75,29 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(
     monkeypatch.undo()
     assert path.read_bytes() == b"old"
     assert names(tmp_path) == ["table.npz"]
+
+
+def test_an_interruption_behind_the_move_stays_an_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace = os.replace
+
+    def interrupted(source: str, target: Path) -> None:
+        replace(source, target)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_bytes(tmp_path / "a", b"new")
+    assert (tmp_path / "a").read_bytes() == b"new"
+
+
+def test_what_is_published_is_on_the_disk_before_it_is_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_bytes(tmp_path / "made/in/a", b"1")
+    write_bytes(tmp_path / "made/b", b"2")
+    synced: list[Path] = []
+    monkeypatch.setattr(files, "sync", lambda path: synced.append(path) or path.stat())
+    publish(tmp_path / "made", tmp_path / "artifacts/model")
+    made, target = tmp_path / "made", tmp_path / "artifacts"
+    assert synced == [made / "b", made / "in/a", target]
 
 
 def test_written_files_can_be_read_by_others(tmp_path: Path) -> None:

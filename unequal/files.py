@@ -30,8 +30,17 @@ def write_bytes(path: Path, content: bytes) -> None:
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def sync(path: Path) -> None:
+    """Have a file's content, or a folder's names, on the disk itself."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -99,13 +108,16 @@ def settings_hash(content: Any) -> str:
 
 
 def publish(source: Path, target: Path) -> None:
-    """Move a finished file or folder into place, replacing what stood there."""
+    """Move a finished file or folder into place, replacing what stood there; it outlives a power cut from then on."""
+    for file in files_below(source):
+        sync(file)
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.is_dir() and not target.is_symlink():
         shutil.rmtree(target)
     elif target.exists() or target.is_symlink():
         target.unlink()
     shutil.move(source, target)
+    sync(target.parent)
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -3,6 +3,7 @@ import importlib.util
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -157,7 +158,7 @@ def test_what_stops_a_stage_leaves_no_output_and_keeps_the_state(
     assert capsys.readouterr().err == line
     assert not Path("artifacts").exists()
     kept = [path.relative_to(project / "work") for path in (project / "work").rglob("*") if path.is_file()]
-    assert [path.name for path in kept] == ["state"]
+    assert sorted(path.name for path in kept) == ["run.json", "state"]
     assert Recorder.calls[-1] == ("finish", end)
 
 
@@ -219,6 +220,89 @@ def test_a_second_attempt_finds_the_state_but_no_unfinished_output() -> None:
 
     status(raising(UserError("first attempt")))
     assert status(resume) == 0
+
+
+def strangers(folder: Path) -> None:
+    """State without a word about whose it is."""
+    (folder / "run.json").unlink()
+
+
+def anothers(folder: Path) -> None:
+    """A work directory under the name of another."""
+    (folder / "run.json").write_text('"0123"')
+
+
+@pytest.mark.parametrize("spoil", [strangers, anothers])
+def test_a_foreign_work_directory_is_refused_and_left_alone(
+    capsys: pytest.CaptureFixture[str], spoil: Callable[[Path], None]
+) -> None:
+    assert status(raising(UserError("stopped"))) == 1
+    (path,) = Path("work").resolve().glob("*/")
+    spoil(path)
+    capsys.readouterr()
+    assert status(write_two) == 1
+    assert capsys.readouterr().err == f"test_stage: {path}: holds the state of another run; delete it to start again\n"
+    assert (path / "state").read_text() == "resumable"
+    assert not Path("artifacts").exists()
+
+
+def test_a_work_directory_begun_by_a_killed_run_is_taken(project: Path) -> None:
+    path = work_of()
+    path.mkdir()
+    (path / ".run.json.0123").touch()  # cut off in the middle of its first file
+    assert status(write_two) == 0
+    assert list((project / "work").iterdir()) == []
+
+
+@pytest.mark.parametrize("up", [0, 1])
+def test_a_file_in_the_place_of_a_work_directory_is_one_line(capsys: pytest.CaptureFixture[str], up: int) -> None:
+    work = work_of()
+    path = (work, work.parent)[up]
+    if up:
+        path.rmdir()
+    path.write_text("mine")
+    assert status(write_two) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"test_stage: {path}: a folder of resumable states is to be here")
+    assert said.count("\n") == 1
+    assert path.read_text() == "mine"
+
+
+def test_the_state_stays_until_the_log_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that answers late is waited for, and a run may be killed meanwhile, after which engines delete its
+    outputs."""
+    kept: list[str] = []
+
+    def resumable(run: Run) -> None:
+        write_two(run)
+        (run.work / "state").write_text("resumable")
+        monkeypatch.setattr(run._tracker, "finish", lambda _: kept.append((run.work / "state").read_text()))
+
+    assert status(resumable) == 0
+    assert kept == ["resumable"]
+
+
+def test_of_a_finished_state_a_kill_leaves_no_part(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deleted file by file, it would be taken up half by the next run."""
+    rmtree, found = shutil.rmtree, []
+
+    def killed(folder: Path, **_: Any) -> None:
+        if (folder / "state").exists():
+            (folder / "state").unlink()
+            sys.exit(143)
+
+    def resumable(run: Run) -> None:
+        found.append([path.name for path in run.work.iterdir()])
+        for name in ("state", "more"):
+            (run.work / name).touch()
+        run.output("out.txt").touch()
+
+    monkeypatch.setattr(shutil, "rmtree", killed)
+    assert status(resumable) == 143
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    assert status(resumable) == 0
+    assert found == [["run.json"], ["run.json"]]
+    assert list((project / "work").iterdir()) == []
 
 
 def test_an_input_after_the_key_is_a_programming_error() -> None:

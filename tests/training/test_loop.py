@@ -22,7 +22,7 @@ from unequal.settings.recipe import MomentumDecay, Optimizer
 from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
 from unequal.timesteps.samplers import TimestepSampler, build_sampler
-from unequal.training import checkpoint
+from unequal.training import checkpoint, loop
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import read_checkpoint
 from unequal.training.loop import CHECKPOINT, LOG, Log, Trainer
@@ -384,6 +384,17 @@ def test_after_a_damaged_checkpoint_the_one_before_is_taken_up(build: Build, tmp
     assert resumed.step == 4
     resumed.run()
     assert lines(tmp_path / "work") == lines(tmp_path / "through")
+
+
+def test_no_state_is_on_the_disk_before_its_lines_of_the_log(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut between the two would lose them."""
+    order: list[str] = []
+    monkeypatch.setattr(loop, "sync", lambda path: order.append(f"{path.name} of {len(lines(path.parent))}"))
+    monkeypatch.setattr(loop, "write_checkpoint", lambda path, state: order.append(f"step {state.facts['step']}"))
+    build(log_every=4).run()
+    assert order == ["training.jsonl of 1", "step 4", "training.jsonl of 2", "step 8"]
 
 
 def test_damaged_checkpoints_are_refused(build: Build, tmp_path: Path) -> None:

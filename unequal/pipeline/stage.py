@@ -26,7 +26,7 @@ import click
 from filelock import FileLock, Timeout
 
 from unequal.errors import UserError
-from unequal.files import content_hash, publish, require, settings_hash, write_json
+from unequal.files import content_hash, files_below, publish, read_json, require, settings_hash, write_json
 from unequal.pipeline.project import study, work_root
 from unequal.pipeline.store import Execution
 from unequal.pipeline.tracker import Tracker
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 #: Raise it when the meaning of resumable states changes: none of the older ones is taken up then.
 FORMAT = 1
+#: File of a work directory that says which run it belongs to.
+OWNER = "run.json"
 #: What a disk may refuse through no fault of the program.
 STORAGE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 
@@ -85,21 +87,23 @@ class Run:
     def work(self) -> Path:
         """Folder of the resumable state; the same for the same stage, options, settings and inputs.
 
-        Raises UserError where another process is at work in it.
+        Raises UserError where another process is at work in it, or something else stands in its place.
         """
         self._key_is_fixed = True
         settings = self.settings.model_dump(mode="json")
         shaping = (FORMAT, self.name, self.options, settings, list(self._inputs.items()), code_hashes())
-        where = () if study() is None else (study(),)
-        name = (*where, self.name, *self.options.values(), settings_hash(shaping)[:12])
+        key, where = settings_hash(shaping), () if study() is None else (study(),)
+        name = (*where, self.name, *self.options.values(), key[:12])
         # One folder a run: a variant's name may be a path.
         path = work_root() / "-".join(map(str, name)).replace("/", "_")
-        path.parent.mkdir(parents=True, exist_ok=True)
+        made(path.parent)
         if self.leads:
-            self._lock = locked(path.with_name(path.name + ".lock"))
+            lock = locked(path.with_name(path.name + ".lock"))
+            shutil.rmtree(cleared(path), ignore_errors=True)
             shutil.rmtree(path / "outputs", ignore_errors=True)
-        path.mkdir(exist_ok=True)
-        return path
+            claim(made(path), key)
+            self._lock = lock
+        return made(path)
 
     def output(self, path: str | Path) -> Path:
         """Where to write an output (a file, or a folder to be made); it appears at `path` when the stage ends well."""
@@ -146,17 +150,20 @@ class Run:
         self._parent_artifacts += map(Path, paths)
 
     def complete(self) -> None:
-        """Move the outputs into place, clear the work directory, end the log."""
+        """Move the outputs into place, end the log, clear the work directory.
+
+        Until the last moment a run that is killed leaves its state: engines delete the outputs of one that failed.
+        """
         if self.leads:
             for path, staged in self._outputs.items():
                 if not staged.exists():
                     raise RuntimeError(f"output {path} was announced, but not written")
             for path, staged in self._outputs.items():
                 publish(staged, path)
-            self._leave_work(finished=True)
         self._tracker.artifacts(list(self._outputs))
         self._tracker.parent_artifacts(self._parent_artifacts)
         self._tracker.finish("FINISHED")
+        self._leave_work(finished=True)
 
     def abandon(self, status: str) -> None:
         """Drop unfinished outputs, keep the resumable state, end the log with `FAILED` or `KILLED`."""
@@ -167,11 +174,37 @@ class Run:
         """Delete the work directory or only its outputs, and let go of it."""
         if self._lock is None:
             return
-        shutil.rmtree(self.work if finished else self.work / "outputs", ignore_errors=True)
+        if finished:
+            # Moved at once: of a state that is deleted file by file, a kill would leave a part.
+            self.work.rename(cleared(self.work))
+        shutil.rmtree(cleared(self.work) if finished else self.work / "outputs", ignore_errors=True)
         # Deleted while held: whoever opened the old file notices that it is gone and makes a new one.
         Path(self._lock.lock_file).unlink(missing_ok=True)
         self._lock.release()
         self._lock = None
+
+
+def made(folder: Path) -> Path:
+    """The folder, which is made if it is missing. Raises UserError where something else stands there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise UserError(f"{folder}: a folder of resumable states is to be here; move what stands there away") from None
+    return folder
+
+
+def cleared(work: Path) -> Path:
+    """Where a work directory is deleted."""
+    return work.with_name(f".{work.name}.cleared")
+
+
+def claim(work: Path, key: str) -> None:
+    """Note in a work directory whose it is. Raises UserError where it holds the state of another run."""
+    note = work / OWNER
+    if not note.exists() and not files_below(work):
+        write_json(note, key)
+    elif not note.exists() or read_json(note) != key:
+        raise UserError(f"{work}: holds the state of another run; delete it to start again")
 
 
 def code_hashes() -> list[str]:

@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor, uint8
 
 from unequal.errors import UserError
+from unequal.files import sync
 
 FACTS, DIGEST = "facts", "digest"
 
@@ -43,7 +44,8 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     tensors = {name: value.detach().cpu().contiguous() for name, value in checkpoint.tensors.items()}
     facts = json.dumps(checkpoint.facts)
     metadata = {FACTS: facts, DIGEST: digest_of(tensors, facts)}
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    # One name for all: what a killed process has left of it is written over.
+    temporary = path.with_name(f".{path.name}.new")
     try:
         save_file(tensors, temporary, metadata=metadata)
         sync(temporary)
@@ -87,12 +89,3 @@ def read_whole(path: Path) -> Checkpoint:
 def before(path: Path) -> Path:
     """Where the state before the last one is kept."""
     return path.with_name(f"before-{path.name}")
-
-
-def sync(path: Path) -> None:
-    """Have a file's content, or a folder's names, on the disk itself."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

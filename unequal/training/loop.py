@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from unequal.errors import UserError
+from unequal.files import sync
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.recipe import Optimizer
 from unequal.settings.runtime import Runtime
@@ -235,6 +236,8 @@ class Trainer:
             "interval_steps": self.interval.steps,
         }
         if self.accelerator.is_main_process:
+            if (log := self.work / LOG).exists():
+                sync(log)  # a power cut shall leave no state whose lines are lost
             write_checkpoint(self.work / CHECKPOINT, Checkpoint(tensors, facts))
 
     def restore(self) -> int:
