@@ -1,10 +1,12 @@
 """What tests of pruning share: a target, made of a tiny network and the tiny data set, and trials of schemes on it."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from diffusers.models.unets.unet_2d import UNet2DModel
+from search_place import Here
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
@@ -39,3 +41,9 @@ def trial(tiny_net: Callable[..., UNet2DModel], make_target: MakeTarget, runtime
     target = make_target(tiny_net().eval())
     anatomy = Anatomy(target.net)
     return Trial(target, anatomy, ranked(Magnitude(method="magnitude"), target, anatomy), 8, None, runtime)
+
+
+@pytest.fixture
+def here(tmp_path: Path, runtime: Runtime) -> Here:
+    """A place for a search."""
+    return Here(tmp_path, runtime)

@@ -13,6 +13,7 @@ import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from search_place import Here
 from torch.nn import functional as F
 
 from unequal.errors import UserError
@@ -22,9 +23,10 @@ from unequal.pruning import fit
 from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.fit import fit_to_limit, remove, too_many
 from unequal.pruning.importance import ranked
+from unequal.pruning.proxy import decide
 from unequal.pruning.target import Target
 from unequal.pruning.units import Unit
-from unequal.settings.pruning import DiffPruning, Magnitude, Random, Taylor
+from unequal.settings.pruning import DiffPruning, Magnitude, Proxy, Random, Taylor, Tpe
 
 BuildNet = Callable[..., UNet2DModel]
 MakeTarget = Callable[..., Target]
@@ -32,33 +34,53 @@ ATTENTIVE = {"attention_resolutions": (8, 4), "scale_shift": True}
 RANDOM, MAGNITUDE = Random(method="random"), Magnitude(method="magnitude")
 TAYLOR = Taylor(method="taylor", timesteps="group", images=8)
 DIFF_PRUNING = DiffPruning(method="diff_pruning", timesteps="all", images=1, threshold=0.05)
+PROXY = Proxy(
+    method="proxy",
+    decider=Tpe(kind="tpe"),
+    ranking=MAGNITUDE,
+    start=(TAYLOR,),
+    rounds=1,
+    candidates=1,
+    images=4,
+    finetuning=None,
+)
+
+
+#: Kinds of networks, and what their records say: skip connections have all of them.
+KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "attention": (ATTENTIVE, {}),
+    "no attention, three levels": ({"middle_attention": False, "block_out_channels": (8, 16, 16)}, {}),
+    "learned variance": ({"learned_variance": True, **ATTENTIVE}, {"learned_variance": True}),
+    "three heads": ({"heads": 3, **ATTENTIVE}, {"prediction": "mixed"}),
+    "super-resolution": ({"task": {"kind": "super_resolution", "factor": 2}}, {"enlargement": 2}),
+}
 
 
 def outputs(net: UNet2DModel) -> torch.Tensor:
+    channels = net.config["in_channels"]
     with torch.no_grad():
-        return net.eval()(torch.linspace(-1, 1, 128).reshape(2, 1, 8, 8), torch.tensor([1, 40])).sample
+        image = torch.linspace(-1, 1, 128 * channels).reshape(2, channels, 8, 8)
+        return net.eval()(image, torch.tensor([1, 40])).sample
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    ("method", "changes", "ratio"),
-    [
-        (MAGNITUDE, {}, 0.8),
-        (DIFF_PRUNING, {"heads": 3}, 0.55),
-        (RANDOM, ATTENTIVE, 0.7),
-        (RANDOM, {"middle_attention": False}, 0.3),
-        (TAYLOR, {"block_out_channels": (8, 16, 16)}, 0.6),
-        (MAGNITUDE, {"heads": 2, **ATTENTIVE}, 0.9),
-    ],
+    ("method", "ratio"),
+    [(RANDOM, 0.3), (MAGNITUDE, 0.9), (TAYLOR, 0.6), (DIFF_PRUNING, 0.8), (PROXY, 0.7)],
+    ids=lambda one: getattr(one, "method", ""),
 )
 def test_a_limit_is_met(
-    method: Any, changes: dict[str, Any], ratio: float, tiny_net: BuildNet, make_target: MakeTarget
+    method: Any, ratio: float, kind: str, tiny_net: BuildNet, make_target: MakeTarget, here: Here
 ) -> None:
+    changes, facts = KINDS[kind]
     # As it comes from a model folder.
     net = tiny_net(**changes).eval().requires_grad_(False)
-    prediction = "mixed" if changes.get("heads") == 3 else "epsilon"
-    target, anatomy = make_target(net, ratio, prediction=prediction), Anatomy(net)
+    target, anatomy = make_target(net, ratio, **facts), Anatomy(net)
     before = copy.deepcopy(net.state_dict())
-    pruned = fit_to_limit(anatomy, ranked(method, target, anatomy), target.limit_macs)
+    if isinstance(method, Proxy):
+        pruned = decide(here, method, target, anatomy).pruned
+    else:
+        pruned = fit_to_limit(anatomy, ranked(method, target, anatomy), target.limit_macs)
 
     assert pruned.cost == count_cost(pruned.net)
     assert 0.97 * target.limit_macs <= pruned.cost.macs <= target.limit_macs
@@ -76,7 +98,7 @@ def test_a_limit_is_met(
 
     # And it can be trained.
     pruned.net.requires_grad_(True).zero_grad()
-    pruned.net(torch.randn(2, 1, 8, 8), torch.tensor([1, 40])).sample.square().mean().backward()
+    pruned.net(torch.randn(2, net.config["in_channels"], 8, 8), torch.tensor([1, 40])).sample.square().mean().backward()
     assert all(parameter.grad is not None for parameter in pruned.net.parameters())
     assert all(parameter.grad.shape == parameter.shape for parameter in pruned.net.parameters())
 

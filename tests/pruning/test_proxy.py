@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 import torch
 from chat_server import Chat, Reply, answer, error, serving
 from diffusers.models.unets.unet_2d import UNet2DModel
+from search_place import Here
 
 from unequal.errors import UserError
 from unequal.pruning.anatomy import Anatomy
@@ -20,7 +21,6 @@ from unequal.pruning.schemes import blocks_of
 from unequal.pruning.target import Target
 from unequal.pruning.trial import Trial
 from unequal.settings.pruning import Proxy
-from unequal.settings.runtime import Runtime
 
 MAGNITUDE = {"method": "magnitude"}
 TAYLOR = {"method": "taylor", "timesteps": "group", "images": 8}
@@ -34,30 +34,6 @@ SEARCH: dict[str, Any] = {
     "images": 8,
     "finetuning": None,
 }
-
-
-@dataclass
-class Here:
-    """A place for a search, in a folder."""
-
-    work: Path
-    runtime: Runtime
-    logged: list[dict[str, float]] = field(default_factory=list)
-
-    def input(self, path: str | Path) -> Path:
-        return Path(path)
-
-    def log(self, metrics: Any, step: int) -> None:
-        self.logged.append({"step": step, **metrics})
-
-    @property
-    def lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.work / BANK).read_text().splitlines()]
-
-
-@pytest.fixture
-def here(tmp_path: Path, runtime: Runtime) -> Here:
-    return Here(tmp_path, runtime)
 
 
 def elsewhere(here: Here, name: str) -> Here:

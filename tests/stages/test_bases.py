@@ -17,8 +17,10 @@ from stage_project import write_params
 from stages import build_extractor, evaluate_fid, finetune_groups, group_timesteps, profile_loss, prune, train_base
 from unequal.data.prepared import PreparedData
 from unequal.models.artifact import load_model, load_record
+from unequal.sampling import Experts
 from unequal.settings.network import Network
 from unequal.settings.training import Training
+from unequal.tools.export import export
 
 RECIPE: dict[str, Any] = {
     "images": 16,
@@ -53,7 +55,8 @@ def write(
                 "kind": "classifier", "weights": None, "features": 4, "images": 64, "batch_size": 8, "lr": 1.0e-3
             },
             sampling={
-                "steps": 4, "spacing": "uniform", "eta": 1.0, "variance": "learned", "clip": True, "batch_size": 16
+                "steps": 4, "spacing": "uniform", "eta": 1.0, "clip": True, "batch_size": 16,
+                "variance": "learned" if network.get("learned_variance") else "posterior",
             },
             evaluation={"samples": 12, "seeds": [0], "kid_subset": 6, "allow_singular": False},
         )  # fmt: skip
@@ -66,11 +69,13 @@ def run(program: Any, *options: str) -> None:
     assert result.exit_code == 0, result.output
 
 
-def test_a_base_with_learned_variance_goes_through_the_pipeline(write: Callable[..., None]) -> None:
-    write(learned_variance=True)
+@pytest.mark.parametrize("learned", [True, False], ids=["learned variance", "attention"])
+def test_a_base_and_its_pruned_experts_go_through_the_pipeline(write: Callable[..., None], learned: bool) -> None:
+    """A pruned model is trained on, profiled, sampled and exported like any other."""
+    write(learned_variance=learned, attention_resolutions=() if learned else (8, 4))
     run(train_base)
     base = load_record(Path("artifacts/models/base"))
-    assert base.learned_variance is True
+    assert base.learned_variance is learned
     run(profile_loss, "--model", "base")
     with np.load("artifacts/profiles/base.npz") as tables:
         # ε alone is profiled: an untrained network loses about 1 at most timesteps, and nothing of the bound's size.
@@ -82,14 +87,23 @@ def test_a_base_with_learned_variance_goes_through_the_pipeline(write: Callable[
         shutil.copytree(f"artifacts/pruned/taylor/group_{group}", f"artifacts/pruned/expert/group_{group}")
         run(finetune_groups, "--architecture", "pruned", "--group", group)
     net, expert = load_model(Path("artifacts/models/experts_pruned/group_0"))
-    assert expert.learned_variance is True
+    assert expert.learned_variance is learned
     assert expert.macs < base.macs
-    assert net.conv_out.out_channels == 2
+    assert net.conv_out.out_channels == (2 if learned else 1)
+    run(profile_loss, "--model", "experts_pruned/group_0")
+    with np.load("artifacts/profiles/experts_pruned/group_0.npz") as tables:
+        assert 0.5 < float(tables["holdout"].mean()) < 2
     for variant in ("base", "experts_pruned"):
         run(evaluate_fid, "--variant", variant)
     figures = json.loads(Path("results/fid/experts_pruned.json").read_text())
-    assert figures["sampling"]["variance"] == "learned"
+    assert figures["sampling"]["variance"] == ("learned" if learned else "posterior")
     assert figures["fid_mean"] > 0
+    assert figures["sampling_flops_per_image"] < 4 * base.macs
+    export("experts_pruned", Path("all"))
+    export("experts_pruned/group_0", Path("one"))
+    assert [expert.record.group for expert in Experts.load("all").experts] == [0, 1]
+    taken, _ = load_model(Path("one"))
+    assert all(torch.equal(a, b) for a, b in zip(taken.parameters(), net.parameters(), strict=True))
 
 
 def test_a_pretrained_base_is_held_against_the_settings(

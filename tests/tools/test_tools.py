@@ -3,6 +3,7 @@
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,10 @@ from graph import ROOT, instances
 
 from unequal.diffusion.ddim import sampling_timesteps
 from unequal.errors import UserError
-from unequal.models.artifact import ModelRecord, save_model
+from unequal.models.artifact import ModelRecord, load_model, save_model
 from unequal.models.flops import count_cost
 from unequal.models.network import build_network
+from unequal.models.pruned import replay
 from unequal.sampling import Experts
 from unequal.settings.network import Network
 from unequal.settings.params import read_pipeline_params
@@ -24,6 +26,7 @@ from unequal.tools import clean, estimate
 from unequal.tools.export import export
 
 TIMESTEPS = 100
+REMOVALS = [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6])]
 NETWORK = Network(
     pretrained=None,
     block_out_channels=(8, 16),
@@ -37,9 +40,13 @@ NETWORK = Network(
 )
 
 
-def saved(folder: Path, first: int = 0, last: int = TIMESTEPS - 1, **changes) -> Path:
+def saved(folder: Path, first: int = 0, last: int = TIMESTEPS - 1, removals=None, **changes) -> Path:
     torch.manual_seed(0)
-    net = build_network(NETWORK, 8, 1, heads=2 if changes.get("learned_variance") else 1)
+    enlarging = {"task": {"kind": "super_resolution", "factor": 2}} if changes.get("enlargement") else {}
+    network = Network.model_validate(NETWORK.model_dump() | enlarging)
+    net = build_network(network, 8, 1, heads=2 if changes.get("learned_variance") else 1)
+    if removals is not None:
+        replay(net, removals)
     cost = count_cost(net)
     facts = {
         "name": folder.name,
@@ -56,7 +63,7 @@ def saved(folder: Path, first: int = 0, last: int = TIMESTEPS - 1, **changes) ->
         "macs_with_attention": cost.macs_with_attention,
         "parameters": cost.parameters,
     }
-    save_model(folder, net, ModelRecord(**facts, first=first, last=last, **changes))
+    save_model(folder, net, ModelRecord(**facts, first=first, last=last, **changes), removals)
     return folder
 
 
@@ -122,11 +129,21 @@ def test_export_refuses_in_one_line(project: Path):
         export("base", project / "taken")
 
 
-def test_export_refuses_what_no_pipeline_of_diffusers_holds(project: Path):
-    saved(project / "artifacts/models/enlarging", enlargement=2)
-    with pytest.raises(UserError, match="cannot load a model that is for super-resolution; this library loads"):
-        export("enlarging", project / "taken")
-    assert not (project / "taken").exists()
+@pytest.mark.parametrize(
+    ("changes", "obstacle"),
+    [({}, "pruned"), ({"enlargement": 2}, "for super-resolution"), ({"autoencoder": "abc"}, "for latents")],
+)
+def test_what_no_pipeline_of_diffusers_holds_is_exported_as_it_is(
+    project: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], obstacle: str
+):
+    source = saved(project / "artifacts/models/mine", removals=None if changes else REMOVALS, **changes)
+    export("mine", project / "taken")
+    assert capsys.readouterr().out == (
+        f"{project / 'taken'}: diffusers cannot load a model that is {obstacle}; unequal.sampling.Experts.load does\n"
+    )
+    (taken, record), (net, _) = load_model(project / "taken"), load_model(source)
+    assert record == Experts.load(project / "taken").record
+    assert all(torch.equal(a, b) for a, b in zip(taken.parameters(), net.parameters(), strict=True))
 
 
 def test_clean_lists_and_deletes_what_is_old(project: Path):

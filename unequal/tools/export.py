@@ -1,42 +1,50 @@
-"""Take a model away: as a folder that diffusers loads, or as experts that this library loads."""
+"""Take models away: as a folder that diffusers loads, or as one that this library loads."""
 
 import shutil
 from pathlib import Path
 
 import click
+from diffusers.models.unets.unet_2d import UNet2DModel
 from diffusers.pipelines.ddim.pipeline_ddim import DDIMPipeline
 from diffusers.pipelines.ddpm.pipeline_ddpm import DDPMPipeline
 from diffusers.schedulers.scheduling_ddim import DDIMScheduler
 from diffusers.schedulers.scheduling_ddpm import DDPMScheduler
 
 from unequal.errors import UserError
-from unequal.models.artifact import PRUNING, RECORD, load_model
+from unequal.models.artifact import PRUNING, RECORD, SNAPSHOTS, ModelRecord, load_model
 from unequal.sampling import Experts
 
 MODELS = Path("artifacts/models")
 
 
-def export_pipeline(source: Path, target: Path) -> None:
-    """Write one unpruned model with one head as a DDIMPipeline, or as a DDPMPipeline if it has learned a variance.
-
-    DDIM in diffusers takes no network that answers more channels than an image has; DDPM takes the further ones as
-    the variance (`learned_range`).
-
-    Raises:
-        UserError: diffusers has no way to hold it.
-    """
+def export_model(source: Path, target: Path) -> None:
+    """Write one model as a pipeline of diffusers or, where diffusers cannot hold it, as the folder that it is."""
     net, record = load_model(source)
+    obstacle = what_diffusers_lacks(source, record)
+    if obstacle is None:
+        export_pipeline(net, record, target)
+    else:
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns(SNAPSHOTS))
+        click.echo(f"{target}: diffusers cannot load a model that is {obstacle}; unequal.sampling.Experts.load does")
+
+
+def what_diffusers_lacks(source: Path, record: ModelRecord) -> str | None:
+    """For what no pipeline of diffusers can hold the model in a folder; None where one can."""
     obstacles = {
         "pruned": (source / PRUNING).exists(),
         "with three heads": record.prediction == "mixed",
         "for super-resolution": record.enlargement is not None,
         "for latents": record.autoencoder is not None,
     }
-    found = [what for what, met in obstacles.items() if met]
-    if found:
-        raise UserError(
-            f"{source}: diffusers cannot load a model that is {found[0]}; this library loads the folder as it is"
-        )
+    return next((what for what, met in obstacles.items() if met), None)
+
+
+def export_pipeline(net: UNet2DModel, record: ModelRecord, target: Path) -> None:
+    """Write a network with one head as a DDIMPipeline, or as a DDPMPipeline if it has learned a variance.
+
+    DDIM in diffusers takes no network that answers more channels than an image has; DDPM takes the further ones as
+    the variance (`learned_range`).
+    """
     settings = {
         "num_train_timesteps": record.timesteps,
         "trained_betas": record.noise_schedule().betas.tolist(),
@@ -65,7 +73,7 @@ def export(name: str, target: Path) -> None:
         raise UserError(f"{source}: no such model; there are: {there}")
     if target.exists():
         raise UserError(f"{target}: exists already; name a new folder")
-    (export_pipeline if (source / RECORD).exists() else export_experts)(source, target)
+    (export_model if (source / RECORD).exists() else export_experts)(source, target)
 
 
 @click.command()

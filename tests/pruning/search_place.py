@@ -1,0 +1,28 @@
+"""Where tests search for schemes: a folder, and what was logged."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from unequal.pruning.proxy import BANK
+from unequal.settings.runtime import Runtime
+
+
+@dataclass
+class Here:
+    """A place for a search, in a folder."""
+
+    work: Path
+    runtime: Runtime
+    logged: list[dict[str, float]] = field(default_factory=list)
+
+    def input(self, path: str | Path) -> Path:
+        return Path(path)
+
+    def log(self, metrics: Any, step: int) -> None:
+        self.logged.append({"step": step, **metrics})
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.work / BANK).read_text().splitlines()]
