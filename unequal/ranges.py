@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Self
 
+import numpy as np
 from pydantic import Field, NonNegativeInt, model_validator
 
 from unequal.errors import UserError
-from unequal.files import read_json
+from unequal.files import read_json, read_npz
+from unequal.measures.loss_profile import excess_loss
 from unequal.settings.strict import Strict, validate
 from unequal.timesteps.samplers import covering
 
@@ -81,3 +83,14 @@ def read_slots(path: Path, timesteps: int) -> SlotTable:
 def read_groups(path: Path) -> GroupTable:
     """Read groups.json. Raises UserError where it is missing or altered."""
     return validate(GroupTable, read_json(path), path)
+
+
+def excess_of(profile: Path, floor: Path) -> np.ndarray:
+    """What a model loses on training images beyond the floor, [T], for groups of equal excess loss.
+
+    Raises UserError where a file is missing or damaged, or the floor has not been computed.
+    """
+    lowest = read_npz(floor, ["train"])["train"]
+    if not lowest.size:
+        raise UserError("groups.kind: 'excess_loss' needs a floor; set profile.floor to all, or a number of images")
+    return excess_loss(read_npz(profile, ["train"])["train"], lowest)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import torch
+
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
 from unequal.pruning.anatomy import Anatomy
@@ -29,8 +31,10 @@ BANK = "memory_bank.jsonl"
 
 
 class Place(Protocol):
-    """Where a search happens: its runtime settings, a folder for resumable state, a log, inputs."""
+    """Where a search happens: its device and runtime settings, a folder for resumable state, a log, inputs."""
 
+    @property
+    def device(self) -> torch.device: ...
     @property
     def runtime(self) -> Runtime: ...
     @property

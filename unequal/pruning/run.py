@@ -23,10 +23,8 @@ from unequal.settings.pruning import Proxy, Pruning
 
 
 class Place(SearchPlace, Protocol):
-    """Where a pruning happens: a device, outputs, and what a search needs."""
+    """Where a pruned model is written: outputs, and what a search needs."""
 
-    @property
-    def device(self) -> torch.device: ...
     def output(self, path: str) -> Path: ...
     def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None: ...
     def metrics(self, path: str, content: Mapping[str, Any]) -> None: ...
@@ -63,7 +61,12 @@ class Job:
 
 
 def produce(place: Place, job: Job) -> None:
-    """Carry a pruning out and write the model folder and its figures.
+    """Carry a pruning out and write the model folder and its figures; see `prune`."""
+    write(place, job, *prune(place, job))
+
+
+def prune(place: SearchPlace, job: Job) -> tuple[PrunedNetwork, Decision | None]:
+    """The pruned network, and how it was decided on, where a proxy did.
 
     Raises UserError where the limit is too low, or a decision maker cannot be asked.
     """
@@ -72,11 +75,10 @@ def produce(place: Place, job: Job) -> None:
     anatomy = Anatomy(job.net)
     if isinstance(job.method, Proxy) and job.limit_ratio < 1:
         decision = decide(place, job.method, target, anatomy)
-        write(place, job, decision.pruned, decision)
-    else:
-        # Where all may stay, there is nothing to decide.
-        importance = job.method.ranking if isinstance(job.method, Proxy) else job.method
-        write(place, job, fit_to_limit(anatomy, ranked(importance, target, anatomy), target.limit_macs))
+        return decision.pruned, decision
+    # Where all may stay, there is nothing to decide.
+    importance = job.method.ranking if isinstance(job.method, Proxy) else job.method
+    return fit_to_limit(anatomy, ranked(importance, target, anatomy), target.limit_macs), None
 
 
 def target_of(job: Job) -> Target:
@@ -86,7 +88,7 @@ def target_of(job: Job) -> Target:
     return Target(job.net, job.base, job.images, first, last, job.limit_ratio * job.base.macs, seed)
 
 
-def write(place: Place, job: Job, pruned: PrunedNetwork, decision: Decision | None = None) -> None:
+def write(place: Place, job: Job, pruned: PrunedNetwork, decision: Decision | None) -> None:
     """Write a pruned model, with the memory bank where there is one, and its figures."""
     folder = place.output(f"artifacts/pruned/{job.name}")
     folder.mkdir()
@@ -94,8 +96,13 @@ def write(place: Place, job: Job, pruned: PrunedNetwork, decision: Decision | No
         shutil.copyfile(decision.bank.path, folder / BANK)
         place.table("memory_bank", decision.bank.rows())
     save_model(folder, pruned.net, record_of(job, pruned), pruned.removals)
+    place.metrics(f"results/metrics/prune_{job.name.replace('/', '_')}.json", figures_of(job, pruned, decision))
+
+
+def figures_of(job: Job, pruned: PrunedNetwork, decision: Decision | None) -> dict[str, Any]:
+    """What is worth telling of a pruning."""
     limit = job.limit_ratio * job.base.macs
-    figures = {
+    return {
         "method": job.method.method,
         "limit_macs": limit,
         "share_of_limit": pruned.cost.macs / limit,
@@ -103,7 +110,6 @@ def write(place: Place, job: Job, pruned: PrunedNetwork, decision: Decision | No
         **asdict(pruned.cost),
         **(decision.figures if decision else {}),
     }
-    place.metrics(f"results/metrics/prune_{job.name.replace('/', '_')}.json", figures)
 
 
 def record_of(job: Job, pruned: PrunedNetwork) -> ModelRecord:

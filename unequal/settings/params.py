@@ -23,6 +23,7 @@ from unequal.settings.groups import Groups
 from unequal.settings.interference import Interference
 from unequal.settings.merging import Merging
 from unequal.settings.network import Network
+from unequal.settings.plan import Experts, Plan, check_plan
 from unequal.settings.predictions import Predictions
 from unequal.settings.profile import Profile
 from unequal.settings.pruning import BasePruning, Pruning
@@ -48,6 +49,7 @@ MERGED = "merged"
 FURTHER = Field(min_length=1, description="recipes trained on from the base, each an instance")
 PROFILED = Field(description="models whose losses are profiled, each an instance")
 PRUNING = Field(description="ways of pruning by name; `expert` makes the pruned experts")
+PLANS = Field(description="ways of training models for groups of timesteps, each under a name like study/plan")
 VARIANTS = Field(description="models and sets of experts that are scored, each an instance")
 
 
@@ -82,6 +84,8 @@ class StudyParams(Strict):
     predictions: Predictions | None = None
     contribution: Contribution | None = None
     consistency: Consistency | None = None
+    plans: Annotated[dict[str, Plan], PLANS] = Field(default_factory=dict)
+    experts: Experts | None = None
 
     @model_validator(mode="after")
     def recipes_have_names_of_their_own(self) -> Self:
@@ -162,6 +166,26 @@ class StudyParams(Strict):
             raise ValueError(
                 "groups.kind: 'excess_loss' needs a floor; allowed for profile.floor: all, or a number of images"
             )
+        return self
+
+    @model_validator(mode="after")
+    def plans_can_be_carried_out(self) -> Self:
+        """Every plan is asked for, and its groups, limits and recipe are sound, as far as that is known beforehand."""
+        asked = self.experts.plans if self.experts else ()
+        for name in asked:
+            if name not in self.plans:
+                raise ValueError(f"experts.plans: '{name}' is no plan; there is: {', '.join(self.plans)}")
+        measured = self.profile is not None and self.profile.floor != "none"
+        for name, plan in self.plans.items():
+            if name not in asked:
+                raise ValueError(f"experts.plans: does not list plan '{name}'; add it there or delete it")
+            prediction = self.recipes["base"].prediction if "base" in self.recipes else None
+            try:
+                check_plan(name, plan, NoiseSchedule.named(self.schedule.name, self.schedule.timesteps), prediction)
+            except UserError as error:
+                raise ValueError(f"plans.{name}: {error}") from None
+            if plan.groups.kind == "excess_loss" and not measured:
+                raise ValueError(f"plans.{name}.groups.kind: 'excess_loss' needs a floor; allowed: profile.floor: all")
         return self
 
     @model_validator(mode="after")

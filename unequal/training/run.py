@@ -36,8 +36,8 @@ from unequal.training.objectives import objective_for
 from unequal.training.snapshots import Snapshot
 
 
-class Place(Protocol):
-    """Where a run happens: device, runtime settings, a folder for resumable state, a log, outputs."""
+class TrainingPlace(Protocol):
+    """Where a network is trained: device, runtime settings, a folder for resumable state, a log."""
 
     @property
     def device(self) -> torch.device: ...
@@ -45,9 +45,14 @@ class Place(Protocol):
     def runtime(self) -> Runtime: ...
     @property
     def work(self) -> Path: ...
+    def log(self, metrics: Mapping[str, float], step: int) -> None: ...
+
+
+class Place(TrainingPlace, Protocol):
+    """Where a run happens: the same, and outputs."""
+
     @property
     def leads(self) -> bool: ...
-    def log(self, metrics: Mapping[str, float], step: int) -> None: ...
     def output(self, path: str) -> Path: ...
     def metrics(self, path: str, content: Mapping[str, Any]) -> None: ...
 
@@ -122,7 +127,7 @@ def produce(place: Place, job: Job) -> None:
     write_results(place, job, train(place, job))
 
 
-def train(place: Place, job: Job) -> Trained:
+def train(place: TrainingPlace, job: Job) -> Trained:
     """Train the start's network in place, with the recipe's budget. Raises UserError where they do not fit."""
     check_fit(job)
     start, recipe = job.start, job.recipe
