@@ -22,12 +22,9 @@ def main(run: Run, settings: Settings) -> None:
     """Group the timesteps."""
     chosen = settings.groups
     schedule = NoiseSchedule.named(settings.schedule.name, settings.schedule.timesteps)
-    measured = chosen.kind == "excess_loss"
-    excess = (
-        excess_of(run.input("artifacts/profiles/base.npz"), run.input("artifacts/profiles/floor.npz"))
-        if measured
-        else None
-    )
+    excess = None
+    if chosen.kind == "excess_loss":
+        excess = excess_of(run.input("artifacts/profiles/base.npz"), run.input("artifacts/profiles/floor.npz"))
     groups = timestep_groups(chosen.kind, schedule, len(chosen.ids), chosen.min_ratio, excess)
     table = {
         "timesteps": schedule.timesteps,

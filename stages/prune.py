@@ -23,10 +23,8 @@ def main(run: Run, settings: Settings, method: str, group: int) -> None:
     data = PreparedData.open(run.input("artifacts/data"))
     net, base = load_model(run.input("artifacts/models/base"))
     groups = read_groups(run.input("artifacts/groups.json"))
-    chosen, count = groups.of(group), len(groups.groups)
-    name = f"{method}/group_{group}"
-    images = tensor_of(data.train)
-    produce(run, Job(name, settings.method, net, base, images, chosen.limit_ratio, settings.seed, chosen, count))
+    name, images, count = f"{method}/group_{group}", tensor_of(data.train), len(groups.groups)
+    produce(run, Job(name, settings.method, net, base, images, groups.of(group), count, settings.seed))
 
 
 if __name__ == "__main__":

@@ -23,8 +23,9 @@ def main(run: Run, settings: Settings, plan: str, seed: int) -> None:
     """Make the models of a plan."""
     data, name = PreparedData.open(run.input("artifacts/data")), f"{plan}/seed_{seed}"
     base = run.input("artifacts/models/base")
-    profile, floor = run.input("artifacts/profiles/base.npz"), run.input("artifacts/profiles/floor.npz")
-    excess = excess_of(profile, floor) if settings.plan.groups.kind == "excess_loss" else None
+    excess = None
+    if settings.plan.groups.kind == "excess_loss":
+        excess = excess_of(run.input("artifacts/profiles/base.npz"), run.input("artifacts/profiles/floor.npz"))
     tdc = Tdc(settings.plan, name, base, data, settings.training, seed, excess)
     models, figures = carry_out(run, tdc)
     folder = run.output(f"artifacts/models/{name}")

@@ -86,6 +86,7 @@ def test_floors_import_downwards_only(source: Path):
         ("profiling", "latents"),
         ("training",),
         ("measuring", "sampling", "pruning", "evaluation", "reporting"),
+        ("tdc",),
         ("pipeline", "tools"),
     ]
 

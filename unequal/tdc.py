@@ -153,7 +153,7 @@ def pruned_base(place: Part, tdc: Tdc, group: Group, groups: int) -> tuple[Path,
     if not figures.exists():
         net, base = load_model(tdc.base)
         images, name = tensor_of(tdc.data.train), f"{tdc.name}/group_{group.group}"
-        job = pruning.Job(name, tdc.plan.pruning, net, base, images, group.limit_ratio, tdc.seed, group, groups)
+        job = pruning.Job(name, tdc.plan.pruning, net, base, images, group, groups, tdc.seed)
         began = time.perf_counter()
         pruned, decision = pruning.prune(place, job)
         took = {"seconds": time.perf_counter() - began}

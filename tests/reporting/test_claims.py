@@ -96,7 +96,6 @@ def test_pruning_may_cost_as_much_as_in_the_paper(fid: float, word: str) -> None
     [
         ("stratified", "longer", "stratified_beats_uniform", "training", "training FLOPs"),
         ("experts_unpruned", "longer", "experts_beat_longer", "training", "training FLOPs"),
-        ("experts_pruned", "experts_single_stage", "two_stages_beat_one", "training", "training FLOPs"),
         ("merged", "longer", "merged_beats_longer", "training", "training FLOPs"),
         ("base", "mixed", "mixed_is_worse", "images", "images seen"),
     ],

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from diffusers.models.unets.unet_2d import UNet2DModel
 from stage_project import write_params
 
-from stages import prune, prune_base
+from stages import prune
 from unequal.data.prepared import PreparedData
 from unequal.files import write_json
 from unequal.models.artifact import ModelRecord, load_model, load_pruning, save_model
@@ -52,7 +52,7 @@ def base(
     save_model(Path("artifacts/models/base"), net, record)
     table = {"timesteps": 50, "schedule": "linear", "kind": "snr", "min_ratio": 0.5, "groups": GROUPS}
     write_json(Path("artifacts/groups.json"), table)
-    write_params(seed=0, pruning=METHODS, base_pruning={"ratio": 0.6, "methods": list(METHODS)})
+    write_params(seed=0, pruning=METHODS)
     return record
 
 
@@ -142,19 +142,13 @@ def test_no_key_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.output.count("\n") == 1
 
 
-def test_the_base_is_pruned_for_all_timesteps(base: ModelRecord) -> None:
-    assert CliRunner().invoke(prune_base.main, ["--method", "small"]).exit_code == 0
-    record = load_model(Path("artifacts/pruned/small/base"))[1]
-    assert 0.97 * 0.6 * base.macs <= record.macs <= 0.6 * base.macs
-    assert (record.first, record.last, record.group, record.groups) == (0, 49, None, None)
-    assert Path("results/metrics/prune_small_base.json").exists()
-
-
 def test_a_limit_out_of_reach_is_one_line() -> None:
-    write_params(seed=0, pruning=METHODS, base_pruning={"ratio": 0.01, "methods": ["drawn"]})
-    result = CliRunner().invoke(prune_base.main, ["--method", "drawn"])
+    groups = [GROUPS[0] | {"limit_ratio": 0.01}, GROUPS[1]]
+    table = {"timesteps": 50, "schedule": "linear", "kind": "snr", "min_ratio": 0.01, "groups": groups}
+    write_json(Path("artifacts/groups.json"), table)
+    result = run("--method", "drawn", "--group", "0")
     assert result.exit_code == 1
-    assert result.output.startswith("prune_base: pruning: a limit of ")
+    assert result.output.startswith("prune: pruning: a limit of ")
     assert result.output.count("\n") == 1
     assert not Path("artifacts/pruned").exists()
 

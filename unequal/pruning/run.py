@@ -39,8 +39,7 @@ class Job:
         method: how.
         net, base: the trained network, and its record.
         images: [N, C, H, W] uint8, the training set.
-        limit_ratio: largest multiply–accumulates as a share of the base's.
-        group: whose timesteps the pruned model is for, of `groups`; None: all.
+        group, groups: whose timesteps the pruned model is for and what it may cost, and of how many.
         seed: of everything random.
     """
 
@@ -49,15 +48,14 @@ class Job:
     net: UNet2DModel
     base: ModelRecord
     images: Tensor
-    limit_ratio: float
+    group: Group
+    groups: int
     seed: int
-    group: Group | None = None
-    groups: int | None = None
 
     @property
-    def range(self) -> tuple[int, int]:
-        """First and last timestep."""
-        return (self.group.first, self.group.last) if self.group else (self.base.first, self.base.last)
+    def limit_macs(self) -> float:
+        """Largest multiply–accumulates of one image."""
+        return self.group.limit_ratio * self.base.macs
 
 
 def produce(place: Place, job: Job) -> None:
@@ -73,7 +71,7 @@ def prune(place: SearchPlace, job: Job) -> tuple[PrunedNetwork, Decision | None]
     torch.nn.Module.to(job.net, place.device)
     target = target_of(job)
     anatomy = Anatomy(job.net)
-    if isinstance(job.method, Proxy) and job.limit_ratio < 1:
+    if isinstance(job.method, Proxy) and job.group.limit_ratio < 1:
         decision = decide(place, job.method, target, anatomy)
         return decision.pruned, decision
     # Where all may stay, there is nothing to decide.
@@ -83,9 +81,9 @@ def prune(place: SearchPlace, job: Job) -> tuple[PrunedNetwork, Decision | None]
 
 def target_of(job: Job) -> Target:
     """What is pruned, and for what."""
-    first, last = job.range
+    first, last = job.group.first, job.group.last
     seed = torch_seed(job.seed, Stream.PRUNING, first, last)
-    return Target(job.net, job.base, job.images, first, last, job.limit_ratio * job.base.macs, seed)
+    return Target(job.net, job.base, job.images, first, last, job.limit_macs, seed)
 
 
 def write(place: Place, job: Job, pruned: PrunedNetwork, decision: Decision | None) -> None:
@@ -101,11 +99,10 @@ def write(place: Place, job: Job, pruned: PrunedNetwork, decision: Decision | No
 
 def figures_of(job: Job, pruned: PrunedNetwork, decision: Decision | None) -> dict[str, Any]:
     """What is worth telling of a pruning."""
-    limit = job.limit_ratio * job.base.macs
     return {
         "method": job.method.method,
-        "limit_macs": limit,
-        "share_of_limit": pruned.cost.macs / limit,
+        "limit_macs": job.limit_macs,
+        "share_of_limit": pruned.cost.macs / job.limit_macs,
         "share_of_base": pruned.cost.macs / job.base.macs,
         **asdict(pruned.cost),
         **(decision.figures if decision else {}),
@@ -114,16 +111,15 @@ def figures_of(job: Job, pruned: PrunedNetwork, decision: Decision | None) -> di
 
 def record_of(job: Job, pruned: PrunedNetwork) -> ModelRecord:
     """The record of a pruned model that has not been trained on yet."""
-    first, last = job.range
     return replace(
         job.base,
         name=f"pruned/{job.name}",
         macs=pruned.cost.macs,
         macs_with_attention=pruned.cost.macs_with_attention,
         parameters=pruned.cost.parameters,
-        first=first,
-        last=last,
-        group=job.group.group if job.group else None,
+        first=job.group.first,
+        last=job.group.last,
+        group=job.group.group,
         groups=job.groups,
         parent=job.base.name,
         images_seen=0,

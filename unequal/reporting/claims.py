@@ -92,14 +92,6 @@ FID_CLAIMS = (
         worse="base",
     ),
     FidClaim(
-        "two_stages_beat_one",
-        3,
-        "Pruning and fine-tuning one base beats training each group's model from scratch, at equal compute",
-        better="experts_pruned",
-        worse="experts_single_stage",
-        budget=EQUAL_COMPUTE,
-    ),
-    FidClaim(
         "merged_beats_longer",
         None,
         "Experts merged into one model beat one model trained on for the same compute",

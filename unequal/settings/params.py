@@ -26,7 +26,7 @@ from unequal.settings.network import Network
 from unequal.settings.plan import Experts, Plan, check_plan
 from unequal.settings.predictions import Predictions
 from unequal.settings.profile import Profile
-from unequal.settings.pruning import BasePruning, Pruning
+from unequal.settings.pruning import Pruning
 from unequal.settings.recipe import LossSecondMoment, Recipe, needs_base
 from unequal.settings.runtime import Runtime
 from unequal.settings.schedule import Schedule
@@ -40,8 +40,6 @@ from unequal.timesteps.partition import check_groups, timestep_groups
 #: Recipes that stages of their own run; every further one stands in `further_recipes`.
 STAGE_RECIPES = ("base", "slot", "mixed", "expert")
 EXPERTS = ("experts_unpruned", "experts_pruned")
-#: Groups' models trained from scratch, which studies may hold against them.
-SINGLE_STAGE = "experts_single_stage"
 #: The unpruned experts as one model.
 MERGED = "merged"
 
@@ -71,7 +69,6 @@ class StudyParams(Strict):
     groups: Groups | None = None
     merging: Merging | None = None
     pruning: Annotated[dict[str, Pruning], PRUNING] = Field(default_factory=dict)
-    base_pruning: BasePruning | None = None
     extractor: Extractor | None = None
     sampling: Sampling | None = None
     evaluation: Evaluation | None = None
@@ -123,15 +120,7 @@ class StudyParams(Strict):
         for name in self.pruning:
             if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
                 raise ValueError(f"pruning: '{name}' is no name; allowed: small letters, digits and _")
-        for name in self.needed_prunings:
-            if name not in self.pruning:
-                raise ValueError(f"pruning: '{name}' is missing; needed: {', '.join(self.needed_prunings)}")
         return self
-
-    @property
-    def needed_prunings(self) -> tuple[str, ...]:
-        """Ways of pruning that something in the file names."""
-        return self.base_pruning.methods if self.base_pruning else ()
 
     @property
     def grid_recipes(self) -> tuple[str, ...]:
@@ -143,11 +132,6 @@ class StudyParams(Strict):
     def slot_recipes(self) -> tuple[str, ...]:
         """Recipes that train inside one slot, where there are several."""
         return self.interference.slot_recipes if self.interference else ()
-
-    @property
-    def sets_of_experts(self) -> tuple[str, ...]:
-        """What stages may train for groups of timesteps."""
-        return (*EXPERTS, SINGLE_STAGE)
 
     @model_validator(mode="after")
     def timesteps_can_be_grouped(self) -> Self:
@@ -237,7 +221,7 @@ class StudyParams(Strict):
         models = ("base", "mixed", *self.further_recipes, *(f"slot_{slot}" for slot in slots), *merged)
         for field, names, allowed in (
             ("profiled_models", self.profiled_models, models),
-            ("variants", self.variants, (*models, *self.sets_of_experts)),
+            ("variants", self.variants, (*models, *EXPERTS)),
         ):
             for name in names:
                 if name not in allowed:
@@ -505,11 +489,6 @@ class Params(StudyParams):
         """Recipes that the pipeline's stages are named for, and the further ones."""
         return (*STAGE_RECIPES, *super().needed_recipes)
 
-    @property
-    def sets_of_experts(self) -> tuple[str, ...]:
-        """Those that the pipeline trains."""
-        return EXPERTS
-
     @model_validator(mode="after")
     def models_see_pixels(self) -> Self:
         """The pipeline's graph has no stage that encodes."""
@@ -517,10 +496,12 @@ class Params(StudyParams):
             raise ValueError("autoencoder: the pipeline's models see pixels; studies/latent is a graph for latents")
         return self
 
-    @property
-    def needed_prunings(self) -> tuple[str, ...]:
-        """That of the experts, and those of a study."""
-        return tuple(dict.fromkeys(("expert", *super().needed_prunings)))
+    @model_validator(mode="after")
+    def experts_are_pruned(self) -> Self:
+        """The way of pruning that their stage reads."""
+        if "expert" not in self.pruning:
+            raise ValueError("pruning: 'expert' is missing; it makes the pruned experts")
+        return self
 
 
 def read_params(path: Path = PARAMS) -> StudyParams:

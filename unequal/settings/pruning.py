@@ -121,10 +121,3 @@ class Proxy(Strict):
 
 #: One way of pruning.
 Pruning = Annotated[Random | Magnitude | Taylor | DiffPruning | Proxy, Field(discriminator="method")]
-
-
-class BasePruning(Strict):
-    """The base pruned for all its timesteps, by several methods: pruning alone (paper 3, Table V)."""
-
-    ratio: float = Field(gt=0, le=1, description="the limit as a share of the base's FLOPs; the paper takes 0.7")
-    methods: tuple[str, ...] = Field(min_length=1, description="names under `pruning`, each an instance")
