@@ -6,12 +6,14 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import write_bytes, write_csv
 from unequal.pipeline.stage import Run, stage
 from unequal.reporting.figures import picture_grid, save
+from unequal.reporting.groups import CAPTION, timestep_groups
 from unequal.reporting.latent import (
     NOTE,
     TITLE,
     Findings,
     autoencoder_table,
     conditions,
+    limits_table,
     read_findings,
     scores_table,
     verdicts,
@@ -43,7 +45,8 @@ def main(run: Run, settings: Settings) -> None:
     schedule = NoiseSchedule.named(settings.schedule.name, settings.schedule.timesteps)
     found = read_findings(run.input, schedule, settings.profiled_models, settings.variants)
     decided, drawn = verdicts(found), pictures(run, found)
-    tables = [scores_table(found), autoencoder_table(found), losses_table(found.losses, found.floor, found.schedule)]
+    losses = losses_table(found.losses, found.floor, found.schedule)
+    tables = [scores_table(found), autoencoder_table(found), losses, limits_table(found)]
     shape = "×".join(map(str, found.autoencoder["latent_shape"]))
     lead = f"{len(found.variants)} variants that work in latents of {shape} values."
     page = render(TITLE, lead, decided, NOTE, tables, conditions(found), drawn)
@@ -58,10 +61,12 @@ def pictures(run: Run, found: Findings) -> list[Picture]:
     """All pictures, in the order of the page."""
     folder = run.output("results/pictures")
     spaces = partial(space_profiles, losses=found.losses, floor=found.floor, schedule=found.schedule)
+    groups = partial(timestep_groups, groups=found.groups, shares=found.group_shares)
     grid = partial(picture_grid, rows={label(name): images for name, images in found.samples.items()})
     return [
         Picture(save(folder / "loss_spaces.png", (10.5, 4.2), spaces), *SPACES_CAPTION),
-        Picture(save(folder / "samples.png", (8.4, 2.8), grid), *SAMPLES_CAPTION),
+        Picture(save(folder / "groups.png", (8.4, 5.6), groups), *CAPTION),
+        Picture(save(folder / "samples.png", (8.4, 4.6), grid), *SAMPLES_CAPTION),
     ]
 
 

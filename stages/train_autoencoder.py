@@ -5,7 +5,7 @@ import torch
 from unequal.data.pixels import tensor_of, to_model_range
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.super_resolution import psnr
-from unequal.latents.autoencoder import Autoencoder, Net, find_net, latent_shape
+from unequal.latents.autoencoder import Autoencoder, Net, latent_shape, take_over
 from unequal.latents.training import build_autoencoder, train_autoencoder
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.autoencoder import Autoencoder as Chosen
@@ -50,9 +50,7 @@ def made(run: Run, settings: Settings, images: PreparedData) -> Net:
     """The network, trained here or elsewhere. Raises UserError where it does not fit the images."""
     chosen, (channels, size, _) = settings.autoencoder, images.images.shape[1:]
     if isinstance(chosen, Pretrained):
-        net = find_net(chosen.source)
-        latent_shape(net, size, channels, f"'{chosen.source}'")
-        return torch.nn.Module.to(net, run.device)
+        return torch.nn.Module.to(take_over(chosen, size, channels), run.device)
     fresh = build_autoencoder(chosen, size, channels, settings.seed)
     latent_shape(fresh, size, channels, "the network")
     torch.nn.Module.to(fresh, run.device)

@@ -1,6 +1,8 @@
 """Autoencoders: what encoding and decoding are by the networks alone, what fits, what is found."""
 
 import json
+import os
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,9 @@ from unequal.latents.autoencoder import (
     identity,
     latent_shape,
     load_autoencoder,
+    take_over,
 )
+from unequal.settings.autoencoder import Pretrained
 
 CPU = torch.device("cpu")
 IMAGES = torch.randint(0, 256, (5, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
@@ -126,6 +130,60 @@ def test_a_folder_of_an_autoencoder_or_of_a_pipeline(tmp_path: Path, make: Calla
     found = find_net(str(tmp_path))
     assert type(found) is type(net)
     assert torch.equal(Autoencoder(found, 4).encode(IMAGES), Autoencoder(net, 4).encode(IMAGES))
+
+
+def taken(folder: Path, image_size: int = 8, **changes: Any) -> Net:
+    told = {"kind": "pretrained", "source": str(folder), "latent_channels": 2, "factor": 2, "batch_size": 4}
+    return take_over(Pretrained(**(told | changes)), image_size, 3)
+
+
+@pytest.mark.parametrize(("told", "scale"), [(None, 0.5), (2.0, 2.0)])
+def test_the_scale_is_the_configs_or_the_settings_and_stays_with_the_network(
+    tmp_path: Path, told: float | None, scale: float
+) -> None:
+    vq().save_pretrained(tmp_path / "theirs")
+    taken(tmp_path / "theirs", scaling_factor=told).save_pretrained(tmp_path / "ours")
+    assert load_autoencoder(tmp_path / "ours", CPU, 3).scale == scale
+
+
+@pytest.mark.parametrize(
+    ("image_size", "changes", "complaint"),
+    [
+        (8, {"latent_channels": 4}, "has latent_channels: 2 and factor: 2; the settings say 4 and 2"),
+        (8, {"factor": 4}, "has latent_channels: 2 and factor: 2; the settings say 2 and 4"),
+        (9, {}, "makes one latent pixel of 2 × 2; data.image_size 9 is no multiple of 2 with two latent pixels"),
+    ],
+)
+def test_an_autoencoder_is_what_the_settings_say(
+    tmp_path: Path, image_size: int, changes: dict[str, Any], complaint: str
+) -> None:
+    kl().save_pretrained(tmp_path)
+    with pytest.raises(UserError) as refusal:
+        taken(tmp_path, image_size, **changes)
+    assert str(refusal.value).startswith(f"autoencoder: '{tmp_path}' {complaint}")
+    assert "\n" not in str(refusal.value)
+
+
+def test_of_an_old_file_of_weights_tensors_alone_are_read(tmp_path: Path) -> None:
+    net = vq()
+    net.save_pretrained(tmp_path, safe_serialization=False)
+    (file,) = tmp_path.glob("*.bin")
+    assert torch.equal(Autoencoder(find_net(str(tmp_path)), 4).encode(IMAGES), Autoencoder(net, 4).encode(IMAGES))
+    file.write_bytes(pickle.dumps(Trap(tmp_path / "sprung")))
+    with pytest.raises(UserError, match=r"holds no AutoencoderKL or VQModel that loads: ") as refusal:
+        find_net(str(tmp_path))
+    assert "\n" not in str(refusal.value)
+    assert not (tmp_path / "sprung").exists()
+
+
+class Trap:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.folder),)
 
 
 def break_weights(folder: Path) -> None:

@@ -4,20 +4,42 @@ import numpy as np
 import pytest
 
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.reporting.latent import Findings, autoencoder_table, decoding_costs_less, scores_table, verdicts
+from unequal.reporting.latent import (
+    Findings,
+    autoencoder_table,
+    decoding_costs_less,
+    limits_table,
+    scores_table,
+    verdicts,
+)
 from unequal.reporting.tables import Variant
 from unequal.reporting.verdicts import HELD, NOT_HELD, UNDECIDED
 
 T = 30
+GROUPS = {
+    "timesteps": T,
+    "schedule": "linear",
+    "kind": "snr",
+    "min_ratio": 0.5,
+    "groups": [
+        {"group": 0, "first": 0, "last": 9, "limit_ratio": 0.625},
+        {"group": 1, "first": 10, "last": 29, "limit_ratio": 1.0},
+    ],
+}
 
 
 def found(fid: float = 2.0, sd: float | None = 0.1, decoded: float = 0.5) -> Findings:
+    def variant(name: str, steps: tuple[int, ...]) -> Variant:
+        return Variant(name, fid, sd, 0.1, sd, 1 if sd is None else 2, 10, 20, 30, 40, steps)
+
     losses = np.geomspace(1, 0.001, T)[:, None] * np.random.default_rng(0).uniform(0.9, 1.1, (T, 4))
     return Findings(
         losses={"base": {"train": losses, "holdout": losses}},
         floor=np.zeros((T, 0)),
         schedule=NoiseSchedule.linear(T),
-        variants={"base": Variant("base", fid, sd, 0.1, sd, 1 if sd is None else 2, 10, 20, 30, 40, (5,))},
+        groups=GROUPS,
+        group_shares=[0.6, 1.0],
+        variants={"base": variant("base", (5,)), "experts_pruned": variant("experts_pruned", (2, 3))},
         references={
             "real_against_real": {"fid": 0.1, "kid": 0.0},
             "noise_against_real": {"fid": 20.0, "kid": 2.0},
@@ -48,8 +70,15 @@ def test_the_autoencoder_is_held_against_what_is_sampled(
 
 
 def test_the_base_is_asked_how_unequal_its_timesteps_are() -> None:
-    assert [one.key for one in verdicts(found())] == ["losses_differ", "decoding_costs_less"]
+    keys = ["losses_differ", "decoding_costs_less", "pruned_experts_beat_base", "limits_are_met"]
+    assert [one.key for one in verdicts(found())] == keys
     assert verdicts(found())[0].verdict == HELD
+
+
+def test_groups_stand_beside_what_their_experts_take() -> None:
+    rows = limits_table(found()).rows
+    assert [row[3:] for row in rows] == [("0.625", "0.600", "2"), ("1.000", "1.000", "3")]
+    assert {one.key: one.verdict for one in verdicts(found())}["limits_are_met"] == HELD
 
 
 def test_decoding_stands_first_among_the_rows_of_the_scale() -> None:

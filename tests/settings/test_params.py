@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from unequal.errors import UserError
-from unequal.settings.params import json_schema, read_pipeline_params
+from unequal.settings.params import json_schema, read_pipeline_params, read_study_params
 
 ROOT = Path(__file__).parents[2]
 DEFAULT = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
@@ -175,6 +175,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"further_recipes": ["merged"]}, "further_recipes: 'merged' is the name of another stage's model"),
     ({"variants": ["base", "experts_best"]}, "variants: 'experts_best' is not trained; allowed: base"),
     ({"slots.finetune": [11]}, "slots: finetune: 11 is no slot; allowed: 1 … 10"),
+    (
+        {"slots.finetune": [], "profiled_models": ["base"], "variants": ["base"]},
+        "slots.finetune: []; the pipeline trains on inside one slot or more",
+    ),
     ({"slots.finetune": [3, 3]}, "slots: finetune: [3, 3] names a slot twice"),
     (
         {"recipes.base.sampler": {"kind": "curriculum", "target": "noise_rate", "ramp_images": 0, "floor": 0.1}},
@@ -322,7 +326,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "recipes.mixed.prediction: 'epsilon'; 'mixed' is for mixed alone",
     ),
     (
-        {"autoencoder": {"kind": "pretrained", "source": "x", "batch_size": 4}, "sampling.clip": False},
+        {"autoencoder": {"kind": "pretrained", "source": "x"}, "merging": DELETE},
         "autoencoder: the pipeline's models see pixels; studies/latent is a graph for latents",
     ),
     # Interference.
@@ -415,7 +419,7 @@ def written(document: dict[str, Any], folder: Path) -> Path:
     "path", [ROOT / "params.yaml", *sorted((ROOT / "presets").glob("*.yaml"))], ids=lambda p: p.name
 )
 def test_files_of_the_repository_are_sound(path: Path) -> None:
-    params = read_pipeline_params(path)
+    params = read_study_params(path) if path.stem == "ffhq256-ldm" else read_pipeline_params(path)
     assert params.schedule.timesteps == yaml.safe_load(path.read_text(encoding="utf-8"))["schedule"]["timesteps"]
 
 

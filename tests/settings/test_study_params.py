@@ -24,6 +24,7 @@ LATENTS = {
     "batch_size": 2,
     "lr": 0.001,
 }
+PRETRAINED = {"kind": "pretrained", "source": "x", "latent_channels": 4, "factor": 2, "batch_size": 4}
 UNCLIPPED = {"sampling.clip": False}
 
 GAUSSIAN = {"kind": "curriculum", "target": "gaussian", "ramp_images": 9, "floor": 0}
@@ -49,7 +50,7 @@ def test_a_study_holds_what_it_reads_alone(tmp_path: Path) -> None:
     assert params.grid is not None
 
 
-@pytest.mark.parametrize("autoencoder", [LATENTS, {"kind": "pretrained", "source": "x", "batch_size": 4}])
+@pytest.mark.parametrize("autoencoder", [LATENTS, PRETRAINED])
 def test_a_study_may_work_in_latents(tmp_path: Path, autoencoder: dict[str, Any]) -> None:
     assert read_params(written(tmp_path, UNCLIPPED | {"autoencoder": autoencoder})).autoencoder is not None
 
@@ -83,6 +84,14 @@ def test_a_study_may_work_in_latents(tmp_path: Path, autoencoder: dict[str, Any]
         (
             UNCLIPPED | {"autoencoder": LATENTS | {"block_out_channels": [8, 8, 8, 8]}},
             "autoencoder.block_out_channels: halve images 3 times; data.image_size 8 is no multiple of 8 with two",
+        ),
+        (
+            UNCLIPPED | {"autoencoder": PRETRAINED | {"factor": 3}},
+            "autoencoder.factor: 3; data.image_size 8 is no multiple of 3 with two latent pixels a side or more",
+        ),
+        (
+            UNCLIPPED | {"autoencoder": PRETRAINED | {"factor": 4}, "network.block_out_channels": [16, 16, 16]},
+            "latents 2 pixels wide: data.image_size: 2 cannot be halved 2 times by the network; allowed: multiples",
         ),
         (
             UNCLIPPED

@@ -12,16 +12,22 @@ from stage_project import write_params
 
 from stages import (
     build_extractor,
+    build_sampler,
+    compute_slots,
     encode_latents,
     evaluate_autoencoder,
     evaluate_latents,
     evaluate_reference,
+    finetune_groups,
+    group_timesteps,
     prepare_data,
     profile_floor,
     profile_loss,
+    prune,
     report_latent,
     train_autoencoder,
     train_base,
+    train_recipe,
 )
 from unequal.data.prepared import PreparedData
 from unequal.files import read_json, read_npz
@@ -42,6 +48,13 @@ AUTOENCODER: dict[str, Any] = {
     "batch_size": 16,
     "lr": 0.005,
 }
+TAKEN: dict[str, Any] = {
+    "kind": "pretrained",
+    "source": "mine",
+    "latent_channels": 2,
+    "factor": 2,
+    "batch_size": 4,
+}
 RECIPE: dict[str, Any] = {
     "images": 8,
     "prediction": "epsilon",
@@ -49,6 +62,17 @@ RECIPE: dict[str, Any] = {
     "loss_weight": {"kind": "none"},
     "optimizer": {"lr": 0.001, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
 }
+PRUNING: dict[str, Any] = {
+    "method": "proxy",
+    "decider": {"kind": "tpe"},
+    "ranking": {"method": "taylor", "timesteps": "group", "images": 4},
+    "start": [{"method": "magnitude"}],
+    "rounds": 1,
+    "candidates": 1,
+    "images": 4,
+    "finetuning": {"images": 8, "batch_size": 4, "lr": 0.001},
+}
+VARIANTS = ["base", "longer", "experts_unpruned", "experts_pruned"]
 SAMPLING: dict[str, Any] = {"steps": 2, "spacing": "uniform", "eta": 0.0, "clip": False, "batch_size": 8}
 
 
@@ -67,13 +91,17 @@ def sections(
         "schedule": {"name": "scaled_linear", "timesteps": T},
         "network": network_settings().model_dump(mode="json"),
         "training": training_settings().model_dump(mode="json"),
-        "recipes": {"base": RECIPE},
+        "recipes": {"base": RECIPE, "longer": RECIPE, "expert": RECIPE | {"sampler": {"kind": "slot"}}},
+        "further_recipes": ["longer"],
+        "slots": {"count": 3, "loss": "total"},
+        "groups": {"ids": [0, 1], "kind": "snr", "min_ratio": 0.5},
+        "pruning": {"expert": PRUNING},
         "profile": {"images": 2, "batch_size": 20, "floor": "all"},
         "profiled_models": ["base"],
         "extractor": {"kind": "classifier", "weights": None, "features": 4, "images": 32, "batch_size": 8, "lr": 0.001},
         "sampling": SAMPLING,
         "evaluation": {"samples": 8, "seeds": [0], "kid_subset": 4, "allow_singular": False},
-        "variants": ["base"],
+        "variants": VARIANTS,
     }
 
 
@@ -107,22 +135,46 @@ def test_every_stage_works_in_latents_and_is_scored_in_pixels(sections: dict[str
     run(build_extractor, "--data", "images")
     run(evaluate_reference, "--data", "images")
     run(evaluate_autoencoder)
-    run(evaluate_latents, "--variant", "base")
-    samples = np.load("artifacts/samples/base.npy", allow_pickle=False)
-    assert (samples.shape, samples.dtype) == ((8, *images.images.shape[1:]), np.uint8)
-    assert read_json(Path("results/fid/base.json"))["autoencoder"] == record.autoencoder
+    train_experts()
+    for variant in VARIANTS:
+        run(evaluate_latents, "--variant", variant)
+        samples = np.load(f"artifacts/samples/{variant}.npy", allow_pickle=False)
+        assert (samples.shape, samples.dtype) == ((8, *images.images.shape[1:]), np.uint8)
+        assert read_json(Path(f"results/fid/{variant}.json"))["autoencoder"] == record.autoencoder
+    costs = {one: read_json(Path(f"results/fid/{one}.json"))["sampling_flops_per_image"] for one in VARIANTS}
+    assert costs["experts_pruned"] < costs["base"] == costs["longer"] == costs["experts_unpruned"]
     run(report_latent)
     page = Path("results/report.html").read_text()
-    for text in ("real images, decoded again", "2×4×4", "AutoencoderKL", "predicted images not clipped"):
+    for text in (
+        "real images, decoded again",
+        "2×4×4",
+        "AutoencoderKL",
+        "predicted images not clipped",
+        "limit of FLOPs",
+    ):
         assert text in page
-    assert [row["variant"] for row in csv.DictReader(Path("results/fid.csv").read_text().splitlines())] == ["base"]
+    assert [row["variant"] for row in csv.DictReader(Path("results/fid.csv").read_text().splitlines())] == VARIANTS
+    decided = {claim["key"] for claim in read_json(Path("results/verdicts.json"))["claims"]}
+    assert {"decoding_costs_less", "pruned_experts_beat_base", "limits_are_met"} <= decided
+
+
+def train_experts() -> None:
+    """Experts of two groups, pruned and not, and a model trained on for as long as they."""
+    run(compute_slots)
+    run(build_sampler, "--recipe", "longer")
+    run(train_recipe, "--recipe", "longer")
+    run(group_timesteps)
+    for group in ("0", "1"):
+        run(prune, "--method", "expert", "--group", group)
+        for architecture in ("unpruned", "pruned"):
+            run(finetune_groups, "--architecture", architecture, "--group", group)
 
 
 @pytest.mark.parametrize(
     ("changes", "program", "complaint"),
     [
         (
-            {"autoencoder": {"kind": "pretrained", "source": "nowhere/at/all", "batch_size": 2}},
+            {"autoencoder": TAKEN | {"source": "nowhere/at/all"}},
             train_autoencoder,
             "train_autoencoder: autoencoder: 'nowhere/at/all' holds no AutoencoderKL or VQModel that loads: ",
         ),
@@ -148,7 +200,11 @@ def test_a_pretrained_autoencoder_takes_the_place_of_one_to_be_trained(sections:
     run(prepare_data, "--data", "images")
     run(train_autoencoder)
     Path("artifacts/autoencoder").rename("mine")
-    write_params(**sections | {"autoencoder": {"kind": "pretrained", "source": "mine", "batch_size": 4}})
+    write_params(**sections | {"autoencoder": TAKEN | {"factor": 4}})
+    assert refused(train_autoencoder) == (
+        "train_autoencoder: autoencoder: 'mine' has latent_channels: 2 and factor: 2; the settings say 2 and 4\n"
+    )
+    write_params(**sections | {"autoencoder": TAKEN})
     run(train_autoencoder)
     run(encode_latents)
     assert PreparedData.open("artifacts/data").images.shape == (48, 2, 4, 4)

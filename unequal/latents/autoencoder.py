@@ -13,6 +13,7 @@ from unequal.data.pixels import to_model_range, to_uint8
 from unequal.errors import UserError
 from unequal.files import content_hash
 from unequal.models.artifact import ModelRecord
+from unequal.settings.autoencoder import Pretrained
 
 Net = AutoencoderKL | VQModel
 KINDS: dict[str, type[AutoencoderKL] | type[VQModel]] = {"AutoencoderKL": AutoencoderKL, "VQModel": VQModel}
@@ -81,14 +82,35 @@ def latent_shape(net: Net, image_size: int, channels: int, source: str) -> tuple
     return net.config.get("vq_embed_dim") or net.config["latent_channels"], image_size // factor, image_size // factor
 
 
+def take_over(chosen: Pretrained, image_size: int, channels: int) -> Net:
+    """The trained network that the settings name, with their scale in its config.
+
+    Raises UserError where it is not there, does not fit the images, or has other latents than the settings say.
+    """
+    net = find_net(chosen.source)
+    shape = latent_shape(net, image_size, channels, f"'{chosen.source}'")
+    told = (chosen.latent_channels, image_size // chosen.factor, image_size // chosen.factor)
+    if told != shape:
+        raise UserError(
+            f"autoencoder: '{chosen.source}' has latent_channels: {shape[0]} and factor: {image_size // shape[1]}; "
+            f"the settings say {chosen.latent_channels} and {chosen.factor}"
+        )
+    if chosen.scaling_factor is not None:
+        net.register_to_config(scaling_factor=chosen.scaling_factor)
+    return net
+
+
 def find_net(source: str) -> Net:
-    """The trained network from a folder or the Hub. Raises UserError where there is none that loads."""
+    """The trained network from a folder or the Hub, of whose files nothing but tensors is read.
+
+    Raises UserError where there is none that loads.
+    """
     reasons = []
     for subfolder in SUBFOLDERS:
         try:
             kind = AutoencoderKL.load_config(source, subfolder=subfolder)["_class_name"]
             if kind in KINDS:
-                return KINDS[kind].from_pretrained(source, subfolder=subfolder, use_safetensors=True)
+                return KINDS[kind].from_pretrained(source, subfolder=subfolder)
             reasons.append(f"it is a {kind}")
         except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             reasons.append(str(error).splitlines()[0])

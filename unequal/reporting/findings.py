@@ -13,7 +13,7 @@ from unequal.errors import UserError
 from unequal.files import read_json, read_npz, require
 from unequal.ranges import read_groups, read_slots
 from unequal.reporting.conditions import scoring_conditions
-from unequal.reporting.tables import Change, GroupLimit, Variant, changes
+from unequal.reporting.tables import Change, GroupLimit, Variant, changes, steps_of_experts
 from unequal.timesteps.samplers import TimestepSampler, build_sampler
 
 
@@ -65,16 +65,12 @@ class Findings:
     @property
     def group_limits(self) -> list[GroupLimit]:
         """What each group's pruned model takes of its limit."""
-        return [
-            GroupLimit(row["group"], share, row["limit_ratio"], row["last"] - row["first"] + 1)
-            for row, share in zip(self.groups["groups"], self.group_shares, strict=True)
-        ]
+        return GroupLimit.all_of(self.groups, self.group_shares)
 
     @property
     def group_steps(self) -> tuple[int, ...]:
         """Sampling steps of each group's expert; none where no experts were scored."""
-        experts = (one for name, one in self.variants.items() if name.startswith("experts_"))
-        return next((one.steps for one in experts), ())
+        return steps_of_experts(self.variants)
 
     def conditions(self) -> dict[str, str]:
         """What the scores mean nothing without, as name → text."""

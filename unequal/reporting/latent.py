@@ -1,4 +1,4 @@
-"""What the study of latents says: the autoencoder by itself, diffusion in its latents, and the verdicts."""
+"""What the study of latents says: the autoencoder by itself, diffusion and experts in its latents, and the verdicts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,12 +11,14 @@ from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import read_json, read_npz
 from unequal.measures.loss_profile import LossProfile
-from unequal.reporting.claims import fid_rule, losses_differ
+from unequal.ranges import read_groups
+from unequal.reporting.claims import fid_rule, fid_verdicts, losses_differ
 from unequal.reporting.conditions import scoring_conditions
 from unequal.reporting.findings import read_images
+from unequal.reporting.groups import groups_table
 from unequal.reporting.overview import scores_and_costs
 from unequal.reporting.page import Table
-from unequal.reporting.tables import Variant, plus_minus, with_prefix
+from unequal.reporting.tables import GroupLimit, Variant, plus_minus, steps_of_experts, with_prefix
 from unequal.reporting.verdicts import Evidence, Verdict, decide
 
 TITLE = "Diffusion in latents: timesteps are unequal there too"
@@ -34,6 +36,8 @@ class Findings:
         losses: model → split → losses of all draws of latents, [T, n].
         floor: losses of the best possible denoiser of the training latents, [T, n], or [T, 0].
         schedule: of all models.
+        groups: the content of artifacts/groups.json.
+        group_shares: FLOPs of each group's pruned model as a share of the base's.
         variants: scores and costs.
         references: the two ends of the scale, and `reconstructions`, what the autoencoder alone does to real images.
         autoencoder: the content of results/metrics/autoencoder.json.
@@ -45,6 +49,8 @@ class Findings:
     losses: dict[str, dict[str, np.ndarray]]
     floor: np.ndarray
     schedule: NoiseSchedule
+    groups: dict[str, Any]
+    group_shares: list[float]
     variants: dict[str, Variant]
     references: dict[str, Any]
     autoencoder: dict[str, Any]
@@ -62,7 +68,9 @@ def read_findings(
         UserError: something is missing or damaged.
     """
     images, profiles = PreparedData.open(find("artifacts/images")), find("artifacts/profiles")
-    samples, scores = find("artifacts/samples"), find("results/fid")
+    samples, scores, metrics = find("artifacts/samples"), find("results/fid"), find("results/metrics")
+    grouping = read_groups(find("artifacts/groups.json"))
+    pruned = [read_json(metrics / f"prune_expert_group_{one.group}.json") for one in grouping.groups]
     facts = {variant: read_json(scores / f"{variant}.json") for variant in variants}
     again = read_images(samples / "reconstructions.npy")
     reconstructions = read_json(scores / "reconstructions.json")
@@ -73,9 +81,11 @@ def read_findings(
         losses={model: read_npz(profiles / f"{model}.npz", ["train", "holdout"]) for model in models},
         floor=read_npz(profiles / "floor.npz", ["train"])["train"],
         schedule=schedule,
+        groups=grouping.model_dump(),
+        group_shares=[figures["share_of_base"] for figures in pruned],
         variants={variant: Variant.of(variant, facts[variant]) for variant in variants},
         references=read_json(scores / "reference.json") | {"reconstructions": reconstructions},
-        autoencoder=read_json(find("results/metrics") / "autoencoder.json"),
+        autoencoder=read_json(metrics / "autoencoder.json"),
         samples={name: pictures[:count] for name, pictures in shown.items()},
         images=images.facts,
         base=facts["base"],
@@ -85,7 +95,12 @@ def read_findings(
 def verdicts(found: Findings) -> list[Verdict]:
     """Verdicts on what can be told of latents."""
     base = LossProfile.of(found.losses["base"]["train"])
-    return [losses_differ(base.mean.tolist(), base.stderr.tolist()), decoding_costs_less(found)]
+    limits = GroupLimit.all_of(found.groups, found.group_shares)
+    return [
+        losses_differ(base.mean.tolist(), base.stderr.tolist()),
+        decoding_costs_less(found),
+        *fid_verdicts(found.variants, limits),
+    ]
 
 
 def decoding_costs_less(found: Findings) -> Verdict:
@@ -128,6 +143,11 @@ def autoencoder_table(found: Findings) -> Table:
     )
     columns = ("autoencoder", "latent", "pixels' values a latent value", "parameters", "decoding FLOPs")
     return Table("Autoencoder", (*columns, "PSNR, held-out images", "scale"), [row])
+
+
+def limits_table(found: Findings) -> Table:
+    """The groups of timesteps, and what their pruned models take."""
+    return groups_table(found.groups, found.group_shares, steps_of_experts(found.variants))
 
 
 def decoding(found: Findings) -> str:

@@ -59,6 +59,11 @@ class Variant:
         )
 
 
+def steps_of_experts(variants: Mapping[str, Variant]) -> tuple[int, ...]:
+    """Sampling steps of each group's expert; none where no experts were scored."""
+    return next((one.steps for name, one in variants.items() if name.startswith("experts_")), ())
+
+
 class GroupLimit(NamedTuple):
     """What a group's pruned model takes and may take, both as shares of the base's FLOPs, and its timesteps."""
 
@@ -66,6 +71,14 @@ class GroupLimit(NamedTuple):
     share: float
     limit: float
     timesteps: int
+
+    @classmethod
+    def all_of(cls, groups: Mapping[str, Any], shares: Sequence[float]) -> list["GroupLimit"]:
+        """Of the content of artifacts/groups.json, and what each group's pruned model takes."""
+        return [
+            cls(row["group"], share, row["limit_ratio"], row["last"] - row["first"] + 1)
+            for row, share in zip(groups["groups"], shares, strict=True)
+        ]
 
 
 @dataclass(frozen=True)

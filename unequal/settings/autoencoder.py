@@ -12,6 +12,11 @@ class Pretrained(Strict):
 
     kind: Literal["pretrained"]
     source: str = Field(description="folder or Hub id of an AutoencoderKL or VQModel, or of a pipeline that holds one")
+    latent_channels: PositiveInt = Field(description="of its latents")
+    factor: PositiveInt = Field(description="pixels of an image for one of its latent, a side")
+    scaling_factor: PositiveFloat | None = Field(
+        default=None, description="what latents are multiplied with; null: what its config says"
+    )
     batch_size: PositiveInt = Field(description="images that are encoded or decoded at once")
 
 

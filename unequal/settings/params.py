@@ -258,20 +258,18 @@ class StudyParams(Strict):
     @model_validator(mode="after")
     def network_fits_the_images(self) -> Self:
         """The network halves what it sees, images or latents, and attends where it says."""
-        size, factor = self.data.image_size, 1
-        if isinstance(self.autoencoder, Trained):
-            factor = self.autoencoder.factor
-            if size % factor or size < 2 * factor:
-                raise ValueError(
-                    f"autoencoder.block_out_channels: halve images {factor.bit_length() - 1} times; data.image_size "
-                    f"{size} is no multiple of {factor} with two latent pixels a side or more"
-                )
-        # Of a pretrained autoencoder's latents the size is known once it is loaded.
-        if self.autoencoder is None or isinstance(self.autoencoder, Trained):
-            try:
-                self.network.attends(size // factor)
-            except ValueError as error:
-                raise ValueError(f"latents {size // factor} pixels wide: {error}" if factor > 1 else error) from None
+        size, factor = self.data.image_size, self.autoencoder.factor if self.autoencoder else 1
+        if self.autoencoder and (size % factor or size < 2 * factor):
+            halved = f"block_out_channels: halve images {factor.bit_length() - 1} times"
+            which = halved if isinstance(self.autoencoder, Trained) else f"factor: {factor}"
+            raise ValueError(
+                f"autoencoder.{which}; data.image_size {size} is no multiple of {factor} with two latent pixels a side "
+                "or more"
+            )
+        try:
+            self.network.attends(size // factor)
+        except ValueError as error:
+            raise ValueError(f"latents {size // factor} pixels wide: {error}" if factor > 1 else error) from None
         self.network.enlarges(size)
         return self
 
@@ -490,10 +488,10 @@ class Params(StudyParams):
         return (*STAGE_RECIPES, *super().needed_recipes)
 
     @model_validator(mode="after")
-    def models_see_pixels(self) -> Self:
-        """The pipeline's graph has no stage that encodes."""
-        if self.autoencoder is not None:
-            raise ValueError("autoencoder: the pipeline's models see pixels; studies/latent is a graph for latents")
+    def slots_are_finetuned(self) -> Self:
+        """The pipeline has a stage for it."""
+        if not self.slots.finetune:
+            raise ValueError("slots.finetune: []; the pipeline trains on inside one slot or more")
         return self
 
     @model_validator(mode="after")
@@ -506,13 +504,22 @@ class Params(StudyParams):
 
 def read_params(path: Path = PARAMS) -> StudyParams:
     """Read and check a whole params file; one in a study's folder may leave sections out. Raises UserError."""
-    model = StudyParams if path.absolute().parents[1].name == STUDIES else Params
-    return validate(model, read_yaml(path), path)
+    study = path.absolute().parents[1].name == STUDIES
+    return read_study_params(path) if study else read_pipeline_params(path)
+
+
+def read_study_params(path: Path) -> StudyParams:
+    """Read and check a params file that may leave sections out, in a study's folder or not. Raises UserError."""
+    return validate(StudyParams, read_yaml(path), path)
 
 
 def read_pipeline_params(path: Path = PARAMS) -> Params:
     """Read and check the pipeline's params file, or a preset of it. Raises UserError."""
-    return validate(Params, read_yaml(path), path)
+    document = read_yaml(path)
+    if document.get("autoencoder") is not None:
+        # Said first: files for latents leave sections out besides.
+        raise UserError(f"{path}: autoencoder: the pipeline's models see pixels; studies/latent is a graph for latents")
+    return validate(Params, document, path)
 
 
 def json_schema(model: type[StudyParams] = Params) -> dict[str, Any]:

@@ -12,7 +12,7 @@ class Slots(Strict):
 
     count: PositiveInt
     loss: Literal["total", "excess"] = Field(description="of the profile, or of what it exceeds the floor by")
-    finetune: tuple[PositiveInt, ...] = Field(min_length=1, description="slots counted from 1, as the paper does")
+    finetune: tuple[PositiveInt, ...] = Field(default=(), description="slots counted from 1, as the paper does")
 
     @model_validator(mode="after")
     def chosen_slots_exist(self) -> Self:

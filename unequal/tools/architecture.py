@@ -10,13 +10,11 @@ from matplotlib.ticker import EngFormatter
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.latents.autoencoder import find_net, latent_shape
 from unequal.models.flops import Cost, count_cost
 from unequal.models.network import build_network
 from unequal.models.pretrained import load_pretrained
-from unequal.settings.autoencoder import Trained
 from unequal.settings.groups import Groups
-from unequal.settings.params import StudyParams, read_params
+from unequal.settings.params import StudyParams, read_study_params
 from unequal.settings.schedule import Schedule
 from unequal.timesteps.partition import TimestepGroup, mean_limit, timestep_groups
 
@@ -60,11 +58,7 @@ def network_cost(params: StudyParams) -> Cost:
 def seen(params: StudyParams) -> tuple[int, int]:
     """Channels and size of what the network sees: images, or their latents."""
     size, channels, chosen = params.data.image_size, params.data.channels, params.autoencoder
-    if chosen is None:
-        return channels, size
-    if isinstance(chosen, Trained):
-        return chosen.latent_channels, size // chosen.factor
-    return latent_shape(find_net(chosen.source), size, channels, f"'{chosen.source}'")[:2]
+    return (channels, size) if chosen is None else (chosen.latent_channels, size // chosen.factor)
 
 
 def summary(name: str, cost: Cost, limits: Limits | None) -> str:
@@ -94,7 +88,7 @@ def main(params_files: tuple[Path, ...]) -> None:
     details = []
     for path in params_files:
         try:
-            params = read_params(path)
+            params = read_study_params(path)
             cost = network_cost(params)
             limits = Limits.of(params.schedule, params.groups) if params.groups else None
         except UserError as error:
