@@ -8,13 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from unequal.reporting.figures import FINE_TICKS, GOLD, INK, RED, SOFT, colour, log_scale
+from unequal.reporting.figures import FINE_TICKS, GOLD, INK, RED, SOFT, log_scale
 from unequal.reporting.tdc.findings import LONGER, TDC, UNPRUNED, Found, Outcome
 from unequal.reporting.tdc.tables import rounds_of, starts_of
 
 Picture = tuple[tuple[float, float], Callable[[Figure, Found], None], str, str]
-#: Shared plan → its colour.
+#: Shared plan → its colour; a study's own take theirs in turn.
 COLOURS = {TDC: RED, UNPRUNED: "#8a5bb5", LONGER: "#2f7fb8"}
+IN_TURN = (INK, GOLD, "#2a9d74", "#7a3a5d", "#2f9fd8", "#7a6a3a", "#c77dba", "#5f6f7a")
 #: Budgets of stage 2, of the shared plans', by the last part of a plan's name.
 SIZES = ("half", None, "double")
 
@@ -24,7 +25,7 @@ def plans(figure: Figure, found: Found) -> None:
     axes = figure.subplots()
     outcomes = list(found.outcomes.values())[::-1]
     for place, one in enumerate(outcomes):
-        ink = colour_of(one)
+        ink = colour_of(found, one)
         axes.plot(one.fids, [place] * len(one.fids), linestyle="", marker="o", markersize=4, color=ink, alpha=0.55)
         axes.plot([one.fid], [place], marker="|", markersize=15, markeredgewidth=2.2, color=ink)
     axes.axvline(found.base_fid, color=INK, linewidth=1.2, linestyle="--", label="base")
@@ -40,7 +41,13 @@ def costs(figure: Figure, found: Found) -> None:
     axes.axhline(found.base_fid, color=INK, linewidth=1, linestyle="--", label="base")
     for one in found.outcomes.values():
         spread = np.std(one.fids, ddof=1) if len(one.fids) > 1 else None
-        style: dict[str, Any] = {"fmt": "o", "markersize": 6, "capsize": 2, "color": colour_of(one), "linewidth": 1}
+        style: dict[str, Any] = {
+            "fmt": "o",
+            "markersize": 6,
+            "capsize": 2,
+            "color": colour_of(found, one),
+            "linewidth": 1,
+        }
         axes.errorbar(found.share(one), one.fid, yerr=spread, label=one.label, **style)
     log_scale(axes, "{:g}")
     axes.set_xlabel("FLOPs of a step, of the base's, mean over timesteps")
@@ -54,6 +61,7 @@ def over_k(figure: Figure, found: Found) -> None:
     outcomes = sorted([found[TDC], *found.own], key=lambda one: one.min_ratio)
     along(axes, [one.min_ratio for one in outcomes], outcomes, found, "TDC")
     axes.set_xlabel("k: the smallest model's FLOPs as a share of the base's")
+    axes.legend(loc="upper center")
     other = axes.twinx()
     other.plot(
         [one.min_ratio for one in outcomes], [found.share(one) for one in outcomes], color=GOLD, marker=".", linewidth=1
@@ -98,7 +106,7 @@ def over_images(figure: Figure, found: Found) -> None:
         axes.plot([start, *images], [found.base_fid, *(one.fid for one in outcomes)], color=COLOURS[shared])
         for place, one in zip(images, outcomes, strict=True):
             axes.plot([place] * len(one.fids), one.fids, linestyle="", marker="o", markersize=3, color=COLOURS[shared])
-        axes.plot([], [], color=COLOURS[shared], marker="o", markersize=3, label=outcomes[0].label)
+        axes.plot([], [], color=COLOURS[shared], marker="o", markersize=3, label=found[shared].label)
     axes.plot([start], [found.base_fid], marker="s", color=INK, linestyle="", label="base")
     log_scale(axes, "{:g}")
     axes.xaxis.set_major_formatter(EngFormatter())
@@ -113,7 +121,7 @@ def rounds(figure: Figure, found: Found) -> None:
     losses, starts = rounds_of(found["proxy"]), starts_of(found["proxy"])
     numbers = np.arange(1, losses.shape[1] + 1)
     for seed, of_seed in enumerate(losses):
-        ink = colour(f"seed {seed}") if seed else RED
+        ink = (RED, *IN_TURN)[seed % (1 + len(IN_TURN))]
         shift = 0.06 * (seed - (len(losses) - 1) / 2)
         for number, candidates in zip(numbers, of_seed, strict=True):
             axes.plot([number + shift] * len(candidates), candidates, linestyle="", marker="o", markersize=4, color=ink)
@@ -137,16 +145,17 @@ def limits(figure: Figure, found: Found) -> None:
         table = one.experts[0]["groups"]
         edges = [group["first"] for group in table] + [table[-1]["last"] + 1]
         shares = [group["limit_ratio"] for group in table]
-        axes.stairs(shares, edges, baseline=None, color=colour_of(one), linewidth=1.8, label=one.label)
+        axes.stairs(shares, edges, baseline=None, color=colour_of(found, one), linewidth=1.8, label=one.label)
     axes.set_ylim(0, 1.05)
     axes.set_xlabel("timestep")
     axes.set_ylabel("limit of FLOPs, of the base's")
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
-def colour_of(outcome: Outcome) -> str:
-    """A plan's colour, the same in every picture."""
-    return COLOURS.get(outcome.name) or colour(outcome.name)
+def colour_of(found: Found, outcome: Outcome) -> str:
+    """A plan's colour, the same in every picture of a study."""
+    place = [one.name for one in found.own].index(outcome.name) if outcome in found.own else 0
+    return COLOURS.get(outcome.name) or IN_TURN[place % len(IN_TURN)]
 
 
 def log_x(axes: Axes) -> None:
