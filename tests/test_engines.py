@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 from mlflow import MlflowClient
-from projects import TINY, commit, copy_of_repository, edit, run
+
+from benchmarks.projects import commit, edit, run, tiny_copy
 
 pytestmark = pytest.mark.slow
 
@@ -47,10 +48,7 @@ def children(runs: list) -> list:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny pipeline, run by Snakemake and recorded by DVC."""
-    project = copy_of_repository(tmp_path_factory.mktemp("engines"))
-    edit(project, TINY)
-    recipes = yaml.safe_load((project / "params.yaml").read_text(encoding="utf-8"))["recipes"]
-    edit(project, {"recipes": {name: recipe for name, recipe in recipes.items() if name != "longer"}})
+    project = tiny_copy(tmp_path_factory.mktemp("engines"), {})
     commit(project, "tiny")
     run(project, "snakemake", "--cores", "2")
     run(project, "dvc", "commit", "-f", "-q", "dvc.yaml")

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import one_node
 import pytest
-import yaml
 from mlflow import MlflowClient
-from projects import TINY, commit, copy_of_repository, edit, run
+
+from benchmarks.killing import Stage, made_by
+from benchmarks.projects import commit, copy_of_repository, edit, environment_of, run, tiny_copy
 
 pytestmark = [
     pytest.mark.slow,
@@ -22,6 +23,9 @@ pytestmark = [
 ]
 
 PROFILE = "profiles/slurm/config.yaml"
+#: A training that takes some half a minute, and saves its state only when it is told to stop.
+LONG = {"recipes.base.images": 51200, "training.log_every": 5, "training.checkpoint_every": 100_000}
+MODEL = Stage("train_base", (), ("artifacts/models/base",))
 #: Longest wait for a job to get somewhere.
 PATIENCE_SECONDS = 300
 
@@ -68,10 +72,7 @@ def wait_for(reached, what: str) -> None:
 
 def project_of(folder: Path, changes: dict[str, object]) -> Path:
     """A tiny project whose profile names the node's partition, as a user of it would."""
-    project = copy_of_repository(folder)
-    edit(project, TINY | changes)
-    recipes = yaml.safe_load((project / "params.yaml").read_text(encoding="utf-8"))["recipes"]
-    edit(project, {"recipes": {name: recipe for name, recipe in recipes.items() if name != "longer"}})
+    project = tiny_copy(folder, changes)
     mine = {
         "default-resources.slurm_partition": one_node.PARTITION,
         "slurm-no-account": True,
@@ -144,6 +145,67 @@ def test_both_engines_find_nothing_left_to_do(finished: Path) -> None:
     assert "Nothing to be done" in run(finished, "snakemake", "--cores", "2", "-n")
     run(finished, "dvc", "commit", "-f", "-q", "dvc.yaml")
     assert "Running stage" not in run(finished, "dvc", "repro")
+
+
+def cancel(job: str, environment: dict[str, str]) -> None:
+    subprocess.run(["scancel", job], env=environment, check=True)
+
+
+def run_out_of_time(job: str, environment: dict[str, str]) -> None:
+    """As if its limit had been shorter: minutes are the shortest one that can be asked for."""
+    subprocess.run(["scontrol", "update", f"jobid={job}", "EndTime=now+1"], env=environment, check=True)
+
+
+def trainings(environment: dict[str, str], earlier: set[str]) -> list[dict[str, str]]:
+    """The jobs of train_base beyond earlier ones, in their order."""
+    jobs = [job for job in jobs_of(environment) if rule_of(job) == "train_base" and job["JobId"] not in earlier]
+    return sorted(jobs, key=lambda job: int(job["JobId"]))
+
+
+def lines_of_the_log(project: Path) -> int:
+    """Lines that the training has logged so far."""
+    return sum(log.read_bytes().count(b"\n") for log in (project / "work").glob("train_base-*/training.jsonl"))
+
+
+def test_a_job_that_is_ended_saves_first_and_goes_on_by_retry(
+    tmp_path: Path, cluster: dict[str, str], server: str
+) -> None:
+    """No state is saved but by the jobs that Slurm ends: without it, the last one would begin anew."""
+    project = project_of(tmp_path / "project", LONG)
+    environment = cluster | {"MLFLOW_TRACKING_URI": server}
+    earlier = {job["JobId"] for job in jobs_of(cluster)}
+    command = ["snakemake", "--profile", "profiles/slurm", "artifacts/models/base"]
+    kept: list[bytes] = []
+    with (tmp_path / "log").open("wb") as log:
+        engine = subprocess.Popen(
+            command, cwd=project, env=environment_of(project) | environment, stdout=log, stderr=log
+        )
+    try:
+        for number, stop in enumerate((cancel, run_out_of_time)):
+            seen = lines_of_the_log(project)
+            wait_for(
+                lambda number=number, seen=seen: (
+                    len(trainings(cluster, earlier)) == number + 1 and lines_of_the_log(project) > seen + 1
+                ),
+                "the training's next lines",
+            )
+            stop(trainings(cluster, earlier)[-1]["JobId"], cluster)
+            wait_for(lambda number=number: len(trainings(cluster, earlier)) == number + 2, "the retry")
+            (state,) = (project / "work").glob("train_base-*/checkpoint.safetensors")
+            kept.append((state.parent / "training.jsonl").read_bytes())
+        assert engine.wait(PATIENCE_SECONDS) == 0, (tmp_path / "log").read_text()
+    finally:
+        engine.kill()
+        engine.wait()
+    states = [job["JobState"] for job in trainings(cluster, earlier)]
+    assert states == ["CANCELLED", "TIMEOUT", "COMPLETED"]
+    # Speeds differ from attempt to attempt: equal lines are the same lines.
+    whole = (project / "artifacts/training/base.jsonl").read_bytes()
+    assert all(part and whole.startswith(part) for part in kept)
+    trained = made_by(project, MODEL)
+    for stage in ("check_params", "prepare_data", "train_base"):
+        run(project, sys.executable, "-m", f"stages.{stage}", environment={"OMP_NUM_THREADS": "2"})
+    assert made_by(project, MODEL) == trained
 
 
 def test_a_profile_without_a_partition_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -4,11 +4,12 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
-from graph import ROOT
 
+ROOT = Path(__file__).parents[1]
 TINY = {
     "recipes.base.images": 2560,
     "recipes.mixed.images": 1280,
@@ -31,18 +32,28 @@ TINY = {
 
 def run(project: Path, *command: str, ok: bool = True, environment: dict[str, str] | None = None) -> str:
     """Run a command of the environment in a project; its output, both streams together."""
-    environment = (
-        os.environ | (environment or {}) | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    )
-    environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "PYTHONPATH": str(project)}
     done = subprocess.run(
-        command, cwd=project, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        command,
+        cwd=project,
+        env=environment_of(project) | (environment or {}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
     )
     assert (done.returncode == 0) == ok, done.stdout[-6000:]
     return done.stdout
 
 
-def edit(project: Path, changes: dict[str, object], file: str = "params.yaml") -> None:
+def environment_of(project: Path) -> dict[str, str]:
+    """The environment of commands in a project: its own code, our interpreter, nobody's configuration of git."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    git = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    return os.environ | git | {"PATH": path, "PYTHONPATH": str(project)}
+
+
+def edit(project: Path, changes: Mapping[str, object], file: str = "params.yaml") -> None:
+    """Set dotted keys of a YAML file."""
     path = project / file
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
     for dotted, value in changes.items():
@@ -55,8 +66,18 @@ def edit(project: Path, changes: dict[str, object], file: str = "params.yaml") -
 
 
 def commit(project: Path, message: str) -> None:
+    """Commit all files."""
     run(project, "git", "add", "-A")
     run(project, "git", "-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "-qm", message)
+
+
+def tiny_copy(target: Path, changes: Mapping[str, object]) -> Path:
+    """A copy whose whole pipeline runs in a minute, with these changes of its settings."""
+    project = copy_of_repository(target)
+    recipes = yaml.safe_load((project / "params.yaml").read_text(encoding="utf-8"))["recipes"]
+    used = {name: recipe for name, recipe in recipes.items() if name != "longer"}
+    edit(project, {"recipes": used, **TINY, **changes})
+    return project
 
 
 def copy_of_repository(target: Path) -> Path:

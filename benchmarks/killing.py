@@ -1,0 +1,335 @@
+"""Stages killed at random moments and run again until they are done; what comes of it, byte by byte.
+
+Which stages there are, how they are started and what they make stands in dvc.yaml.
+"""
+
+import csv
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import networkx as nx
+import psutil
+from dvc.repo import Repo
+
+from benchmarks.starting import Command, Commands, Running, Starter, log_of
+from unequal.files import files_below
+from unequal.pruning.proxy import BANK
+from unequal.training.checkpoint import FACTS, before
+from unequal.training.loop import CHECKPOINT
+
+#: Budgets of a tiny project whose long stages save many times in a second or two.
+SETTINGS: dict[str, object] = {
+    "training.log_every": 7,
+    "training.checkpoint_every": 10,
+    "recipes.base.images": 12800,
+    "recipes.expert.images": 6400,
+    "profiled_models": ["base"],
+    "variants": ["base", "experts_pruned"],
+    "profile.images": 8,
+    "pruning.expert.rounds": 3,
+    "sampling.steps": 10,
+    "sampling.batch_size": 20,
+    "evaluation.samples": 400,
+    "evaluation.kid_subset": 100,
+    "runtime.tracking.timeout_s": 20,
+}
+#: Stage instances that save something on their way, each behind those that it needs, and what it is that they save.
+LONG_STAGES = {
+    "train_base": "steps",
+    "profile_floor": "parts",
+    "profile_loss@base": "parts",
+    "prune@0": "candidates",
+    "finetune_groups@0": "steps",
+    "evaluate_fid@experts_pruned": "parts",
+}
+SIGNALS = (signal.SIGKILL, signal.SIGTERM)
+#: Measured in seconds, and so another one in every run.
+SPEED = "images_per_second"
+#: Longest wait for a stage that is not killed, or has been, in seconds.
+PATIENCE = 300
+#: Between two looks at what goes on, in seconds.
+GLANCE = 0.01
+#: So often a stage is killed in a row, at most.
+IN_A_ROW = 12
+
+#: Waits for the moment of a kill: the status of a process that has ended before, or None.
+Until = Callable[[Running], int | None]
+
+
+class Unexpected(Exception):
+    """A stage ended otherwise than it was made to, or did not take up its state."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage instance: its name, its command's words, the paths that it makes."""
+
+    name: str
+    words: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Kill:
+    """A kill: of which stage, by which signal, how much it had saved by then, and whether its engine went with it."""
+
+    stage: str
+    signal: str
+    saved: int
+    outage: bool = False
+
+
+@dataclass
+class Killer:
+    """Kills the stages of a project and keeps account of what comes of it.
+
+    Attributes:
+        project: its folder.
+        seconds: CPU time that each stage takes if nobody kills it; wall time would hang on who else is at work.
+        expected: what each stage makes then, path → digest.
+        random: of signals and moments.
+        kills, finished: so far; the latter are the names of stages that came to their end.
+        compared, differing: how many files were compared, and which came out otherwise.
+    """
+
+    project: Path
+    seconds: Mapping[str, float]
+    expected: Mapping[str, Mapping[str, str]]
+    random: Random
+    kills: list[Kill] = field(default_factory=list)
+    finished: list[str] = field(default_factory=list)
+    compared: int = 0
+    differing: list[str] = field(default_factory=list)
+
+    def run(self, stage: Stage, starter: Starter) -> None:
+        """Kill a stage and start it again until it has come to its end, and compare what it has made."""
+        clear(self.project, stage)
+        for _ in range(IN_A_ROW):
+            if self.attempt(stage, starter.start(stage.words), self.moment(stage)):
+                break
+        else:
+            self.attempt(stage, starter.start(stage.words), never)
+        self.compare(stage)
+
+    def moment(self, stage: Stage) -> Until:
+        """A random moment of the CPU time that a stage takes."""
+        return once_used(self.random.uniform(0, self.seconds[stage.name]))
+
+    def attempt(self, stage: Stage, running: Running, until: Until) -> bool:
+        """Let a stage run up to a moment and kill it then; whether it has come to its end before.
+
+        Raises Unexpected where it ends in any other way.
+        """
+        number = self.random.choice(SIGNALS)
+        try:
+            if (status := until(running)) is None:
+                end(running.pid, number)
+                status = running.ended(PATIENCE)
+        finally:
+            if running.ended(0) is None:
+                end(running.pid, signal.SIGKILL)
+        if status == 0:
+            self.finished.append(stage.name)
+            return True
+        if status not in (-number, 128 + number):
+            raise Unexpected(f"{stage.name} ended with {status}: {said(self.project)}")
+        self.kills.append(Kill(stage.name, number.name, saved(self.project)))
+        return False
+
+    def through(self, words: Sequence[str], stages: Sequence[Stage], outages: float) -> None:
+        """Run an engine again until it is done, while the stages that it runs are killed, and compare all in the end.
+
+        Args:
+            words: the engine's command.
+            stages: that it will run.
+            outages: share of the kills that end the engine as well, as a power cut does.
+        """
+        for _ in range(IN_A_ROW * len(stages)):
+            engine = Commands(self.project).start(words)
+            try:
+                for stage, process in children(engine, stages):
+                    self.kill_child(stage, process, engine, self.random.random() < outages)
+                status = engine.ended(PATIENCE)
+            finally:
+                if engine.ended(0) is None:
+                    os.killpg(engine.pid, signal.SIGKILL)
+            if status == 0:
+                break
+        else:
+            raise Unexpected(f"{' '.join(words)} never ended: {said(self.project)}")
+        for stage in stages:
+            self.finished.append(stage.name)
+            self.compare(stage)
+
+    def kill_child(self, stage: Stage, process: psutil.Process, engine: Command, outage: bool) -> None:
+        """Kill a stage that an engine has started, at a random moment or never; in an outage, the engine as well."""
+        number = signal.SIGKILL if outage else self.random.choice(SIGNALS)
+        seconds = self.random.uniform(0, 1.5 * self.seconds[stage.name])
+        while (used := cpu_seconds(process)) is not None and used < seconds:
+            time.sleep(GLANCE)
+        if used is None:
+            return
+        if outage:
+            os.killpg(engine.pid, number)
+        end(process.pid, number)
+        process.wait(PATIENCE)
+        self.kills.append(Kill(stage.name, number.name, saved(self.project), outage))
+
+    def compare(self, stage: Stage) -> None:
+        """Note which files of a finished stage are not as expected."""
+        found, expected = made_by(self.project, stage), self.expected[stage.name]
+        names = sorted({*found, *expected})
+        self.compared += len(names)
+        self.differing += [name for name in names if found.get(name) != expected.get(name)]
+
+
+def never(running: Running) -> int | None:
+    """No kill."""
+    return running.ended(PATIENCE)
+
+
+def once_used(seconds: float) -> Until:
+    """The moment at which a stage has used so much CPU time."""
+
+    def until(running: Running) -> int | None:
+        process = psutil.Process(running.pid)
+        while (status := running.ended(GLANCE)) is None:
+            if (used := cpu_seconds(process)) is not None and used >= seconds:
+                return None
+        return status
+
+    return until
+
+
+def cpu_seconds(process: psutil.Process) -> float | None:
+    """CPU time that a process has used, None once it has ended."""
+    try:
+        times = process.cpu_times()
+        return None if process.status() == psutil.STATUS_ZOMBIE else times.user + times.system
+    except psutil.NoSuchProcess:
+        return None
+
+
+def once_saved(project: Path, amount: int) -> Until:
+    """The moment at which a stage has saved so much."""
+
+    def until(running: Running) -> int | None:
+        while (status := running.ended(GLANCE)) is None:
+            with suppress(FileNotFoundError):  # moved while we look
+                if saved(project) >= amount:
+                    return None
+        return status
+
+    return until
+
+
+def stages_up_to(project: Path, names: Sequence[str]) -> list[Stage]:
+    """These stage instances and all that they need, each behind those that it needs."""
+    graph = Repo(str(project)).index.graph
+    by_name = {stage.name: stage for stage in graph}
+    needed = {one.name: one for name in names for one in nx.dfs_postorder_nodes(graph, by_name[name])}
+    return [
+        Stage(name, tuple(shlex.split(one.cmd)), tuple(out.def_path for out in one.outs))
+        for name, one in needed.items()
+    ]
+
+
+def measured(
+    project: Path, stages: Sequence[Stage], starter: Starter
+) -> tuple[dict[str, float], dict[str, dict[str, str]]]:
+    """Run stages without a kill: the CPU seconds of each, and the digests of what it makes. Raises Unexpected."""
+    seconds: dict[str, float] = {}
+    made: dict[str, dict[str, str]] = {}
+    for stage in stages:
+        running = starter.start(stage.words)
+        process = psutil.Process(running.pid)
+        while (status := running.ended(GLANCE)) is None:
+            seconds[stage.name] = cpu_seconds(process) or seconds.get(stage.name, 0.0)
+        if status:
+            raise Unexpected(f"{stage.name} ended with {status}: {said(project)}")
+        made[stage.name] = made_by(project, stage)
+    return seconds, made
+
+
+def children(engine: Command, stages: Sequence[Stage]) -> Iterator[tuple[Stage, psutil.Process]]:
+    """The stages' processes, as an engine starts them."""
+    by_options, seen = {stage.words[1:]: stage for stage in stages}, set[int]()
+    while engine.ended(GLANCE) is None:
+        with suppress(psutil.NoSuchProcess):
+            for process in psutil.Process(engine.pid).children(recursive=True):
+                stage = by_options.get(tuple(process.cmdline()[1:]))
+                if stage is not None and process.pid not in seen:
+                    seen.add(process.pid)
+                    yield stage, process
+
+
+def made_by(project: Path, stage: Stage) -> dict[str, str]:
+    """Path → digest of each file that a stage has made, measured speeds left out."""
+    files = [file for output in stage.outputs for file in files_below(project / output) if file.exists()]
+    return {str(file.relative_to(project)): hashlib.sha256(without_speeds(file)).hexdigest() for file in files}
+
+
+def without_speeds(file: Path) -> bytes:
+    """A file's content, without the speeds in the log of a training."""
+    if file.suffix == ".jsonl":
+        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    elif file.suffix == ".csv":
+        rows = [*csv.DictReader(file.read_text(encoding="utf-8").splitlines())]
+    else:
+        return file.read_bytes()
+    return repr([{name: value for name, value in row.items() if name != SPEED} for row in rows]).encode()
+
+
+def clear(project: Path, stage: Stage) -> None:
+    """Delete what a stage has made, as engines do before they run it."""
+    for path in (project / output for output in stage.outputs):
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def saved(project: Path) -> int:
+    """How much the stage that runs, or was killed, has saved: steps of a training, finished parts, candidates tried.
+
+    Raises Unexpected where there are two work directories: an attempt has not taken up what the one before has left.
+    """
+    folders = [*(project / "work").glob("[!.]*/")]
+    if len(folders) > 1:
+        raise Unexpected(f"two states of one stage: {', '.join(path.name for path in folders)}")
+    return sum(map(saved_in, folders))
+
+
+def saved_in(work: Path) -> int:
+    """The same of a work directory."""
+    bank = work / BANK
+    candidates = bank.read_bytes().count(b"\n") if bank.exists() else 0
+    return steps_in(work / CHECKPOINT) + candidates + len([*work.rglob("[!.]*.npy")])
+
+
+def steps_in(checkpoint: Path) -> int:
+    """Steps behind a checkpoint, or the one before it while it is replaced; 0: none."""
+    for path in (checkpoint, before(checkpoint)):
+        if path.exists():
+            content = path.read_bytes()
+            header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+            return int(json.loads(header["__metadata__"][FACTS])["step"])
+    return 0
+
+
+def end(pid: int, number: int) -> None:
+    """Send a signal to a process, which may have ended meanwhile."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def said(project: Path) -> str:
+    """The end of what the last command has said."""
+    return log_of(project).read_text(encoding="utf-8", errors="replace")[-2000:]

@@ -1,0 +1,103 @@
+"""A stage on a real disk that is full or read-only: one line, nothing lost, and the same model once there is room."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from stage_project import write_params
+
+from stages import train_base
+from unequal.data.prepared import PreparedData
+from unequal.settings.network import Network
+from unequal.settings.training import Training
+from unequal.training.checkpoint import read_checkpoint
+
+RECIPE: dict[str, Any] = {
+    "images": 80,
+    "prediction": "epsilon",
+    "sampler": {"kind": "uniform"},
+    "loss_weight": {"kind": "none"},
+    "optimizer": {"lr": 1.0e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
+}
+WORK = Path("work")
+MODEL = Path("artifacts/models/base/diffusion_pytorch_model.safetensors")
+
+
+@pytest.fixture(autouse=True)
+def _training(
+    project: Path,
+    prepared: PreparedData,
+    network_settings: Callable[..., Network],
+    training_settings: Callable[..., Training],
+) -> None:
+    """Ten steps, with a state of some 0.4 MB after each other one."""
+    shutil.copytree(prepared.path, "artifacts/data")
+    write_params(
+        seed=0,
+        schedule={"name": "linear", "timesteps": 50},
+        network=network_settings().model_dump(mode="json"),
+        training=training_settings(batch_size=8, checkpoint_every=2).model_dump(mode="json"),
+        recipes={"base": RECIPE},
+    )
+
+
+@pytest.fixture
+def disk(project: Path) -> Iterator[Callable[[str], None]]:
+    """Sets the options of a disk under the work directories; made with the first ones."""
+    WORK.mkdir()
+
+    def mount(options: str) -> None:
+        if os.geteuid():
+            pytest.skip("disks are mounted by root")
+        again = ["-o", f"remount,{options}"] if WORK.is_mount() else ["-t", "tmpfs", "-o", options, "tmpfs"]
+        done = subprocess.run(["mount", *again, WORK.absolute()], capture_output=True, text=True, check=False)
+        if done.returncode and not WORK.is_mount():
+            pytest.skip(f"no disk can be mounted here: {done.stderr.strip()}")
+        assert done.returncode == 0, done.stderr
+
+    yield mount
+    if WORK.is_mount():
+        subprocess.run(["umount", WORK.absolute()], check=True)
+
+
+def trained() -> tuple[int, str]:
+    """Status and output of the training."""
+    result = CliRunner().invoke(train_base.main, [])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.output
+
+
+def state() -> tuple[int, bytes]:
+    """Step and content of the state that was saved last."""
+    (path,) = WORK.glob("train_base-*/checkpoint.safetensors")
+    saved = read_checkpoint(path)
+    assert saved is not None
+    return saved.facts["step"], path.read_bytes()
+
+
+def test_a_disk_that_fills_up_or_goes_read_only_keeps_the_last_state(disk: Callable[[str], None]) -> None:
+    disk("size=64m")
+    assert trained() == (0, "")
+    whole = MODEL.read_bytes()
+    shutil.rmtree("artifacts/models")
+    disk("size=1m")
+    status, said = trained()
+    assert (status, said.count("\n")) == (1, 1), said
+    assert said.startswith("train_base: ") and "No space left on device" in said
+    step, content = state()
+    assert 0 < step < 10
+    disk("ro")
+    status, said = trained()
+    assert (status, said.count("\n")) == (1, 1), said
+    assert said.startswith(f"train_base: {WORK.absolute()}") and "Read-only file system" in said
+    assert state() == (step, content)
+    assert not MODEL.exists()
+    disk("rw,size=64m")
+    assert trained() == (0, "")
+    assert MODEL.read_bytes() == whole
+    assert list(WORK.iterdir()) == []

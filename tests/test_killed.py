@@ -1,0 +1,56 @@
+"""Every long stage, killed once at a random point and run again, makes the files that it makes unkilled."""
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+import pytest
+
+from benchmarks.killing import LONG_STAGES, SETTINGS, Killer, Stage, clear, measured, never, once_saved, stages_up_to
+from benchmarks.projects import tiny_copy
+from benchmarks.starting import Warm, warm
+
+pytestmark = pytest.mark.slow
+
+#: Another one every time; a failure names it, and the environment brings it back.
+SEED = int(os.environ.get("KILL_SEED", time.time_ns() % 2**32))
+#: So much each stage saves at least, without its last state.
+SAVED = {"steps": 40, "parts": 18, "candidates": 9}
+
+
+@dataclass(frozen=True)
+class Unkilled:
+    """A tiny project whose stages have run, and how to start them again."""
+
+    killer: Killer
+    stages: dict[str, Stage]
+    starter: Warm
+
+
+@pytest.fixture(scope="module")
+def unkilled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Unkilled]:
+    project = tiny_copy(tmp_path_factory.mktemp("killed"), SETTINGS)
+    stages = stages_up_to(project, [*LONG_STAGES])
+    with warm(project) as starter:
+        seconds, expected = measured(project, stages, starter)
+        assert all(expected.values())
+        yield Unkilled(
+            Killer(project, seconds, expected, Random(SEED)), {stage.name: stage for stage in stages}, starter
+        )
+
+
+@pytest.mark.parametrize("name", LONG_STAGES)
+def test_a_stage_that_was_killed_goes_on_to_the_same_bytes(unkilled: Unkilled, name: str) -> None:
+    killer, stage, start = unkilled.killer, unkilled.stages[name], unkilled.starter.start
+    killer.random.seed(f"{SEED} {name}")
+    point = killer.random.randint(1, SAVED[LONG_STAGES[name]])
+    clear(killer.project, stage)
+    ended = killer.attempt(stage, start(stage.words), once_saved(killer.project, point))
+    told = f"KILL_SEED={SEED}: {killer.kills[-1:]} once {point} {LONG_STAGES[name]} were saved"
+    assert not ended, told
+    assert killer.kills[-1].saved >= point, told
+    assert killer.attempt(stage, start(stage.words), never), told
+    killer.compare(stage)
+    assert not killer.differing, told
