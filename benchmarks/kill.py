@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -46,22 +46,32 @@ ENGINES = {
 OUTAGES = {DVC: 0.3, SNAKEMAKE: 0.0}
 
 
-def measure(wanted: dict[str, int], seed: int) -> dict[str, Any]:
-    """Kill until there are so many kills of each kind, by the name of the kind; what came of it."""
+def measure(wanted: dict[str, int], seed: int) -> Iterator[dict[str, Any]]:
+    """Kill until there are so many kills of each kind; what came of it so far, after each kind."""
+    killers: dict[str, Killer] = {}
+    for kind, killer in killed(wanted, Random(seed)):
+        killers[kind] = killer
+        yield summary(killers) | {"seed": seed} | described(torch.device("cpu"))
+
+
+def killed(wanted: dict[str, int], random: Random) -> Iterator[tuple[str, Killer]]:
+    """Each kind of kill, with the account of it."""
     with tempfile.TemporaryDirectory() as folder:
         project = tiny_copy(Path(folder) / "stages", SETTINGS)
         stages = stages_up_to(project, [*LONG_STAGES])
-        random, killers = Random(seed), dict[str, Killer]()
         with warm(project) as starter:
             seconds, expected = measured(project, stages, starter)
-            killers[WARM] = Killer(project, seconds, expected, random)
-            kill_alone(killers[WARM], stages, starter, WARM, wanted[WARM])
+            killer = Killer(project, seconds, expected, random)
+            kill_alone(killer, stages, starter, WARM, wanted[WARM])
+            yield WARM, killer
         seconds, _ = measured(project, stages, Commands(project))
-        killers |= {kind: Killer(project, seconds, expected, random) for kind in (COMMAND, *ENGINES)}
-        kill_alone(killers[COMMAND], stages, Commands(project), COMMAND, wanted[COMMAND])
+        killer = Killer(project, seconds, expected, random)
+        kill_alone(killer, stages, Commands(project), COMMAND, wanted[COMMAND])
+        yield COMMAND, killer
         for engine in ENGINES:
-            kill_under(killers[engine], stages, engine, Path(folder), wanted[engine])
-    return summary(killers) | {"seed": seed} | described(torch.device("cpu"))
+            killer = Killer(project, seconds, expected, random)
+            kill_under(killer, stages, engine, Path(folder), wanted[engine])
+            yield engine, killer
 
 
 def kill_alone(killer: Killer, stages: Sequence[Stage], starter: Starter, kind: str, wanted: int) -> None:
@@ -129,8 +139,8 @@ def main(warm_kills: int, command_kills: int, dvc_kills: int, snakemake_kills: i
     """Kill stages at random moments, run them again, and compare; 0 kills of a kind leave it out."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # nothing is left behind then
     wanted = {WARM: warm_kills, COMMAND: command_kills, DVC: dvc_kills, SNAKEMAKE: snakemake_kills}
-    result = measure(wanted, seed)
-    write_json(output, result)
+    for result in measure(wanted, seed):
+        write_json(output, result)
     click.echo(json.dumps(result, indent=2))
     sys.exit(bool(result["differing_files"]))
 

@@ -6,10 +6,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 
 import one_node
+import psutil
 import pytest
 from mlflow import MlflowClient
 
@@ -23,8 +25,8 @@ pytestmark = [
 ]
 
 PROFILE = "profiles/slurm/config.yaml"
-#: A training that takes some half a minute, and saves its state only when it is told to stop.
-LONG = {"recipes.base.images": 51200, "training.log_every": 5, "training.checkpoint_every": 100_000}
+#: A training that takes some ten seconds, and saves its state only when it is told to stop.
+LONG = {"recipes.base.images": 12800, "training.log_every": 5, "training.checkpoint_every": 100_000}
 MODEL = Stage("train_base", (), ("artifacts/models/base",))
 #: Longest wait for a job to get somewhere.
 PATIENCE_SECONDS = 300
@@ -147,13 +149,31 @@ def test_both_engines_find_nothing_left_to_do(finished: Path) -> None:
     assert "Running stage" not in run(finished, "dvc", "repro")
 
 
-def cancel(job: str, environment: dict[str, str]) -> None:
+def cancel(job: str, project: Path, environment: dict[str, str]) -> None:
     subprocess.run(["scancel", job], env=environment, check=True)
 
 
-def run_out_of_time(job: str, environment: dict[str, str]) -> None:
-    """As if its limit had been shorter: minutes are the shortest one that can be asked for."""
+def run_out_of_time(job: str, project: Path, environment: dict[str, str]) -> None:
+    """Let a job reach its end at once. Slurm looks at the clock twice a minute, so the training is held that long."""
     subprocess.run(["scontrol", "update", f"jobid={job}", "EndTime=now+1"], env=environment, check=True)
+    with held(project):
+        wait_for(lambda: {one["JobId"]: one for one in jobs_of(environment)}[job]["JobState"] != "RUNNING", "its end")
+
+
+@contextmanager
+def held(project: Path) -> Iterator[None]:
+    """The training of a project is stopped, and goes on afterwards."""
+    words = ["-m", "stages.train_base"]
+    (training,) = (
+        one for one in psutil.process_iter(["cmdline", "cwd"])
+        if (one.info["cmdline"] or [])[1:] == words and one.info["cwd"] == str(project)
+    )  # fmt: skip
+    training.suspend()
+    try:
+        yield
+    finally:
+        with suppress(psutil.NoSuchProcess):  # Slurm wakes what it ends
+            training.resume()
 
 
 def trainings(environment: dict[str, str], earlier: set[str]) -> list[dict[str, str]]:
@@ -189,7 +209,7 @@ def test_a_job_that_is_ended_saves_first_and_goes_on_by_retry(
                 ),
                 "the training's next lines",
             )
-            stop(trainings(cluster, earlier)[-1]["JobId"], cluster)
+            stop(trainings(cluster, earlier)[-1]["JobId"], project, cluster)
             wait_for(lambda number=number: len(trainings(cluster, earlier)) == number + 2, "the retry")
             (state,) = (project / "work").glob("train_base-*/checkpoint.safetensors")
             kept.append((state.parent / "training.jsonl").read_bytes())

@@ -1,0 +1,143 @@
+"""The account of kills: what counts as saved, what is compared, and how stages are killed at all."""
+
+import json
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+import torch
+
+from benchmarks.kill import COMMAND, DVC, SNAKEMAKE, WARM, summary
+from benchmarks.killing import Kill, Killer, Stage, Unexpected, clear, made_by, never, once_saved, saved
+from benchmarks.starting import Commands
+from unequal.training.checkpoint import Checkpoint, write_checkpoint
+
+LOG = '{"step": 1, "loss": 0.5, "images_per_second": 10.0}\n'
+#: A program that saves a part after the other, goes on from what there is, and writes their sum at last.
+PROGRAM = """
+import sys, time
+from pathlib import Path
+work = Path("work/stage-0123")
+work.mkdir(parents=True, exist_ok=True)
+for part in (work / f"{number}.npy" for number in range(5)):
+    if not part.exists():
+        end = time.process_time() + 0.05
+        while time.process_time() < end: pass
+        part.touch()
+Path("out.txt").write_text(sys.argv[1])
+for file in work.iterdir(): file.unlink()
+work.rmdir()
+"""
+
+
+def stage(said: str = "the same") -> Stage:
+    return Stage("stage", (sys.executable, "-c", PROGRAM, said), ("out.txt",))
+
+
+@pytest.fixture
+def killer(tmp_path: Path) -> Killer:
+    """Expects what the program says, and that it takes as long as it does."""
+    (tmp_path / "out.txt").write_text("the same")
+    expected = {"stage": made_by(tmp_path, stage())}
+    return Killer(tmp_path, {"stage": 0.25}, expected, Random(0))
+
+
+def test_a_stage_is_killed_until_it_is_done(killer: Killer) -> None:
+    killer.run(stage(), Commands(killer.project))
+    assert killer.finished == ["stage"]
+    assert killer.kills
+    assert {kill.signal for kill in killer.kills} <= {"SIGKILL", "SIGTERM"}
+    assert (killer.compared, killer.differing) == (1, [])
+
+
+def test_a_moment_may_be_one_of_progress(killer: Killer) -> None:
+    running = Commands(killer.project).start(stage().words)
+    assert not killer.attempt(stage(), running, once_saved(killer.project, 3))
+    assert killer.kills[0].saved >= 3
+
+
+@pytest.mark.parametrize("change", [lambda out: out.write_text("another"), lambda out: out.unlink()])
+def test_what_differs_is_named(killer: Killer, change: Callable[[Path], object]) -> None:
+    change(killer.project / "out.txt")
+    killer.compare(stage())
+    assert killer.differing == ["out.txt"]
+
+
+def test_a_stage_that_fails_by_itself_is_told_with_what_it_said(killer: Killer) -> None:
+    bad = Stage("stage", (sys.executable, "-c", "print('why not'); raise SystemExit(3)"), ())
+    with pytest.raises(Unexpected, match=r"stage ended with 3: .*why not"):
+        killer.attempt(bad, Commands(killer.project).start(bad.words), never)
+
+
+def test_nothing_runs_on_when_the_benchmark_is_stopped(killer: Killer) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    running = Commands(killer.project).start((sys.executable, "-c", "import time; time.sleep(600)"))
+    with pytest.raises(KeyboardInterrupt):
+        killer.attempt(stage(), running, interrupted)
+    assert running.ended(10) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("outages", [0, 1])
+def test_an_engine_is_run_again_until_it_is_done(killer: Killer, outages: int) -> None:
+    """An engine that runs one program and ends as it ends."""
+    engine = f"import subprocess, sys; sys.exit(subprocess.run({list(stage().words)!r}).returncode != 0)"
+    clear(killer.project, stage())
+    killer.seconds = {"stage": 0.15}
+    killer.through((sys.executable, "-c", engine), [stage()], outages)
+    assert killer.finished == ["stage"]
+    assert {kill.outage for kill in killer.kills} == {bool(outages)}
+    assert (killer.compared, killer.differing) == (1, [])
+
+
+def test_speeds_are_not_compared(tmp_path: Path) -> None:
+    outputs = Stage("train", (), ("log.jsonl", "curve.csv", "model"))
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/weights").write_bytes(b"1")
+    (tmp_path / "log.jsonl").write_text(LOG)
+    (tmp_path / "curve.csv").write_text("step,images_per_second\n1,10.0\n")
+    first = made_by(tmp_path, outputs)
+    (tmp_path / "log.jsonl").write_text(LOG.replace("10.0", "11.0"))
+    (tmp_path / "curve.csv").write_text("step,images_per_second\n1,11.0\n")
+    assert made_by(tmp_path, outputs) == first
+    (tmp_path / "log.jsonl").write_text(LOG.replace("0.5", "0.6"))
+    assert {name for name, digest in made_by(tmp_path, outputs).items() if digest != first[name]} == {"log.jsonl"}
+
+
+def test_saved_are_steps_parts_and_candidates(tmp_path: Path) -> None:
+    assert saved(tmp_path) == 0
+    work = tmp_path / "work/prune-0123"
+    write_checkpoint(work / "checkpoint.safetensors", Checkpoint({"w": torch.zeros(1)}, {"step": 30}))
+    (work / "train").mkdir()
+    for name in ("0.npy", "500.npy", ".1000.npy.new"):
+        (work / "train" / name).touch()
+    (work / "memory_bank.jsonl").write_text("{}\n{}\n{")
+    assert saved(tmp_path) == 30 + 2 + 2
+    (work / "checkpoint.safetensors").rename(work / "before-checkpoint.safetensors")
+    assert saved(tmp_path) == 34
+    (tmp_path / "work/prune-4567").mkdir()
+    with pytest.raises(Unexpected, match="two states of one stage"):
+        saved(tmp_path)
+
+
+def test_the_figures_are_sums_over_kinds_and_stages(tmp_path: Path) -> None:
+    killers = {kind: Killer(tmp_path, {}, {}, Random(0)) for kind in (WARM, COMMAND, DVC, SNAKEMAKE)}
+    killers[WARM].kills = [Kill("train_base", "SIGKILL", 0), Kill("train_base", "SIGTERM", 20)]
+    killers[DVC].kills = [Kill("train_base", "SIGKILL", 40, outage=True), Kill("check_params", "SIGTERM", 0)]
+    killers[DVC].finished = ["check_params", "train_base"]
+    killers[DVC].differing, killers[DVC].compared = ["a"], 7
+    told = json.loads(json.dumps(summary(killers)))
+    assert (told["kills"], told["signals"]) == (4, {"SIGKILL": 2, "SIGTERM": 2})
+    assert (told["differing_files"], told["compared_files"]) == (["a"], 7)
+    assert told["kinds"][DVC]["with_the_engine"] == 1
+    assert told["stages"]["train_base"] == {
+        "finished": 1,
+        "kills": 3,
+        "before_anything_was_saved": 1,
+        "resumed_from": {"unit": "steps", "least": 20, "median": 30, "most": 40},
+    }
+    assert told["stages"]["check_params"]["resumed_from"] == {}
