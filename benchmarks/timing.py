@@ -1,11 +1,23 @@
-"""What the benchmarks share: wall time with all that a GPU has queued, and the machine behind the figures."""
+"""What the benchmarks share: turns, wall time with all that a GPU has queued, and the machine behind the figures.
+
+Contestants take turns, in an order that is turned round from round to round, and a ratio is the median over
+rounds: what else the machine is doing slows neighbours alike.
+"""
 
 import platform
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from operator import truediv
+from pathlib import Path
 from typing import Any
 
 import torch
+
+from unequal.files import write_json
+
+#: Where the committed figures stand, one file a benchmark.
+RESULTS = Path("results/benchmarks")
 
 
 def seconds(work: Callable[[], object], device: torch.device) -> float:
@@ -17,6 +29,25 @@ def seconds(work: Callable[[], object], device: torch.device) -> float:
     return time.perf_counter() - start
 
 
+def in_turns(
+    contestants: Mapping[str, Callable[[], object]], rounds: int, device: torch.device, warm_up: bool = True
+) -> dict[str, list[float]]:
+    """Seconds of every contestant in every round; a round before the first one warms up."""
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    for number in range(-1 if warm_up else 0, rounds):
+        for name in list(contestants)[:: 1 if number % 2 else -1]:
+            taken = seconds(contestants[name], device)
+            times[name] += [taken] if number >= 0 else []
+    return times
+
+
+def ratio(over: Sequence[float], under: Sequence[float]) -> dict[str, float]:
+    """Median over rounds of over/under, with the quartiles."""
+    found = sorted(map(truediv, over, under))
+    low, _, high = statistics.quantiles(found, n=4, method="inclusive") if len(found) > 1 else found * 3
+    return {"median": statistics.median(found), "low": low, "high": high}
+
+
 def described(device: torch.device) -> dict[str, Any]:
     """The device, its threads and the library's version."""
     return {
@@ -24,3 +55,10 @@ def described(device: torch.device) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
     }
+
+
+def keep(name: str, content: Mapping[str, Any], device: torch.device, folder: Path = RESULTS) -> Path:
+    """Write a benchmark's figures with their conditions; those of a GPU have a folder of their own."""
+    path = folder / (f"{name}.json" if device.type == "cpu" else f"{device.type}/{name}.json")
+    write_json(path, dict(content) | described(device))
+    return path

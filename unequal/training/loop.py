@@ -114,16 +114,9 @@ class Trainer:
         """Train up to the budget. Raises UserError where the loss becomes NaN or infinite."""
         with self.progress() as bar, stop_deferred() as stop_asked:
             while self.step < self.steps:
-                self.feedback.refresh(self.step)
-                self.interval.add(self.train_step())
-                self.step += 1
+                if (figures := self.advance()) is not None:
+                    bar.set_postfix(loss=f"{figures['loss']:.4f}", refresh=False)
                 bar.update(self.training.batch_size)
-                if self.step in self.snapshots.steps and self.accelerator.is_main_process:
-                    self.snapshots.keep(self.step, self.ema.state_dict())
-                if self.step % self.training.log_every == 0 or self.step == self.steps:
-                    self.refuse_bad_steps()
-                    bar.set_postfix(loss=f"{self.report()['loss']:.4f}", refresh=False)
-                    self.interval = Interval()
                 stop = self.stops(stop_asked)
                 if stop or self.step % self.training.checkpoint_every == 0:
                     self.save()
@@ -134,6 +127,20 @@ class Trainer:
         self.net.eval().requires_grad_(False)
         kept = self.snapshots.kept(self.feedback.images)
         return Trained(self.steps, self.images_seen, self.work / LOG, kept, self.objective.statistics())
+
+    def advance(self) -> dict[str, float] | None:
+        """A step with all that goes with it but the resumable state; the log's line, where one was due."""
+        self.feedback.refresh(self.step)
+        self.interval.add(self.train_step())
+        self.step += 1
+        if self.step in self.snapshots.steps and self.accelerator.is_main_process:
+            self.snapshots.keep(self.step, self.ema.state_dict())
+        if self.step % self.training.log_every and self.step != self.steps:
+            return None
+        self.refuse_bad_steps()
+        figures = self.report()
+        self.interval = Interval()
+        return figures
 
     def stops(self, asked: Callable[[], bool]) -> bool:
         """Whether to stop after this step, as all processes agree; several talk of it only now and then."""

@@ -1,0 +1,134 @@
+"""The training loop that diffusers' documentation teaches, to be measured against.
+
+Its parts are those of the guide to unconditional generation and of the script that goes with it: encoded images
+behind transforms and a DataLoader, DDPMScheduler.add_noise, accelerate, AdamW, a cosine schedule, clipping,
+EMAModel, and the loss read back for the progress bar after every step.
+"""
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+from diffusers.models.unets.unet_2d import UNet2DModel
+from diffusers.optimization import get_cosine_schedule_with_warmup
+from diffusers.schedulers.scheduling_ddpm import DDPMScheduler
+from diffusers.training_utils import EMAModel
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+from torchvision import transforms
+
+from unequal.settings.training import Training
+
+
+class Pictures(Dataset[Tensor]):
+    """Images as a folder holds them: PNG, decoded whenever one is asked for; or decoded beforehand.
+
+    Args:
+        images: uint8, [N, H, W, C].
+        flips: mirror each with probability ½.
+        encoded: keep PNGs, as data sets of files do.
+    """
+
+    def __init__(self, images: np.ndarray, flips: bool, encoded: bool) -> None:
+        whole = [Image.fromarray(image.squeeze()) for image in images]
+        self.items = [png(image) for image in whole] if encoded else whole
+        size, mode = images.shape[1], whole[0].mode
+        self.mode = mode
+        self.transform = transforms.Compose(
+            [
+                transforms.Resize(size),
+                transforms.CenterCrop(size),
+                *([transforms.RandomHorizontalFlip()] if flips else []),
+                transforms.ToTensor(),
+                transforms.Normalize([0.5], [0.5]),
+            ]
+        )
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> Tensor:
+        item = self.items[index]
+        image = Image.open(io.BytesIO(item)) if isinstance(item, bytes) else item
+        return self.transform(image.convert(self.mode))
+
+
+def png(image: Image.Image) -> bytes:
+    """An image as the bytes of a file."""
+    content = io.BytesIO()
+    image.save(content, "png")
+    return content.getvalue()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What both loops are given: settings, peak learning rate and length of the schedule in steps."""
+
+    training: Training
+    lr: float
+    steps: int
+    timesteps: int
+
+
+class DocumentedLoop:
+    """The loop, a few steps at a time.
+
+    Args:
+        net: the network that it trains.
+        pictures: what it trains on.
+        recipe: the rest.
+        device: where.
+    """
+
+    def __init__(self, net: UNet2DModel, pictures: Pictures, recipe: Recipe, device: torch.device) -> None:
+        AcceleratorState._reset_state(reset_partial_state=True)
+        training = recipe.training
+        self.clip = training.gradient_clip
+        self.accelerator = Accelerator(
+            cpu=device.type == "cpu", mixed_precision="bf16" if training.precision == "bf16" else "no"
+        )
+        self.scheduler = DDPMScheduler(num_train_timesteps=recipe.timesteps)
+        optimizer = torch.optim.AdamW(net.parameters(), lr=recipe.lr)
+        schedule = get_cosine_schedule_with_warmup(optimizer, recipe.steps // 10, recipe.steps)
+        loader = DataLoader(pictures, batch_size=training.batch_size, shuffle=True, drop_last=True)
+        self.net, self.optimizer, self.loader, self.schedule = self.accelerator.prepare(
+            net, optimizer, loader, schedule
+        )
+        self.ema = EMAModel(self.net.parameters(), decay=training.ema_decay, use_ema_warmup=True)
+        self.ema.to(self.accelerator.device)
+        self.batches = self.endless()
+        self.loss = float("nan")
+
+    def endless(self) -> Iterator[Tensor]:
+        """Epoch after epoch."""
+        while True:
+            yield from self.loader
+
+    def run(self, steps: int) -> None:
+        """Train on for so many steps."""
+        for _ in range(steps):
+            self.step(next(self.batches))
+
+    def step(self, clean: Tensor) -> None:
+        """One optimizer step on images [B, C, H, W] in [−1, 1]."""
+        noise = torch.randn(clean.shape, device=clean.device)
+        count = self.scheduler.config["num_train_timesteps"]
+        timesteps = torch.randint(0, count, (len(clean),), device=clean.device)
+        noisy = self.scheduler.add_noise(clean, noise, timesteps)
+        with self.accelerator.accumulate(self.net):
+            predicted = self.net(noisy, timesteps, return_dict=False)[0]
+            loss = torch.nn.functional.mse_loss(predicted, noise)
+            self.accelerator.backward(loss)
+            if self.accelerator.sync_gradients and self.clip is not None:
+                self.accelerator.clip_grad_norm_(self.net.parameters(), self.clip)
+            self.optimizer.step()
+            self.schedule.step()
+            self.optimizer.zero_grad()
+        if self.accelerator.sync_gradients:
+            self.ema.step(self.net.parameters())
+        self.loss = loss.detach().item()

@@ -1,0 +1,141 @@
+"""Training images a second, against the loop that diffusers' documentation teaches.
+
+`python -m benchmarks.training [PARAMS_FILE]` gives both loops the same network, batch, precision, clipping and
+flips, and lets them train in turns. `documented` reads PNGs, as a data set of files does; `documented_decoded` is
+the same loop with all images decoded beforehand.
+"""
+
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import click
+import torch
+from accelerate.state import AcceleratorState
+
+from benchmarks.documented_loop import DocumentedLoop, Pictures, Recipe
+from benchmarks.timing import in_turns, keep, ratio
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.models.network import build_network
+from unequal.settings.params import Params, read_pipeline_params
+from unequal.settings.strict import PARAMS
+from unequal.timesteps.samplers import build_sampler
+from unequal.training.batches import BatchSource
+from unequal.training.loop import Trainer
+from unequal.training.objective import SingleHead
+
+#: Images that batches are taken from: more only take up memory.
+IMAGES = 1000
+#: Steps of the schedule of the learning rate; neither loop comes to its end.
+STEPS = 100_000
+
+
+def comparable(params: Params, device: torch.device, batch_size: int | None) -> Params:
+    """A params file with what both loops can do: one loss, a clipped gradient, fp32 on a CPU."""
+    on_cpu = device.type == "cpu"
+    training = params.training.model_copy(
+        update={"gradient_accumulation": 1, "gradient_clip": 1.0}
+        | ({"batch_size": batch_size} if batch_size else {})
+        | ({"precision": "fp32"} if on_cpu else {})
+    )
+    network = params.network.model_copy(update={"learned_variance": False})
+    runtime = params.runtime.model_copy(update={"compile": False} if on_cpu else {})
+    return params.model_copy(update={"training": training, "network": network, "runtime": runtime})
+
+
+def our_loop(params: Params, device: torch.device, work: Path) -> Trainer:
+    """This project's loop on random images, which are on the device, as they are for a training."""
+    AcceleratorState._reset_state(reset_partial_state=True)
+    size, channels, training = params.data.image_size, params.data.channels, params.training
+    schedule = NoiseSchedule.named(params.schedule.name, params.schedule.timesteps)
+    sampler = build_sampler("uniform", schedule.timesteps)
+    images = random_images(params).to(device)
+    source = BatchSource(images, training.batch_size, sampler, params.seed, training.horizontal_flips, device)
+    return Trainer(
+        build_network(params.network, size, channels),
+        source,
+        SingleHead("epsilon", schedule.to(device), "none", None),
+        params.recipes["base"].optimizer,
+        training,
+        params.runtime,
+        STEPS * training.batch_size,
+        work,
+        lambda figures, step: None,
+    )
+
+
+def random_images(params: Params) -> torch.Tensor:
+    """uint8 [IMAGES, C, H, W] of no meaning: time does not depend on them."""
+    generator = torch.Generator().manual_seed(params.seed)
+    shape = (IMAGES, params.data.channels, params.data.image_size, params.data.image_size)
+    return torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
+
+
+def documented(params: Params, device: torch.device, encoded: bool) -> DocumentedLoop:
+    """The documented loop on the same images."""
+    images = random_images(params).permute(0, 2, 3, 1).numpy()
+    pictures = Pictures(images, params.training.horizontal_flips, encoded)
+    recipe = Recipe(params.training, params.recipes["base"].optimizer.lr, STEPS, params.schedule.timesteps)
+    net = build_network(params.network, params.data.image_size, params.data.channels)
+    return DocumentedLoop(net, pictures, recipe, device)
+
+
+def advance(trainer: Trainer, steps: int) -> None:
+    """Train on for so many steps."""
+    for _ in range(steps):
+        trainer.advance()
+
+
+def contestants(params: Params, device: torch.device, steps: int, work: Path) -> dict[str, Callable[[], None]]:
+    """What is timed: so many steps of each loop."""
+    return {
+        "ours": partial(advance, our_loop(params, device, work), steps),
+        "documented": partial(documented(params, device, encoded=True).run, steps),
+        "documented_decoded": partial(documented(params, device, encoded=False).run, steps),
+    }
+
+
+def measure(params: Params, device: torch.device, steps: int, rounds: int) -> dict[str, Any]:
+    """Images a second of each loop, and ours over theirs."""
+    with tempfile.TemporaryDirectory() as folder:
+        times = in_turns(contestants(params, device, steps, Path(folder)), rounds, device)
+    batch = params.training.batch_size
+    return {
+        "ratio": ratio(times["documented"], times["ours"]),
+        "ratio_decoded": ratio(times["documented_decoded"], times["ours"]),
+        "images_per_second": {name: batch * steps / median(found) for name, found in times.items()},
+        "seconds": times,
+        "batch_size": batch,
+        "steps": steps,
+        "rounds": rounds,
+        "precision": params.training.precision,
+        "compiled": params.runtime.compile,
+        "channels_last": params.runtime.channels_last,
+        "image": [params.data.channels, params.data.image_size, params.data.image_size],
+    }
+
+
+@click.command()
+@click.argument("params_file", type=click.Path(path_type=Path), default=PARAMS)
+@click.option("--device", default="cpu", show_default=True)
+@click.option("--batch-size", type=int, help="images a step; default: the file's")
+@click.option("--steps", default=20, show_default=True, help="of each loop in a round")
+@click.option("--rounds", default=9, show_default=True)
+@click.option("--name", help="keep the figures under this name in results/benchmarks")
+def main(params_file: Path, device: str, batch_size: int | None, steps: int, rounds: int, name: str | None) -> None:
+    """Time both loops with the network of PARAMS_FILE."""
+    place = torch.device(device)
+    params = comparable(read_pipeline_params(params_file), place, batch_size)
+    result = measure(params, place, steps, rounds)
+    for loop, speed in result["images_per_second"].items():
+        click.echo(f"{loop:20} {speed:10.1f} images/s")
+    click.echo(f"ours over documented {result['ratio']['median']:.2f}, decoded {result['ratio_decoded']['median']:.2f}")
+    if name is not None:
+        keep(name, result, place)
+
+
+if __name__ == "__main__":
+    main()
