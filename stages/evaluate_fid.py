@@ -18,7 +18,7 @@ class Settings(StageSettings):
     evaluation: Evaluation
 
 
-@stage(Settings)
+@stage(Settings, shared=True)
 def main(run: Run, settings: Settings, variant: str) -> None:
     """Score a variant."""
     data = PreparedData.open(run.input("artifacts/data"))

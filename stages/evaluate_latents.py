@@ -20,7 +20,7 @@ class Settings(StageSettings):
     batch_size: int = key("autoencoder.batch_size")
 
 
-@stage(Settings)
+@stage(Settings, shared=True)
 def main(run: Run, settings: Settings, variant: str) -> None:
     """Score a variant that works in latents."""
     images = PreparedData.open(run.input("artifacts/images"))

@@ -20,7 +20,7 @@ class Settings(StageSettings):
     selections: tuple[str, ...] = key("predictions.selections")
 
 
-@stage(Settings)
+@stage(Settings, shared=True)
 def main(run: Run, settings: Settings, recipe: str, batch: str, seed: int) -> None:
     """Score the selections of a mixed trial."""
     data = PreparedData.open(run.input("artifacts/data"))

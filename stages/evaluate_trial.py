@@ -20,7 +20,7 @@ class Settings(StageSettings):
     evaluation: Evaluation
 
 
-@stage(Settings)
+@stage(Settings, shared=True)
 def main(run: Run, settings: Settings, recipe: str, batch: str, seed: int) -> None:
     """Score a trial."""
     data = PreparedData.open(run.input("artifacts/data"))

@@ -22,7 +22,7 @@ class Settings(StageSettings):
     recipe: Recipe = key("recipes.expert")
 
 
-@stage(Settings)
+@stage(Settings, shared=True)
 def main(run: Run, settings: Settings, architecture: Literal["unpruned", "pruned"], group: int) -> None:
     """Fine-tune the `unpruned` or `pruned` expert of a group, counted from 0 at the data end."""
     data = PreparedData.open(run.input("artifacts/data"))

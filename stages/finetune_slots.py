@@ -20,7 +20,7 @@ class Settings(StageSettings):
     recipe: Recipe = key("recipes.{recipe}")
 
 
-@stage(Settings)
+@stage(Settings, shared=True)
 def main(run: Run, settings: Settings, recipe: str, slot: int) -> None:
     """Fine-tune the base inside a slot, counted from 1, as a recipe says."""
     data = PreparedData.open(run.input("artifacts/data"))

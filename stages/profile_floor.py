@@ -24,7 +24,7 @@ class Settings(StageSettings):
     horizontal_flips: bool = key("training.horizontal_flips")
 
 
-@stage(Settings)
+@stage(Settings, shared=True)
 def main(run: Run, settings: Settings) -> None:
     """Measure the floor of the loss."""
     data = PreparedData.open(run.input("artifacts/data"))

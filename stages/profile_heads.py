@@ -22,7 +22,7 @@ class Settings(StageSettings):
     profile: Profile
 
 
-@stage(Settings)
+@stage(Settings, shared=True)
 def main(run: Run, settings: Settings, recipe: str, batch: str, seed: int) -> None:
     """Profile the heads of a trial: three of a mixed one, one of the others."""
     data = PreparedData.open(run.input("artifacts/data"))

@@ -20,7 +20,7 @@ class Settings(StageSettings):
     profile: Profile
 
 
-@stage(Settings)
+@stage(Settings, shared=True)
 def main(run: Run, settings: Settings, model: str) -> None:
     """Profile the loss of a model."""
     data = PreparedData.open(run.input("artifacts/data"))

@@ -27,7 +27,7 @@ class Settings(StageSettings):
     recipe: Recipe = key("recipes.base")
 
 
-@stage(Settings)
+@stage(Settings, shared=True)
 def main(run: Run, settings: Settings) -> None:
     """Train the base model."""
     data = PreparedData.open(run.input("artifacts/data"))

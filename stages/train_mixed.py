@@ -24,7 +24,7 @@ class Settings(StageSettings):
     recipe: Recipe = key("recipes.mixed")
 
 
-@stage(Settings)
+@stage(Settings, shared=True)
 def main(run: Run, settings: Settings) -> None:
     """Train the mixed prediction."""
     data = PreparedData.open(run.input("artifacts/data"))

@@ -19,7 +19,7 @@ class Settings(StageSettings):
     recipe: Recipe = key("recipes.{recipe}")
 
 
-@stage(Settings)
+@stage(Settings, shared=True)
 def main(run: Run, settings: Settings, recipe: str) -> None:
     """Train a recipe, starting from the base."""
     data = PreparedData.open(run.input("artifacts/data"))

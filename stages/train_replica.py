@@ -23,7 +23,7 @@ class Settings(StageSettings):
     recipe: Recipe = key("recipes.base")
 
 
-@stage(Settings)
+@stage(Settings, shared=True)
 def main(run: Run, settings: Settings, width: str, seed: int) -> None:
     """Train a replica; the width is written as channels of each resolution, as in 16-32."""
     data = PreparedData.open(run.input("artifacts/data"))

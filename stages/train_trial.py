@@ -29,7 +29,7 @@ class Settings(StageSettings):
     lr_scaling: str = key("grid.lr_scaling")
 
 
-@stage(Settings)
+@stage(Settings, shared=True)
 def main(run: Run, settings: Settings, recipe: str, batch: str, seed: int) -> None:
     """Train a trial; the batch is written as images at once × parts accumulated."""
     data = PreparedData.open(run.input("artifacts/data"))

@@ -80,7 +80,7 @@ def test_a_stage_declares_the_files_that_it_reads(instance: Instance):
 @pytest.mark.parametrize("source", sorted((ROOT / "unequal").rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
 def test_floors_import_downwards_only(source: Path):
     floors = [
-        ("errors", "randomness", "files", "parts", "stopping"),
+        ("errors", "randomness", "files", "parts", "processes", "stopping"),
         ("diffusion",),
         ("timesteps", "measures"),
         ("settings",),

@@ -1,12 +1,16 @@
-"""Finished parts of a long computation, kept so that a computation that was stopped goes on from them."""
+"""Finished parts of a long computation, kept so that a computation that was stopped goes on from them.
+
+Processes that work together make parts in turn, and find those of the others in the folder.
+"""
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from unequal import processes
 from unequal.files import write_bytes
 
 #: Into how many parts a computation is cut: one that is stopped loses a fiftieth at most.
@@ -27,7 +31,7 @@ class Parts:
         """The part of that name, made if no earlier attempt has left it whole."""
         if self.folder is None:
             return make()
-        path = self.folder / f"{name}.npy"
+        path = self.file(name)
         try:
             return np.asarray(np.load(path, allow_pickle=False))
         except (OSError, ValueError, EOFError):  # missing, or not whole
@@ -36,6 +40,22 @@ class Parts:
         np.save(content, made, allow_pickle=False)
         write_bytes(path, content.getvalue())
         return made
+
+    def all(self, makers: Mapping[str, Callable[[], np.ndarray]]) -> list[np.ndarray]:
+        """Parts by name, in order; each is made by one of the processes, and read by all."""
+        if self.folder is None:
+            return [make() for make in makers.values()]
+        own = list(makers)[processes.rank() :: processes.count()]
+        made = {name: self.get(name, makers[name]) for name in own}
+        for name in makers.keys() - made.keys():
+            processes.wait_until(self.file(name).exists)
+            made[name] = self.get(name, makers[name])
+        return [made[name] for name in makers]
+
+    def file(self, name: str) -> Path:
+        """Where a part is kept."""
+        assert self.folder is not None
+        return self.folder / f"{name}.npy"
 
     def below(self, name: str) -> "Parts":
         """Those of a computation within this one."""

@@ -93,7 +93,7 @@ def profile_floor(images: Tensor, schedule: NoiseSchedule, draws: Draws, parts: 
         return torch.stack(losses).numpy()
 
     shares = ranges(draws.index.size, count)
-    return np.concatenate([parts.get(str(share.start), partial(measured, share)) for share in shares])
+    return np.concatenate(parts.all({str(share.start): partial(measured, share) for share in shares}))
 
 
 def head_products(
@@ -131,7 +131,7 @@ def measure(
                 bar.update(len(t))
             return torch.cat(found, dim=1).cpu().numpy()
 
-        whole = np.concatenate([parts.get(str(share.start), partial(measured, share)) for share in shares], axis=1)
+        whole = np.concatenate(parts.all({str(share.start): partial(measured, share) for share in shares}), axis=1)
     return whole.reshape(len(whole), *draws.index.shape)
 
 

@@ -203,9 +203,16 @@ class Experts:
             x0 = self.denoise(x_t, timesteps, eta, clip, noise, condition, variance)
             return to_uint8(x0 if decode is None else decode(x0)).cpu().numpy()
 
-        starts = tqdm(range(0, count, batch_size), unit="batch", disable=None if progress else True)
-        shares = (range(start, min(start + batch_size, count)) for start in starts)
-        return torch.from_numpy(np.concatenate([parts.get(str(ids.start), partial(batch, ids)) for ids in shares]))
+        starts = range(0, count, batch_size)
+        with tqdm(total=len(starts), unit="batch", disable=None if progress else True) as bar:
+
+            def counted(ids: range) -> np.ndarray:
+                made = batch(ids)
+                bar.update()
+                return made
+
+            makers = {str(start): partial(counted, range(start, min(start + batch_size, count))) for start in starts}
+            return torch.from_numpy(np.concatenate(parts.all(makers)))
 
     def check_space(self, clip: bool, decoded: bool) -> None:
         """Raise UserError where latents would be taken for pixels, or pixels for latents."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+from unequal.processes import stop_signals
 
 
 @contextmanager
@@ -26,13 +26,13 @@ def stop_deferred() -> Iterator[Callable[[], bool]]:
         received.append(number)
         restore()
 
-    previous = {one: signal.getsignal(one) for one in SIGNALS}
+    previous = {one: signal.getsignal(one) for one in stop_signals()}
 
     def restore() -> None:
         for one, handler in previous.items():
             signal.signal(one, handler)
 
-    for one in SIGNALS:
+    for one in previous:
         signal.signal(one, note)
     try:
         yield lambda: bool(received)

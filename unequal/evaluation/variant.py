@@ -1,7 +1,8 @@
 """A model or a set of experts, sampled and scored: what every FID of the project comes from."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -58,20 +59,22 @@ class Scoring:
 
     def scores(self, experts: Experts, name: str) -> list[Scores]:
         """Scores of a variant, one a sampling seed; `name` tells variants apart that share a work directory."""
-        chosen, device = self.evaluation, self.place.device
-        real, cache = self.data.train, self.features_cache()
-        return [
-            score(
-                self.samples(experts, name, seed),
-                real,
-                self.extractor,
-                device,
-                chosen.kid_subset,
-                chosen.allow_singular,
-                cache,
-            )
-            for seed in chosen.seeds
-        ]
+        seeds = self.evaluation.seeds
+        # All processes sample together, and then score a seed each.
+        samples = {seed: self.samples(experts, name, seed) for seed in seeds}
+        makers = {f"{seed}": partial(self.score_of, samples[seed]) for seed in seeds}
+        return [Scores(*map(float, row)) for row in self.parts(f"scores-{name}").all(makers)]
+
+    def score_of(self, images: np.ndarray) -> np.ndarray:
+        """Scores of images [N, C, H, W] (uint8), in the order of their fields."""
+        chosen, real = self.evaluation, self.data.train
+        device, cache = self.place.device, self.features_cache()
+        found = score(images, real, self.extractor, device, chosen.kid_subset, chosen.allow_singular, cache)
+        return np.array(astuple(found))
+
+    def parts(self, name: str) -> Parts:
+        """Finished parts of a computation for a variant, which may be a path."""
+        return Parts(self.place.work / name.replace("/", "_"))
 
     def features_cache(self) -> tuple[Path, str] | None:
         """Where Inception's features of the real images are kept; a classifier's are made faster than read."""
@@ -92,7 +95,7 @@ class Scoring:
             self.place.runtime.progress,
             # A model of super-resolution enlarges held-out images, which it cannot have learned by heart.
             tensor_of(self.data.holdout),
-            Parts(self.place.work / f"samples-{name}-{seed}".replace("/", "_")),
+            self.parts(f"samples-{name}-{seed}"),
             settings.variance,
             self.decode,
         )

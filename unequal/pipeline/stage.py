@@ -15,6 +15,8 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -25,8 +27,10 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 from filelock import FileLock, Timeout
 
+from unequal import processes
 from unequal.errors import UserError
 from unequal.files import content_hash, files_below, publish, read_json, require, settings_hash, write_json
+from unequal.pipeline.launching import follow_launcher, launch, leave_reason, same_command, wanted
 from unequal.pipeline.project import study, work_root
 from unequal.pipeline.store import Execution
 from unequal.pipeline.tracker import Tracker
@@ -58,8 +62,10 @@ class Run:
         self.settings: Any = settings
         self.options = dict(options)
         self.runtime = runtime
-        #: Of the processes that `accelerate launch` starts, one locks, logs and publishes.
-        self.leads = os.environ.get("RANK", "0") == "0"
+        #: Of the processes that share a stage, one locks, logs and publishes.
+        self.leads = processes.rank() == 0
+        #: The outputs of the others are of no use to anybody.
+        self._unused = None if self.leads else tempfile.TemporaryDirectory(prefix="unequal-")
         self._inputs: dict[str, str] = {}
         self._outputs: dict[Path, Path] = {}
         self._parent_artifacts: list[Path] = []
@@ -103,11 +109,14 @@ class Run:
             shutil.rmtree(path / "outputs", ignore_errors=True)
             claim(made(path), key)
             self._lock = lock
+        elif processes.folder() is not None:
+            processes.wait_until(lambda: (path / OWNER).exists())
         return made(path)
 
     def output(self, path: str | Path) -> Path:
         """Where to write an output (a file, or a folder to be made); it appears at `path` when the stage ends well."""
-        staged = self.work / "outputs" / path
+        outputs = self.work / "outputs"
+        staged = (outputs if self._unused is None else Path(self._unused.name)) / path
         staged.parent.mkdir(parents=True, exist_ok=True)
         self._outputs[Path(path)] = staged
         return staged
@@ -154,6 +163,7 @@ class Run:
 
         Until the last moment a run that is killed leaves its state: engines delete the outputs of one that failed.
         """
+        processes.wait_for_others()
         if self.leads:
             for path, staged in self._outputs.items():
                 if not staged.exists():
@@ -172,6 +182,8 @@ class Run:
 
     def _leave_work(self, finished: bool) -> None:
         """Delete the work directory or only its outputs, and let go of it."""
+        if self._unused is not None:
+            self._unused.cleanup()
         if self._lock is None:
             return
         if finished:
@@ -226,11 +238,13 @@ class StageCommand(click.Command):
     Attributes:
         stage_name: the name of the file that holds the function.
         settings: the keys of params.yaml that the stage reads.
+        shared: whether several processes can share the work.
     """
 
-    def __init__(self, function: Callable[..., None], settings: type[StageSettings]) -> None:
+    def __init__(self, function: Callable[..., None], settings: type[StageSettings], shared: bool = False) -> None:
         self.function = function
         self.settings = settings
+        self.shared = shared
         self.stage_name = Path(function.__code__.co_filename).stem
         options = list(signature(function, eval_str=True).parameters.values())[2:]
         super().__init__(self.stage_name, callback=self.run, params=list(map(option, options)), help=function.__doc__)
@@ -239,7 +253,10 @@ class StageCommand(click.Command):
         """Execute the stage; ends the process with a status where it does not end well."""
         with reported(self.stage_name):
             settings = self.settings.read(PARAMS, **options)
-            run = Run(self.stage_name, settings, options, RuntimeSettings.read(PARAMS).runtime)
+            runtime = RuntimeSettings.read(PARAMS).runtime
+            if self.shared and (count := wanted(runtime)) > 1:
+                sys.exit(launch(count, same_command()))
+            run = Run(self.stage_name, settings, options, runtime)
             try:
                 self.function(run, settings, **options)
                 run.complete()
@@ -248,9 +265,12 @@ class StageCommand(click.Command):
                 raise
 
 
-def stage(settings: type[StageSettings]) -> Callable[[Callable[..., None]], StageCommand]:
-    """Turn `main(run, settings, **options)` into a program; the options are its further parameters, str or int."""
-    return lambda function: StageCommand(function, settings)
+def stage(settings: type[StageSettings], shared: bool = False) -> Callable[[Callable[..., None]], StageCommand]:
+    """Turn `main(run, settings, **options)` into a program; the options are its further parameters, str or int.
+
+    `shared` says that several processes, started by the program itself, can share the work: `runtime.processes`.
+    """
+    return lambda function: StageCommand(function, settings, shared)
 
 
 def option(parameter: Parameter) -> click.Option:
@@ -277,7 +297,9 @@ def locked(path: Path) -> FileLock:
 @contextmanager
 def reported(name: str) -> Iterator[None]:
     """Say what a user can mend in one line and leave with status 1; interruptions leave quietly."""
-    previous = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    follow_launcher()
+    stops = processes.stop_signals()[0]
+    previous = signal.signal(stops, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         yield
     except UserError as error:
@@ -287,15 +309,19 @@ def reported(name: str) -> Iterator[None]:
     except Exception as error:
         refusal = storage_refusal(error)
         if refusal is None:
+            if leave_reason(traceback.format_exc()):
+                sys.exit(1)
             raise
         fail(name, refusal)
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        signal.signal(stops, previous)
 
 
 def fail(name: str, message: str) -> None:
     """One line on stderr, status 1."""
-    click.echo(f"{name}: {' '.join(message.split())}", err=True)
+    line = f"{name}: {' '.join(message.split())}"
+    if not leave_reason(line):
+        click.echo(line, err=True)
     sys.exit(1)
 
 

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field, PositiveFloat
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from unequal.settings.strict import Strict
 
@@ -19,9 +19,12 @@ class Tracking(Strict):
 
 
 class Runtime(Strict):
-    """Device, compiler and tracking."""
+    """Device, processes, compiler and tracking."""
 
     device: Literal["auto", "cpu", "cuda"]
+    processes: PositiveInt | None = Field(
+        default=None, description="of a stage that trains, profiles or samples; null: one a visible GPU, else one"
+    )
     compile: bool = Field(description="torch.compile the network")
     channels_last: bool
     progress: bool = Field(description="progress bars on a terminal")

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 
 class EMA:
-    """Averaged copy of a network's parameters, kept in float32.
+    """Averaged copy of a network's parameters, kept in float32, or finer where they are.
 
     The decay rises as (1 + s)/(10 + s) with the number of updates s until it reaches its limit, so
     that short runs do not average in their first steps. No value is read back from the device.
@@ -14,7 +14,10 @@ class EMA:
     def __init__(self, net: nn.Module, decay: float) -> None:
         self.decay = decay
         self.updates = 0
-        self.average = {name: value.detach().clone().float() for name, value in net.named_parameters()}
+        self.average = {
+            name: value.detach().clone().to(torch.promote_types(value.dtype, torch.float32))
+            for name, value in net.named_parameters()
+        }
 
     @torch.no_grad()
     def update(self, net: nn.Module) -> None:

@@ -90,6 +90,7 @@ class Trainer:
         self.accelerator = Accelerator(
             cpu=source.device.type == "cpu", mixed_precision="bf16" if training.precision == "bf16" else "no"
         )
+        self.refuse_empty_parts()
         self.net = net.to(source.device).to(memory_format=memory_format(runtime)).train().requires_grad_(True)
         self.feedback = Feedback(self.accelerator, self.net, source, objective)
         self.steps = self.steps_to(images)
@@ -100,6 +101,15 @@ class Trainer:
         self.step = self.restore()
         self.forward = self.accelerator.prepare(self.compiled())
         self.first_bad_step = torch.full((), self.steps, device=source.device)
+
+    def refuse_empty_parts(self) -> None:
+        """Raise UserError where a batch has less images than parts."""
+        processes, parts = self.accelerator.num_processes, self.training.gradient_accumulation
+        if processes * parts > self.training.batch_size:
+            raise UserError(
+                f"{processes} processes, each with {parts} accumulated part(s), cannot share a batch of "
+                f"{self.training.batch_size}; lower runtime.processes or raise training.batch_size"
+            )
 
     def compiled(self) -> nn.Module:
         """The network, in compiled form if that is asked for."""

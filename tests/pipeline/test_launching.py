@@ -1,0 +1,158 @@
+"""Processes that one command starts: they know each other, hear of signals, and end together, in one line."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from unequal.errors import UserError
+from unequal.pipeline.launching import launch, wanted
+from unequal.settings.runtime import Runtime
+
+ROOT = Path(__file__).parents[2]
+LAUNCHER = "import sys; from unequal.pipeline.launching import launch; sys.exit(launch(2, sys.argv[1:]))"
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A program of these lines in an empty folder, as a command."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+    def write(text: str) -> list[str]:
+        Path("program.py").write_text("from unequal.pipeline.launching import *\n" + textwrap.dedent(text))
+        return [sys.executable, "program.py"]
+
+    return write
+
+
+def appeared(*names: str) -> bool:
+    """Whether files appear before long."""
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline:
+        if all(Path(name).exists() for name in names):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_processes_know_their_number_and_divide_the_threads(written: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    command = written("""
+        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "OMP_NUM_THREADS")
+        Path(os.environ["RANK"]).write_text(" ".join(os.environ[name] for name in names))
+    """)
+    assert launch(3, command) == 0
+    threads = max(1, len(os.sched_getaffinity(0)) // 3)
+    assert [Path(str(rank)).read_text() for rank in range(3)] == [f"{rank} 3 {rank} {threads}" for rank in range(3)]
+
+
+def test_a_failure_ends_all_and_is_told_once(written: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    command = written("""
+        if rank() == 1:
+            leave_reason("stage: no more")
+            sys.exit(1)
+        time.sleep(300)
+    """)
+    assert launch(3, command) == 1
+    assert capfd.readouterr().err == "stage: no more\n"
+
+
+def test_the_first_of_several_reasons_is_told(written: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    command = written("""
+        from unequal.processes import wait_until
+        if rank() == 0:
+            wait_until(failure_file(folder(), 1).exists)
+        leave_reason(f"process {rank()}")
+        if rank() == 1:
+            time.sleep(300)
+        sys.exit(1)
+    """)
+    launch(2, command)
+    assert capfd.readouterr().err == "process 1\n"
+
+
+def test_a_killed_process_is_named(written: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    command = written("""
+        if rank() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(300)
+    """)
+    assert launch(2, command) == 1
+    assert capfd.readouterr().err == "process 1 of 2 was ended by SIGKILL; all have been stopped\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_reaches_every_process_once(written: Any, number: signal.Signals) -> None:
+    command = written("""
+        from unequal.stopping import stop_deferred
+        follow_launcher()
+        signal.signal(signal.SIGUSR1, lambda *_: sys.exit(143))
+        with stop_deferred() as asked:
+            Path(f"ready-{rank()}").touch()
+            while not asked():
+                time.sleep(0.01)
+            time.sleep(0.3)
+            Path(f"saved-{rank()}").touch()
+    """)
+    launcher = subprocess.Popen([sys.executable, "-c", LAUNCHER, *command])
+    assert appeared("ready-0", "ready-1")
+    launcher.send_signal(number)
+    assert launcher.wait(300) == 128 + number
+    assert Path("saved-0").exists() and Path("saved-1").exists()
+
+
+def test_processes_leave_signals_from_outside_to_the_launcher(written: Any) -> None:
+    command = written("""
+        follow_launcher()
+        for one in (signal.SIGTERM, signal.SIGINT):
+            os.kill(os.getpid(), one)
+        Path(f"alive-{rank()}").touch()
+    """)
+    assert launch(2, command) == 0
+    assert Path("alive-0").exists() and Path("alive-1").exists()
+
+
+def test_processes_end_with_a_launcher_that_is_killed(written: Any) -> None:
+    command = written("""
+        follow_launcher()
+        Path(f"pid-{rank()}.part").write_text(str(os.getpid()))
+        os.rename(f"pid-{rank()}.part", f"pid-{rank()}")
+        time.sleep(600)
+    """)
+    launcher = subprocess.Popen([sys.executable, "-c", LAUNCHER, *command])
+    assert appeared("pid-0", "pid-1")
+    launcher.kill()
+    launcher.wait()
+    left = [Path(f"/proc/{Path(f'pid-{rank}').read_text()}") for rank in range(2)]
+    deadline = time.monotonic() + 60
+    while any(path.exists() for path in left) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(path.exists() for path in left)
+
+
+@pytest.mark.parametrize(("device", "asked", "gpus", "expected"), [
+    ("cpu", None, 8, 1), ("cpu", 3, 8, 3), ("auto", None, 0, 1), ("auto", 2, 0, 2),
+    ("auto", None, 4, 4), ("cuda", 2, 4, 2), ("auto", 1, 4, 1),
+])  # fmt: skip
+def test_one_process_a_gpu_or_as_many_as_are_asked_for(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch, device: str, asked: int | None, gpus: int, expected: int
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    chosen = runtime.model_copy(update={"device": device, "processes": asked})
+    assert wanted(chosen) == expected
+    monkeypatch.setenv("RANK", "0")
+    assert wanted(chosen) == 1
+
+
+def test_more_processes_than_gpus_are_refused(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(UserError, match=r"runtime\.processes: 3: one a GPU; allowed here: 1 … 2, or null"):
+        wanted(runtime.model_copy(update={"device": "auto", "processes": 3}))

@@ -1,0 +1,89 @@
+"""Stages that several processes share: one command, and what one process makes."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import stage_project
+from diffusers.models.unets.unet_2d import UNet2DModel
+from safetensors.numpy import load_file
+from stage_project import write_params
+
+from unequal.data.prepared import PreparedData
+from unequal.files import content_hash
+from unequal.models.artifact import ModelRecord, save_model
+
+ROOT = Path(__file__).parents[2]
+TWO = stage_project.RUNTIME | {"processes": 2}
+
+
+@pytest.fixture(autouse=True)
+def data(project: Path, prepared: PreparedData) -> None:
+    shutil.copytree(prepared.path, "artifacts/data")
+
+
+def run(runtime: dict[str, Any], monkeypatch: pytest.MonkeyPatch, sections: dict[str, Any], *command: str) -> str:
+    """Run a stage program; what it says on stderr."""
+    monkeypatch.setattr(stage_project, "RUNTIME", runtime)
+    write_params(**sections)
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    ended = subprocess.run(
+        [sys.executable, "-m", *command], env=environment, capture_output=True, text=True, timeout=900, check=False
+    )
+    return f"{ended.returncode} {ended.stderr}"
+
+
+def test_a_profile_is_the_same_bytes(
+    monkeypatch: pytest.MonkeyPatch, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., ModelRecord]
+) -> None:
+    net = tiny_net()
+    save_model(Path("artifacts/models/base"), net, make_record(net))
+    settings = {"seed": 0, "profile": {"images": 3, "batch_size": 16, "floor": "all"}}
+    found = []
+    for runtime in (stage_project.RUNTIME, TWO):
+        said = run(runtime, monkeypatch, settings, "stages.profile_loss", "--model", "base")
+        assert said.startswith("0"), said
+        found.append([content_hash(Path(name)) for name in ("artifacts/profiles/base.npz", "results")])
+        shutil.rmtree("results")
+    assert found[0] == found[1]
+    assert not list(Path("artifacts/work").glob("*")) or not any(Path("artifacts/work").rglob("*.npy"))
+
+
+def training(**changes: Any) -> dict[str, Any]:
+    """The sections that a training of the base reads."""
+    network = {"pretrained": None, "block_out_channels": [8, 16], "layers_per_block": 1, "attention_resolutions": []}
+    network |= {"middle_attention": True, "attention_head_dim": 4, "norm_num_groups": 4, "scale_shift": False}
+    shared = {"batch_size": 7, "gradient_accumulation": 1, "gradient_clip": 1.0, "ema_decay": 0.9}
+    shared |= {"horizontal_flips": False, "precision": "fp32", "log_every": 2, "checkpoint_every": 4}
+    optimizer = {"lr": 1.0e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"}
+    base = {"images": 35, "prediction": "epsilon", "sampler": {"kind": "uniform"}, "loss_weight": {"kind": "none"}}
+    return {
+        "seed": 0,
+        "schedule": {"name": "linear", "timesteps": 50},
+        "network": network | {"dropout": 0.0},
+        "training": shared | changes,
+        "recipes": {"base": base | {"optimizer": optimizer}},
+    }
+
+
+def test_a_training_is_the_same_to_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = []
+    for runtime in (stage_project.RUNTIME, TWO):
+        said = run(runtime, monkeypatch, training(), "stages.train_base")
+        assert said.startswith("0"), said
+        weights.append(load_file(next(Path("artifacts/models/base").rglob("*.safetensors"))))
+    for name, value in weights[0].items():
+        np.testing.assert_allclose(weights[1][name], value, atol=2e-5)
+
+
+def test_more_processes_than_images_of_a_batch_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = run(TWO, monkeypatch, training(batch_size=1), "stages.train_base")
+    assert said.startswith("1 train_base: 2 processes, each with 1 accumulated part(s), cannot share a batch of 1")
+    assert said.count("\n") == 1
+    assert not Path("artifacts/models").exists()

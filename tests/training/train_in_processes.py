@@ -1,0 +1,86 @@
+"""Ten steps in float64, alone or as one of several processes; started by test_processes_train.py."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from accelerate.state import AcceleratorState
+from torch import Tensor
+
+from unequal import processes
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.models.network import build_network
+from unequal.settings.network import Network
+from unequal.settings.recipe import Optimizer
+from unequal.settings.runtime import Runtime, Tracking
+from unequal.settings.training import Training
+from unequal.timesteps.samplers import build_sampler
+from unequal.training.batches import Batch, BatchSource
+from unequal.training.loop import Trainer
+from unequal.training.objective import Losses, SingleHead
+from unequal.training.objective import Network as Net
+
+#: No number of processes but one divides it.
+BATCH = 7
+NETWORK = Network(
+    pretrained=None,
+    block_out_channels=(8, 16),
+    layers_per_block=1,
+    attention_resolutions=(),
+    middle_attention=True,
+    attention_head_dim=4,
+    norm_num_groups=4,
+    scale_shift=False,
+    dropout=0.0,
+)
+TRAINING = Training(
+    batch_size=BATCH,
+    gradient_accumulation=1,
+    gradient_clip=1.0,
+    ema_decay=0.9,
+    horizontal_flips=True,
+    precision="fp32",
+    log_every=2,
+    checkpoint_every=100,
+)
+OPTIMIZER = Optimizer(lr=2e-3, betas=(0.9, 0.99), weight_decay=0.01, warmup_images=8, decay="cosine")
+RUNTIME = Runtime(
+    device="cpu",
+    compile=False,
+    channels_last=False,
+    progress=False,
+    tracking=Tracking(uri=None, experiment="test", artifact_limit_mb=1.0, timeout_s=1.0),
+)
+
+
+class InDouble(SingleHead):
+    """The squared error of ε, with importance weights, all in float64."""
+
+    def forward(self, net: Net, batch: Batch) -> Losses:
+        exact = Batch(batch.x0.double(), batch.epsilon.double(), batch.timesteps, batch.weights.double())
+        difference = net(self.noisy(exact), exact.timesteps).sample - exact.epsilon
+        loss = difference.square().flatten(1).mean(1) * (1 + exact.timesteps) / 50
+        return Losses(loss * exact.weights, {"mse": loss.detach().mean()})
+
+
+def train(work: Path, steps: int) -> dict[str, Tensor]:
+    """The weights after so many steps."""
+    AcceleratorState._reset_state(reset_partial_state=True)
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    images = torch.randint(0, 256, (20, 1, 8, 8), dtype=torch.uint8)
+    source = BatchSource(images, BATCH, build_sampler("uniform", 50), 0, True, torch.device("cpu"))
+    objective = InDouble("epsilon", NoiseSchedule.linear(50), "none", None)
+    net = build_network(NETWORK, 8, 1).double()
+    budget = 10 * BATCH
+    trainer = Trainer(net, source, objective, OPTIMIZER, TRAINING, RUNTIME, budget, work, lambda *_: None)
+    for _ in range(steps):
+        trainer.advance()
+    return {name: value.detach().clone() for name, value in net.state_dict().items()}
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    weights = train(folder / "work", 10)
+    np.savez(folder / f"{processes.rank()}.npz", **{name: value.numpy() for name, value in weights.items()})

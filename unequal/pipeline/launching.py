@@ -1,0 +1,183 @@
+"""A stage that starts itself several times over: one process a GPU, or as many as are asked for.
+
+The processes share one global batch, so their number changes no result beyond rounding. The launcher hands
+signals on to all of them, ends all where one fails, and says why in one line; where it is killed itself, they
+end with it.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Self
+
+import click
+
+from unequal.errors import UserError
+from unequal.processes import FOLDER, LAUNCHED, OUTSIDE, failure_file, folder, rank
+from unequal.settings.runtime import Runtime
+from unequal.settings.strict import PARAMS
+
+#: How long processes may take to end when another one has failed.
+GRACE_SECONDS = 20.0
+POLL_SECONDS = 0.05
+
+
+def wanted(runtime: Runtime) -> int:
+    """How many processes a stage shall be; 1 where it is one of several already.
+
+    Raises:
+        UserError: more processes than GPUs.
+    """
+    if "RANK" in os.environ:
+        return 1
+    gpus = visible_gpus(runtime)
+    asked = runtime.processes or max(1, gpus)
+    if gpus and asked > gpus:
+        raise UserError(f"{PARAMS}: runtime.processes: {asked}: one a GPU; allowed here: 1 … {gpus}, or null for all")
+    return asked
+
+
+def visible_gpus(runtime: Runtime) -> int:
+    """GPUs that a stage may use; torch is asked only where it matters."""
+    if runtime.device == "cpu" or runtime.processes == 1:
+        return 0
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def launch(count: int, command: Sequence[str]) -> int:
+    """Run a command in so many processes. Returns its exit status, 0 where all have ended well."""
+    with tempfile.TemporaryDirectory(prefix="unequal-") as common, Launched(Path(common)) as launched:
+        for number in range(count):
+            launched.start(number, count, command)
+        if (failed := launched.first_failure()) is None:
+            return 0
+        if launched.stopped_by is not None:
+            return 128 + launched.stopped_by
+        if message := launched.reason(failed):
+            click.echo(message, err=True)
+        return max(1, launched.processes[failed].returncode)
+
+
+class Launched:
+    """Processes that hear of every signal to stop, and are gone when the block is left.
+
+    Attributes:
+        processes: in the order of their rank.
+        stopped_by: the signal that asked to stop, if one did.
+    """
+
+    def __init__(self, common: Path) -> None:
+        self.common, self.port = common, free_port()
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.stopped_by: int | None = None
+
+    def __enter__(self) -> Self:
+        self.previous = {one: signal.signal(one, self.hear) for one in OUTSIDE}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for one, handler in self.previous.items():
+            signal.signal(one, handler)
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+    def start(self, number: int, count: int, command: Sequence[str]) -> None:
+        """Start the process of a rank; threads are divided among all."""
+        threads = max(1, len(os.sched_getaffinity(0)) // count)
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port), FOLDER: str(self.common)}
+        ranks = {"WORLD_SIZE": str(count), "RANK": str(number), "LOCAL_RANK": str(number)}
+        environment = {"OMP_NUM_THREADS": str(threads)} | os.environ | place | ranks
+        # In a session of its own: a terminal's Ctrl-C reaches the launcher alone.
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, start_new_session=True)
+        self.processes.append(process)
+        if self.stopped_by is not None:
+            process.send_signal(LAUNCHED[0])
+
+    def hear(self, number: int, _: FrameType | None) -> None:
+        """Hand a signal on."""
+        self.stopped_by = number
+        self.tell()
+
+    def tell(self) -> None:
+        """Ask all processes to stop."""
+        for process in self.processes:
+            process.send_signal(LAUNCHED[0])
+
+    def running(self) -> bool:
+        """Whether a process has not ended yet."""
+        return any(process.poll() is None for process in self.processes)
+
+    def failures(self) -> list[int]:
+        """Processes that have not ended well, those first that were killed: the others have but missed them."""
+        ended = [number for number, process in enumerate(self.processes) if process.poll()]
+        return sorted(ended, key=lambda number: self.processes[number].returncode > 0)
+
+    def first_failure(self) -> int | None:
+        """Wait for all processes; the number of the first that failed, after which the others have to end."""
+        while self.running() and not self.failures():
+            time.sleep(POLL_SECONDS)
+        failed = next(iter(self.failures()), None)
+        if failed is not None and self.stopped_by is None:
+            self.tell()
+        deadline = time.monotonic() + GRACE_SECONDS
+        while self.running() and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        return failed
+
+    def reason(self, failed: int) -> str | None:
+        """Why processes ended: the signal that killed one, or what the first to fail has left, if anything."""
+        count = len(self.processes)
+        if (status := self.processes[failed].returncode) < 0:
+            return f"process {failed} of {count} was ended by {signal.Signals(-status).name}; all have been stopped"
+        left = [path for number in range(count) if (path := failure_file(self.common, number)).exists()]
+        return min(left, key=lambda path: path.stat().st_mtime_ns).read_text(encoding="utf-8") if left else None
+
+
+def free_port() -> int:
+    """A port that nobody listens at."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def same_command() -> list[str]:
+    """The command that has started this program."""
+    return [sys.executable, *sys.orig_argv[1:]]
+
+
+def follow_launcher() -> None:
+    """In a launched process: stop by the launcher's word alone, and end with it.
+
+    The launcher holds the other end of the standard input, which the system closes however it ends.
+    """
+    if folder() is None:
+        return
+
+    def watch() -> None:
+        os.read(0, 1)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    for one in OUTSIDE:
+        signal.signal(one, signal.SIG_IGN)
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def leave_reason(message: str) -> bool:
+    """In a launched process: leave the launcher a message to show; false in any other."""
+    common = folder()
+    if common is None:
+        return False
+    failure_file(common, rank()).write_text(message, encoding="utf-8")
+    return True
