@@ -1,5 +1,6 @@
 """A batch is a pure function of (seed, step), however it is cut and in whatever order it is asked for."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from unequal.timesteps.samplers import build_sampler
-from unequal.training.batches import Batch, BatchSource, image_indices
+from unequal.training.batches import Batch, BatchSource
+from unequal.training.order import image_indices
 
 # Image i is told by its pixels: all are i, and the first column is brighter.
 IMAGES = torch.arange(10, dtype=torch.uint8).reshape(10, 1, 1, 1).repeat(1, 1, 4, 4)
@@ -68,20 +70,6 @@ def test_another_seed_or_step_is_another_batch() -> None:
             assert not torch.equal(batches[i].timesteps, batches[j].timesteps)
 
 
-@given(st.integers(1, 25), st.integers(1, 12), st.integers(0, 3))
-def test_every_epoch_holds_every_image_once(images: int, batch_size: int, seed: int) -> None:
-    steps = -(-2 * images // batch_size)
-    order = np.concatenate([image_indices(seed, step, batch_size, images) for step in range(steps)])
-    for epoch in range(2):
-        assert sorted(order[epoch * images : (epoch + 1) * images]) == list(range(images))
-
-
-def test_epochs_have_orders_of_their_own() -> None:
-    first, second = image_indices(0, 0, 40, 20), image_indices(0, 1, 40, 20)
-    orders = [first[:20], first[20:], second[:20], second[20:]]
-    assert len({tuple(order) for order in orders}) == 4
-
-
 def test_importance_weights_belong_to_their_timesteps() -> None:
     batch = source(batch_size=200).draw(0)
     # p_t ∝ t + ½, so that (1/T)/p_t = (T/2)/(t + ½).
@@ -117,3 +105,12 @@ def test_images_may_be_mapped_from_disk(tmp_path) -> None:  # type: ignore[no-un
     np.save(tmp_path / "a.npy", IMAGES.numpy())
     mapped = torch.from_numpy(np.load(tmp_path / "a.npy", mmap_mode="c"))
     assert same(source(images=mapped).draw(2), source().draw(2))
+
+
+@pytest.mark.parametrize("window", [None, 3])
+def test_what_is_gathered_ahead_is_what_is_gathered_when_asked_for(window: int | None) -> None:
+    late = source(batch_size=5)
+    late, early = (replace(late, window=window, ahead=ahead) for ahead in (False, True))
+    for step in (0, 1, 2, 7, 8, 0):
+        for part in (slice(0, 2), slice(2, 5)):
+            assert same(early.draw(step, part), late.draw(step, part))

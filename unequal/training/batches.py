@@ -6,7 +6,7 @@ Indices, timesteps, noise and flips of a step come from generators seeded by (se
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -15,6 +15,8 @@ from torch import Tensor
 from unequal.data.pixels import to_model_range
 from unequal.randomness import Stream, numpy_generator, torch_generator
 from unequal.timesteps.samplers import TimestepBatch, TimestepSampler
+from unequal.training.ahead import Ahead
+from unequal.training.order import image_indices
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class BatchSource:
         seed: of everything random.
         horizontal_flips: mirror each image with probability ½.
         device: where batches are needed.
+        window: images that are shuffled together, see `unequal.training.order`; None: all.
+        ahead: have a thread gather the next step's images while this one's are trained on.
     """
 
     images: Tensor
@@ -52,21 +56,36 @@ class BatchSource:
     seed: int
     horizontal_flips: bool
     device: torch.device
+    window: int | None = None
+    ahead: bool = False
 
     def draw(self, step: int, part: slice = slice(None)) -> Batch:
         """The batch of a step, or a process's part of it."""
-        index = torch.from_numpy(image_indices(self.seed, step, self.batch_size, len(self.images))[part])
         timesteps = self.timesteps(step)
-        x0 = to_model_range(self.images[index.to(self.images.device)].to(self.device, non_blocking=True))
-        # Drawn on the CPU, so that every device sees the same noise.
-        generator = torch_generator("cpu", self.seed, Stream.NOISE, step)
-        epsilon = torch.randn((self.batch_size, *x0.shape[1:]), generator=generator)[part]
+        images, epsilon = self.coming.get(step, part) if self.ahead else self.gathered(step, part)
+        x0 = to_model_range(images.to(self.device, non_blocking=True))
         return Batch(
             self.flipped(x0, step, part),
             epsilon.to(self.device, non_blocking=True),
             torch.from_numpy(timesteps.timesteps[part]).to(self.device, non_blocking=True),
             torch.from_numpy(timesteps.weights[part]).to(self.device, torch.float32, non_blocking=True),
         )
+
+    @cached_property
+    def coming(self) -> Ahead:
+        """What is gathered ahead."""
+        return Ahead(self.gathered)
+
+    def gathered(self, step: int, part: slice) -> tuple[Tensor, Tensor]:
+        """Images as stored and noise of a part of a step, which no sampler has a say in; pinned for a GPU."""
+        chosen = image_indices(self.seed, step, self.batch_size, len(self.images), self.window)[part]
+        images = self.images[torch.from_numpy(chosen).to(self.images.device)]
+        # Drawn on the CPU, so that every device sees the same noise.
+        generator = torch_generator("cpu", self.seed, Stream.NOISE, step)
+        epsilon = torch.randn((self.batch_size, *images.shape[1:]), generator=generator)[part]
+        if self.device.type == "cuda":
+            return images if images.is_cuda else images.pin_memory(), epsilon.pin_memory()
+        return images, epsilon
 
     def timesteps(self, step: int) -> TimestepBatch:
         """Timesteps and importance weights of a step's whole batch."""
@@ -94,17 +113,3 @@ def draw_at(images: Tensor, timesteps: np.ndarray, generator: np.random.Generato
     noise = torch_generator("cpu", int(generator.integers(2**62)))
     epsilon = torch.randn(x0.shape, generator=noise).to(device)
     return Batch(x0, epsilon, torch.from_numpy(timesteps).to(device), torch.ones(len(timesteps), device=device))
-
-
-def image_indices(seed: int, step: int, batch_size: int, images: int) -> np.ndarray:
-    """Indices [B] of a step: epoch after epoch, each a permutation seeded by its own number."""
-    positions = np.arange(step * batch_size, (step + 1) * batch_size)
-    epochs, offsets = np.divmod(positions, images)
-    orders = [permutation(seed, int(epoch), images)[offsets[epochs == epoch]] for epoch in np.unique(epochs)]
-    return np.concatenate(orders)
-
-
-@lru_cache(maxsize=4)
-def permutation(seed: int, epoch: int, images: int) -> np.ndarray:
-    """The order of the images in an epoch."""
-    return numpy_generator(seed, Stream.SHUFFLE, epoch).permutation(images)

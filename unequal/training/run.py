@@ -33,6 +33,7 @@ from unequal.training.loop import LOG, Trained, Trainer
 from unequal.training.mixing import BalancedHeads, BestHead
 from unequal.training.objective import Objective
 from unequal.training.objectives import objective_for
+from unequal.training.order import window_of
 from unequal.training.snapshots import Snapshot
 
 
@@ -131,14 +132,19 @@ def train(place: TrainingPlace, job: Job) -> Trained:
     """Train the start's network in place, with the recipe's budget. Raises UserError where they do not fit."""
     check_fit(job)
     start, recipe = job.start, job.recipe
+    images = images_on(place.device, job.data)
+    window = window_of(len(images), images[0].nbytes)
     source = BatchSource(
-        images=images_on(place.device, job.data),
+        images=images,
         batch_size=job.training.batch_size,
         sampler=job.sampler,
         # A model that is trained on sees other noise than its parent has seen.
         seed=job.seed if start.parent is None else torch_seed(job.seed, start.parent.total_images),
         horizontal_flips=job.training.horizontal_flips,
         device=place.device,
+        window=window,
+        # On a CPU the thread would take from the step what it saves it, unless it waits for a disk.
+        ahead=place.device.type == "cuda" or window is not None,
     )
     trainer = Trainer(
         start.net,
