@@ -46,17 +46,22 @@ def comparable(params: Params, device: torch.device, batch_size: int | None) -> 
     return params.model_copy(update={"training": training, "network": network, "runtime": runtime})
 
 
-def our_loop(params: Params, device: torch.device, work: Path) -> Trainer:
-    """This project's loop on random images, which are on the device, as they are for a training."""
+def source_of(params: Params, device: torch.device) -> BatchSource:
+    """Random images on the device, as small sets of images are for a training; random timesteps."""
+    training, sampler = params.training, build_sampler("uniform", params.schedule.timesteps)
+    images, on_gpu = random_images(params).to(device), device.type == "cuda"
+    flips = training.horizontal_flips
+    return BatchSource(images, training.batch_size, sampler, params.seed, flips, device, ahead=on_gpu)
+
+
+def our_loop(params: Params, device: torch.device, work: Path, source: BatchSource | None = None) -> Trainer:
+    """This project's loop, on random images or others."""
     AcceleratorState._reset_state(reset_partial_state=True)
-    size, channels, training = params.data.image_size, params.data.channels, params.training
+    training = params.training
     schedule = NoiseSchedule.named(params.schedule.name, params.schedule.timesteps)
-    sampler = build_sampler("uniform", schedule.timesteps)
-    images = random_images(params).to(device)
-    source = BatchSource(images, training.batch_size, sampler, params.seed, training.horizontal_flips, device)
     return Trainer(
-        build_network(params.network, size, channels),
-        source,
+        build_network(params.network, params.data.image_size, params.data.channels),
+        source or source_of(params, device),
         SingleHead("epsilon", schedule.to(device), "none", None),
         params.recipes["base"].optimizer,
         training,

@@ -16,7 +16,7 @@ class Settings(StageSettings):
     evaluation: Evaluation
 
 
-@stage(Settings)
+@stage(Settings, shared=True)
 def main(run: Run, settings: Settings, plan: str, seed: int) -> None:
     """Score the models of a plan that one training seed has made."""
     data, name = PreparedData.open(run.input("artifacts/data")), f"{plan}/seed_{seed}"

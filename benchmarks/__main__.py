@@ -1,0 +1,103 @@
+"""All benchmarks, one after the other: `python -m benchmarks`, or `python -m benchmarks --gpu`.
+
+The figures are written into results/benchmarks, those of a GPU into its folder `cuda`, and shown as the table that
+README has. `--only` names some of them; each module is a command of its own, with more options.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+
+from benchmarks import data, growth, overhead, pipelines, profile, sampling, shares, training, utilisation
+from benchmarks.table import table
+from benchmarks.timing import keep
+from unequal.diffusion.ddim import sampling_timesteps
+from unequal.settings.params import Params, read_pipeline_params
+
+DIGITS, COLOUR, IDDPM = (Path("presets") / f"{name}.yaml" for name in ("digits", "own-images-32", "cifar10-iddpm"))
+Benchmark = Callable[[], Mapping[str, Any]]
+
+
+def params_of(path: Path, device: torch.device, batch_size: int | None = None) -> Params:
+    """A preset as both training loops can run it."""
+    return training.comparable(read_pipeline_params(path), device, batch_size)
+
+
+def experts(path: Path, device: torch.device, images: int, steps: int, rounds: int) -> dict[str, Any]:
+    """Sampling with untrained experts of a preset's sizes, beside their FLOPs."""
+    params = read_pipeline_params(path)
+    timesteps = sampling_timesteps(steps, params.schedule.timesteps, params.sampling.spacing)
+    return sampling.measure(sampling.untrained(params, device), timesteps, images, images, rounds)
+
+
+def on_cpu(device: torch.device) -> dict[str, Benchmark]:
+    """Sizes that take minutes on a core or two."""
+    digits, colour = (partial(read_pipeline_params, path) for path in (DIGITS, COLOUR))
+    return {
+        "training_digits": lambda: training.measure(params_of(DIGITS, device), device, 20, 9),
+        "training_cifar10": lambda: training.measure(params_of(IDDPM, device, 4), device, 1, 5),
+        "pipeline_digits": lambda: pipelines.measure(digits(), device, 20, 128, 7),
+        "pipeline_colour": lambda: pipelines.measure(colour(), device, 5, 8, 5),
+        "experts_digits": lambda: experts(DIGITS, device, 64, 50, 5),
+        "experts_colour": lambda: experts(COLOUR, device, 4, 10, 5),
+        "profile": lambda: profile.measure(small_profile(digits()), device, 5),
+        "data": lambda: data.measure(params_of(DIGITS, device, 16), device, 100_000, 64, 5, 300, 3),
+        "shares": lambda: shares.measure(params_of(DIGITS, device), device, 50, 3),
+        "overhead": lambda: overhead.measure(5),
+        "growth": lambda: growth.measure(DIGITS, device, 200, 3),
+        "utilisation": lambda: utilisation.measure(params_of(IDDPM, device, 4), device, 1, 3, 1024, 20),
+    }
+
+
+def on_gpu(device: torch.device) -> dict[str, Benchmark]:
+    """The same on a GPU, at the presets' batches, compiled and in bf16 where they say so."""
+    digits, colour = (partial(read_pipeline_params, path) for path in (DIGITS, COLOUR))
+    return {
+        "training_digits": lambda: training.measure(compiled(params_of(DIGITS, device)), device, 200, 9),
+        "training_cifar10": lambda: training.measure(compiled(params_of(IDDPM, device)), device, 20, 9),
+        "pipeline_digits": lambda: pipelines.measure(digits(), device, 50, 256, 7),
+        "pipeline_colour": lambda: pipelines.measure(colour(), device, 50, 256, 7),
+        "experts_digits": lambda: experts(DIGITS, device, 256, 50, 7),
+        "experts_colour": lambda: experts(COLOUR, device, 256, 50, 7),
+        "experts_cifar10": lambda: experts(IDDPM, device, 128, 50, 5),
+        "profile": lambda: profile.measure(digits(), device, 5),
+        "data": lambda: data.measure(compiled(params_of(IDDPM, device)), device, 100_000, 64, 50, 300, 3),
+        "shares": lambda: shares.measure(compiled(params_of(IDDPM, device)), device, 100, 3),
+        "overhead": lambda: overhead.measure(5),
+        "utilisation": lambda: utilisation.measure(compiled(params_of(IDDPM, device)), device, 50, 7, 8192, 50),
+    }
+
+
+def compiled(params: Params) -> Params:
+    """With everything that makes a GPU faster and changes results by rounding alone."""
+    runtime = params.runtime.model_copy(update={"compile": True, "channels_last": True})
+    return params.model_copy(update={"runtime": runtime})
+
+
+def small_profile(params: Params) -> Params:
+    """A profile of a few draws a timestep."""
+    return params.model_copy(update={"profile": params.profile.model_copy(update={"images": 8})})
+
+
+@click.command(help=__doc__)
+@click.option("--gpu", is_flag=True)
+@click.option("--only", multiple=True, help="names of benchmarks; default: all")
+def main(gpu: bool, only: tuple[str, ...]) -> None:
+    """Run and keep them."""
+    if gpu and not torch.cuda.is_available():
+        raise click.ClickException("--gpu: PyTorch finds no CUDA device")
+    device = torch.device("cuda" if gpu else "cpu")
+    known = on_gpu(device) if gpu else on_cpu(device)
+    if unknown := set(only) - known.keys():
+        raise click.ClickException(f"--only {min(unknown)}: no such benchmark; allowed: {', '.join(known)}")
+    for name in only or known:
+        click.echo(keep(name, known[name](), device))
+    click.echo(table(device.type))
+
+
+if __name__ == "__main__":
+    main()

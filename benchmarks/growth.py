@@ -1,0 +1,153 @@
+"""How cost grows: with sampling steps, timesteps, image size, groups, processes and stages side by side.
+
+`python -m benchmarks.growth [PARAMS_FILE]` doubles one thing at a time, the rest small. Where cost is in
+proportion, doubling doubles the time; with two processes on two free cores, the same steps take half.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import click
+import torch
+
+from benchmarks.sampling import experts_of
+from benchmarks.timing import in_turns, keep
+from benchmarks.training import advance, comparable, our_loop, random_images
+from unequal.diffusion.ddim import sampling_timesteps
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.models.denoiser import Denoiser
+from unequal.models.network import build_network
+from unequal.pipeline.launching import launch
+from unequal.profiling import Draws, profile
+from unequal.settings.params import Params, read_pipeline_params
+from unequal.settings.strict import PARAMS
+from unequal.timesteps.partition import TimestepGroup
+from unequal.tools.architecture import Limits
+
+IMAGES = 32
+Work = Callable[[], object]
+
+
+def of_steps(params: Params, device: torch.device) -> dict[str, Work]:
+    """Sampling with more and more steps."""
+    return {str(steps): sampling(params, device, 1, steps) for steps in (10, 20, 40)}
+
+
+def of_groups(params: Params, device: torch.device) -> dict[str, Work]:
+    """Sampling with experts for more and more groups, unpruned: the same network at every step."""
+    return {str(groups): sampling(params, device, groups, 20) for groups in (1, 4, 16)}
+
+
+def sampling(params: Params, device: torch.device, groups: int, steps: int) -> Work:
+    """A batch of samples by so many experts."""
+    chosen = params.groups.model_copy(update={"ids": list(range(groups))})
+    last = params.schedule.timesteps - 1
+    ranges = [TimestepGroup(0, last, 1.0)] if groups == 1 else Limits.of(params.schedule, chosen).groups
+    net = build_network(params.network, params.data.image_size, params.data.channels)
+    experts = experts_of([deepcopy(net) for _ in ranges], ranges, params, device)
+    timesteps = sampling_timesteps(steps, params.schedule.timesteps, params.sampling.spacing)
+    return partial(experts.sample, IMAGES, timesteps)
+
+
+def of_timesteps(params: Params, device: torch.device) -> dict[str, Work]:
+    """Profiles of more and more timesteps, four draws at each."""
+    net = build_network(params.network, params.data.image_size, params.data.channels)
+    torch.nn.Module.to(net, device)
+
+    def profiling(timesteps: int) -> Work:
+        schedule = NoiseSchedule.named(params.schedule.name, timesteps).to(device)
+        draws = Draws.of(random_images(params), timesteps, 4, params.seed, device)
+        return partial(profile, Denoiser(net, schedule, "epsilon"), draws, 128)
+
+    return {str(timesteps): profiling(timesteps) for timesteps in (100, 200, 400)}
+
+
+def of_image_size(params: Params, device: torch.device, work: Path) -> dict[str, Work]:
+    """A training step on larger and larger images."""
+
+    def step(size: int) -> Work:
+        data = params.data.model_copy(update={"image_size": size})
+        return our_loop(params.model_copy(update={"data": data}), device, work / str(size)).advance
+
+    return {str(size): step(size) for size in (8, 16, 32)}
+
+
+def of_processes(params_file: Path, steps: int) -> dict[str, Work]:
+    """The same training steps, shared by more and more processes, start included; and no steps at all."""
+    program = [sys.executable, "-m", "benchmarks.growth", str(params_file), "--train"]
+    return {
+        f"{count} process(es), {taken} steps": partial(launch, count, [*program, str(taken)])
+        for count in (1, 2)
+        for taken in (1, steps)
+    }
+
+
+def of_stages(params_file: Path, steps: int) -> dict[str, Work]:
+    """Trainings side by side, one thread each."""
+    program = [sys.executable, "-m", "benchmarks.growth", str(params_file), "--train", str(steps)]
+
+    def side_by_side(count: int) -> None:
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        running = [subprocess.Popen(program, env=environment) for _ in range(count)]
+        if any(process.wait() for process in running):
+            raise RuntimeError("a training has failed")
+
+    return {str(count): partial(side_by_side, count) for count in (1, 2, 4)}
+
+
+def train(params: Params, steps: int) -> None:
+    """So many training steps, alone or as one of several processes."""
+    with tempfile.TemporaryDirectory() as folder:
+        advance(our_loop(params, torch.device("cpu"), Path(folder)), steps)
+
+
+def times_of(work: Mapping[str, Work], rounds: int, device: torch.device, warm_up: bool = True) -> dict[str, float]:
+    """Median seconds of each."""
+    return {name: median(taken) for name, taken in in_turns(work, rounds, device, warm_up).items()}
+
+
+def measure(params_file: Path, device: torch.device, steps: int, rounds: int) -> dict[str, Any]:
+    """Seconds by size of everything that can grow."""
+    params = comparable(read_pipeline_params(params_file), device, None)
+    with tempfile.TemporaryDirectory() as folder:
+        found = {
+            "sampling steps": times_of(of_steps(params, device), rounds, device),
+            "groups": times_of(of_groups(params, device), rounds, device),
+            "timesteps": times_of(of_timesteps(params, device), rounds, device),
+            "image size": times_of(of_image_size(params, device, Path(folder)), rounds, device),
+        }
+    found["processes"] = times_of(of_processes(params_file, steps), rounds, device, warm_up=False)
+    found["stages side by side"] = times_of(of_stages(params_file, steps), rounds, device, warm_up=False)
+    return {"seconds": found, "training_steps": steps, "rounds": rounds, "cores": os.cpu_count()}
+
+
+@click.command()
+@click.argument("params_file", type=click.Path(path_type=Path), default=PARAMS)
+@click.option("--device", default="cpu", show_default=True)
+@click.option("--steps", default=200, show_default=True, help="of a training that processes share")
+@click.option("--rounds", default=3, show_default=True)
+@click.option("--train", "alone", type=int, hidden=True, help="only train for so many steps")
+@click.option("--name", help="keep the figures under this name in results/benchmarks")
+def main(params_file: Path, device: str, steps: int, rounds: int, alone: int | None, name: str | None) -> None:
+    """Time what grows, with the network of PARAMS_FILE."""
+    place = torch.device(device)
+    if alone is not None:
+        train(comparable(read_pipeline_params(params_file), place, None), alone)
+        return
+    result = measure(params_file, place, steps, rounds)
+    for what, found in result["seconds"].items():
+        click.echo(f"{what:20} " + ", ".join(f"{size}: {taken:.3f} s" for size, taken in found.items()))
+    if name is not None:
+        keep(name, result, place)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""The figures in results/benchmarks as README's table: `python -m benchmarks.table`."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmarks.timing import RESULTS
+from unequal.files import read_json
+
+Figures = Mapping[str, Any]
+
+
+def spread(found: Mapping[str, float]) -> str:
+    """A ratio with its quartiles."""
+    return f"{found['median']:.2f} ({found['low']:.2f} … {found['high']:.2f})"
+
+
+def share(part: float) -> str:
+    """A share in per cent."""
+    return f"{100 * part:.1f} %"
+
+
+def pruned(figures: Figures) -> str:
+    """What pruned experts save, beside what they should."""
+    one = figures["experts_pruned"]
+    return f"{one['time_ratio']:.2f} of the time for {one['flops_ratio']:.2f} of the FLOPs"
+
+
+def waits(figures: Figures) -> str:
+    """Waiting for data in each way of reading."""
+    return ", ".join(f"{way.replace('_', ' ')} {share(one['share'])}" for way, one in figures["seconds"].items())
+
+
+def training(name: str) -> tuple[str, Callable[[Figures], str]]:
+    """A row of a training."""
+    return (
+        f"training, {name}: images/s over the documented loop's",
+        lambda figures: f"{spread(figures['ratio'])}; its images decoded beforehand {spread(figures['ratio_decoded'])}",
+    )
+
+
+#: Name of a benchmark → what its row says, and how.
+ROWS: dict[str, tuple[str, Callable[[Figures], str]]] = {
+    "training_digits": training("digits net"),
+    "training_cifar10": training("IDDPM's CIFAR-10 net"),
+    "pipeline_digits": ("DDIM, digits net: speed over DDIMPipeline's", lambda one: spread(one["ratio"])),
+    "pipeline_colour": ("DDIM, 7 M net: speed over DDIMPipeline's", lambda one: spread(one["ratio"])),
+    "experts_digits": ("pruned experts, digits net", pruned),
+    "experts_colour": ("pruned experts, 7 M net", pruned),
+    "experts_cifar10": ("pruned experts, IDDPM's CIFAR-10 net", pruned),
+    "profile": ("profile: share of the bare forward passes", lambda one: f"{one['share']:.2f}"),
+    "data": ("waiting for 100 k images of 64×64 on disk, share of a step", waits),
+    "shares": (
+        "share of a step",
+        lambda one: ", ".join(f"{part} {share(found)}" for part, found in one["shares"].items()),
+    ),
+    "overhead": (
+        "engines with nothing to do; a stage's start over bare imports",
+        lambda one: (
+            f"`dvc repro` {one['seconds']['dvc repro']:.1f} s, `snakemake -n` {one['seconds']['snakemake -n']:.1f} s; "
+            f"{spread(one['start_over_imports'])}"
+        ),
+    ),
+    "utilisation": (
+        "model FLOPs utilisation, IDDPM's CIFAR-10 net",
+        lambda one: f"{share(one['utilisation']['median'])} of the measured matmul rate, {one['precision']}",
+    ),
+}
+
+
+def table(device: str = "cpu", folder: Path = RESULTS) -> str:
+    """Markdown of all figures that there are of a kind of device."""
+    place = folder if device == "cpu" else folder / device
+    found = {name: read_json(path) for name in ROWS if (path := place / f"{name}.json").exists()}
+    lines = [f"| {ROWS[name][0]} | {ROWS[name][1](figures)} |" for name, figures in found.items()]
+    return "\n".join(["| | median (quartiles) |", "|---|---|", *lines])
+
+
+@click.command(help=__doc__)
+@click.option("--gpu", is_flag=True)
+def main(gpu: bool) -> None:
+    """Print it."""
+    click.echo(table("cuda" if gpu else "cpu"))
+
+
+if __name__ == "__main__":
+    main()
