@@ -1,6 +1,7 @@
 """The graph of a dvc.yaml as Snakemake rules: one rule a stage instance, nothing said twice.
 
-`snakemake --cores 2` runs independent stages side by side; `dvc commit -f dvc.yaml` then records what was made.
+`snakemake --cores 2` runs independent stages side by side; `python -m unequal.tools.record` then tells DVC what was
+made.
 A study's graph is run by `snakemake --cores 2 --directory studies/<name>`.
 """
 

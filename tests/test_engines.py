@@ -51,7 +51,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     project = tiny_copy(tmp_path_factory.mktemp("engines"), {})
     commit(project, "tiny")
     run(project, "snakemake", "--cores", "2")
-    run(project, "dvc", "commit", "-f", "-q", "dvc.yaml")
+    run(project, "python", "-m", "unequal.tools.record")
     commit(project, "recorded")
     return project
 
@@ -140,7 +140,7 @@ def study(project: Path) -> Path:
     short["curriculum"]["sampler"]["ramp_images"] = 640
     edit(project, {**TINY_STUDY, "recipes": short}, f"{STUDY}/params.yaml")
     run(project, "snakemake", "--cores", "2", "--directory", STUDY)
-    run(project, "dvc", "commit", "-f", "-q", f"{STUDY}/dvc.yaml")
+    run(project, "python", "-m", "unequal.tools.record", f"{STUDY}/dvc.yaml")
     return project
 
 

@@ -145,7 +145,7 @@ def test_all_stages_are_runs_on_the_server(finished: Path, server: str) -> None:
 
 def test_both_engines_find_nothing_left_to_do(finished: Path) -> None:
     assert "Nothing to be done" in run(finished, "snakemake", "--cores", "2", "-n")
-    run(finished, "dvc", "commit", "-f", "-q", "dvc.yaml")
+    run(finished, "python", "-m", "unequal.tools.record")
     assert "Running stage" not in run(finished, "dvc", "repro")
 
 

@@ -1,0 +1,70 @@
+"""What Snakemake has made, recorded in DVC: as `dvc commit` would, or not at all."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from unequal.tools.record import main
+
+GRAPH = """
+stages:
+  draw:
+    matrix: {seed: "${seeds}"}
+    cmd: mkdir -p made && echo ${item.seed} > made/${item.seed}.txt
+    params: [colour]
+    outs: ["made/${item.seed}.txt"]
+  join:
+    cmd: cat made/*.txt > all.txt
+    deps: [made, code.py]
+    outs: [all.txt]
+    metrics:
+      - figures.json: {cache: false}
+"""
+
+
+def run(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose outputs lie there, made by something else than DVC."""
+    monkeypatch.chdir(tmp_path)
+    run("git", "init", "-q")
+    run("dvc", "init", "-q")
+    Path("params.yaml").write_text("seeds: [1, 2]\ncolour: null\n")
+    Path("dvc.yaml").write_text(GRAPH)
+    Path("code.py").write_text("pass\n")
+    Path("made").mkdir()
+    for path, text in (("made/1.txt", "1\n"), ("made/2.txt", "2\n"), ("all.txt", "1\n2\n"), ("figures.json", "{}\n")):
+        Path(path).write_text(text)
+    return tmp_path
+
+
+def test_it_records_what_dvc_commit_records(project: Path) -> None:
+    result = CliRunner().invoke(main, [], catch_exceptions=False)
+    assert result.output == "dvc.yaml: 3 stages recorded\n"
+    recorded = yaml.safe_load(Path("dvc.lock").read_text())
+    assert "Data and pipelines are up to date." in run("dvc", "status")
+    assert "didn't change, skipping" in run("dvc", "repro")
+    Path("dvc.lock").unlink()
+    run("dvc", "commit", "-f")
+    assert yaml.safe_load(Path("dvc.lock").read_text()) == recorded
+
+
+def test_outputs_are_in_the_cache(project: Path) -> None:
+    CliRunner().invoke(main, [])
+    Path("all.txt").unlink()
+    run("dvc", "checkout")
+    assert Path("all.txt").read_text() == "1\n2\n"
+
+
+def test_what_is_missing_is_named_and_nothing_is_written(project: Path) -> None:
+    Path("made/2.txt").unlink()
+    result = CliRunner().invoke(main, [])
+    assert result.exit_code == 1
+    assert result.output == "Error: made/2.txt: missing; run `snakemake` to its end first\n"
+    assert not Path("dvc.lock").exists()
