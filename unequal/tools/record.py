@@ -5,6 +5,7 @@ Here it is written once.
 """
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,7 +21,7 @@ def record(file: Path) -> int:
     from dvc.utils.serialize import dump_yaml
 
     repo = Repo()
-    locked = {}
+    locked: dict[str, Any] = {}
     with repo.lock:
         stages = sorted(repo.stage.load_all(str(file)), key=lambda stage: stage.name)
         for item in (item for stage in stages for item in (*stage.deps, *stage.outs)):
