@@ -85,4 +85,6 @@ for stage in STAGES:
             mem_mb=(stage.meta or {}).get("mem_mb", 4000),
             runtime=(stage.meta or {}).get("runtime", 60),
         shell:
-            "({params.command}) > {log} 2>&1"
+            # The stage takes the shell's place: a shell ends at once when a job is told to stop, and the job with it,
+            # while the stage saves its state.
+            "exec {params.command} > {log} 2>&1"

@@ -82,6 +82,7 @@ def slurm(folder: Path) -> Iterator[dict[str, str]]:
         for command in (munged, ["slurmctld", "-D"], ["slurmd", "-D", "-N", socket.gethostname()]):
             running.enter_context(daemon(command, folder, environment))
         wait_for_node(environment)
+        running.callback(end_jobs, environment)
         yield environment
 
 
@@ -113,6 +114,12 @@ def daemon(command: list[str], folder: Path, environment: dict[str, str]) -> Ite
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def end_jobs(environment: dict[str, str]) -> None:
+    """What a test that failed has left: jobs outlive the daemons."""
+    subprocess.run(["scancel", "--full", "--signal=KILL", f"--partition={PARTITION}"], env=environment, check=False)
+    time.sleep(2)
 
 
 def wait_for_node(environment: dict[str, str]) -> None:

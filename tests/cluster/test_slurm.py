@@ -213,7 +213,7 @@ def test_a_job_that_is_ended_saves_first_and_goes_on_by_retry(
             wait_for(lambda number=number: len(trainings(cluster, earlier)) == number + 2, "the retry")
             (state,) = (project / "work").glob("train_base-*/checkpoint.safetensors")
             kept.append((state.parent / "training.jsonl").read_bytes())
-        assert engine.wait(PATIENCE_SECONDS) == 0, (tmp_path / "log").read_text()
+        assert engine.wait(3 * PATIENCE_SECONDS) == 0, (tmp_path / "log").read_text()
     finally:
         engine.kill()
         engine.wait()
