@@ -30,7 +30,7 @@ IMAGES = 1000
 
 def noisy_batches(draws: Draws, schedule: NoiseSchedule, size: int) -> list[tuple[Tensor, Tensor]]:
     """All that the network is asked in a profile, (x_t, t) in full batches."""
-    return [(add_noise(x0, epsilon, *schedule.at(t, x0)), t) for x0, epsilon, t in draws.batches(size)]
+    return [(add_noise(x0, epsilon, *schedule.at(t, x0)), t) for x0, epsilon, t, _ in draws.batches(size)]
 
 
 @torch.no_grad()

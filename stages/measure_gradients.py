@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
@@ -50,7 +50,7 @@ def main(run: Run, settings: Settings, model: str) -> None:
     losses = read_npz(run.input(f"artifacts/profiles/{model}.npz"), ["train"])["train"]
     samplers = read_samplers(run.input("artifacts/samplers"), settings.gradients.samplers, record)
     cells = split(slots, settings.gradients.parts)
-    sample = meter(net, record, tensor_of(data.train), settings, run.device).sample(cells)
+    sample = meter(net, record, data, settings, run.device).sample(cells)
     for sampler in samplers.values():
         settle(sampler, losses, sample.moments(), cells)
     table = rows(samplers, sample, cells, settings)
@@ -66,7 +66,7 @@ def read_samplers(folder: Path, recipes: Sequence[str], record: ModelRecord) -> 
 
 
 def meter(
-    net: nn.Module, record: ModelRecord, images: Tensor, settings: Settings, device: torch.device
+    net: nn.Module, record: ModelRecord, data: PreparedData, settings: Settings, device: torch.device
 ) -> GradientMeter:
     """What measures a model as training without loss weights sees it."""
     if record.prediction == "mixed":
@@ -74,11 +74,12 @@ def meter(
     return GradientMeter(
         net.to(device).train().requires_grad_(True),
         objective_for(record, record.noise_schedule().to(device)),
-        images,
+        tensor_of(data.train),
         folds=settings.gradients.folds,
         single_images=settings.gradients.single_images,
         mean_images=settings.gradients.mean_images,
         seed=settings.seed,
+        labels=data.train_labels,
     )
 
 

@@ -30,7 +30,8 @@ def main(run: Run, settings: Settings, recipe: str, batch: str, seed: int) -> No
     folder = run.input(f"artifacts/models/{trial_name(recipe, batch, seed)}")
     denoiser, record = load_denoiser(folder, run.device)
     chosen, heads = settings.profile, load_heads(folder)
-    draws = Draws.of(tensor_of(data.holdout), record.timesteps, chosen.images, settings.seed, run.device)
+    images, labels = tensor_of(data.holdout), data.holdout_labels
+    draws = Draws.of(images, record.timesteps, chosen.images, settings.seed, run.device, labels)
     products = head_products(denoiser, draws, chosen.batch_size, run.runtime.progress, Parts(run.work))
     # Beside them the products by which the heads are combined: of the same images, but of other noise.
     settled = {} if heads is None else {"settled": heads.products.numpy()}

@@ -28,7 +28,8 @@ def main(run: Run, settings: Settings, model: str) -> None:
     chosen = settings.profile
     losses = {}
     for split, images in (("train", chosen.profiled(data.train)), ("holdout", data.holdout)):
-        draws = Draws.of(tensor_of(images), record.timesteps, chosen.images, settings.seed, run.device)
+        pictures, labels = tensor_of(images), data.labels_of(split)
+        draws = Draws.of(pictures, record.timesteps, chosen.images, settings.seed, run.device, labels)
         losses[split] = profile(denoiser, draws, chosen.batch_size, run.runtime.progress, Parts(run.work / split))
     write_npz(run.output(f"artifacts/profiles/{model}.npz"), **losses)
     profiles = in_all_spaces({split: LossProfile.of(table) for split, table in losses.items()}, record)

@@ -24,7 +24,9 @@ def main(run: Run, settings: Settings, method: str, group: int) -> None:
     net, base = load_model(run.input("artifacts/models/base"))
     groups = read_groups(run.input("artifacts/groups.json"))
     name, images, count = f"{method}/group_{group}", tensor_of(data.train), len(groups.groups)
-    produce(run, Job(name, settings.method, net, base, images, groups.of(group), count, settings.seed))
+    produce(
+        run, Job(name, settings.method, net, base, images, groups.of(group), count, settings.seed, data.train_labels)
+    )
 
 
 if __name__ == "__main__":

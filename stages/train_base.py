@@ -46,7 +46,7 @@ def main(run: Run, settings: Settings) -> None:
         net = build_network(network, size, channels)
     start = Start.of(net, schedule, network)
     job = Job("base", start, settings.recipe, settings.training, sampler, data, settings.seed)
-    write_results(run, job, untrained(run) if pretrained else train(run, job))
+    write_results(run, job, untrained(run, job) if pretrained else train(run, job))
 
 
 if __name__ == "__main__":

@@ -46,15 +46,32 @@ def images(prepared: PreparedData) -> Tensor:
 
 
 def joined(draws: Draws, size: int) -> list[Tensor]:
-    return [torch.cat(parts) for parts in zip(*draws.batches(size), strict=True)]
+    return [torch.cat(parts) for parts in zip(*(one[:3] for one in draws.batches(size)), strict=True)]
 
 
 @pytest.mark.parametrize("size", [1, 7, 12, 50, 10_000])
 def test_batches_may_be_cut_anywhere(images: Tensor, size: int) -> None:
     whole = joined(draws_of(images), 600)
-    assert all(len(t) == size for _, _, t in list(draws_of(images).batches(size))[:-1])
+    assert all(len(one.t) == size for one in list(draws_of(images).batches(size))[:-1])
     assert all(torch.equal(a, b) for a, b in zip(joined(draws_of(images), size), whole, strict=True))
     assert torch.equal(whole[2], torch.arange(50).repeat_interleave(12))
+
+
+def test_a_network_is_told_the_labels_of_the_images_drawn(images: Tensor) -> None:
+    """One that knows the image of each label errs nowhere, one that is told other labels does."""
+    labels = torch.arange(len(images))
+
+    def loss(told: Tensor) -> float:
+        def sight(x_t: Tensor, timesteps: Tensor, class_labels: Tensor) -> Any:
+            return SimpleNamespace(sample=to_model_range(images)[class_labels])
+
+        net = Answering(lambda x_t, t: x_t)
+        net.forward = sight  # type: ignore[method-assign]
+        denoiser = Denoiser(net, SCHEDULE, "sample", classes=len(images))
+        return float(profile(denoiser, Draws.of(images, 50, 12, 0, CPU, told), 70).max())
+
+    assert loss(labels) < 1e-6
+    assert loss(labels.roll(1)) > 0.1
 
 
 def test_draws_follow_the_seed_and_the_split(images: Tensor) -> None:

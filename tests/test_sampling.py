@@ -244,6 +244,7 @@ def test_gaps_and_overlaps_are_refused(ranges: list[tuple[int, int]]) -> None:
         ("channels", 3),
         ("enlargement", 2),
         ("autoencoder", "x"),
+        ("classes", 2),
         ("learned_variance", True),
     ],
 )
@@ -282,6 +283,45 @@ def test_super_resolution_without_originals_is_refused() -> None:
 def test_generation_looks_at_no_originals() -> None:
     originals = torch.zeros(3, 1, 8, 8, dtype=torch.uint8)
     assert torch.equal(single(Answering()).sample(4, STEPS, originals=originals), single(Answering()).sample(4, STEPS))
+
+
+class Named(Answering):
+    """Answers with images as bright as their labels, and remembers the labels."""
+
+    def forward(self, x_t: Tensor, timesteps: Tensor, class_labels: Tensor) -> Any:
+        self.told = class_labels
+        return SimpleNamespace(sample=torch.ones_like(x_t) * class_labels[:, None, None, None] / 4 - 1)
+
+
+def class_conditional() -> Experts:
+    return Experts([Expert(Denoiser(Named(), SCHEDULE, "sample", classes=9), record(classes=9))])
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 40])
+def test_labels_are_drawn_by_seed_and_number_alone(batch_size: int) -> None:
+    def brightness(seed: int, count: int = 40) -> list[int]:
+        return class_conditional().sample(count, STEPS, seed, batch_size)[:, 0, 0, 0].tolist()
+
+    whole = class_conditional().sample(40, STEPS, 4)[:, 0, 0, 0].tolist()
+    assert brightness(4) == whole
+    assert brightness(4, 7) == whole[:7]
+    assert brightness(5) != whole
+    assert len(set(whole)) == 9
+
+
+def test_labels_may_be_asked_for() -> None:
+    experts = class_conditional()
+    found = experts.sample(5, STEPS, batch_size=2, labels=torch.tensor([8, 0, 4]))
+    assert found[:, 0, 3, 3].tolist() == [255, 0, 128, 255, 0]
+    twice = experts.predictor(clip=True, condition=torch.tensor([8, 0]))(torch.zeros(4, 1, 8, 8), 3)
+    assert twice[:, 0, 0, 0].tolist() == [1, -1, 1, -1]
+
+
+def test_labels_that_a_model_has_no_class_for() -> None:
+    with pytest.raises(UserError, match="labels 0 … 9; a allows 0 … 8"):
+        class_conditional().sample(2, STEPS, labels=torch.tensor([0, 9]))
+    with pytest.raises(UserError, match="a: an unconditional model takes no labels"):
+        single(Answering()).sample(2, STEPS, labels=torch.tensor([0, 1]))
 
 
 def save(folder: Path, net: UNet2DModel, made: ModelRecord) -> None:

@@ -28,6 +28,7 @@ class GradientMeter:
         single_images: a cell, whose gradients are taken one by one; a multiple of F.
         mean_images: a cell, a F-th of which goes through the network at once; a multiple of F.
         seed: of all draws.
+        labels: [N] int64 of the images, where they have any.
     """
 
     net: nn.Module
@@ -37,6 +38,7 @@ class GradientMeter:
     single_images: int
     mean_images: int
     seed: int
+    labels: Tensor | None = None
 
     def sample(self, cells: Sequence[tuple[int, int]]) -> GradientSample:
         """The gradients in inclusive ranges of timesteps. Holds as many vectors of all parameters as cells × folds."""
@@ -59,7 +61,7 @@ class GradientMeter:
     def drawn(self, first: int, last: int, count: int, generator: np.random.Generator) -> Batch:
         """Images at timesteps drawn uniformly from first … last."""
         timesteps = generator.integers(first, last, size=count, endpoint=True)
-        return draw_at(self.images, timesteps, generator, next(self.net.parameters()).device)
+        return draw_at(self.images, timesteps, generator, next(self.net.parameters()).device, self.labels)
 
     def losses(self, batches: Iterator[Batch]) -> Iterator[Tensor]:
         """The mean loss of each batch."""

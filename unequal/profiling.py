@@ -7,6 +7,7 @@ alone: differences between models are paired, and far sharper than the losses th
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,34 +21,57 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.denoiser import Denoiser
 from unequal.parts import UNKEPT, Parts, ranges
 from unequal.randomness import Stream, numpy_generator, torch_generator
+from unequal.training.batches import chosen
+
+
+class Drawn(NamedTuple):
+    """x0 and ε [B, C, H, W], t [B], and the images' labels [B] where they have any."""
+
+    x0: Tensor
+    epsilon: Tensor
+    t: Tensor
+    labels: Tensor | None
 
 
 @dataclass(frozen=True)
 class Draws:
-    """n draws at each timestep: images [T, n] as indices, and the noise made on demand."""
+    """n draws at each timestep: images [T, n] as indices, with their labels, and the noise made on demand."""
 
     images: Tensor
     index: np.ndarray
     seed: int
     device: torch.device
+    labels: Tensor | None = None
 
     @classmethod
-    def of(cls, images: Tensor, timesteps: int, count: int, seed: int, device: torch.device) -> "Draws":
-        """Draw images [N, C, H, W] (uint8) for T timesteps, n each; without repetition where N allows it."""
+    def of(
+        cls,
+        images: Tensor,
+        timesteps: int,
+        count: int,
+        seed: int,
+        device: torch.device,
+        labels: Tensor | None = None,
+    ) -> "Draws":
+        """Draw images [N, C, H, W] (uint8) for T timesteps, n each; without repetition where N allows it.
+
+        `labels` [N] go along with the images, where they have any.
+        """
         generator = numpy_generator(seed, Stream.PROFILE_IMAGES, len(images))
         repeat = count > len(images)
         index = [generator.choice(len(images), count, replace=repeat) for _ in range(timesteps)]
-        return cls(images, np.stack(index), seed, device)
+        return cls(images, np.stack(index), seed, device, labels)
 
-    def batches(self, size: int, share: range | None = None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """(x0, ε, t) in batches, in the order of t; of all draws, or of a share of them counted through."""
+    def batches(self, size: int, share: range | None = None) -> Iterator[Drawn]:
+        """Draws in batches, in the order of t; of all draws, or of a share of them counted through."""
         count = self.index.shape[1]
         share = share or range(self.index.size)
         for start in range(share.start, share.stop, size):
             flat = np.arange(start, min(start + size, share.stop))
-            x0 = to_model_range(self.images[torch.from_numpy(self.index.reshape(-1)[flat])].to(self.device))
+            index = torch.from_numpy(self.index.reshape(-1)[flat])
+            x0 = to_model_range(self.images[index].to(self.device))
             t = torch.from_numpy(flat // count).to(self.device)
-            yield x0, self.noise(flat, x0.shape[1:]), t
+            yield Drawn(x0, self.noise(flat, x0.shape[1:]), t, chosen(self.labels, index, self.device))
 
     def noise(self, flat: np.ndarray, shape: torch.Size) -> Tensor:
         """ε of these draws: timestep by timestep from its own generator, so that batches may be cut anywhere."""
@@ -70,8 +94,8 @@ def profile(
 ) -> np.ndarray:
     """ε-space loss of every draw, [T, n] float32."""
     return measure(
-        lambda x0, epsilon, x_t, t: squared_error(epsilon, denoiser.given(x0).epsilon(x_t, t))[None],
-        denoiser.schedule,
+        lambda told, one, x_t: squared_error(one.epsilon, told.epsilon(x_t, one.t))[None],
+        denoiser,
         draws,
         batch_size,
         progress,
@@ -88,7 +112,7 @@ def profile_floor(images: Tensor, schedule: NoiseSchedule, draws: Draws, parts: 
     def measured(share: range) -> np.ndarray:
         losses = [
             optimal_loss(x0, epsilon, clean, table.alpha[t[0]], table.sigma[t[0]]).float().cpu()
-            for x0, epsilon, t in draws.batches(count, share)
+            for x0, epsilon, t, _ in draws.batches(count, share)
         ]
         return torch.stack(losses).numpy()
 
@@ -102,33 +126,36 @@ def head_products(
     """Products of the heads' x0-errors, mean over the values of an image, at every draw, [T, n, heads, heads]."""
     heads = len(denoiser.heads)
 
-    def products(x0: Tensor, epsilon: Tensor, x_t: Tensor, t: Tensor) -> Tensor:
-        errors = (denoiser.given(x0).x0_of_heads(x_t, t) - x0).flatten(2).double()
+    def products(told: Denoiser, one: Drawn, x_t: Tensor) -> Tensor:
+        errors = (told.x0_of_heads(x_t, one.t) - one.x0).flatten(2).double()
         return torch.einsum("ibd,jbd->ijb", errors, errors).reshape(heads**2, -1) / errors.shape[2]
 
-    found = measure(products, denoiser.schedule, draws, batch_size, progress, parts)
+    found = measure(products, denoiser, draws, batch_size, progress, parts)
     return np.moveaxis(found, 0, -1).reshape(*draws.index.shape, heads, heads)
 
 
 def measure(
-    figure: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor],
-    schedule: NoiseSchedule,
+    figure: Callable[[Denoiser, Drawn, Tensor], Tensor],
+    denoiser: Denoiser,
     draws: Draws,
     batch_size: int,
     progress: bool = False,
     parts: Parts = UNKEPT,
 ) -> np.ndarray:
-    """A figure [k, B] of (x0, ε, x_t, t) over all draws, [k, T, n]; `parts` are what an earlier attempt has left."""
+    """A figure [k, B] of (denoiser, draws, x_t) over all draws, [k, T, n], the denoiser told what it may know of them.
+
+    `parts` are what an earlier attempt has left.
+    """
     shares = ranges(draws.index.size, batch_size)
     with tqdm(total=draws.index.size, unit="img", unit_scale=True, disable=None if progress else True) as bar:
 
         def measured(share: range) -> np.ndarray:
             found = []
-            for x0, epsilon, t in draws.batches(batch_size, share):
-                x_t = add_noise(x0, epsilon, *schedule.at(t, x0))
+            for one in draws.batches(batch_size, share):
+                x_t = add_noise(one.x0, one.epsilon, *denoiser.schedule.at(one.t, one.x0))
                 # Left on the device: to fetch a figure is to wait for it, while the next batch could be made.
-                found.append(figure(x0, epsilon, x_t, t))
-                bar.update(len(t))
+                found.append(figure(denoiser.given(one.x0, one.labels), one, x_t))
+                bar.update(len(one.t))
             return torch.cat(found, dim=1).cpu().numpy()
 
         whole = np.concatenate(parts.all({str(share.start): partial(measured, share) for share in shares}), axis=1)

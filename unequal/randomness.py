@@ -31,6 +31,7 @@ class Stream(IntEnum):
     CONSISTENCY = 15
     LANDSCAPE = 16
     AUTOENCODER = 17
+    SAMPLE_LABELS = 18
 
 
 def numpy_generator(*key: int) -> np.random.Generator:

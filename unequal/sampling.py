@@ -63,6 +63,7 @@ class Experts:
             "enlargement",
             "learned_variance",
             "autoencoder",
+            "classes",
         ):
             values = sorted({str(getattr(expert.record, field)) for expert in self.experts})
             if len(values) > 1:
@@ -132,7 +133,8 @@ class Experts:
             eta: 0 deterministic, 1 as noisy as DDPM.
             clip: keep predicted images within [-1, 1].
             noise: step number → [B, C, H, W]; needed where eta > 0.
-            condition: [B, C, H, W], enlarged low-resolution images; needed by super-resolution alone.
+            condition: enlarged low-resolution images [B, C, H, W] for super-resolution, labels [B] for a
+                class-conditional model; no other takes any.
             variance: of the noise at eta 1: `posterior`, or the `learned` one.
 
         Returns:
@@ -152,7 +154,7 @@ class Experts:
         """What predicts x0 from (x_t, t), for images with this condition or for several such batches end to end."""
 
         def predict(x: Tensor, t: int) -> Tensor:
-            seen = None if condition is None else condition.repeat(len(x) // len(condition), 1, 1, 1)
+            seen = None if condition is None else torch.cat([condition] * (len(x) // len(condition)))
             x0 = self.ready(t).beside(seen).x0(x, torch.full((len(x),), t, device=x.device))
             return x0.clamp(-1, 1) if clip else x0
 
@@ -183,23 +185,26 @@ class Experts:
         parts: Parts = UNKEPT,
         variance: str = "posterior",
         decode: Callable[[Tensor], Tensor] | None = None,
+        labels: Tensor | None = None,
     ) -> Tensor:
         """Images as uint8 [count, C, H, W] on the CPU; image i of a seed starts from the same noise always.
 
         A model of super-resolution enlarges the low-resolution forms of `originals`, uint8 [N, C, H, W],
-        image i that of number i mod N; a model of generation looks at none. `parts` are the batches that
+        image i that of number i mod N; a model of generation looks at none. A class-conditional model takes
+        `labels`, int64 [N], in turn likewise; without them, image i of a seed has a label that is drawn
+        uniformly from all classes, the same for every model. `parts` are the batches that
         an earlier attempt at the same has left. `decode` makes images, about [-1, 1], of what a model of
         latents has sampled.
 
         Raises:
-            UserError: latents without a decoder, or clipped.
+            UserError: latents without a decoder, or clipped; labels of no class of the model.
         """
         self.check_space(clip, decode is not None)
 
         def batch(ids: range) -> np.ndarray:
             noise = partial(self.noise_of, ids, seed, Stream.SAMPLE_ADDED)
             x_t = self.noise_of(ids, seed, Stream.SAMPLE_START)
-            condition = self.condition(ids, originals)
+            condition = self.condition(ids, originals, seed, labels)
             x0 = self.denoise(x_t, timesteps, eta, clip, noise, condition, variance)
             return to_uint8(x0 if decode is None else decode(x0)).cpu().numpy()
 
@@ -223,12 +228,32 @@ class Experts:
             what = "latents is sampled with their autoencoder" if latent else "pixels has no use for an autoencoder"
             raise UserError(f"{self.record.name}: a model of {what}")
 
-    def condition(self, ids: Sequence[int], originals: Tensor | None) -> Tensor | None:
-        """What a model of super-resolution sees of the originals with these numbers, [B, C, H, W]."""
+    def condition(
+        self, ids: Sequence[int], originals: Tensor | None, seed: int = 0, labels: Tensor | None = None
+    ) -> Tensor | None:
+        """What a model is told of images with these numbers: see `sample`.
+
+        Returns:
+            [B, C, H, W] for super-resolution, [B] for a class-conditional model, else None.
+        """
+        if labels is not None or self.record.classes is not None:
+            return self.labels(ids, seed, labels).to(self.device)
         if originals is None:
             return None
         chosen = originals[torch.tensor(ids) % len(originals)].to(self.device)
         return self.experts[0].denoiser.condition_of(to_model_range(chosen))
+
+    def labels(self, ids: Sequence[int], seed: int, labels: Tensor | None) -> Tensor:
+        """Labels [B] of images with these numbers: the given ones in turn, or drawn uniformly. Raises UserError."""
+        classes = self.record.classes
+        if classes is None:
+            raise UserError(f"{self.record.name}: an unconditional model takes no labels")
+        if labels is None:
+            draws = (torch_generator("cpu", seed, Stream.SAMPLE_LABELS, i) for i in ids)
+            return torch.stack([torch.randint(classes, (), generator=generator) for generator in draws])
+        if labels.min() < 0 or labels.max() >= classes:
+            raise UserError(f"labels {labels.min()} … {labels.max()}; {self.record.name} allows 0 … {classes - 1}")
+        return labels[torch.tensor(ids) % len(labels)]
 
     def noise_of(self, ids: Sequence[int], *key: int) -> Tensor:
         """Noise for images with these numbers, see `noise_of`."""

@@ -152,8 +152,9 @@ def pruned_base(place: Part, tdc: Tdc, group: Group, groups: int) -> tuple[Path,
     folder, figures = place.work / PRUNED, place.work / f"{PRUNED}.json"
     if not figures.exists():
         net, base = load_model(tdc.base)
-        images, name = tensor_of(tdc.data.train), f"{tdc.name}/group_{group.group}"
-        job = pruning.Job(name, tdc.plan.pruning, net, base, images, group, groups, tdc.seed)
+        images, labels = tensor_of(tdc.data.train), tdc.data.train_labels
+        name = f"{tdc.name}/group_{group.group}"
+        job = pruning.Job(name, tdc.plan.pruning, net, base, images, group, groups, tdc.seed, labels)
         began = time.perf_counter()
         pruned, decision = pruning.prune(place, job)
         took = {"seconds": time.perf_counter() - began}
@@ -196,6 +197,7 @@ def trained_model(place: Part, tdc: Tdc, group: Group, groups: int, pruned: Path
         groups,
         parent.enlargement,
         parent.learned_variance,
+        parent.classes,
     )
     recipe = recipe_for(tdc.plan, parent, pruned != tdc.base, groups)
     # Routing goes by group, whatever a model has seen of its neighbours' timesteps.

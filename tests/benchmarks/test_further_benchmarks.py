@@ -34,7 +34,7 @@ def test_every_way_to_read_gives_whole_batches_of_the_file(params: Params, tmp_p
     images = np.load(path)
     assert images.shape == (30, 3, 16, 16)
     for way in data.WAYS:
-        gathered, noise = data.source_of(path, way, params, CPU).gathered(0, slice(None))
+        gathered, noise, _ = data.source_of(path, way, params, CPU).gathered(0, slice(None))
         assert gathered.shape == noise.shape == (4, 3, 16, 16)
         assert all((images == one.numpy()).all((1, 2, 3)).any() for one in gathered)
     data.forget(path)

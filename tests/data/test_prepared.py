@@ -1,6 +1,7 @@
 """Opening the prepared data set: what belongs together is read, anything else is refused in one line."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,11 @@ def test_train_and_holdout_make_the_whole(folder: Path) -> None:
     data = PreparedData.open(folder)
     assert len(data.train) == 15
     assert np.array_equal(np.concatenate([data.train, data.holdout]), data.images)
+    labels = [data.train_labels, data.holdout_labels]
+    assert np.array_equal(np.concatenate(labels), data.labels)
+    assert [len(part) for part in labels] == [15, 5]
+    bare = replace(data, labels=None)
+    assert bare.train_labels is bare.holdout_labels is None
 
 
 def test_verify_accepts_what_was_written_and_finds_one_changed_bit(folder: Path) -> None:

@@ -141,6 +141,20 @@ def test_a_condition_belongs_to_super_resolution(tiny_net: Callable[..., UNet2DM
             ask()
 
 
+def test_a_class_conditional_network_is_told_labels(tiny_net: Callable[..., UNet2DModel]) -> None:
+    x_t, labels = torch.linspace(-1, 1, 4 * 64).reshape(4, 1, 8, 8), torch.tensor([0, 2, 1, 0])
+    net = tiny_net(classes=3)
+    denoiser = Denoiser(net, SCHEDULE, "epsilon", classes=3)
+    found = denoiser.given(x_t, labels).epsilon(x_t, T)
+    assert torch.equal(found, net(x_t, T, class_labels=labels).sample)
+    assert not torch.equal(found, denoiser.beside(labels.flip(0)).epsilon(x_t, T))
+    for ask in (lambda: denoiser.epsilon(x_t, T), lambda: denoiser.given(x_t)):
+        with pytest.raises(UserError, match="a model of 3 classes needs labels"):
+            ask()
+    plain = Denoiser(tiny_net(), SCHEDULE, "epsilon")
+    assert torch.equal(plain.given(x_t, labels).epsilon(x_t, T), plain.epsilon(x_t, T))
+
+
 def test_being_told_of_a_batch_leaves_the_denoiser_as_it_was() -> None:
     denoiser, x0 = Denoiser(Remembering(1), SCHEDULE, "sample", enlargement=2), torch.ones(4, 1, 8, 8)
     one, other = denoiser.given(x0), denoiser.given(-x0)

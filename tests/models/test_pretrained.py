@@ -266,7 +266,14 @@ def test_networks_that_are_told_more_than_timesteps(tmp_path: Path, load: Load) 
         "norm_num_groups": 4,
     }
     UNet2DModel(**small, num_class_embeds=10).save_pretrained(tmp_path / "classes")
-    assert refusal(load, tmp_path / "classes").endswith("is conditional on 10 classes; allowed: unconditional networks")
+    source = tmp_path / "classes"
+    assert refusal(load, source) == f"network.classes: null, but network.pretrained '{source}' is told 10 classes"
+    assert refusal(load, source, classes=9).endswith("is told 10 classes")
+    assert same_weights(load(source, classes=10), UNet2DModel.from_pretrained(source))
+    UNet2DModel(**small).save_pretrained(tmp_path / "none")
+    assert refusal(load, tmp_path / "none", classes=9).endswith("is told no classes")
+    UNet2DModel(**small, class_embed_type="timestep").save_pretrained(tmp_path / "numbers")
+    assert "is told classes as numbers or vectors (class_embed_type 'timestep')" in refusal(load, tmp_path / "numbers")
     UNet2DModel(**small, time_embedding_type="fourier").save_pretrained(tmp_path / "noise")
     assert "is told noise levels" in refusal(load, tmp_path / "noise")
 
@@ -299,4 +306,4 @@ def test_a_checkpoint_of_openai_that_does_not_fit(tmp_path: Path, take: Load) ->
     said = refusal(take, source, prediction="v_prediction", **learned)
     assert said.startswith("recipes.base.prediction: v_prediction; network.pretrained")
     assert said.endswith("one of OpenAI's networks, which predict epsilon or sample")
-    assert "is conditional on 5 classes" in refusal(take, openai(tmp_path, classes=5), **learned)
+    assert "is told 5 classes" in refusal(take, openai(tmp_path, classes=5), **learned)

@@ -53,6 +53,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("consistency.landscape.iterations", 0, "consistency.landscape.iterations: 0: Input should be greater than 0"),
     ("sampling.eta", 0.5, "sampling.eta: 0.5; consistency compares pictures of one noise, and needs 0"),
     ("sampling", DELETE, "sampling.eta: missing; consistency compares pictures of one noise, and needs 0"),
+    ("network.classes", 10, "network.classes: 10; replicas make pictures of noise alone: null"),
     ("network.pretrained", "a/b", "network.pretrained: 'a/b'; replicas start from fresh weights: null"),
     (
         "network.task",

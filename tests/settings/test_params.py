@@ -291,6 +291,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "profile.floor: all would be the least loss of a network that sees x_t alone; allowed for super_resolution: no",
     ),
     (
+        {"network.classes": 10},
+        "profile.floor: all would be the least loss of a network that sees x_t alone; allowed for class-conditional ne",
+    ),
+    (
+        {"network.task": {"kind": "super_resolution", "factor": 2}, "network.classes": 10, "profile.floor": "none"},
+        "network: classes: 10; networks of super_resolution see images alone, allowed: null",
+    ),
+    (
         {"network.attention_resolutions": [7]},
         "network.attention_resolutions: 7 is no feature-map size; allowed: [8, 4]",
     ),

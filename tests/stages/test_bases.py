@@ -12,6 +12,7 @@ import torch
 from click.testing import CliRunner
 from diffusers import DDIMScheduler
 from diffusers.models.unets.unet_2d import UNet2DModel
+from openai_unet import OpenAIUNet
 from stage_project import write_params
 
 from stages import build_extractor, evaluate_fid, finetune_groups, group_timesteps, profile_loss, prune, train_base
@@ -41,7 +42,7 @@ def write(
     """Settings of a small pipeline, for a network like that."""
     shutil.copytree(prepared.path, "artifacts/data")
 
-    def write(**network: Any) -> None:
+    def write(min_ratio: float = 0.5, **network: Any) -> None:
         write_params(
             seed=0,
             schedule={"name": "linear", "timesteps": 50},
@@ -49,7 +50,7 @@ def write(
             training=training_settings(batch_size=8).model_dump(mode="json"),
             recipes={"base": RECIPE, "expert": RECIPE | {"sampler": {"kind": "slot"}}},
             profile={"images": 2, "batch_size": 50, "floor": "none"},
-            groups={"kind": "snr", "ids": [0, 1], "min_ratio": 0.5},
+            groups={"kind": "snr", "ids": [0, 1], "min_ratio": min_ratio},
             pruning={"taylor": {"method": "taylor", "timesteps": "group", "images": 8}},
             extractor={
                 "kind": "classifier", "weights": None, "features": 4, "images": 64, "batch_size": 8, "lr": 1.0e-3
@@ -104,6 +105,36 @@ def test_a_base_and_its_pruned_experts_go_through_the_pipeline(write: Callable[.
     assert [expert.record.group for expert in Experts.load("all").experts] == [0, 1]
     taken, _ = load_model(Path("one"))
     assert all(torch.equal(a, b) for a, b in zip(taken.parameters(), net.parameters(), strict=True))
+
+
+def test_a_class_conditional_checkpoint_goes_through_the_pipeline(write: Callable[..., None]) -> None:
+    """Every stage tells the network the labels of the data, and what is pruned of it is told them too."""
+    net = OpenAIUNet(64, multiples=(1,), attended=(), layers=1, inputs=1, outputs=1, classes=2)
+    torch.save(net.state_dict(), "model.pt")
+    flags = {"num_heads": 1, "rescale_timesteps": False}
+    write(0.7, pretrained="model.pt", openai=flags, classes=2)
+    run(train_base)
+    base, record = load_model(Path("artifacts/models/base"))
+    assert (record.classes, record.images_seen) == (2, 0)
+    assert torch.equal(base.class_embedding.weight, net.label_emb.weight)
+    run(profile_loss, "--model", "base")
+    run(group_timesteps)
+    run(build_extractor)
+    for group in ("0", "1"):
+        run(prune, "--method", "taylor", "--group", group)
+        shutil.copytree(f"artifacts/pruned/taylor/group_{group}", f"artifacts/pruned/expert/group_{group}")
+        run(finetune_groups, "--architecture", "pruned", "--group", group)
+    expert, its = load_model(Path("artifacts/models/experts_pruned/group_0"))
+    assert its.classes == 2
+    assert its.macs < record.macs
+    assert not torch.equal(expert.class_embedding.weight, base.class_embedding.weight)
+    for variant in ("base", "experts_pruned"):
+        run(evaluate_fid, "--variant", variant)
+    export("base", Path("one"))
+    assert Experts.load("one").sample(2, [40, 5], labels=torch.tensor([0, 1])).shape == (2, 1, 8, 8)
+    write(pretrained="model.pt", openai=flags, classes=3)
+    result = CliRunner().invoke(train_base.main)
+    assert "network.classes: 3, but network.pretrained 'model.pt' is told 2 classes" in result.output.splitlines()[-1]
 
 
 def test_a_pretrained_base_is_held_against_the_settings(

@@ -43,7 +43,7 @@ NETWORK = Network(
 def saved(folder: Path, first: int = 0, last: int = TIMESTEPS - 1, removals=None, **changes) -> Path:
     torch.manual_seed(0)
     enlarging = {"task": {"kind": "super_resolution", "factor": 2}} if changes.get("enlargement") else {}
-    network = Network.model_validate(NETWORK.model_dump() | enlarging)
+    network = Network.model_validate(NETWORK.model_dump() | enlarging | {"classes": changes.get("classes")})
     net = build_network(network, 8, 1, heads=2 if changes.get("learned_variance") else 1)
     if removals is not None:
         replay(net, removals)
@@ -131,7 +131,12 @@ def test_export_refuses_in_one_line(project: Path):
 
 @pytest.mark.parametrize(
     ("changes", "obstacle"),
-    [({}, "pruned"), ({"enlargement": 2}, "for super-resolution"), ({"autoencoder": "abc"}, "for latents")],
+    [
+        ({}, "pruned"),
+        ({"enlargement": 2}, "for super-resolution"),
+        ({"autoencoder": "abc"}, "for latents"),
+        ({"classes": 3}, "class-conditional"),
+    ],
 )
 def test_what_no_pipeline_of_diffusers_holds_is_exported_as_it_is(
     project: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], obstacle: str

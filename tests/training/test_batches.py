@@ -70,6 +70,17 @@ def test_another_seed_or_step_is_another_batch() -> None:
             assert not torch.equal(batches[i].timesteps, batches[j].timesteps)
 
 
+def test_labels_belong_to_their_images() -> None:
+    labels, named = torch.arange(len(IMAGES)), IMAGES.clone()
+    named[:, 0, 0, 0] = labels
+    labelled = replace(source(images=named), labels=labels)
+    batches = [labelled.draw(2), labelled.draw(2, slice(1, 4)), labelled.measured(3, np.array([0, 5, 9]))]
+    for batch in batches:
+        assert batch.labels is not None
+        assert torch.equal(batch.labels, ((batch.x0[:, 0, 0, 0] + 1) * 127.5).round().long())
+    assert same(replace(labelled.draw(2), labels=None), source(images=named).draw(2))
+
+
 def test_importance_weights_belong_to_their_timesteps() -> None:
     batch = source(batch_size=200).draw(0)
     # p_t ∝ t + ½, so that (1/T)/p_t = (T/2)/(t + ½).

@@ -8,7 +8,7 @@ import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.training.enlarging import Enlarging
+from unequal.training.conditional import ClassConditional, Enlarging
 from unequal.training.hybrid import Hybrid
 from unequal.training.objective import SingleHead
 from unequal.training.objectives import objective_for
@@ -29,6 +29,14 @@ def test_objective_of_a_record(
     torch.testing.assert_close(
         objective_for(record, SCHEDULE, "min_snr", 5.0).weights, snr.clamp(max=5) / (snr + 1), rtol=1e-5, atol=0
     )
+
+
+def test_objective_of_a_class_conditional_model(
+    tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
+) -> None:
+    found = objective_for(make_record(tiny_net(classes=3), classes=3), SCHEDULE)
+    assert isinstance(found, ClassConditional)
+    assert type(found.objective) is SingleHead
 
 
 def test_objective_of_a_model_of_super_resolution(

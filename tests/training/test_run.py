@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from unequal.files import read_npz
 from unequal.models.artifact import load_heads, load_model, load_pruning
 from unequal.models.flops import count_cost
 from unequal.models.pruned import replay
+from unequal.sampling import Experts
 from unequal.settings.recipe import LossWeight, Mixing, Optimizer, Plain, Recipe
 from unequal.settings.runtime import Runtime
 from unequal.settings.task import SuperResolution
@@ -73,10 +74,10 @@ def carry_out(
 ) -> Callable[..., Here]:
     """Carry a recipe out in a folder of its own."""
 
-    def run(name: str, start: Start, chosen: Recipe, measure: Any = None) -> Here:
+    def run(name: str, start: Start, chosen: Recipe, measure: Any = None, data: PreparedData = prepared) -> Here:
         place = Here(tmp_path / name, runtime)
         sampler = build_sampler("uniform", 50)
-        produce(place, Job(name, start, chosen, training_settings(), sampler, prepared, 5, measure))
+        produce(place, Job(name, start, chosen, training_settings(), sampler, data, 5, measure))
         return place
 
     return run
@@ -165,6 +166,41 @@ def test_learned_variance_is_trained_and_handed_down(
     assert load_model(place.root / "artifacts/models/child")[1].learned_variance is True
 
 
+def test_a_label_decides_what_is_sampled(
+    carry_out: Callable[..., Here], tiny_net: Callable[..., UNet2DModel], network_settings: Callable[..., Any]
+) -> None:
+    """Images of label 0 are bright above, those of label 1 below; a child learns with labels too."""
+    settings = network_settings(classes=2)
+    place = carry_out("base", Start.of(tiny_net(classes=2), SCHEDULE, settings), recipe("sample", 2000))
+    net, parent = load_model(place.root / "artifacts/models/base")
+    assert parent.classes == 2 == place.figures["results/metrics/train_base.json"]["classes"]
+    place = carry_out("child", Start(net, SCHEDULE, parent), recipe("sample", 400))
+    experts = Experts.load(place.root / "artifacts/models/child")
+    assert experts.record.classes == 2
+    images = experts.sample(16, [40, 20, 5], labels=torch.tensor([0, 1])).float()
+    above, below = images[:, :, :4].mean((1, 2, 3)), images[:, :, 4:].mean((1, 2, 3))
+    assert (above > below).tolist() == [True, False] * 8
+
+
+@pytest.mark.parametrize(("classes", "labels", "said"), [(3, 2, "of 2 classes"), (2, None, "without labels")])
+def test_other_classes_than_those_of_the_data(
+    tmp_path: Path,
+    runtime: Runtime,
+    prepared: PreparedData,
+    tiny_net: Callable[..., UNet2DModel],
+    training_settings: Callable[..., Training],
+    classes: int,
+    labels: int | None,
+    said: str,
+) -> None:
+    data = replace(prepared, facts=prepared.facts | {"labels": labels})
+    start, sampler = Start(tiny_net(classes=classes), SCHEDULE, classes=classes), build_sampler("uniform", 50)
+    place, job = Here(tmp_path, runtime), Job("base", start, recipe(), training_settings(), sampler, data, 5)
+    for attempt in (produce, untrained):
+        with pytest.raises(UserError, match=f"network.classes: {classes}; the data are {said}, allowed: "):
+            attempt(place, job)
+
+
 def test_three_heads(carry_out: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]) -> None:
     products = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64).diag().expand(50, 3, 3)
     place = carry_out("mixed", Start(tiny_net(heads=3), SCHEDULE), recipe("mixed"), lambda net: products)
@@ -179,6 +215,17 @@ def test_three_heads(carry_out: Callable[..., Here], tiny_net: Callable[..., UNe
     assert tables["images"].sum() == tables["wins"].sum() == 16
 
 
+def test_an_unconditional_network_looks_at_no_labels(
+    carry_out: Callable[..., Here], tiny_net: Callable[..., UNet2DModel], prepared: PreparedData
+) -> None:
+    place = carry_out("with", Start(tiny_net(), SCHEDULE), recipe())
+    unlabelled = replace(prepared, labels=None, facts=prepared.facts | {"labels": None})
+    bare = carry_out("without", Start(tiny_net(), SCHEDULE), recipe(), data=unlabelled)
+    weights = "artifacts/models/{}/diffusion_pytorch_model.safetensors"
+    assert (place.root / weights.format("with")).read_bytes() == (bare.root / weights.format("without")).read_bytes()
+    assert "classes" not in json.loads((place.root / "artifacts/models/with/model.json").read_text())
+
+
 def test_a_pretrained_base_takes_no_step(
     tmp_path: Path,
     runtime: Runtime,
@@ -189,7 +236,7 @@ def test_a_pretrained_base_takes_no_step(
     place, net = Here(tmp_path, runtime), tiny_net()
     sampler = build_sampler("uniform", 50)
     job = Job("base", Start(net, SCHEDULE), recipe(), training_settings(), sampler, prepared, 5)
-    write_results(place, job, untrained(place))
+    write_results(place, job, untrained(place, job))
     loaded, record = load_model(tmp_path / "artifacts/models/base")
     assert all(torch.equal(value, net.state_dict()[name]) for name, value in loaded.state_dict().items())
     assert (record.steps, record.images_seen, record.training_flops) == (0, 0, 0)

@@ -20,7 +20,7 @@ def to_uint8(images: Tensor) -> Tensor:
 
 
 def tensor_of(images: np.ndarray) -> Tensor:
-    """A tensor over the same memory and of its type, [N, C, H, W]; for mapped files, which are never written to."""
+    """Images or labels as a tensor over the same memory and of its type; for mapped files, never written to."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(images)

@@ -7,7 +7,9 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import Field, model_validator
+from torch import Tensor
 
+from unequal.data.pixels import tensor_of
 from unequal.errors import UserError
 from unequal.files import read_json, require
 from unequal.settings.strict import Strict, validate
@@ -93,6 +95,20 @@ class PreparedData:
     def holdout(self) -> np.ndarray:
         """The held-out images, [n − n_train, C, H, W]; there may be none."""
         return self.images[slice(*self.facts["split"]["holdout"])]
+
+    @property
+    def train_labels(self) -> Tensor | None:
+        """The training images' labels, [n_train], where there are any."""
+        return self.labels_of("train")
+
+    @property
+    def holdout_labels(self) -> Tensor | None:
+        """The held-out images' labels, [n − n_train], where there are any."""
+        return self.labels_of("holdout")
+
+    def labels_of(self, split: str) -> Tensor | None:
+        """Labels of `train` or `holdout`, int64, where there are any."""
+        return None if self.labels is None else tensor_of(self.labels[slice(*self.facts["split"][split])])
 
     def verify(self) -> None:
         """Compare all values with their hash. Raises UserError where they have changed."""

@@ -35,6 +35,7 @@ class ModelRecord:
     seen and cost stands in `inherited_images` and `inherited_flops`. `enlargement` is the factor of
     super-resolution, None for generation; a model of `learned_variance` gives further channels that say it.
     `autoencoder` is the hash of the one in whose latents a model works, None where it works in pixels.
+    `classes` is how many a network is told, None for an unconditional one, whose record leaves it out.
     """
 
     name: str
@@ -60,6 +61,7 @@ class ModelRecord:
     enlargement: int | None = None
     learned_variance: bool = False
     autoencoder: str | None = None
+    classes: int | None = None
     sha256: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -117,14 +119,15 @@ def save_model(
     if heads is not None:
         save_file({name: table.contiguous() for name, table in heads._asdict().items()}, folder / HEADS)
     hashes = {path.name: content_hash(path) for path in files_below(folder) if path.name != RECORD}
-    write_json(folder / RECORD, asdict(record) | {"sha256": hashes})
+    facts = asdict(record) | {"sha256": hashes}
+    write_json(folder / RECORD, {name: fact for name, fact in facts.items() if (name, fact) != ("classes", None)})
 
 
 def load_record(folder: Path) -> ModelRecord:
     """The record of a model folder. Raises UserError where it is missing or from another version."""
     facts = read_json(require(folder) / RECORD)
     names = {one.name for one in fields(ModelRecord)}
-    if not isinstance(facts, dict) or set(facts) != names:
+    if not isinstance(facts, dict) or set(facts) | {"classes"} != names:
         raise UserError(f"{folder / RECORD}: not a record of this version; make the model again")
     return ModelRecord(**facts)
 

@@ -28,6 +28,7 @@ class Denoiser:
             and is asked through `beside` or `given`.
         learned_variance: whether the network answers twice as many channels, the second half for the variance.
         device: where it is asked; None: where the network is.
+        classes: that the network is told, None for none; it is asked through `beside` or `given` too.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Denoiser:
         enlargement: int | None = None,
         learned_variance: bool = False,
         device: torch.device | None = None,
+        classes: int | None = None,
     ) -> None:
         if (prediction == "mixed") != (head_weights is not None):
             raise UserError(f"prediction '{prediction}' {'needs' if prediction == 'mixed' else 'has no'} head weights")
@@ -49,38 +51,60 @@ class Denoiser:
         self.head_weights = None if head_weights is None else head_weights.to(self.device)
         self.enlargement = enlargement
         self.learned_variance = learned_variance
+        self.classes = classes
         self.condition: Tensor | None = None
 
     @classmethod
-    def of_heads(cls, net: UNet2DModel, schedule: NoiseSchedule, enlargement: int | None = None) -> Self:
+    def of_heads(
+        cls,
+        net: UNet2DModel,
+        schedule: NoiseSchedule,
+        enlargement: int | None = None,
+        classes: int | None = None,
+    ) -> Self:
         """Three heads whose combination is not settled yet, to measure them one by one."""
-        return cls(net, schedule, "mixed", torch.full((schedule.timesteps, len(HEADS)), 1 / len(HEADS)), enlargement)
+        weights = torch.full((schedule.timesteps, len(HEADS)), 1 / len(HEADS))
+        return cls(net, schedule, "mixed", weights, enlargement, classes=classes)
 
     @property
     def heads(self) -> tuple[str, ...]:
         """What each head of the network predicts."""
         return HEADS if self.prediction == "mixed" else (self.prediction,)
 
-    def condition_of(self, x0: Tensor) -> Tensor | None:
-        """What the network sees of images [B, C, H, W] beside the noisy ones; None where it sees nothing."""
+    def condition_of(self, x0: Tensor, labels: Tensor | None = None) -> Tensor | None:
+        """What the network is told of images [B, C, H, W] and their labels [B]; None where it is told nothing."""
+        if self.classes is not None:
+            return labels
         return None if self.enlargement is None else blurred(x0, self.enlargement)
 
     def beside(self, condition: Tensor | None) -> Self:
-        """The same denoiser for a batch with this condition, [B, C, H, W]: enlarged low-resolution images.
+        """The same denoiser for a batch with this condition.
+
+        Args:
+            condition: enlarged low-resolution images [B, C, H, W] for super-resolution, labels [B] (int64) for a
+                class-conditional model, None for any other.
 
         Raises:
-            UserError: a condition for a model of generation, or none for one of super-resolution.
+            UserError: a condition for a model that takes none, or none for one that needs it.
         """
-        if (condition is None) != (self.enlargement is None):
-            what = "generation takes no" if self.enlargement is None else "super-resolution needs a"
-            raise UserError(f"a model of {what} low-resolution image")
+        if condition is None:
+            self.check_independence()
+        elif self.enlargement is None and self.classes is None:
+            raise UserError("a model of generation takes no low-resolution image, and one without classes no labels")
         told = copy.copy(self)
         told.condition = condition
         return told
 
-    def given(self, x0: Tensor) -> Self:
-        """The same denoiser, told what it may know of images [B, C, H, W]."""
-        return self.beside(self.condition_of(x0))
+    def check_independence(self) -> None:
+        """Raise UserError where the network cannot be asked without a condition."""
+        if self.enlargement is not None:
+            raise UserError("a model of super-resolution needs a low-resolution image")
+        if self.classes is not None:
+            raise UserError(f"a model of {self.classes} classes needs labels")
+
+    def given(self, x0: Tensor, labels: Tensor | None = None) -> Self:
+        """The same denoiser, told what it may know of images [B, C, H, W] and their labels [B]."""
+        return self.beside(self.condition_of(x0, labels))
 
     def answer(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
         """What the network predicts, [B, C, H, W] for each of its heads."""
@@ -89,10 +113,11 @@ class Denoiser:
 
     def whole_answer(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
         """What the network predicts and, behind it, says of the variance if it has learned one."""
-        if self.enlargement is None:
-            return self.net(x_t, timesteps).sample
         if self.condition is None:
-            raise UserError("a model of super-resolution needs a low-resolution image")
+            self.check_independence()
+            return self.net(x_t, timesteps).sample
+        if self.classes is not None:
+            return self.net(x_t, timesteps, class_labels=self.condition).sample
         return self.net(torch.cat([x_t, self.condition.to(x_t)], dim=1), timesteps).sample
 
     @torch.no_grad()
@@ -162,6 +187,13 @@ def load_denoiser(
         torch.nn.Module.to(net, device)
     weights = None if heads is None else heads.weights
     denoiser = Denoiser(
-        net, record.noise_schedule(), record.prediction, weights, record.enlargement, record.learned_variance, device
+        net,
+        record.noise_schedule(),
+        record.prediction,
+        weights,
+        record.enlargement,
+        record.learned_variance,
+        device,
+        record.classes,
     )
     return denoiser, record

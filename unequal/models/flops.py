@@ -10,6 +10,8 @@ import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 from torch.utils.flop_counter import FlopCounterMode
 
+from unequal.models.network import example_inputs
+
 #: A training step is counted as three forward passes: one forward, two for the backward pass.
 FORWARDS_PER_STEP = 3
 ATTENTION_PRODUCTS = ("scaled_dot_product", "bmm", "flash_attention")
@@ -26,12 +28,9 @@ class Cost:
 
 def count_cost(net: UNet2DModel) -> Cost:
     """Count one forward pass of one image; shapes decide, weights do not matter."""
-    device = next(net.parameters()).device
-    size = net.config["sample_size"]
-    height, width = (size, size) if isinstance(size, int) else size
-    image = torch.zeros(1, net.config["in_channels"], height, width, device=device)
+    inputs = example_inputs(net)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        net(image, torch.zeros(1, dtype=torch.long, device=device))
+        net(*inputs)
     flops = {str(operator): count for operator, count in counter.get_flop_counts()["Global"].items()}
     attention = sum(n for operator, n in flops.items() if any(part in operator for part in ATTENTION_PRODUCTS))
     total = sum(flops.values())

@@ -1,6 +1,8 @@
 """The UNet2DModel of diffusers, built from settings."""
 
+import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
+from torch import Tensor
 
 from unequal.errors import UserError
 from unequal.settings.network import Network
@@ -33,5 +35,15 @@ def build_network(network: Network, image_size: int, channels: int, heads: int =
         # Else diffusers leaves out the middle attention's norm where the time embedding scales and shifts.
         attn_norm_num_groups=network.norm_num_groups,
         resnet_time_scale_shift="scale_shift" if network.scale_shift else "default",
+        num_class_embeds=network.classes,
         dropout=network.dropout,
     )
+
+
+def example_inputs(net: UNet2DModel) -> tuple[Tensor, ...]:
+    """One image, its timestep and, for a class-conditional network, its label: what a network is asked with."""
+    device, size = next(net.parameters()).device, net.config["sample_size"]
+    height, width = (size, size) if isinstance(size, int) else size
+    image = torch.zeros(1, net.config["in_channels"], height, width, device=device)
+    index = torch.zeros(1, dtype=torch.long, device=device)
+    return (image, index) if net.class_embedding is None else (image, index, index)

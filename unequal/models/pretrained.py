@@ -74,11 +74,18 @@ def load_diffusers(source: str) -> UNet2DModel:
 
 
 def check_inputs(net: UNet2DModel, network: Network) -> None:
-    """Raise UserError where a network is to be told more than a noisy image and its timestep, or something else."""
+    """Raise UserError where a network is to be told other classes than the settings say, or no timesteps."""
     classes, embedding = net.config["num_class_embeds"], net.config["time_embedding_type"]
-    if net.class_embedding is not None:
-        what = f"is conditional on {classes or 'further'} classes; allowed: unconditional networks"
-        raise UserError(f"network.pretrained: '{network.pretrained}' {what}")
+    if (kind := net.config["class_embed_type"]) is not None:
+        raise UserError(
+            f"network.pretrained: '{network.pretrained}' is told classes as numbers or vectors (class_embed_type "
+            f"'{kind}'); allowed: networks that are told labels, or nothing"
+        )
+    if classes != network.classes:
+        ours, theirs = "null" if network.classes is None else network.classes, classes or "no"
+        raise UserError(
+            f"network.classes: {ours}, but network.pretrained '{network.pretrained}' is told {theirs} classes"
+        )
     if embedding == "fourier":
         raise UserError(
             f"network.pretrained: '{network.pretrained}' is told noise levels (time_embedding_type 'fourier'); "

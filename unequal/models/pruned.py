@@ -16,6 +16,7 @@ from diffusers.models.upsampling import Upsample2D
 from torch import nn
 
 from unequal.errors import UserError
+from unequal.models.network import example_inputs
 
 #: (name of a layer, its output channels to remove, by their number in the unpruned network)
 Removal = tuple[str, Sequence[int]]
@@ -25,9 +26,6 @@ def dependency_graph(net: UNet2DModel):  # type: ignore[no-untyped-def]  # torch
     """torch-pruning's graph of a network, traced with one image."""
     import torch_pruning as tp
 
-    device = next(net.parameters()).device
-    size = net.config["sample_size"]
-    image = torch.zeros(1, net.config["in_channels"], size, size, device=device)
     frozen = [parameter for parameter in net.parameters() if not parameter.requires_grad]
     # The trace follows gradients: a layer without any would be missing from the graph.
     net.requires_grad_(True)
@@ -35,7 +33,7 @@ def dependency_graph(net: UNet2DModel):  # type: ignore[no-untyped-def]  # torch
         with torch.enable_grad():
             return tp.DependencyGraph().build_dependency(
                 net,
-                example_inputs=(image, torch.zeros(1, dtype=torch.long, device=device)),
+                example_inputs=example_inputs(net),
                 output_transform=lambda output: output.sample,
             )
     finally:
@@ -86,5 +84,5 @@ def attentions(net: UNet2DModel) -> Iterator[tuple[Attention, int]]:
 def reinitialise(net: nn.Module) -> None:
     """Draw all weights anew from PyTorch's global generator, as layers of these (pruned) sizes begin."""
     for module in net.modules():
-        if isinstance(module, nn.Conv2d | nn.Linear | nn.GroupNorm):
+        if isinstance(module, nn.Conv2d | nn.Linear | nn.GroupNorm | nn.Embedding):
             module.reset_parameters()

@@ -14,6 +14,7 @@ import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 from torch import Tensor, nn
 
+from unequal.models.network import example_inputs
 from unequal.models.pruned import attentions, dependency_graph
 
 Weighted = nn.Conv2d | nn.Linear
@@ -98,10 +99,8 @@ def positions_of(net: UNet2DModel) -> dict[Weighted, int]:
         found[module] = found.get(module, 0) + output.numel() // module.weight.shape[0]
 
     hooks = [one.register_forward_hook(count) for one in net.modules() if isinstance(one, Weighted)]
-    device, size = next(net.parameters()).device, net.config["sample_size"]
-    image = torch.zeros(1, net.config["in_channels"], size, size, device=device)
     with torch.no_grad():
-        net(image, torch.zeros(1, dtype=torch.long, device=device))
+        net(*example_inputs(net))
     for hook in hooks:
         hook.remove()
     return found

@@ -51,7 +51,7 @@ def ascending_gradient(target: Target, timesteps: Timesteps, images: int, thresh
     first, last = target.range_of(timesteps)
     for part in parts(first, last, max(1, target.images_at_once // images)):
         generator = numpy_generator(target.seed, Stream.PRUNING, int(part[0]))
-        batch = draw_at(target.images, np.repeat(part, images), generator, target.device)
+        batch = draw_at(target.images, np.repeat(part, images), generator, target.device, target.labels)
         losses = objective(target.net, batch).weighted.reshape(len(part), images).mean(1)
         counted = weighty(losses.detach(), largest, threshold)
         losses[:counted].sum().backward()

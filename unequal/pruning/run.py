@@ -41,6 +41,7 @@ class Job:
         images: [N, C, H, W] uint8, the training set.
         group, groups: whose timesteps the pruned model is for and what it may cost, and of how many.
         seed: of everything random.
+        labels: [N] int64 of the images, where they have any.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Job:
     group: Group
     groups: int
     seed: int
+    labels: Tensor | None = None
 
     @property
     def limit_macs(self) -> float:
@@ -83,7 +85,7 @@ def target_of(job: Job) -> Target:
     """What is pruned, and for what."""
     first, last = job.group.first, job.group.last
     seed = torch_seed(job.seed, Stream.PRUNING, first, last)
-    return Target(job.net, job.base, job.images, first, last, job.limit_macs, seed)
+    return Target(job.net, job.base, job.images, first, last, job.limit_macs, seed, job.labels)
 
 
 def write(place: Place, job: Job, pruned: PrunedNetwork, decision: Decision | None) -> None:

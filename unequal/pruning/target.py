@@ -10,7 +10,7 @@ from unequal.models.artifact import ModelRecord
 from unequal.settings.pruning import Timesteps
 from unequal.timesteps.samplers import build_sampler
 from unequal.training.batches import BatchSource
-from unequal.training.enlarging import for_task
+from unequal.training.conditional import for_task
 from unequal.training.mixing import BestHead
 from unequal.training.objective import Objective
 from unequal.training.objectives import objective_for
@@ -30,6 +30,7 @@ class Target:
         first, last: timesteps, inclusive.
         limit_macs: largest number of multiply–accumulates of one image.
         seed: of everything random.
+        labels: [N] int64 of the images, where they have any.
     """
 
     net: UNet2DModel
@@ -39,6 +40,7 @@ class Target:
     last: int
     limit_macs: float
     seed: int
+    labels: Tensor | None = None
 
     @property
     def device(self) -> torch.device:
@@ -57,7 +59,7 @@ class Target:
     def source(self, timesteps: Timesteps, batch_size: int, seed: int) -> BatchSource:
         """Batches at timesteps drawn uniformly from the group's, or from all."""
         sampler = build_sampler("slot", self.record.timesteps, slot=self.range_of(timesteps))
-        return BatchSource(self.images, batch_size, sampler, seed, horizontal_flips=False, device=self.device)
+        return BatchSource(self.images, batch_size, sampler, seed, False, self.device, labels=self.labels)
 
     def objective(self) -> Objective:
         """The loss that the network was trained with, without loss weights."""
@@ -67,4 +69,4 @@ class Target:
         # Of several heads, the best one of each image learns, as in paper 1.
         whole = torch.zeros(self.record.timesteps, dtype=torch.int64, device=self.device)
         best = BestHead(schedule, whole, budget=1, weight="none", gamma=None, compare="common")
-        return for_task(best, self.record.enlargement)
+        return for_task(best, self.record)

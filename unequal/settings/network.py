@@ -48,6 +48,9 @@ class Network(Strict):
         default=False,
         description="further output channels learn the variance of a sampling step (IDDPM), of models with one head",
     )
+    classes: PositiveInt | None = Field(
+        default=None, description="that the network is told, those of the data's labels; null: an unconditional network"
+    )
     task: Task = Field(default=Generation(kind="generation"), description="generation, or super-resolution by a factor")
 
     @model_validator(mode="after")
@@ -56,6 +59,13 @@ class Network(Strict):
         if (self.openai is not None) != str(self.pretrained).endswith(".pt"):
             has = "needed by" if self.openai is None else "have no meaning for"
             raise ValueError(f"openai: flags {has} pretrained '{self.pretrained}'; a .pt file has them, nothing else")
+        return self
+
+    @model_validator(mode="after")
+    def labels_are_of_generation(self) -> Self:
+        """An image at low resolution is told, or a label."""
+        if self.classes is not None and self.enlargement is not None:
+            raise ValueError(f"classes: {self.classes}; networks of super_resolution see images alone, allowed: null")
         return self
 
     @model_validator(mode="after")

@@ -328,10 +328,12 @@ class StudyParams(Strict):
     @model_validator(mode="after")
     def floor_is_known(self) -> Self:
         """The best denoiser is known in closed form where a network sees x_t alone."""
-        if self.network.enlargement is not None and self.profile and self.profile.floor != "none":
+        task = "super_resolution" if self.network.enlargement else "class-conditional networks"
+        told = self.network.enlargement is not None or self.network.classes is not None
+        if told and self.profile and self.profile.floor != "none":
             raise ValueError(
                 f"profile.floor: {self.profile.floor} would be the least loss of a network that sees x_t alone; "
-                "allowed for super_resolution: none"
+                f"allowed for {task}: none"
             )
         return self
 
@@ -445,6 +447,8 @@ class StudyParams(Strict):
                 raise ValueError(f"consistency.widths: {error}") from None
         if self.consistency and self.network.enlargement:
             raise ValueError("network.task: super_resolution; replicas make pictures of noise alone: generation")
+        if self.consistency and self.network.classes:
+            raise ValueError(f"network.classes: {self.network.classes}; replicas make pictures of noise alone: null")
         if self.consistency and self.network.pretrained:
             raise ValueError(
                 f"network.pretrained: '{self.network.pretrained}'; replicas start from fresh weights: null"

@@ -17,7 +17,7 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 
 from unequal.errors import UserError
 from unequal.models.flops import count_cost, training_flops
-from unequal.models.network import build_network
+from unequal.models.network import build_network, example_inputs
 from unequal.models.pretrained import load_pretrained
 from unequal.settings.params import EXPERTS, Params, read_pipeline_params
 from unequal.settings.pruning import Proxy, Pruning
@@ -104,12 +104,11 @@ def measured_rate(run: Callable[[], object], macs: float, device: torch.device) 
 
 def rates(params: Params, net: UNet2DModel, device: torch.device) -> tuple[float, float]:
     """Rates of training and of forward passes, with the batch sizes of the params file."""
-    size, cost = params.data.image_size, count_cost(net)
+    cost = count_cost(net)
 
-    def batch(count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        return torch.randn(count, net.config["in_channels"], size, size, device=device), torch.zeros(
-            count, device=device
-        )
+    def batch(count: int) -> tuple[torch.Tensor, ...]:
+        image, *indices = (torch.cat([one] * count) for one in example_inputs(net))
+        return torch.randn_like(image), *indices
 
     affordable = max(1, round(TIMED_MACS / cost.macs))
     trained = batch(min(affordable, params.training.batch_size // params.training.gradient_accumulation))

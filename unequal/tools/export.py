@@ -35,6 +35,7 @@ def what_diffusers_lacks(source: Path, record: ModelRecord) -> str | None:
         "with three heads": record.prediction == "mixed",
         "for super-resolution": record.enlargement is not None,
         "for latents": record.autoencoder is not None,
+        "class-conditional": record.classes is not None,
     }
     return next((what for what, met in obstacles.items() if met), None)
 

@@ -5,7 +5,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from torch import Tensor
 
-Gathered = tuple[Tensor, Tensor]
+#: Images, noise, and labels where there are any.
+Gathered = tuple[Tensor, Tensor, Tensor | None]
 
 
 class Ahead:

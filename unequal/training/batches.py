@@ -15,24 +15,31 @@ from torch import Tensor
 from unequal.data.pixels import to_model_range
 from unequal.randomness import Stream, numpy_generator, torch_generator
 from unequal.timesteps.samplers import TimestepBatch, TimestepSampler
-from unequal.training.ahead import Ahead
+from unequal.training.ahead import Ahead, Gathered
 from unequal.training.order import image_indices
+
+CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
 class Batch:
-    """x0 and ε [B, C, H, W] in [-1, 1] and N(0, 1), timesteps [B] int64, importance weights [B]."""
+    """x0 and ε [B, C, H, W] in [-1, 1] and N(0, 1), timesteps [B] int64, importance weights [B].
+
+    `labels` [B] int64 are the images' classes, None where the data have none.
+    """
 
     x0: Tensor
     epsilon: Tensor
     timesteps: Tensor
     weights: Tensor
+    labels: Tensor | None = None
 
     def singles(self, part: slice = slice(None)) -> Iterator["Batch"]:
         """Batches of one image each, of all images or of a part."""
         for i in range(len(self.timesteps))[part]:
             one = slice(i, i + 1)
-            yield Batch(self.x0[one], self.epsilon[one], self.timesteps[one], self.weights[one])
+            labels = None if self.labels is None else self.labels[one]
+            yield Batch(self.x0[one], self.epsilon[one], self.timesteps[one], self.weights[one], labels)
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,7 @@ class BatchSource:
         device: where batches are needed.
         window: images that are shuffled together, see `unequal.training.order`; None: all.
         ahead: have a thread gather the next step's images while this one's are trained on.
+        labels: [N] int64 of the images, where they have any.
     """
 
     images: Tensor
@@ -58,17 +66,19 @@ class BatchSource:
     device: torch.device
     window: int | None = None
     ahead: bool = False
+    labels: Tensor | None = None
 
     def draw(self, step: int, part: slice = slice(None)) -> Batch:
         """The batch of a step, or a process's part of it."""
         timesteps = self.timesteps(step)
-        images, epsilon = self.coming.get(step, part) if self.ahead else self.gathered(step, part)
+        images, epsilon, labels = self.coming.get(step, part) if self.ahead else self.gathered(step, part)
         x0 = to_model_range(images.to(self.device, non_blocking=True))
         return Batch(
             self.flipped(x0, step, part),
             epsilon.to(self.device, non_blocking=True),
             torch.from_numpy(timesteps.timesteps[part]).to(self.device, non_blocking=True),
             torch.from_numpy(timesteps.weights[part]).to(self.device, torch.float32, non_blocking=True),
+            None if labels is None else labels.to(self.device, non_blocking=True),
         )
 
     @cached_property
@@ -76,16 +86,17 @@ class BatchSource:
         """What is gathered ahead."""
         return Ahead(self.gathered)
 
-    def gathered(self, step: int, part: slice) -> tuple[Tensor, Tensor]:
-        """Images as stored and noise of a part of a step, which no sampler has a say in; pinned for a GPU."""
-        chosen = image_indices(self.seed, step, self.batch_size, len(self.images), self.window)[part]
-        images = self.images[torch.from_numpy(chosen).to(self.images.device)]
+    def gathered(self, step: int, part: slice) -> Gathered:
+        """Images as stored, noise and labels of a part of a step, which no sampler has a say in; pinned for a GPU."""
+        index = torch.from_numpy(image_indices(self.seed, step, self.batch_size, len(self.images), self.window)[part])
+        images, labels = self.images[index.to(self.images.device)], chosen(self.labels, index, CPU)
         # Drawn on the CPU, so that every device sees the same noise.
         generator = torch_generator("cpu", self.seed, Stream.NOISE, step)
         epsilon = torch.randn((self.batch_size, *images.shape[1:]), generator=generator)[part]
         if self.device.type == "cuda":
-            return images if images.is_cuda else images.pin_memory(), epsilon.pin_memory()
-        return images, epsilon
+            pinned = None if labels is None else labels.pin_memory()
+            return images if images.is_cuda else images.pin_memory(), epsilon.pin_memory(), pinned
+        return images, epsilon, labels
 
     def timesteps(self, step: int) -> TimestepBatch:
         """Timesteps and importance weights of a step's whole batch."""
@@ -95,7 +106,7 @@ class BatchSource:
     def measured(self, step: int, timesteps: np.ndarray) -> Batch:
         """Images at given timesteps [n], to be measured before a step and not to be trained on."""
         generator = numpy_generator(self.seed, Stream.MEASURED, step, 1)
-        return draw_at(self.images, timesteps, generator, self.device)
+        return draw_at(self.images, timesteps, generator, self.device, self.labels)
 
     def flipped(self, x0: Tensor, step: int, part: slice) -> Tensor:
         """Images, about half of them mirrored if that is asked for."""
@@ -106,10 +117,22 @@ class BatchSource:
         return torch.where(mirrored, x0.flip(-1), x0)
 
 
-def draw_at(images: Tensor, timesteps: np.ndarray, generator: np.random.Generator, device: torch.device) -> Batch:
+def draw_at(
+    images: Tensor,
+    timesteps: np.ndarray,
+    generator: np.random.Generator,
+    device: torch.device,
+    labels: Tensor | None = None,
+) -> Batch:
     """Images of a set [N, C, H, W] (uint8) at given timesteps [n], each drawn on its own, with weights of 1."""
     index = torch.from_numpy(generator.integers(len(images), size=len(timesteps)))
     x0 = to_model_range(images[index.to(images.device)].to(device))
     noise = torch_generator("cpu", int(generator.integers(2**62)))
     epsilon = torch.randn(x0.shape, generator=noise).to(device)
-    return Batch(x0, epsilon, torch.from_numpy(timesteps).to(device), torch.ones(len(timesteps), device=device))
+    ones = torch.ones(len(timesteps), device=device)
+    return Batch(x0, epsilon, torch.from_numpy(timesteps).to(device), ones, chosen(labels, index, device))
+
+
+def chosen(labels: Tensor | None, index: Tensor, device: torch.device) -> Tensor | None:
+    """The labels [B] of the images with these indices, where there are any."""
+    return None if labels is None else labels[index].to(device)

@@ -49,9 +49,9 @@ def mixed_job(
 
     def measure(net: UNet2DModel) -> Tensor:
         images, key = tensor_of(data.holdout), torch_seed(seed, Stream.HEADS)
-        draws = Draws.of(images, schedule.timesteps, profile.images, key, device)
-        denoiser = Denoiser.of_heads(net, schedule, network.enlargement)
+        draws = Draws.of(images, schedule.timesteps, profile.images, key, device, data.holdout_labels)
+        denoiser = Denoiser.of_heads(net, schedule, network.enlargement, network.classes)
         return torch.from_numpy(head_products(denoiser, draws, profile.batch_size).mean(1))
 
-    start = Start(net, schedule, enlargement=network.enlargement)
+    start = Start.of(net, schedule, network)
     return Job(name, start, recipe, training, sampler, data, seed, measure)

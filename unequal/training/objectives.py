@@ -3,20 +3,18 @@
 from typing import Protocol
 
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.training.enlarging import for_task
+from unequal.training.conditional import Task, for_task
 from unequal.training.hybrid import Hybrid
 from unequal.training.objective import Objective, SingleHead
 
 
-class Model(Protocol):
+class Model(Task, Protocol):
     """What a model says about itself; its record does, and the job of training it."""
 
     @property
     def prediction(self) -> str: ...
     @property
     def learned_variance(self) -> bool: ...
-    @property
-    def enlargement(self) -> int | None: ...
 
 
 def objective_for(model: Model, schedule: NoiseSchedule, weight: str = "none", gamma: float | None = None) -> Objective:
@@ -28,4 +26,4 @@ def objective_for(model: Model, schedule: NoiseSchedule, weight: str = "none", g
         weight, gamma: loss weight; see `unequal.timesteps.weights`.
     """
     kind = Hybrid if model.learned_variance else SingleHead
-    return for_task(kind(model.prediction, schedule, weight, gamma), model.enlargement)
+    return for_task(kind(model.prediction, schedule, weight, gamma), model)

@@ -28,7 +28,7 @@ from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.training.batches import BatchSource
-from unequal.training.enlarging import for_task
+from unequal.training.conditional import for_task
 from unequal.training.loop import LOG, Trained, Trainer
 from unequal.training.mixing import BalancedHeads, BestHead
 from unequal.training.objective import Objective
@@ -65,7 +65,7 @@ class Start:
     `parent` is the record of the model whose weights it has, None for fresh ones; `removals` made it
     from the architecture in its config; `first` and `last` bound the timesteps that it is meant for.
     `enlargement` is the factor of super-resolution, and `learned_variance` says whether the network has
-    channels for one; what has a parent goes on as the parent does.
+    channels for one; `classes` are those that it is told. What has a parent goes on as the parent does.
     """
 
     net: UNet2DModel
@@ -78,11 +78,18 @@ class Start:
     groups: int | None = None
     enlargement: int | None = None
     learned_variance: bool = False
+    classes: int | None = None
 
     @classmethod
     def of(cls, net: UNet2DModel, schedule: NoiseSchedule, network: Network) -> Self:
         """A network with one head that the settings describe, without a parent."""
-        return cls(net, schedule, enlargement=network.enlargement, learned_variance=network.learned_variance)
+        return cls(
+            net,
+            schedule,
+            enlargement=network.enlargement,
+            learned_variance=network.learned_variance,
+            classes=network.classes,
+        )
 
 
 @dataclass(frozen=True)
@@ -122,6 +129,11 @@ class Job:
         """Whether the model learns the variance too."""
         return self.origin.learned_variance
 
+    @property
+    def classes(self) -> int | None:
+        """How many classes the network is told, None for none."""
+        return self.origin.classes
+
 
 def produce(place: Place, job: Job) -> None:
     """Carry a job out and write the model folder, its curve and its figures."""
@@ -145,6 +157,7 @@ def train(place: TrainingPlace, job: Job) -> Trained:
         window=window,
         # On a CPU the thread would take from the step what it saves it, unless it waits for a disk.
         ahead=place.device.type == "cuda" or window is not None,
+        labels=job.data.train_labels,
     )
     trainer = Trainer(
         start.net,
@@ -170,6 +183,7 @@ def check_fit(job: Job) -> None:
         raise UserError(f"a recipe of prediction '{prediction}' cannot train '{parent.prediction}' of {parent.name} on")
     if parent is not None and parent.autoencoder != job.data.facts["autoencoder"]:
         raise UserError(f"'{parent.name}' works in other latents than those of the data, or in pixels; train it again")
+    check_labels(job)
     wanted = len(HEADS) if prediction == "mixed" else 2 if job.learned_variance else 1
     if (answers := start.net.config["out_channels"] // job.data.images.shape[1]) != wanted:
         learned = "with" if job.learned_variance else "without"
@@ -179,12 +193,20 @@ def check_fit(job: Job) -> None:
         )
 
 
+def check_labels(job: Job) -> None:
+    """Raise UserError where the classes that a network is told are not those of the data."""
+    found = job.data.facts["labels"]
+    if job.classes is not None and job.classes != found:
+        has = "without labels" if found is None else f"of {found} classes"
+        raise UserError(f"network.classes: {job.classes}; the data are {has}, allowed: {found or 'null'}, or null")
+
+
 def build_objective(job: Job, schedule: NoiseSchedule) -> Objective:
     """The loss that a job trains."""
     recipe, weight = job.recipe, job.recipe.loss_weight
     if recipe.mixing is None:
         return objective_for(job, schedule, weight.kind, weight.gamma)
-    return for_task(mixed_objective(recipe, recipe.mixing, schedule), job.enlargement)
+    return for_task(mixed_objective(recipe, recipe.mixing, schedule), job)
 
 
 def mixed_objective(recipe: Recipe, mixing: Mixing, schedule: NoiseSchedule) -> Objective:
@@ -232,6 +254,7 @@ def record_of(job: Job, trained: Trained | Snapshot) -> ModelRecord:
         enlargement=job.enlargement,
         learned_variance=job.learned_variance,
         autoencoder=job.data.facts["autoencoder"],
+        classes=job.classes,
     )
 
 
@@ -266,8 +289,9 @@ def write_model(folder: Path, job: Job, net: UNet2DModel, record: ModelRecord) -
     save_model(folder, net, record, job.start.removals, heads)
 
 
-def untrained(place: Place) -> Trained:
-    """A run without a step: what a pretrained base comes to."""
+def untrained(place: Place, job: Job) -> Trained:
+    """A run without a step: what a pretrained base comes to. Raises UserError where it is told other classes."""
+    check_labels(job)
     log = place.work / LOG
     log.write_text("")
     return Trained(steps=0, images_seen=0, log=log)

@@ -1,6 +1,7 @@
-"""Any objective trains super-resolution, of a network that sees the image at low resolution as well."""
+"""Any objective trains a network that sees the image at low resolution as well, or is told its label."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.training.batches import Batch
-from unequal.training.enlarging import for_task
+from unequal.training.conditional import for_task
 from unequal.training.mixing import BalancedHeads, BestHead
 from unequal.training.objective import Objective, SingleHead
 
@@ -22,7 +23,16 @@ T = torch.tensor([0, 7, 20, 35, 49])
 def batch() -> Batch:
     generator = torch.Generator().manual_seed(0)
     x0 = torch.rand(5, 1, 4, 4, generator=generator) * 2 - 1
-    return Batch(x0, torch.randn(5, 1, 4, 4, generator=generator), T, torch.tensor([1.0, 2.0, 0.5, 1.0, 3.0]))
+    epsilon = torch.randn(5, 1, 4, 4, generator=generator)
+    return Batch(x0, epsilon, T, torch.tensor([1.0, 2.0, 0.5, 1.0, 3.0]), torch.tensor([0, 2, 1, 0, 2]))
+
+
+@dataclass(frozen=True)
+class Told:
+    """A task."""
+
+    enlargement: int | None = None
+    classes: int | None = None
 
 
 def at_low_resolution(x0: Tensor) -> Tensor:
@@ -54,7 +64,7 @@ def test_all_is_as_with_a_network_that_knows_the_condition(
         return net(torch.cat([sample, condition], dim=1), timestep)
 
     bare = make()
-    wrapped = for_task(make(), 2)
+    wrapped = for_task(make(), Told(enlargement=2))
     for _ in range(2):  # the second step is shaped by what an objective has learned from the first
         found, expected = wrapped(net, batch), bare(knowing, batch)
         torch.testing.assert_close(found.weighted, expected.weighted)
@@ -69,6 +79,23 @@ def test_all_is_as_with_a_network_that_knows_the_condition(
     assert len(wrapped.state_dict()) == len(bare.state_dict())
 
 
+@pytest.mark.parametrize(("make", "heads"), OBJECTIVES)
+def test_all_is_as_with_a_network_that_knows_the_labels(
+    make: Callable[[], Objective], heads: int, batch: Batch
+) -> None:
+    def net(sample: Tensor, timestep: Tensor, class_labels: Tensor) -> SimpleNamespace:
+        return SimpleNamespace(sample=(sample * class_labels[:, None, None, None]).repeat(1, heads, 1, 1))
+
+    def knowing(sample: Tensor, timestep: Tensor) -> SimpleNamespace:
+        return net(sample, timestep, torch.tensor([0, 2, 1, 0, 2]))
+
+    found, expected = for_task(make(), Told(classes=3))(net, batch), make()(knowing, batch)
+    torch.testing.assert_close(found.weighted, expected.weighted)
+    # Each image has its own label when it is measured alone.
+    alone = [for_task(make(), Told(classes=3))(net, one).weighted for one in batch.singles()]
+    torch.testing.assert_close(torch.cat(alone), expected.weighted)
+
+
 def test_generation_leaves_an_objective_as_it_is() -> None:
     objective = SingleHead("epsilon", SCHEDULE, "none", None)
-    assert for_task(objective, None) is objective
+    assert for_task(objective, Told()) is objective
