@@ -14,14 +14,13 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from unequal.data.pixels import to_model_range
+from unequal.data.pixels import chosen, to_model_range
 from unequal.diffusion.floor import optimal_loss
 from unequal.diffusion.predictions import add_noise
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.denoiser import Denoiser
 from unequal.parts import UNKEPT, Parts, ranges
 from unequal.randomness import Stream, numpy_generator, torch_generator
-from unequal.training.batches import chosen
 
 
 class Drawn(NamedTuple):

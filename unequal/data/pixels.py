@@ -24,3 +24,8 @@ def tensor_of(images: np.ndarray) -> Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(images)
+
+
+def chosen(labels: Tensor | None, index: Tensor, device: torch.device) -> Tensor | None:
+    """The labels [B] of the images with these indices, where there are any."""
+    return None if labels is None else labels[index].to(device)

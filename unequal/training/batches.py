@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unequal.data.pixels import to_model_range
+from unequal.data.pixels import chosen, to_model_range
 from unequal.randomness import Stream, numpy_generator, torch_generator
 from unequal.timesteps.samplers import TimestepBatch, TimestepSampler
 from unequal.training.ahead import Ahead, Gathered
@@ -131,8 +131,3 @@ def draw_at(
     epsilon = torch.randn(x0.shape, generator=noise).to(device)
     ones = torch.ones(len(timesteps), device=device)
     return Batch(x0, epsilon, torch.from_numpy(timesteps).to(device), ones, chosen(labels, index, device))
-
-
-def chosen(labels: Tensor | None, index: Tensor, device: torch.device) -> Tensor | None:
-    """The labels [B] of the images with these indices, where there are any."""
-    return None if labels is None else labels[index].to(device)
