@@ -13,6 +13,7 @@ from unequal.evaluation.fidelity import CLASSIFIER, FACTS, INCEPTION
 from unequal.evaluation.fidelity import Extractor as Built
 from unequal.files import content_hash, require, write_json
 from unequal.pipeline.stage import Run, stage
+from unequal.randomness import Stream, torch_seed
 from unequal.settings.evaluation import Extractor
 from unequal.settings.strict import StageSettings
 
@@ -59,6 +60,7 @@ def trained_classifier(run: Run, settings: Settings, data: PreparedData, path: P
     if data.labels is None:
         raise UserError("extractor.kind: 'classifier' needs labelled data; use inception, or data with labels")
     chosen, (channels, size, _) = settings.extractor, data.images.shape[1:]
+    torch.manual_seed(torch_seed(settings.seed, Stream.INITIAL_WEIGHTS))
     net = Classifier(channels, size, chosen.features, data.facts["labels"]).to(run.device)
     train = slice(*data.facts["split"]["train"])
     held = slice(*data.facts["split"]["holdout"])
