@@ -33,12 +33,16 @@ def waits(figures: Figures) -> str:
     return ", ".join(f"{way.replace('_', ' ')} {share(one['share'])}" for way, one in figures["seconds"].items())
 
 
+def faster(figures: Figures) -> str:
+    """Speed over the documented loop's, in each way that was tried."""
+    ways = {"compiled": "ratio_compiled", "its images decoded beforehand": "ratio_decoded"}
+    told = [f"{way} {spread(figures[key])}" for way, key in ways.items() if key in figures]
+    return "; ".join([spread(figures["ratio"]), *told])
+
+
 def training(name: str) -> tuple[str, Callable[[Figures], str]]:
     """A row of a training."""
-    return (
-        f"training, {name}: images/s over the documented loop's",
-        lambda figures: f"{spread(figures['ratio'])}; its images decoded beforehand {spread(figures['ratio_decoded'])}",
-    )
+    return f"training, {name}: images/s over the documented loop's", faster
 
 
 #: Name of a benchmark → what its row says, and how.

@@ -2,7 +2,7 @@
 
 `python -m benchmarks.training [PARAMS_FILE]` gives both loops the same network, batch, precision, clipping and
 flips, and lets them train in turns. `documented` reads PNGs, as a data set of files does; `documented_decoded` is
-the same loop with all images decoded beforehand.
+the same loop with all images decoded beforehand. `--compiled` lets ours train with `runtime.compile` besides.
 """
 
 import tempfile
@@ -94,21 +94,30 @@ def advance(trainer: Trainer, steps: int) -> None:
         trainer.advance()
 
 
-def contestants(params: Params, device: torch.device, steps: int, work: Path) -> dict[str, Callable[[], None]]:
+def compiled(params: Params) -> Params:
+    """The same with `runtime.compile`, which changes results by rounding alone."""
+    return params.model_copy(update={"runtime": params.runtime.model_copy(update={"compile": True})})
+
+
+def contestants(
+    params: Params, device: torch.device, steps: int, work: Path, also_compiled: bool = False
+) -> dict[str, Callable[[], None]]:
     """What is timed: so many steps of each loop."""
-    return {
-        "ours": partial(advance, our_loop(params, device, work), steps),
+    ours = {"ours": params} | ({"ours_compiled": compiled(params)} if also_compiled else {})
+    return {name: partial(advance, our_loop(one, device, work / name), steps) for name, one in ours.items()} | {
         "documented": partial(documented(params, device, encoded=True).run, steps),
         "documented_decoded": partial(documented(params, device, encoded=False).run, steps),
     }
 
 
-def measure(params: Params, device: torch.device, steps: int, rounds: int) -> dict[str, Any]:
+def measure(
+    params: Params, device: torch.device, steps: int, rounds: int, also_compiled: bool = False
+) -> dict[str, Any]:
     """Images a second of each loop, and ours over theirs."""
     with tempfile.TemporaryDirectory() as folder:
-        times = in_turns(contestants(params, device, steps, Path(folder)), rounds, device)
-    batch = params.training.batch_size
-    return {
+        times = in_turns(contestants(params, device, steps, Path(folder), also_compiled), rounds, device)
+    batch, fast = params.training.batch_size, times.get("ours_compiled")
+    return ({} if fast is None else {"ratio_compiled": ratio(times["documented"], fast)}) | {
         "ratio": ratio(times["documented"], times["ours"]),
         "ratio_decoded": ratio(times["documented_decoded"], times["ours"]),
         "images_per_second": {name: batch * steps / median(found) for name, found in times.items()},
@@ -129,12 +138,21 @@ def measure(params: Params, device: torch.device, steps: int, rounds: int) -> di
 @click.option("--batch-size", type=int, help="images a step; default: the file's")
 @click.option("--steps", default=20, show_default=True, help="of each loop in a round")
 @click.option("--rounds", default=9, show_default=True)
+@click.option("--compiled", "also_compiled", is_flag=True, help="time ours with runtime.compile besides")
 @click.option("--name", help="keep the figures under this name in results/benchmarks")
-def main(params_file: Path, device: str, batch_size: int | None, steps: int, rounds: int, name: str | None) -> None:
+def main(
+    params_file: Path,
+    device: str,
+    batch_size: int | None,
+    steps: int,
+    rounds: int,
+    also_compiled: bool,
+    name: str | None,
+) -> None:
     """Time both loops with the network of PARAMS_FILE."""
     place = torch.device(device)
     params = comparable(read_pipeline_params(params_file), place, batch_size)
-    result = measure(params, place, steps, rounds)
+    result = measure(params, place, steps, rounds, also_compiled)
     for loop, speed in result["images_per_second"].items():
         click.echo(f"{loop:20} {speed:10.1f} images/s")
     click.echo(f"ours over documented {result['ratio']['median']:.2f}, decoded {result['ratio_decoded']['median']:.2f}")

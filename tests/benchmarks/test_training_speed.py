@@ -55,6 +55,9 @@ def test_every_contestant_takes_the_steps_that_are_told(params: Params, tmp_path
     work["ours"]()
     trainer = work["ours"].args[0]  # type: ignore[attr-defined]
     assert trainer.step == trainer.ema.updates == 3
+    further = contestants(params, CPU, 3, tmp_path / "further", also_compiled=True)
+    compiled = further["ours_compiled"].args[0]  # type: ignore[attr-defined]
+    assert [one.runtime.compile for one in (trainer, compiled)] == [False, True]
 
 
 def test_ratios_are_of_images_a_second(params: Params) -> None:

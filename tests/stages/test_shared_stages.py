@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import stage_project
+import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 from safetensors.numpy import load_file
 from stage_project import write_params
@@ -87,3 +88,15 @@ def test_more_processes_than_images_of_a_batch_are_one_line(monkeypatch: pytest.
     assert said.startswith("1 train_base: 2 processes, each with 1 accumulated part(s), cannot share a batch of 1")
     assert said.count("\n") == 1
     assert not Path("artifacts/models").exists()
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="fewer than two CUDA devices here")
+def test_a_training_takes_all_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = []
+    for processes in (1, None):
+        runtime = stage_project.RUNTIME | {"device": "cuda", "processes": processes}
+        said = run(runtime, monkeypatch, training(batch_size=12), "stages.train_base")
+        assert said.startswith("0"), said
+        weights.append(load_file(next(Path("artifacts/models/base").rglob("*.safetensors"))))
+    for name, value in weights[0].items():
+        np.testing.assert_allclose(weights[1][name], value, atol=1e-3)

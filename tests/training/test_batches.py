@@ -125,3 +125,16 @@ def test_what_is_gathered_ahead_is_what_is_gathered_when_asked_for(window: int |
     for step in (0, 1, 2, 7, 8, 0):
         for part in (slice(0, 2), slice(2, 5)):
             assert same(early.draw(step, part), late.draw(step, part))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+@pytest.mark.parametrize("resident", [False, True])
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_gpu_sees_the_same_batch(resident: bool, ahead: bool) -> None:
+    device = torch.device("cuda")
+    images = IMAGES.to(device) if resident else IMAGES
+    on_gpu = replace(source(flips=True), images=images, device=device, ahead=ahead)
+    for step in (0, 1, 2):
+        for one, other in zip(fields(on_gpu.draw(step)), fields(source(flips=True).draw(step)), strict=True):
+            assert one.is_cuda
+            assert torch.equal(one.cpu(), other)

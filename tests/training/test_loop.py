@@ -482,3 +482,27 @@ def test_snapshots_are_the_average_at_that_point_and_survive_a_kill(
         short.step += 1
     expected = short.ema.state_dict()
     assert all(torch.equal(value, expected[name]) for name, value in whole.snapshots[1].weights().items())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+def test_a_step_does_not_wait_for_the_gpu(
+    prepared: PreparedData,
+    tiny_net: Callable[..., UNet2DModel],
+    training_settings: Callable[..., Training],
+    runtime: Runtime,
+    tmp_path: Path,
+) -> None:
+    device = torch.device("cuda")
+    settings = training_settings(horizontal_flips=True, log_every=100)
+    sampler = build_sampler("uniform", 50)
+    source = BatchSource(tensor_of(prepared.train), settings.batch_size, sampler, 0, True, device, ahead=True)
+    objective = SingleHead("epsilon", NoiseSchedule.linear(50).to(device), "none", None)
+    on_gpu = runtime.model_copy(update={"device": "cuda"})
+    trainer = Trainer(tiny_net(), source, objective, OPTIMIZER, settings, on_gpu, 80, tmp_path, lambda *_: None)
+    trainer.advance()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        trainer.advance()
+        trainer.advance()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

@@ -89,7 +89,8 @@ class BatchSource:
     def gathered(self, step: int, part: slice) -> Gathered:
         """Images as stored, noise and labels of a part of a step, which no sampler has a say in; pinned for a GPU."""
         index = torch.from_numpy(image_indices(self.seed, step, self.batch_size, len(self.images), self.window)[part])
-        images, labels = self.images[index.to(self.images.device)], chosen(self.labels, index, CPU)
+        images = self.images[index.to(self.images.device, non_blocking=True)]
+        labels = chosen(self.labels, index, CPU)
         # Drawn on the CPU, so that every device sees the same noise.
         generator = torch_generator("cpu", self.seed, Stream.NOISE, step)
         epsilon = torch.randn((self.batch_size, *images.shape[1:]), generator=generator)[part]
@@ -113,7 +114,7 @@ class BatchSource:
         if not self.horizontal_flips:
             return x0
         coins = numpy_generator(self.seed, Stream.FLIPS, step).random(self.batch_size) < 0.5
-        mirrored = torch.from_numpy(coins[part]).to(x0.device).reshape(-1, 1, 1, 1)
+        mirrored = torch.from_numpy(coins[part]).to(x0.device, non_blocking=True).reshape(-1, 1, 1, 1)
         return torch.where(mirrored, x0.flip(-1), x0)
 
 
