@@ -39,7 +39,7 @@ def on_cpu(device: torch.device) -> dict[str, Benchmark]:
     digits, colour = (partial(read_pipeline_params, path) for path in (DIGITS, COLOUR))
     return {
         "training_digits": lambda: training.measure(params_of(DIGITS, device), device, 20, 9, also_compiled=True),
-        "training_cifar10": lambda: training.measure(params_of(IDDPM, device, 4), device, 1, 5),
+        "training_cifar10": lambda: training.measure(params_of(IDDPM, device, 4), device, 1, 3),
         "pipeline_digits": lambda: pipelines.measure(digits(), device, 20, 128, 7),
         "pipeline_colour": lambda: pipelines.measure(colour(), device, 5, 8, 5),
         "experts_digits": lambda: experts(DIGITS, device, 64, 50, 5),
@@ -48,7 +48,7 @@ def on_cpu(device: torch.device) -> dict[str, Benchmark]:
         "data": lambda: data.measure(params_of(DIGITS, device, 16), device, 100_000, 64, 5, 300, 3),
         "shares": lambda: shares.measure(params_of(DIGITS, device), device, 50, 3),
         "overhead": lambda: overhead.measure(5),
-        "growth": lambda: growth.measure(DIGITS, device, 200, 3),
+        "growth": lambda: growth.measure(DIGITS, device, 100, 3),
         "utilisation": lambda: utilisation.measure(params_of(IDDPM, device, 4), device, 1, 3, 1024, 20),
     }
 

@@ -65,7 +65,7 @@ def waiting(path: Path, way: str, params: Params, device: torch.device, steps: i
         trainer = our_loop(params, device, Path(work), source)
         advance(trainer, 2)
         forget(path)
-        with watched(BatchSource, "draw", torch.device("cpu")) as waited:
+        with watched(BatchSource, "draw", torch.device("cpu"), clock=seconds) as waited:
             whole = seconds(lambda: advance(trainer, steps), device)
     return {"step": whole / steps, "wait": sum(waited) / steps, "share": sum(waited) / whole}
 

@@ -19,7 +19,7 @@ import click
 import torch
 
 from benchmarks.sampling import experts_of
-from benchmarks.timing import in_turns, keep
+from benchmarks.timing import in_turns, keep, seconds
 from benchmarks.training import advance, comparable, our_loop, random_images
 from unequal.diffusion.ddim import sampling_timesteps
 from unequal.diffusion.schedule import NoiseSchedule
@@ -109,9 +109,15 @@ def train(params: Params, steps: int) -> None:
         advance(our_loop(params, torch.device("cpu"), Path(folder)), steps)
 
 
-def times_of(work: Mapping[str, Work], rounds: int, device: torch.device, warm_up: bool = True) -> dict[str, float]:
+def times_of(work: Mapping[str, Work], rounds: int, device: torch.device) -> dict[str, float]:
     """Median seconds of each."""
-    return {name: median(taken) for name, taken in in_turns(work, rounds, device, warm_up).items()}
+    return {name: median(taken) for name, taken in in_turns(work, rounds, device).items()}
+
+
+def wall_times_of(work: Mapping[str, Work], rounds: int, device: torch.device) -> dict[str, float]:
+    """Median seconds of programs, by the clock on the wall: how long several take together."""
+    times = in_turns(work, rounds, device, warm_up=False, clock=seconds)
+    return {name: median(taken) for name, taken in times.items()}
 
 
 def measure(params_file: Path, device: torch.device, steps: int, rounds: int) -> dict[str, Any]:
@@ -124,8 +130,8 @@ def measure(params_file: Path, device: torch.device, steps: int, rounds: int) ->
             "timesteps": times_of(of_timesteps(params, device), rounds, device),
             "image size": times_of(of_image_size(params, device, Path(folder)), rounds, device),
         }
-    found["processes"] = times_of(of_processes(params_file, steps), rounds, device, warm_up=False)
-    found["stages side by side"] = times_of(of_stages(params_file, steps), rounds, device, warm_up=False)
+    found["processes"] = wall_times_of(of_processes(params_file, steps), rounds, device)
+    found["stages side by side"] = wall_times_of(of_stages(params_file, steps), rounds, device)
     return {"seconds": found, "training_steps": steps, "rounds": rounds, "cores": os.cpu_count()}
 
 

@@ -14,7 +14,7 @@ import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 from torch import Tensor
 
-from benchmarks.timing import described, seconds
+from benchmarks.timing import described, effort
 from unequal.diffusion.predictions import add_noise
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import write_json
@@ -53,8 +53,8 @@ def measure(params: Params, device: torch.device, repeats: int) -> dict[str, Any
     forward_passes(net, batches[:2])
     whole, bare = [], []
     for _ in range(repeats):
-        whole.append(seconds(lambda: profile(denoiser, draws, params.profile.batch_size), device))
-        bare.append(seconds(lambda: forward_passes(net, batches), device))
+        whole.append(effort(lambda: profile(denoiser, draws, params.profile.batch_size), device))
+        bare.append(effort(lambda: forward_passes(net, batches), device))
     return {
         "share": statistics.median(one / other for one, other in zip(bare, whole, strict=True)),
         "forward_seconds": bare,

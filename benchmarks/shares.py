@@ -14,7 +14,7 @@ from typing import Any
 import click
 import torch
 
-from benchmarks.timing import keep, seconds
+from benchmarks.timing import Clock, effort, keep
 from benchmarks.training import advance, comparable, our_loop
 from unequal.settings.params import Params, read_pipeline_params
 from unequal.settings.strict import PARAMS
@@ -31,14 +31,14 @@ PARTS: dict[str, tuple[Callable[[Trainer], object], str]] = {
 
 
 @contextmanager
-def watched(owner: object, method: str, device: torch.device) -> Iterator[list[float]]:
+def watched(owner: object, method: str, device: torch.device, clock: Clock = effort) -> Iterator[list[float]]:
     """The seconds of every call of a method, within the block."""
     taken: list[float] = []
     original = getattr(owner, method)
 
     def timed(*given: Any, **named: Any) -> Any:
         answer: list[Any] = []
-        taken.append(seconds(lambda: answer.append(original(*given, **named)), device))
+        taken.append(clock(lambda: answer.append(original(*given, **named)), device))
         return answer[0]
 
     setattr(owner, method, timed)
@@ -52,7 +52,7 @@ def share(trainer: Trainer, part: str, steps: int, device: torch.device) -> floa
     """Share of a part in the time of some steps."""
     find, method = PARTS[part]
     with watched(find(trainer), method, device) as taken:
-        whole = seconds(lambda: advance(trainer, steps), device)
+        whole = effort(lambda: advance(trainer, steps), device)
     return sum(taken) / whole
 
 

@@ -1,10 +1,12 @@
-"""What the benchmarks share: turns, wall time with all that a GPU has queued, and the machine behind the figures.
+"""What the benchmarks share: turns, clocks, and the machine behind the figures.
 
 Contestants take turns, in an order that is turned round from round to round, and a ratio is the median over
-rounds: what else the machine is doing slows neighbours alike.
+rounds: what else the machine is doing slows neighbours alike. On a CPU they are compared by processor time, which
+is wall time where one thread computes on a machine of its own, and says the same on one that is shared.
 """
 
 import platform
+import resource
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +20,7 @@ from unequal.files import write_json
 
 #: Where the committed figures stand, one file a benchmark.
 RESULTS = Path("results/benchmarks")
+Clock = Callable[[Callable[[], object], torch.device], float]
 
 
 def seconds(work: Callable[[], object], device: torch.device) -> float:
@@ -29,14 +32,33 @@ def seconds(work: Callable[[], object], device: torch.device) -> float:
     return time.perf_counter() - start
 
 
+def effort(work: Callable[[], object], device: torch.device) -> float:
+    """Processor time of some work on a CPU, with that of the programs it has run; wall time on a GPU."""
+    if device.type != "cpu":
+        return seconds(work, device)
+    start = processor_seconds()
+    work()
+    return processor_seconds() - start
+
+
+def processor_seconds() -> float:
+    """Of this process and of the programs that it has waited for."""
+    programs = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + programs.ru_utime + programs.ru_stime
+
+
 def in_turns(
-    contestants: Mapping[str, Callable[[], object]], rounds: int, device: torch.device, warm_up: bool = True
+    contestants: Mapping[str, Callable[[], object]],
+    rounds: int,
+    device: torch.device,
+    warm_up: bool = True,
+    clock: Clock = effort,
 ) -> dict[str, list[float]]:
     """Seconds of every contestant in every round; a round before the first one warms up."""
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(-1 if warm_up else 0, rounds):
         for name in list(contestants)[:: 1 if number % 2 else -1]:
-            taken = seconds(contestants[name], device)
+            taken = clock(contestants[name], device)
             times[name] += [taken] if number >= 0 else []
     return times
 
