@@ -17,6 +17,7 @@ from stages import build_extractor, evaluate_experts, report_experts, train_expe
 from unequal.data.prepared import PreparedData
 from unequal.files import write_json
 from unequal.models.artifact import ModelRecord, load_record, save_model
+from unequal.pipeline.stage import Run
 from unequal.reporting.tdc.claims import CLAIMS
 from unequal.settings.training import Training
 
@@ -32,6 +33,16 @@ PLAN: dict[str, Any] = {
     "pruning": {"method": "magnitude"},
     "start": "base",
     "recipe": RECIPE,
+}
+PROXY: dict[str, Any] = {
+    "method": "proxy",
+    "decider": {"kind": "tpe"},
+    "ranking": {"method": "magnitude"},
+    "start": [{"method": "magnitude"}],
+    "rounds": 1,
+    "candidates": 2,
+    "images": 4,
+    "finetuning": None,
 }
 SCORING = {
     "samples_per_seed": 1000,
@@ -62,7 +73,11 @@ def trained_base(
     write_params(
         seed=0,
         training=training_settings().model_dump(mode="json"),
-        plans={"study/small": PLAN, "study/measured": PLAN | {"groups": PLAN["groups"] | {"kind": "excess_loss"}}},
+        plans={
+            "study/small": PLAN,
+            "study/decided": PLAN | {"pruning": PROXY},
+            "study/measured": PLAN | {"groups": PLAN["groups"] | {"kind": "excess_loss"}},
+        },
         extractor={"kind": "classifier", "weights": None, "features": 4, "images": 64, "batch_size": 8, "lr": 1.0e-3},
         sampling={"steps": 3, "spacing": "uniform", "eta": 0.0, "clip": True, "batch_size": 16},
         evaluation={"samples": 12, "seeds": [0], "kid_subset": 6, "allow_singular": False},
@@ -84,6 +99,16 @@ def test_a_plan_is_trained_and_scored() -> None:
     assert scores["training_flops"] == facts["training_flops"]
     assert sum(scores["sampling_steps_per_expert"]) == 3
     assert scores["fid_mean"] > 0
+
+
+@pytest.mark.usefixtures("trained_base")
+def test_memory_banks_are_logged_as_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables: dict[str, Any] = {}
+    monkeypatch.setattr(Run, "table", lambda run, name, rows: tables.setdefault(name, rows))
+    assert run(train_experts, "--plan", "study/decided", "--seed", "3").exit_code == 0
+    # The last group may keep everything: nothing is decided there.
+    assert list(tables) == ["memory_bank_group_0"]
+    assert [(one["round"], one["candidate"]) for one in tables["memory_bank_group_0"]] == [(0, 0), (1, 0), (1, 1)]
 
 
 @pytest.mark.usefixtures("trained_base")
