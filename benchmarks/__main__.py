@@ -40,6 +40,7 @@ def on_cpu(device: torch.device) -> dict[str, Benchmark]:
     return {
         "training_digits": lambda: training.measure(params_of(DIGITS, device), device, 20, 9, also_compiled=True),
         "training_cifar10": lambda: training.measure(params_of(IDDPM, device, 4), device, 1, 3),
+        "training_cifar10_single": lambda: training.measure(params_of(IDDPM, device, 1), device, 2, 5),
         "pipeline_digits": lambda: pipelines.measure(digits(), device, 20, 128, 7),
         "pipeline_colour": lambda: pipelines.measure(colour(), device, 5, 8, 5),
         "experts_digits": lambda: experts(DIGITS, device, 64, 50, 5),

@@ -37,7 +37,7 @@ def faster(figures: Figures) -> str:
     """Speed over the documented loop's, in each way that was tried."""
     ways = {"compiled": "ratio_compiled", "its images decoded beforehand": "ratio_decoded"}
     told = [f"{way} {spread(figures[key])}" for way, key in ways.items() if key in figures]
-    return "; ".join([spread(figures["ratio"]), *told])
+    return "; ".join([f"{spread(figures['ratio'])} at a batch of {figures['batch_size']}", *told])
 
 
 def training(name: str) -> tuple[str, Callable[[Figures], str]]:
@@ -49,6 +49,7 @@ def training(name: str) -> tuple[str, Callable[[Figures], str]]:
 ROWS: dict[str, tuple[str, Callable[[Figures], str]]] = {
     "training_digits": training("digits net"),
     "training_cifar10": training("IDDPM's CIFAR-10 net"),
+    "training_cifar10_single": training("IDDPM's CIFAR-10 net"),
     "pipeline_digits": ("DDIM, digits net: speed over DDIMPipeline's", lambda one: spread(one["ratio"])),
     "pipeline_colour": ("DDIM, 7 M net: speed over DDIMPipeline's", lambda one: spread(one["ratio"])),
     "experts_digits": ("pruned experts, digits net", pruned),
