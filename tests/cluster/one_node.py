@@ -49,7 +49,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 SchedulerParameters=sched_interval=2,batch_sched_delay=1
 ReturnToService=2
-KillWait=20
+KillWait=120
 MinJobAge=7200
 GresTypes=gpu
 NodeName={host} NodeAddr=127.0.0.1 CPUs={os.cpu_count()} RealMemory={memory} Gres=gpu:2 State=UNKNOWN

@@ -25,8 +25,13 @@ pytestmark = [
 ]
 
 PROFILE = "profiles/slurm/config.yaml"
-#: A training that takes some ten seconds, and saves its state only when it is told to stop.
-LONG = {"recipes.base.images": 12800, "training.log_every": 5, "training.checkpoint_every": 100_000}
+#: A training of many short steps, some ten seconds long, that saves its state only when it is told to stop.
+LONG = {
+    "recipes.base.images": 6400,
+    "training.batch_size": 16,
+    "training.log_every": 10,
+    "training.checkpoint_every": 100_000,
+}
 MODEL = Stage("train_base", (), ("artifacts/models/base",))
 #: Longest wait for a job to get somewhere.
 PATIENCE_SECONDS = 300
