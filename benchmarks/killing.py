@@ -236,7 +236,8 @@ def once_saved(project: Path, amount: int) -> Until:
 def stages_up_to(project: Path, names: Sequence[str]) -> list[Stage]:
     """These stage instances and all that they need, each behind those that it needs."""
     graph = Repo(str(project)).index.graph
-    by_name = {stage.name: stage for stage in graph}
+    # Studies have stages of the same names.
+    by_name = {stage.name: stage for stage in graph if stage.path_in_repo == "dvc.yaml"}
     needed = {one.name: one for name in names for one in nx.dfs_postorder_nodes(graph, by_name[name])}
     return [
         Stage(name, tuple(shlex.split(one.cmd)), tuple(out.def_path for out in one.outs))
