@@ -14,8 +14,9 @@ from unequal.processes import stop_signals
 def stop_deferred() -> Iterator[Callable[[], bool]]:
     """Hold signals that end the process back until the block is left; gives a function that says whether one came.
 
-    A second signal of the kind is not held back. Outside of the main thread, which alone may handle signals,
-    nothing is.
+    A cluster may say SIGTERM several times over (srun hands on what Slurm sends as well), which asks for no more
+    than once; only a second Ctrl-C, of a person who will not wait, is not held back. Outside of the main thread,
+    which alone may handle signals, nothing is.
     """
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -24,19 +25,16 @@ def stop_deferred() -> Iterator[Callable[[], bool]]:
 
     def note(number: int, _: FrameType | None) -> None:
         received.append(number)
-        restore()
+        if number == signal.SIGINT:
+            signal.signal(number, previous[number])
 
-    previous = {one: signal.getsignal(one) for one in stop_signals()}
-
-    def restore() -> None:
-        for one, handler in previous.items():
-            signal.signal(one, handler)
-
+    previous = {int(one): signal.getsignal(one) for one in stop_signals()}
     for one in previous:
         signal.signal(one, note)
     try:
         yield lambda: bool(received)
     finally:
-        restore()
+        for one, handler in previous.items():
+            signal.signal(one, handler)
     if received:
         os.kill(os.getpid(), received[0])

@@ -89,24 +89,41 @@ def test_a_killed_process_is_named(written: Any, capfd: pytest.CaptureFixture[st
     assert capfd.readouterr().err == "process 1 of 2 was ended by SIGKILL; all have been stopped\n"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_reaches_every_process_once(written: Any, number: signal.Signals) -> None:
-    command = written("""
-        from unequal.stopping import stop_deferred
-        follow_launcher()
-        signal.signal(signal.SIGUSR1, lambda *_: sys.exit(143))
-        with stop_deferred() as asked:
-            Path(f"ready-{rank()}").touch()
-            while not asked():
-                time.sleep(0.01)
-            time.sleep(0.3)
-            Path(f"saved-{rank()}").touch()
-    """)
-    launcher = subprocess.Popen([sys.executable, "-c", LAUNCHER, *command])
+#: Processes that take their time to save when they are asked to stop.
+SAVING = """
+    from unequal.stopping import stop_deferred
+    follow_launcher()
+    signal.signal(signal.SIGUSR1, lambda *_: sys.exit(143))
+    with stop_deferred() as asked:
+        Path(f"ready-{rank()}").touch()
+        while not asked():
+            time.sleep(0.01)
+        Path(f"asked-{rank()}").touch()
+        time.sleep(1)
+        Path(f"saved-{rank()}").touch()
+"""
+
+
+@pytest.mark.parametrize(
+    ("signals", "saved"),
+    [
+        ((signal.SIGTERM,), True),
+        ((signal.SIGINT,), True),
+        ((signal.SIGTERM, signal.SIGTERM), True),
+        ((signal.SIGINT, signal.SIGTERM), True),
+        ((signal.SIGINT, signal.SIGINT), False),
+    ],
+)
+def test_a_signal_reaches_every_process_once(written: Any, signals: tuple[signal.Signals, ...], saved: bool) -> None:
+    """A second Ctrl-C ends all at once."""
+    launcher = subprocess.Popen([sys.executable, "-c", LAUNCHER, *written(SAVING)])
     assert appeared("ready-0", "ready-1")
-    launcher.send_signal(number)
-    assert launcher.wait(300) == 128 + number
-    assert Path("saved-0").exists() and Path("saved-1").exists()
+    launcher.send_signal(signals[0])
+    assert appeared("asked-0", "asked-1")
+    for one in signals[1:]:
+        launcher.send_signal(one)
+    assert launcher.wait(300) == 128 + signals[0]
+    assert [Path(f"saved-{rank}").exists() for rank in range(2)] == [saved, saved]
 
 
 def test_processes_leave_signals_from_outside_to_the_launcher(written: Any) -> None:

@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -335,17 +336,35 @@ def test_bad_settings_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert "runtime.device" in capsys.readouterr().err
 
 
-def test_two_processes_never_share_a_work_directory(capsys: pytest.CaptureFixture[str]) -> None:
-    path = work_of()
-    other = "import sys, filelock as f; lock = f.FileLock(sys.argv[1]); lock.acquire(); print(flush=True); input()"
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", other, f"{path}.lock"], **pipes) as holder:
+@contextmanager
+def at_work_elsewhere(lock: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process that holds a lock as long as it lives, at most for the block."""
+    other = (
+        "import sys, filelock as f; lock = f.FileLock(sys.argv[1]); lock.acquire(); print(flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", other, lock]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout
         holder.stdout.readline()
+        yield holder
+
+
+def test_two_processes_never_share_a_work_directory(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("unequal.pipeline.stage.PATIENCE_SECONDS", 0.1)
+    path = work_of()
+    with at_work_elsewhere(f"{path}.lock"):
         assert status(write_two) == 1
         assert path.name in capsys.readouterr().err
-        holder.communicate(b"\n")
     assert status(write_two) == 0
+
+
+def test_a_retry_waits_for_the_attempt_that_still_saves() -> None:
+    """A cluster starts it as soon as it has told the first one to end."""
+    with at_work_elsewhere(f"{work_of()}.lock") as holder:
+        threading.Timer(0.5, holder.terminate).start()
+        assert status(write_two) == 0
 
 
 def test_the_lock_is_free_afterwards() -> None:

@@ -88,8 +88,8 @@ class Launched:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for one, handler in self.previous.items():
             signal.signal(one, handler)
+        self.end()
         for process in self.processes:
-            process.kill()
             process.wait()
 
     def start(self, number: int, count: int, command: Sequence[str]) -> None:
@@ -105,9 +105,17 @@ class Launched:
             process.send_signal(LAUNCHED[0])
 
     def hear(self, number: int, _: FrameType | None) -> None:
-        """Hand a signal on."""
-        self.stopped_by = number
-        self.tell()
+        """Hand the first signal on; a second Ctrl-C ends all at once."""
+        if self.stopped_by is None:
+            self.stopped_by = number
+            self.tell()
+        elif number == signal.SIGINT:
+            self.end()
+
+    def end(self) -> None:
+        """Have all processes end without a word."""
+        for process in self.processes:
+            process.kill()
 
     def tell(self) -> None:
         """Ask all processes to stop."""

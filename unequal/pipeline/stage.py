@@ -22,7 +22,8 @@ from contextlib import contextmanager
 from functools import cached_property
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 import click
 from filelock import FileLock, Timeout
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
 FORMAT = 1
 #: File of a work directory that says which run it belongs to.
 OWNER = "run.json"
+#: How long a run waits for another one in its folder: a cluster may start a retry while the job that it has
+#: ended still saves (Slurm grants that `KillWait`, by default 30 s).
+PATIENCE_SECONDS = 60.0
 #: What a disk may refuse through no fault of the program.
 STORAGE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 
@@ -283,13 +287,14 @@ def option(parameter: Parameter) -> click.Option:
 
 
 def locked(path: Path) -> FileLock:
-    """Take a lock that the operating system frees with the process. Raises UserError where it is held."""
-    lock = FileLock(path, timeout=0)
+    """Take a lock that the operating system frees with the process. Raises UserError where it stays held."""
+    lock = FileLock(path)
     try:
-        lock.acquire()
+        lock.acquire(timeout=PATIENCE_SECONDS)
     except Timeout:
         raise UserError(
-            f"{path.with_suffix('')}: another process is at work on the same; wait for it or end it"
+            f"{path.with_suffix('')}: another process is at work on the same, for {PATIENCE_SECONDS:g} s and more; "
+            "wait for it or end it"
         ) from None
     return lock
 
@@ -299,7 +304,7 @@ def reported(name: str) -> Iterator[None]:
     """Say what a user can mend in one line and leave with status 1; interruptions leave quietly."""
     follow_launcher()
     stops = processes.stop_signals()[0]
-    previous = signal.signal(stops, lambda *_: sys.exit(128 + signal.SIGTERM))
+    previous = signal.signal(stops, leave)
     try:
         yield
     except UserError as error:
@@ -315,6 +320,12 @@ def reported(name: str) -> Iterator[None]:
         fail(name, refusal)
     finally:
         signal.signal(stops, previous)
+
+
+def leave(number: int, _: FrameType | None) -> NoReturn:
+    """End as SIGTERM does; a second one shall not break off what is done on the way out."""
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + signal.SIGTERM)
 
 
 def fail(name: str, message: str) -> None:

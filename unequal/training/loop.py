@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from unequal.errors import UserError
-from unequal.files import sync
+from unequal.files import sync, write_bytes
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.recipe import Optimizer
 from unequal.settings.runtime import Runtime
@@ -316,4 +316,4 @@ def drop_lines_after(log: Path, step: int) -> None:
     if log.exists():
         lines = [line for line in log.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
         kept = [line for line in lines if json.loads(line)["step"] <= step]
-        log.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
+        write_bytes(log, "".join(line + "\n" for line in kept).encode())
