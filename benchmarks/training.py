@@ -2,7 +2,8 @@
 
 `python -m benchmarks.training [PARAMS_FILE]` gives both loops the same network, batch, precision, clipping and
 flips, and lets them train in turns. `documented` reads PNGs, as a data set of files does; `documented_decoded` is
-the same loop with all images decoded beforehand. `--compiled` lets ours train with `runtime.compile` besides.
+the same loop with all images decoded beforehand. `passes` are the network's passes forwards and backwards alone:
+what they take, no loop around the same network can save. `--compiled` lets ours train with `runtime.compile` besides.
 """
 
 import tempfile
@@ -24,7 +25,7 @@ from unequal.settings.params import Params, read_pipeline_params
 from unequal.settings.strict import PARAMS
 from unequal.timesteps.samplers import build_sampler
 from unequal.training.batches import BatchSource
-from unequal.training.loop import Trainer
+from unequal.training.loop import Trainer, memory_format
 from unequal.training.objective import SingleHead
 
 #: Images that batches are taken from: more only take up memory.
@@ -94,6 +95,24 @@ def advance(trainer: Trainer, steps: int) -> None:
         trainer.advance()
 
 
+def passes(params: Params, device: torch.device) -> Callable[[int], None]:
+    """The network forwards and backwards on one batch of noise, so many times, and nothing else."""
+    net = build_network(params.network, params.data.image_size, params.data.channels)
+    net.to(device).to(memory_format=memory_format(params.runtime)).train()
+    called = torch.compile(net) if params.runtime.compile else net
+    batch = random_images(params)[: params.training.batch_size].to(device) / 127.5 - 1
+    timesteps = torch.randint(params.schedule.timesteps, (len(batch),), device=device)
+
+    def run(steps: int) -> None:
+        for _ in range(steps):
+            with torch.autocast(device.type, torch.bfloat16, enabled=params.training.precision == "bf16"):
+                loss = called(batch, timesteps).sample.float().square().mean()
+            loss.backward()
+            net.zero_grad()
+
+    return run
+
+
 def compiled(params: Params) -> Params:
     """The same with `runtime.compile`, which changes results by rounding alone."""
     return params.model_copy(update={"runtime": params.runtime.model_copy(update={"compile": True})})
@@ -107,6 +126,7 @@ def contestants(
     return {name: partial(advance, our_loop(one, device, work / name), steps) for name, one in ours.items()} | {
         "documented": partial(documented(params, device, encoded=True).run, steps),
         "documented_decoded": partial(documented(params, device, encoded=False).run, steps),
+        "passes": partial(passes(params, device), steps),
     }
 
 
@@ -120,6 +140,7 @@ def measure(
     return ({} if fast is None else {"ratio_compiled": ratio(times["documented"], fast)}) | {
         "ratio": ratio(times["documented"], times["ours"]),
         "ratio_decoded": ratio(times["documented_decoded"], times["ours"]),
+        "ratio_of_passes": ratio(times["documented"], times["passes"]),
         "images_per_second": {name: batch * steps / median(found) for name, found in times.items()},
         "seconds": times,
         "batch_size": batch,
@@ -155,7 +176,8 @@ def main(
     result = measure(params, place, steps, rounds, also_compiled)
     for loop, speed in result["images_per_second"].items():
         click.echo(f"{loop:20} {speed:10.1f} images/s")
-    click.echo(f"ours over documented {result['ratio']['median']:.2f}, decoded {result['ratio_decoded']['median']:.2f}")
+    for what in ("ratio", "ratio_decoded", "ratio_of_passes"):
+        click.echo(f"{what:20} {result[what]['median']:10.2f}")
     if name is not None:
         keep(name, result, place)
 

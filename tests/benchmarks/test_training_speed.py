@@ -51,7 +51,7 @@ def test_encoded_and_decoded_pictures_are_the_same(channels: int) -> None:
 
 def test_every_contestant_takes_the_steps_that_are_told(params: Params, tmp_path: Path) -> None:
     work = contestants(params, CPU, 3, tmp_path)
-    assert list(work) == ["ours", "documented", "documented_decoded"]
+    assert list(work) == ["ours", "documented", "documented_decoded", "passes"]
     work["ours"]()
     trainer = work["ours"].args[0]  # type: ignore[attr-defined]
     assert trainer.step == trainer.ema.updates == 3
@@ -64,6 +64,7 @@ def test_ratios_are_of_images_a_second(params: Params) -> None:
     result = measure(params, CPU, steps=1, rounds=2)
     times = result["seconds"]
     assert result["ratio"] == ratio(times["documented"], times["ours"])
+    assert result["ratio_of_passes"] == ratio(times["documented"], times["passes"])
     fastest, slowest = min(times["ours"]), max(times["ours"])
     assert 4 / slowest <= result["images_per_second"]["ours"] <= 4 / fastest
 

@@ -30,7 +30,7 @@ def test_distance_to_a_constant_target_is_the_product_of_the_decays(decay: float
     fill(net, 1.0)
     remaining = 2.0
     for update in range(30):
-        ema.update(net)
+        ema.update()
         remaining *= min(decay, (1 + update) / (10 + update))
         assert float(ema.average["bias"]) == pytest.approx(1 + remaining, rel=1e-5)
 
@@ -41,7 +41,7 @@ def test_long_after_the_warm_up_it_decays_geometrically() -> None:
     ema.updates = 10_000
     fill(net, 1.0)
     for _ in range(5):
-        ema.update(net)
+        ema.update()
     assert float(ema.average["bias"]) == pytest.approx(1 - 0.9**5, rel=1e-5)
 
 
@@ -49,7 +49,7 @@ def test_the_first_update_forgets_nine_tenths_of_the_start() -> None:
     net = filled(1.0)
     ema = EMA(net, 0.9999)
     fill(net, 0.0)
-    ema.update(net)
+    ema.update()
     assert float(ema.average["bias"]) == pytest.approx(0.1)
 
 
@@ -69,12 +69,13 @@ def test_a_saved_average_goes_on_as_if_never_stopped() -> None:
     ema = EMA(net, 0.9)
     for value in (1.0, 2.0, 3.0):
         fill(net, value)
-        ema.update(net)
-    resumed = EMA(filled(7.0), 0.9)
+        ema.update()
+    other = filled(7.0)
+    resumed = EMA(other, 0.9)
     resumed.load_state_dict(copy.deepcopy(ema.state_dict()), ema.updates)
-    fill(net, 4.0)
-    for one in (ema, resumed):
-        one.update(net)
+    for followed, average in ((net, ema), (other, resumed)):
+        fill(followed, 4.0)
+        average.update()
     assert all(torch.equal(resumed.average[name], ema.average[name]) for name in ema.average)
 
 

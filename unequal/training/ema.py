@@ -9,6 +9,10 @@ class EMA:
 
     The decay rises as (1 + s)/(10 + s) with the number of updates s until it reaches its limit, so
     that short runs do not average in their first steps. No value is read back from the device.
+
+    Args:
+        net: whose parameters are followed; they are looked up once.
+        decay: the limit.
     """
 
     def __init__(self, net: nn.Module, decay: float) -> None:
@@ -18,13 +22,14 @@ class EMA:
             name: value.detach().clone().to(torch.promote_types(value.dtype, torch.float32))
             for name, value in net.named_parameters()
         }
+        self.parameters = [value.detach() for value in net.parameters()]
 
     @torch.no_grad()
-    def update(self, net: nn.Module) -> None:
+    def update(self) -> None:
         """Take in the present parameters."""
         decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
         self.updates += 1
-        torch._foreach_lerp_(list(self.average.values()), [p.detach() for p in net.parameters()], 1 - decay)
+        torch._foreach_lerp_(list(self.average.values()), self.parameters, 1 - decay)
 
     @torch.no_grad()
     def copy_to(self, net: nn.Module) -> None:

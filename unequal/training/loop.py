@@ -92,11 +92,12 @@ class Trainer:
         )
         self.refuse_empty_parts()
         self.net = net.to(source.device).to(memory_format=memory_format(runtime)).train().requires_grad_(True)
+        self.parameters = tuple(self.net.parameters())  # to look them up anew takes a millisecond of every step
         self.feedback = Feedback(self.accelerator, self.net, source, objective)
         self.steps = self.steps_to(images)
         self.snapshots = Snapshots(work, [self.steps_to(count) for count in snapshots])
         self.ema = EMA(self.net, training.ema_decay)
-        self.optimizer = build_optimizer(self.net.parameters(), optimizer, source.device)
+        self.optimizer = build_optimizer(self.parameters, optimizer, source.device)
         self.interval = Interval()
         self.step = self.restore()
         self.forward = self.accelerator.prepare(self.compiled())
@@ -185,12 +186,12 @@ class Trainer:
                 totals[name] = totals.get(name, 0) + value
         self.objective.end_step(partial(self.accelerator.reduce, reduction="sum"))
         limit = self.training.gradient_clip or float("inf")
-        totals["grad_norm"] = nn.utils.clip_grad_norm_(self.net.parameters(), limit)
+        totals["grad_norm"] = nn.utils.clip_grad_norm_(self.parameters, limit)
         finite = torch.isfinite(totals["loss"]) & torch.isfinite(totals["grad_norm"])
         self.first_bad_step = torch.minimum(self.first_bad_step, torch.where(finite, self.steps, self.step))
         self.optimizer.step()
         self.optimizer.zero_grad()
-        self.ema.update(self.net)
+        self.ema.update()
         self.feedback.learn(self.step, observed)
         return totals
 
