@@ -1,7 +1,8 @@
 """All benchmarks, one after the other: `python -m benchmarks`, or `python -m benchmarks --gpu`.
 
 The figures are written into results/benchmarks, those of a GPU into its folder `cuda`, and shown as the table that
-README has. `--only` names some of them; each module is a command of its own, with more options.
+README has; with `--gpu`, the pipeline then runs with larger budgets (`benchmarks.larger`). `--only` names some
+benchmarks; each module is a command of its own, with more options.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +13,7 @@ from typing import Any
 import click
 import torch
 
-from benchmarks import data, growth, overhead, pipelines, profile, sampling, shares, training, utilisation
+from benchmarks import data, growth, larger, overhead, pipelines, profile, sampling, shares, training, utilisation
 from benchmarks.table import table
 from benchmarks.timing import keep
 from unequal.diffusion.ddim import sampling_timesteps
@@ -98,6 +99,8 @@ def main(gpu: bool, only: tuple[str, ...]) -> None:
     for name in only or known:
         click.echo(keep(name, known[name](), device))
     click.echo(table(device.type))
+    if gpu and not only:
+        larger.reproduce_all()
 
 
 if __name__ == "__main__":

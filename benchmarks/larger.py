@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -39,6 +40,12 @@ def reproduce(preset: Path, folder: Path, results: Path) -> None:
     shutil.copyfile(folder / "dvc.lock", results / "dvc.lock")
 
 
+def reproduce_all(presets: Sequence[str] = PRESETS) -> None:
+    """Run the pipeline with each preset; see `reproduce`."""
+    for name in presets:
+        reproduce(ROOT / f"presets/{name}.yaml", ROOT / f"artifacts/{name}", ROOT / f"results/{name}")
+
+
 @click.command(help=__doc__)
 @click.option("--preset", "presets", multiple=True, default=PRESETS, show_default=True)
 @click.option("--on-cpu", is_flag=True, help="run without a GPU all the same")
@@ -46,8 +53,7 @@ def main(presets: tuple[str, ...], on_cpu: bool) -> None:
     """Run them."""
     if not (on_cpu or torch.cuda.is_available()):
         raise click.ClickException("PyTorch finds no CUDA device; --on-cpu runs all the same")
-    for name in presets:
-        reproduce(ROOT / f"presets/{name}.yaml", ROOT / f"artifacts/{name}", ROOT / f"results/{name}")
+    reproduce_all(presets)
 
 
 if __name__ == "__main__":

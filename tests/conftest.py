@@ -30,6 +30,14 @@ BuildNet = Callable[..., UNet2DModel]
 MakeRecord = Callable[..., ModelRecord]
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what is marked `gpu`, or `gpu(n)`, on a machine with fewer of them."""
+    for mark in item.iter_markers("gpu"):
+        wanted, found = (*mark.args, 1)[0], torch.cuda.device_count()
+        if found < wanted:
+            pytest.skip(f"needs {wanted} CUDA device(s), found {found}")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
     """Tiny networks are faster so, and sums come out alike on every machine."""

@@ -7,6 +7,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+import benchmarks.__main__ as command
 from benchmarks import data, growth, overhead, pipelines, shares, utilisation
 from benchmarks.__main__ import main, on_cpu, on_gpu
 from benchmarks.table import ROWS, table
@@ -20,7 +21,6 @@ from unequal.training.batches import BatchSource
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_utilisation_is_the_rate_of_training_over_that_of_products(params: Param
     assert found["flops_per_step"] == 2 * 3 * 4 * count_cost(net).macs_with_attention
 
 
-@needs_gpu
+@pytest.mark.gpu
 def test_a_gpu_trains_compiled_and_in_bf16() -> None:
     iddpm = read_pipeline_params(ROOT / "presets/cifar10-iddpm.yaml")
     device = torch.device("cuda")
@@ -144,6 +144,19 @@ def test_figures_are_kept_with_their_conditions_and_told(tmp_path: Path) -> None
 def test_every_benchmark_of_the_one_command_has_a_row_or_grows() -> None:
     names = {*on_cpu(CPU), *on_gpu(torch.device("cuda"))}
     assert names == set(ROWS) | {"growth"}
+
+
+def test_on_a_gpu_one_command_measures_all_and_runs_the_larger_pipelines(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(command, "keep", lambda name, figures, device: done.append(f"{name} on {device}"))
+    monkeypatch.setattr(command, "on_gpu", lambda device: {"profile": dict, "shares": dict})
+    monkeypatch.setattr(command.larger, "reproduce_all", lambda: done.append("larger"))
+    assert CliRunner().invoke(main, ["--gpu"]).exit_code == 0
+    assert done == ["profile on cuda", "shares on cuda", "larger"]
+    done.clear()
+    assert CliRunner().invoke(main, ["--gpu", "--only", "shares"]).exit_code == 0
+    assert done == ["shares on cuda"]
 
 
 def test_what_cannot_be_run_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

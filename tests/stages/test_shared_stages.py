@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import stage_project
-import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 from safetensors.numpy import load_file
 from stage_project import write_params
@@ -115,7 +114,7 @@ def test_more_processes_than_images_of_a_batch_are_one_line(monkeypatch: pytest.
     assert not Path("artifacts/models").exists()
 
 
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="fewer than two CUDA devices here")
+@pytest.mark.gpu(2)
 def test_a_training_takes_all_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = []
     for processes in (1, None):

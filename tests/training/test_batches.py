@@ -127,7 +127,7 @@ def test_what_is_gathered_ahead_is_what_is_gathered_when_asked_for(window: int |
             assert same(early.draw(step, part), late.draw(step, part))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+@pytest.mark.gpu
 @pytest.mark.parametrize("resident", [False, True])
 @pytest.mark.parametrize("ahead", [False, True])
 def test_a_gpu_sees_the_same_batch(resident: bool, ahead: bool) -> None:

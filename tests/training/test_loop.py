@@ -484,7 +484,7 @@ def test_snapshots_are_the_average_at_that_point_and_survive_a_kill(
     assert all(torch.equal(value, expected[name]) for name, value in whole.snapshots[1].weights().items())
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+@pytest.mark.gpu
 def test_a_step_does_not_wait_for_the_gpu(
     prepared: PreparedData,
     tiny_net: Callable[..., UNet2DModel],
