@@ -167,3 +167,14 @@ def test_a_study_has_a_report_and_a_run_of_its_own(study: Path):
 def test_the_pipeline_knows_nothing_of_studies(study: Path):
     assert "train_trial" not in run(study, "dvc", "stage", "list", "--name-only")
     assert "train_trial" not in run(study, "snakemake", "--cores", "2", "-n", "-F")
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_the_pipeline_trains_compiled_and_in_bf16(tmp_path: Path):
+    fast = {"runtime.device": "cuda", "runtime.compile": True, "runtime.channels_last": True}
+    project = tiny_copy(tmp_path / "gpu", {**fast, "training.precision": "bf16"})
+    commit(project, "tiny")
+    run(project, "snakemake", "--cores", "2")
+    assert "Nothing to be done" in run(project, "snakemake", "--cores", "2", "-n")
+    devices = {one.data.tags["stage"]: one.data.tags["device"] for one in children(tracked_runs(project))}
+    assert {devices[name] != "cpu" for name in ("train_base", "profile_loss", "prune", "evaluate_fid")} == {True}
