@@ -5,6 +5,7 @@ README has; with `--gpu`, the pipeline then runs with larger budgets (`benchmark
 benchmarks; each module is a command of its own, with more options.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -85,6 +86,12 @@ def small_profile(params: Params) -> Params:
     return params.model_copy(update={"profile": params.profile.model_copy(update={"images": 8})})
 
 
+def one_thread() -> None:
+    """Here and in programs that are started: processor time then is what a machine of one's own would take."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    torch.set_num_threads(1)
+
+
 @click.command(help=__doc__)
 @click.option("--gpu", is_flag=True)
 @click.option("--only", multiple=True, help="names of benchmarks; default: all")
@@ -93,6 +100,8 @@ def main(gpu: bool, only: tuple[str, ...]) -> None:
     if gpu and not torch.cuda.is_available():
         raise click.ClickException("--gpu: PyTorch finds no CUDA device")
     device = torch.device("cuda" if gpu else "cpu")
+    if not gpu:
+        one_thread()
     known = on_gpu(device) if gpu else on_cpu(device)
     if unknown := set(only) - known.keys():
         raise click.ClickException(f"--only {min(unknown)}: no such benchmark; allowed: {', '.join(known)}")

@@ -1,7 +1,8 @@
 """How cost grows: with sampling steps, timesteps, image size, groups, processes and stages side by side.
 
-`python -m benchmarks.growth [PARAMS_FILE]` doubles one thing at a time, the rest small. Where cost is in
-proportion, doubling doubles the time; with two processes on two free cores, the same steps take half.
+`python -m benchmarks.growth [PARAMS_FILE]` makes one thing larger at a time, the rest small. Where cost is in
+proportion, doubling doubles the time; with two processes of a thread each, on two free cores, the same steps take
+half.
 """
 
 import os
@@ -81,13 +82,9 @@ def of_image_size(params: Params, device: torch.device, work: Path) -> dict[str,
 
 
 def of_processes(params_file: Path, steps: int) -> dict[str, Work]:
-    """The same training steps, shared by more and more processes, start included; and no steps at all."""
-    program = [sys.executable, "-m", "benchmarks.growth", str(params_file), "--train"]
-    return {
-        f"{count} process(es), {taken} steps": partial(launch, count, [*program, str(taken)])
-        for count in (1, 2)
-        for taken in (1, steps)
-    }
+    """The same training steps, shared by more and more processes, their start included."""
+    program = [sys.executable, "-m", "benchmarks.growth", str(params_file), "--train", str(steps)]
+    return {str(count): partial(launch, count, program) for count in (1, 2)}
 
 
 def of_stages(params_file: Path, steps: int) -> dict[str, Work]:
@@ -130,7 +127,10 @@ def measure(params_file: Path, device: torch.device, steps: int, rounds: int) ->
             "timesteps": times_of(of_timesteps(params, device), rounds, device),
             "image size": times_of(of_image_size(params, device, Path(folder)), rounds, device),
         }
-    found["processes"] = wall_times_of(of_processes(params_file, steps), rounds, device)
+    start = wall_times_of(of_processes(params_file, 1), rounds, device)
+    whole = wall_times_of(of_processes(params_file, steps), rounds, device)
+    found["processes"] = {count: whole[count] - start[count] for count in whole}
+    found["start of processes"] = start
     found["stages side by side"] = wall_times_of(of_stages(params_file, steps), rounds, device)
     return {"seconds": found, "training_steps": steps, "rounds": rounds, "cores": os.cpu_count()}
 

@@ -44,6 +44,17 @@ def faster(figures: Figures) -> str:
     return "; ".join([f"{spread(figures['ratio'])} at a batch of {figures['batch_size']}", *told])
 
 
+def growths(figures: Figures) -> str:
+    """What more and more of each thing costs, of what the least of it does."""
+    return "; ".join(f"{what} {growth(found)}" for what, found in figures["seconds"].items())
+
+
+def growth(found: Mapping[str, float]) -> str:
+    """Sizes, and the time that each takes of the first one's."""
+    first, *_ = found.values()
+    return f"{', '.join(found)}: {', '.join(f'{taken / first:.2f}' for taken in found.values())}"
+
+
 def training(name: str) -> tuple[str, Callable[[Figures], str]]:
     """A row of a training."""
     return f"training, {name}: images/s over the documented loop's", faster
@@ -72,6 +83,7 @@ ROWS: dict[str, tuple[str, Callable[[Figures], str]]] = {
             f"{spread(one['start_over_imports'])}"
         ),
     ),
+    "growth": ("time, of the first one's", growths),
     "utilisation": (
         "model FLOPs utilisation, IDDPM's CIFAR-10 net",
         lambda one: f"{share(one['utilisation']['median'])} of the measured matmul rate, {one['precision']}",
