@@ -143,7 +143,7 @@ class Killer:
             return True
         if status not in (-number, 128 + number):
             raise Unexpected(f"{stage.name} ended with {status}: {said(self.project)}")
-        self.kills.append(Kill(stage.name, number.name, saved(self.project)))
+        self.kills.append(Kill(stage.name, number.name, saved(self.project, stage)))
         return False
 
     def through(self, words: Sequence[str], stages: Sequence[Stage], outages: float) -> None:
@@ -183,7 +183,7 @@ class Killer:
             os.killpg(engine.pid, number)
         end(process.pid, number)
         process.wait(PATIENCE)
-        self.kills.append(Kill(stage.name, number.name, saved(self.project), outage))
+        self.kills.append(Kill(stage.name, number.name, saved(self.project, stage), outage))
 
     def compare(self, stage: Stage) -> None:
         """Note which files of a finished stage are not as expected."""
@@ -220,13 +220,13 @@ def cpu_seconds(process: psutil.Process) -> float | None:
         return None
 
 
-def once_saved(project: Path, amount: int) -> Until:
+def once_saved(project: Path, stage: Stage, amount: int) -> Until:
     """The moment at which a stage has saved so much."""
 
     def until(running: Running) -> int | None:
         while (status := running.ended(GLANCE)) is None:
             with suppress(FileNotFoundError):  # moved while we look
-                if saved(project) >= amount:
+                if saved(project, stage) >= amount:
                     return None
         return status
 
@@ -297,12 +297,13 @@ def clear(project: Path, stage: Stage) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
-def saved(project: Path) -> int:
-    """How much the stage that runs, or was killed, has saved: steps of a training, finished parts, candidates tried.
+def saved(project: Path, stage: Stage) -> int:
+    """How much a stage that runs, or was killed, has saved: steps of a training, finished parts, candidates tried.
 
-    Raises Unexpected where there are two work directories: an attempt has not taken up what the one before has left.
+    Raises Unexpected where it has two work directories: an attempt has not taken up what the one before has left.
     """
-    folders = [*(project / "work").glob("[!.]*/")]
+    program, options = stage.name.partition("@")[0], stage.words[4::2]
+    folders = [*(project / "work").glob("-".join((program, *options, "*/")))]
     if len(folders) > 1:
         raise Unexpected(f"two states of one stage: {', '.join(path.name for path in folders)}")
     return sum(map(saved_in, folders))

@@ -47,7 +47,7 @@ def test_a_stage_that_was_killed_goes_on_to_the_same_bytes(unkilled: Unkilled, n
     killer.random.seed(f"{SEED} {name}")
     point = killer.random.randint(1, SAVED[LONG_STAGES[name]])
     clear(killer.project, stage)
-    ended = killer.attempt(stage, start(stage.words), once_saved(killer.project, point))
+    ended = killer.attempt(stage, start(stage.words), once_saved(killer.project, stage, point))
     told = f"KILL_SEED={SEED}: {killer.kills[-1:]} once {point} {LONG_STAGES[name]} were saved"
     assert not ended, told
     assert killer.kills[-1].saved >= point, told

@@ -55,7 +55,7 @@ def test_a_stage_is_killed_until_it_is_done(killer: Killer) -> None:
 
 def test_a_moment_may_be_one_of_progress(killer: Killer) -> None:
     running = Commands(killer.project).start(stage().words)
-    assert not killer.attempt(stage(), running, once_saved(killer.project, 3))
+    assert not killer.attempt(stage(), running, once_saved(killer.project, stage(), 3))
     assert killer.kills[0].saved >= 3
 
 
@@ -109,19 +109,23 @@ def test_speeds_are_not_compared(tmp_path: Path) -> None:
 
 
 def test_saved_are_steps_parts_and_candidates(tmp_path: Path) -> None:
-    assert saved(tmp_path) == 0
-    work = tmp_path / "work/prune-0123"
+    pruning = Stage("prune@0", ("python", "-m", "stages.prune", "--method", "expert", "--group", "0"), ())
+    assert saved(tmp_path, pruning) == 0
+    work = tmp_path / "work/prune-expert-0-0123"
     write_checkpoint(work / "checkpoint.safetensors", Checkpoint({"w": torch.zeros(1)}, {"step": 30}))
     (work / "train").mkdir()
     for name in ("0.npy", "500.npy", ".1000.npy.new"):
         (work / "train" / name).touch()
     (work / "memory_bank.jsonl").write_text("{}\n{}\n{")
-    assert saved(tmp_path) == 30 + 2 + 2
+    assert saved(tmp_path, pruning) == 30 + 2 + 2
     (work / "checkpoint.safetensors").rename(work / "before-checkpoint.safetensors")
-    assert saved(tmp_path) == 34
-    (tmp_path / "work/prune-4567").mkdir()
+    assert saved(tmp_path, pruning) == 34
+    for other in ("prune-expert-1-0123", "train_base-0123"):
+        (tmp_path / "work" / other).mkdir()
+    assert saved(tmp_path, pruning) == 34
+    (tmp_path / "work/prune-expert-0-4567").mkdir()
     with pytest.raises(Unexpected, match="two states of one stage"):
-        saved(tmp_path)
+        saved(tmp_path, pruning)
 
 
 def test_the_figures_are_sums_over_kinds_and_stages(tmp_path: Path) -> None:
