@@ -64,6 +64,15 @@ def test_the_average_is_a_copy_and_goes_where_it_is_put() -> None:
     assert net.bias.item() == 5.0
 
 
+def test_parameters_are_followed_to_another_memory() -> None:
+    """DistributedDataParallel moves them."""
+    net = filled(1.0)
+    ema = EMA(net, 0.5)
+    net.bias.data = torch.zeros(1)
+    ema.update()
+    assert float(ema.average["bias"]) == pytest.approx(0.1)
+
+
 def test_a_saved_average_goes_on_as_if_never_stopped() -> None:
     net = filled(0.0)
     ema = EMA(net, 0.9)
