@@ -1,5 +1,6 @@
 """Fixtures that many tests share: a tiny network, its record, a tiny prepared data set, quick settings."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,8 @@ from unequal.settings.training import Training
 
 TIMESTEPS = 50
 
+# Programs that tests start take one thread, as the tests do.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A loaded machine makes no test fail.
 hypothesis_settings.register_profile("unequal", deadline=None)
 hypothesis_settings.load_profile("unequal")
@@ -28,6 +31,11 @@ hypothesis_settings.load_profile("unequal")
 NetworkSettings = Callable[..., Network]
 BuildNet = Callable[..., UNet2DModel]
 MakeRecord = Callable[..., ModelRecord]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes minutes begins first, so that no worker is left with it at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

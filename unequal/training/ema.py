@@ -22,7 +22,7 @@ class EMA:
             name: value.detach().clone().to(torch.promote_types(value.dtype, torch.float32))
             for name, value in net.named_parameters()
         }
-        self.parameters = list(net.parameters())
+        self.parameters: list[Tensor] = list(net.parameters())
 
     @torch.no_grad()
     def update(self) -> None:

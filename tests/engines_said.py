@@ -1,0 +1,24 @@
+"""What both engines say and leave behind, read by the tests that run them."""
+
+import re
+from pathlib import Path
+
+from mlflow import MlflowClient
+
+
+def rules_of_dry_run(text: str) -> set[str]:
+    return set(re.findall(r"^rule (\w+):", text, re.MULTILINE)) - {"all"}
+
+
+def stages_of_repro(text: str) -> set[str]:
+    return {re.sub(r"\W+", "_", name) for name in re.findall(r"Running stage '([^']+)'", text)}
+
+
+def tracked_runs(project: Path) -> list:
+    client = MlflowClient(f"sqlite:///{project}/mlflow.db")
+    experiment = client.get_experiment_by_name("unequal")
+    return list(client.search_runs([experiment.experiment_id], max_results=1000))
+
+
+def children(runs: list) -> list:
+    return [one for one in runs if "mlflow.parentRunId" in one.data.tags]
