@@ -98,7 +98,7 @@ def progress(kind: str, killer: Killer) -> str:
 def summary(killers: dict[str, Killer]) -> dict[str, Any]:
     """Figures of all kills: by kind, and by stage."""
     kills = [kill for killer in killers.values() for kill in killer.kills]
-    finished = Counter(name for killer in killers.values() for name in killer.finished)
+    finished = Counter(program(name) for killer in killers.values() for name in killer.finished)
     return {
         "kills": len(kills),
         "signals": Counter(kill.signal for kill in kills),
@@ -115,17 +115,26 @@ def summary(killers: dict[str, Killer]) -> dict[str, Any]:
             for kind, killer in killers.items()
         },
         "stages": {
-            name: {"finished": finished[name], **of_stage([kill for kill in kills if kill.stage == name], name)}
+            name: {"finished": finished[name], **of_stage([one for one in kills if program(one.stage) == name], name)}
             for name in sorted(finished)
         },
     }
 
 
+def program(stage: str) -> str:
+    """The program of a stage instance."""
+    return stage.partition("@")[0]
+
+
 def of_stage(kills: Sequence[Kill], name: str) -> dict[str, Any]:
-    """The kills of a stage, and the states that they left behind, from which the next attempt went on."""
+    """The kills of a program, and the states that they left behind, from which the next attempt went on."""
+    units = {program(stage): unit for stage, unit in LONG_STAGES.items()}
     left = [kill.saved for kill in kills if kill.saved]
-    states = {"unit": LONG_STAGES[name], "least": min(left), "median": median(left), "most": max(left)} if left else {}
-    return {"kills": len(kills), "before_anything_was_saved": len(kills) - len(left), "resumed_from": states}
+    counts = {"kills": len(kills), "before_anything_was_saved": len(kills) - len(left)}
+    if not left or name not in units:
+        return counts | {"resumed_from": {}}
+    states = {"unit": units[name], "least": min(left), "median": median(left), "most": max(left)}
+    return counts | {"resumed_from": states}
 
 
 @click.command()

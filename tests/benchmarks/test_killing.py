@@ -132,10 +132,11 @@ def test_the_figures_are_sums_over_kinds_and_stages(tmp_path: Path) -> None:
     killers = {kind: Killer(tmp_path, {}, {}, Random(0)) for kind in (WARM, COMMAND, DVC, SNAKEMAKE)}
     killers[WARM].kills = [Kill("train_base", "SIGKILL", 0), Kill("train_base", "SIGTERM", 20)]
     killers[DVC].kills = [Kill("train_base", "SIGKILL", 40, outage=True), Kill("check_params", "SIGTERM", 0)]
-    killers[DVC].finished = ["check_params", "train_base"]
+    killers[DVC].finished = ["check_params", "train_base", "prune@1"]
+    killers[SNAKEMAKE].kills = [Kill("prune@1", "SIGTERM", 3), Kill("prune@0", "SIGTERM", 5)]
     killers[DVC].differing, killers[DVC].compared = ["a"], 7
     told = json.loads(json.dumps(summary(killers)))
-    assert (told["kills"], told["signals"]) == (4, {"SIGKILL": 2, "SIGTERM": 2})
+    assert (told["kills"], told["signals"]) == (6, {"SIGKILL": 2, "SIGTERM": 4})
     assert (told["differing_files"], told["compared_files"]) == (["a"], 7)
     assert told["kinds"][DVC]["with_the_engine"] == 1
     assert told["stages"]["train_base"] == {
@@ -145,3 +146,4 @@ def test_the_figures_are_sums_over_kinds_and_stages(tmp_path: Path) -> None:
         "resumed_from": {"unit": "steps", "least": 20, "median": 30, "most": 40},
     }
     assert told["stages"]["check_params"]["resumed_from"] == {}
+    assert told["stages"]["prune"]["resumed_from"] == {"unit": "candidates", "least": 3, "median": 4, "most": 5}
