@@ -22,8 +22,10 @@ from unequal.settings.training import Training
 
 TIMESTEPS = 50
 
-# Programs that tests start take one thread, as the tests do.
+# Programs that tests start take one thread, as the tests do; those that are given more wait without spinning, since
+# workers share the cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # A loaded machine makes no test fail.
 hypothesis_settings.register_profile("unequal", deadline=None)
 hypothesis_settings.load_profile("unequal")
