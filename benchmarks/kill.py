@@ -36,11 +36,12 @@ KINDS = {
     DVC: "a stage under dvc repro, run again after each kill",
     SNAKEMAKE: "a stage under snakemake --retries",
 }
-#: The last stage of the tiny graph, and the file by which Snakemake is asked for it.
-LAST, LAST_FILE = "evaluate_fid@experts_pruned", "results/fid/experts_pruned.json"
+#: The last stage of the tiny graph, and the files by which Snakemake is asked for it and for the check of params.yaml,
+#: for which nothing waits there.
+LAST, LAST_FILES = "evaluate_fid@experts_pruned", ("results/fid/experts_pruned.json", "artifacts/params_checked.json")
 ENGINES = {
     DVC: ("dvc", "repro", LAST),
-    SNAKEMAKE: ("snakemake", "--cores", "1", "--retries", "100", LAST_FILE),
+    SNAKEMAKE: ("snakemake", "--cores", "1", "--retries", "100", *LAST_FILES),
 }
 #: Share of the kills under DVC that end DVC as well, as a power cut does.
 OUTAGES = {DVC: 0.3, SNAKEMAKE: 0.0}
