@@ -92,7 +92,7 @@ class Trainer:
         )
         self.refuse_empty_parts()
         self.net = net.to(source.device).to(memory_format=memory_format(runtime)).train().requires_grad_(True)
-        self.parameters = tuple(self.net.parameters())  # to look them up anew takes a millisecond of every step
+        self.parameters = tuple(self.net.parameters())  # a walk through all modules, for once
         self.feedback = Feedback(self.accelerator, self.net, source, objective)
         self.steps = self.steps_to(images)
         self.snapshots = Snapshots(work, [self.steps_to(count) for count in snapshots])
