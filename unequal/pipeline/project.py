@@ -2,31 +2,35 @@
 
 from pathlib import Path
 
-from unequal.settings.strict import STUDIES
-
+#: What lies in a project's folder and in none below it; its clone may have any name.
+MARK = ".dvc"
 #: `dvc exp run --temp` and `--queue` check the project out into a folder below this one, run the
 #: stages there and delete it afterwards.
 DVC_COPIES = (".dvc", "tmp", "exps")
 
 
+def checkout(here: Path) -> Path:
+    """The project, or DVC's copy of one, in which a folder lies; that folder itself where it lies in none."""
+    return next((folder for folder in (here, *here.parents) if (folder / MARK).is_dir()), here)
+
+
 def study() -> str | None:
-    """The study whose folder is the working directory; None: the pipeline itself."""
+    """The study in whose folder the working directory lies, as `tdc` or `time_to_quality/patches`; None: in none."""
     here = Path.cwd()
-    return here.name if here.parent.name == STUDIES else None
+    return "/".join(here.relative_to(checkout(here)).parts[1:]) or None
 
 
 def project_root() -> Path:
     """The folder that keeps what outlives a run: mlflow.db, mlartifacts/ and work/.
 
-    It is the working directory, or the project to which a study belongs, or, in one of DVC's
-    copies, the project that was copied.
+    It is the checkout, or, where that is one of DVC's copies, the project that was copied.
     """
-    here = Path.cwd()
+    here = checkout(Path.cwd())
     parts = here.parts
     for start in range(len(parts) - len(DVC_COPIES)):
         if parts[start : start + len(DVC_COPIES)] == DVC_COPIES:
             return Path(*parts[:start])
-    return here if study() is None else here.parents[1]
+    return here
 
 
 def work_root() -> Path:

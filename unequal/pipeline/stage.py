@@ -28,15 +28,17 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_args
 import click
 from filelock import FileLock, Timeout
 
-from unequal import processes
 from unequal.errors import UserError
 from unequal.files import content_hash, files_below, publish, read_json, require, settings_hash, write_json
+from unequal.pipeline.fingerprint import Fingerprint, fingerprint, refuse_other_code
 from unequal.pipeline.launching import follow_launcher, launch, leave_reason, same_command, wanted
+from unequal.pipeline.memory import memory_refusal
 from unequal.pipeline.project import study, work_root
 from unequal.pipeline.store import Execution
 from unequal.pipeline.tracker import Tracker
 from unequal.settings.runtime import Runtime
 from unequal.settings.strict import PARAMS, StageSettings, read_yaml
+from unequal.workspace import processes
 
 if TYPE_CHECKING:
     import torch
@@ -59,10 +61,18 @@ class RuntimeSettings(StageSettings):
 
 
 class Run:
-    """One execution of a stage: its settings, files, device and log."""
+    """One execution of a stage: its settings, code, files, device and log."""
 
-    def __init__(self, name: str, settings: StageSettings, options: Mapping[str, str | int], runtime: Runtime) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: StageSettings,
+        options: Mapping[str, str | int],
+        runtime: Runtime,
+        code: Fingerprint,
+    ) -> None:
         self.name = name
+        self.code = code
         self.settings: Any = settings
         self.options = dict(options)
         self.runtime = runtime
@@ -101,7 +111,7 @@ class Run:
         """
         self._key_is_fixed = True
         settings = self.settings.model_dump(mode="json")
-        shaping = (FORMAT, self.name, self.options, settings, list(self._inputs.items()), code_hashes())
+        shaping = (FORMAT, self.name, self.options, settings, list(self._inputs.items()), self.code)
         key, where = settings_hash(shaping), () if study() is None else (study(),)
         name = (*where, self.name, *self.options.values(), key[:12])
         # One folder a run: a variant's name may be a path.
@@ -135,7 +145,9 @@ class Run:
             raise UserError(f"{PARAMS}: runtime.device: 'cuda': PyTorch finds no CUDA device; allowed here: auto, cpu")
         use_cuda = has_cuda and wanted != "cpu"
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if use_cuda else torch.device("cpu")
-        self._tracker.tags({"device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu"})
+        if use_cuda:
+            torch.cuda.set_device(device)  # for libraries that say `cuda` without a number: it would be the first one's
+        self._tracker.tags({"device": torch.cuda.get_device_name(device) if use_cuda else "cpu"})
         return device
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
@@ -166,7 +178,11 @@ class Run:
         """Move the outputs into place, end the log, clear the work directory.
 
         Until the last moment a run that is killed leaves its state: engines delete the outputs of one that failed.
+
+        Raises:
+            UserError: the engine has been told of other code meanwhile, and would take the outputs for its own.
         """
+        refuse_other_code(self.name, self.code)
         processes.wait_for_others()
         if self.leads:
             for path, staged in self._outputs.items():
@@ -223,24 +239,12 @@ def claim(work: Path, key: str) -> None:
         raise UserError(f"{work}: holds the state of another run; delete it to start again")
 
 
-def code_hashes() -> list[str]:
-    """The project's modules that this process has loaded, and the texts that lie beside them.
-
-    Half a run by old code is none of the new.
-    """
-    # A copy: the tracker's thread may be importing meanwhile.
-    modules = [module for name, module in sys.modules.copy().items() if name.startswith("unequal.")]
-    folders = [Path(folder) for module in modules for folder in getattr(module, "__path__", ())]
-    files = [getattr(module, "__file__", None) for module in (*modules, sys.modules["__main__"])]
-    found = {*filter(None, files), *(str(text) for folder in folders for text in folder.glob("*.md"))}
-    return [content_hash(Path(file)) for file in sorted(found)]
-
-
 class StageCommand(click.Command):
     """A stage as a command-line program.
 
     Attributes:
-        stage_name: the name of the file that holds the function.
+        program: the file that holds the function.
+        stage_name: its name.
         settings: the keys of params.yaml that the stage reads.
         shared: whether several processes can share the work.
     """
@@ -249,7 +253,8 @@ class StageCommand(click.Command):
         self.function = function
         self.settings = settings
         self.shared = shared
-        self.stage_name = Path(function.__code__.co_filename).stem
+        self.program = Path(function.__code__.co_filename).resolve()
+        self.stage_name = self.program.stem
         options = list(signature(function, eval_str=True).parameters.values())[2:]
         super().__init__(self.stage_name, callback=self.run, params=list(map(option, options)), help=function.__doc__)
 
@@ -260,12 +265,16 @@ class StageCommand(click.Command):
             runtime = RuntimeSettings.read(PARAMS).runtime
             if self.shared and (count := wanted(runtime)) > 1:
                 sys.exit(launch(count, same_command()))
-            run = Run(self.stage_name, settings, options, runtime)
+            code = fingerprint(self.program)
+            refuse_other_code(self.stage_name, code)
+            run = Run(self.stage_name, settings, options, runtime, code)
             try:
                 self.function(run, settings, **options)
                 run.complete()
             except BaseException as error:
                 run.abandon("FAILED" if isinstance(error, Exception) else "KILLED")
+                if (refusal := memory_refusal(error, settings, self.settings.keys(**options))) is not None:
+                    raise UserError(refusal) from None
                 raise
 
 

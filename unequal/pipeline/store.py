@@ -196,6 +196,20 @@ class Store:
             self.client.log_batch(run, params=batch)
 
 
+def passing(error: Exception) -> bool:
+    """Whether the same request may succeed later: nobody answers, or the server is at fault and not the request."""
+    from mlflow.exceptions import MlflowException
+    from requests import RequestException
+
+    if isinstance(error, MlflowException):
+        status = int(error.get_http_status_code())
+    elif isinstance(error, RequestException):
+        status = 503 if error.response is None else error.response.status_code
+    else:
+        return isinstance(error, ConnectionError | TimeoutError)
+    return status >= 500 or status in (408, 429)
+
+
 def database_file(uri: str, root: Path) -> Path | None:
     """The file of an SQLite address (a relative one counts from the project's root), or None for servers."""
     prefix, _, path = uri.partition(":///")
@@ -217,11 +231,14 @@ def prepare_database(path: Path) -> None:
 
 def commit_tags() -> dict[str, str]:
     """The commit, and whether code or settings differ from it; what the pipeline itself writes does not count."""
-    git = partial(subprocess.run, capture_output=True, text=True, check=False)
-    head = git(["git", "rev-parse", "HEAD"])
+    git = partial(subprocess.run, capture_output=True, text=True, errors="replace", check=False)
+    try:
+        head = git(["git", "rev-parse", "HEAD"])
+        changes = git(["git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!dvc.lock", ":!results"])
+    except OSError:  # no git on this machine
+        return {}
     if head.returncode:
         return {}
-    changes = git(["git", "status", "--porcelain", "--untracked-files=no", "--", ".", ":!dvc.lock", ":!results"])
     return {"mlflow.source.git.commit": head.stdout.strip(), "git.dirty": str(bool(changes.stdout)).lower()}
 
 

@@ -1,7 +1,8 @@
 """The log of one stage execution, which never fails the stage and never keeps it waiting.
 
-A stage puts tasks into a queue; a thread of its own imports MLflow and does them. Whatever goes
-wrong there is said once, in one line; then the tracker falls silent and the stage goes on.
+A stage puts tasks into a queue; a thread of its own imports MLflow and does them. Where the server is away
+it tries again until it is back, and then sends what came between. Whatever goes wrong is said once, in one
+line, and the stage goes on.
 """
 
 import logging
@@ -12,17 +13,24 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain, repeat
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 from unequal.files import content_hash, files_below
 from unequal.pipeline.project import project_root
-from unequal.pipeline.store import Execution, Point, Reference, Store, leaves
+from unequal.pipeline.store import Execution, Point, Reference, Store, leaves, passing
 from unequal.settings.runtime import Tracking
 
 #: Points of curves are gathered for as long before they are sent.
 FLUSH_SECONDS = 1.0
+#: Waits for a server that is away: after the first failures, the last one after every later one.
+AGAIN_SECONDS = (1.0, 3.0, 10.0, 30.0)
+#: Once the stage has ended, it is asked so many times more, with so short waits.
+LAST_ATTEMPTS, LAST_SECONDS = 5, 0.5
+
+T = TypeVar("T")
 
 
 class Tracker:
@@ -37,10 +45,11 @@ class Tracker:
         """
         self._tracking = tracking
         self._silent = not active
+        self._said = False
         self._tasks: SimpleQueue[Callable[[Store], None] | None] = SimpleQueue()
         self._points: list[Point] = []
         self._flushed = self._started = time.monotonic()
-        self._open = threading.Event()
+        self._open, self._closing = threading.Event(), threading.Event()
         self._uri = tracking_uri(tracking)
         quieten(tracking.timeout_s)
         self._thread = threading.Thread(target=self._work, args=(execution, project_root()), daemon=True)
@@ -59,7 +68,8 @@ class Tracker:
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         """Add a point to each of some curves."""
         self._points += points(metrics, step)
-        if time.monotonic() - self._flushed > FLUSH_SECONDS:
+        # While the server is away points are gathered, and sent in few requests when it is back.
+        if time.monotonic() - self._flushed > FLUSH_SECONDS and self._tasks.empty():
             self._flush()
 
     def results(self, content: Mapping[str, Any]) -> None:
@@ -89,6 +99,7 @@ class Tracker:
         self._flush()
         self._put(partial(Store.finish, status=status, seconds=time.monotonic() - self._started))
         self._tasks.put(None)
+        self._closing.set()
         # Importing MLflow and making a database are work of this machine, and count for no server's slowness.
         self._open.wait()
         self._thread.join(self._tracking.timeout_s)
@@ -121,24 +132,58 @@ class Tracker:
     def _work(self, execution: Execution, root: Path) -> None:
         """The thread: open the store, then do the tasks as they come."""
         try:
-            store = Store(self._uri, root, self._tracking.experiment, execution)
+            store = self._insist(lambda: Store(self._uri, root, self._tracking.experiment, execution))
             self._open.set()
-            store.attempt(Store.find_parent)
-            store.attempt(Store.create_child)
-            store.attempt(Store.describe_child)
-            while (task := self._tasks.get()) is not None:
-                store.attempt(task)
+            for task in (Store.find_parent, Store.create_child, Store.describe_child):
+                self._insist(partial(store.attempt, task))
+            while (queued := self._tasks.get()) is not None:
+                try:
+                    self._insist(partial(store.attempt, queued))
+                except Exception as error:
+                    if self._silent:
+                        return
+                    self._say(f"{told(error)}; the rest is logged")
         except Exception as error:
-            self._give_up(f"{type(error).__name__}: {error}")
+            self._give_up(told(error))
         finally:
             self._open.set()
 
+    def _insist(self, action: Callable[[], T]) -> T:
+        """What an action gives; while the server is away it is tried again, as long as anybody waits for it."""
+        last_attempts = LAST_ATTEMPTS
+        for delay in chain(AGAIN_SECONDS, repeat(AGAIN_SECONDS[-1])):
+            try:
+                return action()
+            except Exception as error:
+                if self._silent or not passing(error):
+                    raise
+                if not last_attempts:
+                    self._give_up(told(error))
+                    raise
+                self._open.set()
+                self._say(f"{told(error)}; going on, what is logged is sent when it answers")
+            if self._closing.wait(delay):
+                last_attempts -= 1
+                time.sleep(LAST_SECONDS)
+        raise AssertionError("the waits have no end")
+
     def _give_up(self, reason: str) -> None:
-        """Fall silent, saying so once."""
+        """Fall silent."""
         if not self._silent:
             self._silent = True
-            line = " ".join(f"tracking: {self._uri}: {reason}".split())
-            print(f"{without_credentials(line)[:300]}; going on without MLflow", file=sys.stderr)
+            self._say(f"{reason}; going on without MLflow")
+
+    def _say(self, reason: str) -> None:
+        """Tell what is wrong, the first time."""
+        if not self._said:
+            self._said = True
+            words, _, consequence = " ".join(f"tracking: {self._uri}: {reason}".split()).rpartition("; ")
+            print(f"{without_credentials(words)[:300]}; {consequence}", file=sys.stderr)
+
+
+def told(error: Exception) -> str:
+    """An error's kind and words."""
+    return f"{type(error).__name__}: {error}"
 
 
 def tracking_uri(tracking: Tracking) -> str:

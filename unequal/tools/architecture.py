@@ -1,22 +1,30 @@
 """How large the network of a params file is, and what its groups may cost: counted, neither trained nor timed."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import click
 import numpy as np
 import torch
 from matplotlib.ticker import EngFormatter
+from pydantic import ConfigDict
+from torch import nn
 
-from unequal.diffusion.schedule import NoiseSchedule
+from unequal.diffusion.predictions import Prediction
 from unequal.errors import UserError
+from unequal.models.backbones.registry import build_network, load_pretrained
 from unequal.models.flops import Cost, count_cost
-from unequal.models.network import build_network
-from unequal.models.pretrained import load_pretrained
+from unequal.models.spec import ModelSpec, Space
+from unequal.settings.autoencoder import Autoencoder
+from unequal.settings.data import Data
 from unequal.settings.groups import Groups
-from unequal.settings.params import StudyParams, read_study_params
+from unequal.settings.network import AnyNetwork
 from unequal.settings.schedule import Schedule
-from unequal.timesteps.partition import TimestepGroup, mean_limit, timestep_groups
+from unequal.settings.strict import Strict, read_yaml, validate
+from unequal.settings.whole.core import Core
+from unequal.timesteps.groups import TimestepGroup, mean_limit, timestep_groups
 
 #: 8.13e9 → `8.130 G`.
 readable = EngFormatter(places=3)
@@ -24,6 +32,23 @@ HEADER = f"{'network':34} {'parameters':>11} {'FLOPs':>11} {'with attention':>14
 NOTE = """\
 A FLOP is a multiply–accumulate of one image's forward pass, as in paper 3 without attention's two products.
 N groups; k is the smallest model's share of the FLOPs; the mean limit is over all timesteps."""
+
+
+class Architecture(Strict):
+    """What a params file, of whichever kind, says of its network and its groups; all else in it is passed over."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    data: Data
+    schedule: Schedule
+    network: AnyNetwork
+    autoencoder: Autoencoder | None = None
+    groups: Groups | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read and check these sections. Raises UserError."""
+        return validate(cls, read_yaml(path), path)
 
 
 @dataclass(frozen=True)
@@ -36,7 +61,7 @@ class Limits:
     @classmethod
     def of(cls, schedule: Schedule, groups: Groups) -> "Limits":
         """As the stage that groups timesteps makes them; what a measured loss decides counts as equal everywhere."""
-        table = NoiseSchedule.named(schedule.name, schedule.timesteps)
+        table = schedule.tables()
         even = np.ones(schedule.timesteps)
         return cls(timestep_groups(groups.kind, table, len(groups.ids), groups.min_ratio, even), groups.min_ratio)
 
@@ -46,19 +71,30 @@ class Limits:
         return mean_limit(self.groups)
 
 
-def network_cost(params: StudyParams) -> Cost:
+def spec_of(params: Architecture | Core, prediction: Prediction = "epsilon") -> ModelSpec:
+    """What the base is asked and answers; which of the single predictions it makes changes no cost."""
+    return ModelSpec.of(params.network, params.schedule, prediction, seen(params))
+
+
+def network_of(params: Architecture | Core) -> nn.Module:
+    """The base's network, with fresh weights or as the settings name it. Raises UserError."""
+    make = build_network if params.network.pretrained is None else load_pretrained
+    return make(params.network, spec_of(params))
+
+
+def network_cost(params: Architecture) -> Cost:
     """Cost of the base; one that is yet to be trained is built without memory for its weights."""
-    network, (channels, size) = params.network, seen(params)
-    if network.pretrained is not None:
-        return count_cost(load_pretrained(network, size, channels))
-    with torch.device("meta"):
-        return count_cost(build_network(network, size, channels))
+    with torch.device("meta") if params.network.pretrained is None else nullcontext():
+        return count_cost(network_of(params))
 
 
-def seen(params: StudyParams) -> tuple[int, int]:
-    """Channels and size of what the network sees: images, or their latents."""
-    size, channels, chosen = params.data.image_size, params.data.channels, params.autoencoder
-    return (channels, size) if chosen is None else (chosen.latent_channels, size // chosen.factor)
+def seen(params: Architecture | Core) -> Space:
+    """What the network sees: images, or latents of an autoencoder that need not be there yet."""
+    size, channels = params.data.image_size, params.data.channels
+    chosen = params.autoencoder if isinstance(params, Architecture) else None
+    if chosen is None:
+        return Space(channels=channels, size=size)
+    return Space(channels=chosen.latent_channels, size=size // chosen.factor)
 
 
 def summary(name: str, cost: Cost, limits: Limits | None) -> str:
@@ -75,7 +111,7 @@ def group_lines(name: str, cost: Cost, limits: Limits) -> list[str]:
     """The limit of each group of a network."""
     rows = [
         f"{i:5} {first:6} … {last:5} {limit:8.3f} {readable(limit * cost.macs):>11}"
-        for i, (first, last, limit) in enumerate(limits.groups)
+        for i, ((first, last), limit) in enumerate(limits.groups)
     ]
     return [f"\n{name}", f"{'group':>5} {'timesteps':>14} {'limit':>8} {'FLOPs':>11}", *rows]
 
@@ -88,7 +124,7 @@ def main(params_files: tuple[Path, ...]) -> None:
     details = []
     for path in params_files:
         try:
-            params = read_study_params(path)
+            params = Architecture.read(path)
             cost = network_cost(params)
             limits = Limits.of(params.schedule, params.groups) if params.groups else None
         except UserError as error:

@@ -13,16 +13,15 @@ from pathlib import Path
 
 import click
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
+from torch import nn
 
 from unequal.errors import UserError
+from unequal.models.backbones.registry import backbone_of
 from unequal.models.flops import count_cost, training_flops
-from unequal.models.network import build_network, example_inputs
-from unequal.models.pretrained import load_pretrained
 from unequal.settings.params import EXPERTS, Params, read_pipeline_params
 from unequal.settings.pruning import Proxy, Pruning
 from unequal.settings.strict import PARAMS
-from unequal.tools.architecture import Limits
+from unequal.tools.architecture import Limits, network_of
 
 BYTES_PER_WEIGHT = 4
 TIMED_PASSES = 3
@@ -49,7 +48,7 @@ class Work:
     weights: int = 0
 
 
-def workload(params: Params, net: UNet2DModel) -> list[Work]:
+def workload(params: Params, net: nn.Module) -> list[Work]:
     """What each kind of stage has to do. Mixed and pruned networks are counted as the base and its limits."""
     cost = count_cost(net)
     groups = Limits.of(params.schedule, params.groups)
@@ -102,12 +101,12 @@ def measured_rate(run: Callable[[], object], macs: float, device: torch.device) 
     return TIMED_PASSES * macs / (time.perf_counter() - start)
 
 
-def rates(params: Params, net: UNet2DModel, device: torch.device) -> tuple[float, float]:
+def rates(params: Params, net: nn.Module, device: torch.device) -> tuple[float, float]:
     """Rates of training and of forward passes, with the batch sizes of the params file."""
     cost = count_cost(net)
 
     def batch(count: int) -> tuple[torch.Tensor, ...]:
-        image, *indices = (torch.cat([one] * count) for one in example_inputs(net))
+        image, *indices = (torch.cat([one] * count) for one in backbone_of(net).example_inputs(net))
         return torch.randn_like(image), *indices
 
     affordable = max(1, round(TIMED_MACS / cost.macs))
@@ -161,15 +160,12 @@ def main(params_file: Path) -> None:
     """Estimate what PARAMS_FILE costs on this machine."""
     try:
         params = read_pipeline_params(params_file)
-        size, channels = params.data.image_size, params.data.channels
-        network = params.network
-        net = (build_network if network.pretrained is None else load_pretrained)(network, size, channels)
+        net = network_of(params)
         works = workload(params, net)
     except UserError as error:
         raise click.ClickException(str(error)) from None
     device = torch.device("cuda" if torch.cuda.is_available() and params.runtime.device != "cpu" else "cpu")
-    torch.nn.Module.to(net, device)
-    print_table(works, *rates(params, net, device), start_seconds())
+    print_table(works, *rates(params, net.to(device), device), start_seconds())
 
 
 if __name__ == "__main__":

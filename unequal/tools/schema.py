@@ -1,15 +1,20 @@
-"""Write the JSON schemas by which editors complete and check params.yaml, the pipeline's and those of studies."""
+"""Write the JSON schemas by which editors complete and check params.yaml, the pipeline's and each study's own."""
 
 from pathlib import Path
+from typing import Any
 
 from unequal.files import write_json
-from unequal.settings.params import Params, StudyParams, json_schema
+from unequal.settings.whole.core import Core
+from unequal.tools.params import params_models
 
-SCHEMAS: dict[Path, type[StudyParams]] = {
-    Path("params.schema.json"): Params,
-    Path("studies/params.schema.json"): StudyParams,
-}
+SCHEMA = "params.schema.json"
+
+
+def json_schema(model: type[Core]) -> dict[str, Any]:
+    """JSON schema of a params.yaml, by which editors complete and check it."""
+    return model.model_json_schema() | {"title": "params.yaml of unequal"}
+
 
 if __name__ == "__main__":
-    for path, model in SCHEMAS.items():
-        write_json(path, json_schema(model))
+    for folder, model in params_models(Path()).items():
+        write_json(folder / SCHEMA, json_schema(model))

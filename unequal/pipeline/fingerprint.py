@@ -1,0 +1,243 @@
+"""The code that can shape a program's results, as one small file on which its stages depend.
+
+`python -m unequal.pipeline.fingerprint`, the stage `code` of every dvc.yaml, writes such a file for each program
+that the dvc.yaml names. What counts is
+
+- every module of the project that the program imports, directly or not, within functions too, and the `__init__.py`
+  of every package on the way: what it says, without comments and docstrings (`unequal.pipeline.syntax`);
+- the texts that such a module names, where they lie in its folder;
+- the versions of the libraries that these modules import.
+
+The harness, `unequal.pipeline`, does not count: it decides when a program runs and where its files lie, not what is
+in them. Nor does what is imported for the sake of types alone, which never runs.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import click
+
+from unequal.errors import UserError
+from unequal.files import read_json, write_json
+from unequal.pipeline.syntax import canonical
+from unequal.settings.strict import read_yaml
+
+#: The project whose code runs, which may be a copy that DVC has made.
+ROOT = Path(__file__).parents[2]
+HARNESS = "unequal.pipeline"
+#: Where the files lie, below the folder of the dvc.yaml.
+CODE = Path("artifacts/code")
+#: Distributions whose modules are named otherwise.
+DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml"}
+DIGEST_CHARACTERS = 16
+
+#: Kind (modules, texts, libraries) → name → digest or version.
+Fingerprint = dict[str, dict[str, str | None]]
+
+
+@dataclass(frozen=True)
+class Module:
+    """A file of Python: digest of what it says, names that it imports, strings that may name texts."""
+
+    digest: str
+    imports: frozenset[str]
+    strings: frozenset[str]
+
+
+def fingerprint(program: Path, root: Path = ROOT) -> Fingerprint:
+    """All that counts of a program, given by its file.
+
+    Raises:
+        SyntaxError: a module that is none.
+    """
+    modules: dict[str, str | None] = {}
+    texts: dict[str, str | None] = {}
+    libraries: set[str] = set()
+    todo = {program, *initialisers(program.parent, root)}
+    while todo:
+        file = todo.pop()
+        module = module_of(file, file.stat().st_mtime_ns, package_of(file, root))
+        modules[label(file, root)] = module.digest
+        for text in (file.with_name(name) for name in module.strings):
+            if text.is_file():
+                texts[label(text, root)] = digest(text.read_text(encoding="utf-8"))
+        for name in module.imports:
+            if is_library(name, root):
+                libraries.add(name.split(".")[0])
+            elif not is_harness(name):
+                todo |= {found for found in files_of(name, root) if label(found, root) not in modules}
+    versions = {name: public_version(name) for name in libraries}
+    return {"modules": ordered(modules), "texts": ordered(texts), "libraries": ordered(versions)}
+
+
+def ordered(found: dict[str, str | None]) -> dict[str, str | None]:
+    """The same in the order of the names."""
+    return dict(sorted(found.items()))
+
+
+def digest(text: str) -> str:
+    """A short digest of a text."""
+    return sha256(text.encode()).hexdigest()[:DIGEST_CHARACTERS]
+
+
+def label(file: Path, root: Path) -> str:
+    """A file's path below the root; of a program from elsewhere, its name."""
+    return file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
+
+
+@cache
+def module_of(file: Path, changed: int, package: str) -> Module:
+    """What is to be known of a file; `changed` is its time stamp, without which an edit would go unnoticed."""
+    source = file.read_text(encoding="utf-8")
+    running = list(nodes_that_run(ast.parse(source)))
+    strings = {one.value for one in running if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+    names = frozenset(text for text in strings if text.endswith(".md") and "/" not in text)
+    imports = frozenset(name for node in running for name in imported(node, package))
+    return Module(digest(canonical(source)), imports, names)
+
+
+def nodes_that_run(node: ast.AST) -> Iterator[ast.AST]:
+    """A node and all below it, except what stands below `if TYPE_CHECKING`."""
+    yield node
+    skipped = node.body if isinstance(node, ast.If) and is_type_checking(node.test) else []
+    for child in ast.iter_child_nodes(node):
+        if child not in skipped:
+            yield from nodes_that_run(child)
+
+
+def is_type_checking(test: ast.expr) -> bool:
+    """Whether a condition is `TYPE_CHECKING`, which is false in every program that runs."""
+    return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
+
+
+def imported(node: ast.AST, package: str) -> set[str]:
+    """Names of modules that a statement imports, and of what it takes from them, which may be modules too."""
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names}
+    if isinstance(node, ast.ImportFrom):
+        above = package.split(".")[: -(node.level - 1) or None] if node.level else []
+        whole = ".".join([*above, *filter(None, [node.module])])
+        return {whole, *(f"{whole}.{alias.name}" for alias in node.names)}
+    return set()
+
+
+def package_of(file: Path, root: Path) -> str:
+    """The dotted name of the package that a file is in."""
+    return ".".join(file.relative_to(root).parts[:-1]) if file.is_relative_to(root) else ""
+
+
+def files_of(name: str, root: Path) -> Iterator[Path]:
+    """The file of one of the project's modules, if it is one, and the `__init__.py` files on the way."""
+    path = root.joinpath(*name.split("."))
+    found = [file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()]
+    yield from found
+    yield from initialisers(path.parent, root)
+
+
+def initialisers(folder: Path, root: Path) -> Iterator[Path]:
+    """The `__init__.py` of a package and of those that it lies in."""
+    while folder != root and folder.is_relative_to(root):
+        if (folder / "__init__.py").is_file():
+            yield folder / "__init__.py"
+        folder = folder.parent
+
+
+def is_library(name: str, root: Path) -> bool:
+    """Whether a module comes neither from the project nor with Python."""
+    top = name.split(".")[0]
+    ours = (root / top).is_dir() or (root / f"{top}.py").is_file()
+    return not ours and top not in sys.stdlib_module_names
+
+
+def is_harness(name: str) -> bool:
+    """Whether a module is one of the harness."""
+    return f"{name}.".startswith(f"{HARNESS}.")
+
+
+def public_version(name: str) -> str | None:
+    """The version of a library without a label like `+cu128`; None where it is not installed."""
+    try:
+        return version(DISTRIBUTIONS.get(name, name)).split("+")[0]
+    except PackageNotFoundError:
+        return None
+
+
+def programs(graph: Path) -> dict[str, Path]:
+    """The programs that the commands of a dvc.yaml name, by the name of their files: module `stages.prune` as `prune`.
+
+    Raises:
+        UserError: a command that starts none, or two programs of one name.
+    """
+    found: dict[str, Path] = {}
+    for stage, content in read_yaml(graph)["stages"].items():
+        words = content["cmd"].split()
+        if "-m" not in words:
+            raise UserError(f"{graph}: {stage}: the command starts no program by `python -m`")
+        module = words[words.index("-m") + 1]
+        if is_harness(module):
+            continue
+        path = Path(*module.split(".")).with_suffix(".py")
+        if found.setdefault(path.stem, path) != path:
+            raise UserError(f"{graph}: {stage}: there are two programs named {path.stem}")
+    return found
+
+
+def write_fingerprints(graph: Path, root: Path = ROOT) -> list[str]:
+    """Bring `artifacts/code` beside a dvc.yaml up to date; a line for each file whose program has changed.
+
+    A file whose program has not is left untouched, as Snakemake goes by time; those of vanished programs are deleted.
+
+    Raises:
+        UserError: a command that starts none of the project's programs.
+    """
+    changes, folder = [], graph.parent / CODE
+    found = programs(graph)
+    for name, program in sorted(found.items()):
+        if not (root / program).is_file():
+            raise UserError(f"{graph}: there is no program {program}")
+        file, code = folder / f"{name}.json", fingerprint(root / program, root)
+        if (old := read_json(file) if file.exists() else None) != code:
+            write_json(file, code)
+            changes.append(f"{file}: {'new' if old is None else ', '.join(differences(old, code))}")
+    for file in folder.glob("*.json"):
+        if file.stem not in found:
+            file.unlink()
+            changes.append(f"{file}: deleted")
+    return changes
+
+
+def differences(old: Any, new: Any) -> list[str]:
+    """Names of modules, texts and libraries that differ between two fingerprints."""
+    entries = [{(kind, *item) for kind, names in one.items() for item in names.items()} for one in (old, new)]
+    return sorted({name for _, name, _ in entries[0] ^ entries[1]})
+
+
+def refuse_other_code(name: str, code: Fingerprint) -> None:
+    """Raise UserError where a program's file tells of other code than this."""
+    file = CODE / f"{name}.json"
+    if file.exists() and (said := read_json(file)) != code:
+        raise UserError(
+            f"{file}: tells of other code ({', '.join(differences(said, code))}): edited since the engine began, "
+            f"or by hand; start the engine again, or `python -m {HARNESS}.fingerprint`"
+        )
+
+
+@click.command(help=__doc__)
+def main() -> None:
+    """Bring the files of the dvc.yaml in the working directory up to date."""
+    try:
+        for change in write_fingerprints(Path("dvc.yaml")):
+            click.echo(change)
+    except UserError as error:
+        raise click.ClickException(str(error)) from None
+
+
+if __name__ == "__main__":
+    main()

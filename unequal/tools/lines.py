@@ -1,0 +1,108 @@
+"""Which lines of the code differ between two checkouts, and which of those no run has executed."""
+
+import ast
+import difflib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from unequal.pipeline.fingerprint import is_type_checking
+from unequal.pipeline.syntax import canonical_node
+
+#: Lines of files that a run has executed, by path below the checkout.
+Executed = dict[str, set[int]]
+#: What has lines of its own that are executed when it is reached.
+Piece = ast.stmt | ast.ExceptHandler | ast.match_case
+#: Fields of a statement that hold statements, or what has some.
+STATEMENTS = ("body", "orelse", "finalbody", "handlers", "cases")
+
+
+@dataclass(frozen=True)
+class Side:
+    """A checkout, the files of its code that count, and the lines of them that a run has executed."""
+
+    root: Path
+    modules: set[str]
+    executed: Executed
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """The files' contents."""
+        return {name: (self.root / name).read_text(encoding="utf-8") for name in sorted(self.modules)}
+
+    @cached_property
+    def definitions(self) -> set[str]:
+        """All functions and classes, as what they say."""
+        return {one for text in self.texts.values() for one in definitions_in(text)}
+
+
+def unexecuted(before: Side, after: Side) -> list[str]:
+    """`path:line: text` of changed statements that were not executed: removed ones before, added ones after.
+
+    Layout, comments and docstrings do not count, nor do functions and classes that say the same somewhere else.
+    """
+    return [f"before, {one}" for one in unexecuted_in(before, after)] + unexecuted_in(after, before)
+
+
+def unexecuted_in(side: Side, other: Side) -> list[str]:
+    """Those of one side that the other has not."""
+    found = []
+    for name, text in side.texts.items():
+        ran, lines = side.executed.get(name, set()), text.splitlines()
+        pieces = changed_pieces(text, other.texts.get(name, ""), other.definitions)
+        found += [f"{name}:{own[0]}: {lines[own[0] - 1].strip()}" for own in pieces if not ran & set(own)]
+    return found
+
+
+def changed_pieces(text: str, other: str, known: set[str]) -> list[range]:
+    """Lines of each statement in a source that does not stand in the other one, leaving out known definitions."""
+    changed = set(changed_lines(other, text))
+    pieces = pieces_of(ast.parse(text), known)
+    return sorted({own.start: own for own in pieces if changed & set(own)}.values(), key=lambda own: own.start)
+
+
+def changed_lines(old: str, new: str) -> Iterator[int]:
+    """Numbers of the lines that a text has and another has not, from 1."""
+    matcher = difflib.SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False)
+    for kind, _, _, start, end in matcher.get_opcodes():
+        if kind != "equal":
+            yield from range(start + 1, end + 1)
+
+
+def pieces_of(node: ast.AST, known: set[str]) -> Iterator[range]:
+    """The lines of every statement below a node that does something: of a compound one, those of its head."""
+    skipped = node.body if isinstance(node, ast.If) and is_type_checking(node.test) else []
+    for child in ast.iter_child_nodes(node):
+        if child in skipped or does_nothing(child) or is_known(child, known):
+            continue
+        if isinstance(child, Piece):
+            yield head(child)
+        yield from pieces_of(child, known)
+
+
+def does_nothing(node: ast.AST) -> bool:
+    """Whether a statement leaves nothing to be executed: `pass`, a constant by itself, a declaration."""
+    constant = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return constant or isinstance(node, ast.Pass | ast.Global | ast.Nonlocal)
+
+
+def head(piece: Piece) -> range:
+    """The lines of a statement without the statements in it, decorators included."""
+    inner = {id(one) for name in STATEMENTS for one in getattr(piece, name, [])}
+    own = [node for child in ast.iter_child_nodes(piece) if id(child) not in inner for node in ast.walk(child)]
+    starts = [node.lineno for node in (piece, *own) if hasattr(node, "lineno")]
+    ends = [end for node in own if (end := getattr(node, "end_lineno", None))]
+    whole = [] if inner else [getattr(piece, "end_lineno", None) or 0]
+    return range(min(starts), max([*starts, *ends, *whole]) + 1)
+
+
+def is_known(node: ast.AST, known: set[str]) -> bool:
+    """Whether a function or class is one of those known."""
+    return isinstance(node, ast.FunctionDef | ast.ClassDef) and canonical_node(node) in known
+
+
+def definitions_in(text: str) -> Iterable[str]:
+    """All functions and classes of a source, as what they say."""
+    nodes = ast.walk(ast.parse(text))
+    return (canonical_node(one) for one in nodes if isinstance(one, ast.FunctionDef | ast.ClassDef))

@@ -1,0 +1,41 @@
+"""Whole params files, the pipeline's or a study's: which model checks which, told by the folder that they lie in."""
+
+from importlib import import_module
+from pathlib import Path
+
+from unequal.errors import UserError
+from unequal.pipeline.project import checkout
+from unequal.settings.params import Params, read_pipeline_params
+from unequal.settings.strict import PARAMS, STUDIES
+from unequal.settings.whole.core import Core
+
+
+def study_of(path: Path) -> str | None:
+    """The study in whose folder a params file lies, or in one of its runs on other data; None: in none."""
+    folder = path.absolute().parent
+    parts = folder.relative_to(checkout(folder)).parts
+    return parts[1] if len(parts) > 1 and parts[0] == STUDIES else None
+
+
+def params_of_study(name: str) -> type[Core]:
+    """What checks the params files of a study. Raises UserError where there is no such study."""
+    module = f"{STUDIES}.{name}.params"
+    try:
+        found: type[Core] = import_module(module).Params
+    except ModuleNotFoundError as error:
+        if error.name is None or not module.startswith(error.name):
+            raise
+        raise UserError(f"{STUDIES}/{name}: no study; it has no params.py") from None
+    return found
+
+
+def read_params(path: Path = PARAMS) -> Core:
+    """Read and check a whole params file: a study's where it lies in one, else the pipeline's. Raises UserError."""
+    name = study_of(path)
+    return read_pipeline_params(path) if name is None else params_of_study(name).read(path)
+
+
+def params_models(root: Path) -> dict[Path, type[Core]]:
+    """The folder of every kind of params file below a project's root → what checks it."""
+    studies = sorted(gate.parents[1] for gate in root.glob(f"{STUDIES}/*/stages/check_params.py"))
+    return {root: Params} | {folder: params_of_study(folder.name) for folder in studies}

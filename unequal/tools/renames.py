@@ -1,0 +1,98 @@
+"""What is called otherwise than in the commit that last recorded: `python -m unequal.tools.record --verify` applies it.
+
+Empty the tables when everything has been recorded under the new names.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """A key of JSON files: in those that match `files`, what stood at `old` stands at `new`, both dotted.
+
+    `values` holds the new form of values that are told otherwise. Without `old`, the key is new and has the value of
+    None there.
+    """
+
+    files: str
+    old: str | None
+    new: str
+    values: Mapping[Any, Any] | None = None
+
+
+#: Programs' stages, and files or folders below that of the dvc.yaml: old → new.
+STAGES: dict[str, str] = {}
+FILES: dict[str, str] = {}
+#: Where the record of a model stands, as a file or among the figures of its training.
+RECORDS = ("artifacts/models/*model.json", "artifacts/pruned/*model.json", "results/metrics/train_*.json")
+#: Fields of a record → their place in its spec.
+SPEC = {
+    "prediction": "prediction",
+    "schedule": "schedule.name",
+    "timesteps": "schedule.timesteps",
+    "image_size": "space.size",
+    "channels": "space.channels",
+    "autoencoder": "space.autoencoder",
+}
+UNCONDITIONAL: dict[str, Any] = {"kind": "none"}
+CONDITIONS = {None: UNCONDITIONAL} | {
+    factor: {"kind": "low_resolution", "super_resolution_factor": factor} for factor in (2, 4, 8)
+}
+KEYS: list[Renamed] = [
+    *(Renamed(files, old, f"spec.{new}") for files in RECORDS for old, new in SPEC.items()),
+    *(Renamed(files, None, "spec.condition", {None: UNCONDITIONAL}) for files in RECORDS),
+    *(Renamed(files, "enlargement", "spec.condition", CONDITIONS) for files in RECORDS),
+    *(Renamed(files, "learned_variance", "spec.variance", {False: "fixed", True: "learned"}) for files in RECORDS),
+    *(Renamed(files, None, "backbone", {None: "unet2d"}) for files in RECORDS),
+    Renamed("results/contribution/*.json", "enlargement", "super_resolution_factor"),
+]
+
+
+def new_path(path: str) -> str:
+    """What a file below the folder of a dvc.yaml is called now."""
+    for old, new in FILES.items():
+        if path == old or path.startswith(f"{old}/"):
+            return new + path.removeprefix(old)
+    return path
+
+
+def with_new_names(lock: dict[str, Any]) -> dict[str, Any]:
+    """A lock file's content with the names that stages, their dependencies and outputs have now."""
+    stages = {STAGES.get(name, name): stage for name, stage in lock["stages"].items()}
+    for item in (item for stage in stages.values() for kind in ("deps", "outs") for item in stage.get(kind, [])):
+        item["path"] = new_path(item["path"])
+    return lock | {"stages": stages}
+
+
+def with_new_keys(path: str, document: Any) -> Any:
+    """A JSON document, changed in place, with the keys that a file at this path has now."""
+    for rename in KEYS:
+        if isinstance(document, dict) and fnmatch(path, rename.files):
+            value = None if rename.old is None else take(document, rename.old)
+            if value is not Missing:
+                values = rename.values or {}
+                put(document, rename.new, values.get(value, value) if rename.values else value)
+    return document
+
+
+class Missing:
+    """No value at a key."""
+
+
+def take(document: dict[str, Any], dotted: str) -> Any:
+    """Take the value at a dotted key out of a document; `Missing` where there is none."""
+    *sections, last = dotted.split(".")
+    for section in sections:
+        document = document.get(section, {})
+    return document.pop(last, Missing)
+
+
+def put(document: dict[str, Any], dotted: str, value: Any) -> None:
+    """Set the value at a dotted key."""
+    *sections, last = dotted.split(".")
+    for section in sections:
+        document = document.setdefault(section, {})
+    document[last] = value
