@@ -1,20 +1,21 @@
-"""A trained model as a folder: diffusers' config and safetensors, and a record of how it came about."""
+"""A trained model as a folder: the network's config and weights, and a record of how it came about."""
 
 import json
-from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
-from diffusers.models.unets.unet_2d import UNet2DModel
+from pydantic import Field, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor, from_numpy
+from torch import Tensor, from_numpy, nn
 
 from unequal.diffusion.heads import head_weights
-from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import content_hash, files_below, read_json, require, write_json
+from unequal.models.backbones.registry import backbone_named, backbone_of
 from unequal.models.pruned import replay
+from unequal.models.spec import ModelSpec
+from unequal.settings.strict import Strict
 
 CONFIG = "config.json"
 WEIGHTS = "diffusion_pytorch_model.safetensors"
@@ -25,25 +26,18 @@ HEADS = "heads.safetensors"
 SNAPSHOTS = "snapshots"
 
 
-@dataclass(frozen=True)
-class ModelRecord:
-    """The conditions behind a model: what it predicts, for which timesteps, and what it cost.
+class ModelRecord(Strict):
+    """The conditions behind a model: what it is, for which timesteps, and what it cost.
 
-    `first` and `last` are the timesteps that it is meant for; an expert's are its group's, and
-    `group` of `groups` says which one it is. `images_seen` and `training_flops` (3 × multiply–
-    accumulates × images) are those of its own run; what the models that it was trained on from had
-    seen and cost stands in `inherited_images` and `inherited_flops`. `enlargement` is the factor of
-    super-resolution, None for generation; a model of `learned_variance` gives further channels that say it.
-    `autoencoder` is the hash of the one in whose latents a model works, None where it works in pixels.
-    `classes` is how many a network is told, None for an unconditional one, whose record leaves it out.
+    `spec` says what its network is asked and answers, `backbone` of which kind that is. `first` and `last` are the
+    timesteps that it is meant for; an expert's are its group's, and `group` of `groups` says which one it is.
+    `images_seen` and `training_flops` (3 × multiply–accumulates × images) are those of its own run; what the models
+    that it was trained on from had seen and cost stands in `inherited_images` and `inherited_flops`.
     """
 
     name: str
-    prediction: str
-    schedule: str
-    timesteps: int
-    image_size: int
-    channels: int
+    spec: ModelSpec
+    backbone: str
     seed: int
     steps: int
     images_seen: int
@@ -58,11 +52,7 @@ class ModelRecord:
     inherited_flops: int = 0
     group: int | None = None
     groups: int | None = None
-    enlargement: int | None = None
-    learned_variance: bool = False
-    autoencoder: str | None = None
-    classes: int | None = None
-    sha256: dict[str, str] = field(default_factory=dict)
+    sha256: dict[str, str] = Field(default_factory=dict)
 
     @property
     def total_images(self) -> int:
@@ -74,9 +64,9 @@ class ModelRecord:
         """Training FLOPs behind the weights, from the first random ones on."""
         return self.inherited_flops + self.training_flops
 
-    def noise_schedule(self) -> NoiseSchedule:
-        """The schedule that the model was trained with."""
-        return NoiseSchedule.named(self.schedule, self.timesteps)
+    def changed(self, **changes: Any) -> Self:
+        """The same record, but for these fields."""
+        return type(self)(**(dict(self) | changes))
 
 
 class Heads(NamedTuple):
@@ -96,7 +86,7 @@ class Heads(NamedTuple):
 
 def save_model(
     folder: Path,
-    net: UNet2DModel,
+    net: nn.Module,
     record: ModelRecord,
     pruning: list[Any] | None = None,
     heads: Heads | None = None,
@@ -105,13 +95,13 @@ def save_model(
 
     Args:
         folder: made if missing.
-        net: its weights are saved in float32.
+        net: of a known backbone; its weights are saved in float32.
         record: the hashes of the other files are filled in here.
         pruning: the pruning history that turns the architecture of `config.json` into this one.
         heads: how a model with three heads combines them.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / CONFIG, json.loads(net.to_json_string()))
+    write_json(folder / CONFIG, backbone_of(net).config(net))
     state = {name: tensor.detach().cpu().float().contiguous() for name, tensor in net.state_dict().items()}
     save_file(state, folder / WEIGHTS, metadata={"format": "pt"})
     if pruning is not None:
@@ -119,17 +109,20 @@ def save_model(
     if heads is not None:
         save_file({name: table.contiguous() for name, table in heads._asdict().items()}, folder / HEADS)
     hashes = {path.name: content_hash(path) for path in files_below(folder) if path.name != RECORD}
-    facts = asdict(record) | {"sha256": hashes}
-    write_json(folder / RECORD, {name: fact for name, fact in facts.items() if (name, fact) != ("classes", None)})
+    write_json(folder / RECORD, record.changed(sha256=hashes).model_dump())
 
 
 def load_record(folder: Path) -> ModelRecord:
     """The record of a model folder. Raises UserError where it is missing or from another version."""
-    facts = read_json(require(folder) / RECORD)
-    names = {one.name for one in fields(ModelRecord)}
-    if not isinstance(facts, dict) or set(facts) | {"classes"} != names:
-        raise UserError(f"{folder / RECORD}: not a record of this version; make the model again")
-    return ModelRecord(**facts)
+    path = require(folder) / RECORD
+    refusal = UserError(f"{path}: not a record of this version; make the model again")
+    facts = read_json(path)
+    if not isinstance(facts, dict) or facts.keys() != ModelRecord.model_fields.keys():
+        raise refusal
+    try:
+        return ModelRecord.model_validate_json(json.dumps(facts))
+    except ValidationError:
+        raise refusal from None
 
 
 def model_and_snapshots(folder: Path) -> list[Path]:
@@ -151,7 +144,7 @@ def load_heads(folder: Path) -> Heads | None:
         raise UserError(f"{path}: cut short or altered ({error}); make the model again") from None
 
 
-def load_model(folder: Path) -> tuple[UNet2DModel, ModelRecord]:
+def load_model(folder: Path) -> tuple[nn.Module, ModelRecord]:
     """Load a model folder, pruned or not, onto the CPU.
 
     Raises:
@@ -161,7 +154,7 @@ def load_model(folder: Path) -> tuple[UNet2DModel, ModelRecord]:
     for name, digest in record.sha256.items():
         if content_hash(require(folder / name)) != digest:
             raise UserError(f"{folder / name}: altered or cut short since it was saved; make the model again")
-    net = UNet2DModel.from_config(read_json(folder / CONFIG))
+    net = backbone_named(record.backbone).from_config(read_json(folder / CONFIG))
     history = load_pruning(folder)
     if history is not None:
         replay(net, history)

@@ -7,10 +7,10 @@ products of attention; `count_cost` gives that figure and the one with attention
 from dataclasses import dataclass
 
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
+from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from unequal.models.network import example_inputs
+from unequal.models.backbones.registry import backbone_of
 
 #: A training step is counted as three forward passes: one forward, two for the backward pass.
 FORWARDS_PER_STEP = 3
@@ -26,9 +26,9 @@ class Cost:
     parameters: int
 
 
-def count_cost(net: UNet2DModel) -> Cost:
+def count_cost(net: nn.Module) -> Cost:
     """Count one forward pass of one image; shapes decide, weights do not matter."""
-    inputs = example_inputs(net)
+    inputs = backbone_of(net).example_inputs(net)
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         net(*inputs)
     flops = {str(operator): count for operator, count in counter.get_flop_counts()["Global"].items()}

@@ -52,10 +52,10 @@ def load_openai(path: Path, flags: OpenAIFlags, image_size: int, dropout: float)
     """
     state = read_state(path)
     try:
-        plan = Plan.of(state)
+        architecture = Architecture.of(state)
         with torch.device("meta"):
-            net = plan.network(image_size, plan.head_width(flags), dropout)
-        weights = translated(state, plan, flags)
+            net = architecture.network(image_size, architecture.head_width(flags), dropout)
+        weights = translated(state, architecture, flags)
         check_shapes(weights, net)
     except UserError as error:
         raise UserError(f"network.pretrained: '{path}' {error}") from None
@@ -71,7 +71,7 @@ def read_state(path: Path) -> State:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
         raise UserError(f"network.pretrained: '{path}' holds more than tensors, or is no checkpoint") from None
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+    except Exception as error:  # what is no such file fails in many ways
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(f"network.pretrained: '{path}' cannot be read ({reason})") from None
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
@@ -80,7 +80,7 @@ def read_state(path: Path) -> State:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Architecture:
     """The architecture behind a state dict.
 
     Attributes:
@@ -103,7 +103,7 @@ class Plan:
     classes: int | None
 
     @classmethod
-    def of(cls, state: State) -> "Plan":
+    def of(cls, state: State) -> "Architecture":
         """Read off names and shapes. Raises UserError where they are no such network's."""
         blocks = 0
         while f"output_blocks.{blocks}.0.in_layers.2.weight" in state:
@@ -225,15 +225,15 @@ def get(state: State, name: str) -> Tensor:
     return state[name]
 
 
-def translated(state: State, plan: Plan, flags: OpenAIFlags) -> dict[str, Tensor]:
+def translated(state: State, architecture: Architecture, flags: OpenAIFlags) -> dict[str, Tensor]:
     """The state dict of a UNet2DModel. Raises UserError where the file holds more or less than its architecture."""
     names = dict(ENDS)
     found: dict[str, Tensor] = {}
     used: set[str] = set()
-    for there, here in plan.modules():
+    for there, here in architecture.modules():
         if f"{there}.qkv.weight" in state:
             names |= {f"{there}.norm": f"{here}.group_norm"}
-            found |= attention(state, there, here, plan.head_width(flags), flags.use_new_attention_order)
+            found |= attention(state, there, here, architecture.head_width(flags), flags.use_new_attention_order)
             used |= {f"{there}.{part}.{kind}" for part in ("qkv", "proj_out") for kind in ("weight", "bias")}
         elif f"{there}.in_layers.0.weight" in state:
             names |= {f"{there}.{old}": f"{here}.{new}" for old, new in RESIDUAL.items()}

@@ -9,11 +9,11 @@ from diffusers.schedulers.scheduling_ddpm import DDPMScheduler
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
-from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import read_json
-from unequal.models.openai import load_openai
-from unequal.settings.network import Network, OpenAIFlags
+from unequal.models.backbones.unet2d.openai import load_openai
+from unequal.models.spec import ModelSpec
+from unequal.settings.network import OpenAIFlags, UNet2D
 
 SCHEDULER = "scheduler_config.json"
 #: Betas that differ by less are the same, computed in float32.
@@ -22,45 +22,38 @@ BETAS_AGREE = 1e-4
 OPENAI_PREDICTIONS = ("epsilon", "sample")
 
 
-def load_pretrained(network: Network, image_size: int, channels: int) -> UNet2DModel:
+def load_pretrained(network: UNet2D, spec: ModelSpec) -> UNet2DModel:
     """The trained network that the settings name.
 
     Raises:
         UserError: nothing that loads is there, or it is made for other images, or for more than images and timesteps.
     """
-    source = str(network.pretrained)
+    source, (channels, size, _) = str(network.pretrained), spec.space.shape
     if network.openai is not None:
-        net = load_openai(Path(source), network.openai, image_size, network.dropout)
+        net = load_openai(Path(source), network.openai, size, network.dropout)
     else:
         net = load_diffusers(source)
     check_inputs(net, network)
     has = (net.config["sample_size"], net.config["in_channels"], net.config["out_channels"])
-    needed = (image_size, network.input_channels(channels), network.output_channels(channels))
+    needed = (size, spec.input_channels, spec.output_channels)
     if has != needed:
-        learned = "with" if network.learned_variance else "without"
         raise UserError(
             f"network.pretrained: '{source}' is for images of size {has[0]} with {has[1]} channels in and "
-            f"{has[2]} out; the data have size {image_size} and {channels} channels, which is {needed[1]} in for "
-            f"{network.task.kind} and {needed[2]} out {learned} learned variance"
+            f"{has[2]} out; the data have size {size} and {channels} channels, which is {needed[1]} in for "
+            f"{spec.condition.title} and {needed[2]} out with {spec.variance} variance"
         )
     return net
 
 
-def take_over(
-    network: Network, image_size: int, channels: int, schedule: NoiseSchedule, prediction: str
-) -> UNet2DModel:
-    """The trained network that the settings name, as a base of this schedule and prediction.
+def check_pretrained(network: UNet2D, spec: ModelSpec) -> None:
+    """Raise UserError where what the source says of its training is not what the settings say.
 
-    Raises:
-        UserError: as `load_pretrained`; or what the source says of its training is not what the settings say. A
-            diffusers pipeline tells by its scheduler; a network alone says nothing, and is taken as the settings say.
+    A diffusers pipeline tells by its scheduler; a network alone says nothing, and is taken as the settings say.
     """
-    net = load_pretrained(network, image_size, channels)
     if network.openai is not None:
-        check_openai(network, network.openai, schedule, prediction)
+        check_openai(network, network.openai, spec)
     elif (config := scheduler_config(str(network.pretrained))) is not None:
-        check_scheduler(config, network, schedule, prediction)
-    return net
+        check_scheduler(config, network, spec)
 
 
 def load_diffusers(source: str) -> UNet2DModel:
@@ -73,7 +66,7 @@ def load_diffusers(source: str) -> UNet2DModel:
     raise UserError(f"network.pretrained: '{source}' holds no UNet2DModel: {reason}")
 
 
-def check_inputs(net: UNet2DModel, network: Network) -> None:
+def check_inputs(net: UNet2DModel, network: UNet2D) -> None:
     """Raise UserError where a network is to be told other classes than the settings say, or no timesteps."""
     classes, embedding = net.config["num_class_embeds"], net.config["time_embedding_type"]
     if (kind := net.config["class_embed_type"]) is not None:
@@ -81,10 +74,10 @@ def check_inputs(net: UNet2DModel, network: Network) -> None:
             f"network.pretrained: '{network.pretrained}' is told classes as numbers or vectors (class_embed_type "
             f"'{kind}'); allowed: networks that are told labels, or nothing"
         )
-    if classes != network.classes:
-        ours, theirs = "null" if network.classes is None else network.classes, classes or "no"
+    if classes != (ours := network.condition.embedded_classes):
         raise UserError(
-            f"network.classes: {ours}, but network.pretrained '{network.pretrained}' is told {theirs} classes"
+            f"network.condition.classes: {ours or 'none'}, but network.pretrained '{network.pretrained}' is told "
+            f"{classes or 'no'} classes"
         )
     if embedding == "fourier":
         raise UserError(
@@ -112,9 +105,9 @@ def scheduler_config(source: str) -> dict[str, Any] | None:
     return None
 
 
-def check_scheduler(config: dict[str, Any], network: Network, schedule: NoiseSchedule, prediction: str) -> None:
+def check_scheduler(config: dict[str, Any], network: UNet2D, spec: ModelSpec) -> None:
     """Raise UserError at the first thing that a pipeline's scheduler and the settings say differently."""
-    source, kind = network.pretrained, config.get("_class_name")
+    source, kind, schedule = network.pretrained, config.get("_class_name"), spec.noise_schedule()
 
     def refuse(key: str, ours: object, theirs: object) -> UserError:
         return UserError(f"{key}: {ours}, but network.pretrained '{source}' was trained with {theirs}")
@@ -129,11 +122,12 @@ def check_scheduler(config: dict[str, Any], network: Network, schedule: NoiseSch
         raise refuse("schedule.timesteps", schedule.timesteps, len(known.betas))
     if not torch.allclose(known.betas.double(), schedule.betas, rtol=BETAS_AGREE, atol=0):
         raise refuse("schedule.name", f"{schedule.name}, {span(schedule.betas)}", span(known.betas))
-    if known.config.prediction_type != prediction:
-        raise refuse("recipes.base.prediction", prediction, known.config.prediction_type)
-    variance = config.get("variance_type", "learned_range" if network.learned_variance else "fixed_small")
-    if variance == "learned" or (variance == "learned_range") != network.learned_variance:
-        raise refuse("network.learned_variance", str(network.learned_variance).lower(), f"variance_type '{variance}'")
+    if known.config.prediction_type != spec.prediction:
+        raise refuse("recipes.base.prediction", spec.prediction, known.config.prediction_type)
+    learned = spec.variance == "learned"
+    variance = config.get("variance_type", "learned_range" if learned else "fixed_small")
+    if variance == "learned" or (variance == "learned_range") != learned:
+        raise refuse("network.variance", spec.variance, f"variance_type '{variance}'")
     if known.config.thresholding or (known.config.clip_sample and known.config.clip_sample_range != 1):
         limits = "thresholding" if known.config.thresholding else f"clip_sample_range {known.config.clip_sample_range}"
         raise refuse("sampling.clip", "to [-1, 1] or not at all", limits)
@@ -144,15 +138,15 @@ def span(betas: torch.Tensor) -> str:
     return f"betas {float(betas[0]):.4g} … {float(betas[-1]):.4g}"
 
 
-def check_openai(network: Network, flags: OpenAIFlags, schedule: NoiseSchedule, prediction: str) -> None:
+def check_openai(network: UNet2D, flags: OpenAIFlags, spec: ModelSpec) -> None:
     """Raise UserError where OpenAI's code could not have trained such a network, or UNet2DModel not be told its t."""
-    if prediction not in OPENAI_PREDICTIONS:
+    if spec.prediction not in OPENAI_PREDICTIONS:
         raise UserError(
-            f"recipes.base.prediction: {prediction}; network.pretrained '{network.pretrained}' is one of OpenAI's "
+            f"recipes.base.prediction: {spec.prediction}; network.pretrained '{network.pretrained}' is one of OpenAI's "
             f"networks, which predict {' or '.join(OPENAI_PREDICTIONS)}"
         )
-    if flags.rescale_timesteps and schedule.timesteps != 1000:
+    if flags.rescale_timesteps and spec.timesteps != 1000:
         raise UserError(
-            f"schedule.timesteps: {schedule.timesteps}; with rescale_timesteps, network.pretrained "
+            f"schedule.timesteps: {spec.timesteps}; with rescale_timesteps, network.pretrained "
             f"'{network.pretrained}' is told t·1000/T, and here t itself; allowed: 1000"
         )

@@ -1,21 +1,21 @@
 """The UNet2DModel of diffusers, built from settings."""
 
-import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
-from torch import Tensor
 
 from unequal.errors import UserError
-from unequal.settings.network import Network
+from unequal.settings.network import UNet2D
 
 
-def build_network(network: Network, image_size: int, channels: int, heads: int = 1) -> UNet2DModel:
+def build_unet(network: UNet2D, image_size: int, input_channels: int, output_channels: int) -> UNet2DModel:
     """A network with fresh weights.
 
     Args:
-        network: the architecture.
+        network: the architecture, and how many classes are embedded.
         image_size: height and width of the images.
-        channels: of the images.
-        heads: how many predictions of `channels` channels each the last layer gives; one alone may have a variance.
+        input_channels, output_channels: of the first and the last layer.
+
+    Raises:
+        UserError: images of that size do not go through it.
     """
     try:
         attends = network.attends(image_size)
@@ -23,8 +23,8 @@ def build_network(network: Network, image_size: int, channels: int, heads: int =
         raise UserError(str(error)) from None
     return UNet2DModel(
         sample_size=image_size,
-        in_channels=network.input_channels(channels),
-        out_channels=network.output_channels(channels, heads),
+        in_channels=input_channels,
+        out_channels=output_channels,
         layers_per_block=network.layers_per_block,
         block_out_channels=network.block_out_channels,
         down_block_types=tuple("AttnDownBlock2D" if attend else "DownBlock2D" for attend in attends),
@@ -35,15 +35,6 @@ def build_network(network: Network, image_size: int, channels: int, heads: int =
         # Else diffusers leaves out the middle attention's norm where the time embedding scales and shifts.
         attn_norm_num_groups=network.norm_num_groups,
         resnet_time_scale_shift="scale_shift" if network.scale_shift else "default",
-        num_class_embeds=network.classes,
+        num_class_embeds=network.condition.embedded_classes,
         dropout=network.dropout,
     )
-
-
-def example_inputs(net: UNet2DModel) -> tuple[Tensor, ...]:
-    """One image, its timestep and, for a class-conditional network, its label: what a network is asked with."""
-    device, size = next(net.parameters()).device, net.config["sample_size"]
-    height, width = (size, size) if isinstance(size, int) else size
-    image = torch.zeros(1, net.config["in_channels"], height, width, device=device)
-    index = torch.zeros(1, dtype=torch.long, device=device)
-    return (image, index) if net.class_embedding is None else (image, index, index)

@@ -1,0 +1,49 @@
+"""What can be pruned of a network, and the graph that says what hangs together with it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+
+class Block(NamedTuple):
+    """A part of a network that has a pruning ratio of its own, and where it stands among the others."""
+
+    place: int
+    name: str
+
+
+@dataclass(frozen=True)
+class PrunableLayer:
+    """Channels that can be removed, with all that shrinks along with them.
+
+    `name` is the layer whose outputs they are, the first of several that are added up; `block` is what it belongs to;
+    `group` is torch-pruning's list of everything coupled to it; `parts` says into how many equal parts a removal must
+    not cut: norm groups of which each loses a channel, or attention heads, which go as a whole.
+    """
+
+    name: str
+    block: Block
+    group: Any
+    channels: int
+    parts: int
+    heads: bool
+
+
+def dependency_graph(net: nn.Module, example_inputs: Sequence[Tensor]):  # type: ignore[no-untyped-def]  # torch-pruning is untyped
+    """torch-pruning's graph of a network, traced with one image."""
+    import torch_pruning as tp
+
+    frozen = [parameter for parameter in net.parameters() if not parameter.requires_grad]
+    # The trace follows gradients: a layer without any would be missing from the graph.
+    net.requires_grad_(True)
+    try:
+        with torch.enable_grad():
+            return tp.DependencyGraph().build_dependency(
+                net, example_inputs=tuple(example_inputs), output_transform=lambda output: output.sample
+            )
+    finally:
+        for parameter in frozen:
+            parameter.requires_grad_(False)

@@ -1,0 +1,64 @@
+"""UNet2DModel as a backbone."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+from torch import Tensor
+
+from unequal.models.backbones.backbone import Backbone
+from unequal.models.backbones.prunable import PrunableLayer
+from unequal.models.backbones.unet2d.architecture import build_unet
+from unequal.models.backbones.unet2d.pretrained import check_pretrained, load_pretrained
+from unequal.models.backbones.unet2d.pruning import mend, prunable_layers
+from unequal.models.spec import ModelSpec
+from unequal.settings.network import UNet2D
+
+
+class UNet2DBackbone(Backbone):
+    """A U-Net with attention, by diffusers."""
+
+    kind = "unet2d"
+    module = UNet2DModel
+
+    def build(self, network: UNet2D, spec: ModelSpec) -> UNet2DModel:
+        return build_unet(network, spec.space.size, spec.input_channels, spec.output_channels)
+
+    def load_pretrained(self, network: UNet2D, spec: ModelSpec) -> UNet2DModel:
+        """From a folder of diffusers' or a file of OpenAI's."""
+        return load_pretrained(network, spec)
+
+    def check_pretrained(self, network: UNet2D, spec: ModelSpec) -> None:
+        """By the scheduler beside it, or by OpenAI's flags."""
+        check_pretrained(network, spec)
+
+    def config(self, net: UNet2DModel) -> dict[str, Any]:
+        """As diffusers writes it, which then reads the folder by itself."""
+        return json.loads(net.to_json_string())
+
+    def from_config(self, config: dict[str, Any]) -> UNet2DModel:
+        return UNet2DModel.from_config(config)
+
+    def example_inputs(self, net: UNet2DModel) -> tuple[Tensor, ...]:
+        """One image, its timestep and, for a class-conditional network, its label."""
+        device, size = next(net.parameters()).device, net.config["sample_size"]
+        height, width = (size, size) if isinstance(size, int) else size
+        image = torch.zeros(1, net.config["in_channels"], height, width, device=device)
+        index = torch.zeros(1, dtype=torch.long, device=device)
+        return (image, index) if net.class_embedding is None else (image, index, index)
+
+    def prunable_layers(self, net: UNet2DModel) -> Iterator[PrunableLayer]:
+        return prunable_layers(net, self.example_inputs(net))
+
+    def mend(self, net: UNet2DModel) -> None:
+        mend(net)
+
+    def export(self, net: UNet2DModel, spec: ModelSpec, target: Path) -> None:
+        """As a DDIMPipeline, or as a DDPMPipeline if it has learned a variance."""
+        # Imported here: pipelines take seconds to import, and nothing else needs them.
+        from unequal.models.backbones.unet2d.pipeline import export
+
+        export(net, spec, target)

@@ -1,0 +1,99 @@
+"""What a model is, apart from its network: all that whoever trains, measures or samples it has to know."""
+
+from typing import Self
+
+from pydantic import PositiveInt
+
+from unequal.data.prepared import PreparedData
+from unequal.diffusion.predictions import HEADS, ON_ANY_SCHEDULE, ModelPrediction
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+from unequal.settings.condition import AnyCondition
+from unequal.settings.network import Network, Variance
+from unequal.settings.schedule import Schedule
+from unequal.settings.strict import Strict
+
+
+class Space(Strict):
+    """Where a model works: square images of so many channels, or the latents of the autoencoder of that hash."""
+
+    channels: PositiveInt
+    size: PositiveInt
+    autoencoder: str | None = None
+
+    @classmethod
+    def of(cls, data: PreparedData) -> Self:
+        """The space of a prepared data set."""
+        channels, size, _ = data.images.shape[1:]
+        return cls(channels=channels, size=size, autoencoder=data.facts["autoencoder"])
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """[C, H, W]."""
+        return self.channels, self.size, self.size
+
+
+class ModelSpec(Strict):
+    """What a network is asked and what it answers.
+
+    Attributes:
+        prediction: what it answers; `mixed` stands for the three HEADS, one behind the other.
+        schedule: of the noise in what it is asked.
+        condition: what it is told beside the noisy image and its timestep.
+        variance: `learned` where as many further channels say the variance of a step.
+        space: of its images.
+    """
+
+    prediction: ModelPrediction
+    schedule: Schedule
+    condition: AnyCondition
+    variance: Variance
+    space: Space
+
+    @classmethod
+    def of(cls, network: Network, schedule: Schedule, prediction: ModelPrediction, space: Space) -> Self:
+        """The spec of a model that the settings describe. Three heads learn no variance."""
+        return cls(
+            prediction=prediction,
+            schedule=schedule,
+            condition=network.condition,
+            variance="fixed" if prediction == "mixed" else network.variance,
+            space=space,
+        )
+
+    def noise_schedule(self) -> NoiseSchedule:
+        """The schedule as tables. Raises UserError where prediction or variance have no meaning on it."""
+        schedule = self.schedule.tables()
+        if not schedule.preserves_variance:
+            self.check_without_betas(schedule.name)
+        return schedule
+
+    def check_without_betas(self, schedule: str) -> None:
+        """Raise UserError where something is asked that takes α² + σ² = 1 for granted."""
+        if self.prediction not in ON_ANY_SCHEDULE:
+            what, allowed = f"prediction: '{self.prediction}'", ", ".join(ON_ANY_SCHEDULE)
+        elif self.variance == "learned":
+            what, allowed = "variance: 'learned'", "fixed"
+        else:
+            return
+        raise UserError(f"{what} has no meaning on schedule '{schedule}', where α² + σ² is not 1; allowed: {allowed}")
+
+    @property
+    def timesteps(self) -> int:
+        """T."""
+        return self.schedule.timesteps
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """What each head of the network predicts."""
+        return HEADS if self.prediction == "mixed" else (self.prediction,)
+
+    @property
+    def input_channels(self) -> int:
+        """Channels that the network sees."""
+        return self.condition.input_channels(self.space.channels)
+
+    @property
+    def output_channels(self) -> int:
+        """Channels that the network gives."""
+        return self.space.channels * (2 if self.variance == "learned" else len(self.heads))
