@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import torch
 from torch import Tensor
 
+from unequal.diffusion.posterior import posterior_between
+from unequal.diffusion.schedule import CLEAN, Level, NoiseSchedule
 from unequal.errors import UserError
 
 
@@ -39,7 +40,7 @@ def sampling_timesteps(steps: int | Sequence[int], timesteps: int, spacing: str 
 def ddim(
     x_t: Tensor,
     timesteps: Sequence[int],
-    alphas_cumprod: Tensor,
+    schedule: NoiseSchedule,
     predict: Callable[[Tensor, int], Tensor],
     eta: float = 0.0,
     noise: Callable[[int], Tensor] | None = None,
@@ -49,7 +50,7 @@ def ddim(
     Args:
         x_t: [B, …], N(0, 1).
         timesteps: from `sampling_timesteps`.
-        alphas_cumprod: [T], ᾱ.
+        schedule: gives α and σ of each.
         predict: (x_t, t) → x0, [B, …].
         eta: 0 deterministic, 1 as noisy as DDPM.
         noise: step number → [B, …]; needed where eta > 0.
@@ -57,67 +58,58 @@ def ddim(
     Returns:
         [B, …].
     """
-    alphas_cumprod = alphas_cumprod.cpu()  # read at every step: from a GPU, each reading would wait for the network
-    following = previous_alphas_cumprod(timesteps, alphas_cumprod)
-    for step, (t, previous) in enumerate(zip(timesteps, following, strict=True)):
+    for step, (t, now, after) in enumerate(steps_of(timesteps, schedule)):
         added = noise(step) if noise is not None and eta > 0 else None
-        x_t = ddim_step(x_t, predict(x_t, t), float(alphas_cumprod[t]), previous, eta, added)
+        x_t = ddim_step(x_t, predict(x_t, t), now, after, eta, added)
     return x_t
 
 
 def ancestral(
     x_t: Tensor,
     timesteps: Sequence[int],
-    alphas_cumprod: Tensor,
+    schedule: NoiseSchedule,
     predict: Callable[[Tensor, int], tuple[Tensor, Tensor]],
     noise: Callable[[int], Tensor],
 ) -> Tensor:
     """Follow a falling list of timesteps as DDIM does at η = 1, with noise of the variance that a network has learned.
 
     Args:
-        x_t, timesteps, alphas_cumprod: as for `ddim`.
+        x_t, timesteps, schedule: as for `ddim`.
         predict: (x_t, t) → x0, and the share v of log β in the step's log-variance, both [B, …].
         noise: step number → [B, …].
 
     Returns:
         [B, …].
     """
-    following = previous_alphas_cumprod(timesteps, alphas_cumprod)
-    for step, (t, previous) in enumerate(zip(timesteps, following, strict=True)):
+    for step, (t, now, after) in enumerate(steps_of(timesteps, schedule)):
         x0, share = predict(x_t, t)
-        present = float(alphas_cumprod[t])
-        # Of a step from ᾱ to ᾱ', β/β̃ = (1 − ᾱ)/(1 − ᾱ'); the last step, to ᾱ' = 1, adds no noise.
-        ratio = (1 - present) / (1 - previous) if previous < 1 else 1.0
-        x_t = ddim_step(x_t, x0, present, previous, 1.0, ratio ** (share / 2) * noise(step))
+        # β/β̃ = σ²/σ'²; the last step, to σ' = 0, adds no noise.
+        ratio = (now.sigma / after.sigma) ** 2 if after.sigma else 1.0
+        x_t = ddim_step(x_t, x0, now, after, 1.0, ratio ** (share / 2) * noise(step))
     return x_t
 
 
-def ddim_step(
-    x_t: Tensor, x0: Tensor, alphas_cumprod: float, previous: float, eta: float, noise: Tensor | None
-) -> Tensor:
+def ddim_step(x_t: Tensor, x0: Tensor, now: Level, after: Level, eta: float, noise: Tensor | None) -> Tensor:
     """From x_t and its predicted x0 to the next, less noisy image (2010.02502, eqs. 12 and 16).
 
     Args:
         x_t, x0: [B, …].
-        alphas_cumprod: ᾱ of the present timestep.
-        previous: ᾱ of the next one; 1 at the end.
-        eta: 0 is deterministic, 1 has DDPM's variance.
+        now: α and σ of the present timestep.
+        after: those of the next one; `CLEAN` at the end.
+        eta: 0 is deterministic, 1 has the posterior's variance, which is DDPM's.
         noise: [B, …], fresh noise; needed where eta > 0.
     """
     if eta > 0 and noise is None:
         raise UserError(f"ddim_step: eta {eta} adds noise, and none was given")
-    epsilon = (x_t - alphas_cumprod**0.5 * x0) / (1 - alphas_cumprod) ** 0.5
-    variance = eta**2 * (1 - previous) / (1 - alphas_cumprod) * (1 - alphas_cumprod / previous)
-    mean = previous**0.5 * x0 + max(0.0, 1 - previous - variance) ** 0.5 * epsilon
+    epsilon = (x_t - now.alpha * x0) / now.sigma
+    variance = eta**2 * posterior_between(now, after).variance
+    mean = after.alpha * x0 + max(0.0, after.sigma**2 - variance) ** 0.5 * epsilon
     return mean if noise is None else mean + variance**0.5 * noise
 
 
-def previous_alphas_cumprod(chosen: Sequence[int], alphas_cumprod: Tensor) -> list[float]:
-    """ᾱ that each step of a falling list leads to; the last leads to the image itself, ᾱ = 1."""
-    return [*(float(alphas_cumprod[t]) for t in chosen[1:]), 1.0]
-
-
-def steps_per_range(chosen: Sequence[int], ranges: Sequence[tuple[int, int]]) -> list[int]:
-    """How many sampling steps fall into each inclusive range of timesteps."""
-    table = torch.tensor(list(chosen))
-    return [int(((table >= first) & (table <= last)).sum()) for first, last in ranges]
+def steps_of(timesteps: Sequence[int], schedule: NoiseSchedule) -> list[tuple[int, Level, Level]]:
+    """Each timestep of a falling list, its level, and the one it leads to; the last leads to the image itself."""
+    # Read from the CPU: from a GPU, each reading would wait for the network.
+    near = schedule.to("cpu")
+    levels = [near.level(t) for t in timesteps]
+    return list(zip(timesteps, levels, [*levels[1:], CLEAN], strict=True))

@@ -12,6 +12,11 @@ from unequal.errors import UserError
 
 Prediction = Literal["epsilon", "v_prediction", "sample"]
 PREDICTIONS: tuple[Prediction, ...] = get_args(Prediction)
+#: Of a model: one of them, or all three by a head each.
+ModelPrediction = Literal["epsilon", "v_prediction", "sample", "mixed"]
+
+#: What needs no α² + σ² = 1 to mean what it says here.
+ON_ANY_SCHEDULE: tuple[Prediction, ...] = ("epsilon", "sample")
 
 #: Order of the output channels of a model with three heads.
 HEADS: tuple[Prediction, ...] = ("sample", "v_prediction", "epsilon")

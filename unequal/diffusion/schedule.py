@@ -1,8 +1,9 @@
 """Noise schedules: how much signal and noise x_t = α_t·x0 + σ_t·ε holds at each timestep."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from copy import copy
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -13,90 +14,109 @@ from unequal.errors import UserError
 REFERENCE_TIMESTEPS = 1000
 
 
-@dataclass(frozen=True)
-class NoiseSchedule:
-    """Tables over timesteps t = 0 … T−1, in float64.
+class Level(NamedTuple):
+    """The shares of signal and noise at one point of the way from the data to the noise."""
 
-    Args:
-        name: one of `linear`, `cosine`, `scaled_linear`.
-        betas: [T], variances of the forward process, each in (0, 1).
+    alpha: float
+    sigma: float
+
+
+#: Where the last sampling step leads: the image itself.
+CLEAN = Level(1.0, 0.0)
+
+
+class NoiseSchedule:
+    """Tables over timesteps t = 0 … T−1 in float64, on one device; the signal-to-noise ratio falls strictly.
+
+    Attributes:
+        name: for messages and records.
+        alpha: [T], share α_t of the signal.
+        sigma: [T], standard deviation σ_t of the noise.
     """
 
-    name: str
-    betas: Tensor
+    #: Whether α² + σ² = 1.
+    preserves_variance = False
 
-    def __post_init__(self) -> None:
-        if self.betas.ndim != 1 or not bool(((self.betas > 0) & (self.betas < 1)).all()):
-            raise UserError(
-                f"schedule '{self.name}' with {len(self.betas)} timesteps has betas outside (0, 1); use more timesteps"
-            )
+    def __init__(self, name: str, alpha: Tensor, sigma: Tensor) -> None:
+        """
+        Raises:
+            UserError: shares that are not above 0 and finite, or a signal-to-noise ratio that does not fall.
+        """
+        self.name, self.alpha, self.sigma = name, alpha.double(), sigma.double()
+        tables = torch.stack([self.alpha, self.sigma])
+        if not bool((tables.isfinite() & (tables > 0)).all()) or not bool((self.snr.diff() < 0).all()):
+            raise UserError(f"schedule '{name}': α and σ must be above 0, and α/σ must fall from timestep to timestep")
 
-    @classmethod
-    def named(cls, name: str, timesteps: int) -> Self:
+    @staticmethod
+    def named(name: str, timesteps: int) -> "NoiseSchedule":
         """The schedule of that name."""
-        builders = {"linear": cls.linear, "cosine": cls.cosine, "scaled_linear": cls.scaled_linear}
-        if name not in builders:
-            raise UserError(f"schedule '{name}' is unknown; allowed: {', '.join(builders)}")
-        return builders[name](timesteps)
+        if name not in SCHEDULES:
+            raise UserError(f"schedule '{name}' is unknown; allowed: {', '.join(SCHEDULES)}")
+        return SCHEDULES[name](timesteps)
 
-    @classmethod
-    def linear(cls, timesteps: int) -> Self:
+    @staticmethod
+    def linear(timesteps: int) -> "VariancePreserving":
         """DDPM's betas, 1e-4 … 0.02 at T = 1000; other T keep the total noise (betas × 1000/T)."""
         scale = REFERENCE_TIMESTEPS / timesteps
-        return cls("linear", torch.linspace(1e-4 * scale, 0.02 * scale, timesteps, dtype=torch.float64))
+        return VariancePreserving("linear", torch.linspace(1e-4 * scale, 0.02 * scale, timesteps, dtype=torch.float64))
 
-    @classmethod
-    def scaled_linear(cls, timesteps: int) -> Self:
+    @staticmethod
+    def scaled_linear(timesteps: int) -> "VariancePreserving":
         """Latent diffusion's: √β runs linearly, β = 0.0015 … 0.0195 at T = 1000, × 1000/T."""
         scale = REFERENCE_TIMESTEPS / timesteps
         roots = torch.linspace(0.0015**0.5, 0.0195**0.5, timesteps, dtype=torch.float64)
-        return cls("scaled_linear", scale * roots**2)
+        return VariancePreserving("scaled_linear", scale * roots**2)
 
-    @classmethod
-    def cosine(cls, timesteps: int) -> Self:
+    @staticmethod
+    def cosine(timesteps: int) -> "VariancePreserving":
         """IDDPM's: ᾱ(u) = cos²((u + 0.008)/1.008 · π/2), betas clipped at 0.999 (2102.09672, eq. 17)."""
         u = torch.arange(timesteps + 1, dtype=torch.float64) / timesteps
         alphas_bar = torch.cos((u + 0.008) / 1.008 * torch.pi / 2) ** 2
-        return cls("cosine", (1 - alphas_bar[1:] / alphas_bar[:-1]).clamp(max=0.999))
+        return VariancePreserving("cosine", (1 - alphas_bar[1:] / alphas_bar[:-1]).clamp(max=0.999))
 
     @property
     def timesteps(self) -> int:
         """T."""
-        return len(self.betas)
+        return len(self.alpha)
+
+    @property
+    def betas(self) -> Tensor:
+        """Variances of a forward process that preserves variance, [T]. Raises UserError where this is none."""
+        raise UserError(f"schedule '{self.name}' has no betas, which are needed here: it does not preserve variance")
+
+    def level(self, timestep: int) -> Level:
+        """(α_t, σ_t) as numbers; cheap where the tables are in the memory of the CPU."""
+        return Level(float(self.alpha[timestep]), float(self.sigma[timestep]))
 
     @cached_property
-    def alphas_cumprod(self) -> Tensor:
-        """ᾱ_t = Π_{u≤t} (1 − β_u), [T]."""
-        return torch.cumprod(1 - self.betas, dim=0)
+    def signal_power(self) -> Tensor:
+        """α_t², [T]."""
+        return self.alpha**2
 
     @cached_property
-    def alpha(self) -> Tensor:
-        """Share of the signal, α_t = √ᾱ_t, [T]."""
-        return self.alphas_cumprod.sqrt()
+    def noise_power(self) -> Tensor:
+        """σ_t², [T]."""
+        return self.sigma**2
 
     @cached_property
-    def sigma(self) -> Tensor:
-        """Standard deviation of the noise, σ_t = √(1 − ᾱ_t), [T]."""
-        return (1 - self.alphas_cumprod).sqrt()
+    def forward_scale(self) -> Tensor:
+        """What is kept of x_{t−1} in x_t, α_t/α_{t−1}, [T]; x_{−1} is the image."""
+        return self.alpha / shifted(self.alpha, CLEAN.alpha)
+
+    @cached_property
+    def forward_variance(self) -> Tensor:
+        """What x_t has of noise that x_{t−1} has not, σ_t² − (α_t/α_{t−1})²·σ_{t−1}², [T]."""
+        return self.noise_power - self.forward_scale**2 * shifted(self.noise_power, CLEAN.sigma)
 
     @cached_property
     def snr(self) -> Tensor:
-        """Signal-to-noise ratio ᾱ_t/(1 − ᾱ_t), linear, [T]."""
-        return self.alphas_cumprod / (1 - self.alphas_cumprod)
+        """Signal-to-noise ratio α_t²/σ_t², linear, [T]."""
+        return self.signal_power / self.noise_power
 
     @cached_property
     def snr_db(self) -> Tensor:
         """Signal-to-noise ratio in decibels, 10·log10 SNR_t, [T]."""
         return 10 * torch.log10(self.snr)
-
-    def snr_bins(self, bins: int) -> Tensor:
-        """Bin of each timestep, [T] int64, counted from the data end: equal intervals of log-SNR.
-
-        Losses change with SNR, so that within a bin they are of one order. Intervals without a timestep are left out.
-        """
-        fall = -self.snr_db
-        edges = torch.linspace(float(fall.min()), float(fall.max()), bins + 1, dtype=fall.dtype, device=fall.device)
-        return torch.unique(torch.bucketize(fall, edges[1:-1]), return_inverse=True)[1]
 
     def at(self, timesteps: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
         """(α_t, σ_t) for each image of a batch, shaped to multiply it.
@@ -107,9 +127,67 @@ class NoiseSchedule:
         """
         return at(self.alpha, timesteps, like), at(self.sigma, timesteps, like)
 
-    def to(self, device: torch.device | str) -> "NoiseSchedule":
+    def to(self, device: torch.device | str) -> Self:
         """The same schedule with its tables on a device, so that look-ups need no transfer."""
-        return NoiseSchedule(self.name, self.betas.to(device))
+        moved = copy(self)
+        for name, table in vars(self).items():
+            if isinstance(table, Tensor):
+                setattr(moved, name, table.to(device))
+        return moved
+
+
+class VariancePreserving(NoiseSchedule):
+    """A schedule with α² + σ² = 1, given by its betas: α = √ᾱ, σ = √(1 − ᾱ)."""
+
+    preserves_variance = True
+
+    def __init__(self, name: str, betas: Tensor) -> None:
+        """
+        Args:
+            name: for messages and records.
+            betas: [T], variances of the forward process, each in (0, 1).
+        """
+        if betas.ndim != 1 or not bool(((betas > 0) & (betas < 1)).all()):
+            raise UserError(
+                f"schedule '{name}' with {len(betas)} timesteps has betas outside (0, 1); use more timesteps"
+            )
+        self._betas = betas
+        #: ᾱ_t = Π_{u≤t} (1 − β_u), [T].
+        self.alphas_cumprod = torch.cumprod(1 - betas, dim=0)
+        super().__init__(name, self.alphas_cumprod.sqrt(), (1 - self.alphas_cumprod).sqrt())
+
+    @property
+    def betas(self) -> Tensor:
+        return self._betas
+
+    @cached_property
+    def forward_scale(self) -> Tensor:
+        return (1 - self.betas).sqrt()
+
+    @cached_property
+    def forward_variance(self) -> Tensor:
+        return self.betas
+
+    @cached_property
+    def signal_power(self) -> Tensor:
+        return self.alphas_cumprod
+
+    @cached_property
+    def noise_power(self) -> Tensor:
+        return 1 - self.alphas_cumprod
+
+
+#: What schedules there are: name → T → schedule.
+SCHEDULES: dict[str, Callable[[int], NoiseSchedule]] = {
+    "linear": NoiseSchedule.linear,
+    "cosine": NoiseSchedule.cosine,
+    "scaled_linear": NoiseSchedule.scaled_linear,
+}
+
+
+def shifted(table: Tensor, first: float) -> Tensor:
+    """Values of a table [T] at the timesteps before, with that of the image itself at first."""
+    return torch.cat([table.new_tensor([first]), table[:-1]])
 
 
 def at(table: Tensor, timesteps: Tensor, like: Tensor) -> Tensor:

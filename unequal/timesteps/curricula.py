@@ -8,20 +8,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
+from unequal.timesteps.partition import Partition
 
 
 @dataclass(frozen=True)
 class Changing:
-    """Probabilities that change: images seen → p_t [T], and the images after which they change no more."""
+    """Probabilities that change: images trained on → p_t [T], and the images after which they change no more."""
 
     at: Callable[[int], np.ndarray]
     horizon: int
 
 
-def noise_rate_target(alphas_cumprod: np.ndarray) -> np.ndarray:
-    """q̂ ∝ 1 − √(1 − ᾱ_t): the lower the noise rate, the harder the timestep, the more often it comes (2404.07946)."""
-    hardness = 1 - np.sqrt(1 - alphas_cumprod)
+def noise_rate_target(schedule: NoiseSchedule) -> np.ndarray:
+    """q̂ ∝ 1 − σ_t: the lower the noise rate, the harder the timestep, the more often it comes (2404.07946)."""
+    hardness = 1 - schedule.sigma.numpy()
     return hardness / hardness.sum()
 
 
@@ -34,34 +36,30 @@ def gaussian_target(timesteps: int, mean: float, std: float) -> np.ndarray:
     return bell / bell.sum()
 
 
-def with_floor(probabilities: np.ndarray, floor: float) -> np.ndarray:
-    """q = floor/T + (1 − floor)·q̂: every timestep keeps a share of its uniform probability."""
-    return floor / len(probabilities) + (1 - floor) * probabilities
+def mixed_with_uniform(probabilities: np.ndarray, uniform_share: float) -> np.ndarray:
+    """q = u/T + (1 − u)·q̂: every timestep keeps a share u of its uniform probability."""
+    return uniform_share / len(probabilities) + (1 - uniform_share) * probabilities
 
 
-def curriculum(
-    alphas_cumprod: np.ndarray, *, target: str, ramp_images: int, floor: float, mean: float = 0.3, std: float = 0.2
-) -> Changing:
-    """Paper 2's schedule (2404.07946): p_s = (1 − λ)·uniform + λ·q, λ = min(1, images seen/ramp).
+def curriculum(target: np.ndarray, *, ramp_images: int, uniform_share: float) -> Changing:
+    """Paper 2's schedule (2404.07946): p_s = (1 − λ)·uniform + λ·q, λ = min(1, images trained on/ramp).
 
     Easier timesteps, those nearer pure noise, come less and less often.
 
     Args:
-        alphas_cumprod: [T].
-        target: `noise_rate` (q̂ ∝ 1 − √(1 − ᾱ_t)) or `gaussian`.
+        target: q̂, [T]: `noise_rate_target` or `gaussian_target`.
         ramp_images: images over which λ rises from 0 to 1.
-        floor: share of its uniform probability that every timestep keeps, in [0, 1).
-        mean, std: of the gaussian target, as shares of T.
+        uniform_share: of its uniform probability, which every timestep keeps in q, in [0, 1).
     """
-    timesteps = len(alphas_cumprod)
-    if ramp_images <= 0 or not 0 <= floor < 1:
-        raise UserError(f"a ramp of {ramp_images} images with floor {floor}; allowed: above 0, and in [0, 1)")
-    hat = noise_rate_target(alphas_cumprod) if target == "noise_rate" else gaussian_target(timesteps, mean, std)
-    goal = with_floor(hat, floor)
+    if ramp_images <= 0 or not 0 <= uniform_share < 1:
+        raise UserError(
+            f"a ramp of {ramp_images} images with a uniform share of {uniform_share}; allowed: above 0, and in [0, 1)"
+        )
+    goal = mixed_with_uniform(target, uniform_share)
 
-    def at(images_seen: int) -> np.ndarray:
-        share = min(1.0, images_seen / ramp_images)
-        return (1 - share) / timesteps + share * goal
+    def at(images_trained: int) -> np.ndarray:
+        share = min(1.0, images_trained / ramp_images)
+        return (1 - share) / len(goal) + share * goal
 
     return Changing(at, ramp_images)
 
@@ -72,36 +70,17 @@ def asymmetric(timesteps: int, boundary: float, ratio: float) -> np.ndarray:
     return weights / weights.sum()
 
 
-def difficulty_clusters(alphas_cumprod: np.ndarray, clusters: int) -> np.ndarray:
-    """Cluster of each timestep, 0 the easiest: equal intervals of log-SNR, as the difficulty curriculum has them.
-
-    Raises:
-        UserError: an interval without a timestep.
-    """
-    log_snr = np.log(alphas_cumprod) - np.log1p(-alphas_cumprod)
-    edges = np.linspace(log_snr.min(), log_snr.max(), clusters + 1)
-    member = np.clip(np.searchsorted(edges, log_snr, side="right") - 1, 0, clusters - 1)
-    counts = np.bincount(member, minlength=clusters)
-    if (counts == 0).any():
-        raise UserError(
-            f"cluster {int(np.argmin(counts))} of {clusters} holds no timestep: the schedule jumps over its SNR; "
-            "use fewer clusters"
-        )
-    return member
-
-
-def easy_to_hard(alphas_cumprod: np.ndarray, *, clusters: int, phase_images: int) -> Changing:
-    """The difficulty curriculum (2403.10348): the easiest cluster at first, one harder a phase, at last all.
+def easy_to_hard(clusters: Partition, *, phase_images: int) -> Changing:
+    """The difficulty curriculum (2403.10348): the cluster at the noise end at first, one harder a phase, at last all.
 
     Args:
-        alphas_cumprod: [T].
-        clusters: how many; the paper takes 20.
+        clusters: the paper takes 20, equal intervals of log-SNR among its choices.
         phase_images: images until the next cluster is opened.
     """
-    member = difficulty_clusters(alphas_cumprod, clusters)
+    hardest, difficulty = len(clusters) - 1, len(clusters) - 1 - clusters.members
 
-    def at(images_seen: int) -> np.ndarray:
-        opened = member <= images_seen // phase_images
+    def at(images_trained: int) -> np.ndarray:
+        opened = difficulty <= images_trained // phase_images
         return opened / opened.sum()
 
-    return Changing(at, (clusters - 1) * phase_images)
+    return Changing(at, hardest * phase_images)

@@ -3,12 +3,12 @@
 Arrays in, arrays out; states are plain numbers and lists, which JSON carries without loss.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from unequal.errors import UserError
+from unequal.timesteps.partition import Partition
 
 
 class LossHistory:
@@ -88,26 +88,20 @@ class BinMoments:
     """Running second moments E‖g‖² of the gradients of bins of timesteps.
 
     Args:
-        bins: inclusive ranges (first, last).
+        bins: of the timesteps.
         memory: share of the earlier estimate that a new measurement leaves, in [0, 1).
     """
 
-    def __init__(self, bins: Sequence[tuple[int, int]], memory: float) -> None:
+    def __init__(self, bins: Partition, memory: float) -> None:
         if not 0 <= memory < 1:
             raise UserError(f"a memory of {memory}; allowed: in [0, 1)")
-        self.bins = np.asarray(bins)
+        self.bins = bins
         self.memory = memory
         self.moments: np.ndarray | None = None
 
-    @property
-    def lengths(self) -> np.ndarray:
-        """Timesteps of each bin, [K]."""
-        return self.bins[:, 1] - self.bins[:, 0] + 1
-
     def draw(self, count: int, generator: np.random.Generator) -> np.ndarray:
         """`count` timesteps of each bin, uniform within it, one bin behind the other, [K·count]."""
-        first, last = self.bins.repeat(count, axis=0).T
-        return generator.integers(first, last, endpoint=True)
+        return self.bins.draw(np.arange(len(self.bins)).repeat(count), generator)
 
     def record(self, squares: np.ndarray) -> None:
         """Take in ‖g‖² [K·count] at timesteps that `draw` gave; bins with one that is no number keep their estimate."""
@@ -121,10 +115,10 @@ class BinMoments:
 
     def probabilities(self, uniform_share: float) -> np.ndarray:
         """p_t [T]: of least variance over the bins, uniform within each, mixed with a share of uniform timesteps."""
-        shares = self.lengths / self.lengths.sum()
+        shares = self.bins.shares
         wanted = shares if self.moments is None else least_variance(shares, self.moments)
         mixed = uniform_share * shares + (1 - uniform_share) * wanted
-        return np.repeat(mixed / self.lengths, self.lengths)
+        return np.repeat(mixed / self.bins.lengths, self.bins.lengths)
 
     def state_dict(self) -> dict[str, Any]:
         """The estimate."""

@@ -6,34 +6,19 @@ state of the two samplers that learn is in `state_dict`, which the checkpoint ho
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from unequal.errors import UserError
-from unequal.timesteps.curricula import Changing, asymmetric, curriculum, difficulty_clusters, easy_to_hard
+from unequal.timesteps.curricula import Changing
 from unequal.timesteps.learning import BinMoments, LossHistory
+from unequal.timesteps.partition import Partition, Range, check_losses
 
-V = TypeVar("V")
 #: Timesteps [n] → squared norms ‖g‖² [n] of the gradients of single images at them.
 Measure = Callable[[np.ndarray], np.ndarray]
-
-KINDS = (
-    "uniform",
-    "near_noise",
-    "near_data",
-    "slot",
-    "loss",
-    "loss_second_moment",
-    "stratified",
-    "low_discrepancy",
-    "adaptive",
-    "curriculum",
-    "asymmetric",
-    "easy_to_hard",
-)
 
 
 @dataclass(frozen=True)
@@ -45,7 +30,7 @@ class TimestepBatch:
 
 
 class TimestepSampler(ABC):
-    """Draws batches of timesteps with marginal probabilities p_t, which may change with the images seen."""
+    """Draws batches of timesteps with marginal probabilities p_t, which may change with the images trained on."""
 
     #: Images after which the probabilities change no more.
     horizon = 0
@@ -55,7 +40,7 @@ class TimestepSampler(ABC):
     refresh_images = 0
     measured_images = 0
 
-    def __init__(self, probabilities: np.ndarray, unbiased: bool) -> None:
+    def __init__(self, probabilities: np.ndarray, unbiased: bool = False) -> None:
         """
         Args:
             probabilities: [T], p_t of one draw, summing to 1; where they change, those at the end.
@@ -70,19 +55,19 @@ class TimestepSampler(ABC):
         self.probabilities = probabilities
         self.unbiased = unbiased
 
-    def at(self, images_seen: int) -> np.ndarray:
-        """p_t [T] after so many images."""
+    def at(self, images_trained: int) -> np.ndarray:
+        """p_t [T] after so many images trained on; images that a sampler has measured do not count here."""
         return self.probabilities
 
-    def importance(self, images_seen: int = 0) -> np.ndarray:
+    def importance(self, images_trained: int = 0) -> np.ndarray:
         """Factor [T] for the loss of each timestep: (1/T)/p_t, or 1."""
-        probabilities = self.at(images_seen)
+        probabilities = self.at(images_trained)
         return 1 / (len(probabilities) * probabilities) if self.unbiased else np.ones(len(probabilities))
 
-    def sample(self, batch_size: int, generator: np.random.Generator, images_seen: int = 0) -> TimestepBatch:
+    def sample(self, batch_size: int, generator: np.random.Generator, images_trained: int = 0) -> TimestepBatch:
         """Draw one batch."""
-        timesteps = self.draw(batch_size, generator, self.at(images_seen))
-        return TimestepBatch(timesteps, self.importance(images_seen)[timesteps])
+        timesteps = self.draw(batch_size, generator, self.at(images_trained))
+        return TimestepBatch(timesteps, self.importance(images_trained)[timesteps])
 
     @abstractmethod
     def draw(self, batch_size: int, generator: np.random.Generator, probabilities: np.ndarray) -> np.ndarray:
@@ -114,15 +99,15 @@ class IndependentSampler(TimestepSampler):
 
 
 class ChangingSampler(IndependentSampler):
-    """Independent draws from probabilities that are a function of the images seen, and so need no state."""
+    """Independent draws from probabilities that are a function of the images trained on, and so need no state."""
 
-    def __init__(self, changing: Changing, unbiased: bool) -> None:
+    def __init__(self, changing: Changing, unbiased: bool = False) -> None:
         super().__init__(changing.at(changing.horizon), unbiased)
         self.changing = changing
         self.horizon = changing.horizon
 
-    def at(self, images_seen: int) -> np.ndarray:
-        return self.changing.at(images_seen)
+    def at(self, images_trained: int) -> np.ndarray:
+        return self.changing.at(images_trained)
 
 
 class LowDiscrepancySampler(TimestepSampler):
@@ -141,17 +126,15 @@ class StratifiedSampler(TimestepSampler):
     replacement, so that over batches every slot gets its share.
     """
 
-    def __init__(self, slots: Sequence[tuple[int, int]], unbiased: bool) -> None:
-        self.slots = np.asarray(slots)
-        lengths = self.slots[:, 1] - self.slots[:, 0] + 1
-        super().__init__(np.repeat(1 / (len(lengths) * lengths), lengths), unbiased)
+    def __init__(self, slots: Partition, unbiased: bool = False) -> None:
+        super().__init__(np.repeat(1 / (len(slots) * slots.lengths), slots.lengths), unbiased)
+        self.slots = slots
 
     def draw(self, batch_size: int, generator: np.random.Generator, probabilities: np.ndarray) -> np.ndarray:
         count = len(self.slots)
         whole, rest = divmod(batch_size, count)
         chosen = np.concatenate([np.repeat(np.arange(count), whole), generator.permutation(count)[:rest]])
-        first, last = self.slots[generator.permutation(chosen)].T
-        return generator.integers(first, last, endpoint=True)
+        return self.slots.draw(generator.permutation(chosen), generator)
 
 
 class LossSecondMomentSampler(IndependentSampler):
@@ -196,7 +179,7 @@ class AdaptiveSampler(LowDiscrepancySampler):
     variance need not be the fastest training.
 
     Args:
-        bins: inclusive ranges that cover 0 … T−1.
+        bins: of the timesteps.
         refresh_images: images trained on between two measurements; the first is made before training.
         images_per_bin: single gradients a bin and measurement.
         memory: share of the earlier estimate that a measurement leaves, in [0, 1).
@@ -205,7 +188,7 @@ class AdaptiveSampler(LowDiscrepancySampler):
 
     def __init__(
         self,
-        bins: Sequence[tuple[int, int]],
+        bins: Partition,
         *,
         refresh_images: int,
         images_per_bin: int,
@@ -241,14 +224,14 @@ def uniform(timesteps: int) -> np.ndarray:
     return np.full(timesteps, 1 / timesteps)
 
 
-def tilted(timesteps: int, power: float, towards: str) -> np.ndarray:
-    """p ∝ ((t + ½)/T)^a, more weight `near_noise`, or its mirror image `near_data`."""
-    rising = ((np.arange(timesteps) + 0.5) / timesteps) ** power
-    return normalised(rising if towards == "near_noise" else rising[::-1])
+def tilt(timesteps: int, power: float) -> np.ndarray:
+    """Weights ((t + ½)/T)^a [T]: more near the noise; in their mirror image, `[::-1]`, more near the data."""
+    return ((np.arange(timesteps) + 0.5) / timesteps) ** power
 
 
-def within(first: int, last: int, timesteps: int) -> np.ndarray:
-    """Uniform over first … last, 0 elsewhere. Raises UserError where that is no range within 0 … T−1."""
+def within(range_: Range, timesteps: int) -> np.ndarray:
+    """Uniform over a range, 0 elsewhere. Raises UserError where that is no range within 0 … T−1."""
+    first, last = range_
     if not 0 <= first <= last < timesteps:
         raise UserError(f"timesteps {first} … {last} are no range within 0 … {timesteps - 1}")
     t = np.arange(timesteps)
@@ -263,108 +246,9 @@ def normalised(weights: np.ndarray) -> np.ndarray:
     return weights / total
 
 
-def build_sampler(
-    kind: str,
-    timesteps: int,
-    *,
-    unbiased: bool = False,
-    power: float | None = None,
-    loss: np.ndarray | None = None,
-    slots: Sequence[tuple[int, int]] | None = None,
-    slot: tuple[int, int] | None = None,
-    bins: int | None = None,
-    warm_start: bool = False,
-    losses: Sequence[Sequence[float]] | None = None,
-    alphas_cumprod: np.ndarray | None = None,
-    **shape: Any,
-) -> TimestepSampler:
-    """The sampler of that kind.
-
-    Args:
-        kind: one of KINDS.
-        timesteps: T.
-        unbiased: apply importance weights.
-        power: exponent of `near_noise` and `near_data`.
-        loss: [T], the profile that `loss` is proportional to.
-        slots: inclusive ranges that `stratified` and `adaptive` draw from, covering 0 … T−1.
-        slot: the one inclusive range of `slot`.
-        bins: how many intervals of log-SNR `adaptive` draws from; None: it draws from the slots.
-        warm_start: give `loss_second_moment` a history to begin with.
-        losses: [T, n], which that history is made of.
-        alphas_cumprod: [T], the schedule, from which `curriculum`, `easy_to_hard` and `adaptive` take the SNR.
-        shape: what else a kind is given; see its class, or its function in `unequal.timesteps.curricula`.
-
-    Raises:
-        UserError: something needed is missing, or made for another T.
-    """
-    match kind:
-        case "uniform":
-            return IndependentSampler(uniform(timesteps), unbiased)
-        case "low_discrepancy":
-            return LowDiscrepancySampler(uniform(timesteps), unbiased)
-        case "near_noise" | "near_data":
-            return IndependentSampler(tilted(timesteps, needed(power, kind, "a power"), kind), unbiased)
-        case "slot":
-            return IndependentSampler(within(*needed(slot, kind, "a range"), timesteps), unbiased)
-        case "loss":
-            return IndependentSampler(normalised(of_length(needed(loss, kind, "a profile"), timesteps)), unbiased)
-        case "loss_second_moment":
-            known = histories(needed(losses, kind, "the losses of a profile"), timesteps) if warm_start else None
-            return LossSecondMomentSampler(timesteps, unbiased=unbiased, known=known, **shape)
-        case "adaptive":
-            if bins is not None:
-                slots = log_snr_bins(needed(alphas_cumprod, kind, "a schedule"), bins)
-            return AdaptiveSampler(covering(needed(slots, kind, "slots or bins"), timesteps), **shape)
-        case "stratified":
-            return StratifiedSampler(covering(needed(slots, kind, "slots"), timesteps), unbiased)
-        case "curriculum":
-            return ChangingSampler(curriculum(needed(alphas_cumprod, kind, "a schedule"), **shape), unbiased)
-        case "asymmetric":
-            return IndependentSampler(asymmetric(timesteps, **shape), unbiased)
-        case "easy_to_hard":
-            return ChangingSampler(easy_to_hard(needed(alphas_cumprod, kind, "a schedule"), **shape), unbiased)
-    raise UserError(f"sampler '{kind}' is unknown; allowed: {', '.join(KINDS)}")
-
-
-def log_snr_bins(alphas_cumprod: np.ndarray, bins: int) -> list[tuple[int, int]]:
-    """Inclusive ranges of timesteps, from t = 0 on, of equal intervals of log-SNR. Raises UserError for empty ones."""
-    counts = np.bincount(difficulty_clusters(alphas_cumprod, bins))[::-1]
-    ends = np.cumsum(counts)
-    return [(int(end - count), int(end - 1)) for end, count in zip(ends, counts, strict=True)]
-
-
-def needed(value: V | None, kind: str, what: str) -> V:
-    """The value, or UserError."""
-    if value is None:
-        raise UserError(f"sampler '{kind}' needs {what}")
-    return value
-
-
-def of_length(loss: np.ndarray | Sequence[float], timesteps: int) -> np.ndarray:
-    """A profile of T losses, finite and not negative, or UserError."""
-    if len(loss) != timesteps:
-        raise UserError(f"the profile has {len(loss)} timesteps, the model {timesteps}")
-    profile = np.asarray(loss)
-    bad = np.flatnonzero(~np.isfinite(profile) | (profile < 0))
-    if len(bad):
-        raise UserError(f"the profile holds {profile[bad[0]]} at t = {bad[0]}; losses are finite and not negative")
+def of_length(profile: np.ndarray, timesteps: int) -> np.ndarray:
+    """Losses [T] or [T, n], finite and not negative, or UserError."""
+    if len(profile) != timesteps:
+        raise UserError(f"the profile has {len(profile)} timesteps, the model {timesteps}")
+    check_losses(profile if profile.ndim == 1 else profile.sum(1))
     return profile
-
-
-def histories(losses: Sequence[Sequence[float]], timesteps: int) -> np.ndarray:
-    """Losses [T, n], finite and not negative, or UserError."""
-    table = np.array(losses)
-    of_length(table.sum(1), timesteps)
-    return table
-
-
-def covering(ranges: Sequence[tuple[int, int]], timesteps: int, what: str = "slots") -> Sequence[tuple[int, int]]:
-    """Ranges that cover 0 … T−1 once, in order, or UserError."""
-    covered = [t for first, last in ranges for t in range(first, last + 1)]
-    if ranges and ranges[-1][1] != timesteps - 1:
-        end, last = ranges[-1][1], timesteps - 1
-        raise UserError(f"the {what} end at t = {end}, the model at t = {last}: they are of another T")
-    if covered != list(range(timesteps)) or any(first > last for first, last in ranges):
-        shown = [list(one) for one in ranges]
-        raise UserError(f"{what} {shown} do not cover timesteps 0 … {timesteps - 1} once each")
-    return ranges

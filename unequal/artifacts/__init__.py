@@ -1,0 +1,1 @@
+"""Files that stages hand on, each with its reader and its writer."""

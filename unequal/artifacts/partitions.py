@@ -1,0 +1,115 @@
+"""Slots and groups of timesteps as the files that stages hand on: written by one, checked by the next."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from pydantic import Field, NonNegativeInt, model_validator
+
+from unequal.errors import UserError
+from unequal.files import read_json, read_npz
+from unequal.measures.loss_profile import excess_loss
+from unequal.settings.strict import Strict, validate
+from unequal.timesteps.groups import TimestepGroup
+from unequal.timesteps.partition import Partition, Range
+
+
+class SlotTable(Strict):
+    """slots.json: contiguous inclusive ranges over T timesteps."""
+
+    timesteps: int = Field(gt=0)
+    loss: str
+    slots: tuple[tuple[NonNegativeInt, NonNegativeInt], ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def slots_cover_all(self) -> Self:
+        """Every timestep lies in one slot."""
+        covering(self.slots, self.timesteps, "slots")
+        return self
+
+    @property
+    def partition(self) -> Partition:
+        """The slots from the data end to the noise end."""
+        return Partition(self.slots)
+
+    def of(self, number: int) -> Range:
+        """The range of a slot, counted from 1. Raises UserError where there is none."""
+        if not 1 <= number <= len(self.slots):
+            raise UserError(f"slot {number}: there are slots 1 … {len(self.slots)}")
+        return self.partition[number - 1]
+
+
+class Group(Strict):
+    """One group: its inclusive range and its limit as a share of the base's FLOPs."""
+
+    group: NonNegativeInt
+    first: NonNegativeInt
+    last: NonNegativeInt
+    limit_ratio: float = Field(gt=0, le=1)
+
+    @classmethod
+    def of(cls, number: int, group: TimestepGroup) -> Self:
+        """The group with this number, counted from 0 at the data end."""
+        return cls(group=number, first=group.range.first, last=group.range.last, limit_ratio=group.limit_ratio)
+
+    @property
+    def range(self) -> Range:
+        """Its timesteps."""
+        return Range(self.first, self.last)
+
+
+class GroupTable(Strict):
+    """groups.json: groups from the data end to the noise end."""
+
+    timesteps: int = Field(gt=0)
+    schedule: str
+    kind: str
+    min_ratio: float
+    groups: tuple[Group, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def groups_cover_all(self) -> Self:
+        """Every timestep lies in one group, and groups are numbered in their order."""
+        covering([one.range for one in self.groups], self.timesteps, "groups")
+        if [one.group for one in self.groups] != list(range(len(self.groups))):
+            raise ValueError("groups are not numbered 0, 1, 2 … from the data end")
+        return self
+
+    def of(self, number: int) -> Group:
+        """A group, counted from 0. Raises UserError where there is none."""
+        if not 0 <= number < len(self.groups):
+            raise UserError(f"group {number}: there are groups 0 … {len(self.groups) - 1}")
+        return self.groups[number]
+
+
+def covering(ranges: Iterable[Sequence[int]], timesteps: int, what: str) -> None:
+    """Raise ValueError where ranges do not cover 0 … T−1 once, in order."""
+    try:
+        Partition(ranges, what).covering(timesteps, what)
+    except UserError as error:
+        raise ValueError(str(error)) from None
+
+
+def read_slots(path: Path, timesteps: int) -> SlotTable:
+    """Read slots.json, for a model of T timesteps. Raises UserError where it is missing, altered or for another T."""
+    table = validate(SlotTable, read_json(path), path)
+    if table.timesteps != timesteps:
+        raise UserError(f"{path}: slots of {table.timesteps} timesteps, the model has {timesteps}; compute them again")
+    return table
+
+
+def read_groups(path: Path) -> GroupTable:
+    """Read groups.json. Raises UserError where it is missing or altered."""
+    return validate(GroupTable, read_json(path), path)
+
+
+def excess_of(profile: Path, floor: Path) -> np.ndarray:
+    """What a model loses on training images beyond the floor, [T], for groups of equal excess loss.
+
+    Raises UserError where a file is missing or damaged, or the floor has not been computed.
+    """
+    lowest = read_npz(floor, ["train"])["train"]
+    if not lowest.size:
+        raise UserError("groups.kind: 'excess_loss' needs a floor; set profile.floor to all, or a number of images")
+    return excess_loss(read_npz(profile, ["train"])["train"], lowest)

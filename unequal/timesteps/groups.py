@@ -1,0 +1,112 @@
+"""Groups of timesteps: a range of a partition each, with a limit of FLOPs for the model that works there."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+from unequal.timesteps.partition import Partition, Range, equal_log_snr, equal_sums
+
+#: How timesteps are grouped and limits given out: paper 3's Table II, and by the measured excess loss (ours).
+Grouping = Literal["snr", "constant", "uniform_increasing", "uniform_decreasing", "excess_loss"]
+
+
+class TimestepGroup(NamedTuple):
+    """A range of timesteps and the FLOPs that its model may take, as a share of the base's."""
+
+    range: Range
+    limit_ratio: float
+
+
+def timestep_groups(
+    kind: Grouping,
+    schedule: NoiseSchedule,
+    groups: int,
+    min_ratio: float,
+    excess: Tensor | np.ndarray | None = None,
+) -> list[TimestepGroup]:
+    """Group all timesteps and limit the FLOPs of each group's model (paper 3, eqs. 2 to 5 and Table II).
+
+    Args:
+        kind: `snr`: equal intervals of −SNR in dB, limits F_u(i) rising to the whole model; `constant`: the same
+            groups, each with the mean of those limits over timesteps; `uniform_increasing` and
+            `uniform_decreasing`: groups of equal size with F_u(i) and F_u(N−1−i); `excess_loss`: groups with
+            equal sums of measured excess loss, limits by its mean, the whole model where that is highest.
+        schedule: gives SNR_t.
+        groups: N, at least 1.
+        min_ratio: k in (0, 1], the smallest model's share of the base's FLOPs.
+        excess: [T], what the base loses beyond the loss of the optimal denoiser; needed by `excess_loss` alone.
+
+    Returns:
+        N groups from the data end to the noise end.
+
+    Raises:
+        UserError: N or k out of range, an excess that cannot be split, or a group without a timestep.
+    """
+    check_groups(schedule, groups, min_ratio)
+    limits = flops_limits(groups, min_ratio)
+    if kind in ("uniform_increasing", "uniform_decreasing"):
+        even = equal_sums(np.ones(schedule.timesteps), groups, "groups")
+        return limited(even, limits if kind == "uniform_increasing" else limits[::-1])
+    if kind == "excess_loss":
+        return excess_groups(excess, limits)
+    # FLOPs are linear in −SNR in dB, so that equal steps of the limit are equal intervals of SNR (eq. 5).
+    rising = limited(equal_log_snr(schedule, groups, what="groups"), limits)
+    return rising if kind == "snr" else [group._replace(limit_ratio=mean_limit(rising)) for group in rising]
+
+
+def check_groups(schedule: NoiseSchedule, groups: int, min_ratio: float) -> None:
+    """Raise UserError where no N groups with k can be made, whatever their kind."""
+    if not 1 <= groups <= schedule.timesteps:
+        raise UserError(f"{groups} groups of {schedule.timesteps} timesteps; allowed: 1 … {schedule.timesteps}")
+    if not 0 < min_ratio <= 1:
+        raise UserError(f"min_ratio {min_ratio} is no share of the base's FLOPs; allowed: above 0, at most 1")
+    if (distinct := len(set(flops_limits(groups, min_ratio)))) < groups:
+        raise UserError(
+            f"min_ratio {min_ratio} gives {distinct} distinct limit{'s' if distinct > 1 else ''} of FLOPs to {groups} "
+            "groups; allowed: below 1, or one group"
+        )
+
+
+def flops_by_timestep(schedule: NoiseSchedule, min_ratio: float) -> Tensor:
+    """FLOPs that each timestep deserves, as a share of the base's, [T] (paper 3, eqs. 2 and 3).
+
+    −SNR in dB is mapped linearly on [k, 1]. The paper standardises it first, which the mapping undoes.
+    """
+    difficulty = -schedule.snr_db
+    span = difficulty.max() - difficulty.min()
+    return min_ratio + (1 - min_ratio) * (difficulty - difficulty.min()) / span
+
+
+def flops_limits(groups: int, min_ratio: float) -> list[float]:
+    """F_u(i)/F = (N−i−1)/N·k + (i+1)/N, rising to 1 (eq. 4)."""
+    return [(groups - i - 1) / groups * min_ratio + (i + 1) / groups for i in range(groups)]
+
+
+def excess_groups(excess: Tensor | np.ndarray | None, limits: list[float]) -> list[TimestepGroup]:
+    """Groups with equal sums of excess loss [T]; the higher its mean in a group, the higher the group's limit.
+
+    Where the base loses most beyond what it must, a larger model has most to win. (Ours; paper 3 takes −SNR for
+    the difficulty, by which limits rise towards the noise.)
+    """
+    if excess is None:
+        raise UserError("groups of equal excess loss need the base's profile and that of the optimal denoiser")
+    table = torch.as_tensor(excess, dtype=torch.float64)
+    partition = equal_sums(table, len(limits), "groups")
+    means = torch.stack([table[one.slice].mean() for one in partition])
+    ranks = means.argsort().argsort()
+    return limited(partition, [limits[rank] for rank in ranks.tolist()])
+
+
+def limited(partition: Partition, limits: Sequence[float]) -> list[TimestepGroup]:
+    """The ranges of a partition, each with its limit."""
+    return [TimestepGroup(*one) for one in zip(partition, limits, strict=True)]
+
+
+def mean_limit(groups: Sequence[TimestepGroup]) -> float:
+    """The mean limit over all timesteps: what a step of sampling may cost on average."""
+    return sum(one.range.length * one.limit_ratio for one in groups) / sum(one.range.length for one in groups)
