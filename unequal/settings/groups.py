@@ -5,7 +5,7 @@ from typing import Self
 from pydantic import Field, NonNegativeInt, model_validator
 
 from unequal.settings.strict import Strict
-from unequal.timesteps.partition import Grouping
+from unequal.timesteps.groups import Grouping
 
 
 class Groups(Strict):

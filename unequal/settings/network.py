@@ -1,11 +1,32 @@
-"""`network`: the UNet2DModel that is the base."""
+"""`network`: what the base is made of."""
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
+from unequal.settings.condition import AnyCondition, Unconditional
 from unequal.settings.strict import Strict
-from unequal.settings.task import Generation, Task
+
+#: Of a sampling step: settled by the schedule, or learned in further output channels.
+Variance = Literal["fixed", "learned"]
+
+
+class Network(Strict):
+    """What the settings of every kind of network have; `unequal.models.backbones` makes networks of them."""
+
+    kind: str
+    pretrained: str | None = Field(description="a trained network, taken as base instead of training one; null trains")
+    condition: AnyCondition = Field(
+        default=Unconditional(), description="what the network is told: nothing, labels, or the image at low resolution"
+    )
+    variance: Variance = Field(
+        default="fixed",
+        description="learned: further output channels learn that of a sampling step (IDDPM), of models with one head",
+    )
+
+    def check_size(self, image_size: int) -> None:
+        """Raise ValueError where the network cannot be told of images of that size, or not see them."""
+        self.condition.check_size(image_size)
 
 
 class OpenAIFlags(Strict):
@@ -24,9 +45,10 @@ class OpenAIFlags(Strict):
         return self
 
 
-class Network(Strict):
-    """Architecture of the base, or where a trained one lies."""
+class UNet2D(Network):
+    """A U-Net with attention (DDPM, IDDPM): its architecture, or where a trained one lies."""
 
+    kind: Literal["unet2d"] = "unet2d"
     pretrained: str | None = Field(
         description="a diffusers folder or Hub id, or a .pt file of OpenAI's, taken as base instead of training one; "
         "null trains"
@@ -44,14 +66,6 @@ class Network(Strict):
     norm_num_groups: PositiveInt
     scale_shift: bool = Field(description="time embedding scales and shifts the norm (IDDPM)")
     dropout: float = Field(ge=0, lt=1)
-    learned_variance: bool = Field(
-        default=False,
-        description="further output channels learn the variance of a sampling step (IDDPM), of models with one head",
-    )
-    classes: PositiveInt | None = Field(
-        default=None, description="that the network is told, those of the data's labels; null: an unconditional network"
-    )
-    task: Task = Field(default=Generation(kind="generation"), description="generation, or super-resolution by a factor")
 
     @model_validator(mode="after")
     def flags_have_their_file(self) -> Self:
@@ -59,13 +73,6 @@ class Network(Strict):
         if (self.openai is not None) != str(self.pretrained).endswith(".pt"):
             has = "needed by" if self.openai is None else "have no meaning for"
             raise ValueError(f"openai: flags {has} pretrained '{self.pretrained}'; a .pt file has them, nothing else")
-        return self
-
-    @model_validator(mode="after")
-    def labels_are_of_generation(self) -> Self:
-        """An image at low resolution is told, or a label."""
-        if self.classes is not None and self.enlargement is not None:
-            raise ValueError(f"classes: {self.classes}; networks of super_resolution see images alone, allowed: null")
         return self
 
     @model_validator(mode="after")
@@ -78,23 +85,10 @@ class Network(Strict):
                 )
         return self
 
-    @property
-    def enlargement(self) -> int | None:
-        """Factor of super-resolution, None for generation."""
-        return self.task.enlargement
-
-    def input_channels(self, channels: int) -> int:
-        """Channels of the first layer, for images of so many: super-resolution sees two images side by side."""
-        return channels if self.enlargement is None else 2 * channels
-
-    def output_channels(self, channels: int, heads: int = 1) -> int:
-        """Channels of the last layer, for images of so many: one head may learn a variance beside its prediction."""
-        return channels * (2 if heads == 1 and self.learned_variance else heads)
-
-    def enlarges(self, image_size: int) -> None:
-        """Raises ValueError where images of that size have no low-resolution form."""
-        if self.enlargement is not None and image_size % self.enlargement:
-            raise ValueError(f"network.task.factor: {self.enlargement} does not divide data.image_size {image_size}")
+    def check_size(self, image_size: int) -> None:
+        """Also where levels cannot halve it, or attention stands at a size that there is not."""
+        self.attends(image_size)
+        super().check_size(image_size)
 
     def attends(self, image_size: int) -> list[bool]:
         """Whether each level has attention, for images of that size. Raises ValueError where that cannot be."""
@@ -117,3 +111,7 @@ class Network(Strict):
                     "of a level with attention"
                 )
         return attends
+
+
+#: Chosen by its `kind`, which is `unet2d` where none is told.
+AnyNetwork = UNet2D

@@ -8,9 +8,9 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.settings.pruning import Pruning
-from unequal.settings.recipe import Recipe
+from unequal.settings.recipe import RangeRecipe
 from unequal.settings.strict import Strict
-from unequal.timesteps.partition import Grouping, check_groups, timestep_groups
+from unequal.timesteps.groups import Grouping, check_groups, timestep_groups
 
 
 class Whole(Strict):
@@ -34,16 +34,14 @@ class Plan(Strict):
     groups: Annotated[Whole | Grouped, Field(discriminator="kind")]
     pruning: Pruning | None = Field(description="to each group's limit; null: all have the base's architecture")
     start: Literal["base", "scratch"] = Field(description="with the base's weights, or with fresh ones")
-    recipe: Recipe = Field(description="by which each group's model is trained, on its timesteps alone")
+    recipe: RangeRecipe = Field(description="by which each group's model is trained, on its timesteps alone")
     base_share: float = Field(
         default=0.0, ge=0, description="from scratch: so much of the base's training FLOPs is spent too, in equal parts"
     )
 
     @model_validator(mode="after")
     def choices_fit(self) -> Self:
-        """Ranges are trained as ranges, and only who starts from scratch has the base's compute to spend."""
-        if self.recipe.sampler.kind != "slot":
-            raise ValueError(f"recipe.sampler.kind: '{self.recipe.sampler.kind}'; allowed: only 'slot'")
+        """A group's model is one model, and only who starts from scratch has the base's compute to spend."""
         if self.recipe.snapshots:
             raise ValueError(f"recipe.snapshots: {list(self.recipe.snapshots)}; allowed: none")
         if self.base_share and self.start == "base":

@@ -63,7 +63,7 @@ class Llm(Strict):
     answer_format: Literal["json_schema", "json_object", "text"] = Field(
         default="json_schema", description="what the endpoint can be held to; answers are checked in any case"
     )
-    timeout_s: PositiveFloat = Field(default=120.0, description="longest wait for an answer")
+    timeout_s: PositiveFloat = Field(default=120.0, le=86_400, description="longest wait for an answer")
     attempts: PositiveInt = Field(default=4, description="requests a round, until an answer is sound")
     backoff_s: PositiveFloat = Field(default=2.0, description="wait before the second attempt; doubled with each")
 

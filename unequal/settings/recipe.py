@@ -1,105 +1,13 @@
 """`recipes`: what a training run chooses, one independent choice a key."""
 
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
+from unequal.diffusion.predictions import ModelPrediction
+from unequal.settings.samplers import Sampler, Slot
 from unequal.settings.strict import Strict
-
-
-class Plain(Strict):
-    """Samplers that need nothing but the profile or the slots."""
-
-    kind: Literal["uniform", "loss", "stratified", "low_discrepancy"]
-    unbiased: bool = Field(default=False, description="weight losses by (1/T)/p_t: the uniform sampler's gradient")
-
-
-class Slot(Strict):
-    """Uniform inside the range that a stage gives; weights cannot undo probabilities of zero."""
-
-    kind: Literal["slot"]
-    overlap: float = Field(
-        default=0.0, ge=0, le=1, description="share of its length by which the range is widened at either end"
-    )
-
-
-class Tilted(Strict):
-    """p ∝ ((t + ½)/T)^power, or its mirror image."""
-
-    kind: Literal["near_noise", "near_data"]
-    power: PositiveFloat
-    unbiased: bool = False
-
-
-class Curriculum(Strict):
-    """Paper 2's: from uniform to a target that favours the harder timesteps."""
-
-    kind: Literal["curriculum"]
-    target: Literal["noise_rate", "gaussian"]
-    ramp_images: PositiveInt = Field(description="images until the target is reached; at most the recipe's")
-    floor: float = Field(ge=0, lt=1, description="share of its uniform probability that every timestep keeps")
-    mean: float = Field(default=0.3, ge=0, lt=1, description="of the gaussian target, as a share of T")
-    std: PositiveFloat = Field(default=0.2, description="of the gaussian target, as a share of T")
-    unbiased: bool = False
-
-
-class Asymmetric(Strict):
-    """SpeeD's: timesteps below a boundary are more likely."""
-
-    kind: Literal["asymmetric"]
-    boundary: float = Field(gt=0, lt=1, description="share of T; SpeeD takes 0.7")
-    ratio: PositiveFloat = Field(description="how many times as likely; SpeeD takes 5")
-    unbiased: bool = False
-
-
-class EasyToHard(Strict):
-    """The difficulty curriculum: clusters of equal log-SNR, opened one after another from the noise end."""
-
-    kind: Literal["easy_to_hard"]
-    clusters: PositiveInt
-    phase_images: PositiveInt = Field(description="images until the next cluster is opened")
-
-
-class LossSecondMoment(Strict):
-    """Improved-diffusion's: p ∝ √E[L²] of the last losses of each timestep, learned while training."""
-
-    kind: Literal["loss_second_moment"]
-    history: PositiveInt = Field(
-        default=10,
-        description="losses kept of each timestep; uniform until all are there: some 23 images a timestep for 10",
-    )
-    uniform_share: float = Field(default=0.001, ge=0, le=1, description="of uniform timesteps in the mix")
-    warm_start: bool = Field(default=False, description="begin with the losses of the base's profile, not with none")
-    unbiased: bool = True
-
-
-class Adaptive(Strict):
-    """Bins by the length of their gradients, measured while training: least gradient variance an image, unbiased."""
-
-    kind: Literal["adaptive"]
-    bins: PositiveInt | None = Field(default=None, description="intervals of log-SNR; null: the slots of equal loss")
-    refresh_images: PositiveInt = Field(description="images trained on between two measurements")
-    images_per_bin: PositiveInt = Field(description="gradients measured a bin each time; they count in the budget")
-    memory: float = Field(default=0.5, ge=0, lt=1, description="share of the estimate that a measurement leaves")
-    uniform_share: float = Field(default=0.1, gt=0, le=1, description="of uniform timesteps in the mix; bounds weights")
-
-
-#: How the timesteps of a batch are drawn: each kind with its own keys.
-Sampler = Annotated[
-    Plain | Slot | Tilted | Curriculum | Asymmetric | EasyToHard | LossSecondMoment | Adaptive,
-    Field(discriminator="kind"),
-]
-
-
-def needs_base(sampler: Sampler) -> bool:
-    """Whether a sampler is made from the profile or the slots of a base model."""
-    match sampler:
-        case LossSecondMoment():
-            return sampler.warm_start
-        case Adaptive():
-            return sampler.bins is None
-    return sampler.kind in ("loss", "stratified")
 
 
 class LossWeight(Strict):
@@ -187,7 +95,7 @@ class Recipe(Strict):
     """One training run: independent choices (sampler, loss weight, prediction, optimizer) and a budget."""
 
     images: PositiveInt = Field(description="budget: images seen, the unit of all comparisons")
-    prediction: Literal["epsilon", "v_prediction", "sample", "mixed"]
+    prediction: ModelPrediction
     mixing: Mixing | None = None
     sampler: Sampler
     loss_weight: LossWeight
@@ -216,30 +124,11 @@ class Recipe(Strict):
                 f"loss_weight.kind: '{self.loss_weight.kind}' would be divided out again by mixing.train 'balanced'; "
                 "allowed: none"
             )
-        if isinstance(self.sampler, Curriculum) and self.sampler.ramp_images > self.images:
-            raise ValueError(
-                f"sampler.ramp_images: {self.sampler.ramp_images} is longer than the training of {self.images} images"
-            )
-        warm = isinstance(self.sampler, LossSecondMoment) and self.sampler.warm_start
-        if warm and (self.prediction != "epsilon" or self.loss_weight.kind != "none"):
-            raise ValueError(
-                "sampler.warm_start: the profile has losses of ε without weights; allowed for prediction epsilon with "
-                "loss_weight none"
-            )
-        if isinstance(self.sampler, EasyToHard) and self.last_phase >= self.images:
-            raise ValueError(
-                f"sampler.phase_images: the hardest cluster would be opened after {self.last_phase} images, "
-                f"beyond the training of {self.images}"
-            )
+        self.sampler.check(self.images, self.prediction == "epsilon" and self.loss_weight.kind == "none")
         return self
 
-    @property
-    def overlap(self) -> float:
-        """By what share of its length a range of timesteps is trained beyond its borders."""
-        return self.sampler.overlap if isinstance(self.sampler, Slot) else 0.0
 
-    @property
-    def last_phase(self) -> int:
-        """Images after which an easy-to-hard sampler draws from all timesteps; 0 for the other samplers."""
-        sampler = self.sampler
-        return (sampler.clusters - 1) * sampler.phase_images if isinstance(sampler, EasyToHard) else 0
+class RangeRecipe(Recipe):
+    """A training inside one range of timesteps, a slot or a group: uniform within it, and a little beyond if asked."""
+
+    sampler: Slot

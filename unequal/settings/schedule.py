@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.strict import Strict
 
 
@@ -12,3 +13,7 @@ class Schedule(Strict):
 
     name: Literal["linear", "cosine", "scaled_linear"] = Field(description="DDPM, IDDPM, latent diffusion")
     timesteps: int = Field(gt=20, le=100_000, description="T; timesteps count 0 … T−1")
+
+    def tables(self) -> NoiseSchedule:
+        """The schedule itself. Raises UserError where there are too few timesteps for it."""
+        return NoiseSchedule.named(self.name, self.timesteps)

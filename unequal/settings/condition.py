@@ -1,0 +1,184 @@
+"""`network.condition`: what a network is told beside a noisy image and its timestep.
+
+A condition knows how it is made of a batch and how a network is told it, so that training, profiling, pruning and
+sampling do it alike. A further one is a class here and a line in `AnyCondition`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Annotated, Literal, Protocol
+
+import torch
+from pydantic import Field, PositiveInt
+from torch import Tensor
+
+from unequal.diffusion.super_resolution import blurred
+from unequal.errors import UserError
+from unequal.randomness import Stream, torch_generator
+from unequal.settings.strict import Strict
+
+
+class Answer(Protocol):
+    """What a network returns: `sample` [B, C, H, W], C as many channels as it has answers."""
+
+    sample: Tensor
+
+
+#: (noisy images [B, C, H, W], timesteps [B]) → Answer: a network, or one that has been told its condition.
+NetworkFunction = Callable[..., Answer]
+
+
+class Condition(Strict, ABC):
+    """What all conditions answer. Told to a network is a tensor with a row an image, or None where there is nothing."""
+
+    kind: str
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """What a model with this condition is called in messages."""
+
+    @property
+    def embedded_classes(self) -> int | None:
+        """For how many labels a network needs an embedding; None for none."""
+        return None
+
+    def input_channels(self, channels: int) -> int:
+        """Channels of the first layer, for images of so many."""
+        return channels
+
+    @abstractmethod
+    def of(self, images: Tensor | None, labels: Tensor | None) -> Tensor | None:
+        """What is told of a batch; it may be made elsewhere too, and is checked when it is told.
+
+        Args:
+            images: [B, C, H, W] in the model's range, where they are known.
+            labels: [B] int64, where there are any.
+        """
+
+    def of_samples(self, ids: Sequence[int], seed: int, images: Tensor | None, labels: Tensor | None) -> Tensor | None:
+        """What is told of the images that are sampled from a seed under these numbers; see `of`.
+
+        Raises:
+            UserError: labels for a model that is told none.
+        """
+        if labels is not None:
+            raise UserError(f"{self.title} takes no labels")
+        return self.of(images, None)
+
+    @abstractmethod
+    def check(self, condition: Tensor | None) -> None:
+        """Raise UserError where a network is told what it does not take, or not told what it needs."""
+
+    @abstractmethod
+    def tell(self, net: NetworkFunction, condition: Tensor | None) -> NetworkFunction:
+        """The network, told this of the images that it will be asked for."""
+
+    def check_size(self, image_size: int) -> None:
+        """Raise ValueError where images of that size have no such condition."""
+
+    def check_labels(self, found: int | None) -> None:
+        """Raise UserError where images of so many classes, None for unlabelled ones, have no such condition."""
+
+
+class Unconditional(Condition):
+    """Nothing: images out of noise alone."""
+
+    kind: Literal["none"] = "none"
+
+    @property
+    def title(self) -> str:
+        return "an unconditional model"
+
+    def of(self, images: Tensor | None, labels: Tensor | None) -> None:
+        return None
+
+    def check(self, condition: Tensor | None) -> None:
+        if condition is not None:
+            raise UserError(f"{self.title} takes no low-resolution image and no labels")
+
+    def tell(self, net: NetworkFunction, condition: Tensor | None) -> NetworkFunction:
+        return net
+
+
+class ClassLabels(Condition):
+    """The image's class, int64, which the network embeds."""
+
+    kind: Literal["labels"] = "labels"
+    classes: PositiveInt = Field(description="as many as the data's labels have")
+
+    @property
+    def title(self) -> str:
+        return f"a model of {self.classes} classes"
+
+    @property
+    def embedded_classes(self) -> int:
+        return self.classes
+
+    def of(self, images: Tensor | None, labels: Tensor | None) -> Tensor | None:
+        return labels
+
+    def of_samples(self, ids: Sequence[int], seed: int, images: Tensor | None, labels: Tensor | None) -> Tensor:
+        """The given labels, or uniform ones that are the same for every model. Raises UserError for other classes."""
+        if labels is None:
+            draws = (torch_generator("cpu", seed, Stream.SAMPLE_LABELS, i) for i in ids)
+            return torch.stack([torch.randint(self.classes, (), generator=generator) for generator in draws])
+        if labels.min() < 0 or labels.max() >= self.classes:
+            raise UserError(f"labels {labels.min()} … {labels.max()}; {self.title} allows 0 … {self.classes - 1}")
+        return labels
+
+    def check(self, condition: Tensor | None) -> None:
+        if condition is None:
+            raise UserError(f"{self.title} needs labels")
+
+    def tell(self, net: NetworkFunction, condition: Tensor | None) -> NetworkFunction:
+        return partial(net, class_labels=condition)
+
+    def check_labels(self, found: int | None) -> None:
+        if found != self.classes:
+            has = "without labels" if found is None else f"of {found} classes"
+            allowed = "none" if found is None else f"{found}, or kind none"
+            raise UserError(f"network.condition.classes: {self.classes}; the data are {has}, allowed: {allowed}")
+
+
+class LowResolution(Condition):
+    """The image at a factor-th of its resolution, enlarged again, which the network sees as further channels."""
+
+    kind: Literal["low_resolution"] = "low_resolution"
+    super_resolution_factor: int = Field(
+        ge=2, description="pixels of the image for one of its low-resolution form, a side"
+    )
+
+    @property
+    def title(self) -> str:
+        return "a model of super-resolution"
+
+    def input_channels(self, channels: int) -> int:
+        """Two images side by side."""
+        return 2 * channels
+
+    def of(self, images: Tensor | None, labels: Tensor | None) -> Tensor | None:
+        return None if images is None else blurred(images, self.super_resolution_factor)
+
+    def check(self, condition: Tensor | None) -> None:
+        if condition is None:
+            raise UserError(f"{self.title} needs a low-resolution image")
+
+    def tell(self, net: NetworkFunction, condition: Tensor | None) -> NetworkFunction:
+        def seeing_both(sample: Tensor, timestep: Tensor) -> Answer:
+            assert condition is not None
+            return net(torch.cat([sample, condition.to(sample)], dim=1), timestep)
+
+        return seeing_both
+
+    def check_size(self, image_size: int) -> None:
+        if image_size % self.super_resolution_factor:
+            raise ValueError(
+                f"network.condition.super_resolution_factor: {self.super_resolution_factor} does not divide "
+                f"data.image_size {image_size}"
+            )
+
+
+#: Chosen by its `kind`.
+AnyCondition = Annotated[Unconditional | ClassLabels | LowResolution, Field(discriminator="kind")]

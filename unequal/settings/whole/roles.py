@@ -1,0 +1,62 @@
+"""What a stage asks of the recipe by which it trains."""
+
+from typing import Literal, NamedTuple
+
+from unequal.settings.recipe import Recipe
+from unequal.settings.samplers import Slot
+
+
+class Role(NamedTuple):
+    """What a recipe is for: every params file says it of each of its recipes.
+
+    Attributes:
+        start: its training starts from fresh weights, or trains the base on.
+        ranged: it trains on a range of timesteps, which the stage gives.
+        mixed: its network has three heads.
+    """
+
+    start: Literal["fresh", "base"]
+    ranged: bool = False
+    mixed: bool = False
+
+
+FRESH = Role("fresh")
+THREE_HEADS = Role("fresh", mixed=True)
+CONTINUED = Role("base")
+INSIDE_A_RANGE = Role("base", ranged=True)
+
+
+def check_recipes(recipes: dict[str, Recipe], roles: dict[str, Role]) -> None:
+    """Raise ValueError where a role's recipe is missing, a recipe has no role, or one does not fit its role."""
+    for name in roles:
+        if name not in recipes:
+            raise ValueError(f"recipes: '{name}' is missing; needed: {', '.join(roles)}")
+    for name in recipes:
+        if name not in roles:
+            raise ValueError(
+                f"recipes: no stage trains by '{name}'; delete it, or name it where recipes are listed; "
+                f"used: {', '.join(roles)}"
+            )
+    for name, role in roles.items():
+        check_role(name, role, recipes)
+        if (recipes[name].prediction == "mixed") != role.mixed:
+            mixed = ", ".join(other for other in roles if roles[other].mixed) or "none of these recipes"
+            raise ValueError(f"recipes.{name}.prediction: '{recipes[name].prediction}'; 'mixed' is for {mixed} alone")
+
+
+def check_role(name: str, role: Role, recipes: dict[str, Recipe]) -> None:
+    """Raise ValueError where a recipe's sampler or prediction does not fit its role."""
+    recipe = recipes[name]
+    if role.ranged != isinstance(recipe.sampler, Slot):
+        allowed = "only 'slot'" if role.ranged else "any but 'slot', which draws from the range that a stage gives"
+        raise ValueError(f"recipes.{name}.sampler.kind: '{recipe.sampler.kind}'; allowed: {allowed}")
+    if role.start == "fresh" and recipe.sampler.needs:
+        raise ValueError(
+            f"recipes.{name}.sampler.kind: '{recipe.sampler.kind}' needs the base's profile; "
+            "recipes that start from nothing have none"
+        )
+    if role.start == "base" and "base" in recipes and recipe.prediction != recipes["base"].prediction:
+        raise ValueError(
+            f"recipes.{name}.prediction: '{recipe.prediction}'; it trains the base on, "
+            f"whose prediction is '{recipes['base'].prediction}'"
+        )
