@@ -5,31 +5,26 @@ what that mends was spoiled there. All ranges share their noise, so that they di
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from unequal.diffusion.ddim import ddim_step, previous_alphas_cumprod
+from unequal.diffusion.ddim import ddim_step, steps_of
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.timesteps.partition import Range
 
 #: Number of the run in which nothing is replaced.
 UNREPLACED = -1
 
 
-class Range(NamedTuple):
-    """Timesteps first … last, counted from 0; the paper's [a, b] is a − 1 … b − 1."""
+def counted_from_1(first: int, last: int) -> Range:
+    """The range that the paper would write [first, last]: its [a, b] is a − 1 … b − 1."""
+    return Range(first - 1, last - 1)
 
-    first: int
-    last: int
 
-    @classmethod
-    def counted_from_1(cls, first: int, last: int) -> "Range":
-        """The range that the paper would write [first, last]."""
-        return cls(first - 1, last - 1)
-
-    def replaces(self, timestep: int) -> bool:
-        """Whether x0 is known at this timestep; never at the last step, where the truth itself would come out."""
-        return max(1, self.first) <= timestep <= self.last
+def replaces(one: Range, timestep: int) -> bool:
+    """Whether x0 is known at this timestep; never at the last step, where the truth itself would come out."""
+    return timestep >= 1 and one.holds(timestep)
 
 
 def sliding_windows(timesteps: int, count: int, width: int) -> list[Range]:
@@ -43,7 +38,7 @@ def replaced_samples(
     truth: Tensor,
     start: Tensor,
     noise: Callable[[int], Tensor],
-    alphas_cumprod: Tensor,
+    schedule: NoiseSchedule,
     ranges: Sequence[Range],
 ) -> Tensor:
     """Samples at all T steps with DDPM's variance (η = 1), without replacement and with that of each range.
@@ -56,21 +51,18 @@ def replaced_samples(
         truth: x0, [B, C, H, W].
         start: x_T, [B, C, H, W].
         noise: step number → [B, C, H, W].
-        alphas_cumprod: ᾱ, [T].
+        schedule: gives α and σ of all T timesteps.
         ranges: R of them.
 
     Returns:
         [1 + R, B, C, H, W]: the unreplaced run, then one a range.
     """
-    timesteps = range(len(alphas_cumprod) - 1, -1, -1)
     runs = {UNREPLACED: start}
-    for step, (t, previous) in enumerate(
-        zip(timesteps, previous_alphas_cumprod(timesteps, alphas_cumprod), strict=True)
-    ):
+    for step, (t, now, after) in enumerate(steps_of(range(schedule.timesteps)[::-1], schedule)):
         runs |= {number: runs[UNREPLACED] for number, one in enumerate(ranges) if one.last == t}
-        asked = [number for number in runs if number == UNREPLACED or not ranges[number].replaces(t)]
+        asked = [number for number in runs if number == UNREPLACED or not replaces(ranges[number], t)]
         answers = predict(torch.cat([runs[number] for number in asked]), t).chunk(len(asked))
         x0 = dict.fromkeys(runs, truth) | dict(zip(asked, answers, strict=True))
-        added, ratio = noise(step), float(alphas_cumprod[t])
-        runs = {number: ddim_step(x_t, x0[number], ratio, previous, 1.0, added) for number, x_t in runs.items()}
+        added = noise(step)
+        runs = {number: ddim_step(x_t, x0[number], now, after, 1.0, added) for number, x_t in runs.items()}
     return torch.stack([runs[number] for number in range(UNREPLACED, len(ranges))])

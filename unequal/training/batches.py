@@ -102,7 +102,7 @@ class BatchSource:
     def timesteps(self, step: int) -> TimestepBatch:
         """Timesteps and importance weights of a step's whole batch."""
         generator = numpy_generator(self.seed, Stream.TIMESTEPS, step)
-        return self.sampler.sample(self.batch_size, generator, images_seen=step * self.batch_size)
+        return self.sampler.sample(self.batch_size, generator, images_trained=step * self.batch_size)
 
     def measured(self, step: int, timesteps: np.ndarray) -> Batch:
         """Images at given timesteps [n], to be measured before a step and not to be trained on."""

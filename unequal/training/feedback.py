@@ -37,7 +37,7 @@ class Feedback:
         """Whom the figures are for."""
         return self.source.sampler
 
-    def images(self, step: int) -> int:
+    def images_seen(self, step: int) -> int:
         """Images that have gone forwards and backwards before a step: those trained on, and those measured."""
         measured = self.sampler.measured_images * self.measurements(step)
         return step * self.source.batch_size + measured

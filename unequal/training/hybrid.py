@@ -3,8 +3,9 @@
 from unequal.diffusion.learned_variance import VariationalBound
 from unequal.diffusion.predictions import to_x0
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.settings.condition import NetworkFunction
 from unequal.training.batches import Batch
-from unequal.training.objective import Losses, Network, SingleHead
+from unequal.training.objective import Losses, SingleHead
 
 #: λ: one term of the bound, drawn instead of the sum over all T, counts λ·T times.
 BOUND_SHARE = 0.001
@@ -20,7 +21,7 @@ class Hybrid(SingleHead):
         super().__init__(prediction, schedule, weight, gamma)
         self.bound = VariationalBound(schedule)
 
-    def forward(self, net: Network, batch: Batch) -> Losses:
+    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
         x_t = self.noisy(batch)
         output, variance = net(x_t, batch.timesteps).sample.float().chunk(2, dim=1)
         predicted = to_x0(self.prediction, output.detach(), x_t, *self.schedule.at(batch.timesteps, x_t))

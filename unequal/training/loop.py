@@ -12,11 +12,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -24,9 +25,7 @@ from unequal.errors import UserError
 from unequal.files import sync, write_bytes
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.recipe import Optimizer
-from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
-from unequal.stopping import stop_deferred
 from unequal.training.batches import BatchSource
 from unequal.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from unequal.training.ema import EMA
@@ -34,6 +33,10 @@ from unequal.training.feedback import Feedback
 from unequal.training.objective import Objective
 from unequal.training.optimizer import build_optimizer, load_moments, moments, momentum, set_schedule
 from unequal.training.snapshots import Snapshot, Snapshots
+from unequal.workspace.stopping import stop_deferred
+
+if TYPE_CHECKING:  # what shapes no result
+    from unequal.settings.runtime import Runtime
 
 CHECKPOINT, LOG = "checkpoint.safetensors", "training.jsonl"
 #: How many steps may pass before processes tell each other that one of them was asked to stop.
@@ -58,7 +61,7 @@ class Trained:
 class Trainer:
     """Trains a network in place and leaves its averaged weights in it.
 
-    SIGTERM and Ctrl-C end it after the step at hand, whose state is saved first.
+    SIGTERM and Ctrl-C end it after the step at hand, whose state is saved first; so is that of the last step.
 
     Args:
         net: on any device; moved to the accelerator's.
@@ -78,7 +81,7 @@ class Trainer:
         objective: Objective,
         optimizer: Optimizer,
         training: Training,
-        runtime: Runtime,
+        runtime: "Runtime",
         images: int,
         work: Path,
         log: Log,
@@ -87,6 +90,8 @@ class Trainer:
         self.source, self.objective, self.settings = source, objective, optimizer
         self.training, self.runtime, self.work, self.log = training, runtime, work, log
         self.images = images
+        # One process may train in several precisions, a pruned candidate and then the experts of a plan.
+        AcceleratorState._reset_state()
         self.accelerator = Accelerator(
             cpu=source.device.type == "cpu", mixed_precision="bf16" if training.precision == "bf16" else "no"
         )
@@ -119,7 +124,7 @@ class Trainer:
     def steps_to(self, images: int) -> int:
         """Optimizer steps until so many images have been seen."""
         without_measuring = -(-images // self.training.batch_size)
-        return bisect_left(range(without_measuring), images, key=self.feedback.images)
+        return bisect_left(range(without_measuring), images, key=self.feedback.images_seen)
 
     def run(self) -> Trained:
         """Train up to the budget. Raises UserError where the loss becomes NaN or infinite."""
@@ -129,14 +134,16 @@ class Trainer:
                     bar.set_postfix(loss=f"{figures['loss']:.4f}", refresh=False)
                 bar.update(self.training.batch_size)
                 stop = self.stops(stop_asked)
-                if stop or self.step % self.training.checkpoint_every == 0:
+                # The last state is that of a finished run: whatever stops what comes after it repeats no step.
+                if stop or self.step % self.training.checkpoint_every == 0 or self.step == self.steps:
                     self.save()
                 if stop:
                     break
-        self.accelerator.wait_for_everyone()
+            # Told to stop, a process leaves with this block: none may before the one that saves has done so.
+            self.accelerator.wait_for_everyone()
         self.ema.copy_to(self.net)
         self.net.eval().requires_grad_(False)
-        kept = self.snapshots.kept(self.feedback.images)
+        kept = self.snapshots.kept(self.feedback.images_seen)
         return Trained(self.steps, self.images_seen, self.work / LOG, kept, self.objective.statistics())
 
     def advance(self) -> dict[str, float] | None:
@@ -165,7 +172,7 @@ class Trainer:
     @property
     def images_seen(self) -> int:
         """Images that have gone forwards and backwards in the steps done."""
-        return self.feedback.images(self.step)
+        return self.feedback.images_seen(self.step)
 
     def train_step(self) -> dict[str, Tensor]:
         """One optimizer step; the named terms stay on the device, so that nothing waits for them."""
@@ -219,7 +226,7 @@ class Trainer:
         if (step := int(self.first_bad_step)) < self.steps:
             raise UserError(
                 f"the loss or its gradient is NaN or infinite at step {step} "
-                f"({self.feedback.images(step)} images); "
+                f"({self.feedback.images_seen(step)} images); "
                 f"the last good state is kept in {self.work}; lower the learning rate or set gradient_clip"
             )
 
@@ -229,7 +236,7 @@ class Trainer:
         means = {name: float(self.accelerator.reduce(mean, "mean")) for name, mean in self.interval.means().items()}
         figures = means | {
             "lr": self.optimizer.param_groups[0]["lr"],
-            "momentum": momentum(self.settings, self.feedback.images(self.step - 1), self.images),
+            "momentum": momentum(self.settings, self.feedback.images_seen(self.step - 1), self.images),
             "images_per_second": self.interval.speed() * self.training.batch_size,
         }
         line = {"step": self.step, "images_seen": self.images_seen} | figures
@@ -302,7 +309,7 @@ class Interval:
         return (self.steps - self.earlier_steps) / (time.perf_counter() - self.start)
 
 
-def memory_format(runtime: Runtime) -> torch.memory_format:
+def memory_format(runtime: "Runtime") -> torch.memory_format:
     """How images and filters lie in memory; settled before optimizer and average copy the parameters' strides."""
     return torch.channels_last if runtime.channels_last else torch.contiguous_format
 

@@ -1,57 +1,62 @@
-"""A training of three heads (x0, v, ε) as a job: from fresh weights to the way in which the heads are combined."""
+"""What the training of three heads (x0, v, ε) has beside a recipe: an objective, and how the heads are combined."""
+
+from dataclasses import replace
+from functools import partial
 
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
-from torch import Tensor
+from torch import nn
 
 from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
-from unequal.diffusion.predictions import HEADS
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
+from unequal.measures.profiling import Draws, head_products
+from unequal.models.artifact import Heads
 from unequal.models.denoiser import Denoiser
-from unequal.models.network import build_network
-from unequal.profiling import Draws, head_products
+from unequal.models.spec import ModelSpec
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.network import Network
 from unequal.settings.profile import Profile
-from unequal.settings.recipe import Recipe
-from unequal.settings.training import Training
-from unequal.timesteps.samplers import build_sampler
-from unequal.training.run import Job, Start
+from unequal.settings.recipe import Mixing, Recipe, Selection
+from unequal.settings.schedule import Schedule
+from unequal.timesteps.partition import equal_log_snr
+from unequal.training.model_objective import conditioned
+from unequal.training.objective import Objective
+from unequal.training.run import Job, spec_for
+from unequal.training.three_heads import BalancedHeads, BestHead
 
 
-def mixed_job(
-    name: str,
-    data: PreparedData,
-    schedule: NoiseSchedule,
-    network: Network,
-    recipe: Recipe,
-    training: Training,
-    profile: Profile,
-    seed: int,
-    device: torch.device,
-) -> Job:
-    """The job of training three heads; its draws of held-out images settle how they are combined.
+def with_three_heads(job: Job, network: Network, schedule: Schedule, profile: Profile, device: torch.device) -> Job:
+    """A job of three heads; draws of held-out images settle how they are combined.
 
-    Raises UserError where the recipe has one head.
+    Args:
+        job: whose recipe mixes predictions.
+        network, schedule: settings of what it trains.
+        profile: how many draws there are.
+        device: where it is trained.
+
+    Raises:
+        UserError: the recipe has one head.
     """
-    if recipe.mixing is None:
-        raise UserError(f"a mixed model has three heads, and its recipe one, '{recipe.prediction}'; allowed: mixed")
-    channels, size, _ = data.images.shape[1:]
-    torch.manual_seed(torch_seed(seed, Stream.INITIAL_WEIGHTS))
-    sampler = build_sampler(
-        timesteps=schedule.timesteps,
-        alphas_cumprod=schedule.alphas_cumprod.numpy(),
-        **recipe.sampler.model_dump(),
-    )
-    net = build_network(network, size, channels, heads=len(HEADS))
+    mixing = job.recipe.mixing
+    if mixing is None:
+        raise UserError(f"a mixed model has three heads, and its recipe one, '{job.recipe.prediction}'; allowed: mixed")
+    spec = spec_for(job, network, schedule)
+    objective = mixed_objective(job.recipe, mixing, spec.noise_schedule().to(device))
+    images, key = tensor_of(job.data.holdout), torch_seed(job.seed, Stream.HEADS)
+    draws = Draws.of(images, spec.timesteps, profile.images, key, device, job.data.holdout_labels)
+    combine = partial(combined, spec=spec, draws=draws, batch_size=profile.batch_size, select=mixing.select)
+    return replace(job, objective=conditioned(objective, spec.condition), heads=combine)
 
-    def measure(net: UNet2DModel) -> Tensor:
-        images, key = tensor_of(data.holdout), torch_seed(seed, Stream.HEADS)
-        draws = Draws.of(images, schedule.timesteps, profile.images, key, device, data.holdout_labels)
-        denoiser = Denoiser.of_heads(net, schedule, network.enlargement, network.classes)
-        return torch.from_numpy(head_products(denoiser, draws, profile.batch_size).mean(1))
 
-    start = Start.of(net, schedule, network)
-    return Job(name, start, recipe, training, sampler, data, seed, measure)
+def combined(net: nn.Module, spec: ModelSpec, draws: Draws, batch_size: int, select: Selection) -> Heads:
+    """How a network's three heads are combined, by their errors on draws."""
+    products = torch.from_numpy(head_products(Denoiser.of_heads(net, spec), draws, batch_size).mean(1))
+    return Heads.selected(select, products)
+
+
+def mixed_objective(recipe: Recipe, mixing: Mixing, schedule: NoiseSchedule) -> Objective:
+    """The loss of three heads, as a recipe mixes them."""
+    weight, bins = recipe.loss_weight, equal_log_snr(schedule, mixing.bins, drop_empty=True)
+    if mixing.half_life_images is not None:
+        return BalancedHeads(schedule, bins, recipe.images, mixing.half_life_images)
+    return BestHead(schedule, bins, recipe.images, weight.kind, weight.gamma, mixing.train.removeprefix("best_"))

@@ -3,13 +3,13 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from torch import Tensor, nn
 
 from unequal.diffusion.predictions import add_noise, target
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.settings.condition import NetworkFunction
 from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import Batch
 
@@ -20,18 +20,6 @@ class Losses:
 
     weighted: Tensor
     terms: dict[str, Tensor]
-
-
-class Network(Protocol):
-    """Anything that answers noisy images and timesteps as diffusers' networks do."""
-
-    def __call__(self, sample: Tensor, timestep: Tensor) -> "Output": ...
-
-
-class Output(Protocol):
-    """What such a network returns."""
-
-    sample: Tensor
 
 
 def mean_square(difference: Tensor) -> Tensor:
@@ -47,7 +35,7 @@ class Objective(nn.Module, ABC):
     """
 
     @abstractmethod
-    def forward(self, net: Network, batch: Batch) -> Losses:
+    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
         """Losses of a part of a batch."""
 
     def end_step(self, total: Callable[[Tensor], Tensor]) -> None:
@@ -74,7 +62,7 @@ class SingleHead(Objective):
         self.schedule = schedule
         self.weights = loss_weights(weight, prediction, schedule.snr, gamma).float()
 
-    def forward(self, net: Network, batch: Batch) -> Losses:
+    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
         return self.errors(net(self.noisy(batch), batch.timesteps).sample, batch)
 
     def noisy(self, batch: Batch) -> Tensor:

@@ -13,9 +13,11 @@ from torch import Tensor, nn
 
 from unequal.diffusion.predictions import HEADS, add_noise, target, x0_error_factor
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.settings.condition import NetworkFunction
+from unequal.timesteps.partition import Partition
 from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import Batch
-from unequal.training.objective import Losses, Network, Objective, mean_square
+from unequal.training.objective import Losses, Objective, mean_square
 
 #: Equal parts of a training in which heads are counted apart.
 PERIODS = 20
@@ -32,7 +34,7 @@ class HeadErrors(NamedTuple):
     common: Tensor
 
 
-def head_errors(net: Network, batch: Batch, schedule: NoiseSchedule) -> HeadErrors:
+def head_errors(net: NetworkFunction, batch: Batch, schedule: NoiseSchedule) -> HeadErrors:
     """Errors of the three heads on a batch; a gradient flows through the native ones alone."""
     alpha, sigma = schedule.at(batch.timesteps, batch.x0)
     outputs = net(add_noise(batch.x0, batch.epsilon, alpha, sigma), batch.timesteps).sample.chunk(len(HEADS), 1)
@@ -57,20 +59,21 @@ class Tally(nn.Module):
     images: Tensor
     pending: Tensor
 
-    def __init__(self, bins: Tensor, budget: int) -> None:
+    def __init__(self, bins: Partition, budget: int, device: torch.device) -> None:
         """
         Args:
-            bins: [T], int64, the bin of each timestep, counted from 0.
+            bins: of the timesteps.
             budget: images of the whole training.
+            device: of the training.
         """
         super().__init__()
-        self.bins = bins
+        self.bins = torch.from_numpy(bins.members).to(device)
         self.budget = budget
-        zeros = torch.zeros(int(bins.max()) + 1, sum(WIDTHS.values()), dtype=torch.float64, device=bins.device)
+        zeros = torch.zeros(len(bins), sum(WIDTHS.values()), dtype=torch.float64, device=device)
         # Between steps nothing is pending, and only then is a state saved.
         self.register_buffer("pending", zeros, persistent=False)
         self.register_buffer("history", zeros.repeat(PERIODS, 1, 1))
-        self.register_buffer("images", torch.zeros((), dtype=torch.int64, device=bins.device))
+        self.register_buffer("images", torch.zeros((), dtype=torch.int64, device=device))
 
     def add(self, timesteps: Tensor, errors: HeadErrors, best: Tensor) -> None:
         """Take in a part of a batch whose heads `best` [B] had the smallest errors."""
@@ -98,7 +101,7 @@ class BestHead(Objective):
     """Paper 1's mixed prediction: for each image only the head with the smallest error learns, by its own loss."""
 
     def __init__(
-        self, schedule: NoiseSchedule, bins: Tensor, budget: int, weight: str, gamma: float | None, compare: str
+        self, schedule: NoiseSchedule, bins: Partition, budget: int, weight: str, gamma: float | None, compare: str
     ) -> None:
         """
         Args:
@@ -111,9 +114,9 @@ class BestHead(Objective):
         self.schedule = schedule
         self.compare = compare
         self.weights = torch.stack([loss_weights(weight, head, schedule.snr, gamma).float() for head in HEADS])
-        self.tally = Tally(bins, budget)
+        self.tally = Tally(bins, budget, schedule.alpha.device)
 
-    def forward(self, net: Network, batch: Batch) -> Losses:
+    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
         errors = head_errors(net, batch, self.schedule)
         best = (errors.common if self.compare == "common" else errors.native.detach()).argmin(0)
         self.tally.add(batch.timesteps, errors, best)
@@ -138,7 +141,7 @@ class BalancedHeads(Objective):
     sums: Tensor
     counts: Tensor
 
-    def __init__(self, schedule: NoiseSchedule, bins: Tensor, budget: int, half_life: int) -> None:
+    def __init__(self, schedule: NoiseSchedule, bins: Partition, budget: int, half_life: int) -> None:
         """
         Args:
             schedule: on the training device.
@@ -148,9 +151,9 @@ class BalancedHeads(Objective):
         super().__init__()
         self.schedule = schedule
         self.half_life = half_life
-        self.tally = Tally(bins, budget)
+        self.tally = Tally(bins, budget, schedule.alpha.device)
         # Before the first image of a bin, its mean is what an untrained network loses.
-        start = torch.ones(len(self.tally.pending), 1, dtype=torch.float64, device=bins.device)
+        start = torch.ones(len(self.tally.pending), 1, dtype=torch.float64, device=schedule.alpha.device)
         self.register_buffer("sums", UNTRAINED * start.repeat(1, len(HEADS)))
         self.register_buffer("counts", start)
 
@@ -159,7 +162,7 @@ class BalancedHeads(Objective):
         """Running mean of each head's loss at each timestep, [3, T]."""
         return (self.sums / self.counts).float()[self.tally.bins].T
 
-    def forward(self, net: Network, batch: Batch) -> Losses:
+    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
         errors = head_errors(net, batch, self.schedule)
         best = errors.common.argmin(0)
         self.tally.add(batch.timesteps, errors, best)

@@ -1,0 +1,1 @@
+"""Models for groups of timesteps: plans, and how they are carried out."""

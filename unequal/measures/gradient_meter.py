@@ -1,0 +1,69 @@
+"""Measuring the gradients of a network's loss over cells of timesteps, one cell after the other.
+
+Lengths come from single images, mean gradients from many more images at once: what a fold of images
+leaves behind is one vector, and products of different folds are free of bias.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from unequal.measures.gradients import GradientSample, flat_gradients, gram, squared_norms
+from unequal.randomness import Stream, numpy_generator
+from unequal.timesteps.partition import Partition
+from unequal.training.batches import Batch, draw_at
+from unequal.training.objective import Objective
+
+
+@dataclass(frozen=True)
+class GradientMeter:
+    """Measures a network as training sees it; its parameters ask for gradients.
+
+    Args:
+        net, objective: on one device.
+        images: [N, C, H, W] uint8.
+        folds: F, three or more.
+        single_images: a cell, whose gradients are taken one by one; a multiple of F.
+        mean_images: a cell, a F-th of which goes through the network at once; a multiple of F.
+        seed: of all draws.
+        labels: [N] int64 of the images, where they have any.
+    """
+
+    net: nn.Module
+    objective: Objective
+    images: Tensor
+    folds: int
+    single_images: int
+    mean_images: int
+    seed: int
+    labels: Tensor | None = None
+
+    def sample(self, cells: Partition) -> GradientSample:
+        """The gradients in inclusive ranges of timesteps. Holds as many vectors of all parameters as cells × folds."""
+        measured = [self.cell(first, last) for first, last in cells]
+        squares = np.stack([lengths for lengths, _ in measured])
+        products = gram(torch.cat([means for _, means in measured])).numpy()
+        return GradientSample(squares, products.reshape((len(cells), self.folds) * 2))
+
+    def cell(self, first: int, last: int) -> tuple[np.ndarray, Tensor]:
+        """Squared lengths [F, n] of single images' gradients at timesteps first … last, and mean gradients [F, P]."""
+        generator = numpy_generator(self.seed, Stream.GRADIENTS, first, last)
+        parameters = list(self.net.parameters())
+        torch.manual_seed(int(generator.integers(2**62)))  # dropout's
+        singles = self.drawn(first, last, self.single_images, generator).singles()
+        squares = squared_norms(self.losses(singles), parameters).reshape(self.folds, -1)
+        size = self.mean_images // self.folds
+        folds = (self.drawn(first, last, size, generator) for _ in range(self.folds))
+        return squares.cpu().numpy(), flat_gradients(self.losses(folds), parameters)
+
+    def drawn(self, first: int, last: int, count: int, generator: np.random.Generator) -> Batch:
+        """Images at timesteps drawn uniformly from first … last."""
+        timesteps = generator.integers(first, last, size=count, endpoint=True)
+        return draw_at(self.images, timesteps, generator, next(self.net.parameters()).device, self.labels)
+
+    def losses(self, batches: Iterator[Batch]) -> Iterator[Tensor]:
+        """The mean loss of each batch."""
+        return (self.objective(self.net, batch).weighted.mean() for batch in batches)

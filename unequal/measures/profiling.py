@@ -1,0 +1,166 @@
+"""Measuring the loss of every timestep, on the same draws for every model.
+
+L_t = E‖ε − ε̂(x_t, t)‖²/D (paper 1, Fig. 1a). The draws (x0, ε) of timestep t depend on (seed, split, t)
+alone: differences between models are paired, and far sharper than the losses themselves.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from unequal.data.pixels import chosen, to_model_range
+from unequal.diffusion.optimal_denoiser import optimal_loss
+from unequal.diffusion.predictions import add_noise
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.models.denoiser import Denoiser
+from unequal.randomness import Stream, numpy_generator, torch_generator
+from unequal.workspace.chunks import UNKEPT, Chunks, ranges
+
+
+class Drawn(NamedTuple):
+    """x0 and ε [B, C, H, W], t [B], and the images' labels [B] where they have any."""
+
+    x0: Tensor
+    epsilon: Tensor
+    t: Tensor
+    labels: Tensor | None
+
+
+@dataclass(frozen=True)
+class Draws:
+    """n draws at each timestep: images [T, n] as indices, with their labels, and the noise made on demand."""
+
+    images: Tensor
+    index: np.ndarray
+    seed: int
+    device: torch.device
+    labels: Tensor | None = None
+
+    @classmethod
+    def of(
+        cls,
+        images: Tensor,
+        timesteps: int,
+        count: int,
+        seed: int,
+        device: torch.device,
+        labels: Tensor | None = None,
+    ) -> "Draws":
+        """Draw images [N, C, H, W] (uint8) for T timesteps, n each; without repetition where N allows it.
+
+        `labels` [N] go along with the images, where they have any.
+        """
+        generator = numpy_generator(seed, Stream.PROFILE_IMAGES, len(images))
+        repeat = count > len(images)
+        index = [generator.choice(len(images), count, replace=repeat) for _ in range(timesteps)]
+        return cls(images, np.stack(index), seed, device, labels)
+
+    def batches(self, size: int, share: range | None = None) -> Iterator[Drawn]:
+        """Draws in batches, in the order of t; of all draws, or of a share of them counted through."""
+        count = self.index.shape[1]
+        share = share or range(self.index.size)
+        for start in range(share.start, share.stop, size):
+            flat = np.arange(start, min(start + size, share.stop))
+            index = torch.from_numpy(self.index.reshape(-1)[flat])
+            x0 = to_model_range(self.images[index].to(self.device))
+            t = torch.from_numpy(flat // count).to(self.device)
+            yield Drawn(x0, self.noise(flat, x0.shape[1:]), t, chosen(self.labels, index, self.device))
+
+    def noise(self, flat: np.ndarray, shape: torch.Size) -> Tensor:
+        """ε of these draws: timestep by timestep from its own generator, so that batches may be cut anywhere."""
+        count = self.index.shape[1]
+        parts = []
+        for t in range(flat[0] // count, flat[-1] // count + 1):
+            whole = noise_at(t, (count, *shape), self.seed, len(self.images))
+            parts.append(whole[max(0, flat[0] - t * count) : flat[-1] + 1 - t * count])
+        return torch.cat(parts).to(self.device)
+
+
+@lru_cache(maxsize=1)
+def noise_at(t: int, shape: tuple[int, ...], seed: int, images: int) -> Tensor:
+    """ε of a timestep, kept until the next one's: small batches share it."""
+    return torch.randn(shape, generator=torch_generator("cpu", seed, Stream.PROFILE_NOISE, images, t))
+
+
+def profile(
+    denoiser: Denoiser, draws: Draws, batch_size: int, progress: bool = False, chunks: Chunks = UNKEPT
+) -> np.ndarray:
+    """ε-space loss of every draw, [T, n] float32."""
+    return measure(
+        lambda conditioned, one, x_t: squared_error(one.epsilon, conditioned.epsilon(x_t, one.t))[None],
+        denoiser,
+        draws,
+        batch_size,
+        progress,
+        chunks,
+    )[0]
+
+
+def profile_floor(images: Tensor, schedule: NoiseSchedule, draws: Draws, chunks: Chunks = UNKEPT) -> np.ndarray:
+    """Loss of the best possible denoiser of a data set [N, C, H, W] (uint8) on the same draws, [T, n]."""
+    clean = to_model_range(images.to(draws.device))
+    table = schedule.to(draws.device)
+    count = draws.index.shape[1]
+
+    def measured(share: range) -> np.ndarray:
+        losses = [
+            optimal_loss(x0, epsilon, clean, table.alpha[t[0]], table.sigma[t[0]]).float().cpu()
+            for x0, epsilon, t, _ in draws.batches(count, share)
+        ]
+        return torch.stack(losses).numpy()
+
+    shares = ranges(draws.index.size, count)
+    return np.concatenate(chunks.all({str(share.start): partial(measured, share) for share in shares}))
+
+
+def head_products(
+    denoiser: Denoiser, draws: Draws, batch_size: int, progress: bool = False, chunks: Chunks = UNKEPT
+) -> np.ndarray:
+    """Products of the heads' x0-errors, mean over the values of an image, at every draw, [T, n, heads, heads]."""
+    heads = len(denoiser.heads)
+
+    def products(conditioned: Denoiser, one: Drawn, x_t: Tensor) -> Tensor:
+        errors = (conditioned.x0_of_heads(x_t, one.t) - one.x0).flatten(2).double()
+        return torch.einsum("ibd,jbd->ijb", errors, errors).reshape(heads**2, -1) / errors.shape[2]
+
+    found = measure(products, denoiser, draws, batch_size, progress, chunks)
+    return np.moveaxis(found, 0, -1).reshape(*draws.index.shape, heads, heads)
+
+
+def measure(
+    figure: Callable[[Denoiser, Drawn, Tensor], Tensor],
+    denoiser: Denoiser,
+    draws: Draws,
+    batch_size: int,
+    progress: bool = False,
+    chunks: Chunks = UNKEPT,
+) -> np.ndarray:
+    """A figure [k, B] of (denoiser, draws, x_t) over all draws, [k, T, n], the denoiser told what it may know of them.
+
+    `chunks` are what an earlier attempt has left.
+    """
+    shares = ranges(draws.index.size, batch_size)
+    with tqdm(total=draws.index.size, unit="img", unit_scale=True, disable=None if progress else True) as bar:
+
+        def measured(share: range) -> np.ndarray:
+            found = []
+            for one in draws.batches(batch_size, share):
+                x_t = add_noise(one.x0, one.epsilon, *denoiser.schedule.at(one.t, one.x0))
+                # Left on the device: to fetch a figure is to wait for it, while the next batch could be made.
+                found.append(figure(denoiser.conditioned_on(one.x0, one.labels), one, x_t))
+                bar.update(len(one.t))
+            return torch.cat(found, dim=1).cpu().numpy()
+
+        whole = np.concatenate(chunks.all({str(share.start): partial(measured, share) for share in shares}), axis=1)
+    return whole.reshape(len(whole), *draws.index.shape)
+
+
+def squared_error(truth: Tensor, answer: Tensor) -> Tensor:
+    """Mean over pixels of the squared difference, [B]."""
+    return (truth - answer).float().square().flatten(1).mean(1)

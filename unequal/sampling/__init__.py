@@ -1,0 +1,1 @@
+"""From noise to images: which network is asked at which timestep, and what it is told."""

@@ -1,0 +1,258 @@
+"""DDIM with one model, or with an ensemble of expert denoisers, one for each range of timesteps."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from unequal.data.pixels import to_model_range, to_uint8
+from unequal.diffusion.ddim import ancestral, ddim
+from unequal.errors import UserError
+from unequal.models.artifact import RECORD, ModelRecord, load_record
+from unequal.models.denoiser import Denoiser, load_denoiser
+from unequal.models.offload import OneAtATime, all_fit
+from unequal.models.spec import ModelSpec
+from unequal.randomness import Stream, torch_generator
+from unequal.timesteps.partition import Partition
+from unequal.workspace.chunks import UNKEPT, Chunks
+
+
+@dataclass(frozen=True)
+class Expert:
+    """A denoiser and the inclusive range of timesteps that are routed to it."""
+
+    denoiser: Denoiser
+    record: ModelRecord
+
+
+class Ensemble:
+    """Denoisers that together cover every timestep once; a single model is the simplest case.
+
+    Args:
+        experts: in any order, all asked on one device.
+        resident: whether all networks are there; if not, they are in host memory, and one at a time is brought.
+
+    Raises:
+        UserError: gaps, overlaps, or experts of different schedules or images.
+    """
+
+    def __init__(self, experts: Sequence[Expert], resident: bool = True) -> None:
+        self.experts = sorted(experts, key=lambda expert: expert.record.first)
+        self.record = self.experts[0].record
+        self.schedule = self.experts[0].denoiser.schedule
+        self.device = self.experts[0].denoiser.device
+        self.offload = None if resident else OneAtATime([one.denoiser.net for one in self.experts], self.device)
+        ranges = [(expert.record.first, expert.record.last) for expert in self.experts]
+        self.partition = Partition(ranges, "experts").covering(self.schedule.timesteps, "experts")
+        check_alike([expert.record.spec for expert in self.experts])
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path | str,
+        device: torch.device | str = "cpu",
+        select: str | None = None,
+        resident: bool | None = None,
+    ) -> "Ensemble":
+        """A model folder, or a folder of `group_0`, `group_1` … as many as the records say.
+
+        Args:
+            folder: of a model or of several.
+            device: where they are asked.
+            select: another way to combine the heads of a model that has three; see `load_denoiser`.
+            resident: all networks on the device, or one at a time; None: all if its free memory allows it.
+        """
+        folder, device = Path(folder), torch.device(device)
+        single = (folder / RECORD).exists()
+        folders = [folder] if single else group_folders(folder)
+        if resident is None:
+            resident = single or all_fit(sum(map(bytes_of_weights, folders)), device)
+        loaded = [load_denoiser(one, device, select, resident) for one in folders]
+        experts = [Expert(denoiser, whole_range(record) if single else record) for denoiser, record in loaded]
+        return cls(experts, resident)
+
+    def of(self, timestep: int) -> Expert:
+        """The expert of a timestep."""
+        return self.experts[int(self.partition.of(timestep))]
+
+    def ready(self, timestep: int) -> Denoiser:
+        """The denoiser of a timestep, its network on the device."""
+        denoiser = self.of(timestep).denoiser
+        if self.offload is not None:
+            self.offload.bring(denoiser.net)
+        return denoiser
+
+    def macs_per_image(self, timesteps: Sequence[int]) -> int:
+        """Multiply–accumulates of sampling one image at these timesteps."""
+        return sum(self.of(t).record.macs for t in timesteps)
+
+    @property
+    def parameters(self) -> int:
+        """Parameters of all experts together."""
+        return sum(expert.record.parameters for expert in self.experts)
+
+    @torch.no_grad()
+    def denoise(
+        self,
+        x_t: Tensor,
+        timesteps: Sequence[int],
+        eta: float = 0.0,
+        clip: bool = True,
+        noise: Callable[[int], Tensor] | None = None,
+        condition: Tensor | None = None,
+        variance: str = "posterior",
+    ) -> Tensor:
+        """Follow a falling list of timesteps from noise to images.
+
+        Args:
+            x_t: [B, C, H, W], N(0, 1).
+            timesteps: from `unequal.diffusion.ddim.sampling_timesteps`.
+            eta: 0 deterministic, 1 as noisy as DDPM.
+            clip: keep predicted images within [-1, 1].
+            noise: step number → [B, C, H, W]; needed where eta > 0.
+            condition: enlarged low-resolution images [B, C, H, W] for super-resolution, labels [B] for a
+                class-conditional model; no other takes any.
+            variance: of the noise at eta 1: `posterior`, or the `learned` one.
+
+        Returns:
+            [B, C, H, W], about [-1, 1].
+
+        Raises:
+            UserError: a learned variance is asked of a model that has none, or for another eta.
+        """
+        if variance == "learned":
+            if eta != 1 or noise is None:
+                raise UserError(f"a learned variance is that of eta 1, with noise; asked for with eta {eta:g}")
+            both = self.variance_predictor(clip, condition)
+            return ancestral(x_t, timesteps, self.schedule, both, noise)
+        return ddim(x_t, timesteps, self.schedule, self.predictor(clip, condition), eta, noise)
+
+    def predictor(self, clip: bool, condition: Tensor | None = None) -> Callable[[Tensor, int], Tensor]:
+        """What predicts x0 from (x_t, t), for images with this condition or for several such batches end to end."""
+
+        def predict(x: Tensor, t: int) -> Tensor:
+            seen = None if condition is None else torch.cat([condition] * (len(x) // len(condition)))
+            x0 = self.ready(t).conditioned(seen).x0(x, torch.full((len(x),), t, device=x.device))
+            return x0.clamp(-1, 1) if clip else x0
+
+        return predict
+
+    def variance_predictor(
+        self, clip: bool, condition: Tensor | None = None
+    ) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
+        """What predicts x0 and the share of log β in a step's log-variance from (x_t, t)."""
+
+        def predict(x: Tensor, t: int) -> tuple[Tensor, Tensor]:
+            conditioned = self.ready(t).conditioned(condition)
+            x0, share = conditioned.x0_and_share(x, torch.full((len(x),), t, device=x.device))
+            return (x0.clamp(-1, 1) if clip else x0), share
+
+        return predict
+
+    def sample(
+        self,
+        count: int,
+        timesteps: Sequence[int],
+        *,
+        seed: int = 0,
+        batch_size: int = 256,
+        eta: float = 0.0,
+        clip: bool = True,
+        progress: bool = False,
+        originals: Tensor | None = None,
+        chunks: Chunks = UNKEPT,
+        variance: str = "posterior",
+        decode: Callable[[Tensor], Tensor] | None = None,
+        labels: Tensor | None = None,
+    ) -> Tensor:
+        """Images as uint8 [count, C, H, W] on the CPU; image i of a seed starts from the same noise always.
+
+        A model of super-resolution enlarges the low-resolution forms of `originals`, uint8 [N, C, H, W],
+        image i that of number i mod N; a model of generation looks at none. A class-conditional model takes
+        `labels`, int64 [N], in turn likewise; without them, image i of a seed has a label that is drawn
+        uniformly from all classes, the same for every model. `chunks` are the batches that
+        an earlier attempt at the same has left. `decode` makes images, about [-1, 1], of what a model of
+        latents has sampled.
+
+        Raises:
+            UserError: latents without a decoder, or clipped; labels of no class of the model.
+        """
+        self.check_space(clip, decode is not None)
+
+        def batch(ids: range) -> np.ndarray:
+            noise = partial(self.noise_of, ids, seed, Stream.SAMPLE_ADDED)
+            x_t = self.noise_of(ids, seed, Stream.SAMPLE_START)
+            condition = self.condition(ids, originals, seed, labels)
+            x0 = self.denoise(x_t, timesteps, eta, clip, noise, condition, variance)
+            return to_uint8(x0 if decode is None else decode(x0)).cpu().numpy()
+
+        starts = range(0, count, batch_size)
+        with tqdm(total=len(starts), unit="batch", disable=None if progress else True) as bar:
+
+            def counted(ids: range) -> np.ndarray:
+                made = batch(ids)
+                bar.update()
+                return made
+
+            makers = {str(start): partial(counted, range(start, min(start + batch_size, count))) for start in starts}
+            return torch.from_numpy(np.concatenate(chunks.all(makers)))
+
+    def check_space(self, clip: bool, decoded: bool) -> None:
+        """Raise UserError where latents would be taken for pixels, or pixels for latents."""
+        latent = self.record.spec.space.autoencoder is not None
+        if latent and clip:
+            raise UserError("sampling.clip: true bounds pixels, and latents have no bounds; allowed for latents: false")
+        if latent != decoded:
+            what = "latents is sampled with their autoencoder" if latent else "pixels has no use for an autoencoder"
+            raise UserError(f"{self.record.name}: a model of {what}")
+
+    def condition(
+        self, ids: Sequence[int], originals: Tensor | None, seed: int = 0, labels: Tensor | None = None
+    ) -> Tensor | None:
+        """What a model is told of images with these numbers, a row each: see `sample`."""
+
+        def in_turn(rows: Tensor | None) -> Tensor | None:
+            return None if rows is None else rows[torch.tensor(ids) % len(rows)].to(self.device)
+
+        images = in_turn(originals)
+        known = None if images is None else to_model_range(images)
+        found = self.record.spec.condition.of_samples(ids, seed, known, in_turn(labels))
+        return None if found is None else found.to(self.device)
+
+    def noise_of(self, ids: Sequence[int], *key: int) -> Tensor:
+        """Noise for images with these numbers, see `noise_of`."""
+        return noise_of(self.record.spec.space.shape, ids, *key).to(self.device)
+
+
+def check_alike(specs: Sequence[ModelSpec]) -> None:
+    """Raise UserError where models cannot take turns at one image. What they predict may differ."""
+    for field in ("schedule", "condition", "variance", "space"):
+        values = sorted({str(getattr(spec, field)) for spec in specs})
+        if len(values) > 1:
+            raise UserError(f"experts differ in {field}: {'; '.join(values)}: they must be of one base")
+
+
+def group_folders(folder: Path) -> list[Path]:
+    """The folders of the experts that belong together; those left from more groups are passed over."""
+    count = load_record(folder / "group_0").groups or 1
+    return [folder / f"group_{group}" for group in range(count)]
+
+
+def bytes_of_weights(folder: Path) -> int:
+    """Memory that a model's weights take."""
+    return load_record(folder).parameters * torch.float32.itemsize
+
+
+def noise_of(shape: Sequence[int], ids: Sequence[int], *key: int) -> Tensor:
+    """N(0, 1) for each image from its own generator, so that batches may be cut anywhere, [B, *shape] on the CPU."""
+    return torch.stack([torch.randn(tuple(shape), generator=torch_generator("cpu", *key, i)) for i in ids])
+
+
+def whole_range(record: ModelRecord) -> ModelRecord:
+    """A model sampled alone answers for every timestep, also those that it was not fine-tuned on."""
+    return record.changed(first=0, last=record.spec.timesteps - 1)

@@ -1,0 +1,78 @@
+"""What a training leaves behind: the model folder, its curve and its figures."""
+
+import json
+import shutil
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from unequal.files import write_csv, write_npz
+from unequal.models.artifact import SNAPSHOTS, ModelRecord, save_model
+from unequal.models.backbones.registry import backbone_of
+from unequal.models.flops import count_cost, training_flops
+from unequal.training.loop import Trained
+from unequal.training.run import Outcome
+from unequal.training.snapshots import Snapshot
+from unequal.workspace.protocol import Workspace
+
+
+def publish(workspace: Workspace, outcome: Outcome) -> None:
+    """Write what a training came to as the stage's outputs, by the process that leads."""
+    if not workspace.leads:
+        return
+    name, trained = outcome.job.name, outcome.trained
+    record, folder = record_of(outcome), workspace.output(f"artifacts/models/{name}")
+    write_model(folder, outcome, outcome.start.net, record)
+    for snapshot in trained.snapshots:
+        net = deepcopy(outcome.start.net)
+        net.load_state_dict(snapshot.weights())
+        below = f"{SNAPSHOTS}/{snapshot.images_seen}"
+        write_model(folder / below, outcome, net, record_of(outcome, snapshot).changed(name=f"{name}/{below}"))
+    if trained.statistics:
+        write_npz(workspace.output(f"artifacts/statistics/{name}.npz"), **trained.statistics)
+    lines = curve(trained.log)
+    flat = name.replace("/", "_")
+    # Speeds differ from run to run: the log stays out of the model, whose content decides what is stale.
+    shutil.copyfile(trained.log, workspace.output(f"artifacts/training/{flat}.jsonl"))
+    write_csv(workspace.output(f"results/training/{flat}.csv"), lines or [{"step": 0, "images_seen": 0, "loss": ""}])
+    final = {"final_loss": lines[-1]["loss"]} if lines else {}
+    conditions = record.model_dump(exclude={"sha256"}, exclude_none=True)
+    workspace.metrics(f"results/metrics/train_{flat}.json", final | conditions)
+
+
+def write_model(folder: Path, outcome: Outcome, net: nn.Module, record: ModelRecord) -> None:
+    """Save a network as a model folder, with what combines its heads where it has several."""
+    heads = None if outcome.job.heads is None else outcome.job.heads(net)
+    save_model(folder, net, record, outcome.start.removals, heads)
+
+
+def record_of(outcome: Outcome, trained: Trained | Snapshot | None = None) -> ModelRecord:
+    """The conditions of a finished training, or of a point within it."""
+    start, parent, reached = outcome.start, outcome.start.parent, trained or outcome.trained
+    cost = count_cost(start.net)
+    return ModelRecord(
+        name=outcome.job.name,
+        spec=start.spec,
+        backbone=backbone_of(start.net).kind,
+        seed=outcome.job.seed,
+        steps=reached.steps,
+        images_seen=reached.images_seen,
+        training_flops=training_flops(cost.macs, reached.images_seen),
+        macs=cost.macs,
+        macs_with_attention=cost.macs_with_attention,
+        parameters=cost.parameters,
+        first=start.scope.first,
+        last=start.scope.last,
+        parent=parent.name if parent else None,
+        inherited_images=parent.total_images if parent else 0,
+        inherited_flops=parent.total_flops if parent else 0,
+        group=start.scope.group,
+        groups=start.scope.groups,
+    )
+
+
+def curve(log: Path) -> list[dict[str, Any]]:
+    """The lines of a training log."""
+    return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
