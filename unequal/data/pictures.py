@@ -1,26 +1,44 @@
 """Single pictures: decoding, the number of channels, the size. Whatever does not fit is refused by file name."""
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageOps
 
-from unequal.errors import UserError
+from unequal.errors import UserError, one_line
 from unequal.settings.data import Data
 
 GREY_MODES = ("1", "L", "LA")
 PALETTE_MODES = ("P", "PA")
 COLOUR_MODES = ("RGB", "RGBA", *PALETTE_MODES)
 KINDS = {1: "grey", 3: "RGB"}
+#: What a file may hold, whatever its name says: Pillow hands other formats to programs (Ghostscript) of their own.
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
+
+
+@contextmanager
+def readable(file: Path) -> Iterator[None]:
+    """Raise UserError where a file cannot be read: damaged, cut short, or larger unpacked than a picture may be.
+
+    What Pillow only warns of is read as it is.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except UserError:
+        raise
+    except Exception as error:  # each of Pillow's decoders has its own way to say that a file is damaged
+        raise UserError(f"{file}: not a readable image ({one_line(error)})") from None
 
 
 def decode(file: Path) -> Image.Image:
     """The (first) picture of a file, turned upright as its EXIF data say."""
-    try:
-        with Image.open(file) as picture:
-            return ImageOps.exif_transpose(picture)
-    except Exception as error:  # each of Pillow's decoders has its own way to say that a file is damaged
-        raise UserError(f"{file}: not a readable image ({one_line(error)})") from None
+    with Image.open(file, formats=FORMATS) as picture:
+        return ImageOps.exif_transpose(picture)
 
 
 def in_channels(picture: Image.Image, channels: int, file: Path) -> Image.Image:
@@ -81,8 +99,3 @@ def wrong_size(file: Path, width: int, height: int, data: Data) -> UserError:
         f"{file}: {width} × {height} pixels, where data.image_size is {data.image_size}; "
         "data.fit: exact allows no other size, crop or resize bring images to it"
     )
-
-
-def one_line(error: Exception) -> str:
-    """What an exception says, without line breaks."""
-    return " ".join(str(error).split()) or type(error).__name__

@@ -8,10 +8,13 @@ import numpy as np
 from tqdm import tqdm
 
 from unequal.data.prepared import FACTS, IMAGES, LABELS, Facts, Split
-from unequal.data.sources import Images, load
-from unequal.errors import UserError
+from unequal.data.sources import Images, Source, load
+from unequal.errors import UserError, one_line
 from unequal.files import write_json
 from unequal.settings.data import Data
+
+#: Refused images that are told of by name.
+TOLD = 3
 
 
 def prepare(data: Data, seed: int, target: Path) -> dict[str, Any]:
@@ -29,7 +32,7 @@ def prepare(data: Data, seed: int, target: Path) -> dict[str, Any]:
         UserError: a source or an image that cannot be used; too few images. What has been written
             by then stays, without facts.json, so that `PreparedData.open` refuses it.
     """
-    source = load(data)
+    source = loaded(data)
     count = len(source.images)
     border = training_images(count, data.holdout)
     order = np.random.default_rng(seed).permutation(count)
@@ -51,6 +54,14 @@ def prepare(data: Data, seed: int, target: Path) -> dict[str, Any]:
     ).model_dump()
     write_json(target / FACTS, facts)
     return facts
+
+
+def loaded(data: Data) -> Source:
+    """The source. Raises UserError, for what the file system refuses too (a name that is too long)."""
+    try:
+        return load(data)
+    except OSError as error:
+        raise UserError(f"data.path: {data.path}: {one_line(error)}") from None
 
 
 def training_images(count: int, holdout: float) -> int:
@@ -76,17 +87,37 @@ def write_images(
 
     Returns:
         SHA-256 of the pixels' bytes, smallest and largest value.
+
+    Raises:
+        UserError: images that cannot be used; all are looked at, so that all are told of at once.
     """
     digest = hashlib.sha256()
     low, high = 255, 0
+    refused: dict[int, str] = {}
     # Written as a stream: on a full disk a mapped file would end the process with a signal, not an error.
     with path.open("wb") as file:
         header = {"descr": "|u1", "fortran_order": False, "shape": (len(order), *shape)}
         np.lib.format.write_array_header_1_0(file, header)
         for index in tqdm(order, desc="images", unit="image", disable=None):
-            pixels = images[index]
+            try:
+                pixels = images[index]
+            except UserError as error:
+                refused[int(index)] = str(error)
+            if refused:
+                continue
             content = pixels.tobytes()
             file.write(content)
             digest.update(content)
             low, high = min(low, int(pixels.min())), max(high, int(pixels.max()))
+    if refused:
+        raise UserError(refusal_of(refused, len(order)))
     return digest.hexdigest(), (low, high)
+
+
+def refusal_of(refused: dict[int, str], count: int) -> str:
+    """What is wrong with images of a set, by their index: how many there are, and the first few."""
+    first = [refused[index] for index in sorted(refused)[:TOLD]]
+    if len(refused) == 1:
+        return first[0]
+    more = "; …" if len(refused) > TOLD else ""
+    return f"{len(refused)} of {count} images cannot be used: {'; '.join(first)}{more}"

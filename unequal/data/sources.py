@@ -13,11 +13,14 @@ import numpy as np
 from PIL import Image
 
 from unequal.data.patches import KINDS, cut_patches
-from unequal.data.pictures import channels_first, decode, fitted, in_channels, one_line, wrong_size
-from unequal.errors import UserError
+from unequal.data.pictures import channels_first, decode, fitted, in_channels, readable, wrong_size
+from unequal.errors import UserError, one_line
+from unequal.files import walked
 from unequal.settings.data import Data
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
+#: Every class takes memory in a classifier; a label beyond is none, but a number of something else.
+MOST_CLASSES = 1_000_000
 
 
 class Images(Protocol):
@@ -85,12 +88,15 @@ def cifar10(path: Path, data: Data) -> Source:
 
 
 def folder(path: Path, data: Data) -> Source:
-    """Image files at any depth, sorted by name; subfolders are classes if all files lie one level deep."""
+    """Image files at any depth, sorted by name; subfolders are classes if all files lie one level deep.
+
+    Links are followed, to folders as to files; see `walked`.
+    """
     if not path.is_dir():
         raise UserError(
             f"{path}: {'not a folder' if path.exists() else 'missing'}; data.path must be a folder of images"
         )
-    files = sorted(file for file in path.rglob("*") if file.suffix.lower() in ENDINGS and file.is_file())
+    files = sorted(file for file in walked(path) if file.suffix.lower() in ENDINGS)
     if not files:
         raise UserError(f"{path}: no images in it; files that end in {', '.join(ENDINGS)} are read")
     if any(len(file.relative_to(path).parts) != 2 for file in files):
@@ -112,8 +118,9 @@ class FolderImages:
     def __getitem__(self, index: int) -> np.ndarray:
         """uint8 [C, H, W]."""
         file = self.files[index]
-        picture = in_channels(decode(file), self.data.channels, file)
-        return channels_first(fitted(picture, self.data, file))
+        with readable(file):
+            picture = in_channels(decode(file), self.data.channels, file)
+            return channels_first(fitted(picture, self.data, file))
 
 
 def array(path: Path, data: Data) -> Source:
@@ -183,8 +190,8 @@ def class_indices(labels: np.ndarray, count: int, path: Path) -> np.ndarray:
         raise UserError(
             f"{path}: labels of type {labels.dtype} and shape {labels.shape}; allowed: integers, shape ({count},)"
         )
-    if labels.min() < 0:
-        raise UserError(f"{path}: label {labels.min()}; allowed: 0 or more")
+    if wrong := [label for label in (labels.min(), labels.max()) if not 0 <= label < MOST_CLASSES]:
+        raise UserError(f"{path}: label {wrong[0]}; allowed: 0 … {MOST_CLASSES - 1}")
     return labels.astype(np.int64)
 
 
@@ -202,6 +209,7 @@ class ArrayImages:
 
     def __getitem__(self, index: int) -> np.ndarray:
         """uint8 [C, H, W]."""
-        pixels = self.pixels[index]
-        picture = Image.fromarray(pixels[..., 0] if self.data.channels == 1 else pixels)
-        return channels_first(fitted(picture, self.data, self.path))
+        with readable(self.path):
+            pixels = self.pixels[index]
+            picture = Image.fromarray(pixels[..., 0] if self.data.channels == 1 else pixels)
+            return channels_first(fitted(picture, self.data, self.path))

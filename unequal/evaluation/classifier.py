@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from unequal.data.pixels import tensor_of, to_model_range
+from unequal.errors import UserError
 from unequal.randomness import Stream, numpy_generator
 
 WIDTH = 32
@@ -52,8 +53,16 @@ class Classifier(nn.Module):
 
     @torch.no_grad()
     def normalise(self, images: Tensor) -> None:
-        """Scale features to a mean square of 1 over these images: scores then do not hang on the weights' size."""
-        self.scale /= self.features(images).square().mean().sqrt()
+        """Scale features to a mean square of 1 over these images: scores then do not hang on the weights' size.
+
+        Raises UserError where that cannot be.
+        """
+        size = self.features(images).square().mean().sqrt()
+        if not 0 < float(size) < float("inf"):
+            raise UserError(
+                f"extractor: the classifier's features have a root mean square of {float(size)}; lower extractor.lr"
+            )
+        self.scale /= size
 
     def forward(self, images: Tensor) -> Tensor:
         """Class scores [B, classes] of uint8 images."""

@@ -1,24 +1,40 @@
-"""FID and KID by torch-fidelity, with Inception's features or those of the pipeline's classifier."""
+"""FID and KID of Inception's features or of those of the pipeline's classifier, by torch-fidelity's formulas.
 
+torch-fidelity unpickles the weights and the features that it reads. Here both are kept in formats that hold numbers
+alone, and what it reads has been written by this process.
+"""
+
+import io
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
-import torch_fidelity
 from pydantic import PositiveInt
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor
-from torch.utils.data import Dataset
-from torch_fidelity.feature_extractor_base import FeatureExtractorBase
+from torch_fidelity.feature_extractor_inceptionv3 import URL_INCEPTION_V3, FeatureExtractorInceptionV3
+from torch_fidelity.metric_fid import KEY_METRIC_FID, fid_statistics_to_metric
+from torch_fidelity.metric_kid import KEY_METRIC_KID_MEAN, KEY_METRIC_KID_STD, kid_features_to_metric
 
-from unequal.errors import UserError
-from unequal.evaluation.classifier import Classifier, load_classifier
-from unequal.files import content_hash, read_json, require
+from unequal.errors import UserError, one_line
+from unequal.evaluation.classifier import load_classifier
+from unequal.files import content_hash, read_json, read_npz, require, write_npz
 from unequal.settings.strict import Strict, validate
 
-FACTS, CLASSIFIER, INCEPTION = "extractor.json", "classifier.safetensors", "inception.pth"
-LAYER = "features"
+FACTS, CLASSIFIER, INCEPTION = "extractor.json", "classifier.safetensors", "inception.safetensors"
+#: Inception's layer, by torch-fidelity's name, whose 2,048 features FID compares.
+LAYER = "2048"
+#: Images that go through an extractor at once.
+BATCH = 64
+#: Characters of a reason that may be as long as a network's list of weights.
+QUOTED = 200
+#: uint8 images [B, C, H, W] → features [B, F].
+Network = Callable[[Tensor], Tensor]
 
 
 class Extractor(Strict):
@@ -35,6 +51,8 @@ class Extractor(Strict):
         extractor = validate(cls, read_json(folder / FACTS), folder / FACTS)
         if extractor.weights is None:
             return extractor
+        if extractor.weights not in (CLASSIFIER, INCEPTION):
+            raise UserError(f"{folder / FACTS}: weights '{extractor.weights}'; build the extractor again")
         path = folder / extractor.weights
         if content_hash(require(path)) != extractor.weights_sha256:
             raise UserError(f"{path}: altered or cut short since the extractor was built; build it again")
@@ -55,56 +73,23 @@ class Scores:
     kid_std: float
 
 
-class ClassifierFeatures(FeatureExtractorBase):
-    """The classifier, as torch-fidelity calls it."""
+@dataclass(frozen=True)
+class Features:
+    """What a set of images is compared by: features [N, F] (float32), their mean [F] and their covariance [F, F]."""
 
-    def __init__(self, name: str, features_list: list[str], feature_extractor_weights_path: str, **_: Any) -> None:
-        super().__init__(name, features_list)
-        self.weights = Path(feature_extractor_weights_path)
-        self.net: Classifier | None = None
+    features: np.ndarray
+    mean: np.ndarray
+    covariance: np.ndarray
 
-    @staticmethod
-    def get_provided_features_list() -> tuple[str, ...]:
-        """The one layer there is."""
-        return (LAYER,)
+    @classmethod
+    def of(cls, features: np.ndarray) -> "Features":
+        """With the statistics that belong to features."""
+        return cls(features, np.mean(features, axis=0), np.atleast_2d(np.cov(features, rowvar=False)))
 
-    @staticmethod
-    def get_default_feature_layer_for_metric(metric: str) -> str:
-        """The same for every metric."""
-        return LAYER
-
-    @staticmethod
-    def can_be_compiled() -> bool:
-        """Too small to gain by it."""
-        return False
-
-    @staticmethod
-    def get_dummy_input_for_compile() -> Tensor:
-        """Asked for by the base class, used by compilation only."""
-        return torch.zeros(1, 1, 8, 8, dtype=torch.uint8)
-
-    def forward(self, images: Tensor) -> tuple[Tensor]:
-        """Features of uint8 images [B, C, H, W]."""
-        if self.net is None:
-            self.net = load_classifier(self.weights, images.shape[-1]).to(images.device)
-        return (self.net.features(images).float(),)
-
-
-torch_fidelity.register_feature_extractor("unequal-classifier", ClassifierFeatures)
-
-
-class Images(Dataset[Tensor]):
-    """uint8 images [N, C, H, W] as torch-fidelity wants them: bare tensors, in RGB for Inception."""
-
-    def __init__(self, images: np.ndarray, rgb: bool) -> None:
-        self.images, self.rgb = images, rgb
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-    def __getitem__(self, index: int) -> Tensor:
-        image = torch.from_numpy(np.array(self.images[index]))
-        return image.expand(3, -1, -1) if self.rgb else image
+    @property
+    def statistics(self) -> dict[str, np.ndarray]:
+        """As torch-fidelity names them."""
+        return {"mu": self.mean, "sigma": self.covariance}
 
 
 def score(
@@ -124,40 +109,97 @@ def score(
         device: where features are computed.
         kid_subset: images a subset of KID.
         allow_singular: score fewer images than features all the same.
-        cache: folder and name under which the reference's features are kept; the name must tell
-            apart data and weights, since torch-fidelity knows neither.
+        cache: folder and name under which the reference's features are kept; the name must tell apart data and
+            weights.
 
     Raises:
-        UserError: too few images.
+        UserError: too few images, or features that are no numbers.
     """
     for what, count in (("samples", len(images)), ("reference images", len(reference))):
         require_enough(what, count, extractor.features, kid_subset, allow_singular)
-    classifier = extractor.kind == "classifier"
-    caching: dict[str, Any] = {"cache": False}
-    if cache is not None:
-        caching = {"cache": True, "cache_root": str(cache[0]), "input2_cache_name": cache[1]}
-    metrics = torch_fidelity.calculate_metrics(
-        input1=Images(images, rgb=not classifier),
-        input2=Images(reference, rgb=not classifier),
-        feature_extractor="unequal-classifier" if classifier else "inception-v3-compat",
-        feature_extractor_weights_path=extractor.weights,
-        fid=True,
-        kid=True,
-        kid_subset_size=kid_subset,
-        cuda=device.type == "cuda",
-        save_cpu_ram=True,
-        verbose=False,
-        **caching,
-    )
-    return Scores(
-        metrics["frechet_inception_distance"],
-        metrics["kernel_inception_distance_mean"],
-        metrics["kernel_inception_distance_std"],
-    )
+    network = network_of(extractor, images.shape[-1], device)
+    ours = Features.of(features_of(images, network, extractor, device))
+    make = partial(features_of, reference, network, extractor, device)
+    real = Features.of(make()) if cache is None else kept(cache[0] / f"{cache[1]}.npz", len(reference), make)
+    fid = fid_statistics_to_metric(ours.statistics, real.statistics, verbose=False)
+    sets = (torch.from_numpy(one.features) for one in (ours, real))
+    kid = kid_features_to_metric(*sets, kid_subset_size=kid_subset, verbose=False)
+    return Scores(fid[KEY_METRIC_FID], kid[KEY_METRIC_KID_MEAN], kid[KEY_METRIC_KID_STD])
+
+
+def kept(path: Path, count: int, make: Callable[[], np.ndarray]) -> Features:
+    """The features of so many images that a file holds, made anew where it is missing, damaged or of others."""
+    names = ("features", "mean", "covariance")
+    try:
+        found = Features(**read_npz(path, names))
+        if len(found.features) == count:
+            return found
+    except UserError:
+        pass
+    made = Features.of(make())
+    write_npz(path, **{name: getattr(made, name) for name in names})
+    return made
+
+
+@torch.no_grad()
+def features_of(images: np.ndarray, network: Network, extractor: Extractor, device: torch.device) -> np.ndarray:
+    """Features [N, F] (float32) of uint8 images [N, C, H, W]. Raises UserError where they are no numbers."""
+    parts = []
+    for start in range(0, len(images), BATCH):
+        batch = torch.from_numpy(np.array(images[start : start + BATCH])).to(device)
+        if extractor.kind == "inception":
+            batch = batch.expand(-1, 3, -1, -1).contiguous()  # grey as RGB
+        parts.append(network(batch).float().cpu())
+    features = torch.cat(parts).numpy()
+    if wrong := int((~np.isfinite(features).all(axis=1)).sum()):
+        raise UserError(
+            f"FID: the features of {wrong} of {len(images)} images are NaN or infinite by {extractor.label}; "
+            "its weights are unsound, build the extractor again (of a classifier with a lower extractor.lr)"
+        )
+    return features
+
+
+def network_of(extractor: Extractor, image_size: int, device: torch.device) -> Network:
+    """What computes an extractor's features, on a device. Raises UserError where the weights do not fit."""
+    try:
+        if extractor.kind == "classifier":
+            classifier = load_classifier(Path(extractor.weights or ""), image_size)
+            return lambda batch: classifier.to(device).features(batch)
+        inception = inception_of(load_file(extractor.weights) if extractor.weights else downloaded())
+    except (SafetensorError, OSError, KeyError, RuntimeError) as error:
+        reason = one_line(error)[:QUOTED]
+        raise UserError(f"{extractor.weights}: no weights of its kind ({reason}); build the extractor again") from None
+    return lambda batch: inception.to(device)(batch)[0]
+
+
+def downloaded() -> dict[str, Tensor]:
+    """The weights that torch-fidelity publishes, downloaded once; only tensors are unpickled. Raises UserError."""
+    try:
+        found: dict[str, Tensor] = torch.hub.load_state_dict_from_url(
+            URL_INCEPTION_V3, map_location="cpu", progress=False, check_hash=True, weights_only=True
+        )
+    except Exception as error:  # of the network, the disk or the file
+        raise UserError(f"extractor.weights: null: {URL_INCEPTION_V3}: {one_line(error)}") from None
+    return found
+
+
+def inception_of(weights: Mapping[str, Tensor]) -> FeatureExtractorInceptionV3:
+    """torch-fidelity's Inception with these weights. Raises UserError where they are another network's."""
+    # It reads weights from a file alone, and unpickles it: one that is written here, of tensors.
+    file = io.BytesIO()
+    torch.save(dict(weights), file)
+    file.seek(0)
+    try:
+        return FeatureExtractorInceptionV3("inception-v3-compat", [LAYER], feature_extractor_weights_path=file)
+    except RuntimeError as error:
+        reason = one_line(error)[:QUOTED]
+        raise UserError(f"extractor.weights: not those of torch-fidelity's Inception ({reason} …)") from None
 
 
 def require_enough(what: str, count: int, features: int, kid_subset: int, allow_singular: bool) -> None:
-    """Raise UserError where FID's covariance would be singular, or a subset of KID larger than the set."""
+    """Raise UserError where FID has no covariance or a singular one, or a subset of KID is larger than the set."""
+    if count < 2:
+        raise UserError(f"FID: {count} {what}; their covariance takes 2 or more")
     if count < features and not allow_singular:
         raise UserError(
             f"FID: {count} {what} for {features} features make the covariance singular; "

@@ -1,6 +1,7 @@
 """Images to latents and back, by an autoencoder of diffusers, on the scale on which diffusion sees latents."""
 
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
@@ -16,6 +17,7 @@ from unequal.models.artifact import ModelRecord
 from unequal.settings.autoencoder import Pretrained
 
 Net = AutoencoderKL | VQModel
+AnyNet = TypeVar("AnyNet", bound=Net)
 KINDS: dict[str, type[AutoencoderKL] | type[VQModel]] = {"AutoencoderKL": AutoencoderKL, "VQModel": VQModel}
 #: Where diffusers' pipelines keep their autoencoder.
 SUBFOLDERS = (None, "vae", "vqvae")
@@ -119,15 +121,19 @@ def find_net(source: str) -> Net:
 
 def check_origin(record: ModelRecord, folder: Path) -> None:
     """Raise UserError where a model does not work in the latents of the autoencoder in a folder."""
-    if record.autoencoder != identity(folder):
+    if record.spec.space.autoencoder != identity(folder):
         raise UserError(f"{folder}: not the autoencoder in whose latents '{record.name}' works; train the model again")
+
+
+def on_device(net: AnyNet, device: torch.device) -> AnyNet:
+    """The network, moved. Not by its own `to`: diffusers wraps that of `torch.nn.Module` and loses its types."""
+    return torch.nn.Module.to(net, device)
 
 
 def load_autoencoder(folder: Path, device: torch.device, batch_size: int) -> Autoencoder:
     """The autoencoder that a stage has left in a folder. Raises UserError where it is missing or damaged."""
     net = find_net(str(folder))
-    torch.nn.Module.to(net, device)
-    return Autoencoder(net, batch_size)
+    return Autoencoder(on_device(net, device), batch_size)
 
 
 def identity(folder: Path) -> str:

@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import FACTS, IMAGES, LABELS, Facts, PreparedData
+from unequal.errors import UserError
 from unequal.files import write_json
 from unequal.latents.autoencoder import Autoencoder
 
@@ -26,6 +27,9 @@ def encode(data: PreparedData, autoencoder: Autoencoder, shape: tuple[int, int, 
 
     Returns:
         The facts of the latents.
+
+    Raises:
+        UserError: the autoencoder makes latents that are no numbers.
     """
     target.mkdir(parents=True)
     sha256, extremes = write_latents(target / IMAGES, data.images, autoencoder, shape)
@@ -40,7 +44,10 @@ def encode(data: PreparedData, autoencoder: Autoencoder, shape: tuple[int, int, 
 def write_latents(
     path: Path, images: np.ndarray, autoencoder: Autoencoder, shape: tuple[int, int, int]
 ) -> tuple[str, list[float]]:
-    """Write an .npy of float32 [n, *shape]; SHA-256 of its values' bytes, smallest and largest value."""
+    """Write an .npy of float32 [n, *shape]; SHA-256 of its values' bytes, smallest and largest value.
+
+    Raises UserError where latents are NaN or infinite.
+    """
     digest, low, high = hashlib.sha256(), np.inf, -np.inf
     with path.open("wb") as file:
         header = {"descr": "<f4", "fortran_order": False, "shape": (len(images), *shape)}
@@ -48,7 +55,17 @@ def write_latents(
         for start in tqdm(range(0, len(images), autoencoder.batch_size), desc="latents", unit="batch", disable=None):
             part = tensor_of(images[start : start + autoencoder.batch_size])
             latents = autoencoder.encode(part).float().cpu().numpy().astype("<f4")
+            refuse_unsound(latents, start)
             file.write(latents.tobytes())
             digest.update(latents.tobytes())
             low, high = min(low, float(latents.min())), max(high, float(latents.max()))
     return digest.hexdigest(), [low, high]
+
+
+def refuse_unsound(latents: np.ndarray, start: int) -> None:
+    """Raise UserError where a latent of images from `start` on is NaN or infinite."""
+    if len(wrong := np.flatnonzero(~np.isfinite(latents).all(axis=(1, 2, 3)))):
+        raise UserError(
+            f"autoencoder: the latent of image {start + wrong[0]} is NaN or infinite; its weights or scaling_factor "
+            "are unsound (of a trained one, lower autoencoder.lr)"
+        )

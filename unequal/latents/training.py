@@ -10,6 +10,7 @@ from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
 from torch import Tensor
 
 from unequal.data.pixels import tensor_of, to_model_range
+from unequal.errors import UserError
 from unequal.latents.autoencoder import Autoencoder
 from unequal.randomness import Stream, numpy_generator, torch_seed
 from unequal.settings.autoencoder import Trained
@@ -45,6 +46,9 @@ def train_autoencoder(net: AutoencoderKL, images: np.ndarray, settings: Trained,
         images: the training set.
         settings: budget, batch and weights of the loss.
         seed: of batches and of the posterior's noise.
+
+    Raises:
+        UserError: the latents came out NaN, infinite or all alike.
     """
     net.train().requires_grad_(True)
     steps = -(-settings.images // settings.batch_size)
@@ -60,7 +64,18 @@ def train_autoencoder(net: AutoencoderKL, images: np.ndarray, settings: Trained,
         optimizer.step()
         schedule.step()
     latents = Autoencoder(net, settings.batch_size).encode(tensor_of(images[:SCALED]))
-    net.register_to_config(scaling_factor=1 / float(latents.std()))
+    net.register_to_config(scaling_factor=1 / spread_of(latents))
+
+
+def spread_of(latents: Tensor) -> float:
+    """Standard deviation of latents. Raises UserError where nothing could be scaled by it."""
+    spread = float(latents.std())
+    if not 0 < spread < float("inf"):
+        raise UserError(
+            f"autoencoder: its latents have a standard deviation of {spread}; lower autoencoder.lr where that is NaN, "
+            "and look at the images where it is 0: they may be all alike"
+        )
+    return spread
 
 
 def loss_of(net: AutoencoderKL, x: Tensor, kl_weight: float) -> Tensor:

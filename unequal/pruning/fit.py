@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from diffusers.models.unets.unet_2d import UNet2DModel
+from torch import nn
 
 from unequal.errors import UserError
 from unequal.models.flops import Cost, count_cost
@@ -18,7 +18,7 @@ from unequal.pruning.units import Unit
 class PrunedNetwork:
     """A network under its limit, the units that it lacks, and its measured cost."""
 
-    net: UNet2DModel
+    net: nn.Module
     gone: list[Unit]
     cost: Cost
 
@@ -80,7 +80,7 @@ def removed_channels(anatomy: Anatomy, units: Sequence[Unit]) -> np.ndarray:
     return np.bincount(rows, counts, minlength=len(anatomy.layers)).astype(np.int64)
 
 
-def remove(net: UNet2DModel, units: Sequence[Unit]) -> PrunedNetwork:
+def remove(net: nn.Module, units: Sequence[Unit]) -> PrunedNetwork:
     """A copy of a network without these units."""
     pruned = copy.deepcopy(net)
     replay(pruned, removals_of(units))

@@ -6,9 +6,11 @@ they are checked against a schema, refused with the reason, and asked for again 
 
 import os
 import re
+import threading
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError, create_model
 
@@ -24,10 +26,15 @@ from unequal.settings.strict import Strict
 NO_KEY = "none"
 #: A whole response may have as many; the answer to the prompt takes some thousand.
 MAX_BYTES = 1_000_000
+#: Longest wait between two attempts, however many there are.
+LONGEST_WAIT_S = 600.0
 #: Characters of a stranger's words that are shown or sent back.
 QUOTED = 200
 #: Statuses that may pass: request timeout, conflict, too early, too many requests; and whatever the server broke.
 PASSING = (408, 409, 425, 429)
+
+
+T = TypeVar("T")
 
 
 class Unanswered(UserError):
@@ -104,7 +111,7 @@ class LanguageModel:
         complaint, failure = "", Failed()
         for attempt in range(self.settings.attempts):
             if attempt:
-                time.sleep(self.settings.backoff_s * 2 ** (attempt - 1))
+                time.sleep(min(self.settings.backoff_s * 2.0 ** min(attempt - 1, 32), LONGEST_WAIT_S))
             try:
                 schemes = self.read(self.ask(prompt + complaint))
                 return [Proposal(f"llm {self.settings.model}", scheme) for scheme in schemes]
@@ -130,17 +137,25 @@ class LanguageModel:
 
         def check(response: Any) -> None:
             """Judge a status before openai reads its body, which it would do to the end, however long that took."""
+            packed = response.headers.get("Content-Encoding", "identity") != "identity"
             if response.status_code >= 300:
-                raise self.judged(response.status_code, self.read_error(response.iter_bytes(), deadline))
+                body = b"" if packed else self.read_error(response.iter_bytes(), deadline)
+                raise self.judged(response.status_code, body)
+            if packed:
+                raise Refused("it is compressed, which was not asked for")
 
-        # Followed, a redirection would take the prompt to an address that nobody has named.
-        http_client = openai.DefaultHttpxClient(follow_redirects=False, event_hooks={"response": [check]})
+        # Followed, a redirection would take the prompt to an address that nobody has named; unpacked, a piece of a
+        # kilobyte may fill the memory.
+        http_client = openai.DefaultHttpxClient(
+            follow_redirects=False, event_hooks={"response": [check]}, headers={"Accept-Encoding": "identity"}
+        )
         client = openai.OpenAI(
             api_key=self.key or NO_KEY, base_url=self.settings.base_url, max_retries=0, http_client=http_client
         )
         try:
             with client:
-                return self.text_of(self.received(client, prompt, deadline))
+                body = within(self.settings.timeout_s, lambda: self.received(client, prompt, deadline))
+                return self.text_of(body)
         except (openai.APITimeoutError, TimeoutError):
             raise Failed(f"no answer within {self.settings.timeout_s:g} s") from None
         except openai.APIConnectionError as error:
@@ -163,7 +178,7 @@ class LanguageModel:
             Refused: it is too long, or breaks off.
             TimeoutError: it is not whole at the deadline.
         """
-        body = b""
+        body = bytearray()
         try:
             for piece in pieces:
                 body += piece
@@ -177,7 +192,7 @@ class LanguageModel:
             if time.monotonic() > deadline:
                 raise TimeoutError from None
             raise Refused(f"it broke off ({self.quoted(error)})") from None
-        return body
+        return bytes(body)
 
     def read_error(self, pieces: Iterable[bytes], deadline: float) -> bytes:
         """The body of an error; empty where it cannot be read."""
@@ -225,9 +240,8 @@ class LanguageModel:
 
     def read(self, text: str) -> list[dict[str, float]]:
         """The schemes in an answer. Raises Refused."""
-        fenced = re.search(r"```(?:json)?\s*(.*?)```", text, re.DOTALL)
         try:
-            answer = self.answer.model_validate_json(fenced[1] if fenced else text)
+            answer = self.answer.model_validate_json(unfenced(text))
         except ValidationError as error:
             raise Refused(self.quoted(first_complaint(error))) from None
         return list(answer.model_dump(by_alias=True)["schemes"])
@@ -236,6 +250,31 @@ class LanguageModel:
         """A stranger's words in one short line, without control characters, and without the key."""
         line = " ".join((str(words).replace(self.key, "…") if self.key else str(words)).split())
         return "".join(letter for letter in line if letter.isprintable())[:QUOTED]
+
+
+def within(seconds: float, work: Callable[[], T]) -> T:
+    """The result of work that may hang where nothing interrupts it: at a name server, at a header that trickles in.
+
+    Raises:
+        TimeoutError: it took longer. Its thread is left behind, and ends with the process at the latest.
+    """
+    result: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(work())
+        except BaseException as error:
+            result.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return result.result(seconds)
+
+
+def unfenced(text: str) -> str:
+    """What stands in the first fence of three backticks, or the whole where there is none; found in one pass."""
+    _, _, behind = text.partition("```")
+    inside, closed, _ = behind.partition("```")
+    return inside.removeprefix("json") if closed else text
 
 
 def key_of(settings: Llm) -> str:

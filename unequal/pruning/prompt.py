@@ -24,7 +24,7 @@ def prompt_of(trial: Trial, bank: Sequence[Candidate], count: int) -> str:
     return template.substitute(
         first=target.first,
         last=target.last,
-        last_of_all=target.record.timesteps - 1,
+        last_of_all=target.record.spec.timesteps - 1,
         limit=int(target.limit_macs),
         macs=macs,
         share=f"{target.limit_macs / macs:.3f}",

@@ -6,12 +6,10 @@ scaled to the limit and tried; its loss goes into the bank, for the next round.
 
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
-
-import torch
 
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
@@ -25,22 +23,9 @@ from unequal.pruning.target import Target
 from unequal.pruning.tpe import Tpe
 from unequal.pruning.trial import Trial
 from unequal.settings import pruning as settings
-from unequal.settings.runtime import Runtime
+from unequal.workspace.protocol import Workspace
 
 BANK = "memory_bank.jsonl"
-
-
-class Place(Protocol):
-    """Where a search happens: its device and runtime settings, a folder for resumable state, a log, inputs."""
-
-    @property
-    def device(self) -> torch.device: ...
-    @property
-    def runtime(self) -> Runtime: ...
-    @property
-    def work(self) -> Path: ...
-    def input(self, path: str | Path) -> Path: ...
-    def log(self, metrics: Mapping[str, float], step: int) -> None: ...
 
 
 class Proposer(Protocol):
@@ -75,19 +60,19 @@ class Decision:
         }
 
 
-def decide(place: Place, method: settings.Proxy, target: Target, anatomy: Anatomy) -> Decision:
+def decide(workspace: Workspace, method: settings.Proxy, target: Target, anatomy: Anatomy) -> Decision:
     """Search for the scheme with the smallest loss, going on where an earlier process was stopped.
 
     Raises:
         UserError: the limit is out of reach, a proposer cannot be asked, or a recorded bank is of another model.
     """
     ranking = ranked(method.ranking, target, anatomy)
-    trial = Trial(target, anatomy, ranking, method.images, method.finetuning, place.runtime)
-    rounds = list(rounds_by(place, method, trial))
-    bank, ended = Bank(place.work / BANK), None
+    trial = Trial(target, anatomy, ranking, method.images, method.finetuning, workspace.runtime)
+    rounds = list(rounds_by(workspace, method, trial))
+    bank, ended = Bank(workspace.work / BANK), None
     for number, proposer in rounds:
         try:
-            carry_out(place, number, proposer, trial, bank)
+            carry_out(workspace, number, proposer, trial, bank)
         except Unanswered as reason:
             if not bank.candidates:
                 raise
@@ -100,11 +85,11 @@ def decide(place: Place, method: settings.Proxy, target: Target, anatomy: Anatom
     return Decision(trial.prune(bank.best.proposed), bank, flops, ended)
 
 
-def rounds_by(place: Place, method: settings.Proxy, trial: Trial) -> Iterator[tuple[int, Proposer]]:
+def rounds_by(workspace: Workspace, method: settings.Proxy, trial: Trial) -> Iterator[tuple[int, Proposer]]:
     """Each round's number and who proposes in it; round 0 is that of the importance methods."""
     if method.replay is not None:
         recorded = Recorded(Path(method.replay), trial)
-        place.input(method.replay)
+        workspace.input(method.replay)
         yield from ((number, recorded) for number in recorded.rounds)
         return
     blocks = blocks_of(trial.ranking)
@@ -119,23 +104,24 @@ def rounds_by(place: Place, method: settings.Proxy, trial: Trial) -> Iterator[tu
     yield from ((number, proposer) for number in range(1, method.rounds + 1))
 
 
-def carry_out(place: Place, number: int, proposer: Proposer, trial: Trial, bank: Bank) -> None:
+def carry_out(workspace: Workspace, number: int, proposer: Proposer, trial: Trial, bank: Bank) -> None:
     """Try the schemes of a round that have not been tried yet; what was proposed is kept until all have been."""
-    kept = place.work / f"round_{number}.json"
+    kept = workspace.work / f"round_{number}.json"
     if not kept.exists():
         write_json(kept, proposer.propose(number, bank.candidates))
     for i, proposal in enumerate(read_json(kept)):
         if not bank.holds(number, i):
-            candidate = tried(trial, number, i, Proposal(*proposal), place.work / f"trial_{number}_{i}")
+            work = workspace.work / f"trial_{number}_{i}"
+            candidate = tried(trial, number, i, Proposal(*proposal), work)
             bank.add(candidate)
-            place.log({"candidate_loss": candidate.loss, "best_loss": bank.best.loss}, len(bank.candidates))
+            shutil.rmtree(work, ignore_errors=True)
+            workspace.log({"candidate_loss": candidate.loss, "best_loss": bank.best.loss}, len(bank.candidates))
 
 
 def tried(trial: Trial, number: int, i: int, proposal: Proposal, work: Path) -> Candidate:
     """A proposal with what came of it."""
     pruned = trial.prune(proposal.scheme)
     loss = trial.loss(pruned.net, work)
-    shutil.rmtree(work, ignore_errors=True)
     return Candidate(
         round=number,
         candidate=i,

@@ -1,33 +1,21 @@
 """A pruning carried out: from a trained model to its pruned form as a model folder, and its figures."""
 
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass
+from typing import Any
 
-import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
-from torch import Tensor
+from torch import Tensor, nn
 
+from unequal.artifacts.partitions import Group
 from unequal.models.artifact import ModelRecord, save_model
 from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.fit import PrunedNetwork, fit_to_limit
 from unequal.pruning.importance import ranked
 from unequal.pruning.proxy import BANK, Decision, decide
-from unequal.pruning.proxy import Place as SearchPlace
 from unequal.pruning.target import Target
 from unequal.randomness import Stream, torch_seed
-from unequal.ranges import Group
 from unequal.settings.pruning import Proxy, Pruning
-
-
-class Place(SearchPlace, Protocol):
-    """Where a pruned model is written: outputs, and what a search needs."""
-
-    def output(self, path: str) -> Path: ...
-    def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None: ...
-    def metrics(self, path: str, content: Mapping[str, Any]) -> None: ...
+from unequal.workspace.protocol import Workspace
 
 
 @dataclass(frozen=True)
@@ -46,7 +34,7 @@ class Job:
 
     name: str
     method: Pruning
-    net: UNet2DModel
+    net: nn.Module
     base: ModelRecord
     images: Tensor
     group: Group
@@ -60,21 +48,21 @@ class Job:
         return self.group.limit_ratio * self.base.macs
 
 
-def produce(place: Place, job: Job) -> None:
+def produce(workspace: Workspace, job: Job) -> None:
     """Carry a pruning out and write the model folder and its figures; see `prune`."""
-    write(place, job, *prune(place, job))
+    write(workspace, job, *prune(workspace, job))
 
 
-def prune(place: SearchPlace, job: Job) -> tuple[PrunedNetwork, Decision | None]:
+def prune(workspace: Workspace, job: Job) -> tuple[PrunedNetwork, Decision | None]:
     """The pruned network, and how it was decided on, where a proxy did.
 
     Raises UserError where the limit is too low, or a decision maker cannot be asked.
     """
-    torch.nn.Module.to(job.net, place.device)
+    job.net.to(workspace.device)
     target = target_of(job)
     anatomy = Anatomy(job.net)
     if isinstance(job.method, Proxy) and job.group.limit_ratio < 1:
-        decision = decide(place, job.method, target, anatomy)
+        decision = decide(workspace, job.method, target, anatomy)
         return decision.pruned, decision
     # Where all may stay, there is nothing to decide.
     importance = job.method.ranking if isinstance(job.method, Proxy) else job.method
@@ -88,15 +76,15 @@ def target_of(job: Job) -> Target:
     return Target(job.net, job.base, job.images, first, last, job.limit_macs, seed, job.labels)
 
 
-def write(place: Place, job: Job, pruned: PrunedNetwork, decision: Decision | None) -> None:
+def write(workspace: Workspace, job: Job, pruned: PrunedNetwork, decision: Decision | None) -> None:
     """Write a pruned model, with the memory bank where there is one, and its figures."""
-    folder = place.output(f"artifacts/pruned/{job.name}")
+    folder = workspace.output(f"artifacts/pruned/{job.name}")
     folder.mkdir()
     if decision is not None:
         shutil.copyfile(decision.bank.path, folder / BANK)
-        place.table("memory_bank", decision.bank.rows())
+        workspace.table("memory_bank", decision.bank.rows())
     save_model(folder, pruned.net, record_of(job, pruned), pruned.removals)
-    place.metrics(f"results/metrics/prune_{job.name.replace('/', '_')}.json", figures_of(job, pruned, decision))
+    workspace.metrics(f"results/metrics/prune_{job.name.replace('/', '_')}.json", figures_of(job, pruned, decision))
 
 
 def figures_of(job: Job, pruned: PrunedNetwork, decision: Decision | None) -> dict[str, Any]:
@@ -113,8 +101,7 @@ def figures_of(job: Job, pruned: PrunedNetwork, decision: Decision | None) -> di
 
 def record_of(job: Job, pruned: PrunedNetwork) -> ModelRecord:
     """The record of a pruned model that has not been trained on yet."""
-    return replace(
-        job.base,
+    return job.base.changed(
         name=f"pruned/{job.name}",
         macs=pruned.cost.macs,
         macs_with_attention=pruned.cost.macs_with_attention,

@@ -1,39 +1,26 @@
 """Schemes: a pruning ratio for each block of a network, as a decision maker hands them in.
 
-A UNet has some 20 to 70 prunable layers, too many figures to be decided by some ten trials and more than a
-person reads; its resolutions are the handful of blocks that diffusers names. So a scheme says what share of
+A network has some 20 to 70 prunable layers, too many figures to be decided by some ten trials and more than a
+person reads; its backbone names a handful of blocks, of a U-Net its resolutions. So a scheme says what share of
 each block's units goes, and within a block an importance says which. Any limit can be met from any scheme: it
 is scaled until it does.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 
+from unequal.models.backbones.prunable import Block
 from unequal.pruning.units import Unit
 
 #: Block → share of its units that goes, from 0 (none) to 1 (all that can).
 Scheme = Mapping[str, float]
 
 
-def block_of(layer: str) -> str:
-    """The block of a layer: `down_blocks.1`, `mid_block`, `up_blocks.0`, or a layer that stands alone, `conv_in`."""
-    match = re.match(r"(down_blocks|up_blocks)\.\d+|[^.]+", layer)
-    assert match is not None
-    return match[0]
-
-
 def blocks_of(ranking: Sequence[Unit]) -> dict[str, list[Unit]]:
     """The units of each block, in the order of the ranking; blocks in the order in which an image passes them."""
-    blocks: dict[str, list[Unit]] = {}
+    blocks: dict[Block, list[Unit]] = {}
     for unit in ranking:
-        blocks.setdefault(block_of(unit.layer), []).append(unit)
-    return dict(sorted(blocks.items(), key=lambda item: place_of(item[0])))
-
-
-def place_of(block: str) -> tuple[int, str]:
-    """Where a block stands in the network."""
-    kinds = ("conv_in", "down_blocks", "mid_block", "up_blocks")
-    return kinds.index(block.partition(".")[0]), block
+        blocks.setdefault(unit.block, []).append(unit)
+    return {block.name: blocks[block] for block in sorted(blocks)}
 
 
 def scaled_order(ranking: Sequence[Unit], scheme: Scheme) -> list[Unit]:

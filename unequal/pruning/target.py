@@ -3,17 +3,16 @@
 from dataclasses import dataclass
 
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
-from torch import Tensor
+from torch import Tensor, nn
 
 from unequal.models.artifact import ModelRecord
 from unequal.settings.pruning import Timesteps
-from unequal.timesteps.samplers import build_sampler
+from unequal.timesteps.partition import Partition, Range
+from unequal.timesteps.samplers import IndependentSampler, within
 from unequal.training.batches import BatchSource
-from unequal.training.conditional import for_task
-from unequal.training.mixing import BestHead
+from unequal.training.model_objective import conditioned, objective_for
 from unequal.training.objective import Objective
-from unequal.training.objectives import objective_for
+from unequal.training.three_heads import BestHead
 
 #: Images go through the network in parts of so many pixels, 64 of 32 × 32, so that large ones fit.
 PIXELS_AT_ONCE = 64 * 32**2
@@ -33,7 +32,7 @@ class Target:
         labels: [N] int64 of the images, where they have any.
     """
 
-    net: UNet2DModel
+    net: nn.Module
     record: ModelRecord
     images: Tensor
     first: int
@@ -50,23 +49,24 @@ class Target:
     @property
     def images_at_once(self) -> int:
         """How many images go through the network together."""
-        return max(1, PIXELS_AT_ONCE // self.record.image_size**2)
+        return max(1, PIXELS_AT_ONCE // self.record.spec.space.size**2)
 
-    def range_of(self, timesteps: Timesteps) -> tuple[int, int]:
+    def range_of(self, timesteps: Timesteps) -> Range:
         """The group's timesteps, or all."""
-        return (self.first, self.last) if timesteps == "group" else (0, self.record.timesteps - 1)
+        return Range(self.first, self.last) if timesteps == "group" else Range(0, self.record.spec.timesteps - 1)
 
     def source(self, timesteps: Timesteps, batch_size: int, seed: int) -> BatchSource:
         """Batches at timesteps drawn uniformly from the group's, or from all."""
-        sampler = build_sampler("slot", self.record.timesteps, slot=self.range_of(timesteps))
+        sampler = IndependentSampler(within(self.range_of(timesteps), self.record.spec.timesteps))
         return BatchSource(self.images, batch_size, sampler, seed, False, self.device, labels=self.labels)
 
     def objective(self) -> Objective:
         """The loss that the network was trained with, without loss weights."""
-        schedule = self.record.noise_schedule().to(self.device)
-        if self.record.prediction != "mixed":
-            return objective_for(self.record, schedule)
+        spec = self.record.spec
+        schedule = spec.noise_schedule().to(self.device)
+        if spec.prediction != "mixed":
+            return objective_for(spec, schedule)
         # Of several heads, the best one of each image learns, as in paper 1.
-        whole = torch.zeros(self.record.timesteps, dtype=torch.int64, device=self.device)
+        whole = Partition.of_lengths([spec.timesteps])
         best = BestHead(schedule, whole, budget=1, weight="none", gamma=None, compare="common")
-        return for_task(best, self.record)
+        return conditioned(best, spec.condition)

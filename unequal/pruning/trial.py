@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
+from torch import nn
 
 from unequal.errors import UserError
 from unequal.models.flops import training_flops
@@ -16,9 +17,11 @@ from unequal.pruning.units import Unit
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.pruning import Finetuning
 from unequal.settings.recipe import Optimizer
-from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
 from unequal.training.loop import Trainer
+
+if TYPE_CHECKING:  # what shapes no result
+    from unequal.settings.runtime import Runtime
 
 #: Steps of fine-tuning between two resumable states.
 CHECKPOINT_STEPS = 500
@@ -44,13 +47,13 @@ class Trial:
     ranking: list[Unit]
     images: int
     finetuning: Finetuning | None
-    runtime: Runtime
+    runtime: "Runtime"
 
     def prune(self, scheme: Scheme) -> PrunedNetwork:
         """The target's network, pruned by a scheme that is scaled to the limit."""
         return fit_to_limit(self.anatomy, scaled_order(self.ranking, scheme), self.target.limit_macs)
 
-    def loss(self, net: UNet2DModel, work: Path) -> float:
+    def loss(self, net: nn.Module, work: Path) -> float:
         """Loss at the timesteps of the target, after the fine-tuning, which changes the network.
 
         Args:
@@ -72,7 +75,7 @@ class Trial:
             raise UserError(f"pruning: the loss of a pruned network is {total / self.images}; is the base's finite?")
         return total / self.images
 
-    def finetune(self, net: UNet2DModel, settings: Finetuning, work: Path) -> None:
+    def finetune(self, net: nn.Module, settings: Finetuning, work: Path) -> None:
         """Train a pruned network for a while, in place, at the timesteps of the target."""
         seed = torch_seed(self.target.seed, Stream.PRUNING, FINETUNED)
         Trainer(

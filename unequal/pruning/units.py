@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unequal.pruning.anatomy import Anatomy, Layer
+from unequal.models.backbones.prunable import Block, PrunableLayer
+from unequal.pruning.anatomy import Anatomy
 
 #: One dependency group of torch-pruning → importance of each channel of its root, [channels].
 Importance = Callable[[Any], Tensor]
@@ -19,11 +20,12 @@ Importance = Callable[[Any], Tensor]
 
 @dataclass(frozen=True)
 class Unit:
-    """Channels of one layer that are removed together, and their mean importance."""
+    """Channels of one layer that are removed together, their mean importance, and the block of the layer."""
 
     layer: str
     channels: tuple[int, ...]
     importance: float
+    block: Block
 
 
 def units_by(importance: Importance, anatomy: Anatomy) -> list[Unit]:
@@ -32,10 +34,10 @@ def units_by(importance: Importance, anatomy: Anatomy) -> list[Unit]:
     return sorted(units, key=lambda unit: (unit.importance, unit.layer))
 
 
-def spare_units(layer: Layer, scores: Tensor) -> list[Unit]:
+def spare_units(layer: PrunableLayer, scores: Tensor) -> list[Unit]:
     """The units of a layer by their channels' scores [channels], all but the one that it cannot do without."""
     pieces = torch.arange(layer.channels).reshape(layer.parts, -1) if layer.heads else across(scores, layer.parts)
-    units = [Unit(layer.name, tuple(piece.tolist()), float(scores[piece].mean())) for piece in pieces]
+    units = [Unit(layer.name, tuple(piece.tolist()), float(scores[piece].mean()), layer.block) for piece in pieces]
     return sorted(units, key=lambda unit: unit.importance)[:-1]
 
 
