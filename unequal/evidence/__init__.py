@@ -1,0 +1,1 @@
+"""What a study has found out: estimates with their errors, words that say no more, and what a study can see at all."""

@@ -1,0 +1,101 @@
+"""From estimates to words, by rules that treat both directions alike."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+from unequal.errors import UserError
+from unequal.evidence.blocks import Estimate
+
+NOT_TESTABLE, SAME, BETTER, WORSE, UNDECIDED = "not testable here", "the same", "better", "worse", "undecided"
+#: A family of comparisons claims something that is not there in at most so large a share of studies.
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a study says of one planned comparison; endpoints are such that less is better.
+
+    Attributes:
+        word: `not testable here`, `the same` (within δ), `better`, `worse` or `undecided`.
+        change: relative difference of the endpoint, e^d − 1.
+        low, high: its 95 % interval, for this comparison alone.
+        p_difference: Holm's p for "they differ".
+        p_same: Holm's p for "they differ by less than δ".
+    """
+
+    word: str
+    change: float
+    low: float
+    high: float
+    p_difference: float
+    p_same: float
+
+
+def findings(estimates: Sequence[Estimate], delta: float, visible: float | None = None) -> list[Finding]:
+    """Judge all planned comparisons of a study together.
+
+    Words are tried in this order: *not testable here* where the study cannot see what it asks for; *the same* where
+    both one-sided tests of |d| ≥ δ are rejected; *better* or *worse* where d = 0 is; else *undecided*. Each kind of
+    test has Holm's correction over all comparisons of the plan.
+
+    Args:
+        estimates: one a planned comparison, arm less control, in ln(endpoint).
+        delta: δ above 0, in ln(endpoint), settled before the study ran.
+        visible: the smallest effect that the pilot promises to show, in ln(endpoint); with more than δ to see, nothing
+            is said. None: no pilot bounds what is said.
+
+    Raises:
+        UserError: no comparison, or δ not above 0.
+    """
+    if not estimates or not delta > 0:
+        raise UserError(f"{len(estimates)} comparisons with δ = {delta}; allowed: one or more, and δ above 0")
+    different = holm([two_sided(one) for one in estimates])
+    same = holm([equivalence(one, delta) for one in estimates])
+    testable = visible is None or visible <= delta
+    return [
+        finding(one, word(one, p, q) if testable else NOT_TESTABLE, p, q)
+        for one, p, q in zip(estimates, different, same, strict=True)
+    ]
+
+
+def word(estimate: Estimate, p_difference: float, p_same: float) -> str:
+    """The word of one comparison that is testable."""
+    if p_same < LEVEL:
+        return SAME
+    if p_difference < LEVEL:
+        return BETTER if estimate.difference < 0 else WORSE
+    return UNDECIDED
+
+
+def finding(estimate: Estimate, word: str, p_difference: float, p_same: float) -> Finding:
+    """A comparison's word with its figures."""
+    half = float(stdtrit(estimate.freedom, 1 - LEVEL / 2)) * estimate.error
+    change, low, high = np.expm1([estimate.difference, estimate.difference - half, estimate.difference + half]).tolist()
+    return Finding(word, change, low, high, p_difference, p_same)
+
+
+def two_sided(estimate: Estimate) -> float:
+    """p of a difference at least so large, where there is none."""
+    if estimate.error == 0:
+        return 0.0 if estimate.difference else 1.0
+    return 2 * float(stdtr(estimate.freedom, -abs(estimate.difference) / estimate.error))
+
+
+def equivalence(estimate: Estimate, delta: float) -> float:
+    """The larger p of the two one-sided tests against d ≤ −δ and d ≥ δ."""
+    if estimate.error == 0:
+        return 0.0 if abs(estimate.difference) < delta else 1.0
+    return float(stdtr(estimate.freedom, (abs(estimate.difference) - delta) / estimate.error))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values: the smallest times m, the next times m − 1 …, never falling, at most 1."""
+    p = np.asarray(p_values, dtype=float)
+    order = np.argsort(p)
+    adjusted = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)).clip(max=1)
+    found = np.empty_like(p)
+    found[order] = adjusted
+    return found.tolist()
