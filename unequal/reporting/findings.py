@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from unequal.artifacts.partitions import read_groups, read_slots
+from unequal.artifacts.samplers import read_sampler
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import read_json, read_npz, require
-from unequal.ranges import read_groups, read_slots
 from unequal.reporting.conditions import scoring_conditions
 from unequal.reporting.tables import Change, GroupLimit, Variant, changes, steps_of_experts
-from unequal.timesteps.samplers import TimestepSampler, build_sampler
 
 
 @dataclass(frozen=True)
-class Findings:
+class PipelineFindings:
     """Results of a pipeline run.
 
     Attributes:
@@ -40,7 +40,7 @@ class Findings:
     losses: dict[str, dict[str, np.ndarray]]
     floor: np.ndarray
     schedule: NoiseSchedule
-    slots: list[tuple[int, int]]
+    slots: Sequence[tuple[int, int]]
     slot_sets: dict[str, list[tuple[int, int]]]
     groups: dict[str, Any]
     group_shares: list[float]
@@ -87,7 +87,7 @@ def read_findings(
     variants: Sequence[str],
     recipes: Sequence[str],
     groups: Sequence[int],
-) -> Findings:
+) -> PipelineFindings:
     """Read what the stages before the report have made.
 
     Args:
@@ -108,15 +108,15 @@ def read_findings(
     count = len(shown["base"])
     grouping = read_groups(find("artifacts/groups.json")).model_dump()
     schedule = NoiseSchedule.named(grouping["schedule"], grouping["timesteps"])
-    return Findings(
+    return PipelineFindings(
         losses={model: read_npz(profiles / f"{model}.npz", ["train", "holdout"]) for model in models},
         floor=read_npz(profiles / "floor.npz", ["train"])["train"],
         schedule=schedule,
-        slots=list(read_slots(find("artifacts/slots.json"), schedule.timesteps).slots),
+        slots=read_slots(find("artifacts/slots.json"), schedule.timesteps).partition,
         slot_sets=read_json(metrics / "slots.json"),
         groups=grouping,
         group_shares=[read_json(metrics / f"prune_expert_group_{group}.json")["share_of_base"] for group in groups],
-        samplers={recipe: sampler_of(samplers / f"{recipe}.json", schedule).over_training() for recipe in recipes},
+        samplers={recipe: read_sampler(samplers / f"{recipe}.json", schedule).over_training() for recipe in recipes},
         variants={variant: Variant.of(variant, facts[variant]) for variant in variants},
         references=read_json(scores / "reference.json"),
         samples=shown,
@@ -133,8 +133,3 @@ def read_images(path: Path) -> np.ndarray:
     except (ValueError, OSError, EOFError) as error:
         raise UserError(f"{path}: damaged ({error}); make it again") from None
     return images
-
-
-def sampler_of(path: Path, schedule: NoiseSchedule) -> TimestepSampler:
-    """The sampler that `build_sampler` has written."""
-    return build_sampler(alphas_cumprod=schedule.alphas_cumprod.numpy(), **read_json(path))

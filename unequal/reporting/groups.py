@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.reporting.figures import GOLD, INK, PALE, RED, SOFT
 from unequal.reporting.page import Table
-from unequal.timesteps.partition import TimestepGroup, flops_by_timestep, mean_limit
+from unequal.timesteps.groups import TimestepGroup, flops_by_timestep, mean_limit
+from unequal.timesteps.partition import Range
 
 #: How people read the kinds of groups.
 KINDS = {
@@ -55,10 +56,10 @@ def timestep_groups(figure: Figure, groups: Mapping[str, Any], shares: Sequence[
     lower.axhline(mean, color=GOLD, linewidth=1, linestyle=":", label=f"mean limit over timesteps, {mean:.3f}")
     for axes in (upper, lower):
         for group in found[::2]:
-            axes.axvspan(group.first, group.last + 1, color=PALE, linewidth=0, zorder=0)
+            axes.axvspan(group.range.first, group.range.last + 1, color=PALE, linewidth=0, zorder=0)
     for number, group in enumerate(found):
         name = f"group {number}" if len(found) <= NAMED else str(number)
-        middle, place = (group.first + group.last + 1) / 2, upper.get_xaxis_transform()
+        middle, place = (group.range.first + group.range.last + 1) / 2, upper.get_xaxis_transform()
         upper.text(middle, 1.02, name, transform=place, ha="center", color=SOFT, fontsize=9)
     lower.set_ylabel("share of the base's FLOPs")
     lower.set_xlabel("timestep t (0: data, T − 1: noise)")
@@ -69,7 +70,7 @@ def timestep_groups(figure: Figure, groups: Mapping[str, Any], shares: Sequence[
 
 def steps(axes: Axes, groups: Sequence[TimestepGroup], heights: Sequence[float], **style: Any) -> None:
     """A horizontal line over each group."""
-    first, last = [group.first for group in groups], [group.last + 1 for group in groups]
+    first, last = [group.range.first for group in groups], [group.range.last + 1 for group in groups]
     axes.hlines(heights, first, last, linewidth=2.4, **style)
 
 
@@ -85,8 +86,8 @@ def groups_table(groups: Mapping[str, Any], shares: Sequence[float], sampling_st
     rows = [
         (
             str(number),
-            f"{group.first} – {group.last}",
-            " … ".join(f"{float(schedule.snr_db[t]):.1f}".replace("-", "−") for t in (group.first, group.last)),
+            f"{group.range.first} – {group.range.last}",
+            " … ".join(f"{float(schedule.snr_db[t]):.1f}".replace("-", "−") for t in group.range),
             f"{group.limit_ratio:.3f}",
             f"{shares[number]:.3f}",
             str(sampling_steps[number]) if sampling_steps else "–",
@@ -99,4 +100,4 @@ def groups_table(groups: Mapping[str, Any], shares: Sequence[float], sampling_st
 
 def groups_of(table: Mapping[str, Any]) -> list[TimestepGroup]:
     """The groups of artifacts/groups.json."""
-    return [TimestepGroup(row["first"], row["last"], row["limit_ratio"]) for row in table["groups"]]
+    return [TimestepGroup(Range(row["first"], row["last"]), row["limit_ratio"]) for row in table["groups"]]

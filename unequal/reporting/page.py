@@ -1,11 +1,14 @@
 """Reports as one HTML page that needs nothing but itself: styles and pictures are inside."""
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from string import Template
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from matplotlib.figure import Figure
 
 from unequal.reporting.verdicts import Verdict
 
@@ -21,6 +24,40 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[str]]
     note: str = ""
     references: Sequence[Sequence[str]] = ()
+
+
+class Drawing(NamedTuple):
+    """A picture that is yet to be drawn: its name, its size in inches, and what stands above and below it."""
+
+    name: str
+    size: tuple[float, float]
+    draw: Callable[[Figure], None]
+    heading: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a page says.
+
+    Attributes:
+        title, lead: heading, and what was compared, in a sentence; the count of verdicts is added.
+        verdicts: rows of the first table.
+        note: what their spreads hold, and what they do not.
+        tables: further ones.
+        conditions: what the figures mean nothing without, name → text.
+        drawings: pictures, in their order.
+        rows: what lies beside the page as CSV files, by their names.
+    """
+
+    title: str
+    lead: str
+    verdicts: Sequence[Verdict]
+    note: str
+    tables: Sequence[Table]
+    conditions: Mapping[str, str]
+    drawings: Sequence[Drawing]
+    rows: Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 class Picture(NamedTuple):
@@ -114,32 +151,16 @@ $pictures
 """)
 
 
-def render(
-    title: str,
-    lead: str,
-    verdicts: Sequence[Verdict],
-    note: str,
-    tables: Sequence[Table],
-    conditions: Mapping[str, str],
-    pictures: Sequence[Picture],
-) -> str:
-    """The page.
-
-    Args:
-        title, lead: heading, and what was compared, in a sentence; the count of verdicts is added.
-        verdicts: rows of the first table.
-        note: what their spreads hold, and what they do not.
-        tables: further ones.
-        conditions: what the figures mean nothing without, name → text.
-        pictures: PNG files.
-    """
+def render(report: Report, pictures: Sequence[Picture]) -> str:
+    """The page, with its drawings as they lie in PNG files."""
+    conditions = (f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in report.conditions.items())
     return PAGE.substitute(
-        title=escape(title),
-        lead=escape(f"{lead} {counted(verdicts)}"),
-        verdicts="\n".join(map(verdict_row, verdicts)),
-        note=escape(note),
-        tables="\n".join(map(table_of, tables)),
-        conditions="\n".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in conditions.items()),
+        title=escape(report.title),
+        lead=escape(f"{report.lead} {counted(report.verdicts)}"),
+        verdicts="\n".join(map(verdict_row, report.verdicts)),
+        note=escape(report.note),
+        tables="\n".join(map(table_of, report.tables)),
+        conditions="\n".join(conditions),
         pictures="\n".join(map(figure_of, pictures)),
     )
 

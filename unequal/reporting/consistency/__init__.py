@@ -1,1 +1,0 @@
-"""The report of the consistency study: what was found, claims, tables, pictures."""

@@ -1,1 +1,0 @@
-"""The report of the predictions study: what was found, claims, tables, pictures."""
