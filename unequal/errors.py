@@ -1,4 +1,4 @@
-"""The one exception that a user is meant to read."""
+"""The one exception that a user is meant to read, and others in one line."""
 
 
 class UserError(Exception):
@@ -6,3 +6,8 @@ class UserError(Exception):
 
     Stages print the line and exit with status 1; a library user may catch it.
     """
+
+
+def one_line(error: BaseException) -> str:
+    """What an exception says, without line breaks."""
+    return " ".join(str(error).split()) or type(error).__name__

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +86,33 @@ def require(path: Path) -> Path:
 
 def files_below(path: Path) -> list[Path]:
     """All files of a folder in a fixed order, hidden ones (an engine's time stamps) left out, or the file itself."""
-    found = (item for item in path.rglob("*") if item.is_file() and not item.name.startswith("."))
-    return sorted(found) if path.is_dir() else [path]
+    return sorted(file for file in walked(path) if not file.name.startswith(".")) if path.is_dir() else [path]
+
+
+def walked(folder: Path) -> Iterator[Path]:
+    """All files of a folder at any depth, in no order; a linked folder's under the name of the link.
+
+    Raises:
+        UserError: a link leads nowhere (hidden ones may: editors lock so), or a folder is reached twice, through a
+            loop or a second link, where its files would count twice.
+        OSError: a folder cannot be read.
+    """
+    reached: dict[str, Path] = {}
+    pending = [folder]
+    while pending:
+        here = pending.pop()
+        first = reached.setdefault(os.path.realpath(here), here)
+        if first is not here:
+            raise UserError(f"{here}: the same folder as {first}, whose files would count twice; remove one of the two")
+        for entry in sorted(os.scandir(here), key=lambda entry: entry.name):
+            path = here / entry.name
+            if entry.is_symlink() and not path.exists():
+                if not entry.name.startswith("."):
+                    raise UserError(f"{path}: a link that leads nowhere; mend it or remove it")
+            elif entry.is_dir():
+                pending.append(path)
+            elif entry.is_file():
+                yield path
 
 
 def content_hash(path: Path, algorithm: str = "sha256") -> str:
