@@ -1,0 +1,33 @@
+"""Train a replica of the base: fresh weights of a seed, a network of some width."""
+
+from studies.consistency.settings import replica, with_width
+from unequal.data.prepared import PreparedData
+from unequal.pipeline.stage import Run, stage
+from unequal.settings.network import UNet2D
+from unequal.settings.recipe import Recipe
+from unequal.settings.schedule import Schedule
+from unequal.settings.strict import StageSettings, key
+from unequal.settings.training import Training
+from unequal.training.results import publish
+from unequal.training.run import Job, train_fresh
+
+
+class Settings(StageSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    schedule: Schedule
+    network: UNet2D
+    training: Training
+    recipe: Recipe = key("recipes.base")
+
+
+@stage(Settings, shared=True)
+def main(run: Run, settings: Settings, width: str, seed: int) -> None:
+    """Train a replica; the width is written as channels of each resolution, as in 16-32."""
+    data = PreparedData.open(run.input("artifacts/data"))
+    job = Job(replica(width, seed), settings.recipe, settings.training, data, seed)
+    publish(run, train_fresh(run, job, with_width(settings.network, width), settings.schedule))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""Who is compared with whom, and what comparisons of known pictures come to."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+from specs import spec_of
+from torch import Tensor
+
+from studies.consistency import comparison
+from studies.consistency.comparison import (
+    OPTIMUM,
+    TRAINED,
+    UNTRAINED,
+    Subject,
+    by_network,
+    by_optimum,
+    means,
+    nearest_of_many,
+    pairs,
+    picture_rows,
+    predicted_x0,
+    prediction_rows,
+    sampled,
+)
+from unequal.data.pixels import tensor_of, to_model_range
+from unequal.data.prepared import PreparedData
+from unequal.diffusion.ddim import sampling_timesteps
+from unequal.diffusion.optimal_denoiser import optimal_x0
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.measures.similarity import MEASURES, mse
+from unequal.models.denoiser import Denoiser
+
+SCHEDULE = NoiseSchedule.linear(50)
+STEPS = sampling_timesteps(50, 50)
+A0, A1, B0 = (Subject(name, TRAINED, name[0]) for name in ("a0", "a1", "b0"))
+START_A, START_B = Subject("start_a", UNTRAINED, "a"), Subject("start_b", UNTRAINED, "b")
+BEST = Subject("best", OPTIMUM)
+
+
+def normal(seed: int, count: int = 6) -> Tensor:
+    return torch.randn(count, 1, 8, 8, generator=torch.Generator().manual_seed(seed))
+
+
+def pictures(seed: int, count: int = 6) -> Tensor:
+    return normal(seed, count).clamp(-1, 1)
+
+
+@pytest.fixture
+def known(prepared: PreparedData) -> Tensor:
+    """Training images, [36, 1, 8, 8] in [−1, 1]."""
+    return to_model_range(tensor_of(prepared.train))
+
+
+def test_each_pair_is_compared_once_under_the_name_of_its_difference() -> None:
+    found = {(a.name, b.name): name for name, a, b in pairs([A0, A1, B0, BEST, START_A, START_B])}
+    assert found == {
+        ("a0", "a0"): "itself", ("a1", "a1"): "itself", ("b0", "b0"): "itself",
+        ("a0", "a1"): "seeds", ("a0", "b0"): "widths", ("a1", "b0"): "widths",
+        ("a0", "best"): "optimum", ("a1", "best"): "optimum", ("b0", "best"): "optimum",
+        ("start_a", "start_b"): "untrained",
+    }  # fmt: skip
+
+
+def test_pictures_of_the_same_and_of_other_noise() -> None:
+    """One model's pictures and their negatives: MSE 4·mean square; the neighbour stands for other noise."""
+    first = pictures(0)
+    (own, row, other) = picture_rows({A0: first, A1: -first})
+    assert [one["relation"] for one in (own, row, other)] == ["itself", "seeds", "itself"]
+    assert (own["mse_same"], own["cosine_same"], own["found_again"]) == pytest.approx((0, 1, 1), abs=1e-6)
+    assert row["mse_same"] == pytest.approx(float(4 * first.square().mean()), rel=1e-5)
+    assert row["cosine_same"] == pytest.approx(-1)
+    neighbours = first[[5, 0, 1, 2, 3, 4]]
+    assert own["mse_other_noise"] == pytest.approx(float((first - neighbours).square().mean()), rel=1e-5)
+    assert row["mse_other_noise"] == pytest.approx(float((first + neighbours).square().mean()), rel=1e-5)
+    assert {f"{m}_{c}" for m in MEASURES for c in ("same", "other_noise")} < set(row)
+
+
+def test_pictures_that_are_nearly_alike_are_found_again_from_both_sides() -> None:
+    first = pictures(0)
+    near, mixed = first + 0.01 * normal(1), first.clone()
+    # Its second picture is the first again: neither that one nor the other subject's second finds its partner.
+    mixed[1] = mixed[0]
+    rows = {(row["first"], row["second"]): row for row in picture_rows({A0: first, A1: near, B0: mixed})}
+    assert rows["a0", "a1"]["found_again"] == 1
+    assert rows["a0", "b0"]["found_again"] == pytest.approx(10 / 12)
+
+
+def test_predictions_under_the_same_and_other_noise_and_of_other_images() -> None:
+    predicted = {A0: pictures(0), A1: pictures(1)}
+    with_other_noise = {A0: pictures(2), A1: pictures(3)}
+    row = next(row for row in prediction_rows(7, predicted, with_other_noise) if row["relation"] == "seeds")
+    assert row["timestep"] == 7
+    expected = {
+        "mse_same": mse(pictures(0), pictures(1)),
+        "mse_other_noise": mse(pictures(0), pictures(3)),
+        "mse_other_image": mse(pictures(0), pictures(1).roll(1, 0)),
+    }
+    assert {name: row[name] for name in expected} == pytest.approx({k: float(v.mean()) for k, v in expected.items()})
+
+
+def test_means_are_over_the_pairs_of_a_relation_and_a_timestep() -> None:
+    rows: list[dict[str, Any]] = [
+        {"relation": name, "first": "x", "second": "y", "timestep": t, "mse_same": value}
+        for name, t, value in (("seeds", 0, 1.0), ("seeds", 0, 3.0), ("seeds", 9, 5.0), ("widths", 0, 7.0))
+    ]
+    assert means(rows, "relation", "timestep") == [
+        {"relation": "seeds", "timestep": 0, "pairs": 2, "mse_same": 2.0},
+        {"relation": "seeds", "timestep": 9, "pairs": 1, "mse_same": 5.0},
+        {"relation": "widths", "timestep": 0, "pairs": 1, "mse_same": 7.0},
+    ]
+    assert [row["mse_same"] for row in means(rows, "relation")] == [3.0, 7.0]
+
+
+def test_the_optimum_samples_the_images_that_it_knows(known: Tensor) -> None:
+    found = sampled(by_optimum(known, SCHEDULE), normal(0, 40), STEPS, SCHEDULE, 16)
+    errors, indices = nearest_of_many(found, tensor_uint8(known))
+    assert float(errors.max()) < 1e-4
+    assert len(set(indices.tolist())) > 10
+
+
+def test_the_optimum_is_the_posterior_mean(known: Tensor) -> None:
+    x_t = normal(0)
+    expected = optimal_x0(x_t, known, SCHEDULE.alpha[20], SCHEDULE.sigma[20])
+    torch.testing.assert_close(by_optimum(known, SCHEDULE)(x_t, 20), expected.float())
+
+
+def test_batches_may_be_cut_anywhere(tiny_net: Callable[..., UNet2DModel]) -> None:
+    predict = by_network(Denoiser(tiny_net(), spec_of()), clip=True)
+    one, other = (sampled(predict, normal(0), STEPS[::10], SCHEDULE, size) for size in (6, 4))
+    torch.testing.assert_close(one, other)
+    assert float(one.abs().max()) <= 1
+    one, other = (predicted_x0(predict, pictures(0), normal(1), 30, SCHEDULE, size) for size in (6, 4))
+    torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("t", [0, 30, 49])
+def test_models_are_asked_about_images_under_their_noise(t: int) -> None:
+    asked: list[Tensor] = []
+
+    def predict(x_t: Tensor, timestep: int) -> Tensor:
+        assert timestep == t
+        asked.append(x_t)
+        return x_t
+
+    x0, epsilon = pictures(0), normal(1)
+    predicted_x0(predict, x0, epsilon, t, SCHEDULE, 4)
+    expected = SCHEDULE.alpha[t] * x0 + SCHEDULE.sigma[t] * epsilon
+    torch.testing.assert_close(torch.cat(asked), expected.float())
+
+
+@pytest.mark.parametrize("clip", [True, False])
+def test_predictions_are_clipped_where_samples_are(clip: bool, tiny_net: Callable[..., UNet2DModel]) -> None:
+    predict = by_network(Denoiser(tiny_net(), spec_of()), clip)
+    assert (float(predict(5 * normal(0), 45).abs().max()) <= 1) is clip
+
+
+@pytest.mark.parametrize("at_once", [1, 10, 4096])
+def test_the_nearest_of_many_images_is_found_part_by_part(
+    at_once: int, known: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison, "IMAGES_AT_ONCE", at_once)
+    shown = pictures(0)
+    table = (shown[:, None] - known[None]).square().flatten(2).mean(2)
+    errors, indices = nearest_of_many(shown, tensor_uint8(known))
+    torch.testing.assert_close(errors, table.min(1).values)
+    assert indices.tolist() == table.argmin(1).tolist()
+
+
+def tensor_uint8(images: Tensor) -> np.ndarray:
+    return ((images + 1) * 127.5).round().to(torch.uint8).numpy()

@@ -1,0 +1,182 @@
+"""The stages of the consistency study on tiny networks: from fresh weights to tables."""
+
+import copy
+import csv
+import json
+import shutil
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import numpy as np
+import pytest
+import torch
+from click import Command
+from click.testing import CliRunner, Result
+from stage_project import write_params
+
+from studies.consistency.replica import untrained
+from studies.consistency.stages import measure_consistency, measure_landscape, report_consistency, train_replica
+from unequal.data.prepared import PreparedData
+from unequal.files import read_json, read_npz
+from unequal.models.artifact import load_model
+from unequal.settings.network import UNet2D
+from unequal.settings.training import Training
+
+WIDTHS, SEEDS, T = ["8-16", "12-16"], [0, 3], 50
+RECIPE: dict[str, Any] = {
+    "images": 200,
+    "prediction": "epsilon",
+    "sampler": {"kind": "uniform"},
+    "loss_weight": {"kind": "none"},
+    "optimizer": {"lr": 2e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 40, "decay": "constant"},
+}
+
+
+@pytest.fixture(scope="module")
+def params(network_settings: Callable[..., UNet2D], training_settings: Callable[..., Training]) -> dict[str, Any]:
+    comparison = {"noises": 5, "images": 8, "timesteps": [0, 20, 49], "optimum": True}
+    landscape = {"draws": 12, "batch_size": 8, "iterations": 3, "points": 5}
+    return {
+        "seed": 0,
+        "schedule": {"name": "linear", "timesteps": T},
+        "network": network_settings().model_dump(mode="json"),
+        "training": training_settings(batch_size=8).model_dump(mode="json"),
+        "recipes": {"base": RECIPE},
+        "sampling": {"steps": 5, "spacing": "uniform", "eta": 0.0, "clip": True, "batch_size": 4},
+        "consistency": {"widths": WIDTHS, "seeds": SEEDS, "comparison": comparison, "landscape": landscape},
+    }
+
+
+@pytest.fixture(scope="module")
+def replicas(params: dict[str, Any], prepared: PreparedData, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which all replicas have been trained."""
+    folder = tmp_path_factory.mktemp("replicas")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr("unequal.pipeline.stage.Tracker", MagicMock())
+        shutil.copytree(prepared.path, "artifacts/data")
+        write_params(**params)
+        for width, seed in product(WIDTHS, SEEDS):
+            assert run(train_replica.main, "--width", width, "--seed", seed).exit_code == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def study(project: Path, replicas: Path, params: dict[str, Any]) -> None:
+    shutil.copytree(replicas, project, dirs_exist_ok=True)
+
+
+def run(stage: Command, *options: object) -> Result:
+    result = CliRunner().invoke(stage, [str(option) for option in options])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def write_comparison(params: dict[str, Any], **changes: Any) -> None:
+    changed = copy.deepcopy(params)
+    changed["consistency"]["comparison"] |= changes
+    write_params(**changed)
+
+
+def rows(path: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(Path(path).read_text().splitlines()))
+
+
+def test_a_replica_is_trained_from_its_seed_and_width(network_settings: Callable[..., UNet2D]) -> None:
+    net, record = load_model(Path("artifacts/models/12-16/seed_3"))
+    assert (record.name, record.seed, record.parent, record.images_seen) == ("12-16/seed_3", 3, None, 200)
+    assert tuple(read_json(Path("artifacts/models/12-16/seed_3/config.json"))["block_out_channels"]) == (12, 16)
+    start = untrained(network_settings(), "12-16", 3, record.spec)
+    changes = [float((a - b).abs().max().detach()) for a, b in zip(net.parameters(), start.parameters(), strict=True)]
+    # Adam moves no weight by much more than the learning rate a step, of which there were 25.
+    assert 0 < max(changes) < 0.1
+    assert Path("artifacts/training/12-16_seed_3.jsonl").exists()
+    assert Path("results/training/12-16_seed_3.csv").exists()
+
+
+def test_a_width_that_cannot_be_is_refused_in_one_line() -> None:
+    result = run(train_replica.main, "--width", "7-16", "--seed", 0)
+    assert result.exit_code == 1
+    assert result.output == "train_replica: width '7-16': block_out_channels: 7 is no multiple of norm_num_groups 4\n"
+
+
+def test_all_replicas_are_compared(prepared: PreparedData) -> None:
+    assert run(measure_consistency.main).exit_code == 0
+    table = read_json(Path("artifacts/consistency/table.json"))
+    counts = {"itself": 4, "seeds": 2, "widths": 4, "optimum": 4, "untrained": 6}
+    found = [row["relation"] for row in table["pictures"]]
+    assert {name: found.count(name) for name in counts} == counts
+    assert len(table["predictions"]) == 3 * sum(counts.values())
+    assert all(0 <= row["mse_same"] <= 4 and -1 <= row["ssim_same"] <= 1 for row in table["pictures"])
+    assert {row["relation"]: int(row["pairs"]) for row in rows("results/consistency_predictions.csv")} == counts
+    summary = json.loads(Path("results/consistency.json").read_text())
+    assert summary["pictures"]["seeds"]["mse_same"] > 0 == summary["pictures"]["itself"]["mse_same"]
+    assert set(summary["nearest_training"]) > {"8-16/seed_0", "optimum", "held_out", "two_training_images"}
+    names = [f"{width}/seed_{seed}" for width in WIDTHS for seed in SEEDS]
+    images = read_npz(Path("artifacts/consistency/pictures.npz"), [*names, "optimum", "nearest_training"])
+    assert all(one.shape == (5, 1, 8, 8) and one.dtype == np.uint8 for one in images.values())
+    known = {image.tobytes() for image in prepared.train}
+    assert all(image.tobytes() in known for image in images["nearest_training"])
+
+
+def test_without_the_optimum_nobody_is_compared_with_it(params: dict[str, Any]) -> None:
+    write_comparison(params, optimum=False)
+    assert run(measure_consistency.main).exit_code == 0
+    table = read_json(Path("artifacts/consistency/table.json"))
+    assert "optimum" not in {row["relation"] for row in table["pictures"]} | set(table["nearest_training"])
+
+
+def test_more_held_out_images_than_there_are_are_refused(params: dict[str, Any]) -> None:
+    write_comparison(params, images=13)
+    result = run(measure_consistency.main)
+    assert result.exit_code == 1
+    assert result.output.endswith("consistency.comparison.images: 13 exceeds the 12 held-out images\n")
+
+
+def test_the_landscape_of_a_width() -> None:
+    assert run(measure_landscape.main, "--width", "8-16").exit_code == 0
+    content = read_json(Path("artifacts/landscape/8-16.json"))
+    assert [one["seed"] for one in content["models"]] == SEEDS
+    for one in content["models"]:
+        assert one["trained"]["loss"] < one["untrained"]["loss"]
+        assert all(len(one[state]["quotients"]) == 3 for state in ("trained", "untrained"))
+    (line,) = content["lines"]
+    ends = [one["trained"]["loss"] for one in content["models"]]
+    assert [line["losses"][0], line["losses"][-1]] == pytest.approx(ends, rel=1e-5)
+    assert [float(row["share"]) for row in rows("results/landscape/8-16.csv")] == [0, 0.25, 0.5, 0.75, 1]
+    summary = json.loads(Path("results/metrics/landscape_8-16.json").read_text())
+    assert summary["barrier_0_3"] == line["barrier"]["height"]
+
+
+def test_measuring_again_gives_the_same() -> None:
+    found = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        assert run(measure_consistency.main).exit_code == 0
+        found.append(Path("artifacts/consistency/table.json").read_bytes())
+    assert found[0] == found[1]
+
+
+def test_the_report_holds_all_verdicts_and_pictures() -> None:
+    for stage, options in (
+        (measure_consistency.main, ()),
+        *((measure_landscape.main, ("--width", width)) for width in WIDTHS),
+        (report_consistency.main, ()),
+    ):
+        result = run(stage, *options)
+        assert result.exit_code == 0, result.output
+    page, document = Path("results/report.html").read_text(), read_json(Path("results/verdicts.json"))
+    assert len(document["verdicts"]) == page.count('<span class="rule">') == 9
+    assert page.count("data:image/png") == len(list(Path("results/pictures").iterdir())) == 4
+    assert "8-16, seed 3" in page
+
+
+def test_a_missing_landscape_is_named_in_one_line() -> None:
+    assert run(measure_consistency.main).exit_code == run(measure_landscape.main, "--width", "8-16").exit_code == 0
+    result = run(report_consistency.main)
+    assert result.exit_code == 1
+    assert result.output.startswith("report_consistency: artifacts/landscape/12-16.json: missing")
+    assert result.output.count("\n") == 1

@@ -1,0 +1,1 @@
+"""What studies share that train a grid of recipes, batches and training seeds."""

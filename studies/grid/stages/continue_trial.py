@@ -1,0 +1,39 @@
+"""Train one trial of a grid from the base on: a recipe at a batch, from a training seed."""
+
+from studies.grid.settings import trial_name
+from studies.grid.trial import recipe_at, training_at
+from unequal.artifacts.samplers import read_sampler
+from unequal.data.prepared import PreparedData
+from unequal.models.artifact import load_record
+from unequal.pipeline.stage import Run, stage
+from unequal.settings.recipe import Recipe
+from unequal.settings.strict import StageSettings, key
+from unequal.settings.training import Training
+from unequal.training.results import publish
+from unequal.training.run import Job, train_on
+
+
+class Settings(StageSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    training: Training
+    recipe: Recipe = key("recipes.{recipe}")
+    reference_batch: int = key("grid.reference_batch")
+    lr_scaling: str = key("grid.lr_scaling")
+
+
+@stage(Settings, shared=True)
+def main(run: Run, settings: Settings, recipe: str, batch: str, seed: int) -> None:
+    """Train a trial, starting from the base; the batch is written as images at once × parts accumulated."""
+    data = PreparedData.open(run.input("artifacts/data"))
+    base = run.input("artifacts/models/base")
+    schedule = load_record(base).spec.noise_schedule()
+    sampler = read_sampler(run.input(f"artifacts/samplers/{recipe}.json"), schedule)
+    chosen = recipe_at(settings.recipe, batch, settings.reference_batch, settings.lr_scaling)
+    training = training_at(settings.training, batch, settings.reference_batch)
+    job = Job(trial_name(recipe, batch, seed), chosen, training, data, seed)
+    publish(run, train_on(run, job, base, sampler))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What training on some timesteps does to the others."""

@@ -1,0 +1,90 @@
+"""What the study of latents has found: the autoencoder by itself, diffusion and experts in its latents."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unequal.artifacts.partitions import read_groups
+from unequal.data.prepared import PreparedData
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.files import read_json, read_npz
+from unequal.reporting.conditions import scoring_conditions
+from unequal.reporting.findings import read_images
+from unequal.reporting.tables import Variant
+
+
+@dataclass(frozen=True)
+class LatentFindings:
+    """Results of the study.
+
+    Attributes:
+        losses: model → split → losses of all draws of latents, [T, n].
+        floor: losses of the best possible denoiser of the training latents, [T, n], or [T, 0].
+        schedule: of all models.
+        groups: the content of artifacts/groups.json.
+        group_shares: FLOPs of each group's pruned model as a share of the base's.
+        variants: scores and costs.
+        references: the two ends of the scale, and `reconstructions`, what the autoencoder alone does to real images.
+        autoencoder: the content of results/metrics/autoencoder.json.
+        samples: name → as many images, uint8 [n, C, H, W]; real ones, the same decoded again, every variant's.
+        images: facts of the data set.
+        base: those beside the base's scores.
+    """
+
+    losses: dict[str, dict[str, np.ndarray]]
+    floor: np.ndarray
+    schedule: NoiseSchedule
+    groups: dict[str, Any]
+    group_shares: list[float]
+    variants: dict[str, Variant]
+    references: dict[str, Any]
+    autoencoder: dict[str, Any]
+    samples: dict[str, np.ndarray]
+    images: dict[str, Any]
+    base: dict[str, Any]
+
+
+def read_findings(
+    find: Callable[[str], Path], schedule: NoiseSchedule, models: Sequence[str], variants: Sequence[str]
+) -> LatentFindings:
+    """Read what the stages before the report have made; `find` turns a path into one that exists.
+
+    Raises:
+        UserError: something is missing or damaged.
+    """
+    images, profiles = PreparedData.open(find("artifacts/images")), find("artifacts/profiles")
+    samples, scores, metrics = find("artifacts/samples"), find("results/fid"), find("results/metrics")
+    grouping = read_groups(find("artifacts/groups.json"))
+    pruned = [read_json(metrics / f"prune_expert_group_{one.group}.json") for one in grouping.groups]
+    facts = {variant: read_json(scores / f"{variant}.json") for variant in variants}
+    again = read_images(samples / "reconstructions.npy")
+    reconstructions = read_json(scores / "reconstructions.json")
+    shown = {"real images": np.array(images.holdout[: len(again)]), "decoded again": again}
+    shown |= {variant: read_images(samples / f"{variant}.npy") for variant in variants}
+    count = min(map(len, shown.values()))
+    return LatentFindings(
+        losses={model: read_npz(profiles / f"{model}.npz", ["train", "holdout"]) for model in models},
+        floor=read_npz(profiles / "floor.npz", ["train"])["train"],
+        schedule=schedule,
+        groups=grouping.model_dump(),
+        group_shares=[figures["share_of_base"] for figures in pruned],
+        variants={variant: Variant.of(variant, facts[variant]) for variant in variants},
+        references=read_json(scores / "reference.json") | {"reconstructions": reconstructions},
+        autoencoder=read_json(metrics / "autoencoder.json"),
+        samples={name: pictures[:count] for name, pictures in shown.items()},
+        images=images.facts,
+        base=facts["base"],
+    )
+
+
+def conditions(found: LatentFindings) -> dict[str, str]:
+    """What the figures mean nothing without, as name → text."""
+    draws = found.losses["base"]["train"].shape[1]
+    return scoring_conditions(found.images, found.base) | {
+        "autoencoder": found.base["autoencoder"][:12],
+        "training seed": f"{found.base['training_seed']}, one training of each model",
+        "loss profile": f"{draws} draws of latents a timestep and split",
+    }

@@ -1,0 +1,63 @@
+"""The whole of the study's params.yaml."""
+
+from typing import Self
+
+from pydantic import model_validator
+
+from unequal.settings.autoencoder import Autoencoder, Trained
+from unequal.settings.condition import LowResolution
+from unequal.settings.whole.continued import Continued
+from unequal.settings.whole.profiled import Grouped, Slotted
+from unequal.settings.whole.roles import FRESH, INSIDE_A_RANGE, Role
+from unequal.settings.whole.sampled import Compared
+
+
+class Params(Continued, Slotted, Grouped, Compared):
+    """All sections, and what holds of several of them."""
+
+    autoencoder: Autoencoder
+
+    @property
+    def roles(self) -> dict[str, Role]:
+        """The base, its groups' experts, and further recipes."""
+        return {"base": FRESH, "expert": INSIDE_A_RANGE} | super().roles
+
+    @property
+    def expert_sets(self) -> tuple[str, ...]:
+        """The experts of all groups, with and without pruning."""
+        return ("experts_unpruned", "experts_pruned")
+
+    @model_validator(mode="after")
+    def network_fits_the_images(self) -> Self:
+        """The network sees latents, and halves those."""
+        size, factor, chosen = self.data.image_size, self.autoencoder.factor, self.autoencoder
+        if size % factor or size < 2 * factor:
+            halved = f"block_out_channels: halve images {factor.bit_length() - 1} times"
+            which = halved if isinstance(chosen, Trained) else f"factor: {factor}"
+            raise ValueError(
+                f"autoencoder.{which}; data.image_size {size} is no multiple of {factor} with two latent pixels a side "
+                "or more"
+            )
+        try:
+            self.network.check_size(size // factor)
+        except ValueError as error:
+            raise ValueError(f"latents {size // factor} pixels wide: {error}") from None
+        return self
+
+    @model_validator(mode="after")
+    def latents_are_no_pixels(self) -> Self:
+        """What holds of pixels alone is switched off."""
+        if self.sampling.clip:
+            raise ValueError(
+                "sampling.clip: true bounds pixels, and latents have no bounds; allowed for latents: false"
+            )
+        if self.training.horizontal_flips:
+            raise ValueError(
+                "training.horizontal_flips: true would mirror latents, which are not those of the mirrored image; "
+                "allowed for latents: false"
+            )
+        sees_pixels = isinstance(self.network.condition, LowResolution)
+        if sees_pixels or self.network.variance == "learned":
+            what = f"condition.kind: {self.network.condition.kind}" if sees_pixels else "variance: learned"
+            raise ValueError(f"network.{what}; models of latents generate, and their likelihood is not that of pixels")
+        return self

@@ -1,0 +1,44 @@
+"""Score what an autoencoder leaves of real images: no model of its latents can do better than decoding does."""
+
+from dataclasses import asdict
+
+import numpy as np
+
+from unequal.data.pixels import tensor_of
+from unequal.data.prepared import PreparedData
+from unequal.evaluation.fidelity import Extractor, score
+from unequal.evaluation.variant import SHOWN
+from unequal.latents.autoencoder import load_autoencoder
+from unequal.pipeline.stage import Run, stage
+from unequal.settings.evaluation import Evaluation
+from unequal.settings.strict import StageSettings, key
+
+
+class Settings(StageSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    evaluation: Evaluation
+    batch_size: int = key("autoencoder.batch_size")
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings) -> None:
+    """Score reconstructions of training images, as many as samples are scored, and keep some of held-out ones."""
+    images = PreparedData.open(run.input("artifacts/images"))
+    extractor = Extractor.load(run.input("artifacts/extractor"))
+    autoencoder = load_autoencoder(run.input("artifacts/autoencoder"), run.device, settings.batch_size)
+    chosen = settings.evaluation
+    known = images.train[: chosen.samples]
+    subset = min(chosen.kid_subset, len(known))
+    again = autoencoder.reconstruct(tensor_of(known)).numpy()
+    found = score(again, images.train, extractor, run.device, subset, chosen.allow_singular)
+    shown = autoencoder.reconstruct(tensor_of(images.holdout[:SHOWN])).numpy()
+    np.save(run.output("artifacts/samples/reconstructions.npy"), shown)
+    run.metrics(
+        "results/fid/reconstructions.json",
+        asdict(found) | {"images": len(known), "extractor": extractor.label, "kid_subset": subset},
+    )
+
+
+if __name__ == "__main__":
+    main()

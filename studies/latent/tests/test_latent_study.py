@@ -1,0 +1,231 @@
+"""The study of latents in small: images, autoencoder, latents, a model of them, its profile, scores and report."""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from stage_project import write_params
+
+from stages import (
+    build_extractor,
+    build_sampler,
+    compute_slots,
+    evaluate_reference,
+    finetune_groups,
+    group_timesteps,
+    prepare_data,
+    profile_floor,
+    profile_loss,
+    prune,
+    train_base,
+    train_recipe,
+)
+from studies.latent.stages import (
+    encode_latents,
+    evaluate_autoencoder,
+    evaluate_latents,
+    report_latent,
+    train_autoencoder,
+)
+from unequal.data.prepared import PreparedData
+from unequal.files import read_json, read_npz
+from unequal.latents.autoencoder import identity
+from unequal.models.artifact import load_record
+from unequal.settings.network import UNet2D
+from unequal.settings.training import Training
+
+T = 24
+AUTOENCODER: dict[str, Any] = {
+    "kind": "trained",
+    "latent_channels": 2,
+    "block_out_channels": [8, 8],
+    "layers_per_block": 1,
+    "norm_num_groups": 4,
+    "kl_weight": 0.0001,
+    "images": 64,
+    "batch_size": 16,
+    "lr": 0.005,
+}
+TAKEN: dict[str, Any] = {
+    "kind": "pretrained",
+    "source": "mine",
+    "latent_channels": 2,
+    "factor": 2,
+    "batch_size": 4,
+}
+RECIPE: dict[str, Any] = {
+    "images": 8,
+    "prediction": "epsilon",
+    "sampler": {"kind": "uniform"},
+    "loss_weight": {"kind": "none"},
+    "optimizer": {"lr": 0.001, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
+}
+PRUNING: dict[str, Any] = {
+    "method": "proxy",
+    "decider": {"kind": "tpe"},
+    "ranking": {"method": "taylor", "timesteps": "group", "images": 4},
+    "start": [{"method": "magnitude"}],
+    "rounds": 1,
+    "candidates": 1,
+    "images": 4,
+    "finetuning": {"images": 8, "batch_size": 4, "lr": 0.001},
+}
+VARIANTS = ["base", "longer", "experts_unpruned", "experts_pruned"]
+SAMPLING: dict[str, Any] = {"steps": 2, "spacing": "uniform", "eta": 0.0, "clip": False, "batch_size": 8}
+
+
+@pytest.fixture
+def sections(
+    project: Path,
+    prepared: PreparedData,
+    training_settings: Callable[..., Training],
+    network_settings: Callable[..., UNet2D],
+) -> dict[str, Any]:
+    source = prepared.facts["path"]
+    return {
+        "seed": 0,
+        "data": {"source": "array", "path": source, "image_size": 8, "channels": 1, "fit": "exact", "holdout": 0.25},
+        "autoencoder": AUTOENCODER,
+        "schedule": {"name": "scaled_linear", "timesteps": T},
+        "network": network_settings().model_dump(mode="json"),
+        "training": training_settings().model_dump(mode="json"),
+        "recipes": {"base": RECIPE, "longer": RECIPE, "expert": RECIPE | {"sampler": {"kind": "slot"}}},
+        "further_recipes": ["longer"],
+        "slots": {"count": 3, "loss": "total"},
+        "groups": {"ids": [0, 1], "kind": "snr", "min_ratio": 0.5},
+        "pruning": {"expert": PRUNING},
+        "profile": {"images": 2, "batch_size": 20, "floor": "all"},
+        "profiled_models": ["base"],
+        "extractor": {"kind": "classifier", "weights": None, "features": 4, "images": 32, "batch_size": 8, "lr": 0.001},
+        "sampling": SAMPLING,
+        "evaluation": {"samples": 8, "seeds": [0], "kid_subset": 4, "allow_singular": False},
+        "variants": VARIANTS,
+    }
+
+
+def run(program: Any, *options: str) -> str:
+    result = CliRunner().invoke(program.main, list(options))
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def refused(program: Any, *options: str) -> str:
+    result = CliRunner().invoke(program.main, list(options))
+    assert result.exit_code == 1
+    return str(result.output)
+
+
+def test_every_stage_works_in_latents_and_is_scored_in_pixels(sections: dict[str, Any]) -> None:
+    write_params(**sections)
+    run(prepare_data, "--data", "images")
+    run(train_autoencoder)
+    run(encode_latents)
+    images, latents = PreparedData.open("artifacts/images"), PreparedData.open("artifacts/data")
+    assert latents.images.shape == (48, 2, 4, 4)
+    assert latents.images.dtype == np.float32
+    run(train_base)
+    record = load_record(Path("artifacts/models/base"))
+    assert (record.spec.space.size, record.spec.space.channels) == (4, 2)
+    assert record.spec.space.autoencoder == latents.facts["autoencoder"] == identity(Path("artifacts/autoencoder"))
+    run(profile_floor)
+    run(profile_loss, "--model", "base")
+    losses, floor = (read_npz(Path(f"artifacts/profiles/{name}.npz"), ["train"])["train"] for name in ("base", "floor"))
+    assert losses.shape == floor.shape == (T, 2)
+    run(build_extractor, "--data", "images")
+    run(evaluate_reference, "--data", "images")
+    run(evaluate_autoencoder)
+    train_experts()
+    for variant in VARIANTS:
+        run(evaluate_latents, "--variant", variant)
+        samples = np.load(f"artifacts/samples/{variant}.npy", allow_pickle=False)
+        assert (samples.shape, samples.dtype) == ((8, *images.images.shape[1:]), np.uint8)
+        assert read_json(Path(f"results/fid/{variant}.json"))["autoencoder"] == record.spec.space.autoencoder
+    costs = {one: read_json(Path(f"results/fid/{one}.json"))["sampling_flops_per_image"] for one in VARIANTS}
+    assert costs["experts_pruned"] < costs["base"] == costs["longer"] == costs["experts_unpruned"]
+    run(report_latent)
+    page = Path("results/report.html").read_text()
+    for text in (
+        "real images, decoded again",
+        "2×4×4",
+        "AutoencoderKL",
+        "predicted images not clipped",
+        "limit of FLOPs",
+    ):
+        assert text in page
+    assert [row["variant"] for row in csv.DictReader(Path("results/fid.csv").read_text().splitlines())] == VARIANTS
+    decided = {claim["key"] for claim in read_json(Path("results/verdicts.json"))["claims"]}
+    assert {"decoding_costs_less", "pruned_experts_beat_base", "limits_are_met"} <= decided
+
+
+def train_experts() -> None:
+    """Experts of two groups, pruned and not, and a model trained on for as long as they."""
+    run(compute_slots)
+    run(build_sampler, "--recipe", "longer")
+    run(train_recipe, "--recipe", "longer")
+    run(group_timesteps)
+    for group in ("0", "1"):
+        run(prune, "--method", "expert", "--group", group)
+        for architecture in ("unpruned", "pruned"):
+            run(finetune_groups, "--architecture", architecture, "--group", group)
+
+
+@pytest.mark.parametrize(
+    ("changes", "program", "complaint"),
+    [
+        (
+            {"autoencoder": TAKEN | {"source": "nowhere/at/all"}},
+            train_autoencoder,
+            "train_autoencoder: autoencoder: 'nowhere/at/all' holds no AutoencoderKL or VQModel that loads: ",
+        ),
+        (
+            {"autoencoder": AUTOENCODER | {"block_out_channels": [8, 8, 8, 8]}},
+            train_autoencoder,
+            "train_autoencoder: autoencoder: the network makes one latent pixel of 8 × 8; data.image_size 8 is no",
+        ),
+    ],
+)
+def test_an_autoencoder_that_does_not_fit_is_refused_in_one_line(
+    sections: dict[str, Any], changes: dict[str, Any], program: Any, complaint: str
+) -> None:
+    write_params(**sections | changes)
+    run(prepare_data, "--data", "images")
+    output = refused(program)
+    assert output.startswith(complaint)
+    assert output.count("\n") == 1
+
+
+def test_a_pretrained_autoencoder_takes_the_place_of_one_to_be_trained(sections: dict[str, Any]) -> None:
+    write_params(**sections)
+    run(prepare_data, "--data", "images")
+    run(train_autoencoder)
+    Path("artifacts/autoencoder").rename("mine")
+    write_params(**sections | {"autoencoder": TAKEN | {"factor": 4}})
+    assert refused(train_autoencoder) == (
+        "train_autoencoder: autoencoder: 'mine' has latent_channels: 2 and factor: 2; the settings say 2 and 4\n"
+    )
+    write_params(**sections | {"autoencoder": TAKEN})
+    run(train_autoencoder)
+    run(encode_latents)
+    assert PreparedData.open("artifacts/data").images.shape == (48, 2, 4, 4)
+    weights = "diffusion_pytorch_model.safetensors"
+    assert Path("artifacts/autoencoder", weights).read_bytes() == Path("mine", weights).read_bytes()
+
+
+def test_latents_are_neither_clipped_nor_decoded_by_another_autoencoder(sections: dict[str, Any]) -> None:
+    write_params(**sections)
+    run(prepare_data, "--data", "images")
+    run(train_autoencoder)
+    run(encode_latents)
+    run(train_base)
+    run(build_extractor, "--data", "images")
+    write_params(**sections | {"sampling": SAMPLING | {"clip": True}})
+    assert "sampling.clip: true bounds pixels, and latents have no bounds" in refused(
+        evaluate_latents, "--variant", "base"
+    )
+    write_params(**sections | {"autoencoder": AUTOENCODER | {"lr": 0.004}})
+    run(train_autoencoder)
+    assert "not the autoencoder in whose latents 'base' works" in refused(evaluate_latents, "--variant", "base")

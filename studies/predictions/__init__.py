@@ -1,0 +1,1 @@
+"""ε, v and x0 alone, and as three heads of one network."""

@@ -1,0 +1,1 @@
+"""Which timestep sampler lets small batches train as large ones do?"""

@@ -1,0 +1,44 @@
+"""The whole of the study's params.yaml."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from unequal.errors import UserError
+from unequal.settings.plan import Experts, Plan, check_plan
+from unequal.settings.whole.profiled import Profiled
+from unequal.settings.whole.roles import FRESH, Role
+from unequal.settings.whole.sampled import Compared
+
+
+class Params(Profiled, Compared):
+    """All sections, and what holds of several of them."""
+
+    plans: Annotated[
+        dict[str, Plan],
+        Field(description="ways of training models for groups of timesteps, each under a name like study/plan"),
+    ]
+    experts: Experts
+
+    @property
+    def roles(self) -> dict[str, Role]:
+        """The base; plans have recipes of their own."""
+        return super().roles | {"base": FRESH}
+
+    @model_validator(mode="after")
+    def plans_can_be_carried_out(self) -> Self:
+        """Every plan is asked for, and its groups, limits and recipe are sound, as far as that is known beforehand."""
+        for name in self.experts.plans:
+            if name not in self.plans:
+                raise ValueError(f"experts.plans: '{name}' is no plan; there is: {', '.join(self.plans)}")
+        schedule = self.schedule.tables()
+        for name, plan in self.plans.items():
+            if name not in self.experts.plans:
+                raise ValueError(f"experts.plans: does not list plan '{name}'; add it there or delete it")
+            try:
+                check_plan(name, plan, schedule, self.recipes["base"].prediction)
+            except UserError as error:
+                raise ValueError(f"plans.{name}: {error}") from None
+            if plan.groups.kind == "excess_loss" and not self.has_floor:
+                raise ValueError(f"plans.{name}.groups.kind: 'excess_loss' needs a floor; allowed: profile.floor: all")
+        return self
