@@ -2,7 +2,7 @@
 
 `snakemake --cores 2` runs independent stages side by side; `python -m unequal.tools.record` then tells DVC what was
 made.
-A study's graph is run by `snakemake --cores 2 --directory studies/<name>`.
+A study's graph is run by `snakemake --cores 2 --directory studies/<name>`, or studies/<name>/<data>.
 """
 
 import json
@@ -13,7 +13,8 @@ from pathlib import Path
 from dvc.repo import Repo
 
 from unequal.errors import UserError
-from unequal.settings.params import read_params
+from unequal.pipeline.fingerprint import CODE, write_fingerprints
+from unequal.tools.params import read_params
 
 # The profile of a cluster says so, and must know where its jobs go.
 ON_CLUSTER = config.get("cluster") is not None
@@ -25,8 +26,14 @@ try:
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
+# What DVC's stage `code` does. No rule does it, since all behind a rule runs again when it has run; and no job, since
+# what a job runs must not change under it.
+if workflow.is_main_process:
+    write_fingerprints(Path("dvc.yaml"), Path(workflow.basedir))
+
 # The stages of the dvc.yaml in the working directory: the pipeline's, or a study's.
 STAGES = sorted(Repo().stage.load_all("dvc.yaml"), key=lambda stage: stage.name)
+STAGES = [stage for stage in STAGES if {out.def_path for out in stage.outs} != {str(CODE)}]
 OUTPUTS = {out.def_path: stage for stage in STAGES for out in stage.outs}
 # A cluster hands GPUs out; on one machine, stages take turns on what there is.
 HAS_GPU = str(config.get("gpu", shutil.which("nvidia-smi") is not None)).lower() == "true"
@@ -37,12 +44,12 @@ def rule_name(stage):
 
 
 def inputs(stage):
-    """A stage's dependencies as files: folders of outputs by what is made in them, code by its modules and texts."""
+    """A stage's dependencies as files: folders of outputs by what is made in them."""
     for path in (dep.def_path for dep in stage.deps if not hasattr(dep, "params")):
         made = [out for out in OUTPUTS if out == path or out.startswith(f"{path}/")]
         # Gates are left out: they wait for nothing here, since params.yaml has been checked above.
         if not any((OUTPUTS[found].meta or {}).get("gate") for found in made):
-            yield from made or sorted(map(str, [*Path(path).rglob("*.py"), *Path(path).rglob("*.md")])) or [path]
+            yield from made or [path]
 
 
 def outputs(stage):

@@ -1,15 +1,15 @@
 """Make ready the features that FID compares: train the classifier, or note which Inception is used."""
 
-import pickle
 from pathlib import Path
 
 import torch
+from safetensors.torch import save_file
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
-from unequal.errors import UserError
+from unequal.errors import UserError, one_line
 from unequal.evaluation.classifier import Classifier, accuracy, save_classifier, train_classifier
-from unequal.evaluation.fidelity import CLASSIFIER, FACTS, INCEPTION
+from unequal.evaluation.fidelity import CLASSIFIER, FACTS, INCEPTION, inception_of
 from unequal.evaluation.fidelity import Extractor as Built
 from unequal.files import content_hash, require, write_json
 from unequal.pipeline.stage import Run, stage
@@ -46,13 +46,17 @@ def main(run: Run, settings: Settings, data: str = "data") -> None:
 
 
 def copy_tensors(source: Path, target: Path) -> None:
-    """Copy Inception's weights as bare tensors: torch-fidelity unpickles what it loads, and shall meet nothing else."""
+    """Copy Inception's weights into a format that holds tensors alone. Raises UserError where they are others."""
     try:
-        torch.save(torch.load(require(source), map_location="cpu", weights_only=True), target)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise UserError(
-            f"extractor.weights: {source}: no file of bare weights ({str(error).splitlines()[0]})"
-        ) from None
+        weights = torch.load(require(source), map_location="cpu", weights_only=True)
+        inception_of(weights)
+    except UserError as error:
+        raise UserError(f"{source}: {error}") from None
+    except Exception as error:  # what is no such file fails in many ways
+        raise UserError(f"extractor.weights: {source}: no file of bare weights ({one_line(error)})") from None
+    save_file(
+        {name: value.detach().clone(memory_format=torch.contiguous_format) for name, value in weights.items()}, target
+    )
 
 
 def trained_classifier(run: Run, settings: Settings, data: PreparedData, path: Path) -> float:

@@ -2,7 +2,7 @@
 
 from unequal.files import write_json
 from unequal.pipeline.stage import Run, stage
-from unequal.settings.params import read_params
+from unequal.settings.params import read_pipeline_params
 from unequal.settings.strict import StageSettings
 
 
@@ -13,7 +13,7 @@ class Settings(StageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
     """Refuse a params.yaml with unknown keys, wrong values or combinations that cannot be."""
-    read_params(run.input("params.yaml"))
+    read_pipeline_params(run.input("params.yaml"))
     # The same content at each pass: later stages wait for the gate, but do not go stale with it.
     write_json(run.output("artifacts/params_checked.json"), {"params.yaml": "sound"})
 

@@ -10,9 +10,7 @@ from unequal.files import read_npz, rounded, write_csv, write_json
 from unequal.measures.loss_profile import LossProfile, excess_loss
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.strict import StageSettings, key
-from unequal.timesteps.partition import equal_loss_slots
-
-Ranges = list[tuple[int, int]]
+from unequal.timesteps.partition import Partition, equal_sums
 
 
 class Settings(StageSettings):
@@ -37,26 +35,26 @@ def main(run: Run, settings: Settings) -> None:
     run.metrics("results/metrics/slots.json", sets)
 
 
-def slot_sets(losses: dict[str, np.ndarray], count: int, chosen: str) -> dict[str, Ranges]:
+def slot_sets(losses: dict[str, np.ndarray], count: int, chosen: str) -> dict[str, Partition]:
     """Slots by every loss; where another than the chosen one cannot be split so, it is left out."""
     if chosen not in losses:
         raise UserError(f"slots.loss: '{chosen}' needs a floor; allowed: {', '.join(losses)}")
-    sets = {chosen: equal_loss_slots(losses[chosen], count)}
+    sets = {chosen: equal_sums(losses[chosen], count)}
     for name in losses:
         with suppress(UserError):
-            sets[name] = equal_loss_slots(losses[name], count)
+            sets[name] = equal_sums(losses[name], count)
     return {name: sets[name] for name in losses if name in sets}
 
 
-def rows(sets: dict[str, Ranges], losses: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+def rows(sets: dict[str, Partition], losses: dict[str, np.ndarray]) -> list[dict[str, Any]]:
     """A row a slot: its range in every set, and the share of every loss that lies in it."""
     found = []
     for number in range(len(next(iter(sets.values())))):
         row: dict[str, Any] = {"slot": number + 1}
         for name, slots in sets.items():
-            first, last = slots[number]
-            held = {loss: losses[loss][first : last + 1].sum() / losses[loss].sum() for loss in sets}
-            row |= {f"{name}_first": first, f"{name}_last": last}
+            one = slots[number]
+            held = {loss: losses[loss][one.slice].sum() / losses[loss].sum() for loss in sets}
+            row |= {f"{name}_first": one.first, f"{name}_last": one.last}
             row |= {f"{name}_share_of_{loss}": rounded(share) for loss, share in held.items()}
         found.append(row)
     return found

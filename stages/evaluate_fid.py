@@ -6,7 +6,7 @@ from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import Extractor
 from unequal.evaluation.variant import Scoring
 from unequal.pipeline.stage import Run, stage
-from unequal.sampling import Experts
+from unequal.sampling.ensemble import Ensemble
 from unequal.settings.evaluation import Evaluation, Sampling
 from unequal.settings.strict import StageSettings
 
@@ -23,7 +23,7 @@ def main(run: Run, settings: Settings, variant: str) -> None:
     """Score a variant."""
     data = PreparedData.open(run.input("artifacts/data"))
     extractor = Extractor.load(run.input("artifacts/extractor"))
-    experts = Experts.load(run.input(f"artifacts/models/{variant}"), run.device)
+    experts = Ensemble.load(run.input(f"artifacts/models/{variant}"), run.device)
     scoring = Scoring(run, settings.sampling, settings.evaluation, data, extractor)
     figures = scoring.figures(experts, variant)
     np.save(run.output(f"artifacts/samples/{variant}.npy"), scoring.shown(experts, variant))

@@ -2,16 +2,15 @@
 
 from typing import Literal
 
+from unequal.artifacts.partitions import read_groups
 from unequal.data.prepared import PreparedData
-from unequal.models.artifact import load_model, load_pruning
 from unequal.pipeline.stage import Run, stage
-from unequal.ranges import read_groups
-from unequal.settings.recipe import Recipe
+from unequal.settings.recipe import RangeRecipe
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
-from unequal.timesteps.partition import widened
-from unequal.timesteps.samplers import build_sampler
-from unequal.training.run import Job, Start, produce
+from unequal.training.results import publish
+from unequal.training.run import Job, train_on
+from unequal.training.start import Scope
 
 
 class Settings(StageSettings):
@@ -19,7 +18,7 @@ class Settings(StageSettings):
 
     seed: int
     training: Training
-    recipe: Recipe = key("recipes.expert")
+    recipe: RangeRecipe = key("recipes.expert")
 
 
 @stage(Settings, shared=True)
@@ -30,16 +29,9 @@ def main(run: Run, settings: Settings, architecture: Literal["unpruned", "pruned
         "artifacts/models/base" if architecture == "unpruned" else f"artifacts/pruned/expert/group_{group}"
     )
     groups = read_groups(run.input("artifacts/groups.json"))
-    net, parent = load_model(folder)
-    first, last = groups.of(group).first, groups.of(group).last
-    # Routing goes by group, whatever the expert has seen of its neighbours' timesteps.
-    drawn = widened(first, last, settings.recipe.overlap, parent.timesteps)
-    sampler = build_sampler("slot", parent.timesteps, slot=drawn)
-    start = Start(
-        net, parent.noise_schedule(), parent, load_pruning(folder), first, last, group=group, groups=len(groups.groups)
-    )
-    name = f"experts_{architecture}/group_{group}"
-    produce(run, Job(name, start, settings.recipe, settings.training, sampler, data, settings.seed))
+    chosen = groups.of(group)
+    job = Job(f"experts_{architecture}/group_{group}", settings.recipe, settings.training, data, settings.seed)
+    publish(run, train_on(run, job, folder, Scope(chosen.first, chosen.last, group, len(groups.groups))))
 
 
 if __name__ == "__main__":

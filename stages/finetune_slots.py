@@ -1,15 +1,15 @@
 """Fine-tune the base inside one slot of timesteps, as paper 1 does to see what that destroys."""
 
+from unequal.artifacts.partitions import read_slots
 from unequal.data.prepared import PreparedData
-from unequal.models.artifact import load_model
+from unequal.models.artifact import load_record
 from unequal.pipeline.stage import Run, stage
-from unequal.ranges import read_slots
-from unequal.settings.recipe import Recipe
+from unequal.settings.recipe import RangeRecipe
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
-from unequal.timesteps.partition import widened
-from unequal.timesteps.samplers import build_sampler
-from unequal.training.run import Job, Start, produce
+from unequal.training.results import publish
+from unequal.training.run import Job, train_on
+from unequal.training.start import Scope
 
 
 class Settings(StageSettings):
@@ -17,19 +17,17 @@ class Settings(StageSettings):
 
     seed: int
     training: Training
-    recipe: Recipe = key("recipes.{recipe}")
+    recipe: RangeRecipe = key("recipes.{recipe}")
 
 
 @stage(Settings, shared=True)
 def main(run: Run, settings: Settings, recipe: str, slot: int) -> None:
     """Fine-tune the base inside a slot, counted from 1, as a recipe says."""
     data = PreparedData.open(run.input("artifacts/data"))
-    net, base = load_model(run.input("artifacts/models/base"))
-    first, last = read_slots(run.input("artifacts/slots.json"), base.timesteps).of(slot)
-    drawn = widened(first, last, settings.recipe.overlap, base.timesteps)
-    sampler = build_sampler("slot", base.timesteps, slot=drawn)
-    start = Start(net, base.noise_schedule(), parent=base, first=first, last=last)
-    produce(run, Job(f"{recipe}_{slot}", start, settings.recipe, settings.training, sampler, data, settings.seed))
+    base = run.input("artifacts/models/base")
+    slots = read_slots(run.input("artifacts/slots.json"), load_record(base).spec.timesteps)
+    job = Job(f"{recipe}_{slot}", settings.recipe, settings.training, data, settings.seed)
+    publish(run, train_on(run, job, base, Scope(*slots.of(slot))))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
 """Group the timesteps and give each group its limit of FLOPs (TDC training)."""
 
-from unequal.diffusion.schedule import NoiseSchedule
+from unequal.artifacts.partitions import Group, excess_of
 from unequal.files import write_json
 from unequal.pipeline.stage import Run, stage
-from unequal.ranges import excess_of
 from unequal.settings.groups import Groups
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings
-from unequal.timesteps.partition import TimestepGroup, mean_limit, timestep_groups
+from unequal.timesteps.groups import TimestepGroup, mean_limit, timestep_groups
 
 
 class Settings(StageSettings):
@@ -21,7 +20,7 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings) -> None:
     """Group the timesteps."""
     chosen = settings.groups
-    schedule = NoiseSchedule.named(settings.schedule.name, settings.schedule.timesteps)
+    schedule = settings.schedule.tables()
     excess = None
     if chosen.kind == "excess_loss":
         excess = excess_of(run.input("artifacts/profiles/base.npz"), run.input("artifacts/profiles/floor.npz"))
@@ -31,7 +30,7 @@ def main(run: Run, settings: Settings) -> None:
         "schedule": schedule.name,
         "kind": chosen.kind,
         "min_ratio": chosen.min_ratio,
-        "groups": [{"group": number} | group._asdict() for number, group in enumerate(groups)],
+        "groups": [Group.of(number, one).model_dump() for number, one in enumerate(groups)],
     }
     write_json(run.output("artifacts/groups.json"), table)
     figures = {"mean_limit_ratio": mean_limit(groups), "groups": len(groups)} | sizes(groups)
@@ -40,7 +39,7 @@ def main(run: Run, settings: Settings) -> None:
 
 def sizes(groups: list[TimestepGroup]) -> dict[str, int]:
     """How many timesteps each group holds."""
-    return {f"timesteps_of_group_{number}": group.timesteps for number, group in enumerate(groups)}
+    return {f"timesteps_of_group_{number}": group.range.length for number, group in enumerate(groups)}
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Merge the unpruned experts into one model of the base's size, by what each has learned since the base."""
 
 import math
-from dataclasses import replace
 
 import torch
 
@@ -52,8 +51,7 @@ def main(run: Run, settings: Settings) -> None:
 
 def record_of(base: ModelRecord, experts: list[ModelRecord]) -> ModelRecord:
     """The base's architecture and all timesteps; behind the weights stands what all experts have seen and cost."""
-    return replace(
-        base,
+    return base.changed(
         name="merged",
         parent=base.name,
         steps=sum(expert.steps for expert in experts),

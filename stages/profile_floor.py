@@ -5,14 +5,13 @@ import torch
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
-from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import write_npz
-from unequal.parts import Parts
+from unequal.measures.profiling import Draws, profile_floor
 from unequal.pipeline.stage import Run, stage
-from unequal.profiling import Draws, profile_floor
 from unequal.settings.profile import Profile
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
+from unequal.workspace.chunks import Chunks
 
 
 class Settings(StageSettings):
@@ -28,13 +27,13 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings) -> None:
     """Measure the floor of the loss."""
     data = PreparedData.open(run.input("artifacts/data"))
-    schedule = NoiseSchedule.named(settings.schedule.name, settings.schedule.timesteps)
+    schedule = settings.schedule.tables()
     images = tensor_of(settings.profile.profiled(data.train))
     draws = Draws.of(images, schedule.timesteps, settings.profile.images, settings.seed, run.device)
     floor = np.zeros((schedule.timesteps, 0), np.float32)
     if settings.profile.floor != "none":
         known = torch.cat([images, images.flip(-1)]) if settings.horizontal_flips else images
-        floor = profile_floor(known, schedule, draws, Parts(run.work))
+        floor = profile_floor(known, schedule, draws, Chunks(run.work))
     write_npz(run.output("artifacts/profiles/floor.npz"), train=floor)
     mean = float(floor.mean()) if floor.size else None
     run.metrics("results/metrics/floor.json", {"mean_train": mean, "images": settings.profile.floor})

@@ -4,13 +4,13 @@ from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.files import rounded, write_csv, write_npz
 from unequal.measures.loss_profile import SPACES, LossProfile, space_factor
+from unequal.measures.profiling import Draws, profile
 from unequal.models.artifact import ModelRecord
 from unequal.models.denoiser import load_denoiser
-from unequal.parts import Parts
 from unequal.pipeline.stage import Run, stage
-from unequal.profiling import Draws, profile
 from unequal.settings.profile import Profile
 from unequal.settings.strict import StageSettings
+from unequal.workspace.chunks import Chunks
 
 
 class Settings(StageSettings):
@@ -29,8 +29,8 @@ def main(run: Run, settings: Settings, model: str) -> None:
     losses = {}
     for split, images in (("train", chosen.profiled(data.train)), ("holdout", data.holdout)):
         pictures, labels = tensor_of(images), data.labels_of(split)
-        draws = Draws.of(pictures, record.timesteps, chosen.images, settings.seed, run.device, labels)
-        losses[split] = profile(denoiser, draws, chosen.batch_size, run.runtime.progress, Parts(run.work / split))
+        draws = Draws.of(pictures, record.spec.timesteps, chosen.images, settings.seed, run.device, labels)
+        losses[split] = profile(denoiser, draws, chosen.batch_size, run.runtime.progress, Chunks(run.work / split))
     write_npz(run.output(f"artifacts/profiles/{model}.npz"), **losses)
     profiles = in_all_spaces({split: LossProfile.of(table) for split, table in losses.items()}, record)
     write_csv(run.output(f"results/profiles/{model}.csv"), rows(profiles))
@@ -39,7 +39,7 @@ def main(run: Run, settings: Settings, model: str) -> None:
 
 def in_all_spaces(profiles: dict[str, LossProfile], record: ModelRecord) -> dict[str, LossProfile]:
     """Split, with `_v` or `_x0` behind it where the loss is not told in ε-space, → profile."""
-    schedule = record.noise_schedule()
+    schedule = record.spec.noise_schedule()
     suffixes = {space: "" if space == "epsilon" else f"_{space}" for space in SPACES}
     return {
         f"{split}{suffix}": profile.scaled(space_factor(space, schedule))

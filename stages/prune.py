@@ -1,11 +1,11 @@
 """Prune the base to the FLOPs limit of one group of timesteps."""
 
+from unequal.artifacts.partitions import read_groups
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.models.artifact import load_model
 from unequal.pipeline.stage import Run, stage
 from unequal.pruning.run import Job, produce
-from unequal.ranges import read_groups
 from unequal.settings.pruning import Pruning
 from unequal.settings.strict import StageSettings, key
 
@@ -23,10 +23,18 @@ def main(run: Run, settings: Settings, method: str, group: int) -> None:
     data = PreparedData.open(run.input("artifacts/data"))
     net, base = load_model(run.input("artifacts/models/base"))
     groups = read_groups(run.input("artifacts/groups.json"))
-    name, images, count = f"{method}/group_{group}", tensor_of(data.train), len(groups.groups)
-    produce(
-        run, Job(name, settings.method, net, base, images, groups.of(group), count, settings.seed, data.train_labels)
+    job = Job(
+        name=f"{method}/group_{group}",
+        method=settings.method,
+        net=net,
+        base=base,
+        images=tensor_of(data.train),
+        group=groups.of(group),
+        groups=len(groups.groups),
+        seed=settings.seed,
+        labels=data.train_labels,
     )
+    produce(run, job)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from matplotlib.figure import Figure
 
@@ -12,13 +11,14 @@ from unequal.measures.loss_profile import LossProfile
 from unequal.pipeline.stage import Run, stage
 from unequal.reporting import figures
 from unequal.reporting.claims import fid_verdicts, losses_differ, slot_verdicts
-from unequal.reporting.findings import Findings, read_findings
+from unequal.reporting.findings import PipelineFindings, read_findings
 from unequal.reporting.groups import groups_table, timestep_groups
 from unequal.reporting.overview import CAPTIONS, TITLE, scores_and_costs, spread_note
-from unequal.reporting.page import Picture, render
+from unequal.reporting.page import Drawing, Report
 from unequal.reporting.profiles import comparison_rows, losses_table, slot_strips, slots_table, space_profiles
+from unequal.reporting.publish import publish
 from unequal.reporting.tables import INTERFERENCE_COLUMNS, fid_rows, interference_rows
-from unequal.reporting.verdicts import Verdict, verdict_document
+from unequal.reporting.verdicts import Verdict
 from unequal.settings.strict import StageSettings, key
 
 #: Inches; read well in a README and on a page.
@@ -42,32 +42,31 @@ def main(run: Run, settings: Settings) -> None:
         run.input, settings.profiled_models, settings.variants, settings.further_recipes, settings.groups
     )
     changes = {split: found.changes(split, settings.finetuned) for split in ("train", "holdout")}
-    verdicts = decided(found, settings)
-    folder, variants = run.output("results/pictures"), list(found.variants.values())
-    drawn = [Picture(draw(folder / f"{name}.png"), *CAPTIONS[name]) for name, draw in pictures(found, settings).items()]
-    lead = f"{len(variants)} variants, scored from the same noise."
-    tables = [
-        scores_and_costs(variants, found.references),
-        losses_table(found.losses, found.floor, found.schedule),
-        slots_table(found.slot_sets, found.losses, found.floor),
-        groups_table(found.groups, found.group_shares, found.group_steps),
-    ]
-    page = render(TITLE, lead, verdicts, spread_note(variants[0].seeds), tables, found.conditions(), drawn)
-    write_bytes(run.output("results/report.html"), page.encode())
-    write_csv(run.output("results/fid.csv"), fid_rows(variants))
-    write_csv(run.output("results/loss_comparison.csv"), comparison_rows(found.losses, found.floor))
-    rows = interference_rows(changes)
-    path = run.output("results/interference.csv")
+    variants = list(found.variants.values())
+    report = Report(
+        title=TITLE,
+        lead=f"{len(variants)} variants, scored from the same noise.",
+        verdicts=decided(found, settings),
+        note=spread_note(variants[0].seeds),
+        tables=[
+            scores_and_costs(variants, found.references),
+            losses_table(found.losses, found.floor, found.schedule),
+            slots_table(found.slot_sets, found.losses, found.floor),
+            groups_table(found.groups, found.group_shares, found.group_steps),
+        ],
+        conditions=found.conditions(),
+        drawings=[Drawing(name, *drawn, *CAPTIONS[name]) for name, drawn in pictures(found, settings).items()],
+        rows={"fid": fid_rows(variants), "loss_comparison": comparison_rows(found.losses, found.floor)},
+    )
+    publish(run, report)
+    rows, path = interference_rows(changes), run.output("results/interference.csv")
     # Where no slot model was profiled again, the head of the table says so.
     write_csv(path, rows) if rows else write_bytes(path, f"{','.join(INTERFERENCE_COLUMNS)}\n".encode())
-    document = verdict_document(verdicts)
-    run.metrics("results/verdicts.json", document, {f"claims_{word}": n for word, n in document["counts"].items()})
     # Stages that took a score from a cache have logged nothing with this run's variant of the settings.
     run.parent_metrics({f"fid_{name}": variant.fid for name, variant in found.variants.items()})
-    run.parent_artifacts(["results/report.html", "results/pictures"])
 
 
-def decided(found: Findings, settings: Settings) -> list[Verdict]:
+def decided(found: PipelineFindings, settings: Settings) -> list[Verdict]:
     """Verdicts on all claims that the run touches, paper by paper, ours behind them."""
     base = LossProfile.of(found.losses["base"]["train"])
     verdicts = [
@@ -78,11 +77,13 @@ def decided(found: Findings, settings: Settings) -> list[Verdict]:
     return sorted(verdicts, key=lambda verdict: verdict.paper or math.inf)
 
 
-def pictures(found: Findings, settings: Settings) -> dict[str, Callable[[Path], Path]]:
-    """Name → what draws the picture into a file, in the order of the page."""
+def pictures(
+    found: PipelineFindings, settings: Settings
+) -> dict[str, tuple[tuple[float, float], Callable[[Figure], None]]]:
+    """Name → size in inches and what draws the picture, in the order of the page."""
     changes, variants = found.changes("train", settings.finetuned), list(found.variants.values())
     scatter = partial(figures.fid_scatter, variants=variants)
-    drawn: dict[str, tuple[tuple[float, float], Callable[[Figure], None]]] = {
+    drawn = {
         "loss_profile": (
             TALL,
             partial(figures.loss_profile, losses=found.losses, floor=found.floor, slots=found.slots),
@@ -101,9 +102,7 @@ def pictures(found: Findings, settings: Settings) -> dict[str, Callable[[Path], 
         "samples": (TALL, partial(figures.sample_grid, samples=found.samples, real=found.real)),
     }
     absent = ({"loss_changes"} if len(found.losses) == 1 else set()) | (set() if changes else {"interference"})
-    return {
-        name: partial(figures.save, size=size, draw=draw) for name, (size, draw) in drawn.items() if name not in absent
-    }
+    return {name: one for name, one in drawn.items() if name not in absent}
 
 
 if __name__ == "__main__":

@@ -1,20 +1,14 @@
 """Train the base model on all timesteps, or take a pretrained one."""
 
-import torch
-
 from unequal.data.prepared import PreparedData
-from unequal.diffusion.schedule import NoiseSchedule
-from unequal.models.network import build_network
-from unequal.models.pretrained import take_over
 from unequal.pipeline.stage import Run, stage
-from unequal.randomness import Stream, torch_seed
-from unequal.settings.network import Network
+from unequal.settings.network import AnyNetwork
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
-from unequal.timesteps.samplers import build_sampler
-from unequal.training.run import Job, Start, train, untrained, write_results
+from unequal.training.results import publish
+from unequal.training.run import Job, take_over, train_fresh
 
 
 class Settings(StageSettings):
@@ -22,7 +16,7 @@ class Settings(StageSettings):
 
     seed: int
     schedule: Schedule
-    network: Network
+    network: AnyNetwork
     training: Training
     recipe: Recipe = key("recipes.base")
 
@@ -31,22 +25,9 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings) -> None:
     """Train the base model."""
     data = PreparedData.open(run.input("artifacts/data"))
-    channels, size, _ = data.images.shape[1:]
-    torch.manual_seed(torch_seed(settings.seed, Stream.INITIAL_WEIGHTS))
-    schedule = NoiseSchedule.named(settings.schedule.name, settings.schedule.timesteps)
-    sampler = build_sampler(
-        timesteps=schedule.timesteps,
-        alphas_cumprod=schedule.alphas_cumprod.numpy(),
-        **settings.recipe.sampler.model_dump(),
-    )
-    network, pretrained = settings.network, settings.network.pretrained is not None
-    if pretrained:
-        net = take_over(network, size, channels, schedule, settings.recipe.prediction)
-    else:
-        net = build_network(network, size, channels)
-    start = Start.of(net, schedule, network)
-    job = Job("base", start, settings.recipe, settings.training, sampler, data, settings.seed)
-    write_results(run, job, untrained(run, job) if pretrained else train(run, job))
+    job = Job("base", settings.recipe, settings.training, data, settings.seed)
+    made = train_fresh if settings.network.pretrained is None else take_over
+    publish(run, made(run, job, settings.network, settings.schedule))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
 """Train a model with three heads (x0, v, ε) from fresh weights, and settle how they are combined."""
 
 from unequal.data.prepared import PreparedData
-from unequal.diffusion.schedule import NoiseSchedule
 from unequal.pipeline.stage import Run, stage
-from unequal.settings.network import Network
+from unequal.settings.network import AnyNetwork
 from unequal.settings.profile import Profile
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
-from unequal.training.mixed import mixed_job
-from unequal.training.run import produce
+from unequal.training.mixed import with_three_heads
+from unequal.training.results import publish
+from unequal.training.run import Job, train_fresh
 
 
 class Settings(StageSettings):
@@ -18,7 +18,7 @@ class Settings(StageSettings):
 
     seed: int
     schedule: Schedule
-    network: Network
+    network: AnyNetwork
     training: Training
     profile: Profile
     recipe: Recipe = key("recipes.mixed")
@@ -28,10 +28,9 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings) -> None:
     """Train the mixed prediction."""
     data = PreparedData.open(run.input("artifacts/data"))
-    schedule = NoiseSchedule.named(settings.schedule.name, settings.schedule.timesteps)
-    training, recipe, profile = settings.training, settings.recipe, settings.profile
-    job = mixed_job("mixed", data, schedule, settings.network, recipe, training, profile, settings.seed, run.device)
-    produce(run, job)
+    job = Job("mixed", settings.recipe, settings.training, data, settings.seed)
+    job = with_three_heads(job, settings.network, settings.schedule, settings.profile, run.device)
+    publish(run, train_fresh(run, job, settings.network, settings.schedule))
 
 
 if __name__ == "__main__":

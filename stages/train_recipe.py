@@ -1,14 +1,14 @@
 """Train the base on, at equal compute, as a further recipe says."""
 
+from unequal.artifacts.samplers import read_sampler
 from unequal.data.prepared import PreparedData
-from unequal.files import read_json
-from unequal.models.artifact import load_model
+from unequal.models.artifact import load_record
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
-from unequal.timesteps.samplers import build_sampler
-from unequal.training.run import Job, Start, produce
+from unequal.training.results import publish
+from unequal.training.run import Job, train_on
 
 
 class Settings(StageSettings):
@@ -23,12 +23,11 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings, recipe: str) -> None:
     """Train a recipe, starting from the base."""
     data = PreparedData.open(run.input("artifacts/data"))
-    net, base = load_model(run.input("artifacts/models/base"))
-    schedule = base.noise_schedule()
-    choice = read_json(run.input(f"artifacts/samplers/{recipe}.json"))
-    sampler = build_sampler(alphas_cumprod=schedule.alphas_cumprod.numpy(), **choice)
-    start = Start(net, schedule, parent=base)
-    produce(run, Job(recipe, start, settings.recipe, settings.training, sampler, data, settings.seed))
+    base = run.input("artifacts/models/base")
+    schedule = load_record(base).spec.noise_schedule()
+    sampler = read_sampler(run.input(f"artifacts/samplers/{recipe}.json"), schedule)
+    job = Job(recipe, settings.recipe, settings.training, data, settings.seed)
+    publish(run, train_on(run, job, base, sampler))
 
 
 if __name__ == "__main__":
