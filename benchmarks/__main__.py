@@ -1,8 +1,8 @@
 """All benchmarks, one after the other: `python -m benchmarks`, or `python -m benchmarks --gpu`.
 
-The figures are written into results/benchmarks, those of a GPU into its folder `cuda`, and shown as the table that
-README has; with `--gpu`, the pipeline then runs with larger budgets (`benchmarks.larger`). `--only` names some
-benchmarks; each module is a command of its own, with more options.
+The figures are written into results/benchmarks, those of a GPU into its folder `cuda`, and shown as the table of
+docs/performance.md; with `--gpu`, the pipeline then runs with larger budgets (`benchmarks.larger`). `--only` names
+some benchmarks; each module is a command of its own, with more options.
 """
 
 import os

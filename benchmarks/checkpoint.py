@@ -16,12 +16,13 @@ import torch
 from benchmarks.snapshots import trainer_of
 from benchmarks.timing import described, seconds
 from unequal.files import write_json
-from unequal.settings.params import StudyParams, read_params
 from unequal.settings.strict import PARAMS
+from unequal.settings.whole.core import Core
+from unequal.tools.params import read_params
 from unequal.training.loop import CHECKPOINT, Trainer
 
 
-def measure(params: StudyParams, recipe: str, device: torch.device, steps: int, rounds: int) -> dict[str, Any]:
+def measure(params: Core, recipe: str, device: torch.device, steps: int, rounds: int) -> dict[str, Any]:
     """Median seconds of a step and of a checkpoint, and the share that the settings make of them."""
     every = params.training.checkpoint_every
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:

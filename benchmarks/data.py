@@ -23,7 +23,7 @@ from benchmarks.training import advance, comparable, our_loop
 from unequal.data.pixels import tensor_of
 from unequal.settings.params import Params, read_pipeline_params
 from unequal.settings.strict import PARAMS
-from unequal.timesteps.samplers import build_sampler
+from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.training.batches import BatchSource
 from unequal.training.order import WINDOW_BYTES
 
@@ -54,7 +54,7 @@ def source_of(path: Path, way: str, params: Params, device: torch.device) -> Bat
     images = tensor_of(np.load(path, mmap_mode="r"))
     windows, ahead = WAYS[way]
     window = WINDOW_BYTES // images[0].nbytes if windows else None
-    sampler = build_sampler("uniform", params.schedule.timesteps)
+    sampler = IndependentSampler(uniform(params.schedule.timesteps))
     return BatchSource(images, params.training.batch_size, sampler, 0, True, device, window, ahead)
 
 

@@ -23,15 +23,14 @@ from benchmarks.sampling import experts_of
 from benchmarks.timing import in_turns, keep, seconds
 from benchmarks.training import advance, comparable, our_loop, random_images
 from unequal.diffusion.ddim import sampling_timesteps
-from unequal.diffusion.schedule import NoiseSchedule
+from unequal.measures.profiling import Draws, profile
+from unequal.models.backbones.registry import build_network
 from unequal.models.denoiser import Denoiser
-from unequal.models.network import build_network
 from unequal.pipeline.launching import launch
-from unequal.profiling import Draws, profile
 from unequal.settings.params import Params, read_pipeline_params
 from unequal.settings.strict import PARAMS
-from unequal.timesteps.partition import TimestepGroup
-from unequal.tools.architecture import Limits
+from unequal.timesteps.partition import Range
+from unequal.tools.architecture import Limits, spec_of
 
 IMAGES = 32
 Work = Callable[[], object]
@@ -51,8 +50,9 @@ def sampling(params: Params, device: torch.device, groups: int, steps: int) -> W
     """A batch of samples by so many experts."""
     chosen = params.groups.model_copy(update={"ids": list(range(groups))})
     last = params.schedule.timesteps - 1
-    ranges = [TimestepGroup(0, last, 1.0)] if groups == 1 else Limits.of(params.schedule, chosen).groups
-    net = build_network(params.network, params.data.image_size, params.data.channels)
+    limits = Limits.of(params.schedule, chosen).groups if groups > 1 else []
+    ranges = [one.range for one in limits] or [Range(0, last)]
+    net = build_network(params.network, spec_of(params))
     experts = experts_of([deepcopy(net) for _ in ranges], ranges, params, device)
     timesteps = sampling_timesteps(steps, params.schedule.timesteps, params.sampling.spacing)
     return partial(experts.sample, IMAGES, timesteps)
@@ -60,13 +60,14 @@ def sampling(params: Params, device: torch.device, groups: int, steps: int) -> W
 
 def of_timesteps(params: Params, device: torch.device) -> dict[str, Work]:
     """Profiles of more and more timesteps, four draws at each."""
-    net = build_network(params.network, params.data.image_size, params.data.channels)
-    torch.nn.Module.to(net, device)
+    net = build_network(params.network, spec_of(params))
+    net.to(device)
 
     def profiling(timesteps: int) -> Work:
-        schedule = NoiseSchedule.named(params.schedule.name, timesteps).to(device)
+        schedule = params.schedule.model_copy(update={"timesteps": timesteps})
+        spec = spec_of(params.model_copy(update={"schedule": schedule}))
         draws = Draws.of(random_images(params), timesteps, 4, params.seed, device)
-        return partial(profile, Denoiser(net, schedule, "epsilon"), draws, 128)
+        return partial(profile, Denoiser(net, spec), draws, 128)
 
     return {str(timesteps): profiling(timesteps) for timesteps in (100, 200, 400)}
 

@@ -24,7 +24,7 @@ import torch
 
 from benchmarks.killing import LONG_STAGES, SETTINGS, Kill, Killer, Stage, measured, stages_up_to
 from benchmarks.projects import tiny_copy
-from benchmarks.starting import Commands, Starter, warm
+from benchmarks.starting import Commands, Starter, Warm, warm
 from benchmarks.timing import described
 from unequal.files import write_json
 
@@ -60,7 +60,8 @@ def killed(wanted: dict[str, int], random: Random) -> Iterator[tuple[str, Killer
     with tempfile.TemporaryDirectory() as folder:
         project = tiny_copy(Path(folder) / "stages", SETTINGS)
         stages = stages_up_to(project, [*LONG_STAGES])
-        with warm(project) as starter:
+        with warm() as place:
+            starter = Warm(project, place)
             seconds, expected = measured(project, stages, starter)
             killer = Killer(project, seconds, expected, random)
             kill_alone(killer, stages, starter, WARM, wanted[WARM])

@@ -16,18 +16,18 @@ from diffusers.schedulers.scheduling_ddim import DDIMScheduler
 from benchmarks.sampling import experts_of
 from benchmarks.timing import in_turns, keep, ratio
 from unequal.diffusion.ddim import sampling_timesteps
-from unequal.models.network import build_network
+from unequal.models.backbones.registry import build_network
 from unequal.settings.params import Params, read_pipeline_params
 from unequal.settings.strict import PARAMS
-from unequal.timesteps.partition import TimestepGroup
+from unequal.timesteps.partition import Range
+from unequal.tools.architecture import spec_of
 
 
 def measure(params: Params, device: torch.device, steps: int, images: int, rounds: int) -> dict[str, Any]:
     """Seconds of both, and theirs over ours."""
-    network = params.network.model_copy(update={"learned_variance": False})
-    params = params.model_copy(update={"network": network})
-    net = build_network(network, params.data.image_size, params.data.channels)
-    whole = [TimestepGroup(0, params.schedule.timesteps - 1, 1.0)]
+    params = params.model_copy(update={"network": params.network.model_copy(update={"variance": "fixed"})})
+    net = build_network(params.network, spec_of(params))
+    whole = [Range(0, params.schedule.timesteps - 1)]
     ours = experts_of([net], whole, params, device)
     theirs = DDIMPipeline(net, DDIMScheduler(num_train_timesteps=params.schedule.timesteps))
     theirs.set_progress_bar_config(disable=True)

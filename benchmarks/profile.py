@@ -11,18 +11,18 @@ from typing import Any
 
 import click
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
-from torch import Tensor
+from torch import Tensor, nn
 
 from benchmarks.timing import described, effort
 from unequal.diffusion.predictions import add_noise
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import write_json
+from unequal.measures.profiling import Draws, profile
+from unequal.models.backbones.registry import build_network
 from unequal.models.denoiser import Denoiser
-from unequal.models.network import build_network
-from unequal.profiling import Draws, profile
-from unequal.settings.params import Params, read_params
+from unequal.settings.params import Params, read_pipeline_params
 from unequal.settings.strict import PARAMS
+from unequal.tools.architecture import spec_of
 
 #: Images that the draws are taken from: more only take up memory.
 IMAGES = 1000
@@ -34,7 +34,7 @@ def noisy_batches(draws: Draws, schedule: NoiseSchedule, size: int) -> list[tupl
 
 
 @torch.no_grad()
-def forward_passes(net: UNet2DModel, batches: list[tuple[Tensor, Tensor]]) -> None:
+def forward_passes(net: nn.Module, batches: list[tuple[Tensor, Tensor]]) -> None:
     """The network's answers alone."""
     for x_t, t in batches:
         net(x_t, t)
@@ -43,12 +43,12 @@ def forward_passes(net: UNet2DModel, batches: list[tuple[Tensor, Tensor]]) -> No
 def measure(params: Params, device: torch.device, repeats: int) -> dict[str, Any]:
     """Times of both, in turns, and the share of the forward passes."""
     size, channels = params.data.image_size, params.data.channels
-    schedule = NoiseSchedule.named(params.schedule.name, params.schedule.timesteps).to(device)
-    net = build_network(params.network, size, channels)
-    torch.nn.Module.to(net, device)
+    schedule = params.schedule.tables().to(device)
+    net = build_network(params.network, spec_of(params))
+    net.to(device)
     images = torch.randint(0, 256, (IMAGES, channels, size, size), dtype=torch.uint8)
     draws = Draws.of(images, schedule.timesteps, params.profile.images, params.seed, device)
-    denoiser = Denoiser(net, schedule, "epsilon", learned_variance=params.network.learned_variance)
+    denoiser = Denoiser(net, spec_of(params))
     batches = noisy_batches(draws, schedule, params.profile.batch_size)
     forward_passes(net, batches[:2])
     whole, bare = [], []
@@ -73,7 +73,7 @@ def measure(params: Params, device: torch.device, repeats: int) -> dict[str, Any
 @click.option("--output", type=click.Path(path_type=Path), help="JSON file to write besides")
 def main(params_file: Path, device: str, repeats: int, output: Path | None) -> None:
     """Time the profile of PARAMS_FILE's base against bare forward passes."""
-    result = measure(read_params(params_file), torch.device(device), repeats)
+    result = measure(read_pipeline_params(params_file), torch.device(device), repeats)
     click.echo(json.dumps(result, indent=2))
     if output is not None:
         write_json(output, result)

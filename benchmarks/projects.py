@@ -9,25 +9,11 @@ from pathlib import Path
 
 import yaml
 
+from unequal.tools.verify import TINY, shrink
+
 ROOT = Path(__file__).parents[1]
-TINY = {
-    "recipes.base.images": 2560,
-    "recipes.mixed.images": 1280,
-    "recipes.slot.images": 1280,
-    "recipes.expert.images": 1280,
-    "recipes.stratified.images": 1280,
-    "further_recipes": ["stratified"],
-    "profiled_models": ["base", "stratified", "slot_3"],
-    "variants": ["base", "stratified", "experts_unpruned", "experts_pruned"],
-    "profile.images": 2,
-    "slots.finetune": [3],
-    "groups.ids": [0, 1],
-    "extractor.images": 6400,
-    "sampling.steps": 5,
-    "evaluation.samples": 100,
-    "evaluation.seeds": [0],
-    "evaluation.kid_subset": 50,
-}
+#: Stages of a small copy.
+FEW = ("code", "check_params", "prepare_data", "build_extractor", "profile_floor")
 
 
 def run(project: Path, *command: str, ok: bool = True, environment: dict[str, str] | None = None) -> str:
@@ -47,7 +33,9 @@ def run(project: Path, *command: str, ok: bool = True, environment: dict[str, st
 
 def environment_of(project: Path) -> dict[str, str]:
     """The environment of commands in a project: its own code, our interpreter, nobody's configuration of git."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path, own = os.environ["PATH"], str(Path(sys.executable).parent)
+    if own not in path.split(os.pathsep):  # what stands before it is meant to
+        path = f"{own}{os.pathsep}{path}"
     git = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     return os.environ | git | {"PATH": path, "PYTHONPATH": str(project)}
 
@@ -74,9 +62,18 @@ def commit(project: Path, message: str) -> None:
 def tiny_copy(target: Path, changes: Mapping[str, object]) -> Path:
     """A copy whose whole pipeline runs in a minute, with these changes of its settings."""
     project = copy_of_repository(target)
-    recipes = yaml.safe_load((project / "params.yaml").read_text(encoding="utf-8"))["recipes"]
-    used = {name: recipe for name, recipe in recipes.items() if name != "longer"}
-    edit(project, {"recipes": used, **TINY, **changes})
+    shrink(project / "params.yaml", project / TINY)
+    edit(project, changes)
+    return project
+
+
+def small_copy(target: Path) -> Path:
+    """A tiny copy with the first few stages alone, in a repository of its own with all files committed."""
+    project = tiny_copy(target, {})
+    graph = yaml.safe_load((project / "dvc.yaml").read_text(encoding="utf-8"))
+    stages = {name: graph["stages"][name] for name in FEW}
+    (project / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}, sort_keys=False), encoding="utf-8")
+    commit(project, "small")
     return project
 
 

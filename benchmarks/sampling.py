@@ -10,7 +10,6 @@ import json
 import statistics
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
 from functools import partial
 from operator import truediv
 from pathlib import Path
@@ -18,73 +17,66 @@ from typing import Any
 
 import click
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
+from torch import nn
 
 from benchmarks.timing import described, in_turns
 from unequal.diffusion.ddim import sampling_timesteps
 from unequal.errors import UserError
 from unequal.files import write_json
 from unequal.models.artifact import ModelRecord
+from unequal.models.backbones.registry import build_network
 from unequal.models.denoiser import Denoiser
 from unequal.models.flops import count_cost
-from unequal.models.network import build_network
 from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.fit import fit_to_limit
 from unequal.pruning.units import units_by
-from unequal.sampling import Expert, Experts
+from unequal.sampling.ensemble import Ensemble, Expert
 from unequal.settings.params import Params, read_pipeline_params
 from unequal.settings.strict import PARAMS
-from unequal.timesteps.partition import TimestepGroup
-from unequal.tools.architecture import Limits
+from unequal.timesteps.partition import Range
+from unequal.tools.architecture import Limits, spec_of
 
 BASE = "base"
 CONTESTANTS = (BASE, "experts_unpruned", "experts_pruned")
 
 
-def trained(folder: Path, names: Sequence[str], device: torch.device, resident: bool | None) -> dict[str, Experts]:
+def trained(folder: Path, names: Sequence[str], device: torch.device, resident: bool | None) -> dict[str, Ensemble]:
     """The models of a finished pipeline. Raises UserError where one is missing."""
-    return {name: Experts.load(folder / name, device, resident=resident) for name in names}
+    return {name: Ensemble.load(folder / name, device, resident=resident) for name in names}
 
 
-def untrained(params: Params, device: torch.device) -> dict[str, Experts]:
+def untrained(params: Params, device: torch.device) -> dict[str, Ensemble]:
     """Base, unpruned and pruned experts of the sizes that a params file gives them, with random weights."""
-    net = build_network(params.network, params.data.image_size, params.data.channels)
-    limits = Limits.of(params.schedule, params.groups).groups
-    whole = [TimestepGroup(0, params.schedule.timesteps - 1, 1.0)]
+    net = build_network(params.network, spec_of(params))
+    groups = Limits.of(params.schedule, params.groups).groups
+    whole, ranges = [Range(0, params.schedule.timesteps - 1)], [group.range for group in groups]
     anatomy = Anatomy(net)
     # As good as any: what goes first changes no cost.
     order = units_by(lambda group: torch.rand(len(group[0].idxs)), anatomy)
-    pruned = [fit_to_limit(anatomy, order, group.limit_ratio * count_cost(net).macs).net for group in limits]
+    pruned = [fit_to_limit(anatomy, order, group.limit_ratio * count_cost(net).macs).net for group in groups]
     return {
         BASE: experts_of([net], whole, params, device),
-        "experts_unpruned": experts_of([deepcopy(net) for _ in limits], limits, params, device),
-        "experts_pruned": experts_of(pruned, limits, params, device),
+        "experts_unpruned": experts_of([deepcopy(net) for _ in groups], ranges, params, device),
+        "experts_pruned": experts_of(pruned, ranges, params, device),
     }
 
 
-def experts_of(
-    nets: Sequence[UNet2DModel], groups: Sequence[TimestepGroup], params: Params, device: torch.device
-) -> Experts:
-    """Networks that answer for these groups of timesteps."""
+def experts_of(nets: Sequence[nn.Module], ranges: Sequence[Range], params: Params, device: torch.device) -> Ensemble:
+    """Networks that answer for these ranges of timesteps."""
     experts = []
-    for net, group in zip(nets, groups, strict=True):
-        record = replace(record_of(net, params), first=group.first, last=group.last)
-        torch.nn.Module.to(net, device)
-        learned = record.learned_variance
-        experts.append(Expert(Denoiser(net, record.noise_schedule(), "epsilon", learned_variance=learned), record))
-    return Experts(experts)
+    for net, one in zip(nets, ranges, strict=True):
+        record = record_of(net, params).changed(first=one.first, last=one.last)
+        experts.append(Expert(Denoiser(net.to(device), record.spec), record))
+    return Ensemble(experts)
 
 
-def record_of(net: UNet2DModel, params: Params) -> ModelRecord:
+def record_of(net: nn.Module, params: Params) -> ModelRecord:
     """The record of a network that has seen nothing."""
     cost = count_cost(net)
     return ModelRecord(
         name="untrained",
-        prediction="epsilon",
-        schedule=params.schedule.name,
-        timesteps=params.schedule.timesteps,
-        image_size=params.data.image_size,
-        channels=params.data.channels,
+        spec=spec_of(params),
+        backbone=params.network.kind,
         seed=params.seed,
         steps=0,
         images_seen=0,
@@ -94,12 +86,11 @@ def record_of(net: UNet2DModel, params: Params) -> ModelRecord:
         parameters=cost.parameters,
         first=0,
         last=params.schedule.timesteps - 1,
-        learned_variance=params.network.learned_variance,
     )
 
 
 def measure(
-    contestants: Mapping[str, Experts], timesteps: Sequence[int], images: int, batch_size: int, rounds: int
+    contestants: Mapping[str, Ensemble], timesteps: Sequence[int], images: int, batch_size: int, rounds: int
 ) -> dict[str, Any]:
     """Seconds an image of every contestant and round, and medians of their ratios to the base's."""
     device = contestants[BASE].device
@@ -107,7 +98,7 @@ def measure(
 
     def sample(name: str) -> None:
         """The first time warms up, with the first round's images."""
-        contestants[name].sample(images, timesteps, max(0, rounds_done[name]), batch_size)
+        contestants[name].sample(images, timesteps, seed=max(0, rounds_done[name]), batch_size=batch_size)
         rounds_done[name] += 1
 
     totals = in_turns({name: partial(sample, name) for name in contestants}, rounds, device)
@@ -119,7 +110,7 @@ def measure(
             "flops_ratio": experts.macs_per_image(timesteps) / base.macs_per_image(timesteps),
             "seconds_per_image": times[name],
             "parameters": experts.parameters,
-            "resident": experts.lodging is None,
+            "resident": experts.offload is None,
         }
         for name, experts in contestants.items()
     } | {"images": images, "batch_size": batch_size, "steps": len(timesteps)}

@@ -1,6 +1,6 @@
 """What keeping snapshots costs, as a share of the training that keeps them.
 
-`python -m benchmarks.snapshots studies/time_to_quality/params.yaml` trains one recipe in a temporary folder,
+`python -m benchmarks.snapshots studies/time_to_quality/digits/params.yaml` trains one recipe in a temporary folder,
 and times the writing of a snapshot by itself, several times; it prints JSON.
 """
 
@@ -14,32 +14,32 @@ import click
 import torch
 
 from benchmarks.timing import described, seconds
-from unequal.diffusion.schedule import NoiseSchedule
-from unequal.models.network import build_network
-from unequal.settings.params import StudyParams, read_params
-from unequal.timesteps.samplers import build_sampler
+from unequal.models.backbones.registry import build_network
+from unequal.settings.whole.core import Core
+from unequal.timesteps.samplers import IndependentSampler, uniform
+from unequal.tools.architecture import spec_of
+from unequal.tools.params import read_params
 from unequal.training.batches import BatchSource
-from unequal.training.hybrid import Hybrid
 from unequal.training.loop import Trainer
-from unequal.training.objective import SingleHead
+from unequal.training.model_objective import objective_for
 
 #: Images that batches are taken from: more only take up memory.
 IMAGES = 1000
 
 
-def trainer_of(params: StudyParams, recipe: str, device: torch.device, work: Path) -> Trainer:
+def trainer_of(params: Core, recipe: str, device: torch.device, work: Path) -> Trainer:
     """The recipe's training, on random images."""
     chosen, size, channels = params.recipes[recipe], params.data.image_size, params.data.channels
-    schedule = NoiseSchedule.named(params.schedule.name, params.schedule.timesteps)
+    schedule = params.schedule.tables()
     images = torch.randint(0, 256, (IMAGES, channels, size, size), dtype=torch.uint8)
-    sampler = build_sampler("uniform", schedule.timesteps)
+    sampler = IndependentSampler(uniform(schedule.timesteps))
     source = BatchSource(images, params.training.batch_size, sampler, params.seed, False, device)
-    net = build_network(params.network, size, channels)
-    objective = Hybrid if params.network.learned_variance else SingleHead
+    spec = spec_of(params)
+    net = build_network(params.network, spec)
     return Trainer(
         net,
         source,
-        objective(chosen.prediction, schedule.to(device), "none", None),
+        objective_for(spec, schedule.to(device)),
         chosen.optimizer,
         params.training,
         params.runtime,
@@ -50,7 +50,7 @@ def trainer_of(params: StudyParams, recipe: str, device: torch.device, work: Pat
     )
 
 
-def measure(params: StudyParams, recipe: str, device: torch.device, repeats: int) -> dict[str, Any]:
+def measure(params: Core, recipe: str, device: torch.device, repeats: int) -> dict[str, Any]:
     """Seconds of the whole training and of one snapshot, and the share of all snapshots."""
     with tempfile.TemporaryDirectory() as folder:
         trainer = trainer_of(params, recipe, device, Path(folder))

@@ -1,10 +1,13 @@
 """Two ways to start a stage: by its command, and out of a process that has the libraries in memory already."""
 
-import json
 import os
 import select
+import shutil
+import socket
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,7 +17,9 @@ from typing import Protocol
 import psutil
 
 from benchmarks.projects import environment_of
+from benchmarks.warm_python import ask
 
+HERE, SOCKET = Path(__file__).parent, "socket"
 #: A tracking server that is not there, which costs nothing.
 NOBODY = "http://127.0.0.1:9"
 
@@ -73,10 +78,10 @@ class Commands:
 
 @dataclass
 class WarmProcess:
-    """A child of the warm process, which answers with its status when it has ended."""
+    """A program of the warm process, which answers with its status when it has ended."""
 
     pid: int
-    answers: int
+    answers: socket.socket
     status: int | None = None
 
     def ended(self, seconds: float) -> int | None:
@@ -87,44 +92,57 @@ class WarmProcess:
 
 @dataclass(frozen=True)
 class Warm:
-    """Starts commands out of the warm process of a project; see `benchmarks.warm`."""
+    """Starts commands of a project out of the warm process that has this folder; see `warm`.
+
+    What its stages log is heard by nobody.
+    """
 
     project: Path
-    process: subprocess.Popen[bytes]
+    place: Path
 
     def start(self, words: Sequence[str]) -> WarmProcess:
-        """Start one, when the one before has ended."""
-        _, _, *argv = words
-        assert self.process.stdin
-        assert self.process.stdout
-        self.process.stdin.write(json.dumps({"argv": argv, "log": str(log_of(self.project))}).encode() + b"\n")
-        self.process.stdin.flush()
-        answers = self.process.stdout.fileno()
+        """Start one; what it says goes to the project's log."""
+        environment = environment_of(self.project) | {"MLFLOW_TRACKING_URI": NOBODY}
+        with Path(os.devnull).open("rb") as null, log_of(self.project).open("wb") as log:
+            streams = (null.fileno(), log.fileno(), log.fileno())
+            answers = ask(str(self.place / SOCKET), [*words[2:]], str(self.project), environment, streams)
         return WarmProcess(int(line_of(answers)), answers)
 
 
 @contextmanager
-def warm(project: Path) -> Iterator[Warm]:
-    """The warm process of a project, as long as it is needed; what its stages log is heard by nobody."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.warm"],
-        cwd=project,
-        env=environment_of(project) | {"MLFLOW_TRACKING_URI": NOBODY},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as process:
+def warm() -> Iterator[Path]:
+    """A warm process for the length of the block.
+
+    Its folder has the socket, and for the head of a PATH `python` and the engines, started out of the warm process.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="warm-"))
+    listening = folder / SOCKET
+    python = f"{sys.executable} -IS {HERE / 'warm_python.py'} {listening} {sys.executable}"
+    for name, words in {"python": "", "dvc": "-m dvc", "snakemake": "-m snakemake"}.items():
+        (folder / name).write_text(f'#!/bin/sh\nexec {python} {words} "$@"\n')
+        (folder / name).chmod(0o755)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    # Read on import, before which a stage would have set it.
+    environment |= {"MLFLOW_LOGGING_LEVEL": "CRITICAL", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    command = [sys.executable, "-P", str(HERE / "warm.py"), str(listening)]
+    with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL) as process:
         try:
-            yield Warm(project, process)
+            while not listening.exists():
+                if process.poll() is not None:
+                    raise RuntimeError(f"the warm process has ended with {process.returncode}")
+                time.sleep(0.01)
+            yield folder
         finally:
-            for one in (*psutil.Process(process.pid).children(), process):
+            for one in (*psutil.Process(process.pid).children(recursive=True), process):
                 one.kill()
+            shutil.rmtree(folder)
 
 
-def line_of(descriptor: int) -> str:
-    """A line of a pipe, byte by byte: what comes behind it stays there, for `select` to see."""
+def line_of(answers: socket.socket) -> str:
+    """A line, byte by byte: what comes behind it stays there, for `select` to see."""
     line = b""
     while not line.endswith(b"\n"):
-        byte = os.read(descriptor, 1)
+        byte = answers.recv(1)
         if not byte:
             raise EOFError("the warm process has ended")
         line += byte

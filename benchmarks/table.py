@@ -1,4 +1,4 @@
-"""The figures in results/benchmarks as README's table: `python -m benchmarks.table`."""
+"""The figures in results/benchmarks as the table of docs/performance.md: `python -m benchmarks.table`."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -19,11 +19,11 @@ from accelerate.state import AcceleratorState
 
 from benchmarks.documented_loop import DocumentedLoop, Pictures, Recipe
 from benchmarks.timing import in_turns, keep, ratio
-from unequal.diffusion.schedule import NoiseSchedule
-from unequal.models.network import build_network
+from unequal.models.backbones.registry import build_network
 from unequal.settings.params import Params, read_pipeline_params
 from unequal.settings.strict import PARAMS
-from unequal.timesteps.samplers import build_sampler
+from unequal.timesteps.samplers import IndependentSampler, uniform
+from unequal.tools.architecture import spec_of
 from unequal.training.batches import BatchSource
 from unequal.training.loop import Trainer, memory_format
 from unequal.training.objective import SingleHead
@@ -42,14 +42,14 @@ def comparable(params: Params, device: torch.device, batch_size: int | None) -> 
         | ({"batch_size": batch_size} if batch_size else {})
         | ({"precision": "fp32"} if on_cpu else {})
     )
-    network = params.network.model_copy(update={"learned_variance": False})
+    network = params.network.model_copy(update={"variance": "fixed"})
     runtime = params.runtime.model_copy(update={"compile": False} if on_cpu else {})
     return params.model_copy(update={"training": training, "network": network, "runtime": runtime})
 
 
 def source_of(params: Params, device: torch.device) -> BatchSource:
     """Random images on the device, as small sets of images are for a training; random timesteps."""
-    training, sampler = params.training, build_sampler("uniform", params.schedule.timesteps)
+    training, sampler = params.training, IndependentSampler(uniform(params.schedule.timesteps))
     images, on_gpu = random_images(params).to(device), device.type == "cuda"
     flips = training.horizontal_flips
     return BatchSource(images, training.batch_size, sampler, params.seed, flips, device, ahead=on_gpu)
@@ -59,9 +59,9 @@ def our_loop(params: Params, device: torch.device, work: Path, source: BatchSour
     """This project's loop, on random images or others."""
     AcceleratorState._reset_state(reset_partial_state=True)
     training = params.training
-    schedule = NoiseSchedule.named(params.schedule.name, params.schedule.timesteps)
+    schedule = params.schedule.tables()
     return Trainer(
-        build_network(params.network, params.data.image_size, params.data.channels),
+        build_network(params.network, spec_of(params)),
         source or source_of(params, device),
         SingleHead("epsilon", schedule.to(device), "none", None),
         params.recipes["base"].optimizer,
@@ -85,7 +85,7 @@ def documented(params: Params, device: torch.device, encoded: bool) -> Documente
     images = random_images(params).permute(0, 2, 3, 1).numpy()
     pictures = Pictures(images, params.training.horizontal_flips, encoded)
     recipe = Recipe(params.training, params.recipes["base"].optimizer.lr, STEPS, params.schedule.timesteps)
-    net = build_network(params.network, params.data.image_size, params.data.channels)
+    net = build_network(params.network, spec_of(params))
     return DocumentedLoop(net, pictures, recipe, device)
 
 
@@ -97,7 +97,7 @@ def advance(trainer: Trainer, steps: int) -> None:
 
 def passes(params: Params, device: torch.device) -> Callable[[int], None]:
     """The network forwards and backwards on one batch of noise, so many times, and nothing else."""
-    net = build_network(params.network, params.data.image_size, params.data.channels)
+    net = build_network(params.network, spec_of(params))
     net.to(device).to(memory_format=memory_format(params.runtime)).train()
     called = torch.compile(net) if params.runtime.compile else net
     batch = random_images(params)[: params.training.batch_size].to(device) / 127.5 - 1

@@ -13,15 +13,16 @@ import torch
 
 from benchmarks.timing import in_turns, keep, ratio
 from benchmarks.training import advance, comparable, our_loop
+from unequal.models.backbones.registry import build_network
 from unequal.models.flops import count_cost, training_flops
-from unequal.models.network import build_network
 from unequal.settings.params import Params, read_pipeline_params
 from unequal.settings.strict import PARAMS
+from unequal.tools.architecture import spec_of
 
 
 def step_flops(params: Params) -> int:
     """Floating-point operations of a training step; a multiply–accumulate is two."""
-    net = build_network(params.network, params.data.image_size, params.data.channels)
+    net = build_network(params.network, spec_of(params))
     return 2 * training_flops(count_cost(net).macs_with_attention, params.training.batch_size)
 
 

@@ -1,7 +1,8 @@
 """Programs started by a process that has the heavy libraries in memory already: a start costs a fork, not imports.
 
-Every line of its input is a start as JSON, `{"argv": [module, option, …], "log": file}`. It answers with the pid, and
-when the program has ended with its status (negative: the signal that ended it), a line each. Of the project itself
+`python -P warm.py SOCKET` listens at a socket. Who asks for a program hands over its standard streams and says what
+`python -m` is to run, where, and in which environment; the answers are its pid and, when it has ended, its status
+(negative: the signal that ended it), a line each. It is killed with whoever has asked for it. Of the project itself
 nothing is loaded beforehand: a program finds the memory that it would find in a process of its own.
 """
 
@@ -9,43 +10,88 @@ import importlib
 import json
 import os
 import runpy
+import select
+import signal
+import socket
 import sys
-from typing import NoReturn
+from contextlib import suppress
+from typing import Any, NoReturn
 
 LIBRARIES = (
     "accelerate",
-    "diffusers.models.unets.unet_2d",
+    "alembic.command",
     "diffusers.models.autoencoders.autoencoder_kl",
-    "mlflow",
+    "diffusers.models.unets.unet_2d",
+    "dvc.cli.parser",
+    "dvc.repo",
+    "matplotlib.pyplot",
+    "mlflow.store.tracking.sqlalchemy_store",
+    "mlflow.tracking",
     "optuna",
     "sklearn.datasets",
+    "snakemake.cli",
+    "sqlalchemy.dialects.sqlite",
     "torch_fidelity",
     "torch_pruning",
 )
+#: Bytes of a request's length.
+LENGTH = 8
 
 
-def main() -> None:
-    """Start one program after the other."""
-    for name in LIBRARIES:
-        importlib.import_module(name)
-    for line in sys.stdin:
-        asked = json.loads(line)
-        if (pid := os.fork()) == 0:
-            carry_out(asked["argv"], asked["log"])
-        print(pid, flush=True)
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+def main(path: str) -> None:
+    """Start whatever is asked for, many programs at once."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(f"{path}.new")
+        listening.listen()
+        os.rename(f"{path}.new", path)  # where it is found, it answers
+        for name in LIBRARIES:
+            importlib.import_module(name)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # attendants are waited for by nobody
+        while True:
+            asking, _ = listening.accept()
+            if os.fork() == 0:
+                listening.close()
+                attend(asking)
+            asking.close()
 
 
-def carry_out(argv: list[str], log: str) -> NoReturn:
+def attend(asking: socket.socket) -> NoReturn:
+    """Start a program, and tell who has asked for it how it ends."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    start, streams, _, _ = socket.recv_fds(asking, LENGTH, 3)
+    with asking.makefile("rb") as content:
+        asked = json.loads(content.read(int.from_bytes(start, "big")))
+    if (pid := os.fork()) == 0:
+        asking.close()
+        carry_out(asked, streams)
+    asking.sendall(b"%d\n" % pid)
+    ended = os.pidfd_open(pid)
+    if ended not in select.select([ended, asking], [], [])[0]:
+        os.kill(pid, signal.SIGKILL)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with suppress(OSError):
+        asking.sendall(b"%d\n" % status)
+    os._exit(0)
+
+
+def carry_out(asked: dict[str, Any], streams: list[int]) -> NoReturn:
     """Be that program, in a session of its own."""
+    import torch
+
     os.setsid()
-    null, file = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    for ours, standard in ((null, 0), (file, 1), (file, 2)):
+    for standard, ours in enumerate(streams):
         os.dup2(ours, standard)
-    sys.argv = argv
-    runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
+    os.chdir(asked["folder"])
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    # Libraries have read it when they were loaded.
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
+    sys.argv, sys.orig_argv = asked["words"], [sys.executable, "-m", *asked["words"]]
+    places = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:0] = [asked["folder"], *filter(None, places)]
+    runpy.run_module(asked["words"][0], run_name="__main__", alter_sys=True)
     sys.exit(0)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])
