@@ -10,13 +10,16 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+#: Headers of a reply that trickles.
+TRICKLED = 100
+
 
 @dataclass(frozen=True)
 class Reply:
     """Status and body, after so many seconds, the body in pieces with a pause behind each.
 
     `cut`: the connection is closed in the middle of the body, sent `chunked` or with its length told; `header` is
-    one more than usual.
+    one more than usual; `trickle_s`: between two headers of so many that none of them is waited for in vain.
     """
 
     status: int = 200
@@ -27,6 +30,7 @@ class Reply:
     cut: bool = False
     chunked: bool = False
     header: tuple[str, str] = ("X-Header", "x")
+    trickle_s: float = 0.0
 
 
 def answer(content: str | None, finish: str = "stop") -> Reply:
@@ -71,6 +75,10 @@ def serving(replies: Sequence[Reply]) -> Iterator[Chat]:
                 self.send_response(reply.status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header(*reply.header)
+                for number in range(TRICKLED if reply.trickle_s else 0):
+                    self.send_header(f"X-{number}", "x")
+                    self.flush_headers()
+                    time.sleep(reply.trickle_s)
                 if reply.chunked:
                     self.send_header("Transfer-Encoding", "chunked")
                 else:

@@ -5,12 +5,28 @@ import shlex
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
+from dvc.dvcfile import Lockfile
 from dvc.repo import Repo
 
 from unequal.pipeline.stage import StageCommand
+from unequal.settings.params import Params
+from unequal.settings.whole.core import Core
+from unequal.tools.params import params_models
 
 ROOT = Path(__file__).parents[1]
+
+
+def model_of(file: Path) -> type[Core]:
+    """What checks a params file, also a preset: its first line names the schema, which lies in the graph's folder."""
+    first = file.read_text(encoding="utf-8").splitlines()[0]
+    return params_models(ROOT)[(file.parent / first.partition("$schema=")[2]).resolve().parent]
+
+
+def pipeline_presets() -> list[Path]:
+    """Presets of the pipeline; others belong to a study."""
+    return [preset for preset in sorted((ROOT / "presets").glob("*.yaml")) if model_of(preset) is Params]
 
 
 @dataclass(frozen=True)
@@ -31,16 +47,20 @@ class Instance:
 
     @property
     def source(self) -> Path:
-        return Path("stages") / f"{self.program}.py"
+        return Path(*self.program.split(".")).with_suffix(".py")
 
     @property
     def command(self) -> StageCommand:
-        return importlib.import_module(f"stages.{self.program}").main
+        return importlib.import_module(self.program).main
 
 
 @cache
 def instances() -> list[Instance]:
-    return [instance_of(stage) for stage in sorted(Repo(str(ROOT)).index.stages, key=lambda s: s.addressing)]
+    # Records of earlier runs are several times as long as the graph, and nothing of them is asked for.
+    with patch.object(Lockfile, "load", return_value={}):
+        stages = Repo(str(ROOT)).index.stages
+    programs = [stage for stage in stages if stage.name != "code"]
+    return [instance_of(stage) for stage in sorted(programs, key=lambda stage: stage.addressing)]
 
 
 def telling_instances() -> list[Instance]:
@@ -53,16 +73,15 @@ def telling_instances() -> list[Instance]:
 
 def instance_of(stage) -> Instance:
     words = shlex.split(stage.cmd)
-    assert words[:2] == ["python", "-m"], stage.cmd
-    options = {words[i].removeprefix("--").replace("-", "_"): words[i + 1] for i in range(3, len(words), 2)}
+    module, *words = words[words.index("-m") + 1 :]
+    options = {words[i].removeprefix("--").replace("-", "_"): words[i + 1] for i in range(0, len(words), 2)}
     folder = Path(stage.wdir).relative_to(ROOT)
-    up = "../" * len(folder.parts)
     return Instance(
         folder,
         stage.name,
-        words[2].removeprefix("stages."),
+        module,
         options,
-        frozenset(dep.def_path.removeprefix(up) for dep in stage.deps if not hasattr(dep, "params")),
+        frozenset(dep.def_path for dep in stage.deps if not hasattr(dep, "params")),
         frozenset(key for dep in stage.deps if hasattr(dep, "params") for key in dep.params),
         frozenset(out.def_path for out in stage.outs),
     )

@@ -8,11 +8,11 @@ from engines_said import children, rules_of_dry_run, stages_of_repro, tracked_ru
 
 from benchmarks.projects import commit, edit, run, tiny_copy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(tmp_path_factory: pytest.TempPathFactory, warm_start: None) -> Path:
     """A tiny pipeline, run by Snakemake and recorded by DVC."""
     project = tiny_copy(tmp_path_factory.mktemp("engines"), {})
     commit(project, "tiny")

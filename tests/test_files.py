@@ -252,3 +252,16 @@ def test_json_is_indented_and_ends_with_a_line_break(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", {"a": 1})
     assert (tmp_path / "a.json").read_text() == '{\n  "a": 1\n}\n'
     assert json.loads((tmp_path / "a.json").read_text()) == {"a": 1}
+
+
+def test_what_lies_behind_a_linked_folder_counts(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "here").mkdir()
+    (tmp_path / "elsewhere/a").write_text("1")
+    (tmp_path / "here/link").symlink_to(tmp_path / "elsewhere")
+    assert files_below(tmp_path / "here") == [tmp_path / "here/link/a"]
+    before = content_hash(tmp_path / "here")
+    (tmp_path / "elsewhere/a").write_text("2")
+    assert content_hash(tmp_path / "here") != before
+    (tmp_path / "elsewhere/back").symlink_to(tmp_path / "here")
+    assert "the same folder as" in one_line(lambda: content_hash(tmp_path / "here"))

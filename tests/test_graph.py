@@ -6,22 +6,20 @@ from pathlib import Path
 
 import pytest
 import yaml
-from graph import ROOT, Instance, instances, telling_instances
+from graph import ROOT, Instance, instances, pipeline_presets, telling_instances
 
+from studies.grid.settings import trial_name
 from unequal.files import read_json
-from unequal.settings.grid import trial_name
-from unequal.settings.params import StudyParams, json_schema, read_params, read_pipeline_params, read_study_params
-from unequal.settings.strict import read_yaml
-from unequal.tools.deps import code_dependencies, import_closure
-from unequal.tools.schema import SCHEMAS
+from unequal.pipeline.fingerprint import CODE, files_of, module_of
+from unequal.settings.whole.core import Core
+from unequal.tools.params import params_models, read_params
+from unequal.tools.schema import SCHEMA, json_schema
 
 each_instance = pytest.mark.parametrize("instance", telling_instances(), ids=lambda instance: instance.id)
 each_program = pytest.mark.parametrize(
     "instance", {(i.folder, i.program): i for i in instances()}.values(), ids=lambda one: f"{one.folder}/{one.program}"
 )
-DVC_FILES = [ROOT / "dvc.yaml", *sorted((ROOT / "studies").glob("*/dvc.yaml"))]
-#: Params files of studies/latent.
-LATENT_PRESETS = ["ffhq256-ldm.yaml"]
+DVC_FILES = [ROOT / "dvc.yaml", *sorted((ROOT / "studies").rglob("dvc.yaml"))]
 each_graph = pytest.mark.parametrize("file", DVC_FILES, ids=lambda file: str(file.parent.relative_to(ROOT)))
 
 
@@ -39,9 +37,17 @@ def test_a_stage_can_read_its_settings(instance: Instance, monkeypatch: pytest.M
 
 
 @each_program
-def test_a_stage_declares_the_code_that_it_imports(instance: Instance):
-    declared = {dep for dep in instance.deps if dep.startswith(("unequal", "stages"))}
-    assert declared == set(code_dependencies(instance.source, ROOT)), "run: python -m unequal.tools.deps"
+def test_a_stage_declares_its_program_as_its_code(instance: Instance):
+    code = {dep for dep in instance.deps if dep.startswith(f"{CODE}/") or dep.endswith((".py", ".md"))}
+    assert code == {f"{CODE}/{instance.source.stem}.json"}
+
+
+@each_graph
+def test_the_code_is_brought_up_to_date_in_every_run(file: Path):
+    stage = yaml.safe_load(file.read_text(encoding="utf-8"))["stages"]["code"]
+    assert stage["always_changed"] is True
+    assert "deps" not in stage
+    assert stage["outs"] == [{str(CODE): {"cache": False, "persist": True}}]
 
 
 def inputs_in_code(instance: Instance) -> list[str]:
@@ -63,7 +69,7 @@ def inputs_in_code(instance: Instance) -> list[str]:
 @each_instance
 def test_a_stage_declares_the_files_that_it_reads(instance: Instance):
     files = inputs_in_code(instance)
-    declared = {dep for dep in instance.deps if not dep.startswith(("unequal", "stages"))}
+    declared = {dep for dep in instance.deps if not dep.startswith(f"{CODE}/")}
     declared -= {"artifacts/params_checked.json"}  # the gate is waited for, not read
     undeclared = [
         file
@@ -78,28 +84,32 @@ def test_a_stage_declares_the_files_that_it_reads(instance: Instance):
 
 
 @pytest.mark.parametrize("source", sorted((ROOT / "unequal").rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
-def test_floors_import_downwards_only(source: Path):
-    floors = [
-        ("errors", "randomness", "files", "parts", "processes", "stopping"),
-        ("diffusion",),
+def test_layers_import_downwards_only(source: Path):
+    layers = [
+        ("__init__", "errors", "randomness", "files"),
+        ("diffusion", "evidence"),
         ("timesteps", "measures"),
         ("settings",),
-        ("data", "ranges"),
+        ("workspace",),
+        ("data", "artifacts"),
         ("models",),
-        ("profiling", "latents"),
+        # What measures a network stands among the measures, above the formulas that it fills.
+        ("measures/profiling", "latents"),
         ("training",),
-        ("measuring", "sampling", "pruning", "evaluation", "reporting"),
-        ("tdc",),
+        ("measures/gradient_meter", "sampling", "pruning", "evaluation", "reporting"),
+        ("experts",),
         ("pipeline", "tools"),
     ]
 
-    def floor(file: Path) -> int:
-        room = file.parts[1].removesuffix(".py") if len(file.parts) > 1 else ""
-        return next((i for i, rooms in enumerate(floors) if room in rooms), 0)
+    def layer(file: Path) -> int:
+        module = file.with_suffix("").parts[1:]
+        names = ("/".join(module), "".join(module[:1]))
+        return next((i for name in names for i, members in enumerate(layers) if name in members))
 
     here = source.relative_to(ROOT)
-    above = [str(file) for file in import_closure(here, ROOT) if floor(file) > floor(here)]
-    assert above == []
+    imports = module_of(source, 0, ".".join(here.parts[:-1])).imports
+    imported = {file.relative_to(ROOT) for name in imports for file in files_of(name, ROOT)}
+    assert [str(file) for file in imported if layer(file) > layer(here)] == []
 
 
 def test_one_module_knows_mlflow():
@@ -127,28 +137,15 @@ def test_lists_to_fan_out_over_stand_in_params(file: Path):
     assert all(isinstance(axis, str) and axis.startswith("${") for axis in axes)
 
 
-@pytest.mark.parametrize(("path", "model"), SCHEMAS.items(), ids=map(str, SCHEMAS))
-def test_schemas_in_the_repository_are_the_generated_ones(path: Path, model: type[StudyParams]):
-    assert read_json(ROOT / path) == json_schema(model), "run: python -m unequal.tools.schema"
+@pytest.mark.parametrize(("folder", "model"), params_models(ROOT).items(), ids=lambda one: getattr(one, "name", ""))
+def test_schemas_in_the_repository_are_the_generated_ones(folder: Path, model: type[Core]):
+    assert read_json(folder / SCHEMA) == json_schema(model), "run: python -m unequal.tools.schema"
 
 
-@pytest.mark.parametrize("preset", sorted((ROOT / "presets").glob("*.yaml")), ids=lambda path: path.stem)
-def test_presets_are_whole_and_sound(preset: Path):
-    if preset.name not in LATENT_PRESETS:
-        read_pipeline_params(preset)
+def test_most_presets_are_the_pipelines():
+    assert len(pipeline_presets()) > 5
 
 
-@pytest.mark.parametrize("name", LATENT_PRESETS)
-def test_presets_for_latents_hold_what_their_study_reads(name: str):
-    preset, study = ROOT / "presets" / name, ROOT / "studies/latent/params.yaml"
-    params = read_study_params(preset)
-    assert params.autoencoder is not None
-    assert set(read_yaml(preset)) == set(read_yaml(study))
-    for instance in instances():
-        if instance.folder == Path("studies/latent"):
-            instance.command.settings.read(preset, **instance.options)
-
-
-@pytest.mark.parametrize("study", sorted((ROOT / "studies").glob("*/params.yaml")), ids=lambda path: path.parent.name)
-def test_studies_are_sound(study: Path):
-    read_params(study)
+@pytest.mark.parametrize("file", DVC_FILES, ids=lambda path: path.parent.name)
+def test_every_graph_has_sound_params(file: Path):
+    read_params(file.with_name("params.yaml"))

@@ -2,15 +2,15 @@
 
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from benchmarks.killing import LONG_STAGES, SETTINGS, Killer, Stage, clear, measured, never, once_saved, stages_up_to
 from benchmarks.projects import tiny_copy
-from benchmarks.starting import Warm, warm
+from benchmarks.starting import Warm
 
 pytestmark = pytest.mark.slow
 
@@ -30,15 +30,13 @@ class Unkilled:
 
 
 @pytest.fixture(scope="module")
-def unkilled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Unkilled]:
+def unkilled(tmp_path_factory: pytest.TempPathFactory, warm_place: Path) -> Unkilled:
     project = tiny_copy(tmp_path_factory.mktemp("killed"), SETTINGS)
     stages = stages_up_to(project, [*LONG_STAGES])
-    with warm(project) as starter:
-        seconds, expected = measured(project, stages, starter)
-        assert all(expected.values())
-        yield Unkilled(
-            Killer(project, seconds, expected, Random(SEED)), {stage.name: stage for stage in stages}, starter
-        )
+    starter = Warm(project, warm_place)
+    seconds, expected = measured(project, stages, starter)
+    assert all(expected.values())
+    return Unkilled(Killer(project, seconds, expected, Random(SEED)), {stage.name: stage for stage in stages}, starter)
 
 
 @pytest.mark.parametrize("name", LONG_STAGES)

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from benchmarks import checkpoint as benchmark
 from benchmarks.checkpoint import main, measure
 from unequal.files import read_json
-from unequal.settings.params import read_params
+from unequal.tools.params import read_params
 from unequal.training.loop import Trainer
 
 ROOT = Path(__file__).parents[2]

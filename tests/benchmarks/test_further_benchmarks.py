@@ -14,9 +14,10 @@ from benchmarks.table import ROWS, table
 from benchmarks.timing import keep
 from benchmarks.training import comparable, our_loop
 from unequal.files import read_json
+from unequal.models.backbones.registry import build_network
 from unequal.models.flops import count_cost
-from unequal.models.network import build_network
 from unequal.settings.params import Params, read_pipeline_params
+from unequal.tools.architecture import spec_of
 from unequal.training.batches import BatchSource
 
 ROOT = Path(__file__).parents[2]
@@ -71,7 +72,7 @@ def test_utilisation_is_the_rate_of_training_over_that_of_products(params: Param
     found = utilisation.measure(params, CPU, steps=1, rounds=1, side=64, products=1)
     training, matmul = (found["flops_per_second"][name][0] for name in ("training", "matmul"))
     assert found["utilisation"]["median"] == pytest.approx(training / matmul)
-    net = build_network(params.network, 8, 1)
+    net = build_network(params.network, spec_of(params))
     assert found["flops_per_step"] == 2 * 3 * 4 * count_cost(net).macs_with_attention
 
 
@@ -125,7 +126,7 @@ def test_what_grows_grows(params: Params, monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_a_copy_of_the_project_holds_its_graph(tmp_path: Path) -> None:
     folder = overhead.copied(tmp_path / "copy")
-    for name in ("dvc.yaml", "Snakefile", "stages/train_base.py", "unequal/parts.py"):
+    for name in ("dvc.yaml", "Snakefile", "stages/train_base.py", "unequal/workspace/chunks.py"):
         assert (folder / name).read_bytes() == (ROOT / name).read_bytes()
 
 

@@ -13,9 +13,9 @@ from benchmarks.sampling import CONTESTANTS, main, measure, untrained
 from unequal.diffusion.ddim import sampling_timesteps
 from unequal.files import read_json
 from unequal.models.artifact import ModelRecord, save_model
-from unequal.sampling import Experts
+from unequal.sampling.ensemble import Ensemble
 from unequal.settings.params import Params, read_pipeline_params
-from unequal.timesteps.partition import mean_limit, timestep_groups
+from unequal.timesteps.groups import mean_limit, timestep_groups
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,11 +26,11 @@ def params() -> Params:
 
 
 @pytest.fixture(scope="module")
-def contestants(params: Params) -> dict[str, Experts]:
+def contestants(params: Params) -> dict[str, Ensemble]:
     return untrained(params, torch.device("cpu"))
 
 
-def test_untrained_contestants_have_the_sizes_of_trained_ones(contestants: dict[str, Experts], params: Params) -> None:
+def test_untrained_contestants_have_the_sizes_of_trained_ones(contestants: dict[str, Ensemble], params: Params) -> None:
     assert tuple(contestants) == CONTESTANTS
     base, unpruned, pruned = contestants.values()
     whole = base.macs_per_image([0])
@@ -44,11 +44,15 @@ def test_untrained_contestants_have_the_sizes_of_trained_ones(contestants: dict[
 
 
 def test_every_contestant_samples_all_images_in_turns(
-    contestants: dict[str, Experts], monkeypatch: pytest.MonkeyPatch
+    contestants: dict[str, Ensemble], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns: list[tuple[Any, ...]] = []
     names = {id(experts): name for name, experts in contestants.items()}
-    monkeypatch.setattr(Experts, "sample", lambda experts, *asked: turns.append((names[id(experts)], *asked)))
+    monkeypatch.setattr(
+        Ensemble,
+        "sample",
+        lambda experts, *asked, **by_name: turns.append((names[id(experts)], *asked, *by_name.values())),
+    )
     steps = sampling_timesteps(3, 1000)
     result = measure(contestants, steps, images=5, batch_size=2, rounds=2)
     warm_up, first, second = turns[:3], turns[3:6], turns[6:]

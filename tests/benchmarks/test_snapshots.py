@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from benchmarks.snapshots import measure
-from unequal.settings.params import read_params
+from unequal.tools.params import read_params
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_share_is_of_one_training() -> None:
-    params = read_params(ROOT / "studies/time_to_quality/params.yaml")
+    params = read_params(ROOT / "studies/time_to_quality/digits/params.yaml")
     short = params.recipes["uniform"].model_copy(update={"images": 512, "snapshots": (128, 256)})
     quick = params.model_copy(update={"recipes": {"uniform": short}})
     result = measure(quick, "uniform", torch.device("cpu"), repeats=3)

@@ -93,6 +93,27 @@ def test_a_bad_image_leaves_nothing_that_could_be_opened(tmp_path: Path) -> None
         PreparedData.open(tmp_path / "data")
 
 
+@pytest.mark.parametrize(("wrong", "told"), [(2, 2), (5, 3)])
+def test_images_that_do_not_fit_are_told_of_together(tmp_path: Path, wrong: int, told: int) -> None:
+    (tmp_path / "images").mkdir()
+    for number in range(6):
+        Image.new("L", (8, 9 if number < wrong else 8)).save(tmp_path / f"images/{number}.png")
+    with pytest.raises(UserError) as refusal:
+        prepare(settings(source="folder", path=str(tmp_path / "images"), holdout=0.4), 0, tmp_path / "data")
+    line = str(refusal.value)
+    assert line.startswith(f"{wrong} of 6 images cannot be used: {tmp_path}/images/0.png: 8 × 9 pixels")
+    assert [f"{number}.png" in line for number in range(6)] == [number < told for number in range(6)]
+    assert line.endswith("; …") == (wrong > told)
+
+
+@pytest.mark.parametrize("source", ["folder", "array", "cifar10"])
+def test_a_path_that_no_file_system_takes(tmp_path: Path, source: str) -> None:
+    data = settings(source=source, path=str(tmp_path / ("x" * 300)), image_size=32, channels=3)
+    with pytest.raises(UserError, match="File name too long"):
+        prepare(data, 0, tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+
 @pytest.mark.parametrize("holdout", [0.01, 0.05, 0.99])
 def test_too_few_images_on_either_side(numbered: Data, tmp_path: Path, holdout: float) -> None:
     with pytest.raises(UserError, match=f"data.holdout: {holdout}: holds out .* of 20 images; allowed"):

@@ -322,6 +322,70 @@ class TestBadFolder:
         (tmp_path / name).write_bytes(content[: len(content) // 2])
         assert f"{name}: not a readable image" in refusal(load_folder, tmp_path, channels=3, image_size=64)
 
+    def test_too_large_unpacked(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        Image.new("L", (8, 8)).save(tmp_path / "a.png")
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
+        assert "a.png: not a readable image (Image size (64 pixels) exceeds limit" in refusal(load_folder, tmp_path)
+
+    def test_what_is_only_warned_of_is_read_in_silence(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+    ) -> None:
+        Image.new("L", (8, 8)).save(tmp_path / "a.png")
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 40)
+        assert load_folder(tmp_path).images[0].shape == (1, 8, 8)
+        assert not recwarn.list
+
+    def test_a_name_chooses_no_program_for_the_content(self, tmp_path: Path) -> None:
+        """Pillow would hand this to Ghostscript, whatever the file is called."""
+        (tmp_path / "a.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n")
+        assert "cannot identify image file" in refusal(load_folder, tmp_path)
+
+    def test_a_colour_table_that_is_none(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What fails only after decoding is the file's fault as well."""
+        Image.fromarray(RGB).quantize(4).save(tmp_path / "a.png")
+        monkeypatch.setattr(Image.Image, "convert", broken)
+        assert "a.png: not a readable image (unrecognized" in refusal(load_folder, tmp_path, channels=3)
+
+
+def broken(*_: Any) -> None:
+    raise ValueError("unrecognized\nraw mode")
+
+
+class TestLinks:
+    @pytest.fixture
+    def linked(self, tmp_path: Path) -> Path:
+        """Two classes of 3 images: one in a folder, one behind a link to a folder elsewhere."""
+        for value, folder in enumerate(["images/a", "elsewhere"]):
+            (tmp_path / folder).mkdir(parents=True)
+            for number in range(3):
+                Image.new("L", (8, 8), 10 * value + number).save(tmp_path / folder / f"{number}.png")
+        (tmp_path / "images/b").symlink_to(tmp_path / "elsewhere")
+        return tmp_path / "images"
+
+    def test_linked_folders_are_read_as_others_are(self, linked: Path) -> None:
+        source = load_folder(linked)
+        assert every_image(source)[:, 0, 0, 0].tolist() == [0, 1, 2, 10, 11, 12]
+        assert source.labels is not None and source.labels.tolist() == [0, 0, 0, 1, 1, 1]
+
+    def test_linked_files_too(self, linked: Path) -> None:
+        (linked / "a/9.png").symlink_to(linked / "b/0.png")
+        assert len(load_folder(linked).images) == 7
+
+    @pytest.mark.parametrize("target", ["images", "images/a", "elsewhere"])
+    def test_no_folder_is_read_twice(self, linked: Path, target: str) -> None:
+        """Neither in a loop, nor by two ways."""
+        (linked / "b/c").symlink_to(linked.parent / target)
+        assert "the same folder as" in refusal(load_folder, linked)
+
+    @pytest.mark.parametrize("target", ["nowhere", "d"])
+    def test_a_link_that_leads_nowhere(self, linked: Path, target: str) -> None:
+        (linked / "d").symlink_to(linked / target)
+        assert refusal(load_folder, linked) == f"{linked}/d: a link that leads nowhere; mend it or remove it"
+
+    def test_an_editors_lock_does_not_matter(self, linked: Path) -> None:
+        (linked / ".#notes").symlink_to("someone@host.1234")
+        assert len(load_folder(linked).images) == 6
+
 
 class TestArray:
     IMAGES = np.random.default_rng(3).integers(0, 256, (5, 3, 8, 8), dtype=np.uint8)
@@ -434,3 +498,9 @@ class TestBadArray:
     def test_labels(self, tmp_path: Path, labels: list[Any]) -> None:
         np.savez(tmp_path / "a.npz", images=np.zeros((2, 8, 8), dtype=np.uint8), labels=np.array(labels))
         assert "label" in refusal(load_array, tmp_path / "a.npz")
+
+    @pytest.mark.parametrize("label", [1_000_000, 2**63, -1])
+    def test_labels_that_are_none(self, tmp_path: Path, label: int) -> None:
+        kind = np.uint64 if label > 0 else np.int64
+        np.savez(tmp_path / "a.npz", images=RGB[None], labels=np.array([label], dtype=kind))
+        assert f"a.npz: label {label}; allowed: 0 … 999999" in refusal(load_array, tmp_path / "a.npz", channels=3)

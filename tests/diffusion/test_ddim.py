@@ -1,7 +1,6 @@
 """DDIM against diffusers where its spacing is right, against DDPM's posterior, and at its invariants."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from unequal.diffusion.ddim import ddim, ddim_step, previous_alphas_cumprod, sampling_timesteps, steps_per_range
+from unequal.diffusion.ddim import ddim, ddim_step, sampling_timesteps, steps_of
 from unequal.diffusion.predictions import to_x0
-from unequal.diffusion.schedule import NoiseSchedule
+from unequal.diffusion.schedule import CLEAN, Level, NoiseSchedule
 from unequal.errors import UserError
 
-SHARES = st.floats(1e-4, 1 - 1e-4)
+LEVELS = st.builds(Level, st.floats(0.01, 1), st.floats(0.01, 1))
+#: A rectified flow: α + σ = 1.
+FLOW = NoiseSchedule("flow", 1 - (torch.arange(1000).double() + 0.5) / 1000, (torch.arange(1000).double() + 0.5) / 1000)
 SEEDS = st.integers(0, 2**32 - 1)
 COUNTS = st.integers(1, 600).flatmap(lambda timesteps: st.tuples(st.integers(1, timesteps), st.just(timesteps)))
 
@@ -89,7 +90,7 @@ def test_a_whole_run_is_that_of_diffusers_where_steps_divide_the_timesteps(steps
     ours = ddim(
         start,
         chosen,
-        schedule.alphas_cumprod,
+        schedule,
         lambda x_t, t: to_x0("epsilon", torch.sin(3 * x_t), x_t, schedule.alpha[t], schedule.sigma[t]),
         eta,
         lambda step: normal(step + 1, 2, 1, 4, 4),
@@ -105,44 +106,57 @@ def test_with_eta_1_and_neighbouring_timesteps_it_is_the_posterior_of_ddpm(t: in
     x_t, x0, noise = normal(1, 3, 5), normal(2, 3, 5), normal(3, 3, 5)
     mean = (previous**0.5 * beta * x0 + (1 - beta) ** 0.5 * (1 - previous) * x_t) / (1 - here)
     deviation = ((1 - previous) / (1 - here) * beta) ** 0.5
-    found = ddim_step(x_t, x0, here, previous, 1.0, noise)
+    found = ddim_step(x_t, x0, schedule.level(t), schedule.level(t - 1), 1.0, noise)
     torch.testing.assert_close(found, mean + deviation * noise, rtol=1e-8, atol=1e-10)
 
 
-@given(SHARES, SHARES, st.floats(0, 1), SEEDS)
-def test_a_step_keeps_the_distribution_of_noisy_images(one: float, two: float, eta: float, seed: int) -> None:
-    """From the true x0 the next image has the noise that its timestep should have: ε and noise add up to 1 − ᾱ."""
-    here, previous = sorted((one, two))
+@given(LEVELS, LEVELS, st.floats(0, 1), SEEDS)
+def test_a_step_keeps_the_distribution_of_noisy_images(one: Level, two: Level, eta: float, seed: int) -> None:
+    """From the true x0 the next image has the noise that its timestep should have: ε and noise add up to σ²."""
+    now, after = sorted((one, two), key=lambda level: level.alpha / level.sigma)
     x0, epsilon, noise = normal(seed, 6), normal(seed + 1, 6), normal(seed + 2, 6)
     zero = torch.zeros(6, dtype=torch.float64)
-    x_t = here**0.5 * x0 + (1 - here) ** 0.5 * epsilon
-    still = ddim_step(x_t, x0, here, previous, eta, zero) - previous**0.5 * x0
-    moved = ddim_step(x_t, x0, here, previous, eta, noise) - ddim_step(x_t, x0, here, previous, eta, zero)
+    x_t = now.alpha * x0 + now.sigma * epsilon
+    still = ddim_step(x_t, x0, now, after, eta, zero) - after.alpha * x0
+    moved = ddim_step(x_t, x0, now, after, eta, noise) - ddim_step(x_t, x0, now, after, eta, zero)
     shares = (still / epsilon).square() + (moved / noise).square()
-    torch.testing.assert_close(shares, torch.full_like(shares, 1 - previous), rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(shares, torch.full_like(shares, after.sigma**2), rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("schedule", [NoiseSchedule.cosine(1000), FLOW], ids=lambda one: one.name)
 @pytest.mark.parametrize("eta", [0.0, 0.5, 1.0])
 @given(st.lists(st.integers(0, 999), min_size=1, max_size=20, unique=True), SEEDS)
-def test_a_perfect_denoiser_ends_at_the_image_itself(eta: float, listed: list[int], seed: int) -> None:
+def test_a_perfect_denoiser_ends_at_the_image_itself(
+    schedule: NoiseSchedule, eta: float, listed: list[int], seed: int
+) -> None:
     chosen = sampling_timesteps(sorted(listed, reverse=True), 1000)
-    table = NoiseSchedule.cosine(1000).alphas_cumprod
     x0, x_t = normal(seed, 2, 3), normal(seed + 1, 2, 3)
-    found = ddim(x_t, chosen, table, lambda *_: x0, eta, lambda step: normal(seed + step, 2, 3))
+    found = ddim(x_t, chosen, schedule, lambda *_: x0, eta, lambda step: normal(seed + step, 2, 3))
     torch.testing.assert_close(found, x0, rtol=1e-12, atol=1e-12)
 
 
 def test_the_next_timestep_is_the_next_of_the_list() -> None:
-    table = torch.tensor([0.9, 0.7, 0.5, 0.3, 0.1], dtype=torch.float64)
-    assert previous_alphas_cumprod([4, 3, 1], table) == [0.3, 0.7, 1.0]
+    alpha = torch.tensor([0.9, 0.7, 0.5, 0.3, 0.1])
+    schedule = NoiseSchedule("five", alpha, 1 - alpha)
+    steps = steps_of([4, 3, 1], schedule)
+    assert [t for t, *_ in steps] == [4, 3, 1]
+    assert [now for _, now, _ in steps] == [schedule.level(t) for t in (4, 3, 1)]
+    assert [after for *_, after in steps] == [schedule.level(3), schedule.level(1), CLEAN]
 
 
-@given(COUNTS, st.integers(1, 8))
-def test_every_step_falls_into_one_of_the_groups(counts: tuple[int, int], groups: int) -> None:
-    steps, timesteps = counts
-    edges = np.linspace(0, timesteps, min(groups, timesteps) + 1).astype(int)
-    ranges = [(int(a), int(b) - 1) for a, b in pairwise(edges)]
-    chosen = sampling_timesteps(steps, timesteps)
-    found = steps_per_range(chosen, ranges)
-    assert found == [sum(first <= t <= last for t in chosen) for first, last in ranges]
-    assert sum(found) == steps
+def test_a_deterministic_step_of_a_straight_path_is_eulers() -> None:
+    """With α = 1 − s, σ = s and velocity = ε − x0, from s = 0.7 to 0.4: 1.3 + (0.4 − 0.7)·0.8 = 1.06."""
+    x_t, velocity = torch.tensor([1.3], dtype=torch.float64), 0.8
+    found = ddim_step(x_t, x_t - 0.7 * velocity, Level(0.3, 0.7), Level(0.6, 0.4), 0.0, None)
+    assert float(found) == pytest.approx(1.06, rel=1e-12)
+
+
+@given(st.integers(1, 50), SEEDS)
+def test_a_path_and_its_variance_preserving_twin_end_at_the_same_image(steps: int, seed: int) -> None:
+    """The twin has the same SNR, and x/√(α² + σ²) where the path has x."""
+    size = (FLOW.signal_power + FLOW.noise_power).sqrt()
+    twin = NoiseSchedule("twin", FLOW.alpha / size, FLOW.sigma / size)
+    chosen, start = sampling_timesteps(steps, 1000), normal(seed, 4)
+    on_the_path = ddim(start * size[-1], chosen, FLOW, lambda x, t: torch.sin(3 * x / size[t]))
+    on_the_twin = ddim(start, chosen, twin, lambda x, t: torch.sin(3 * x))
+    torch.testing.assert_close(on_the_path, on_the_twin, rtol=1e-9, atol=1e-9)

@@ -8,7 +8,7 @@ from diffusers import DDIMScheduler, DDPMScheduler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unequal.diffusion.schedule import NoiseSchedule
+from unequal.diffusion.schedule import NoiseSchedule, VariancePreserving
 from unequal.errors import UserError
 
 NAMES = ("linear", "cosine", "scaled_linear")
@@ -87,7 +87,7 @@ def test_snr_in_decibels_is_twenty_logs_of_the_amplitudes(schedule: NoiseSchedul
 
 
 def test_equal_signal_and_noise_are_zero_decibels() -> None:
-    schedule = NoiseSchedule("half", torch.tensor([0.5], dtype=torch.float64))
+    schedule = VariancePreserving("half", torch.tensor([0.5], dtype=torch.float64))
     assert schedule.snr_db.item() == pytest.approx(0, abs=1e-12)
 
 
@@ -124,22 +124,39 @@ def test_schedules_that_cannot_be_are_refused(name: str, timesteps: int, complai
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("schedule", [NoiseSchedule.linear(1000), NoiseSchedule.cosine(50)], ids=lambda one: one.name)
-@pytest.mark.parametrize("bins", [1, 7, 40])
-def test_snr_bins_are_contiguous_and_none_is_wider_than_an_equal_share(schedule: NoiseSchedule, bins: int) -> None:
-    member = schedule.snr_bins(bins)
-    assert (member[0], member[-1] < bins) == (0, True)
-    assert set(torch.diff(member).tolist()) <= {0, 1}
-    log_snr = schedule.snr.log()
-    share = float(log_snr[0] - log_snr[-1]) / bins
-    for one in member.unique():
-        inside = log_snr[member == one]
-        assert float(inside.max() - inside.min()) <= share * (1 + 1e-9)
+def flow(timesteps: int) -> NoiseSchedule:
+    """A rectified flow's: α = 1 − s, σ = s at s = (t + ½)/T."""
+    s = (torch.arange(timesteps).double() + 0.5) / timesteps
+    return NoiseSchedule("flow", 1 - s, s)
 
 
-def test_snr_bins_of_a_schedule_that_halves_the_odds() -> None:
-    """ᾱ/(1−ᾱ) = 2^(3.5−t) for eight timesteps: four bins of two timesteps each."""
-    ratio = 2.0 ** (3.5 - torch.arange(8, dtype=torch.float64))
-    cumulative = ratio / (1 + ratio)
-    betas = 1 - cumulative / torch.cat([torch.ones(1, dtype=torch.float64), cumulative[:-1]])
-    assert NoiseSchedule("halving", betas).snr_bins(4).tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+def test_a_straight_path_has_the_known_signal_to_noise_ratios() -> None:
+    """±66.02 dB at the ends for T = 1000, and symmetric about the middle."""
+    schedule = flow(1000)
+    assert schedule.snr_db[[0, -1]].tolist() == pytest.approx([66.02, -66.02], abs=5e-3)
+    torch.testing.assert_close(schedule.snr_db, -schedule.snr_db.flip(0))
+    assert (schedule.timesteps, schedule.alpha.dtype) == (1000, torch.float64)
+
+
+@pytest.mark.parametrize("schedule", [flow(50), NoiseSchedule.linear(50)], ids=lambda one: one.name)
+def test_the_forward_process_leads_from_one_timestep_to_the_next(schedule: NoiseSchedule) -> None:
+    """x_t = scale·x_{t−1} + √variance·ε has the signal and the noise of its timestep."""
+    scale, added = schedule.forward_scale, schedule.forward_variance
+    assert float(scale[0]) == pytest.approx(schedule.level(0).alpha)
+    assert float(added[0]) == pytest.approx(schedule.level(0).sigma ** 2)
+    torch.testing.assert_close(scale[1:] * schedule.alpha[:-1], schedule.alpha[1:])
+    torch.testing.assert_close(scale[1:] ** 2 * schedule.noise_power[:-1] + added[1:], schedule.noise_power[1:])
+
+
+def test_only_what_preserves_variance_has_betas() -> None:
+    with pytest.raises(UserError, match=r"^schedule 'flow' has no betas, which are needed here: it does not preserve"):
+        _ = flow(50).betas
+
+
+@pytest.mark.parametrize(
+    ("alpha", "sigma"),
+    [([0.9, 0.0], [0.1, 1.0]), ([0.9, 0.1], [0.0, 0.9]), ([0.5, 0.5], [0.5, 0.5]), ([0.1, 0.9], [0.9, 0.1])],
+)
+def test_tables_without_signal_or_noise_or_fall_are_refused(alpha: list[float], sigma: list[float]) -> None:
+    with pytest.raises(UserError, match=r"^schedule 'odd': α and σ must be above 0, and α/σ must fall from timestep"):
+        NoiseSchedule("odd", torch.tensor(alpha), torch.tensor(sigma))

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from unequal.data.prepared import PreparedData
+from unequal.errors import UserError
 from unequal.evaluation.classifier import Classifier, accuracy, load_classifier, save_classifier, train_classifier
 
 
@@ -64,3 +65,12 @@ def test_normalised_features_have_a_mean_square_of_one_and_classify_alike(
     assert torch.equal(net(images), before)
     save_classifier(tmp_path / "a.safetensors", net)
     assert torch.equal(load_classifier(tmp_path / "a.safetensors", 8).features(images), net.features(images))
+
+
+@pytest.mark.parametrize("weight", [0.0, float("nan")])
+def test_features_that_have_no_scale(weight: float) -> None:
+    net = Classifier(1, 8, 4, 2)
+    net.body[8].weight.data.fill_(weight)
+    net.body[8].bias.data.fill_(0.0)
+    with pytest.raises(UserError, match=r"root mean square of (0\.0|nan); lower extractor"):
+        net.normalise(torch.zeros(2, 1, 8, 8, dtype=torch.uint8))

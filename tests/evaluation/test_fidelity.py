@@ -1,7 +1,7 @@
 """FID against its closed form, KID's and FID's refusals, and the extractors behind them."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +11,11 @@ from scipy.linalg import sqrtm
 from torch import nn
 from torch_fidelity import feature_extractor_inceptionv3 as inception
 
+from stages.build_extractor import copy_tensors
 from unequal.errors import UserError
 from unequal.evaluation.classifier import Classifier, save_classifier
 from unequal.evaluation.fidelity import CLASSIFIER as WEIGHTS
-from unequal.evaluation.fidelity import FACTS, Extractor, Scores, score, spread
+from unequal.evaluation.fidelity import FACTS, INCEPTION, Extractor, Scores, inception_of, score, spread
 from unequal.files import content_hash
 
 CPU = torch.device("cpu")
@@ -147,12 +148,30 @@ def inception_of_random_weights(monkeypatch: pytest.MonkeyPatch) -> inception.Fe
     return net
 
 
+class Mark:
+    """A pickle that would leave a mark where it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[Path]]:
+        return Path.touch, (self.path,)
+
+
+@pytest.fixture(scope="module")
+def random_inception() -> Iterator[inception.FeatureExtractorInceptionV3]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        yield inception_of_random_weights(monkeypatch)
+
+
 @pytest.mark.slow
-def test_inception_from_a_file_of_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    net = inception_of_random_weights(monkeypatch)
-    torch.save(net.state_dict(), tmp_path / "inception.pth")
-    path = tmp_path / "inception.pth"
-    facts = {"kind": "inception", "features": 2048, "weights": str(path), "weights_sha256": content_hash(path)}
+def test_inception_from_a_file_of_weights(
+    tmp_path: Path, random_inception: inception.FeatureExtractorInceptionV3
+) -> None:
+    net, path = random_inception, tmp_path / INCEPTION
+    torch.save(net.state_dict(), tmp_path / "weights.pth")
+    copy_tensors(tmp_path / "weights.pth", path)
+    facts = {"kind": "inception", "features": 2048, "weights": INCEPTION, "weights_sha256": content_hash(path)}
     (tmp_path / FACTS).write_text(json.dumps(facts))
     extractor = Extractor.load(tmp_path)
     images, reference = pictures(3, 0, 100), pictures(4, 1)
@@ -167,6 +186,90 @@ def test_inception_from_a_file_of_weights(tmp_path: Path, monkeypatch: pytest.Mo
     gap = x.mean(0) - y.mean(0)
     expected = gap @ gap + (first**2).sum() + (second**2).sum() - 2 * np.linalg.norm(first @ second.T, ord="nuc")
     assert found.fid == pytest.approx(expected, rel=1e-3)
-    (tmp_path / "inception.pth").write_bytes((tmp_path / "inception.pth").read_bytes()[:-1])
-    with pytest.raises(UserError, match=r"inception\.pth: altered or cut short"):
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(UserError, match=rf"{INCEPTION}: altered or cut short"):
         Extractor.load(tmp_path)
+
+
+def test_weights_of_another_network() -> None:
+    with pytest.raises(UserError, match="not those of torch-fidelity's Inception") as refusal:
+        inception_of({"fc.weight": torch.zeros(1)})
+    assert "\n" not in str(refusal.value)
+
+
+def test_no_code_comes_with_weights(tmp_path: Path) -> None:
+    """Neither from the file that the settings name, nor from what lies among the artifacts in its place."""
+    mark = tmp_path / "mark"
+    torch.save({"fc.weight": Mark(mark)}, tmp_path / "weights.pth")
+    with pytest.raises(UserError, match=r"weights\.pth: no file of bare weights"):
+        copy_tensors(tmp_path / "weights.pth", tmp_path / INCEPTION)
+    for name in ("inception.pth", INCEPTION):
+        torch.save({"fc.weight": Mark(mark)}, tmp_path / name)
+        facts = {"features": 2048, "weights": name, "weights_sha256": content_hash(tmp_path / name)}
+        (tmp_path / FACTS).write_text(json.dumps(facts | {"kind": "inception"}))
+        with pytest.raises(UserError):
+            score(pictures(3, 0), pictures(3, 1), Extractor.load(tmp_path), CPU, 2, allow_singular=True)
+    assert not mark.exists()
+
+
+def test_no_code_comes_with_a_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of downloads may be shared as well."""
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
+    (tmp_path / "checkpoints").mkdir()
+    torch.save({"fc.weight": Mark(tmp_path / "mark")}, tmp_path / "checkpoints" / Path(inception.URL_INCEPTION_V3).name)
+    extractor = Extractor(kind="inception", features=2048, weights=None, weights_sha256=None)
+    with pytest.raises(UserError, match=r"extractor\.weights: null: https://.*Weights only load failed"):
+        score(pictures(3, 0), pictures(3, 1), extractor, CPU, 2, allow_singular=True)
+    assert not (tmp_path / "mark").exists()
+
+
+@pytest.mark.parametrize("damage", [lambda content: content[: len(content) // 2], lambda content: b"", lambda _: b"x"])
+def test_damaged_features_are_made_again(
+    extractor: Extractor, tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    images, reference, cache = pictures(60, 0, 160), pictures(60, 1), (tmp_path / "cache", "reference")
+    first = score(images, reference, extractor, CPU, 30, cache=cache)
+    (file,) = cache[0].iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(damage(whole))
+    assert score(images, reference, extractor, CPU, 30, cache=cache) == first
+    assert file.read_bytes() == whole
+
+
+def test_no_code_comes_with_features(extractor: Extractor, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    score(pictures(60, 0), pictures(60, 1), extractor, CPU, 30, cache=(tmp_path, "reference"))
+    content = np.array([Mark(mark)], dtype=object)
+    np.savez(tmp_path / "reference.npz", features=content, mean=content, covariance=content)
+    score(pictures(60, 0), pictures(60, 1), extractor, CPU, 30, cache=(tmp_path, "reference"))
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    ("samples", "reference", "what"), [(1, 5, "1 samples"), (5, 1, "1 reference images"), (0, 5, "0 s")]
+)
+def test_one_image_has_no_covariance(extractor: Extractor, samples: int, reference: int, what: str) -> None:
+    with pytest.raises(UserError, match=f"FID: {what}.*; their covariance takes 2 or more"):
+        score(pictures(samples, 0), pictures(reference, 1), extractor, CPU, 1, allow_singular=True)
+
+
+def test_features_that_are_no_numbers(extractor: Extractor) -> None:
+    net = classifier()
+    net.scale.fill_(float("inf"))
+    save_classifier(Path(extractor.weights or ""), net)
+    with pytest.raises(UserError, match=f"features of 20 of 20 images are NaN or infinite by {extractor.label}"):
+        score(pictures(20, 0), pictures(20, 1), extractor, CPU, 10)
+
+
+def test_images_that_are_all_alike(extractor: Extractor) -> None:
+    grey = np.full((20, 1, 8, 8), 7, dtype=np.uint8)
+    found = score(grey, grey, extractor, CPU, 10)
+    assert (found.fid, found.kid) == pytest.approx((0, 0), abs=1e-4)
+
+
+def test_a_single_feature(tmp_path: Path) -> None:
+    """Its covariance is a number."""
+    with torch.random.fork_rng():
+        save_classifier(tmp_path / WEIGHTS, Classifier(1, 8, 1, 10))
+    single = Extractor(kind="classifier", features=1, weights=str(tmp_path / WEIGHTS), weights_sha256="0")
+    assert score(pictures(20, 0), pictures(20, 1), single, CPU, 10).fid >= 0

@@ -14,9 +14,9 @@ from unequal.files import read_json, write_json
 from unequal.latents.autoencoder import Autoencoder, latent_shape
 from unequal.latents.encoding import encode
 from unequal.latents.training import build_autoencoder
-from unequal.profiling import Draws, profile_floor
+from unequal.measures.profiling import Draws, profile_floor
 from unequal.settings.autoencoder import Trained
-from unequal.timesteps.samplers import build_sampler
+from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.training.batches import BatchSource
 
 CPU = torch.device("cpu")
@@ -58,7 +58,7 @@ def test_latents_are_a_data_set_of_their_own(
 
 
 def test_a_batch_of_latents_holds_them_as_they_are(latents: PreparedData) -> None:
-    source = BatchSource(tensor_of(latents.train), 6, build_sampler("uniform", 50), 0, False, CPU)
+    source = BatchSource(tensor_of(latents.train), 6, IndependentSampler(uniform(50)), 0, False, CPU)
     x0 = source.draw(0).x0
     assert x0.shape == (6, 2, 4, 4)
     assert all(any(torch.equal(one, torch.from_numpy(known)) for known in latents.train) for one in x0)
@@ -78,3 +78,10 @@ def test_pixels_are_not_taken_for_latents(latents: PreparedData, prepared: Prepa
     write_json(latents.path / "facts.json", facts | {"autoencoder": None, "range": [0, 255]})
     with pytest.raises(UserError, match=r"images\.npy: not the uint8 array of shape \(48, 2, 4, 4\)"):
         PreparedData.open(latents.path)
+
+
+def test_latents_that_are_no_numbers(tmp_path: Path, prepared: PreparedData) -> None:
+    unsound = Autoencoder(build_autoencoder(TINY, 8, 1, seed=0), TINY.batch_size)
+    unsound.scale = float("nan")
+    with pytest.raises(UserError, match="autoencoder: the latent of image 0 is NaN or infinite"):
+        encode(prepared, unsound, latent_shape(unsound.net, 8, 1, "it"), "abc", tmp_path / "latents")

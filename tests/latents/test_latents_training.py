@@ -6,8 +6,9 @@ import torch
 
 from unequal.data.pixels import tensor_of, to_model_range
 from unequal.data.prepared import PreparedData
+from unequal.errors import UserError
 from unequal.latents.autoencoder import Autoencoder
-from unequal.latents.training import build_autoencoder, loss_of, train_autoencoder
+from unequal.latents.training import build_autoencoder, loss_of, spread_of, train_autoencoder
 from unequal.settings.autoencoder import Trained
 
 
@@ -64,3 +65,9 @@ def test_the_loss_is_a_squared_error_a_pixel_and_a_divergence_a_latent_value() -
     torch.manual_seed(0)
     again = net.decode(posterior.sample()).sample
     assert losses[0] == pytest.approx(float((again - x).square().mean().detach()))
+
+
+@pytest.mark.parametrize("value", [0.5, float("nan"), float("inf")])
+def test_latents_that_have_no_scale(value: float) -> None:
+    with pytest.raises(UserError, match=r"autoencoder: its latents have a standard deviation of (0\.0|nan)"):
+        spread_of(torch.full((2, 2, 4, 4), value))

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from unequal.diffusion.ddim import ddim
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.measures.contribution import Range, replaced_samples, sliding_windows
+from unequal.measures.contribution import counted_from_1, replaced_samples, sliding_windows
+from unequal.timesteps.partition import Range
 
 T = 40
 SCHEDULE = NoiseSchedule.linear(T)
@@ -33,7 +34,7 @@ def noise(step: int) -> Tensor:
 
 
 def replaced(ranges: list[Range]) -> Tensor:
-    return replaced_samples(predict, TRUTH, START, noise, SCHEDULE.alphas_cumprod, ranges)
+    return replaced_samples(predict, TRUTH, START, noise, SCHEDULE, ranges)
 
 
 def one_by_one(chosen: Range) -> Tensor:
@@ -42,14 +43,14 @@ def one_by_one(chosen: Range) -> Tensor:
     def knowing(x_t: Tensor, t: int) -> Tensor:
         return TRUTH if chosen.first <= t <= chosen.last and t > 0 else predict(x_t, t)
 
-    return ddim(START, EVERY_STEP, SCHEDULE.alphas_cumprod, knowing, 1.0, noise)
+    return ddim(START, EVERY_STEP, SCHEDULE, knowing, 1.0, noise)
 
 
 @given(st.lists(st.tuples(st.integers(0, T - 1), st.integers(0, T - 1)), min_size=1, max_size=4))
 def test_each_range_is_a_run_of_its_own(pairs: list[tuple[int, int]]) -> None:
     ranges = [Range(min(pair), max(pair)) for pair in pairs]
     found = replaced(ranges)
-    torch.testing.assert_close(found[0], ddim(START, EVERY_STEP, SCHEDULE.alphas_cumprod, predict, 1.0, noise))
+    torch.testing.assert_close(found[0], ddim(START, EVERY_STEP, SCHEDULE, predict, 1.0, noise))
     for run, chosen in zip(found[1:], ranges, strict=True):
         torch.testing.assert_close(run, one_by_one(chosen))
 
@@ -59,7 +60,7 @@ def test_the_last_step_is_never_replaced() -> None:
     assert torch.equal(found[1], found[0])
     assert not torch.allclose(found[2], TRUTH)
     # A perfect prediction at the last step gives the truth, whatever happened before.
-    perfect = replaced_samples(lambda x, t: TRUTH, TRUTH, START, noise, SCHEDULE.alphas_cumprod, [])
+    perfect = replaced_samples(lambda x, t: TRUTH, TRUTH, START, noise, SCHEDULE, [])
     torch.testing.assert_close(perfect[0], TRUTH)
 
 
@@ -70,7 +71,7 @@ def test_the_network_is_asked_only_where_the_truth_is_not_taken() -> None:
         asked.append((t, len(x_t) // len(TRUTH)))
         return predict(x_t, t)
 
-    replaced_samples(counting, TRUTH, START, noise, SCHEDULE.alphas_cumprod, [Range(10, 29), Range(0, 4)])
+    replaced_samples(counting, TRUTH, START, noise, SCHEDULE, [Range(10, 29), Range(0, 4)])
     assert dict(asked) == {t: 1 + (t < 10) + (t == 0) for t in range(T)}
 
 
@@ -84,5 +85,5 @@ def test_windows_slide_over_all_timesteps(count: int, width: int) -> None:
 
 
 def test_ranges_are_written_as_the_paper_counts() -> None:
-    assert Range.counted_from_1(10, 100) == (9, 99)
+    assert counted_from_1(10, 100) == (9, 99)
     assert sliding_windows(1000, 10, 100) == [Range(100 * i, 100 * i + 99) for i in range(10)]

@@ -6,42 +6,49 @@ import numpy as np
 import pytest
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
-from hypothesis import given
-from hypothesis import strategies as st
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.measures.gradient_variance import compare, exposure_of, mixture, scatter, settle, simulated_exposure, split
+from unequal.measures.gradient_meter import GradientMeter
+from unequal.measures.gradient_variance import compare, exposure_of, mixture, scatter, settle, simulated_exposure
 from unequal.measures.gradients import GradientSample, Moments
-from unequal.measuring import GradientMeter
-from unequal.timesteps.samplers import TimestepSampler, build_sampler
+from unequal.timesteps.partition import Partition
+from unequal.timesteps.samplers import (
+    AdaptiveSampler,
+    IndependentSampler,
+    LossSecondMomentSampler,
+    LowDiscrepancySampler,
+    StratifiedSampler,
+    TimestepSampler,
+    normalised,
+    tilt,
+    uniform,
+)
 from unequal.training.batches import Batch, draw_at
 from unequal.training.objective import SingleHead
 
 T = 50
-SLOTS = [(0, 2), (3, 9), (10, 24), (25, 49)]
-CELLS = split(SLOTS, 3)
-SHARES = np.array([last - first + 1 for first, last in CELLS]) / T
+SLOTS = Partition([(0, 2), (3, 9), (10, 24), (25, 49)])
+CELLS = SLOTS.split(3)
+SHARES = CELLS.shares
 LOSS = 1 / (1 + np.arange(T))
 CPU = torch.device("cpu")
 
 
 def adaptive() -> TimestepSampler:
-    sampler = build_sampler(
-        "adaptive", T, slots=SLOTS, refresh_images=1, images_per_bin=1, memory=0.0, uniform_share=0.1
-    )
+    sampler = AdaptiveSampler(SLOTS, refresh_images=1, images_per_bin=1, memory=0.0, uniform_share=0.1)
     sampler.refresh(lambda timesteps: np.array([9.0, 4.0, 1.0, 0.25]), np.random.default_rng(0))
     return sampler
 
 
 SAMPLERS: dict[str, TimestepSampler] = {
-    "uniform": build_sampler("uniform", T),
-    "loss": build_sampler("loss", T, loss=LOSS, unbiased=True),
-    "near_data": build_sampler("near_data", T, power=2.0),
-    "stratified": build_sampler("stratified", T, slots=SLOTS, unbiased=True),
-    "stratified_biased": build_sampler("stratified", T, slots=SLOTS),
-    "low_discrepancy": build_sampler("low_discrepancy", T),
+    "uniform": IndependentSampler(uniform(T)),
+    "loss": IndependentSampler(normalised(LOSS), unbiased=True),
+    "near_data": IndependentSampler(normalised(tilt(T, 2.0)[::-1])),
+    "stratified": StratifiedSampler(SLOTS, unbiased=True),
+    "stratified_biased": StratifiedSampler(SLOTS),
+    "low_discrepancy": LowDiscrepancySampler(uniform(T)),
     "adaptive": adaptive(),
 }
 each_sampler = pytest.mark.parametrize("name", SAMPLERS)
@@ -101,7 +108,7 @@ def test_stratified_has_no_more_variance_than_its_probabilities_drawn_independen
     means = generator.normal(size=(len(CELLS), 4)) * 2
     moments = Moments(np.square(means).sum(1) + 1, means @ means.T)
     stratified = SAMPLERS["stratified"]
-    alike = build_sampler("loss", T, loss=stratified.probabilities, unbiased=True)
+    alike = IndependentSampler(stratified.probabilities, unbiased=True)
     even, independent = (
         scatter(exposure_of(one, CELLS, batch_size, generator), moments, SHARES).variance for one in (stratified, alike)
     )
@@ -110,23 +117,11 @@ def test_stratified_has_no_more_variance_than_its_probabilities_drawn_independen
 
 def test_with_as_many_draws_as_slots_only_what_is_within_slots_is_left() -> None:
     moments = Moments(np.full(len(SLOTS), 5.0), np.full((len(SLOTS), len(SLOTS)), 2.0))
-    shares = np.array([last - first + 1 for first, last in SLOTS]) / T
+    shares = SLOTS.shares
     found = scatter(exposure_of(SAMPLERS["stratified"], SLOTS, 8, np.random.default_rng(0)), moments, shares)
     np.testing.assert_allclose(found.between, 0, atol=1e-12)
     assert found.variance == pytest.approx(3 * (shares**2).sum() / (8 / len(SLOTS)))
     assert found.bias == pytest.approx(0, abs=1e-12)
-
-
-@given(st.integers(1, 9), st.integers(0, 2**32 - 1))
-def test_cells_keep_the_borders_of_slots(parts: int, seed: int) -> None:
-    cuts = np.unique(np.random.default_rng(seed).integers(1, T, 5))
-    slots = [(int(a), int(b) - 1) for a, b in zip([0, *cuts], [*cuts, T], strict=True)]
-    cells = split(slots, parts)
-    assert [t for first, last in cells for t in range(first, last + 1)] == list(range(T))
-    assert {first for first, _ in slots} <= {first for first, _ in cells}
-    assert len(cells) == sum(min(parts, last - first + 1) for first, last in slots)
-    lengths = [last - first + 1 for first, last in split([(0, T - 1)], parts)]
-    assert max(lengths) - min(lengths) <= 1
 
 
 def test_figures_are_compared_with_uniform_ones_and_have_errors() -> None:
@@ -152,19 +147,17 @@ def test_figures_are_compared_with_uniform_ones_and_have_errors() -> None:
 def test_samplers_learn_what_the_model_would_teach_them() -> None:
     losses = np.stack([LOSS, 2 * LOSS], 1)
     moments = Moments(np.linspace(9, 1, len(CELLS)), np.zeros((len(CELLS), len(CELLS))))
-    learning = build_sampler("loss_second_moment", T, history=2, uniform_share=0.1)
+    learning = LossSecondMomentSampler(T, history=2, uniform_share=0.1, unbiased=False)
     settle(learning, losses, moments, CELLS)
     np.testing.assert_allclose(learning.probabilities, 0.1 / T + 0.9 * LOSS / LOSS.sum())
-    measuring = build_sampler(
-        "adaptive", T, slots=CELLS, refresh_images=1, images_per_bin=1, memory=0.0, uniform_share=0.1
-    )
+    measuring = AdaptiveSampler(CELLS, refresh_images=1, images_per_bin=1, memory=0.0, uniform_share=0.1)
     settle(measuring, losses, moments, CELLS)
     expected = SHARES * np.sqrt(moments.second)
     np.testing.assert_allclose(
         [measuring.probabilities[first : last + 1].sum() for first, last in CELLS],
         0.1 * SHARES + 0.9 * expected / expected.sum(),
     )
-    plain = build_sampler("uniform", T)
+    plain = IndependentSampler(uniform(T))
     settle(plain, losses, moments, CELLS)
     np.testing.assert_array_equal(plain.probabilities, 1 / T)
 
@@ -177,6 +170,7 @@ def test_slots_are_mixtures_of_their_cells() -> None:
     np.testing.assert_allclose(mixing @ by_cell, [table[first : last + 1].mean() for first, last in SLOTS])
 
 
+@pytest.mark.slow
 def test_a_network_scatters_as_its_moments_say(prepared: PreparedData, tiny_net: Callable[..., UNet2DModel]) -> None:
     """Brute force: 200 batches of each sampler, with the whole gradient of each."""
     net = tiny_net().requires_grad_(True)

@@ -101,7 +101,7 @@ def test_sums_of_a_record(tiny_net: BuildNet, make_record: Callable[..., Any]) -
     record = make_record(tiny_net(), images_seen=5, inherited_images=7, training_flops=11, inherited_flops=13)
     assert record.total_images == 12
     assert record.total_flops == 24
-    assert record.noise_schedule().timesteps == 50
+    assert record.spec.noise_schedule().timesteps == 50
 
 
 @pytest.mark.parametrize("name", [CONFIG, WEIGHTS, RECORD])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
+from specs import class_labels, low_resolution, spec_of
 from torch import Tensor, nn
 
 from unequal.diffusion.predictions import HEADS, PREDICTIONS
@@ -15,7 +16,6 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.models.artifact import Heads, save_model
 from unequal.models.denoiser import Denoiser, load_denoiser
-from unequal.settings.task import SuperResolution
 
 SCHEDULE = NoiseSchedule.linear(50)
 T = torch.tensor([0, 10, 30, 49])
@@ -48,7 +48,7 @@ def draw() -> tuple[Tensor, Tensor, Tensor]:
 @pytest.mark.parametrize("prediction", PREDICTIONS)
 def test_the_truth_in_any_prediction(prediction: str, draw: tuple[Tensor, Tensor, Tensor]) -> None:
     x0, epsilon, x_t = draw
-    denoiser = Denoiser(Knowing(x0, epsilon, (prediction,)), SCHEDULE, prediction)
+    denoiser = Denoiser(Knowing(x0, epsilon, (prediction,)), spec_of(prediction))
     torch.testing.assert_close(denoiser.x0(x_t, T), x0, atol=1e-3, rtol=0)
     torch.testing.assert_close(denoiser.epsilon(x_t, T), epsilon, atol=1e-4, rtol=0)
 
@@ -59,7 +59,7 @@ def test_channels_of_the_variance_are_no_part_of_the_prediction(
 ) -> None:
     x0, epsilon, x_t = draw
     knowing = Knowing(x0, epsilon, (prediction, "epsilon"))  # as if the noise were what it says of the variance
-    denoiser = Denoiser(knowing, SCHEDULE, prediction, learned_variance=True)
+    denoiser = Denoiser(knowing, spec_of(prediction, variance="learned"))
     torch.testing.assert_close(denoiser.x0(x_t, T), x0, atol=1e-3, rtol=0)
     torch.testing.assert_close(denoiser.epsilon(x_t, T), epsilon, atol=1e-4, rtol=0)
     torch.testing.assert_close(denoiser.x0_of_heads(x_t, T), x0[None], atol=1e-3, rtol=0)
@@ -70,20 +70,20 @@ def test_channels_of_the_variance_are_no_part_of_the_prediction(
 
 def test_a_network_without_learned_variance_has_none(tiny_net: Callable[..., UNet2DModel]) -> None:
     with pytest.raises(UserError, match="has learned no variance"):
-        Denoiser(tiny_net(), SCHEDULE, "epsilon").x0_and_share(torch.zeros(4, 1, 8, 8), T)
+        Denoiser(tiny_net(), spec_of("epsilon")).x0_and_share(torch.zeros(4, 1, 8, 8), T)
 
 
 @pytest.mark.parametrize("weights", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (0.5, 0.25, 0.25), (2, -0.5, -0.5)])
 def test_any_mixture_of_true_heads_is_true(weights: tuple[float, ...], draw: tuple[Tensor, Tensor, Tensor]) -> None:
     x0, epsilon, x_t = draw
-    denoiser = Denoiser(Knowing(x0, epsilon, HEADS), SCHEDULE, "mixed", torch.tensor(weights).repeat(50, 1))
+    denoiser = Denoiser(Knowing(x0, epsilon, HEADS), spec_of("mixed"), torch.tensor(weights).repeat(50, 1))
     torch.testing.assert_close(denoiser.x0(x_t, T), x0, atol=1e-3, rtol=0)
     torch.testing.assert_close(denoiser.x0_of_heads(x_t, T), x0.expand(3, -1, -1, -1, -1), atol=1e-3, rtol=0)
 
 
 def test_heads_are_weighted_by_their_own_timestep(tiny_net: Callable[..., UNet2DModel]) -> None:
     weights = torch.eye(3).repeat(17, 1)[:50]
-    denoiser = Denoiser(tiny_net(heads=3), SCHEDULE, "mixed", weights)
+    denoiser = Denoiser(tiny_net(heads=3), spec_of("mixed"), weights)
     x_t = torch.randn(4, 1, 8, 8, generator=torch.Generator().manual_seed(1))
     heads, mixed = denoiser.x0_of_heads(x_t, T), denoiser.x0(x_t, T)
     for i, t in enumerate(T.tolist()):
@@ -95,7 +95,7 @@ def test_head_weights_belong_to_mixed(
     tiny_net: Callable[..., UNet2DModel], prediction: str, weights: Tensor | None
 ) -> None:
     with pytest.raises(UserError, match="head weights"):
-        Denoiser(tiny_net(), SCHEDULE, prediction, weights)
+        Denoiser(tiny_net(), spec_of(prediction), weights)
 
 
 class Remembering(nn.Module):
@@ -118,7 +118,7 @@ def test_super_resolution_sees_the_image_at_low_resolution(
     x0, _, x_t = draw
     net = Remembering(3 if prediction == "mixed" else 1)
     weights = torch.eye(3)[:1].repeat(50, 1) if prediction == "mixed" else None
-    denoiser = Denoiser(net, SCHEDULE, prediction, weights, enlargement=4).given(x0)
+    denoiser = Denoiser(net, spec_of(prediction, condition=low_resolution(4)), weights).conditioned_on(x0)
     found = denoiser.x0(x_t, T)
     low = x0.reshape(4, 1, 2, 4, 2, 4).mean((3, 5))
     seen = torch.nn.functional.interpolate(low, size=8, mode="bilinear")
@@ -131,33 +131,33 @@ def test_super_resolution_sees_the_image_at_low_resolution(
 
 def test_a_condition_belongs_to_super_resolution(tiny_net: Callable[..., UNet2DModel]) -> None:
     x_t = torch.zeros(4, 1, 8, 8)
-    plain = Denoiser(tiny_net(), SCHEDULE, "epsilon")
-    assert torch.equal(plain.given(x_t).x0(x_t, T), plain.x0(x_t, T))
-    with pytest.raises(UserError, match="a model of generation takes no low-resolution image"):
-        plain.beside(x_t)
-    enlarging = Denoiser(Remembering(1), SCHEDULE, "epsilon", enlargement=2)
-    for ask in (lambda: enlarging.x0(x_t, T), lambda: enlarging.epsilon(x_t, T), lambda: enlarging.beside(None)):
+    plain = Denoiser(tiny_net(), spec_of("epsilon"))
+    assert torch.equal(plain.conditioned_on(x_t).x0(x_t, T), plain.x0(x_t, T))
+    with pytest.raises(UserError, match="an unconditional model takes no low-resolution image"):
+        plain.conditioned(x_t)
+    enlarging = Denoiser(Remembering(1), spec_of("epsilon", condition=low_resolution(2)))
+    for ask in (lambda: enlarging.x0(x_t, T), lambda: enlarging.epsilon(x_t, T), lambda: enlarging.conditioned(None)):
         with pytest.raises(UserError, match="a model of super-resolution needs a low-resolution image"):
             ask()
 
 
 def test_a_class_conditional_network_is_told_labels(tiny_net: Callable[..., UNet2DModel]) -> None:
     x_t, labels = torch.linspace(-1, 1, 4 * 64).reshape(4, 1, 8, 8), torch.tensor([0, 2, 1, 0])
-    net = tiny_net(classes=3)
-    denoiser = Denoiser(net, SCHEDULE, "epsilon", classes=3)
-    found = denoiser.given(x_t, labels).epsilon(x_t, T)
+    net = tiny_net(condition=class_labels(3))
+    denoiser = Denoiser(net, spec_of("epsilon", condition=class_labels(3)))
+    found = denoiser.conditioned_on(x_t, labels).epsilon(x_t, T)
     assert torch.equal(found, net(x_t, T, class_labels=labels).sample)
-    assert not torch.equal(found, denoiser.beside(labels.flip(0)).epsilon(x_t, T))
-    for ask in (lambda: denoiser.epsilon(x_t, T), lambda: denoiser.given(x_t)):
+    assert not torch.equal(found, denoiser.conditioned(labels.flip(0)).epsilon(x_t, T))
+    for ask in (lambda: denoiser.epsilon(x_t, T), lambda: denoiser.conditioned_on(x_t)):
         with pytest.raises(UserError, match="a model of 3 classes needs labels"):
             ask()
-    plain = Denoiser(tiny_net(), SCHEDULE, "epsilon")
-    assert torch.equal(plain.given(x_t, labels).epsilon(x_t, T), plain.epsilon(x_t, T))
+    plain = Denoiser(tiny_net(), spec_of("epsilon"))
+    assert torch.equal(plain.conditioned_on(x_t, labels).epsilon(x_t, T), plain.epsilon(x_t, T))
 
 
 def test_being_told_of_a_batch_leaves_the_denoiser_as_it_was() -> None:
-    denoiser, x0 = Denoiser(Remembering(1), SCHEDULE, "sample", enlargement=2), torch.ones(4, 1, 8, 8)
-    one, other = denoiser.given(x0), denoiser.given(-x0)
+    denoiser, x0 = Denoiser(Remembering(1), spec_of("sample", condition=low_resolution(2))), torch.ones(4, 1, 8, 8)
+    one, other = denoiser.conditioned_on(x0), denoiser.conditioned_on(-x0)
     torch.testing.assert_close(one.x0(x0, T), x0)
     torch.testing.assert_close(other.x0(x0, T), -x0)
     assert denoiser.condition is None
@@ -173,21 +173,21 @@ def test_from_a_folder(
     save_model(tmp_path, net, make_record(net, prediction=prediction), heads=heads)
     denoiser, record = load_denoiser(tmp_path, torch.device("cpu"))
     x_t = torch.randn(4, 1, 8, 8)
-    assert torch.equal(denoiser.x0(x_t, T), Denoiser(net, SCHEDULE, prediction, weights).x0(x_t, T))
+    assert torch.equal(denoiser.x0(x_t, T), Denoiser(net, spec_of(prediction), weights).x0(x_t, T))
     assert denoiser.device == torch.device("cpu")
-    assert record.prediction == prediction
+    assert record.spec.prediction == prediction
 
 
 def test_super_resolution_from_a_folder(
     tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
 ) -> None:
-    net = tiny_net(task=SuperResolution(kind="super_resolution", factor=4))
-    save_model(tmp_path, net, make_record(net, enlargement=4))
+    net = tiny_net(condition=low_resolution(4))
+    save_model(tmp_path, net, make_record(net, condition=low_resolution(4)))
     denoiser, record = load_denoiser(tmp_path, torch.device("cpu"))
     x0, x_t = torch.randn(4, 1, 8, 8), torch.randn(4, 1, 8, 8)
-    expected = Denoiser(net, SCHEDULE, "epsilon", enlargement=4).given(x0).x0(x_t, T)
-    assert torch.equal(denoiser.given(x0).x0(x_t, T), expected)
-    assert record.enlargement == 4
+    expected = Denoiser(net, spec_of("epsilon", condition=low_resolution(4))).conditioned_on(x0).x0(x_t, T)
+    assert torch.equal(denoiser.conditioned_on(x0).x0(x_t, T), expected)
+    assert record.spec.condition == low_resolution(4)
 
 
 def test_another_selection_needs_no_training(
@@ -196,7 +196,7 @@ def test_another_selection_needs_no_training(
     net, products = tiny_net(heads=3), torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64).diag().expand(50, 3, 3)
     save_model(tmp_path, net, make_record(net, prediction="mixed"), heads=Heads.selected("blend", products))
     x_t = torch.randn(4, 1, 8, 8)
-    heads = Denoiser(net, SCHEDULE, "mixed", torch.ones(50, 3)).x0_of_heads(x_t, T)
+    heads = Denoiser(net, spec_of("mixed"), torch.ones(50, 3)).x0_of_heads(x_t, T)
     for select, expected in (("profile", heads[1]), ("sample", heads[0]), ("epsilon", heads[2])):
         denoiser, _ = load_denoiser(tmp_path, torch.device("cpu"), select)
         torch.testing.assert_close(denoiser.x0(x_t, T), expected)

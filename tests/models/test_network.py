@@ -7,13 +7,13 @@ import pytest
 import torch
 from diffusers.models.attention_processor import Attention
 from diffusers.models.unets.unet_2d import UNet2DModel
+from specs import low_resolution, spec_of
 
 from unequal.errors import UserError
+from unequal.models.backbones.registry import build_network
 from unequal.models.flops import count_cost, training_flops
-from unequal.models.network import build_network
-from unequal.settings.task import SuperResolution
 
-ENLARGING = SuperResolution(kind="super_resolution", factor=4)
+ENLARGING = low_resolution(4)
 
 
 def test_cost_of_attention_is_its_two_products(tiny_net: Callable[..., UNet2DModel]) -> None:
@@ -27,7 +27,7 @@ def test_cost_of_attention_is_its_two_products(tiny_net: Callable[..., UNet2DMod
 
 
 def test_super_resolution_sees_two_images_side_by_side(tiny_net: Callable[..., UNet2DModel]) -> None:
-    net, plain = tiny_net(channels=3, task=ENLARGING), tiny_net(channels=3)
+    net, plain = tiny_net(channels=3, condition=ENLARGING), tiny_net(channels=3)
     assert net(torch.zeros(2, 6, 8, 8), torch.tensor([0, 5])).sample.shape == (2, 3, 8, 8)
     # Three further channels into the first layer of 3×3 filters with 8 channels; nothing else is larger.
     assert count_cost(net).parameters - count_cost(plain).parameters == 3 * 9 * 8
@@ -35,11 +35,11 @@ def test_super_resolution_sees_two_images_side_by_side(tiny_net: Callable[..., U
 
 
 def test_learned_variance_doubles_the_output(tiny_net: Callable[..., UNet2DModel]) -> None:
-    net, plain = tiny_net(channels=3, learned_variance=True), tiny_net(channels=3)
+    net, plain = tiny_net(channels=3, variance="learned"), tiny_net(channels=3)
     assert net(torch.zeros(2, 3, 8, 8), torch.tensor([0, 5])).sample.shape == (2, 6, 8, 8)
     assert count_cost(net).parameters - count_cost(plain).parameters == 3 * (9 * 8 + 1)
     # Three heads learn no variance.
-    assert tiny_net(heads=3, channels=3, learned_variance=True).config["out_channels"] == 9
+    assert tiny_net(heads=3, channels=3, variance="learned").config["out_channels"] == 9
 
 
 def test_training_costs_three_forward_passes() -> None:
@@ -74,5 +74,5 @@ def test_attention_at_a_size_that_there_is_not(tiny_net: Callable[..., UNet2DMod
 def test_an_odd_number_of_layers_still_returns_to_the_image_size(
     network_settings: Callable[..., Any],
 ) -> None:
-    net = build_network(network_settings(block_out_channels=(8, 8, 16)), 12, 1)
+    net = build_network(network_settings(block_out_channels=(8, 8, 16)), spec_of(size=12))
     assert net(torch.zeros(1, 1, 12, 12), 0).sample.shape == (1, 1, 12, 12)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from unequal.errors import UserError
 from unequal.models.artifact import load_model, save_model
-from unequal.models.openai import load_openai
+from unequal.models.backbones.unet2d.openai import load_openai
 from unequal.models.pruned import replay
 from unequal.settings.network import OpenAIFlags
 
@@ -101,7 +101,7 @@ def test_the_order_of_attention_and_its_heads_matter(right: Any, wrong: Any, tmp
 def test_a_checkpoint_becomes_a_model_folder_and_is_pruned(tmp_path: Path, make_record: Callable[..., Any]) -> None:
     net = network(heads=16, by_width=True, updown=True)
     loaded = load(saved(net, tmp_path), num_head_channels=16)
-    save_model(tmp_path / "base", loaded, make_record(loaded, image_size=16, channels=3, learned_variance=True))
+    save_model(tmp_path / "base", loaded, make_record(loaded, size=16, channels=3, variance="learned"))
     again, _ = load_model(tmp_path / "base")
     torch.testing.assert_close(again(images(), TIMESTEPS).sample, net(images(), TIMESTEPS), atol=1e-4, rtol=1e-4)
     # The residual block that doubles the size loses half its channels along with those before it.

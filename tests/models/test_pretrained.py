@@ -12,15 +12,23 @@ from diffusers import DDIMScheduler, DDPMPipeline, DDPMScheduler, PNDMScheduler,
 from diffusers.models.unets.unet_2d import UNet2DModel
 from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
 from openai_unet import OpenAIUNet
+from specs import class_labels, low_resolution, spec_of
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.models.pretrained import load_pretrained, take_over
-from unequal.settings.network import OpenAIFlags
-from unequal.settings.task import SuperResolution
+from unequal.models.backbones.registry import take_over
+from unequal.models.backbones.unet2d.pretrained import load_pretrained
+from unequal.models.spec import ModelSpec
+from unequal.settings.network import OpenAIFlags, UNet2D
 
 Load = Callable[..., UNet2DModel]
-ENLARGING = SuperResolution(kind="super_resolution", factor=4)
+ENLARGING = low_resolution(4)
+
+
+def spec(network: UNet2D, size: int, channels: int, prediction: str = "epsilon", **changes: Any) -> ModelSpec:
+    """Of a base of that network."""
+    told = {"condition": network.condition, "variance": network.variance}
+    return spec_of(prediction, size=size, channels=channels, **told, **changes)
 
 
 def same_weights(one: UNet2DModel, other: UNet2DModel) -> bool:
@@ -33,7 +41,8 @@ def load(network_settings: Callable[..., Any]) -> Load:
     """Take the network of a folder, as the settings of a tiny one name it."""
 
     def load(source: Path, size: int = 8, channels: int = 1, **changes: Any) -> UNet2DModel:
-        return load_pretrained(network_settings(pretrained=str(source), **changes), size, channels)
+        network = network_settings(pretrained=str(source), **changes)
+        return load_pretrained(network, spec(network, size, channels))
 
     return load
 
@@ -53,22 +62,24 @@ def test_pretrained_from_a_folder_of_a_pipeline(
 
 
 def test_pretrained_for_super_resolution(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load) -> None:
-    net = tiny_net(task=ENLARGING)
+    net = tiny_net(condition=ENLARGING)
     net.save_pretrained(tmp_path / "enlarging")
     tiny_net().save_pretrained(tmp_path / "generating")
-    assert same_weights(load(tmp_path / "enlarging", task=ENLARGING), net)
+    assert same_weights(load(tmp_path / "enlarging", condition=ENLARGING), net)
     assert "2 channels in and 1 out" in refusal(load, tmp_path / "enlarging")
-    assert "which is 2 in for super_resolution" in refusal(load, tmp_path / "generating", task=ENLARGING)
+    assert "which is 2 in for a model of super-resolution" in refusal(
+        load, tmp_path / "generating", condition=ENLARGING
+    )
 
 
 def test_pretrained_with_learned_variance(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load) -> None:
-    net = tiny_net(learned_variance=True)
+    net = tiny_net(variance="learned")
     net.save_pretrained(tmp_path / "learned")
     tiny_net().save_pretrained(tmp_path / "plain")
-    assert same_weights(load(tmp_path / "learned", learned_variance=True), net)
+    assert same_weights(load(tmp_path / "learned", variance="learned"), net)
     assert "1 channels in and 2 out; the data" in refusal(load, tmp_path / "learned")
-    assert "1 out without learned variance" in refusal(load, tmp_path / "learned")
-    assert "2 out with learned variance" in refusal(load, tmp_path / "plain", learned_variance=True)
+    assert "1 out with fixed variance" in refusal(load, tmp_path / "learned")
+    assert "2 out with learned variance" in refusal(load, tmp_path / "plain", variance="learned")
 
 
 def refusal(load: Load, *args: Any, **changes: Any) -> str:
@@ -121,7 +132,7 @@ def take(network_settings: Callable[..., Any]) -> Load:
         **changes: Any,
     ) -> UNet2DModel:
         network = network_settings(pretrained=str(source), **changes)
-        return take_over(network, *image, NoiseSchedule.named(schedule, timesteps), prediction)
+        return take_over(network, spec(network, *image, prediction, schedule=schedule, timesteps=timesteps))
 
     return take
 
@@ -146,8 +157,8 @@ AGREEING = [
     ),
     (DDPMScheduler(prediction_type="v_prediction"), {"prediction": "v_prediction"}),
     (DDPMScheduler(num_train_timesteps=500, beta_start=0.0002, beta_end=0.04), {"timesteps": 500}),
-    (DDPMScheduler(variance_type="learned_range"), {"learned_variance": True}),
-    (DDIMScheduler(), {"learned_variance": True}),
+    (DDPMScheduler(variance_type="learned_range"), {"variance": "learned"}),
+    (DDIMScheduler(), {"variance": "learned"}),
 ]
 
 
@@ -155,7 +166,7 @@ AGREEING = [
 def test_a_pipeline_that_agrees(
     scheduler: Any, told: dict[str, Any], tmp_path: Path, tiny_net: Callable[..., UNet2DModel], take: Load
 ) -> None:
-    net = tiny_net(learned_variance="learned_variance" in told)
+    net = tiny_net(variance=told.get("variance", "fixed"))
     assert same_weights(take(pipeline(tmp_path, net, scheduler), **told), net)
 
 
@@ -182,17 +193,17 @@ DISAGREEING = [
     (
         DDPMScheduler(variance_type="learned_range"),
         {},
-        "network.learned_variance: false, but {} was trained with variance_type 'learned_range'",
+        "network.variance: fixed, but {} was trained with variance_type 'learned_range'",
     ),
     (
         DDPMScheduler(),
-        {"learned_variance": True},
-        "network.learned_variance: true, but {} was trained with variance_type 'fixed_small'",
+        {"variance": "learned"},
+        "network.variance: learned, but {} was trained with variance_type 'fixed_small'",
     ),
     (
         DDPMScheduler(variance_type="learned"),
-        {"learned_variance": True},
-        "network.learned_variance: true, but {} was trained with variance_type 'learned'",
+        {"variance": "learned"},
+        "network.variance: learned, but {} was trained with variance_type 'learned'",
     ),
     (DDPMScheduler(clip_sample_range=2.0), {}, "sampling.clip: to [-1, 1] or not at all, but {} was trained with clip"),
     (DDPMScheduler(thresholding=True), {}, "sampling.clip: to [-1, 1] or not at all, but {} was trained with thresh"),
@@ -204,7 +215,7 @@ DISAGREEING = [
 def test_a_pipeline_that_disagrees(
     scheduler: Any, told: dict[str, Any], said: str, tmp_path: Path, tiny_net: Callable[..., UNet2DModel], take: Load
 ) -> None:
-    folder = pipeline(tmp_path, tiny_net(learned_variance="learned_variance" in told), scheduler)
+    folder = pipeline(tmp_path, tiny_net(variance=told.get("variance", "fixed")), scheduler)
     expected = said.format(f"network.pretrained '{folder}'").replace(
         f"network.pretrained '{folder}' belongs", f"network.pretrained: '{folder}' belongs"
     )
@@ -244,14 +255,14 @@ def test_a_scheduler_on_the_hub(
         return tiny_net()
 
     monkeypatch.setattr(UNet2DModel, "from_pretrained", network)
-    monkeypatch.setattr("unequal.models.pretrained.hf_hub_download", download)
+    monkeypatch.setattr("unequal.models.backbones.unet2d.pretrained.hf_hub_download", download)
     assert same_weights(take("someone/something"), tiny_net())
     assert "was trained with 1000" in refusal(take, "someone/something", timesteps=77)
 
     def unreachable(repository: str, name: str) -> str:
         raise LocalEntryNotFoundError("offline")
 
-    monkeypatch.setattr("unequal.models.pretrained.hf_hub_download", unreachable)
+    monkeypatch.setattr("unequal.models.backbones.unet2d.pretrained.hf_hub_download", unreachable)
     assert "scheduler_config.json cannot be reached on the Hub" in refusal(take, "someone/something")
 
 
@@ -267,11 +278,14 @@ def test_networks_that_are_told_more_than_timesteps(tmp_path: Path, load: Load) 
     }
     UNet2DModel(**small, num_class_embeds=10).save_pretrained(tmp_path / "classes")
     source = tmp_path / "classes"
-    assert refusal(load, source) == f"network.classes: null, but network.pretrained '{source}' is told 10 classes"
-    assert refusal(load, source, classes=9).endswith("is told 10 classes")
-    assert same_weights(load(source, classes=10), UNet2DModel.from_pretrained(source))
+    assert (
+        refusal(load, source)
+        == f"network.condition.classes: none, but network.pretrained '{source}' is told 10 classes"
+    )
+    assert refusal(load, source, condition=class_labels(9)).endswith("is told 10 classes")
+    assert same_weights(load(source, condition=class_labels(10)), UNet2DModel.from_pretrained(source))
     UNet2DModel(**small).save_pretrained(tmp_path / "none")
-    assert refusal(load, tmp_path / "none", classes=9).endswith("is told no classes")
+    assert refusal(load, tmp_path / "none", condition=class_labels(9)).endswith("is told no classes")
     UNet2DModel(**small, class_embed_type="timestep").save_pretrained(tmp_path / "numbers")
     assert "is told classes as numbers or vectors (class_embed_type 'timestep')" in refusal(load, tmp_path / "numbers")
     UNet2DModel(**small, time_embedding_type="fourier").save_pretrained(tmp_path / "noise")
@@ -291,16 +305,16 @@ UNSCALED = OpenAIFlags(num_heads=1, rescale_timesteps=False)
 
 def test_a_checkpoint_of_openai(tmp_path: Path, take: Load) -> None:
     source = openai(tmp_path)
-    net = take(source, image=(16, 3), openai=FLAGS, learned_variance=True, dropout=0.2)
+    net = take(source, image=(16, 3), openai=FLAGS, variance="learned", dropout=0.2)
     assert (net.config["sample_size"], net.config["out_channels"], net.config["dropout"]) == (16, 6, 0.2)
-    again = take(source, "cosine", 4000, "sample", (16, 3), openai=UNSCALED, learned_variance=True)
+    again = take(source, "cosine", 4000, "sample", (16, 3), openai=UNSCALED, variance="learned")
     assert same_weights(again, net)
 
 
 def test_a_checkpoint_of_openai_that_does_not_fit(tmp_path: Path, take: Load) -> None:
     source = openai(tmp_path)
-    learned = {"image": (16, 3), "openai": FLAGS, "learned_variance": True}
-    assert "3 out without learned variance" in refusal(take, source, image=(16, 3), openai=FLAGS)
+    learned = {"image": (16, 3), "openai": FLAGS, "variance": "learned"}
+    assert "3 out with fixed variance" in refusal(take, source, image=(16, 3), openai=FLAGS)
     assert "the data have size 16 and 1 channels" in refusal(take, source, **(learned | {"image": (16, 1)}))
     assert refusal(take, source, timesteps=4000, **learned).startswith("schedule.timesteps: 4000; with rescale_time")
     said = refusal(take, source, prediction="v_prediction", **learned)

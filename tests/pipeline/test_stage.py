@@ -1,6 +1,4 @@
 import errno
-import importlib.util
-import itertools
 import json
 import os
 import shutil
@@ -19,8 +17,9 @@ import yaml
 from filelock import FileLock
 
 from unequal.errors import UserError
-from unequal.pipeline.stage import Run, StageCommand, code_hashes, stage
-from unequal.settings.strict import StageSettings, key
+from unequal.pipeline.fingerprint import fingerprint
+from unequal.pipeline.stage import Run, StageCommand, stage
+from unequal.settings.strict import StageSettings, Strict, key
 
 RUNTIME = {
     "device": "cpu",
@@ -168,6 +167,55 @@ def test_a_full_disk_is_one_line_also_where_a_library_wraps_it(capsys: pytest.Ca
     assert capsys.readouterr().err == f"test_stage: {Path.cwd()}: No space left on device\n"
 
 
+class Training(Strict):
+    batch_size: int = 8
+    gradient_accumulation: int = 1
+
+
+class Hungry(StageSettings):
+    training: Training
+    decoded: int = key("autoencoder.batch_size")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nGPU 0 has …"),
+        MemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nGPU 0 has …"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
+    ],
+)
+def test_too_little_memory_is_one_line_that_names_what_to_lower(
+    capsys: pytest.CaptureFixture[str], error: Exception
+) -> None:
+    @stage(Hungry)
+    def main(run: Run, settings: Hungry) -> None:
+        raise error
+
+    params = {"training": {"batch_size": 8, "gradient_accumulation": 1}, "autoencoder": {"batch_size": 4}}
+    Path("params.yaml").write_text(yaml.safe_dump(params | {"runtime": RUNTIME}))
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 1
+    line = capsys.readouterr().err
+    assert line.startswith("test_stage: out of memory (") and line.count("\n") == 1
+    assert line.endswith(
+        "; raise training.gradient_accumulation or lower training.batch_size or lower autoencoder.batch_size\n"
+    )
+
+
+def test_each_process_works_on_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[torch.device] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device.index}")
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    write_params(device="cuda")
+    assert status(lambda run: chosen.append(run.device)) == 0
+    assert chosen == [torch.device("cuda", 3)] * 2
+    assert ("tags", {"device": "GPU 3"}) in Recorder.calls
+
+
 def test_writing_to_a_device_that_is_full_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert status(and_then(lambda: Path("/dev/full").write_text("x"))) == 1
     assert capsys.readouterr().err.endswith("No space left on device\n")
@@ -199,19 +247,46 @@ def test_state_is_resumed_by_the_same_run_only() -> None:
     assert work_of() != first
 
 
-def test_texts_in_the_package_count_as_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A prompt shapes results as a module does."""
-    package = tmp_path / "texts"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "prompt.md").write_text("Decide.")
-    spec = importlib.util.spec_from_file_location("unequal.texts", package / "__init__.py")
-    assert spec is not None
-    monkeypatch.setitem(sys.modules, "unequal.texts", importlib.util.module_from_spec(spec))
-    before = code_hashes()
-    (package / "prompt.md").write_text("Decide well.")
-    assert code_hashes() != before
-    assert len(code_hashes()) == len(before)
+def code_file(content: Any) -> Path:
+    """What an engine has been told of the code of the program here."""
+    file = Path("artifacts/code/test_stage.json")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(content))
+    return file
+
+
+OTHER_CODE = {"modules": {"unequal/errors.py": "0"}, "texts": {}, "libraries": {}}
+
+
+def test_other_code_takes_up_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = work_of()
+    monkeypatch.setattr("unequal.pipeline.stage.fingerprint", lambda _: OTHER_CODE)
+    assert work_of() != first
+
+
+def test_what_the_engine_takes_for_other_code_does_not_start(capsys: pytest.CaptureFixture[str]) -> None:
+    code_file(OTHER_CODE)
+    assert status(raising(AssertionError("started"))) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("test_stage: artifacts/code/test_stage.json: tells of other code (")
+    assert said.count("\n") == 1
+
+
+def test_nothing_is_published_where_the_engine_was_told_of_other_code_meanwhile(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code_file(fingerprint(Path(__file__)))
+    assert status(lambda run: (write_two(run), code_file(OTHER_CODE))) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("test_stage: artifacts/code/test_stage.json: tells of other code (")
+    assert said.count("\n") == 1
+    assert not Path("artifacts/file.txt").exists()
+
+
+def test_what_the_engine_knows_as_this_code_is_published() -> None:
+    code_file(fingerprint(Path(__file__)))
+    assert status(write_two) == 0
+    assert Path("artifacts/file.txt").exists()
 
 
 def test_a_second_attempt_finds_the_state_but_no_unfinished_output() -> None:
@@ -415,28 +490,6 @@ def test_the_harness_starts_without_the_heavy_libraries() -> None:
     root = Path(__file__).parents[1]
     run = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
-
-
-def test_the_key_may_be_made_while_the_tracker_imports(monkeypatch: pytest.MonkeyPatch) -> None:
-    done = threading.Event()
-
-    def import_more() -> None:
-        for number in itertools.count():
-            if done.is_set():
-                return
-            monkeypatch.setitem(sys.modules, f"another_{number}", itertools)
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)  # threads take turns between any two instructions
-    thread = threading.Thread(target=import_more)
-    thread.start()
-    try:
-        found = [code_hashes() for _ in range(20)]
-    finally:
-        done.set()
-        thread.join()
-        sys.setswitchinterval(interval)
-    assert all(one == found[0] for one in found)
 
 
 @pytest.mark.parametrize(("arguments", "expected"), [([], "data"), (["--folder", "images"], "images")])

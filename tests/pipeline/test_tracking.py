@@ -1,10 +1,12 @@
 import hashlib
 import json
+import os
 import shutil
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,7 +16,10 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 from mlflow.entities import Run
+from mlflow.exceptions import MlflowException
+from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
+from unequal.pipeline import tracker as tracking
 from unequal.pipeline.store import VARIANT_TAG, Execution, Store, database_file, prepare_database
 from unequal.pipeline.tracker import Tracker, numbers, without_credentials
 from unequal.settings.runtime import Tracking
@@ -88,10 +93,11 @@ def write_stage(project: Path, **tracking: Any) -> None:
     (project / "params.yaml").write_text(yaml.safe_dump(params))
 
 
-def start_stage(project: Path, name: str) -> subprocess.Popen[str]:
+def start_stage(project: Path, name: str, python: str = sys.executable) -> subprocess.Popen[str]:
     """A process that runs the stage."""
-    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); import toy", "--name", name]
-    return subprocess.Popen(command, cwd=project, text=True, stderr=subprocess.PIPE)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [python, "-m", "toy", "--name", name]
+    return subprocess.Popen(command, cwd=project, env=environment, text=True, stderr=subprocess.PIPE)
 
 
 def test_a_child_has_settings_curves_files_and_a_parent(project: Path) -> None:
@@ -214,11 +220,13 @@ def test_a_commit_is_dirty_by_code_but_not_by_results(project: Path) -> None:
     assert len(tags["clean"]["mlflow.source.git.commit"]) == 40
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("warm_start")
 def test_eight_processes_on_a_fresh_database_lose_nothing(project: Path) -> None:
     (project / "mlflow.db").unlink()
     write_stage(project)
     names = [f"stage_{i}" for i in range(8)]
-    processes = [start_stage(project, name) for name in names]
+    processes = [start_stage(project, name, "python") for name in names]
     assert [(process.communicate()[1], process.returncode) for process in processes] == [("", 0)] * 8
     assert sorted(file.stem for file in (project / "artifacts").iterdir()) == names
     (parent,), children = runs(project)
@@ -294,6 +302,98 @@ def test_a_sick_server_costs_one_warning(project: Path, sick_server: str) -> Non
     assert warning.count("\n") == 1
     assert sick_server in warning
     assert "secret" not in warning
+
+
+class Away:
+    """Makes every request of a client fail as one does to which nobody answers, while `gone` is set."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.gone, self.failed = threading.Event(), threading.Event()
+        attempt = Store.attempt
+
+        def attempt_or_fail(store: Store, task: Any) -> None:
+            if self.gone.is_set():
+                self.failed.set()
+                raise MlflowException("API request failed with exception ConnectionError")
+            attempt(store, task)
+
+        monkeypatch.setattr(Store, "attempt", attempt_or_fail)
+        monkeypatch.setattr(tracking, "AGAIN_SECONDS", (0.05,))
+        monkeypatch.setattr(tracking, "FLUSH_SECONDS", -1.0)
+
+
+@pytest.mark.parametrize("back", ["while the stage runs", "as it ends"])
+@pytest.mark.parametrize("from_the_start", [True, False])
+def test_what_comes_while_the_server_is_away_is_sent_when_it_is_back(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    back: str,
+    from_the_start: bool,
+) -> None:
+    away = Away(monkeypatch)
+    if from_the_start:
+        away.gone.set()
+    log = tracker()
+    if not from_the_start:
+        log.log({"loss": 1.0}, 1)
+        away.gone.set()
+    for step in range(2, 50):
+        log.log({"loss": 1 / step}, step)
+    assert away.failed.wait(60)
+    log.tags({"device": "cpu"})
+    if back == "as it ends":
+        threading.Timer(0.5, away.gone.clear).start()
+    else:
+        away.gone.clear()
+    log.finish("FINISHED")
+    (parent,), (child,) = runs(project)
+    assert {run.info.status for run in (parent, child)} == {"FINISHED"}
+    assert child.data.tags["device"] == "cpu"
+    history = MlflowClient(f"sqlite:///{project / 'mlflow.db'}").get_metric_history(child.info.run_id, "loss")
+    assert sorted(point.step for point in history) == list(range(2 if from_the_start else 1, 50))
+    (said,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("tracking:")]
+    assert said.endswith("ConnectionError; going on, what is logged is sent when it answers")
+
+
+def test_a_server_that_stays_away_is_not_waited_for_at_the_end(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tracking, "LAST_SECONDS", 0.01)
+    away = Away(monkeypatch)
+    away.gone.set()
+    log = tracker(timeout_s=600.0)
+    log.log({"loss": 1.0}, 1)
+    assert away.failed.wait(60)
+    began = time.monotonic()
+    log.finish("FINISHED")
+    assert time.monotonic() - began < 60
+    assert [line for line in capsys.readouterr().err.splitlines() if line.startswith("tracking:")][1:] == []
+
+
+def test_a_request_that_is_refused_costs_no_other(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise MlflowException("no such table", error_code=INVALID_PARAMETER_VALUE)
+
+    monkeypatch.setattr(Store, "log_table", refused)
+    log = tracker()
+    log.table("memory_bank", [{"round": 0}])
+    log.tags({"device": "cpu"})
+    log.finish("FINISHED")
+    _, (child,) = runs(project)
+    assert (child.info.status, child.data.tags["device"]) == ("FINISHED", "cpu")
+    assert capsys.readouterr().err.endswith("MlflowException: no such table; the rest is logged\n")
+
+
+def test_a_machine_without_git(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(project))
+    log = tracker()
+    log.finish("FINISHED")
+    _, (child,) = runs(project)
+    assert child.info.status == "FINISHED"
+    assert not {"git.dirty", "mlflow.source.git.commit"} & set(child.data.tags)
 
 
 def test_a_database_of_the_users_choice_counts_from_the_root(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unequal.models.backbones.unet2d.architecture import build_unet
 from unequal.models.flops import count_cost
-from unequal.models.network import build_network
 from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.fit import remove, removed_channels
 from unequal.pruning.units import Unit, units_by
@@ -64,7 +64,7 @@ def test_uniform_ratios_are_the_known_staircase() -> None:
     """DDPM's network for CIFAR-10 (6.05 G): 0.25 of all channels gives 3.41 G; 0.30, cut to norm groups, 2.09 G."""
     network = read_pipeline_params(PRESETS / "cifar10-ddpm.yaml").network
     with torch.device("meta"):
-        anatomy = Anatomy(build_network(network, 32, 3))
+        anatomy = Anatomy(build_unet(network, 32, 3, 3))
     for ratio, macs in ((0.0, 6.054), (0.25, 3.41), (0.30, 2.09)):
         steps = [1 if layer.heads else layer.parts for layer in anatomy.layers]
         kept = [

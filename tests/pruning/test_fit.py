@@ -14,9 +14,11 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from search_place import Here
+from specs import low_resolution
 from torch.nn import functional as F
 
 from unequal.errors import UserError
+from unequal.models.backbones.prunable import Block
 from unequal.models.flops import count_cost
 from unequal.models.pruned import replay
 from unequal.pruning import fit
@@ -50,9 +52,9 @@ PROXY = Proxy(
 KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "attention": (ATTENTIVE, {}),
     "no attention, three levels": ({"middle_attention": False, "block_out_channels": (8, 16, 16)}, {}),
-    "learned variance": ({"learned_variance": True, **ATTENTIVE}, {"learned_variance": True}),
+    "learned variance": ({"variance": "learned", **ATTENTIVE}, {"variance": "learned"}),
     "three heads": ({"heads": 3, **ATTENTIVE}, {"prediction": "mixed"}),
-    "super-resolution": ({"task": {"kind": "super_resolution", "factor": 2}}, {"enlargement": 2}),
+    "super-resolution": ({"condition": low_resolution(2)}, {"condition": low_resolution(2)}),
 }
 
 
@@ -105,7 +107,7 @@ def test_a_limit_is_met(
 
 def test_what_is_kept_keeps_its_weights(tiny_net: BuildNet) -> None:
     net = tiny_net()
-    pruned = remove(net, [Unit("down_blocks.0.resnets.0.conv1", (0, 2, 5, 7), 0.0)]).net
+    pruned = remove(net, [Unit("down_blocks.0.resnets.0.conv1", (0, 2, 5, 7), 0.0, Block(1, "down_blocks.0"))]).net
     old, new = net.get_submodule("down_blocks.0.resnets.0"), pruned.get_submodule("down_blocks.0.resnets.0")
     kept = [1, 3, 4, 6]
     assert torch.equal(new.conv1.weight, old.conv1.weight[kept])
@@ -180,7 +182,7 @@ class Sum:
 
     def __init__(self, savings: Sequence[int]) -> None:
         self.total = 2 * sum(savings)
-        self.units = [Unit(str(i), tuple(range(saving)), saving) for i, saving in enumerate(savings)]
+        self.units = [Unit(str(i), tuple(range(saving)), saving, Block(0, str(i))) for i, saving in enumerate(savings)]
         self.index = {unit.layer: i for i, unit in enumerate(self.units)}
         self.layers = [SimpleNamespace(name=unit.layer) for unit in self.units]
 

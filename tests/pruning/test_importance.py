@@ -7,6 +7,7 @@ import pytest
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 
+from unequal.models.backbones.prunable import Block
 from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.fit import remove
 from unequal.pruning.gradients import differentiable
@@ -75,7 +76,7 @@ def test_magnitude_takes_silent_heads_first_and_nobody_hears_it(tiny_net: BuildN
     net = tiny_net()
     silence_head(net, slice(8, 12), only_output=False)
     first = order(MAGNITUDE, make_target, net)[0]
-    assert first == Unit(f"{MIDDLE}.to_q", (8, 9, 10, 11), 0.0)
+    assert first == Unit(f"{MIDDLE}.to_q", (8, 9, 10, 11), 0.0, Block(2, "mid_block"))
     torch.testing.assert_close(outputs(remove(net, [first]).net), outputs(net))
 
 

@@ -1,6 +1,8 @@
 """A language model as decision maker, against a real server: what it is asked, and every way in which it can fail."""
 
+import gzip
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,7 +12,7 @@ from chat_server import Chat, Reply, answer, closed_port, error, serving
 
 from unequal.errors import UserError
 from unequal.pruning.bank import Candidate
-from unequal.pruning.llm import LanguageModel, Unanswered
+from unequal.pruning.llm import LONGEST_WAIT_S, Failed, LanguageModel, Unanswered, unfenced
 from unequal.pruning.schemes import blocks_of
 from unequal.pruning.trial import Trial
 from unequal.settings.pruning import Llm
@@ -45,6 +47,10 @@ def sound(trial: Trial, *ratios: float) -> Reply:
 def model(chat: Chat | str, trial: Trial, count: int = 2, **changes: Any) -> LanguageModel:
     url = chat if isinstance(chat, str) else chat.url
     return LanguageModel(Llm(**SETTINGS | {"base_url": url} | changes), trial, count)
+
+
+def failing(_: str) -> str:
+    raise Failed("not now")
 
 
 def line_of(action: Callable[[], object], kind: type[Exception] = UserError) -> str:
@@ -152,8 +158,14 @@ WRONG: dict[str, tuple[Callable[[Trial], Reply], str]] = {
     ),
     "wrongly encoded": (
         lambda t: replace(sound(t, 0.1, 0.2), header=("Content-Encoding", "gzip")),
-        "it broke off (Error -3 while decompressing data",
+        "it is compressed, which was not asked for",
     ),
+    "packed twice": (
+        lambda _: Reply(body=gzip.compress(gzip.compress(b" " * 100_000)), header=("Content-Encoding", "gzip, gzip")),
+        "it is compressed, which was not asked for",
+    ),
+    "fence of blanks": (lambda _: answer("```" + " " * 900_000), "Invalid JSON"),
+    "fences without end": (lambda _: answer("```json\n" * 100_000), "Invalid JSON"),
     "no body": (lambda _: Reply(body=b""), "it is no chat completion, Invalid JSON"),
 }
 
@@ -257,8 +269,10 @@ def test_waits_double(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
         Reply(body=b" " * 40, pieces=20, pause_s=0.05),
         Reply(body=b" " * 40, pieces=20, pause_s=0.05, chunked=True),
         Reply(body=b" " * 40, pieces=2, pause_s=1.0),
+        Reply(trickle_s=0.05),
+        Reply(status=500, trickle_s=0.05),
     ],
-    ids=["never begins", "trickles", "trickles in chunks", "stands still"],
+    ids=["never begins", "trickles", "trickles in chunks", "stands still", "headers trickle", "headers of an error"],
 )
 def test_a_late_answer_is_not_waited_for(trial: Trial, reply: Reply) -> None:
     """Neither one that does not begin, nor one that does not end."""
@@ -267,6 +281,31 @@ def test_a_late_answer_is_not_waited_for(trial: Trial, reply: Reply) -> None:
     with serving([reply]) as chat:
         found = line_of(lambda: model(chat, trial, timeout_s=0.1, attempts=2).propose(1, []), Unanswered)
     assert found.endswith("no sound answer in 2 attempts, at last: no answer within 0.1 s")
+
+
+def test_a_name_server_that_hangs_is_not_waited_for(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: time.sleep(60))
+    found = line_of(lambda: model("http://somewhere/v1", trial, timeout_s=0.1, attempts=2).propose(1, []), Unanswered)
+    assert found.endswith("no answer within 0.1 s")
+
+
+@pytest.mark.parametrize("blank", [" ", "\n", "`", "```"])
+def test_a_fence_is_read_in_one_pass(blank: str) -> None:
+    """A megabyte, of which a search that goes back and forth would take hours."""
+    text = "```" + blank * (1_000_000 // len(blank))
+    began = time.process_time()
+    unfenced(text)
+    assert time.process_time() - began < 1
+
+
+def test_waits_have_an_end(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("unequal.pruning.llm.time.sleep", waits.append)
+    asked = model(closed_port(), trial, attempts=1200, backoff_s=0.01)
+    monkeypatch.setattr(asked, "ask", failing)
+    with pytest.raises(Unanswered):
+        asked.propose(1, [])
+    assert max(waits) == LONGEST_WAIT_S
 
 
 def test_nobody_at_the_address(trial: Trial) -> None:

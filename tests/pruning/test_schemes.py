@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.pruning.schemes import block_of, blocks_of, scale_at, scaled_order, scheme_of
+from unequal.models.backbones.unet2d.pruning import block_of
+from unequal.pruning.schemes import blocks_of, scale_at, scaled_order, scheme_of
 from unequal.pruning.units import Unit
 
 RANKING = [
-    Unit(layer, (i,), rank)
+    Unit(layer, (i,), rank, block_of(layer))
     for rank, (layer, i) in enumerate(
         (layer, i)
         for i in range(4)
@@ -28,7 +29,7 @@ BLOCKS = ["conv_in", "mid_block", "up_blocks.0"]
     ],
 )
 def test_a_layer_belongs_to_a_block(layer: str, block: str) -> None:
-    assert block_of(layer) == block
+    assert block_of(layer).name == block
 
 
 def test_blocks_stand_in_the_order_of_the_network_and_their_units_in_that_of_the_ranking() -> None:
@@ -48,9 +49,9 @@ def test_scaled_ratios_by_hand() -> None:
 
 def test_one_block_goes_before_another() -> None:
     order = scaled_order(RANKING, {"conv_in": 1.0, "mid_block": 0.5, "up_blocks.0": 0.0})
-    assert [block_of(unit.layer) for unit in order[:6]].count("conv_in") == 4
+    assert [unit.block.name for unit in order[:6]].count("conv_in") == 4
     # Of the middle, a half stands among what the scheme takes, and the rest between what it does not.
-    assert [block_of(unit.layer) for unit in order[6:]].count("up_blocks.0") == 4
+    assert [unit.block.name for unit in order[6:]].count("up_blocks.0") == 4
 
 
 @given(st.fixed_dictionaries(dict.fromkeys(BLOCKS, st.floats(0, 1))))
@@ -63,7 +64,7 @@ def test_within_a_block_the_ranking_rules(scheme: dict[str, float]) -> None:
 
 @given(st.sets(st.integers(0, 11)))
 def test_a_scheme_that_is_met_is_given_back(chosen: set[int]) -> None:
-    counts = {block: sum(block_of(RANKING[i].layer) == block for i in chosen) for block in BLOCKS}
+    counts = {block: sum(RANKING[i].block.name == block for i in chosen) for block in BLOCKS}
     scheme = {block: count / 4 for block, count in counts.items()}
     gone = scaled_order(RANKING, scheme)[: len(chosen)]
     assert scheme_of(gone, RANKING) == scheme

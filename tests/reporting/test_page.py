@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from unequal.reporting.overview import CAPTIONS, scores_and_costs
-from unequal.reporting.page import Picture, render
+from unequal.reporting.page import Picture, Report, render
 from unequal.reporting.tables import Variant
 from unequal.reporting.verdicts import Verdict
 
@@ -49,7 +49,8 @@ def page(pictures: list[Path], text: str = "plain", steps: tuple[int, ...] = (50
     variant = Variant(f"name{text}", 12.34, 0.5, 0.01, 0.001, 2, 160_000, 10**12, 10**8, 164_000, steps)
     shown = [Picture(path, *CAPTIONS[path.stem]) for path in pictures]
     table, conditions = scores_and_costs([variant], REFERENCES), {f"data {text}": f"facts {text}"}
-    return render(f"title {text}", f"lead {text}", [verdict], f"note {text}", [table], conditions, shown)
+    report = Report(f"title {text}", f"lead {text}", [verdict], f"note {text}", [table], conditions, [], {})
+    return render(report, shown)
 
 
 def test_the_page_needs_no_other_file(pictures: list[Path]) -> None:
@@ -93,4 +94,4 @@ def test_all_text_is_escaped(pictures: list[Path]) -> None:
 
 def test_a_claim_of_our_own_says_so() -> None:
     ours = Verdict("key", None, "claim", "held", {}, "summary", "rule")
-    assert "ours" in Reader(render("title", "lead", [ours], "note", [], {}, [])).text
+    assert "ours" in Reader(render(Report("title", "lead", [ours], "note", [], {}, [], {}), [])).text

@@ -68,9 +68,33 @@ def write_data(images: np.ndarray) -> None:
 
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the stages before the report leave, with one orphan."""
+    """A folder with all that the report reads."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("unequal.pipeline.stage.Tracker", Silence)
+    write_inputs()
+
+
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, float]]:
+    """A folder in which the report has been made, and what was logged with the parent run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("reported"))
+        patch.setattr("unequal.pipeline.stage.Tracker", Silence)
+        write_inputs()
+        result = run()
+        assert result.exit_code == 0, result.output
+        return Path.cwd(), dict(Silence.parent)
+
+
+@pytest.fixture
+def reported(made_once: tuple[Path, dict[str, float]], monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """The working directory is that folder; what was logged."""
+    monkeypatch.chdir(made_once[0])
+    return made_once[1]
+
+
+def write_inputs() -> None:
+    """What the stages before the report leave, with one orphan."""
     random = np.random.default_rng(0)
     Path("params.yaml").write_text(yaml.safe_dump(PARAMS))
     write_data(random.integers(0, 256, (24, 1, 8, 8), dtype=np.uint8))
@@ -109,9 +133,8 @@ def rows(path: str) -> list[dict[str, str]]:
     return list(csv.DictReader(Path(path).read_text().splitlines()))
 
 
+@pytest.mark.usefixtures("reported")
 def test_the_report_says_what_was_put_in() -> None:
-    result = run()
-    assert result.exit_code == 0, result.output
     verdicts = json.loads(Path("results/verdicts.json").read_text())
     assert set(verdicts["verdicts"].values()) == {"held"}
     # (10 · 0.6 + 30 · 1)/40 = 0.9
@@ -125,8 +148,8 @@ def test_the_report_says_what_was_put_in() -> None:
     assert [float(row["change_percent"]) for row in found] == pytest.approx([50, -20, 100] * 2, abs=0.01)
 
 
+@pytest.mark.usefixtures("reported")
 def test_the_page_holds_all_pictures_and_no_orphan() -> None:
-    run()
     page = Path("results/report.html").read_text()
     drawn = sorted(Path("results/pictures").glob("*.png"))
     assert len(drawn) == page.count("data:image/png") == 10
@@ -135,18 +158,16 @@ def test_the_page_holds_all_pictures_and_no_orphan() -> None:
         assert text in page
 
 
-def test_the_parent_run_gets_all_scores() -> None:
-    run()
-    scores = {name: value for name, value in Silence.parent.items() if name.startswith("fid_")}
+def test_the_parent_run_gets_all_scores(reported: dict[str, float]) -> None:
+    scores = {name: value for name, value in reported.items() if name.startswith("fid_")}
     assert scores == {"fid_base": 10, "fid_slot_2": 20, "fid_experts_pruned": 9}
-    assert Silence.parent["claims_not_held"] == 0
+    assert reported["claims_not_held"] == 0
 
 
-def test_a_second_run_gives_the_same_bytes() -> None:
+def test_a_second_run_gives_the_same_bytes(made_once: tuple[Path, dict[str, float]]) -> None:
     run()
-    first = [content_hash(Path("results") / name) for name in ("pictures", "report.html")]
-    run()
-    assert [content_hash(Path("results") / name) for name in ("pictures", "report.html")] == first
+    for name in ("pictures", "report.html"):
+        assert content_hash(Path("results") / name) == content_hash(made_once[0] / "results" / name)
 
 
 def test_without_slot_models_there_is_no_interference() -> None:

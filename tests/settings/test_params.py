@@ -2,15 +2,18 @@
 
 import copy
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 import yaml
+from graph import pipeline_presets
 
 from unequal.errors import UserError
-from unequal.settings.params import json_schema, read_pipeline_params, read_study_params
+from unequal.settings.params import Params, read_pipeline_params
+from unequal.tools.schema import json_schema
 
 ROOT = Path(__file__).parents[2]
 DEFAULT = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
@@ -23,10 +26,10 @@ PATCHES = {"source": "patches", "path": None, "image_size": 16, "channels": 3, "
 
 TAYLOR = {"method": "taylor", "timesteps": "all", "images": 8}
 DIFF_PRUNING = {"method": "diff_pruning", "timesteps": "group", "images": 1, "threshold": 0.05}
+LOW = {"kind": "low_resolution", "super_resolution_factor": 2}
 LLM = {"kind": "llm", "model": "m", "base_url": "https://localhost/v1", "api_key_env": "SOME_KEY"}
 
-INTERFERENCE = {"slot_recipes": ["slot"], "control": "longer"}
-
+CURRICULUM = {"kind": "curriculum", "target": "noise_rate"}
 REFUSED: list[tuple[dict[str, Any], str]] = [
     # Unknown and missing keys.
     ({"colour": "red"}, "colour: unknown key; allowed here: seed, runtime, data"),
@@ -115,32 +118,35 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"data": {**PATCHES, "image_size": 129}},
         "data: patches have 3 channels and at most 128 pixels a side",
     ),
-    ({"network.task": {"kind": "denoising"}}, "network.task: Input tag 'denoising' found using 'kind' does not match"),
-    ({"network.task": {"kind": "super_resolution"}}, "network.task.factor: Field required"),
     (
-        {"network.task": {"kind": "super_resolution", "factor": 1}},
-        "network.task.factor: 1: Input should be greater than or equal to 2",
+        {"network.condition": {"kind": "denoising"}},
+        "network.condition: Input tag 'denoising' found using 'kind' does not match",
+    ),
+    ({"network.condition": {"kind": "low_resolution"}}, "network.condition.super_resolution_factor: Field required"),
+    (
+        {"network.condition": LOW | {"super_resolution_factor": 1}},
+        "network.condition.super_resolution_factor: 1: Input should be greater than or equal to 2",
     ),
     (
-        {"network.task": {"kind": "generation", "factor": 2}},
-        "network.task.factor: unknown key; allowed here: kind",
+        {"network.condition": LOW | {"kind": "none"}},
+        "network.condition.super_resolution_factor: unknown key; allowed here: kind",
     ),
     (
-        {"sampling.variance": "learned", "network.learned_variance": True},
+        {"sampling.variance": "learned", "network.variance": "learned"},
         "sampling: variance: 'learned' is that of eta 1, not of eta 0",
     ),
     (
         {"sampling.variance": "learned", "sampling.eta": 1.0},
-        "sampling.variance: 'learned' needs network.learned_variance: true",
+        "sampling.variance: 'learned' needs network.variance: learned",
     ),
     (
-        {"sampling.variance": "learned", "sampling.eta": 1.0, "network.learned_variance": True},
+        {"sampling.variance": "learned", "sampling.eta": 1.0, "network.variance": "learned"},
         "sampling.variance: 'learned'; mixed models have learned none; allowed: posterior",
     ),
     (
         {
             "recipes.longer.sampler": {"kind": "loss_second_moment", "warm_start": True},
-            "network.learned_variance": True,
+            "network.variance": "learned",
         },
         "recipes.longer.sampler.warm_start: the profile has losses of ε alone",
     ),
@@ -181,16 +187,37 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     ({"slots.finetune": [3, 3]}, "slots: finetune: [3, 3] names a slot twice"),
     (
-        {"recipes.base.sampler": {"kind": "curriculum", "target": "noise_rate", "ramp_images": 0, "floor": 0.1}},
+        {
+            "recipes.base.sampler": {
+                "kind": "curriculum",
+                "target": "noise_rate",
+                "ramp_images": 0,
+                "uniform_share": 0.1,
+            }
+        },
         "recipes.base.sampler.ramp_images: 0: Input should be greater than 0",
     ),
     (
-        {"recipes.base.sampler": {"kind": "curriculum", "target": "noise_rate", "ramp_images": 10**9, "floor": 0.1}},
+        {
+            "recipes.base.sampler": {
+                "kind": "curriculum",
+                "target": "noise_rate",
+                "ramp_images": 10**9,
+                "uniform_share": 0.1,
+            }
+        },
         "recipes.base: sampler.ramp_images: 1000000000 is longer than the training of 160000 images",
     ),
     (
-        {"recipes.base.sampler": {"kind": "curriculum", "target": "noise_rate", "ramp_images": 9, "floor": 1.0}},
-        "recipes.base.sampler.floor: 1.0: Input should be less than 1",
+        {
+            "recipes.base.sampler": {
+                "kind": "curriculum",
+                "target": "noise_rate",
+                "ramp_images": 9,
+                "uniform_share": 1.0,
+            }
+        },
+        "recipes.base.sampler.uniform_share: 1.0: Input should be less than 1",
     ),
     (
         {"recipes.base.sampler": {"kind": "easy_to_hard", "clusters": 5, "phase_images": 40000}},
@@ -233,30 +260,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         },
         "recipes.mixed: loss_weight.kind: 'p2' would be divided out again by mixing.train 'balanced'; allowed: none",
     ),
-    (
-        {"predictions": {"mixed": ["mixed"], "selections": ["profile"]}},
-        "predictions: needs a grid of one batch, whose recipes it is held against",
-    ),
-    (
-        {
-            "grid": {
-                "recipes": ["mixed"],
-                "batches": ["32x1"],
-                "seeds": [0],
-                "reference_batch": 32,
-                "lr_scaling": "none",
-            }
-        },
-        "grid.recipes: 'mixed' has three heads; those stand in predictions.mixed",
-    ),
-    (
-        {"predictions": {"mixed": ["mixed"], "selections": ["blend", "blend"]}},
-        "predictions: selections: ['blend', 'blend'] names one twice",
-    ),
-    (
-        {"predictions": {"mixed": ["longer"], "selections": ["blend"]}},
-        "recipes.longer.prediction: 'epsilon'; 'mixed' is for mixed, longer alone",
-    ),
     ({"extractor.kind": "inception"}, "extractor: features: 64; inception has 2048"),
     ({"evaluation.kid_subset": 1001}, "evaluation: kid_subset: 1001 exceeds samples 1000"),
     ({"evaluation.seeds": [1, 1]}, "evaluation: seeds: [1, 1] names a seed twice"),
@@ -270,7 +273,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"groups.kind": "excess_loss", "profile.floor": "none"},
         "groups.kind: 'excess_loss' needs a floor; allowed for profile.floor: all, or a number of images",
     ),
-    ({"schedule.name": "cosine", "groups.ids": list(range(10))}, "groups: group 8 of 10 (counted from 0) holds no"),
+    ({"schedule.name": "cosine", "groups.ids": list(range(10))}, "groups: of 10 groups, number 9 from the data end"),
     ({"further_recipes": ["longer", "stratified", "longer"]}, "further_recipes: ['longer', 'stratified', 'longer'] na"),
     ({"further_recipes": ["base"]}, "further_recipes: 'base' is the name of another stage's model"),
     ({"further_recipes": ["a.b"]}, "further_recipes: 'a.b' is no name; allowed: small letters, digits and _"),
@@ -283,20 +286,20 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "data.image_size: 8 cannot be halved 4 times by the network; allowed: multiples of 16",
     ),
     (
-        {"network.task": {"kind": "super_resolution", "factor": 3}, "profile.floor": "none"},
-        "network.task.factor: 3 does not divide data.image_size 8",
+        {"network.condition": LOW | {"super_resolution_factor": 3}, "profile.floor": "none"},
+        "network.condition.super_resolution_factor: 3 does not divide data.image_size 8",
     ),
     (
-        {"network.task": {"kind": "super_resolution", "factor": 2}},
-        "profile.floor: all would be the least loss of a network that sees x_t alone; allowed for super_resolution: no",
+        {"network.condition": LOW},
+        "profile.floor: all would be the least loss of a network that sees x_t alone; allowed for a model of super-re",
     ),
     (
-        {"network.classes": 10},
-        "profile.floor: all would be the least loss of a network that sees x_t alone; allowed for class-conditional ne",
+        {"network.condition": {"kind": "labels", "classes": 10}},
+        "profile.floor: all would be the least loss of a network that sees x_t alone; allowed for a model of 10 class",
     ),
     (
-        {"network.task": {"kind": "super_resolution", "factor": 2}, "network.classes": 10, "profile.floor": "none"},
-        "network: classes: 10; networks of super_resolution see images alone, allowed: null",
+        {"network.condition": LOW | {"classes": 10}, "profile.floor": "none"},
+        "network.condition.classes: unknown key; allowed here: kind, super_resolution_factor",
     ),
     (
         {"network.attention_resolutions": [7]},
@@ -320,7 +323,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"profiled_models": ["base", "experts_pruned"]},
         "profiled_models: 'experts_pruned' is not trained; allowed: base",
     ),
-    ({"further_recipes": ["longer"]}, "further_recipes: does not list recipe 'stratified'; add it there or delete it"),
+    ({"further_recipes": ["longer"]}, "recipes: no stage trains by 'stratified'; delete it, or name it"),
     ({"recipes.base.sampler.kind": "slot"}, "recipes.base.sampler.kind: 'slot'; allowed: any but 'slot'"),
     ({"recipes.slot.sampler.kind": "uniform"}, "recipes.slot.sampler.kind: 'uniform'; allowed: only 'slot'"),
     ({"recipes.base.sampler.kind": "loss"}, "recipes.base.sampler.kind: 'loss' needs the base's profile"),
@@ -335,44 +338,23 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"autoencoder": {"kind": "pretrained", "source": "x"}, "merging": DELETE},
-        "autoencoder: the pipeline's models see pixels; studies/latent is a graph for latents",
-    ),
-    # Interference.
-    ({"interference": INTERFERENCE | {"slot_recipes": ["slot_low"]}}, "interference: slot_recipes: ['slot_low'] must"),
-    (
-        {"interference": INTERFERENCE | {"slot_recipes": ["slot", "slot_2"]}},
-        "interference: slot_recipes: 'slot_2' must begin with slot and not end in a number, like slot_low",
-    ),
-    ({"interference": INTERFERENCE | {"slot_recipes": ["slot", "slot_low"]}}, "recipes: 'slot_low' is missing"),
-    (
-        {"interference": INTERFERENCE | {"control": "stratified"}},
-        "interference.control: 'stratified' is no further recipe with sampler.kind: uniform",
-    ),
-    ({"interference": INTERFERENCE, "slots.count": 1, "slots.finetune": [1]}, "interference: needs slots.count: 2"),
-    (
-        {"interference": INTERFERENCE, "profiled_models": ["base", "longer"]},
-        "profiled_models: lacks 'stratified', which interference compares with the base",
+        "autoencoder: the pipeline's models see pixels; studies/README.md names the study of latents",
     ),
 ]
 
 #: Edits that a user may well make.
 ACCEPTED: list[dict[str, Any]] = [
-    {"network.learned_variance": True},
+    {"network.variance": "learned"},
     {"network.pretrained": "someone/something"},
     {
         "network.pretrained": "a.pt",
         "network.openai": {"num_head_channels": 64, "use_new_attention_order": True},
     },
     {
-        "network.learned_variance": True,
+        "network.variance": "learned",
         "sampling.variance": "learned",
         "sampling.eta": 1.0,
         "variants": ["base", "experts_pruned"],
-    },
-    {"interference": INTERFERENCE},
-    {
-        "interference": INTERFERENCE | {"slot_recipes": ["slot", "slot_low"]},
-        "recipes.slot_low": DEFAULT["recipes"]["slot"],
     },
     {"recipes.longer.sampler": {"kind": "near_data", "power": 0.5, "unbiased": True}},
     {"recipes.longer.loss_weight": {"kind": "min_snr", "gamma": 5}},
@@ -383,8 +365,8 @@ ACCEPTED: list[dict[str, Any]] = [
     {"schedule": {"name": "cosine", "timesteps": 4000}},
     {"data": {"source": "folder", "path": "x", "image_size": 32, "channels": 3, "fit": "crop", "holdout": 0.2}},
     {"data": PATCHES},
-    {"network.task": {"kind": "generation"}},
-    {"network.task": {"kind": "super_resolution", "factor": 4}, "profile.floor": "none"},
+    {"network.condition": {"kind": "none"}},
+    {"network.condition": LOW | {"super_resolution_factor": 4}, "profile.floor": "none"},
     {"evaluation.samples": 20, "evaluation.kid_subset": 10, "evaluation.allow_singular": True},
     {"groups.ids": [0]},
     {"groups.kind": "excess_loss"},
@@ -400,6 +382,13 @@ ACCEPTED: list[dict[str, Any]] = [
     {"merging.weights": [1, 0.5, 0.5, -1]},
     {"schedule.name": "cosine", "groups.ids": list(range(10)), "groups.kind": "uniform_decreasing"},
 ]
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """The schema of the pipeline's params.yaml, as JSON carries it."""
+    found: dict[str, Any] = json.loads(json.dumps(json_schema(Params)))
+    return found
 
 
 def edited(edits: dict[str, Any]) -> dict[str, Any]:
@@ -423,11 +412,9 @@ def written(document: dict[str, Any], folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "path", [ROOT / "params.yaml", *sorted((ROOT / "presets").glob("*.yaml"))], ids=lambda p: p.name
-)
+@pytest.mark.parametrize("path", [ROOT / "params.yaml", *pipeline_presets()], ids=lambda path: path.name)
 def test_files_of_the_repository_are_sound(path: Path) -> None:
-    params = read_study_params(path) if path.stem == "ffhq256-ldm" else read_pipeline_params(path)
+    params = read_pipeline_params(path)
     assert params.schedule.timesteps == yaml.safe_load(path.read_text(encoding="utf-8"))["schedule"]["timesteps"]
 
 
@@ -446,7 +433,7 @@ def test_an_impossible_edit_is_refused_in_one_line(edits: dict[str, Any], compla
 def test_a_possible_edit_is_accepted(edits: dict[str, Any], tmp_path: Path) -> None:
     document = edited(edits)
     read_pipeline_params(written(document, tmp_path))
-    jsonschema.validate(document, json_schema())
+    jsonschema.validate(document, schema())
 
 
 @pytest.mark.parametrize(
@@ -473,9 +460,8 @@ def test_a_recipe_may_have_the_name_of_a_key(tmp_path: Path) -> None:
 
 
 def test_the_schema_is_json_and_knows_the_default() -> None:
-    schema = json.loads(json.dumps(json_schema()))
-    jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate(DEFAULT, schema)
+    jsonschema.Draft202012Validator.check_schema(schema())
+    jsonschema.validate(DEFAULT, schema())
 
 
 @pytest.mark.parametrize(
@@ -499,4 +485,4 @@ def test_the_schema_is_json_and_knows_the_default() -> None:
 )
 def test_the_schema_refuses_what_a_single_value_gives_away(edits: dict[str, Any]) -> None:
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(edited(edits), json_schema())
+        jsonschema.validate(edited(edits), schema())

@@ -13,13 +13,14 @@ from click.testing import CliRunner
 from diffusers import DDIMScheduler
 from diffusers.models.unets.unet_2d import UNet2DModel
 from openai_unet import OpenAIUNet
+from specs import class_labels
 from stage_project import write_params
 
 from stages import build_extractor, evaluate_fid, finetune_groups, group_timesteps, profile_loss, prune, train_base
 from unequal.data.prepared import PreparedData
 from unequal.models.artifact import load_model, load_record
-from unequal.sampling import Experts
-from unequal.settings.network import Network
+from unequal.sampling.ensemble import Ensemble
+from unequal.settings.network import UNet2D
 from unequal.settings.training import Training
 from unequal.tools.export import export
 
@@ -36,7 +37,7 @@ RECIPE: dict[str, Any] = {
 def write(
     project: Path,
     prepared: PreparedData,
-    network_settings: Callable[..., Network],
+    network_settings: Callable[..., UNet2D],
     training_settings: Callable[..., Training],
 ) -> Callable[..., None]:
     """Settings of a small pipeline, for a network like that."""
@@ -57,7 +58,7 @@ def write(
             },
             sampling={
                 "steps": 4, "spacing": "uniform", "eta": 1.0, "clip": True, "batch_size": 16,
-                "variance": "learned" if network.get("learned_variance") else "posterior",
+                "variance": "learned" if network.get("variance") == "learned" else "posterior",
             },
             evaluation={"samples": 12, "seeds": [0], "kid_subset": 6, "allow_singular": False},
         )  # fmt: skip
@@ -73,10 +74,10 @@ def run(program: Any, *options: str) -> None:
 @pytest.mark.parametrize("learned", [True, False], ids=["learned variance", "attention"])
 def test_a_base_and_its_pruned_experts_go_through_the_pipeline(write: Callable[..., None], learned: bool) -> None:
     """A pruned model is trained on, profiled, sampled and exported like any other."""
-    write(learned_variance=learned, attention_resolutions=() if learned else (8, 4))
+    write(variance="learned" if learned else "fixed", attention_resolutions=() if learned else (8, 4))
     run(train_base)
     base = load_record(Path("artifacts/models/base"))
-    assert base.learned_variance is learned
+    assert base.spec.variance == ("learned" if learned else "fixed")
     run(profile_loss, "--model", "base")
     with np.load("artifacts/profiles/base.npz") as tables:
         # ε alone is profiled: an untrained network loses about 1 at most timesteps, and nothing of the bound's size.
@@ -88,7 +89,7 @@ def test_a_base_and_its_pruned_experts_go_through_the_pipeline(write: Callable[.
         shutil.copytree(f"artifacts/pruned/taylor/group_{group}", f"artifacts/pruned/expert/group_{group}")
         run(finetune_groups, "--architecture", "pruned", "--group", group)
     net, expert = load_model(Path("artifacts/models/experts_pruned/group_0"))
-    assert expert.learned_variance is learned
+    assert expert.spec == base.spec
     assert expert.macs < base.macs
     assert net.conv_out.out_channels == (2 if learned else 1)
     run(profile_loss, "--model", "experts_pruned/group_0")
@@ -102,7 +103,7 @@ def test_a_base_and_its_pruned_experts_go_through_the_pipeline(write: Callable[.
     assert figures["sampling_flops_per_image"] < 4 * base.macs
     export("experts_pruned", Path("all"))
     export("experts_pruned/group_0", Path("one"))
-    assert [expert.record.group for expert in Experts.load("all").experts] == [0, 1]
+    assert [expert.record.group for expert in Ensemble.load("all").experts] == [0, 1]
     taken, _ = load_model(Path("one"))
     assert all(torch.equal(a, b) for a, b in zip(taken.parameters(), net.parameters(), strict=True))
 
@@ -112,10 +113,10 @@ def test_a_class_conditional_checkpoint_goes_through_the_pipeline(write: Callabl
     net = OpenAIUNet(64, multiples=(1,), attended=(), layers=1, inputs=1, outputs=1, classes=2)
     torch.save(net.state_dict(), "model.pt")
     flags = {"num_heads": 1, "rescale_timesteps": False}
-    write(0.7, pretrained="model.pt", openai=flags, classes=2)
+    write(0.7, pretrained="model.pt", openai=flags, condition=class_labels(2))
     run(train_base)
     base, record = load_model(Path("artifacts/models/base"))
-    assert (record.classes, record.images_seen) == (2, 0)
+    assert (record.spec.condition, record.images_seen) == (class_labels(2), 0)
     assert torch.equal(base.class_embedding.weight, net.label_emb.weight)
     run(profile_loss, "--model", "base")
     run(group_timesteps)
@@ -125,16 +126,19 @@ def test_a_class_conditional_checkpoint_goes_through_the_pipeline(write: Callabl
         shutil.copytree(f"artifacts/pruned/taylor/group_{group}", f"artifacts/pruned/expert/group_{group}")
         run(finetune_groups, "--architecture", "pruned", "--group", group)
     expert, its = load_model(Path("artifacts/models/experts_pruned/group_0"))
-    assert its.classes == 2
+    assert its.spec.condition == class_labels(2)
     assert its.macs < record.macs
     assert not torch.equal(expert.class_embedding.weight, base.class_embedding.weight)
     for variant in ("base", "experts_pruned"):
         run(evaluate_fid, "--variant", variant)
     export("base", Path("one"))
-    assert Experts.load("one").sample(2, [40, 5], labels=torch.tensor([0, 1])).shape == (2, 1, 8, 8)
-    write(pretrained="model.pt", openai=flags, classes=3)
+    assert Ensemble.load("one").sample(2, [40, 5], labels=torch.tensor([0, 1])).shape == (2, 1, 8, 8)
+    write(pretrained="model.pt", openai=flags, condition=class_labels(3))
     result = CliRunner().invoke(train_base.main)
-    assert "network.classes: 3, but network.pretrained 'model.pt' is told 2 classes" in result.output.splitlines()[-1]
+    assert (
+        "network.condition.classes: 3, but network.pretrained 'model.pt' is told 2 classes"
+        in result.output.splitlines()[-1]
+    )
 
 
 def test_a_pretrained_base_is_held_against_the_settings(
@@ -145,7 +149,7 @@ def test_a_pretrained_base_is_held_against_the_settings(
     write(pretrained="taken")
     run(train_base)
     net, record = load_model(Path("artifacts/models/base"))
-    assert (record.images_seen, record.timesteps, record.prediction) == (0, 50, "epsilon")
+    assert (record.images_seen, record.spec.timesteps, record.spec.prediction) == (0, 50, "epsilon")
     assert all(torch.equal(value, tiny_net().state_dict()[name]) for name, value in net.state_dict().items())
     DDIMScheduler(num_train_timesteps=60).save_pretrained("taken")
     result = CliRunner().invoke(train_base.main)

@@ -63,7 +63,7 @@ def test_a_set_that_cannot_be_split_matters_where_it_is_chosen_alone() -> None:
     assert set(ranges("results/metrics/slots.json")) == {"total"}
     result = run(losses, floor, loss="excess")
     assert (result.exit_code, result.output.count("\n")) == (1, 1)
-    assert result.output.startswith("compute_slots: slot 2 of 4 is empty")
+    assert result.output.startswith("compute_slots: of 4 slots, number 2 from the data end is empty")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from stage_project import write_params
 
 from stages import train_base
 from unequal.data.prepared import PreparedData
-from unequal.settings.network import Network
+from unequal.settings.network import UNet2D
 from unequal.settings.training import Training
 from unequal.training.checkpoint import read_checkpoint
 
@@ -32,7 +32,7 @@ MODEL = Path("artifacts/models/base/diffusion_pytorch_model.safetensors")
 def _training(
     project: Path,
     prepared: PreparedData,
-    network_settings: Callable[..., Network],
+    network_settings: Callable[..., UNet2D],
     training_settings: Callable[..., Training],
 ) -> None:
     """Ten steps, with a state of some 0.4 MB after each other one."""

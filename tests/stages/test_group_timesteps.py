@@ -9,8 +9,8 @@ from click.testing import CliRunner, Result
 from stage_project import write_params
 
 from stages.group_timesteps import main
+from unequal.artifacts.partitions import read_groups
 from unequal.files import read_json, write_npz
-from unequal.ranges import read_groups
 
 T = 40
 #: Excess loss of 4 at the first ten timesteps, of 1 at the other thirty.

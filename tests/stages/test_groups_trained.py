@@ -16,7 +16,8 @@ from unequal.files import write_json
 from unequal.models.artifact import ModelRecord, save_model
 from unequal.models.pruned import replay
 from unequal.settings.training import Training
-from unequal.training.run import Job
+from unequal.timesteps.samplers import TimestepSampler
+from unequal.training.start import Start
 
 OPTIMIZER = {"lr": 1e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"}
 EXPERT: dict[str, Any] = {
@@ -57,10 +58,11 @@ def models(
 
 
 @pytest.fixture
-def jobs(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
-    """The jobs that a stage hands to training, which is not carried out."""
-    taken: list[Job] = []
-    monkeypatch.setattr(stages.finetune_groups, "produce", lambda run, job: taken.append(job))
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Start, TimestepSampler]]:
+    """What a stage hands to training, which is not carried out."""
+    taken: list[tuple[Start, TimestepSampler]] = []
+    monkeypatch.setattr("unequal.training.run.train", lambda run, job, *asked: taken.append(asked))
+    monkeypatch.setattr(stages.finetune_groups, "publish", lambda run, outcome: None)
     return taken
 
 
@@ -73,9 +75,14 @@ def run(training: Callable[..., Training], overlap: float, *options: str) -> Res
 @pytest.mark.parametrize("architecture", ["unpruned", "pruned"])
 @pytest.mark.parametrize(("overlap", "drawn"), [(0.0, range(10)), (0.25, range(12)), (1.0, range(20))])
 def test_overlap_widens_what_is_drawn_and_not_what_is_routed(
-    overlap: float, drawn: range, architecture: str, jobs: list[Job], training_settings: Callable[..., Training]
+    overlap: float,
+    drawn: range,
+    architecture: str,
+    asked: list[tuple[Start, TimestepSampler]],
+    training_settings: Callable[..., Training],
 ) -> None:
     run(training_settings, overlap, "--architecture", architecture, "--group", "0")
-    (job,) = jobs
-    assert [t for t, p in enumerate(job.sampler.probabilities) if p > 0] == list(drawn)
-    assert (job.start.first, job.start.last) == (0, 9)
+    ((start, sampler),) = asked
+    assert [t for t, p in enumerate(sampler.probabilities) if p > 0] == list(drawn)
+    assert (start.scope.first, start.scope.last) == (0, 9)
+    assert (start.removals is None) == (architecture == "unpruned")

@@ -14,7 +14,7 @@ from unequal.diffusion.ddim import sampling_timesteps
 from unequal.files import read_json
 from unequal.models.artifact import ModelRecord, load_model, load_record, save_model
 from unequal.models.merging import moved
-from unequal.sampling import Experts
+from unequal.sampling.ensemble import Ensemble
 
 EXPERTS = Path("artifacts/models/experts_unpruned")
 BASE = {"images_seen": 1000, "training_flops": 9000, "steps": 10}
@@ -66,7 +66,7 @@ def test_figures_tell_how_far_the_experts_went_and_whether_they_agree() -> None:
 
 def test_the_merged_model_is_sampled_like_any_other() -> None:
     run("mean")
-    experts = Experts.load("artifacts/models/merged")
+    experts = Ensemble.load("artifacts/models/merged")
     assert experts.sample(2, sampling_timesteps(3, 50)).shape == (2, 1, 8, 8)
 
 

@@ -41,6 +41,7 @@ def run(runtime: dict[str, Any], monkeypatch: pytest.MonkeyPatch, sections: dict
     return f"{ended.returncode} {ended.stderr}"
 
 
+@pytest.mark.slow
 def test_a_profile_is_the_same_bytes(
     monkeypatch: pytest.MonkeyPatch, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., ModelRecord]
 ) -> None:
@@ -57,6 +58,7 @@ def test_a_profile_is_the_same_bytes(
     assert not list(Path("artifacts/work").glob("*")) or not any(Path("artifacts/work").rglob("*.npy"))
 
 
+@pytest.mark.slow
 def test_a_score_is_the_same_bytes(
     monkeypatch: pytest.MonkeyPatch, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., ModelRecord]
 ) -> None:
@@ -97,6 +99,7 @@ def training(**changes: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_a_training_is_the_same_to_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = []
     for runtime in (stage_project.RUNTIME, TWO):
@@ -107,6 +110,7 @@ def test_a_training_is_the_same_to_rounding(monkeypatch: pytest.MonkeyPatch) -> 
         np.testing.assert_allclose(weights[1][name], value, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_more_processes_than_images_of_a_batch_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     said = run(TWO, monkeypatch, training(batch_size=1), "stages.train_base")
     assert said.startswith("1 train_base: 2 processes, each with 1 accumulated part(s), cannot share a batch of 1")

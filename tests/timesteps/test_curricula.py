@@ -9,45 +9,41 @@ from scipy.stats import norm
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.randomness import numpy_generator
-from unequal.timesteps.curricula import asymmetric, curriculum, difficulty_clusters, easy_to_hard, gaussian_target
-from unequal.timesteps.samplers import build_sampler
+from unequal.timesteps.curricula import asymmetric, curriculum, easy_to_hard, gaussian_target, noise_rate_target
+from unequal.timesteps.partition import Partition, equal_log_snr
+from unequal.timesteps.samplers import ChangingSampler
 
 T = 1000
 SCHEDULE = NoiseSchedule.linear(T)
-ALPHAS = SCHEDULE.alphas_cumprod.numpy()
-TARGETS = ("noise_rate", "gaussian")
-
-
-@given(
-    st.sampled_from(TARGETS),
-    st.integers(1, 10**6),
-    st.floats(0, 0.99),
-    st.integers(0, 10**7),
-    st.floats(0, 0.99),
-    st.floats(0.01, 2),
+TARGETS = st.one_of(
+    st.just(noise_rate_target(SCHEDULE)),
+    st.builds(gaussian_target, st.just(T), st.floats(0, 0.99), st.floats(0.01, 2)),
 )
-def test_a_curriculum_is_a_distribution_with_a_floor(target, ramp, floor, seen, mean, std):
-    changing = curriculum(ALPHAS, target=target, ramp_images=ramp, floor=floor, mean=mean, std=std)
-    p = changing.at(seen)
+
+
+@given(TARGETS, st.integers(1, 10**6), st.floats(0, 0.99), st.integers(0, 10**7))
+def test_in_a_curriculum_every_timestep_keeps_its_share(target, ramp, share, trained):
+    changing = curriculum(target, ramp_images=ramp, uniform_share=share)
+    p = changing.at(trained)
     assert p.sum() == pytest.approx(1)
-    assert (p >= floor / T - 1e-15).all()
+    assert (p >= share / T - 1e-15).all()
     # λ never exceeds 1: past the ramp nothing moves.
-    np.testing.assert_array_equal(changing.at(max(seen, ramp)), changing.at(ramp))
+    np.testing.assert_array_equal(changing.at(max(trained, ramp)), changing.at(ramp))
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@given(TARGETS)
 def test_a_curriculum_begins_uniform_and_ends_at_its_target(target):
-    changing = curriculum(ALPHAS, target=target, ramp_images=100, floor=0.1, mean=0.3, std=0.2)
+    changing = curriculum(target, ramp_images=100, uniform_share=0.1)
     np.testing.assert_allclose(changing.at(0), 1 / T)
-    half, whole = changing.at(50), changing.at(100)
-    np.testing.assert_allclose(half, (1 / T + whole) / 2)
+    np.testing.assert_allclose(changing.at(50), (1 / T + changing.at(100)) / 2)
+    np.testing.assert_allclose(changing.at(100), 0.1 / T + 0.9 * target)
     assert changing.horizon == 100
 
 
 def test_the_noise_rate_target_falls_towards_noise_and_follows_its_formula():
-    p = curriculum(ALPHAS, target="noise_rate", ramp_images=1, floor=0.0).at(1)
+    p = noise_rate_target(SCHEDULE)
     assert (np.diff(p) < 0).all()
-    hardness = 1 - np.sqrt(1 - ALPHAS)
+    hardness = 1 - np.sqrt(1 - np.cumprod(1 - SCHEDULE.betas.numpy()))
     np.testing.assert_allclose(p, hardness / hardness.sum())
 
 
@@ -68,61 +64,47 @@ def test_asymmetric_is_speeds_step_function():
     np.testing.assert_allclose(p[700:], 1 / (T + 700 * (5 - 1)))
 
 
-def test_difficulty_clusters_are_equal_intervals_of_log_snr_from_noise_to_data():
-    member = difficulty_clusters(ALPHAS, 5)
-    assert (np.diff(member) <= 0).all()
-    assert member[-1] == 0
-    assert member[0] == 4
-    log_snr = SCHEDULE.snr.log().numpy()
-    width = (log_snr.max() - log_snr.min()) / 5
-    for cluster in range(5):
-        inside = log_snr[member == cluster]
-        assert inside.max() - inside.min() <= width * (1 + 1e-9)
+def test_easy_to_hard_opens_one_cluster_a_phase_from_the_noise_end_on():
+    changing = easy_to_hard(Partition([(0, 99), (100, 499), (500, 999)]), phase_images=10)
+    opened = [np.flatnonzero(changing.at(trained)) for trained in (0, 9, 10, 19, 20, 1000)]
+    assert [found.min() for found in opened] == [500, 500, 100, 100, 0, 0]
+    assert all(found.max() == 999 for found in opened)
+    assert changing.horizon == 20
 
 
-def test_easy_to_hard_opens_one_cluster_a_phase_and_ends_uniform():
-    changing = easy_to_hard(ALPHAS, clusters=5, phase_images=10)
-    opened = [int((changing.at(seen) > 0).sum()) for seen in range(0, 60, 10)]
-    assert opened == sorted(opened)
-    assert opened[0] == int((difficulty_clusters(ALPHAS, 5) == 0).sum())
-    np.testing.assert_allclose(changing.at(changing.horizon), 1 / T)
-    assert changing.at(9)[0] == 0
+def test_easy_to_hard_over_equal_log_snr_begins_with_the_known_cluster():
+    """Of twenty clusters of the linear schedule, the one at the noise end holds 50 timesteps."""
+    changing = easy_to_hard(equal_log_snr(SCHEDULE, 20), phase_images=10)
+    assert [int((changing.at(trained) > 0).sum()) for trained in (0, 10, 20)] == [50, 101, 156]
 
 
 def test_a_changing_sampler_draws_what_it_says_and_needs_no_state():
-    sampler = build_sampler(
-        "curriculum", T, alphas_cumprod=ALPHAS, target="gaussian", ramp_images=100, floor=0.0, mean=0.3, std=0.02
-    )
-    late = sampler.sample(2000, numpy_generator(1), images_seen=100).timesteps
+    sampler = ChangingSampler(curriculum(gaussian_target(T, 0.3, 0.02), ramp_images=100, uniform_share=0.0))
+    late = sampler.sample(2000, numpy_generator(1), images_trained=100).timesteps
     assert abs(late.mean() - 300) < 5 * 20 / np.sqrt(2000)
-    again = sampler.sample(2000, numpy_generator(1), images_seen=100).timesteps
+    again = sampler.sample(2000, numpy_generator(1), images_trained=100).timesteps
     np.testing.assert_array_equal(late, again)
-    early = sampler.sample(2000, numpy_generator(1), images_seen=0).timesteps
+    early = sampler.sample(2000, numpy_generator(1), images_trained=0).timesteps
     assert early.std() > 250
     assert sampler.state_dict() == {}
 
 
 def test_importance_weights_follow_the_probabilities_of_the_moment():
-    sampler = build_sampler(
-        "curriculum", T, alphas_cumprod=ALPHAS, target="noise_rate", ramp_images=100, floor=0.2, unbiased=True
-    )
+    changing = curriculum(noise_rate_target(SCHEDULE), ramp_images=100, uniform_share=0.2)
+    sampler = ChangingSampler(changing, unbiased=True)
     for seen in (0, 30, 100):
         np.testing.assert_allclose(sampler.importance(seen) * sampler.at(seen), 1 / T)
 
 
 @pytest.mark.parametrize(
-    ("shape", "said"),
+    ("make", "said"),
     [
-        ({"target": "noise_rate", "ramp_images": 0, "floor": 0.1}, "a ramp of 0 images"),
-        ({"target": "noise_rate", "ramp_images": 1, "floor": 1.0}, "floor 1.0; allowed"),
-        ({"target": "gaussian", "ramp_images": 1, "floor": 0.1, "mean": 1.0}, "allowed: mean in"),
+        (lambda: curriculum(np.full(T, 1 / T), ramp_images=0, uniform_share=0.1), "a ramp of 0 images"),
+        (lambda: curriculum(np.full(T, 1 / T), ramp_images=1, uniform_share=1.0), "uniform share of 1.0; allowed"),
+        (lambda: gaussian_target(T, 1.0, 0.2), "allowed: mean in"),
+        (lambda: gaussian_target(T, 0.3, 0.0), "std above 0"),
     ],
 )
-def test_impossible_curricula_are_refused(shape, said):
+def test_impossible_curricula_are_refused(make, said):
     with pytest.raises(UserError, match=said):
-        build_sampler("curriculum", T, alphas_cumprod=ALPHAS, **shape)
-
-
-def test_more_clusters_than_the_schedule_can_fill_are_refused():
-    with pytest.raises(UserError, match="holds no timestep"):
-        easy_to_hard(NoiseSchedule.linear(30).alphas_cumprod.numpy(), clusters=25, phase_images=1)
+        make()

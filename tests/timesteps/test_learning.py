@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from unequal.errors import UserError
 from unequal.timesteps.learning import BinMoments, LossHistory, least_variance
+from unequal.timesteps.partition import Partition
 
-BINS = [(0, 1), (2, 7), (8, 19)]
+BINS = Partition([(0, 1), (2, 7), (8, 19)])
 seeds = st.integers(0, 2**32 - 1)
 
 

@@ -1,9 +1,6 @@
-"""Slots of equal loss and groups of timesteps, against the published table and the definitions done naively."""
+"""Partitions of the timesteps: slots of equal loss and equal intervals of log-SNR, against published figures."""
 
 from fractions import Fraction
-from itertools import pairwise
-from types import SimpleNamespace
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,22 +10,13 @@ from hypothesis import strategies as st
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.timesteps.partition import (
-    Grouping,
-    TimestepGroup,
-    equal_loss_slots,
-    flops_limits,
-    mean_limit,
-    timestep_groups,
-    widened,
-)
+from unequal.timesteps.partition import Partition, Range, equal_log_snr, equal_sums
 
 #: Table 1 of the slots' paper: guided diffusion on ImageNet-256, ten slots.
 TABLE_1 = [(0, 4), (5, 12), (13, 22), (23, 36), (37, 55), (56, 81), (82, 119), (120, 176), (177, 276), (277, 999)]
 
 
-def covers_once(ranges: list[tuple[int, int]], timesteps: int) -> bool:
-    return [t for first, last in ranges for t in range(first, last + 1)] == list(range(timesteps))
+LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=20)
 
 
 def profile_with_equal_sums(ranges: list[tuple[int, int]], seed: int) -> np.ndarray:
@@ -41,15 +29,15 @@ def profile_with_equal_sums(ranges: list[tuple[int, int]], seed: int) -> np.ndar
 @settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.floats(1e-6, 1e6))
 def test_every_profile_with_the_sums_of_table_1_gives_table_1(seed: int, scale: float) -> None:
-    assert equal_loss_slots(scale * profile_with_equal_sums(TABLE_1, seed), 10) == TABLE_1
+    assert equal_sums(scale * profile_with_equal_sums(TABLE_1, seed), 10) == tuple(TABLE_1)
 
 
 @settings(max_examples=60)
-@given(st.lists(st.integers(1, 40), min_size=1, max_size=20), st.integers(0, 2**32 - 1))
+@given(LENGTHS, st.integers(0, 2**32 - 1))
 def test_any_ranges_come_back_from_a_profile_with_equal_sums(lengths: list[int], seed: int) -> None:
     ends = np.cumsum(lengths).tolist()
     ranges = [(end - length, end - 1) for end, length in zip(ends, lengths, strict=True)]
-    assert equal_loss_slots(profile_with_equal_sums(ranges, seed), len(ranges)) == ranges
+    assert equal_sums(profile_with_equal_sums(ranges, seed), len(ranges)) == tuple(ranges)
 
 
 @given(st.data())
@@ -61,26 +49,25 @@ def test_slots_are_those_of_the_definition_in_exact_arithmetic(data: st.DataObje
     # Timesteps without loss behind the last one with loss would fall out of the last slot.
     member = [min(slot, slots - 1) for slot in member]
     if set(member) == set(range(slots)):
-        found = equal_loss_slots(losses, slots)
-        assert covers_once(found, len(losses))
+        found = equal_sums(losses, slots)
         assert [k for k, (first, last) in enumerate(found) for _ in range(first, last + 1)] == member
     else:
         empty = min(set(range(slots)) - set(member))
-        with pytest.raises(UserError, match=rf"^slot {empty + 1} of {slots} is empty"):
-            equal_loss_slots(losses, slots)
+        with pytest.raises(UserError, match=rf"^of {slots} slots, number {empty + 1} from the data end is empty"):
+            equal_sums(losses, slots)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12))
 def test_sums_differ_from_an_equal_share_by_less_than_the_timesteps_at_the_edges(seed: int, slots: int) -> None:
     loss = np.random.default_rng(seed).uniform(0.5, 1.5, 200)
-    sums = [loss[first : last + 1].sum() for first, last in equal_loss_slots(loss, slots)]
-    assert np.abs(np.array(sums) - loss.sum() / slots).max() <= loss.max() + 1e-9
+    sums = equal_sums(loss, slots).sums(loss)
+    assert np.abs(sums - loss.sum() / slots).max() <= loss.max() + 1e-9
 
 
 @pytest.mark.parametrize("convert", [list, np.asarray, torch.tensor, lambda x: np.asarray(x, dtype=np.float32)])
 def test_a_flat_profile_is_cut_into_equal_lengths(convert: type) -> None:
-    assert equal_loss_slots(convert([0.25] * 12), 4) == [(0, 2), (3, 5), (6, 8), (9, 11)]
-    assert equal_loss_slots(convert([0.25] * 3), 3) == [(0, 0), (1, 1), (2, 2)]
+    assert equal_sums(convert([0.25] * 12), 4) == ((0, 2), (3, 5), (6, 8), (9, 11))
+    assert equal_sums(convert([0.25] * 3), 3) == ((0, 0), (1, 1), (2, 2))
 
 
 @pytest.mark.parametrize(
@@ -95,198 +82,112 @@ def test_a_flat_profile_is_cut_into_equal_lengths(convert: type) -> None:
         ([1.0, 1.0], -1, "-1 slots of 2 timesteps; allowed: 1 … 2"),
         ([], 1, "1 slots of 0 timesteps"),
         ([[1.0, 1.0]], 1, "a loss profile has one dimension, this has 2"),
-        ([98.0, 1.0, 1.0], 3, "slot 1 of 3 is empty: one timestep of the profile (T = 3) outweighs a whole slot"),
-        ([1.0, 1.0, 98.0], 3, "slot 3 of 3 is empty: one timestep of the profile (T = 3) outweighs a whole slot"),
+        ([98.0, 1.0, 1.0], 3, "of 3 slots, number 1 from the data end is empty: the loss of one timestep (T = 3)"),
+        ([1.0, 1.0, 98.0], 3, "of 3 slots, number 3 from the data end is empty: the loss of one timestep (T = 3)"),
     ],
 )
 def test_profiles_that_cannot_be_split_are_refused(loss: list[float], slots: int, complaint: str) -> None:
     with pytest.raises(UserError) as refusal:
-        equal_loss_slots(loss, slots)
+        equal_sums(loss, slots)
     assert str(refusal.value).startswith(complaint)
     assert "\n" not in str(refusal.value)
 
 
-def naive_groups(schedule: NoiseSchedule, groups: int, ratio: float) -> list[int]:
-    """The group of each timestep by equations 2 to 5, standardising included, F = 1."""
-    alphas_bar = np.cumprod(1 - schedule.betas.numpy())
-    snr = 10 * np.log10(alphas_bar / (1 - alphas_bar))
-    standard = (-snr - (-snr).mean()) / (-snr).std()
-    flops = ratio + (1 - ratio) * (standard - standard.min()) / (standard.max() - standard.min())
-    limits = [(groups - i - 1) / groups * ratio + (i + 1) / groups for i in range(groups)]
-    # The last limit is the whole model, which the last timestep's FLOPs equal: allow for rounding there.
-    limits[-1] += 1e-9
-    return [next(i for i in range(groups) if f <= limits[i]) for f in flops]
+@given(LENGTHS, st.integers(0, 2**32 - 1))
+def test_a_partition_says_the_same_of_its_ranges_in_every_way(lengths: list[int], seed: int) -> None:
+    found, table = Partition.of_lengths(lengths), np.random.default_rng(seed).normal(size=sum(lengths))
+    assert found.lengths.tolist() == lengths and found.timesteps == sum(lengths)
+    assert found.shares.sum() == pytest.approx(1)
+    assert [len(range(first, last + 1)) for first, last in found] == lengths
+    expected = [number for number, length in enumerate(lengths) for _ in range(length)]
+    assert found.members.tolist() == found.of(np.arange(sum(lengths))).tolist() == expected
+    assert all(found[number].holds(t) for t, number in enumerate(expected))
+    np.testing.assert_allclose(found.sums(table), np.bincount(expected, table), atol=1e-9)
+    assert Partition(list(found)) == found
 
 
-def mean_of_limits(groups: list[TimestepGroup]) -> float:
-    return sum((group.last - group.first + 1) * group.limit_ratio for group in groups) / (groups[-1].last + 1)
+@given(LENGTHS, st.integers(0, 2**32 - 1), st.data())
+def test_drawn_timesteps_lie_in_the_ranges_that_were_chosen(lengths: list[int], seed: int, data: st.DataObject) -> None:
+    found = Partition.of_lengths(lengths)
+    chosen = np.array(data.draw(st.lists(st.integers(0, len(lengths) - 1), min_size=1)))
+    drawn = found.draw(chosen, np.random.default_rng(seed))
+    np.testing.assert_array_equal(found.of(drawn), chosen)
 
 
-@pytest.mark.parametrize("kind", ["snr", "constant"])
-@pytest.mark.parametrize(("name", "mean"), [("linear", 0.8328), ("scaled_linear", 0.8133)])
-def test_mean_limit_is_the_published_one(kind: Grouping, name: str, mean: float) -> None:
-    found = timestep_groups(kind, NoiseSchedule.named(name, 1000), 10, 0.5)
-    assert mean_of_limits(found) == pytest.approx(mean, abs=5e-5)
-    assert mean_limit(found) == pytest.approx(mean_of_limits(found))
+@given(LENGTHS, st.data())
+def test_counts_are_of_the_timesteps_in_each_range(lengths: list[int], data: st.DataObject) -> None:
+    found = Partition.of_lengths(lengths)
+    steps = data.draw(st.lists(st.integers(0, found.timesteps - 1), min_size=1))
+    assert found.counts(steps) == [sum(first <= t <= last for t in steps) for first, last in found]
 
 
-def test_the_constant_schedule_is_what_table_2_reports() -> None:
-    """6.79 of 8.14 G in the paper, within the two digits that are printed."""
-    limits = {group.limit_ratio for group in timestep_groups("constant", NoiseSchedule.linear(1000), 10, 0.5)}
-    assert len(limits) == 1
-    assert limits.pop() == pytest.approx(6.79 / 8.14, abs=0.0015)
+@given(LENGTHS, st.integers(1, 9))
+def test_parts_of_ranges_keep_their_borders_and_are_as_equal_as_can_be(lengths: list[int], parts: int) -> None:
+    found = Partition.of_lengths(lengths)
+    finer = found.split(parts)
+    assert {one.first for one in found} <= {one.first for one in finer}
+    assert len(finer) == sum(min(parts, length) for length in lengths)
+    for number in range(len(found)):
+        inside = finer.lengths[found.of(finer.firsts) == number]
+        assert inside.max() - inside.min() <= 1
 
 
-@pytest.mark.parametrize("kind", ["uniform_increasing", "uniform_decreasing"])
-def test_limits_over_groups_of_equal_size_average_to_their_middle(kind: Grouping) -> None:
-    """Σ F_u(i)/N = 1 − (1 − k)(N − 1)/(2N): 0.775 for ten groups and k = 0.5."""
-    found = timestep_groups(kind, NoiseSchedule.linear(1000), 10, 0.5)
-    assert [group.timesteps for group in found] == [100] * 10
-    assert mean_limit(found) == pytest.approx(0.775)
-
-
-def test_ten_groups_of_the_cosine_schedule_leave_the_ninth_empty() -> None:
-    schedule = NoiseSchedule.cosine(1000)
-    with pytest.raises(UserError) as refusal:
-        timestep_groups("snr", schedule, 10, 0.5)
-    assert str(refusal.value) == (
-        "group 8 of 10 (counted from 0) holds no timestep: schedule 'cosine' jumps over its FLOPs between 0.900 "
-        "and 0.950 of the base's; use fewer groups"
-    )
-    member = naive_groups(schedule, 10, 0.5)
-    assert sorted(set(member)) == [0, 1, 2, 3, 4, 5, 6, 7, 9]
-    assert np.array(flops_limits(10, 0.5))[member].mean() == pytest.approx(0.695, abs=5e-4)
-
-
-@settings(max_examples=80)
-@given(
-    st.sampled_from(["linear", "cosine", "scaled_linear"]),
-    st.integers(30, 1500),
-    st.integers(1, 12),
-    st.floats(0.05, 0.95),
-)
-def test_groups_are_those_of_the_definition(name: str, timesteps: int, groups: int, ratio: float) -> None:
-    schedule = NoiseSchedule.named(name, timesteps)
-    member = naive_groups(schedule, groups, ratio)
-    if set(member) != set(range(groups)):
-        empty = min(set(range(groups)) - set(member))
-        with pytest.raises(UserError, match=rf"^group {empty} of {groups} \(counted from 0\) holds no timestep"):
-            timestep_groups("snr", schedule, groups, ratio)
-        return
-    found = timestep_groups("snr", schedule, groups, ratio)
-    ranges = [(first, last) for first, last, _ in found]
-    assert covers_once(ranges, timesteps)
-    assert [i for i, (first, last) in enumerate(ranges) for _ in range(first, last + 1)] == member
-    assert [limit for *_, limit in found] == pytest.approx(flops_limits(groups, ratio))
-
-
-@settings(max_examples=80)
-@given(st.data(), st.sampled_from(get_args(Grouping)))
-def test_groups_of_any_kind_cover_every_timestep_once_and_in_order(data: st.DataObject, kind: Grouping) -> None:
-    schedule = NoiseSchedule.linear(data.draw(st.integers(30, 1200)))
-    groups, ratio = data.draw(st.integers(1, 8)), data.draw(st.floats(0.05, 0.95))
-    excess = np.random.default_rng(data.draw(st.integers(0, 99))).uniform(0.5, 1.5, schedule.timesteps)
-    found = timestep_groups(kind, schedule, groups, ratio, excess)
-    assert len(found) == groups
-    assert covers_once([(group.first, group.last) for group in found], schedule.timesteps)
-    limits = [group.limit_ratio for group in found]
-    assert all(ratio < limit <= 1 for limit in limits)
-    if kind == "constant":
-        rising = timestep_groups("snr", schedule, groups, ratio)
-        assert set(limits) == {mean_limit(rising)}
-    else:
-        assert sorted(limits) == pytest.approx(flops_limits(groups, ratio))
-
-
-@given(st.sampled_from(["snr", "uniform_increasing"]), st.integers(1, 10), st.floats(0.05, 0.95))
-def test_limits_rise_in_equal_steps_to_the_whole_model(kind: Grouping, groups: int, ratio: float) -> None:
-    found = timestep_groups(kind, NoiseSchedule.linear(1000), groups, ratio)
-    limits = [limit for *_, limit in found]
-    assert limits[-1] == 1.0
-    assert limits[0] == pytest.approx(ratio + (1 - ratio) / groups)
-    assert all(b - a == pytest.approx((1 - ratio) / groups) for a, b in pairwise(limits))
-    falling = timestep_groups("uniform_decreasing", NoiseSchedule.linear(1000), groups, ratio)
-    assert [limit for *_, limit in falling] == limits[::-1]
-
-
-@given(st.integers(30, 2000), st.integers(1, 30))
-def test_groups_of_equal_size_differ_by_one_timestep_at_most(timesteps: int, groups: int) -> None:
-    found = timestep_groups("uniform_increasing", NoiseSchedule.linear(timesteps), groups, 0.5)
-    sizes = [group.timesteps for group in found]
-    assert max(sizes) - min(sizes) <= 1
-
-
-@settings(max_examples=60)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.floats(0.05, 0.95))
-def test_groups_of_equal_excess_are_slots_of_it(seed: int, groups: int, ratio: float) -> None:
-    excess = np.random.default_rng(seed).uniform(0.5, 1.5, 200) * np.geomspace(1, 0.05, 200)
-    found = timestep_groups("excess_loss", NoiseSchedule.linear(200), groups, ratio, excess)
-    assert [group[:2] for group in found] == equal_loss_slots(excess, groups)
-    # The more a group's timesteps exceed the floor on average, the larger its model.
-    means = [excess[group.first : group.last + 1].mean() for group in found]
-    assert [limit for _, limit in sorted(zip(means, (g.limit_ratio for g in found), strict=True))] == pytest.approx(
-        flops_limits(groups, ratio)
-    )
-
-
-def test_a_timestep_that_outweighs_a_group_is_named() -> None:
-    with pytest.raises(UserError) as refusal:
-        timestep_groups("excess_loss", NoiseSchedule.linear(30), 3, 0.5, np.array([98.0] + [1.0 / 29] * 29))
-    assert str(refusal.value) == (
-        "group 0 of 3 (counted from 0) holds no timestep: one timestep's excess loss outweighs a whole group's; "
-        "use fewer groups"
-    )
-
-
-def test_groups_of_excess_need_an_excess() -> None:
-    with pytest.raises(UserError, match=r"^groups of equal excess loss need the base's profile and its floor$"):
-        timestep_groups("excess_loss", NoiseSchedule.linear(30), 3, 0.5)
-
-
-@given(st.floats(0.05, 0.95))
-def test_the_smallest_ratio_moves_no_timestep(ratio: float) -> None:
-    """FLOPs and limits are the same linear map of the difficulty: only the limits themselves depend on it."""
-    schedule = NoiseSchedule.linear(1000)
-    expected = [group[:2] for group in timestep_groups("snr", schedule, 10, 0.5)]
-    assert [group[:2] for group in timestep_groups("snr", schedule, 10, ratio)] == expected
-
-
-def test_a_timestep_exactly_at_a_limit_stays_under_it() -> None:
-    """FLOPs(t) ≤ F_u(i): difficulties 0, ¼ … 1 in two groups give the middle one, 0.75, to the first."""
-    schedule = SimpleNamespace(name="even", timesteps=5, snr_db=torch.tensor([20.0, 10.0, 0.0, -10.0, -20.0]).double())
-    assert timestep_groups("snr", schedule, 2, 0.5) == [(0, 2, 0.75), (3, 4, 1.0)]
-
-
-@pytest.mark.parametrize("kind", get_args(Grouping))
-@pytest.mark.parametrize("ratio", [1.0, 0.3])
-def test_one_group_is_the_whole_model_everywhere(kind: Grouping, ratio: float) -> None:
-    assert timestep_groups(kind, NoiseSchedule.linear(100), 1, ratio, np.ones(100)) == [(0, 99, 1.0)]
-
-
-@pytest.mark.parametrize("kind", get_args(Grouping))
 @pytest.mark.parametrize(
-    ("groups", "ratio", "complaint"),
+    ("ranges", "shown"),
     [
-        (0, 0.5, "0 groups of 100 timesteps; allowed: 1 … 100"),
-        (101, 0.5, "101 groups of 100 timesteps; allowed: 1 … 100"),
-        (4, 0.0, "min_ratio 0.0 is no share of the base's FLOPs; allowed: above 0, at most 1"),
-        (4, 1.5, "min_ratio 1.5 is no share of the base's FLOPs; allowed: above 0, at most 1"),
-        (4, float("nan"), "min_ratio nan is no share of the base's FLOPs"),
-        (4, 1.0, "min_ratio 1.0 gives 1 distinct limit of FLOPs to 4 groups; allowed: below 1, or one group"),
-        (4, 1 - 1e-16, "min_ratio 0.9999999999999999 gives 2 distinct limits of FLOPs to 4 groups"),
+        ([(0, 3), (5, 9)], "slots [[0, 3], [5, 9]] do not cover timesteps 0 … 9 once each"),
+        ([(0, 4), (4, 9)], "slots [[0, 4], [4, 9]] do not cover timesteps 0 … 9 once each"),
+        ([(1, 9)], "slots [[1, 9]] do not cover timesteps 0 … 9 once each"),
+        ([(0, 4), (5, 4), (5, 9)], "slots [[0, 4], [5, 4], [5, 9]] do not cover timesteps 0 … 9 once each"),
+        ([], "slots [] are no ranges of timesteps"),
     ],
 )
-def test_groups_that_cannot_be_are_refused(kind: Grouping, groups: int, ratio: float, complaint: str) -> None:
+def test_ranges_that_are_no_partition_are_refused(ranges: list[tuple[int, int]], shown: str) -> None:
     with pytest.raises(UserError) as refusal:
-        timestep_groups(kind, NoiseSchedule.linear(100), groups, ratio, np.ones(100))
-    assert str(refusal.value).startswith(complaint)
-    assert "\n" not in str(refusal.value)
+        Partition(ranges, "slots")
+    assert str(refusal.value) == shown
+
+
+def test_a_partition_of_another_t_is_refused() -> None:
+    with pytest.raises(UserError, match=r"^the slots end at t = 9, the model at t = 19: they are of another T$"):
+        Partition([(0, 9)]).covering(20)
+
+
+def test_twenty_clusters_of_equal_log_snr_are_the_known_ones() -> None:
+    """The difficulty curriculum's on the linear schedule, counted from the noise end: 50 51 55 … 5 2 2."""
+    lengths = equal_log_snr(NoiseSchedule.linear(1000), 20).lengths[::-1].tolist()
+    assert lengths[:3] == [50, 51, 55] and lengths[-3:] == [5, 2, 2]
+
+
+@pytest.mark.parametrize("schedule", [NoiseSchedule.linear(1000), NoiseSchedule.cosine(50)], ids=lambda one: one.name)
+@pytest.mark.parametrize("count", [1, 7, 40])
+def test_no_interval_of_log_snr_is_wider_than_its_share(schedule: NoiseSchedule, count: int) -> None:
+    log_snr = schedule.snr.log().numpy()
+    share = (log_snr[0] - log_snr[-1]) / count
+    for one in equal_log_snr(schedule, count, drop_empty=True):
+        assert log_snr[one.first] - log_snr[one.last] <= share * (1 + 1e-9)
+
+
+def test_empty_intervals_are_dropped_or_refused() -> None:
+    """The cosine's last timestep lies alone, far below the others."""
+    schedule = NoiseSchedule.cosine(1000)
+    assert len(equal_log_snr(schedule, 10, drop_empty=True)) == 9
+    with pytest.raises(UserError, match=r"^of 10 bins, number 9 from the data end is empty: schedule 'cosine' jumps"):
+        equal_log_snr(schedule, 10, "bins")
+
+
+def test_a_schedule_that_halves_the_odds_has_intervals_of_equal_length() -> None:
+    """ᾱ/(1−ᾱ) = 2^(3.5−t) for eight timesteps: four intervals of two timesteps each."""
+    ratio = 2.0 ** (3.5 - torch.arange(8, dtype=torch.float64))
+    cumulative = ratio / (1 + ratio)
+    schedule = NoiseSchedule("halving", cumulative.sqrt(), (1 - cumulative).sqrt())
+    assert equal_log_snr(schedule, 4).lengths.tolist() == [2, 2, 2, 2]
 
 
 @given(st.data(), st.floats(0, 1))
 def test_a_widened_range_holds_the_range_and_stays_within_the_schedule(data: st.DataObject, overlap: float) -> None:
     first, last = sorted(data.draw(st.tuples(st.integers(0, 99), st.integers(0, 99))))
-    low, high = widened(first, last, overlap, 100)
+    low, high = Range(first, last).widened(overlap, 100)
     assert 0 <= low <= first <= last <= high <= 99
     beyond = overlap * (last - first + 1)
     assert first - low == pytest.approx(min(first, beyond), abs=0.5)

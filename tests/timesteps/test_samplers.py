@@ -9,29 +9,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
+from unequal.timesteps.partition import Partition, Range
 from unequal.timesteps.samplers import (
     AdaptiveSampler,
     IndependentSampler,
+    LossSecondMomentSampler,
     LowDiscrepancySampler,
+    StratifiedSampler,
     TimestepSampler,
-    build_sampler,
+    normalised,
+    of_length,
+    tilt,
+    uniform,
+    within,
 )
 
 T = 60
-SLOTS = [(0, 3), (4, 9), (10, 24), (25, 39), (40, 59)]
-LENGTHS = np.array([last - first + 1 for first, last in SLOTS])
+SLOTS = Partition([(0, 3), (4, 9), (10, 24), (25, 39), (40, 59)])
+LENGTHS = SLOTS.lengths
 LOSS = np.random.default_rng(3).gamma(2.0, size=T) + 0.05
 #: E‖g‖² of each of SLOTS.
 MOMENTS = np.array([400.0, 25.0, 9.0, 1.0, 0.25])
-HISTORY = {"history": 2, "uniform_share": 0.1, "warm_start": True}
 ALLOCATION = {"refresh_images": 100, "images_per_bin": 3, "memory": 0.5, "uniform_share": 0.1}
 
 
 def second_moment(unbiased: bool = False) -> TimestepSampler:
     """One that has learned LOSS."""
-    sampler = build_sampler("loss_second_moment", T, history=2, uniform_share=0.001, unbiased=unbiased)
+    sampler = LossSecondMomentSampler(T, history=2, uniform_share=0.001, unbiased=unbiased)
     for _ in range(2):
         sampler.learn(np.arange(T), LOSS)
     return sampler
@@ -39,19 +44,19 @@ def second_moment(unbiased: bool = False) -> TimestepSampler:
 
 def adaptive() -> TimestepSampler:
     """One that has measured MOMENTS."""
-    sampler = build_sampler("adaptive", T, slots=SLOTS, **ALLOCATION)
+    sampler = AdaptiveSampler(SLOTS, **ALLOCATION)
     sampler.refresh(lambda timesteps: MOMENTS[slot_of(timesteps)], np.random.default_rng(0))
     return sampler
 
 
 BUILDERS: dict[str, Callable[..., TimestepSampler]] = {
-    "uniform": lambda **kw: build_sampler("uniform", T, **kw),
-    "low_discrepancy": lambda **kw: build_sampler("low_discrepancy", T, **kw),
-    "near_noise": lambda **kw: build_sampler("near_noise", T, power=1.5, **kw),
-    "near_data": lambda **kw: build_sampler("near_data", T, power=0.5, **kw),
-    "slot": lambda **kw: build_sampler("slot", T, slot=(10, 24), **kw),
-    "loss": lambda **kw: build_sampler("loss", T, loss=LOSS, **kw),
-    "stratified": lambda **kw: build_sampler("stratified", T, slots=SLOTS, **kw),
+    "uniform": lambda **kw: IndependentSampler(uniform(T), **kw),
+    "low_discrepancy": lambda **kw: LowDiscrepancySampler(uniform(T), **kw),
+    "near_noise": lambda **kw: IndependentSampler(normalised(tilt(T, 1.5)), **kw),
+    "near_data": lambda **kw: IndependentSampler(normalised(tilt(T, 0.5)[::-1]), **kw),
+    "slot": lambda **kw: IndependentSampler(within(Range(10, 24), T), **kw),
+    "loss": lambda **kw: IndependentSampler(normalised(LOSS), **kw),
+    "stratified": lambda **kw: StratifiedSampler(SLOTS, **kw),
     "loss_second_moment": second_moment,
     "adaptive": lambda unbiased=True: adaptive(),
 }
@@ -200,10 +205,8 @@ def test_low_discrepancy_holds_for_other_probabilities_too(seed: int, size: int)
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 3.0])
-def test_near_data_mirrors_near_noise(power: float) -> None:
-    noise = build_sampler("near_noise", T, power=power).probabilities
-    np.testing.assert_allclose(build_sampler("near_data", T, power=power).probabilities, noise[::-1], rtol=1e-12)
-    assert (np.diff(noise) > 0).all()
+def test_a_tilt_rises_towards_the_noise(power: float) -> None:
+    assert (np.diff(tilt(T, power)) > 0).all()
 
 
 @pytest.mark.parametrize("kind", [kind for kind in BUILDERS if kind not in ("loss_second_moment", "adaptive")])
@@ -220,8 +223,8 @@ def test_what_learns_nothing_has_no_state_and_asks_for_nothing(kind: str) -> Non
 @pytest.mark.parametrize("kind", ["loss_second_moment", "adaptive"])
 def test_what_was_learned_survives_json(kind: str) -> None:
     fresh = {
-        "loss_second_moment": lambda: build_sampler("loss_second_moment", T, history=2, uniform_share=0.001),
-        "adaptive": lambda: build_sampler("adaptive", T, slots=SLOTS, **ALLOCATION),
+        "loss_second_moment": lambda: LossSecondMomentSampler(T, history=2, uniform_share=0.001, unbiased=False),
+        "adaptive": lambda: AdaptiveSampler(SLOTS, **ALLOCATION),
     }[kind]()
     np.testing.assert_allclose(fresh.probabilities, 1 / T)
     fresh.load_state_dict(json.loads(json.dumps(BUILDERS[kind]().state_dict())))
@@ -231,10 +234,8 @@ def test_what_was_learned_survives_json(kind: str) -> None:
 
 
 def test_a_warm_start_begins_with_the_losses_of_a_profile() -> None:
-    losses = np.stack([9 * LOSS, LOSS, LOSS], 1).tolist()  # the oldest is forgotten
-    warm = build_sampler(
-        "loss_second_moment", T, history=2, uniform_share=0.001, warm_start=True, losses=losses, unbiased=True
-    )
+    losses = np.stack([9 * LOSS, LOSS, LOSS], 1)  # the oldest is forgotten
+    warm = LossSecondMomentSampler(T, history=2, uniform_share=0.001, unbiased=True, known=losses)
     np.testing.assert_allclose(warm.probabilities, second_moment().probabilities, rtol=1e-12)
 
 
@@ -247,80 +248,43 @@ def test_an_adaptive_batch_gives_every_bin_its_share_up_to_one(seed: int, size: 
 
 
 def test_adaptive_weights_are_bounded_by_the_uniform_share() -> None:
-    sampler = build_sampler("adaptive", T, slots=SLOTS, **ALLOCATION)
+    sampler = AdaptiveSampler(SLOTS, **ALLOCATION)
     sampler.refresh(lambda timesteps: 1e12 * (timesteps < 4), np.random.default_rng(0))
     assert 9 < sampler.importance().max() <= 10 + 1e-9
 
 
 def test_an_adaptive_sampler_measures_as_many_images_as_it_says() -> None:
-    sampler, asked = build_sampler("adaptive", T, slots=SLOTS, **ALLOCATION), []
+    sampler, asked = AdaptiveSampler(SLOTS, **ALLOCATION), []
     sampler.refresh(lambda timesteps: asked.extend(timesteps) or np.ones(len(timesteps)), np.random.default_rng(0))
     assert len(asked) == sampler.measured_images == 15
     assert in_slots(np.array(asked)).tolist() == [3] * 5
 
 
-def test_without_slots_bins_are_equal_intervals_of_log_snr() -> None:
-    schedule = NoiseSchedule.linear(1000)
-    sampler = build_sampler("adaptive", 1000, bins=5, alphas_cumprod=schedule.alphas_cumprod.numpy(), **ALLOCATION)
-    assert isinstance(sampler, AdaptiveSampler)
-    log_snr = schedule.snr.log().numpy()
-    edges = np.linspace(log_snr[0], log_snr[-1], 6)
-    for (first, last), high, low in zip(sampler.moments.bins, edges, edges[1:], strict=False):
-        assert high + 1e-9 >= log_snr[first] >= log_snr[last] >= low - 1e-9
-    assert sampler.moments.bins[0][0] == 0 and sampler.moments.bins[-1][1] == 999
-
-
 @pytest.mark.parametrize(
-    ("kind", "options", "complaint"),
+    ("make", "complaint"),
     [
-        ("gaussian", {}, "sampler 'gaussian' is unknown"),
-        ("near_noise", {}, "sampler 'near_noise' needs a power"),
-        ("near_data", {}, "sampler 'near_data' needs a power"),
-        ("slot", {}, "sampler 'slot' needs a range"),
-        ("loss", {}, "sampler 'loss' needs a profile"),
-        ("stratified", {}, "sampler 'stratified' needs slots"),
-        ("slot", {"slot": (50, 60)}, "timesteps 50 … 60 are no range within 0 … 59"),
-        ("slot", {"slot": (-3, 5)}, "timesteps -3 … 5 are no range within 0 … 59"),
-        ("slot", {"slot": (9, 4)}, "timesteps 9 … 4 are no range within 0 … 59"),
-        ("slot", {"slot": (10, 24), "unbiased": True}, "unbiased: true cannot be had where p = 0, as at t = 0"),
-        ("loss", {"loss": LOSS[:-1]}, "the profile has 59 timesteps, the model 60"),
-        ("loss", {"loss": np.where(t == 5, np.nan, LOSS)}, "the profile holds nan at t = 5; losses are finite"),
-        ("loss", {"loss": np.where(t == 5, -1, LOSS)}, "the profile holds -1.0 at t = 5; losses are finite"),
-        ("loss", {"loss": np.zeros(T)}, "timestep weights must be finite, not negative and not all 0"),
-        ("loss", {"loss": np.where(t == 5, 0, LOSS), "unbiased": True}, "unbiased: true cannot be had where p = 0"),
-        ("stratified", {"slots": [(0, 3), (5, 59)]}, "slots [[0, 3], [5, 59]] do not cover timesteps 0 … 59"),
-        ("stratified", {"slots": [(0, 30), (30, 59)]}, "slots [[0, 30], [30, 59]] do not cover timesteps 0 … 59"),
-        ("stratified", {"slots": [(0, 30), (31, 99)]}, "the slots end at t = 99, the model at t = 59: they are of ano"),
-        ("stratified", {"slots": [(0, 30), (31, 49)]}, "the slots end at t = 49, the model at t = 59: they are of ano"),
-        ("stratified", {"slots": []}, "slots [] do not cover timesteps 0 … 59"),
-        ("adaptive", ALLOCATION, "sampler 'adaptive' needs slots or bins"),
-        ("adaptive", ALLOCATION | {"bins": 4}, "sampler 'adaptive' needs a schedule"),
-        ("adaptive", ALLOCATION | {"slots": [(0, 99)]}, "the slots end at t = 99, the model at t = 59"),
-        ("adaptive", ALLOCATION | {"slots": SLOTS, "uniform_share": 0.0}, "3 images a bin every 100 with a uniform"),
-        ("adaptive", ALLOCATION | {"slots": SLOTS, "refresh_images": 0}, "3 images a bin every 0 with a uniform"),
+        (lambda: within(Range(50, 60), T), "timesteps 50 … 60 are no range within 0 … 59"),
+        (lambda: within(Range(-3, 5), T), "timesteps -3 … 5 are no range within 0 … 59"),
+        (lambda: within(Range(9, 4), T), "timesteps 9 … 4 are no range within 0 … 59"),
+        (lambda: BUILDERS["slot"](unbiased=True), "unbiased: true cannot be had where p = 0, as at t = 0"),
+        (lambda: of_length(LOSS[:-1], T), "the profile has 59 timesteps, the model 60"),
         (
-            "adaptive",
-            ALLOCATION | {"bins": 50, "alphas_cumprod": NoiseSchedule.linear(T).alphas_cumprod.numpy()},
-            "cluster 41 of 50 holds no timestep",
+            lambda: of_length(np.where(t == 5, np.nan, LOSS), T),
+            "the loss profile holds nan at t = 5; losses are",
         ),
-        ("loss_second_moment", {"history": 0, "uniform_share": 0.1}, "a history of 0"),
-        ("loss_second_moment", HISTORY, "sampler 'loss_second_moment' needs the losses of a profile"),
-        ("loss_second_moment", HISTORY | {"losses": [[1.0]] * 59}, "the profile has 59 timesteps, the model 60"),
-        ("loss_second_moment", HISTORY | {"losses": [[1.0, np.nan]] * T}, "the profile holds nan at t = 0"),
-        ("stratified", {"slots": [(0, 4), (5, 4), (5, 59)]}, "slots [[0, 4], [5, 4], [5, 59]] do not cover"),
+        (lambda: of_length(np.where(t == 5, -1, LOSS), T), "the loss profile holds -1.0 at t = 5; losses are"),
+        (lambda: of_length(np.full((T, 2), np.inf), T), "the loss profile holds inf at t = 0; losses are finite"),
+        (lambda: normalised(np.zeros(T)), "timestep weights must be finite, not negative and not all 0"),
+        (lambda: AdaptiveSampler(SLOTS, **ALLOCATION | {"uniform_share": 0.0}), "3 images a bin every 100 with a uni"),
+        (lambda: AdaptiveSampler(SLOTS, **ALLOCATION | {"refresh_images": 0}), "3 images a bin every 0 with a uniform"),
+        (lambda: LossSecondMomentSampler(T, history=0, uniform_share=0.1, unbiased=True), "a history of 0"),
     ],
 )
-def test_samplers_that_cannot_be_are_refused(kind: str, options: dict, complaint: str) -> None:
+def test_samplers_that_cannot_be_are_refused(make: Callable[[], object], complaint: str) -> None:
     with pytest.raises(UserError) as refusal:
-        build_sampler(kind, T, **options)
+        make()
     assert str(refusal.value).startswith(complaint)
     assert "\n" not in str(refusal.value)
-
-
-def test_an_unknown_kind_is_told_all_known_ones() -> None:
-    with pytest.raises(UserError) as refusal:
-        build_sampler("gaussian", T)
-    assert all(kind in str(refusal.value) for kind in BUILDERS)
 
 
 def test_weights_of_rare_timesteps_are_large() -> None:

@@ -6,10 +6,10 @@ import pytest
 from click.testing import CliRunner
 from graph import ROOT
 
+from unequal.models.backbones.registry import build_network
 from unequal.models.flops import count_cost
-from unequal.models.network import build_network
-from unequal.settings.params import read_study_params
-from unequal.tools.architecture import Limits, main, network_cost, seen
+from unequal.settings.strict import read_yaml
+from unequal.tools.architecture import Architecture, Limits, main, network_cost, seen, spec_of
 
 # preset → printed in paper 3's Table I (10⁶ parameters, 10⁹ multiply–accumulates), by UNet2DModel to more digits, and
 # the mean limit of paper 3's groups. Of DDPM for CIFAR-10 the table prints 38.2 M, others 35.7 M: the latter is right.
@@ -28,7 +28,7 @@ def preset(name: str) -> Path:
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_size_and_cost_of_the_papers_networks(name: str) -> None:
-    cost = network_cost(read_study_params(preset(name)))
+    cost = network_cost(Architecture.read(preset(name)))
     found = (cost.parameters / 1e6, cost.macs / 1e9)
     printed, exact, _ = PAPERS[name]
     assert found == pytest.approx(printed, rel=5e-3)
@@ -38,10 +38,10 @@ def test_size_and_cost_of_the_papers_networks(name: str) -> None:
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_settings_of_paper_3(name: str) -> None:
-    params = read_study_params(preset(name))
+    params = Architecture.read(preset(name))
     assert params.groups
-    assert params.sampling
-    assert params.sampling.steps == (200 if name.startswith("ffhq") else 100)
+    steps = read_yaml(preset(name))["sampling"]["steps"]
+    assert steps == (200 if name.startswith("ffhq") else 100)
     assert (len(params.groups.ids), params.groups.min_ratio, params.schedule.timesteps) == (10, 0.5, 1000)
     assert Limits.of(params.schedule, params.groups).mean == pytest.approx(PAPERS[name][2], abs=1e-4)
 
@@ -62,15 +62,15 @@ def test_the_table_has_a_line_a_file_and_one_a_group() -> None:
 
 def test_a_network_for_latents_is_counted_on_latents() -> None:
     """8.68 M multiply–accumulates on 8 × 8 × 4, as its record says; on 16 × 16 × 3 there were four times as many."""
-    params = read_study_params(ROOT / "studies/latent/params.yaml")
+    params = Architecture.read(ROOT / "studies/latent/params.yaml")
     cost = network_cost(params)
-    assert cost.macs == count_cost(build_network(params.network, 8, 4)).macs
+    assert cost.macs == count_cost(build_network(params.network, spec_of(params))).macs
     pixels = params.model_copy(update={"autoencoder": None})
     assert network_cost(pixels).macs == pytest.approx(4 * cost.macs, rel=0.02)
 
 
 def test_latents_of_a_pretrained_autoencoder_are_known_without_it() -> None:
-    assert seen(read_study_params(preset("ffhq256-ldm"))) == (3, 64)
+    assert seen(Architecture.read(preset("ffhq256-ldm"))).shape == (3, 64, 64)
 
 
 def test_a_bad_file_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -12,22 +12,24 @@ from click.testing import CliRunner
 from diffusers import DDIMPipeline, DDPMPipeline
 from filelock import FileLock
 from graph import ROOT, instances
+from specs import class_labels, low_resolution, spec_of
 
 from unequal.diffusion.ddim import sampling_timesteps
 from unequal.errors import UserError
 from unequal.models.artifact import ModelRecord, load_model, save_model
+from unequal.models.backbones.registry import build_network
 from unequal.models.flops import count_cost
-from unequal.models.network import build_network
 from unequal.models.pruned import replay
-from unequal.sampling import Experts
-from unequal.settings.network import Network
+from unequal.sampling.ensemble import Ensemble
+from unequal.settings.network import UNet2D
 from unequal.settings.params import read_pipeline_params
 from unequal.tools import clean, estimate
+from unequal.tools.architecture import spec_of as base_spec
 from unequal.tools.export import export
 
 TIMESTEPS = 100
 REMOVALS = [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6])]
-NETWORK = Network(
+NETWORK = UNet2D(
     pretrained=None,
     block_out_channels=(8, 16),
     layers_per_block=1,
@@ -42,19 +44,16 @@ NETWORK = Network(
 
 def saved(folder: Path, first: int = 0, last: int = TIMESTEPS - 1, removals=None, **changes) -> Path:
     torch.manual_seed(0)
-    enlarging = {"task": {"kind": "super_resolution", "factor": 2}} if changes.get("enlargement") else {}
-    network = Network.model_validate(NETWORK.model_dump() | enlarging | {"classes": changes.get("classes")})
-    net = build_network(network, 8, 1, heads=2 if changes.get("learned_variance") else 1)
+    own = {name: changes.pop(name) for name in list(changes) if name in ModelRecord.model_fields}
+    spec = spec_of(**({"timesteps": TIMESTEPS} | changes))
+    net = build_network(NETWORK.model_copy(update={"condition": spec.condition}), spec)
     if removals is not None:
         replay(net, removals)
     cost = count_cost(net)
     facts = {
         "name": folder.name,
-        "prediction": "epsilon",
-        "schedule": "linear",
-        "timesteps": TIMESTEPS,
-        "image_size": 8,
-        "channels": 1,
+        "spec": spec,
+        "backbone": "unet2d",
         "seed": 0,
         "steps": 1,
         "images_seen": 1,
@@ -63,7 +62,7 @@ def saved(folder: Path, first: int = 0, last: int = TIMESTEPS - 1, removals=None
         "macs_with_attention": cost.macs_with_attention,
         "parameters": cost.parameters,
     }
-    save_model(folder, net, ModelRecord(**facts, first=first, last=last, **changes), removals)
+    save_model(folder, net, ModelRecord(**facts, first=first, last=last, **own), removals)
     return folder
 
 
@@ -84,12 +83,12 @@ def test_an_exported_base_samples_in_diffusers_as_it_does_here(project: Path):
     for t in pipeline.scheduler.timesteps:
         output = pipeline.unet(theirs, t).sample
         theirs = pipeline.scheduler.step(output, t, theirs, use_clipped_model_output=True).prev_sample
-    ours = Experts.load("artifacts/models/base").denoise(start, pipeline.scheduler.timesteps.tolist())
+    ours = Ensemble.load("artifacts/models/base").denoise(start, pipeline.scheduler.timesteps.tolist())
     torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
 
 
 def test_an_exported_learned_variance_samples_in_diffusers_as_it_does_here(project: Path):
-    saved(project / "artifacts/models/base", learned_variance=True)
+    saved(project / "artifacts/models/base", variance="learned")
     export("base", project / "taken")
     pipeline = DDPMPipeline.from_pretrained(project / "taken")
     start = torch.randn(2, 1, 8, 8, generator=torch.Generator().manual_seed(0))
@@ -99,7 +98,7 @@ def test_an_exported_learned_variance_samples_in_diffusers_as_it_does_here(proje
     for t in timesteps:
         theirs = pipeline.scheduler.step(pipeline.unet(theirs, t).sample, t, theirs, generator=generator).prev_sample
     drawn = torch.Generator().manual_seed(1)
-    ours = Experts.load("artifacts/models/base").denoise(
+    ours = Ensemble.load("artifacts/models/base").denoise(
         start, timesteps, eta=1, noise=lambda step: torch.randn(start.shape, generator=drawn), variance="learned"
     )
     assert timesteps[-1] == 0
@@ -114,10 +113,10 @@ def test_exported_experts_are_those_that_belong_together(project: Path):
     saved(folder / "group_2", 90, 99, group=2, groups=3)  # left behind by an earlier grouping
     export("experts_pruned", project / "taken")
     assert sorted(path.name for path in (project / "taken").iterdir()) == ["group_0", "group_1"]
-    images = Experts.load(project / "taken").sample(3, sampling_timesteps(5, TIMESTEPS))
+    images = Ensemble.load(project / "taken").sample(3, sampling_timesteps(5, TIMESTEPS))
     assert images.shape == (3, 1, 8, 8)
     assert images.dtype == torch.uint8
-    np.testing.assert_array_equal(images, Experts.load(folder).sample(3, sampling_timesteps(5, TIMESTEPS)))
+    np.testing.assert_array_equal(images, Ensemble.load(folder).sample(3, sampling_timesteps(5, TIMESTEPS)))
 
 
 def test_export_refuses_in_one_line(project: Path):
@@ -132,10 +131,10 @@ def test_export_refuses_in_one_line(project: Path):
 @pytest.mark.parametrize(
     ("changes", "obstacle"),
     [
-        ({}, "pruned"),
-        ({"enlargement": 2}, "for super-resolution"),
-        ({"autoencoder": "abc"}, "for latents"),
-        ({"classes": 3}, "class-conditional"),
+        ({}, "a pruned model"),
+        ({"condition": low_resolution(2)}, "a model of super-resolution"),
+        ({"autoencoder": "abc"}, "a model of latents"),
+        ({"condition": class_labels(3)}, "a model of 3 classes"),
     ],
 )
 def test_what_no_pipeline_of_diffusers_holds_is_exported_as_it_is(
@@ -144,10 +143,10 @@ def test_what_no_pipeline_of_diffusers_holds_is_exported_as_it_is(
     source = saved(project / "artifacts/models/mine", removals=None if changes else REMOVALS, **changes)
     export("mine", project / "taken")
     assert capsys.readouterr().out == (
-        f"{project / 'taken'}: diffusers cannot load a model that is {obstacle}; unequal.sampling.Experts.load does\n"
+        f"{project / 'taken'}: diffusers cannot load {obstacle}; unequal.sampling.ensemble.Ensemble.load does\n"
     )
     (taken, record), (net, _) = load_model(project / "taken"), load_model(source)
-    assert record == Experts.load(project / "taken").record
+    assert record == Ensemble.load(project / "taken").record
     assert all(torch.equal(a, b) for a, b in zip(taken.parameters(), net.parameters(), strict=True))
 
 
@@ -189,7 +188,7 @@ def test_clean_leaves_what_a_running_stage_uses(project: Path):
 
 def test_estimate_counts_every_stage_and_the_flops_of_training():
     params = read_pipeline_params(ROOT / "params.yaml")
-    net = build_network(params.network, 8, 1)
+    net = build_network(params.network, base_spec(params))
     works = {work.name: work for work in estimate.workload(params, net)}
     assert sum(work.instances for work in works.values()) == len([one for one in instances() if one.folder == Path()])
     # 3 × multiply–accumulates of the network × images

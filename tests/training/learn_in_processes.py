@@ -11,12 +11,13 @@ import torch
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.models.network import build_network
-from unequal.settings.network import Network
+from unequal.models.backbones.unet2d.architecture import build_unet
+from unequal.settings.network import UNet2D
 from unequal.settings.recipe import Optimizer
 from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
-from unequal.timesteps.samplers import TimestepSampler, build_sampler
+from unequal.timesteps.partition import Partition
+from unequal.timesteps.samplers import AdaptiveSampler, LossSecondMomentSampler, TimestepSampler
 from unequal.training.batches import BatchSource
 from unequal.training.loop import Trainer
 from unequal.training.objective import SingleHead
@@ -27,14 +28,14 @@ OPTIMIZER = Optimizer(lr=2e-3, betas=(0.9, 0.99), weight_decay=0.0, warmup_image
 
 
 def adaptive() -> TimestepSampler:
-    measured = {"refresh_images": 10, "images_per_bin": 3, "memory": 0.5, "uniform_share": 0.1}
-    return build_sampler("adaptive", T, slots=[(0, 4), (5, 49)], **measured)
+    bins = Partition([(0, 4), (5, 49)])
+    return AdaptiveSampler(bins, refresh_images=10, images_per_bin=3, memory=0.5, uniform_share=0.1)
 
 
 def learned(sampler: TimestepSampler, given: dict[str, Any], work: Path) -> dict[str, Any]:
     """What a sampler knows after 36 images."""
     torch.manual_seed(0)
-    net = build_network(Network(**given["network"]), 8, 1)
+    net = build_unet(UNet2D.model_validate_json(json.dumps(given["network"])), 8, 1, 1)
     source = BatchSource(tensor_of(PreparedData.open(given["data"]).train), 6, sampler, 0, False, torch.device("cpu"))
     training, runtime = Training(**given["training"]), Runtime(**given["runtime"])
     Trainer(net, source, OBJECTIVE, OPTIMIZER, training, runtime, 36, work, lambda *_: None).run()
@@ -44,12 +45,9 @@ def learned(sampler: TimestepSampler, given: dict[str, Any], work: Path) -> dict
 def main() -> None:
     torch.set_num_threads(1)
     given = json.loads(Path(sys.argv[1]).read_text())
-    given["network"] |= {
-        name: tuple(given["network"][name]) for name in ("block_out_channels", "attention_resolutions")
-    }
     work = Path(given["work"])
     samplers = {
-        "loss_second_moment": build_sampler("loss_second_moment", T, history=1, uniform_share=0.1),
+        "loss_second_moment": LossSecondMomentSampler(T, history=1, uniform_share=0.1, unbiased=False),
         "adaptive": adaptive(),
     }
     found = {kind: learned(sampler, given, work / kind) for kind, sampler in samplers.items()}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from unequal.timesteps.samplers import build_sampler
+from unequal.timesteps.samplers import IndependentSampler, normalised, tilt
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.order import image_indices
 
@@ -20,7 +20,7 @@ IMAGES[..., 0] += 100
 
 
 def source(seed: int = 0, batch_size: int = 6, flips: bool = False, images: Tensor = IMAGES) -> BatchSource:
-    sampler = build_sampler("near_noise", 50, power=1.0, unbiased=True)
+    sampler = IndependentSampler(normalised(tilt(50, 1.0)), unbiased=True)
     return BatchSource(images, batch_size, sampler, seed, flips, torch.device("cpu"))
 
 

@@ -1,19 +1,21 @@
 """Any objective trains a network that sees the image at low resolution as well, or is told its label."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from specs import class_labels, low_resolution
 from torch import Tensor
 
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.settings.condition import Unconditional
+from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch
-from unequal.training.conditional import for_task
-from unequal.training.mixing import BalancedHeads, BestHead
+from unequal.training.model_objective import conditioned
 from unequal.training.objective import Objective, SingleHead
+from unequal.training.three_heads import BalancedHeads, BestHead
 
 SCHEDULE = NoiseSchedule.linear(50)
 T = torch.tensor([0, 7, 20, 35, 49])
@@ -27,21 +29,13 @@ def batch() -> Batch:
     return Batch(x0, epsilon, T, torch.tensor([1.0, 2.0, 0.5, 1.0, 3.0]), torch.tensor([0, 2, 1, 0, 2]))
 
 
-@dataclass(frozen=True)
-class Told:
-    """A task."""
-
-    enlargement: int | None = None
-    classes: int | None = None
-
-
 def at_low_resolution(x0: Tensor) -> Tensor:
     """At half the resolution, and back."""
     small = x0.reshape(5, 1, 2, 2, 2, 2).mean((3, 5))
     return torch.nn.functional.interpolate(small, size=4, mode="bilinear")
 
 
-BINS = torch.arange(50) // 10
+BINS = Partition.of_lengths([10] * 5)
 OBJECTIVES: list[tuple[Callable[[], Objective], int]] = [
     (lambda: SingleHead("epsilon", SCHEDULE, "none", None), 1),
     (lambda: BestHead(SCHEDULE, BINS, 100, "none", None, "common"), 3),
@@ -64,7 +58,7 @@ def test_all_is_as_with_a_network_that_knows_the_condition(
         return net(torch.cat([sample, condition], dim=1), timestep)
 
     bare = make()
-    wrapped = for_task(make(), Told(enlargement=2))
+    wrapped = conditioned(make(), low_resolution(2))
     for _ in range(2):  # the second step is shaped by what an objective has learned from the first
         found, expected = wrapped(net, batch), bare(knowing, batch)
         torch.testing.assert_close(found.weighted, expected.weighted)
@@ -89,13 +83,13 @@ def test_all_is_as_with_a_network_that_knows_the_labels(
     def knowing(sample: Tensor, timestep: Tensor) -> SimpleNamespace:
         return net(sample, timestep, torch.tensor([0, 2, 1, 0, 2]))
 
-    found, expected = for_task(make(), Told(classes=3))(net, batch), make()(knowing, batch)
+    found, expected = conditioned(make(), class_labels(3))(net, batch), make()(knowing, batch)
     torch.testing.assert_close(found.weighted, expected.weighted)
     # Each image has its own label when it is measured alone.
-    alone = [for_task(make(), Told(classes=3))(net, one).weighted for one in batch.singles()]
+    alone = [conditioned(make(), class_labels(3))(net, one).weighted for one in batch.singles()]
     torch.testing.assert_close(torch.cat(alone), expected.weighted)
 
 
 def test_generation_leaves_an_objective_as_it_is() -> None:
     objective = SingleHead("epsilon", SCHEDULE, "none", None)
-    assert for_task(objective, Told()) is objective
+    assert conditioned(objective, Unconditional()) is objective

@@ -22,7 +22,7 @@ from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
-from unequal.timesteps.samplers import IndependentSampler, TimestepSampler, build_sampler
+from unequal.timesteps.samplers import IndependentSampler, TimestepSampler, uniform
 from unequal.training.batches import BatchSource
 from unequal.training.feedback import Feedback
 from unequal.training.loop import Trainer
@@ -95,7 +95,7 @@ def test_measurements_come_first_and_after_every_so_many_images(batch_size: int,
         if step * batch_size >= next_at:
             made += 1
             next_at = (step * batch_size // every + 1) * every
-    assert feedback.images(steps) == steps * batch_size + 7 * made
+    assert feedback.images_seen(steps) == steps * batch_size + 7 * made
 
 
 @pytest.mark.parametrize("parts", [1, 2, 4])
@@ -143,9 +143,10 @@ def test_without_anything_to_learn_nothing_is_read_back(
     train: Callable[..., Trainer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Feedback, "of_all", lambda *_: pytest.fail("figures were read back"))
-    train(build_sampler("uniform", T), 1)
+    train(IndependentSampler(uniform(T)), 1)
 
 
+@pytest.mark.slow
 def test_two_processes_learn_the_same_as_one(
     prepared: PreparedData,
     network_settings: Callable[..., object],

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,22 @@ from unequal.errors import UserError
 from unequal.settings.recipe import MomentumDecay, Optimizer
 from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
-from unequal.timesteps.samplers import TimestepSampler, build_sampler
+from unequal.timesteps.curricula import curriculum, noise_rate_target
+from unequal.timesteps.partition import Partition
+from unequal.timesteps.samplers import (
+    AdaptiveSampler,
+    ChangingSampler,
+    IndependentSampler,
+    LossSecondMomentSampler,
+    TimestepSampler,
+    uniform,
+)
 from unequal.training import checkpoint, loop
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import read_checkpoint
 from unequal.training.loop import CHECKPOINT, LOG, Log, Trainer
-from unequal.training.mixing import BalancedHeads
 from unequal.training.objective import Losses, Objective, SingleHead
+from unequal.training.three_heads import BalancedHeads
 
 CPU = torch.device("cpu")
 OPTIMIZER = Optimizer(lr=2e-3, betas=(0.9, 0.99), weight_decay=0.01, warmup_images=8, decay="cosine")
@@ -68,7 +78,7 @@ def build(
         **training: Any,
     ) -> Trainer:
         settings = training_settings(**training)
-        sampler = sampler or build_sampler("uniform", 50)
+        sampler = sampler or IndependentSampler(uniform(50))
         source = BatchSource(tensor_of(prepared.train), settings.batch_size, sampler, 0, settings.horizontal_flips, CPU)
         chosen = runtime.model_copy(update=runtime_changes or {})
         net = tiny_net(heads=heads, dropout=dropout)
@@ -167,13 +177,8 @@ def test_decaying_momentum_and_a_curriculum_resume_exactly(build: Build, tmp_pat
     plain = {"lr": 2e-3, "betas": (0.9, 0.99), "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"}
     chosen = {
         "optimizer": Optimizer(name=name, momentum_decay=decay, **plain),
-        "sampler": build_sampler(
-            "curriculum",
-            50,
-            alphas_cumprod=NoiseSchedule.linear(50).alphas_cumprod.numpy(),
-            target="noise_rate",
-            ramp_images=30,
-            floor=0.1,
+        "sampler": ChangingSampler(
+            curriculum(noise_rate_target(NoiseSchedule.linear(50)), ramp_images=30, uniform_share=0.1)
         ),
     }
     through = build("through", **chosen)
@@ -190,7 +195,7 @@ def test_decaying_momentum_and_a_curriculum_resume_exactly(build: Build, tmp_pat
 
 
 def balanced() -> BalancedHeads:
-    return BalancedHeads(NoiseSchedule.linear(50), torch.arange(50) // 5, budget=40, half_life=8)
+    return BalancedHeads(NoiseSchedule.linear(50), Partition.of_lengths([5] * 10), budget=40, half_life=8)
 
 
 def test_an_objective_that_remembers_resumes_exactly(build: Build, tmp_path: Path) -> None:
@@ -215,15 +220,16 @@ def test_an_objective_that_remembers_learns_the_same_in_parts(build: Build, tmp_
     np.testing.assert_allclose(split.statistics["errors"], whole.statistics["errors"], rtol=1e-2)
 
 
-LEARNING: dict[str, dict[str, Any]] = {
-    "loss_second_moment": {"history": 1, "uniform_share": 0.1, "unbiased": True},
-    "adaptive": {
-        "slots": [(0, 9), (10, 49)],
-        "refresh_images": 12,
-        "images_per_bin": 2,
-        "memory": 0.5,
-        "uniform_share": 0.1,
-    },
+LEARNING: dict[str, Callable[[], TimestepSampler]] = {
+    "loss_second_moment": partial(LossSecondMomentSampler, 50, history=1, uniform_share=0.1, unbiased=True),
+    "adaptive": partial(
+        AdaptiveSampler,
+        Partition([(0, 9), (10, 49)]),
+        refresh_images=12,
+        images_per_bin=2,
+        memory=0.5,
+        uniform_share=0.1,
+    ),
 }
 
 
@@ -231,7 +237,7 @@ LEARNING: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("killed_at", [2, 6])
 def test_samplers_that_learn_resume_exactly(build: Build, tmp_path: Path, kind: str, killed_at: int) -> None:
     def sampler() -> TimestepSampler:
-        learning = build_sampler(kind, 50, **LEARNING[kind])
+        learning = LEARNING[kind]()
         learning.learn(np.arange(50), np.linspace(1, 2, 50))  # warm, so that what is learned shows in the draws
         return learning
 
@@ -250,7 +256,7 @@ def test_samplers_that_learn_resume_exactly(build: Build, tmp_path: Path, kind: 
 
 def test_measured_images_count_in_the_budget_and_in_the_log(build: Build, tmp_path: Path) -> None:
     """4 images are measured before steps 0, 3 and 6, in batches of 4: 7 steps take 28 + 12 images."""
-    trained = build(sampler=build_sampler("adaptive", 50, **LEARNING["adaptive"])).run()
+    trained = build(sampler=LEARNING["adaptive"]()).run()
     assert (trained.steps, trained.images_seen) == (7, 40)
     assert [(line["step"], line["images_seen"]) for line in lines(tmp_path / "work")] == [
         (2, 12),
@@ -381,7 +387,7 @@ def test_after_a_damaged_checkpoint_the_one_before_is_taken_up(build: Build, tmp
     path = tmp_path / "work" / CHECKPOINT
     path.write_bytes(path.read_bytes()[:kept])
     resumed = build()
-    assert resumed.step == 4
+    assert resumed.step == 8
     resumed.run()
     assert lines(tmp_path / "work") == lines(tmp_path / "through")
 
@@ -394,7 +400,8 @@ def test_no_state_is_on_the_disk_before_its_lines_of_the_log(
     monkeypatch.setattr(loop, "sync", lambda path: order.append(f"{path.name} of {len(lines(path.parent))}"))
     monkeypatch.setattr(loop, "write_checkpoint", lambda path, state: order.append(f"step {state.facts['step']}"))
     build(log_every=4).run()
-    assert order == ["training.jsonl of 1", "step 4", "training.jsonl of 2", "step 8"]
+    saved = {1: 4, 2: 8, 3: 10}
+    assert order == [word for n, step in saved.items() for word in (f"training.jsonl of {n}", f"step {step}")]
 
 
 def test_damaged_checkpoints_are_refused(build: Build, tmp_path: Path) -> None:
@@ -403,6 +410,28 @@ def test_damaged_checkpoints_are_refused(build: Build, tmp_path: Path) -> None:
         path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(UserError, match=r"checkpoint\.safetensors: cut short or altered"):
         build()
+
+
+@pytest.mark.parametrize("precisions", [("fp32", "bf16"), ("bf16", "fp32")])
+def test_one_process_trains_in_several_precisions(build: Build, precisions: tuple[str, str]) -> None:
+    for precision in precisions:
+        build(precision, precision=precision).run()
+    build("alone", precision="bf16").run()
+    # The first one's precision is not the second one's.
+    alone = weights(build("alone", precision="bf16"))
+    assert all(torch.equal(value, alone[name]) for name, value in weights(build("bf16", precision="bf16")).items())
+    assert not all(torch.equal(value, alone[name]) for name, value in weights(build("fp32")).items())
+
+
+def test_what_is_killed_after_the_last_step_repeats_none(build: Build, tmp_path: Path) -> None:
+    finished = build(checkpoint_every=100)
+    finished.run()
+    again = build(checkpoint_every=100)
+    assert again.step == again.steps
+    before = lines(tmp_path / "work")
+    again.run()
+    assert lines(tmp_path / "work") == before
+    assert all(torch.equal(value, weights(again)[name]) for name, value in weights(finished).items())
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -494,7 +523,7 @@ def test_a_step_does_not_wait_for_the_gpu(
 ) -> None:
     device = torch.device("cuda")
     settings = training_settings(horizontal_flips=True, log_every=100)
-    sampler = build_sampler("uniform", 50)
+    sampler = IndependentSampler(uniform(50))
     source = BatchSource(tensor_of(prepared.train), settings.batch_size, sampler, 0, True, device, ahead=True)
     objective = SingleHead("epsilon", NoiseSchedule.linear(50).to(device), "none", None)
     on_gpu = runtime.model_copy(update={"device": "cuda"})

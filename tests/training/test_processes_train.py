@@ -1,18 +1,31 @@
-"""The number of processes changes no result: ten steps in float64 with shards of unequal size."""
+"""The number of processes changes no result: ten steps in float64 with shards of unequal size; how they stop."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from train_in_processes import train
 
 from unequal.pipeline.launching import launch
+from unequal.training.checkpoint import read_checkpoint
+from unequal.training.loop import CHECKPOINT
 
 PROGRAM = Path(__file__).with_name("train_in_processes.py")
+STOPPED = Path(__file__).with_name("stop_in_processes.py")
+#: A launcher that waits much shorter for the others, where one has left, than one of them saves.
+IMPATIENT = """
+import sys
+from unequal.pipeline import launching
+launching.GRACE_SECONDS = 0.2
+sys.exit(launching.launch(2, sys.argv[1:]))
+"""
 
 
+@pytest.mark.slow
 def test_two_processes_take_the_same_ten_steps_as_one(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
@@ -31,6 +44,17 @@ def test_the_ten_steps_lead_somewhere(tmp_path: Path) -> None:
     before, after = (train(tmp_path / str(steps), steps) for steps in (1, 10))
     moved = [float((before[name] - after[name]).abs().max()) for name in after]
     assert max(moved) > 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("told_at", "steps", "saved"), [(12, 1000, 20), (12, 15, 15)])
+def test_processes_leave_when_the_first_has_saved(tmp_path: Path, told_at: int, steps: int, saved: int) -> None:
+    """However long that takes, and in the last steps too, in which they do not tell each other of signals."""
+    command = [sys.executable, str(STOPPED), str(tmp_path / "work"), str(told_at), str(steps)]
+    done = subprocess.run([sys.executable, "-c", IMPATIENT, *command], check=False, env=environment())
+    assert done.returncode == 128 + signal.SIGTERM
+    state = read_checkpoint(tmp_path / "work" / CHECKPOINT)
+    assert state is not None and state.facts["step"] == saved
 
 
 def environment() -> dict[str, str]:

@@ -8,22 +8,22 @@ import torch
 from accelerate.state import AcceleratorState
 from torch import Tensor
 
-from unequal import processes
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.models.network import build_network
-from unequal.settings.network import Network
+from unequal.models.backbones.unet2d.architecture import build_unet
+from unequal.settings.condition import NetworkFunction
+from unequal.settings.network import UNet2D
 from unequal.settings.recipe import Optimizer
 from unequal.settings.runtime import Runtime, Tracking
 from unequal.settings.training import Training
-from unequal.timesteps.samplers import build_sampler
+from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.loop import Trainer
 from unequal.training.objective import Losses, SingleHead
-from unequal.training.objective import Network as Net
+from unequal.workspace import processes
 
 #: No number of processes but one divides it.
 BATCH = 7
-NETWORK = Network(
+NETWORK = UNet2D(
     pretrained=None,
     block_out_channels=(8, 16),
     layers_per_block=1,
@@ -57,27 +57,31 @@ RUNTIME = Runtime(
 class InDouble(SingleHead):
     """The squared error of ε, with importance weights, all in float64."""
 
-    def forward(self, net: Net, batch: Batch) -> Losses:
+    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
         exact = Batch(batch.x0.double(), batch.epsilon.double(), batch.timesteps, batch.weights.double())
         difference = net(self.noisy(exact), exact.timesteps).sample - exact.epsilon
         loss = difference.square().flatten(1).mean(1) * (1 + exact.timesteps) / 50
         return Losses(loss * exact.weights, {"mse": loss.detach().mean()})
 
 
-def train(work: Path, steps: int) -> dict[str, Tensor]:
-    """The weights after so many steps."""
+def trainer_of(work: Path, steps: int, objective: type[SingleHead] = InDouble) -> Trainer:
+    """A training that takes so many steps."""
     AcceleratorState._reset_state(reset_partial_state=True)
     torch.set_num_threads(1)
     torch.manual_seed(0)
     images = torch.randint(0, 256, (20, 1, 8, 8), dtype=torch.uint8)
-    source = BatchSource(images, BATCH, build_sampler("uniform", 50), 0, True, torch.device("cpu"))
-    objective = InDouble("epsilon", NoiseSchedule.linear(50), "none", None)
-    net = build_network(NETWORK, 8, 1).double()
-    budget = 10 * BATCH
-    trainer = Trainer(net, source, objective, OPTIMIZER, TRAINING, RUNTIME, budget, work, lambda *_: None)
+    source = BatchSource(images, BATCH, IndependentSampler(uniform(50)), 0, True, torch.device("cpu"))
+    loss = objective("epsilon", NoiseSchedule.linear(50), "none", None)
+    net = build_unet(NETWORK, 8, 1, 1).double()
+    return Trainer(net, source, loss, OPTIMIZER, TRAINING, RUNTIME, steps * BATCH, work, lambda *_: None)
+
+
+def train(work: Path, steps: int) -> dict[str, Tensor]:
+    """The weights after so many steps of ten."""
+    trainer = trainer_of(work, 10)
     for _ in range(steps):
         trainer.advance()
-    return {name: value.detach().clone() for name, value in net.state_dict().items()}
+    return {name: value.detach().clone() for name, value in trainer.net.state_dict().items()}
 
 
 if __name__ == "__main__":

@@ -1,0 +1,57 @@
+"""A sampler comes back from its file as it was, holds no more than it needs, and is refused where it is altered."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import TypeAdapter
+
+from unequal.artifacts.samplers import read_sampler, write_sampler
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+from unequal.files import read_json, write_json
+from unequal.settings.samplers import Measured, Sampler
+from unequal.timesteps.partition import Partition
+
+T = 30
+SCHEDULE = NoiseSchedule.linear(T)
+LOSSES = np.random.default_rng(0).gamma(2.0, size=(T, 2))
+BASE = Measured(loss=LOSSES.mean(1), losses=LOSSES, slots=Partition([(0, 9), (10, 29)]))
+CHOSEN: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "uniform": ({}, set()),
+    "loss": ({}, {"loss"}),
+    "stratified": ({}, {"slots"}),
+    "loss_second_moment": ({"history": 2, "warm_start": True}, {"losses"}),
+}
+
+
+@pytest.mark.parametrize("kind", CHOSEN)
+def test_a_sampler_comes_back_with_what_it_needs(kind: str, tmp_path: Path) -> None:
+    keys, needs = CHOSEN[kind]
+    sampler = TypeAdapter(Sampler).validate_python({"kind": kind} | keys)
+    write_sampler(tmp_path / "one.json", sampler, BASE, T)
+    assert set(read_json(tmp_path / "one.json")) == {*type(sampler).model_fields, *needs, "timesteps"}
+    read = read_sampler(tmp_path / "one.json", SCHEDULE)
+    built = sampler.build(SCHEDULE, BASE)
+    assert type(read) is type(built)
+    np.testing.assert_array_equal(read.probabilities, built.probabilities)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"timesteps": 31}, "made for 31 timesteps, the model has 30"),
+        ({"kind": "gaussian"}, "sampler: Input tag 'gaussian'"),
+        ({"colour": 1}, "sampler.colour: unknown key"),
+        ({"loss": [1.0] * 29}, "the profile has 29 timesteps, the model 30"),
+        ({"loss": "much"}, 'loss: "much": Input should be a valid array'),
+    ],
+)
+def test_an_altered_file_is_refused(change: dict[str, Any], complaint: str, tmp_path: Path) -> None:
+    path = tmp_path / "one.json"
+    write_json(path, {"kind": "loss", "unbiased": False, "loss": [1.0] * T, "timesteps": T} | change)
+    with pytest.raises(UserError) as refusal:
+        read_sampler(path, SCHEDULE)
+    assert complaint in str(refusal.value)
+    assert "\n" not in str(refusal.value)

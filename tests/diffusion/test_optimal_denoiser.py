@@ -1,0 +1,134 @@
+"""The best denoiser against closed forms, quadrature and every other denoiser that comes to mind."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from unequal.diffusion.optimal_denoiser import optimal_loss, optimal_x0
+from unequal.diffusion.schedule import NoiseSchedule
+
+ANGLES = st.floats(0.05, math.pi / 2 - 0.05)
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def normal(seed: int, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def levels(angle: float) -> tuple[Tensor, Tensor]:
+    return torch.tensor(math.cos(angle), dtype=torch.float64), torch.tensor(math.sin(angle), dtype=torch.float64)
+
+
+@given(ANGLES, SEEDS)
+def test_two_images_are_weighed_by_a_logistic_function(angle: float, seed: int) -> None:
+    alpha, sigma = levels(angle)
+    one, two = normal(seed, 2, 1, 3, 3)
+    x_t = normal(seed + 1, 5, 1, 3, 3)
+    odds = alpha * (x_t * (one - two)).sum((1, 2, 3)) - alpha**2 * (one.square().sum() - two.square().sum()) / 2
+    share = torch.sigmoid(odds / sigma**2)[:, None, None, None]
+    found = optimal_x0(x_t, torch.stack([one, two]), alpha, sigma)
+    torch.testing.assert_close(found, share * one + (1 - share) * two, rtol=1e-6, atol=1e-9)
+
+
+@given(ANGLES, SEEDS)
+def test_many_images_are_weighed_by_the_density_of_the_noise_between(angle: float, seed: int) -> None:
+    alpha, sigma = levels(angle)
+    images, x_t = normal(seed, 7, 2, 2, 2), normal(seed + 1, 3, 2, 2, 2)
+    expected = []
+    for noisy in x_t.numpy():
+        logs = np.array(
+            [-((noisy - alpha.item() * image) ** 2).sum() / (2 * sigma.item() ** 2) for image in images.numpy()]
+        )
+        share = np.exp(logs - logs.max())
+        expected.append(np.tensordot(share / share.sum(), images.numpy(), 1))
+    found = optimal_x0(x_t, images, alpha, sigma)
+    torch.testing.assert_close(found, torch.from_numpy(np.stack(expected)), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("snr", [0.05, 0.5, 1.0, 3.0, 10.0])
+def test_two_opposite_values_have_the_known_least_error(snr: float) -> None:
+    """mmse(s) = 1 − E tanh(s − √s·Z) of a ±1 signal in Gaussian noise (Guo, Shamai, Verdú 2005, eq. 17)."""
+    nodes, shares = np.polynomial.hermite_e.hermegauss(120)
+    shares = torch.from_numpy(shares / shares.sum())
+    known = 1 - (shares * torch.tanh(snr - math.sqrt(snr) * torch.from_numpy(nodes))).sum()
+    alpha, sigma = levels(math.atan(1 / math.sqrt(snr)))
+    images = torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
+    errors = optimal_loss(torch.ones(len(nodes), 1), torch.from_numpy(nodes)[:, None], images, alpha, sigma)
+    assert ((shares * errors).sum() / snr).item() == pytest.approx(known.item(), rel=1e-3)
+
+
+def test_separated_images_are_recognised_at_the_data_end() -> None:
+    schedule = NoiseSchedule.linear(1000)
+    images = normal(1, 20, 1, 8, 8)
+    losses = [
+        optimal_loss(images, normal(2, 20, 1, 8, 8), images, schedule.alpha[t], schedule.sigma[t]) for t in (0, 999)
+    ]
+    assert losses[0].max() < 1e-12
+    # At the other end x0 is unknown, but ε is all but known.
+    assert 0 < losses[1].mean() < 1e-3
+
+
+def test_pure_noise_tells_nothing_but_the_mean() -> None:
+    images = normal(3, 6, 1, 4, 4)
+    alpha, sigma = levels(math.pi / 2 - 1e-9)
+    found = optimal_x0(normal(4, 2, 1, 4, 4), images, alpha, sigma)
+    torch.testing.assert_close(found, images.mean(0).expand(2, -1, -1, -1), rtol=1e-6, atol=1e-6)
+
+
+def test_a_single_image_is_known_at_any_noise() -> None:
+    image = normal(5, 1, 1, 4, 4)
+    assert optimal_loss(image, normal(6, 1, 1, 4, 4), image, *levels(1.4)).item() == pytest.approx(0, abs=1e-20)
+
+
+@given(ANGLES, SEEDS)
+def test_every_image_twice_is_the_same_data_set(angle: float, seed: int) -> None:
+    images, x_t = normal(seed, 5, 1, 2, 2), normal(seed + 1, 3, 1, 2, 2)
+    twice = optimal_x0(x_t, images.repeat(2, 1, 1, 1), *levels(angle))
+    torch.testing.assert_close(twice, optimal_x0(x_t, images, *levels(angle)))
+
+
+@pytest.mark.parametrize("angle", [0.3, 0.8, 1.2])
+def test_no_other_denoiser_has_a_smaller_error_on_average(angle: float) -> None:
+    alpha, sigma = levels(angle)
+    images = 0.6 * normal(7, 12, 3)
+    x0 = images.repeat(4000, 1)
+    epsilon = normal(8, *x0.shape)
+    x_t = alpha * x0 + sigma * epsilon
+    spread = torch.cov(images.T, correction=0)
+    gain = alpha * spread @ torch.linalg.inv(alpha**2 * spread + sigma**2 * torch.eye(3))
+    others = {
+        "the mean": images.mean(0).expand_as(x0),
+        "x_t scaled back": x_t / alpha,
+        "shrunk": alpha * x_t,
+        "nearest image": images[torch.cdist(x_t, alpha * images).argmin(1)],
+        "best linear": images.mean(0) + (x_t - alpha * images.mean(0)) @ gain.T,
+        "the best, but for too little noise": optimal_x0(x_t, images, alpha, sigma * 0.8),
+        "the best, a little shifted": optimal_x0(x_t, images, alpha, sigma) + 0.05,
+    }
+    floor = optimal_loss(x0, epsilon, images, alpha, sigma).mean()
+    for name, answer in others.items():
+        loss = (alpha / sigma) ** 2 * (x0 - answer).square().mean()
+        assert floor < loss, name
+
+
+@given(ANGLES, SEEDS)
+def test_the_loss_is_the_error_of_the_noise(angle: float, seed: int) -> None:
+    alpha, sigma = levels(angle)
+    images, epsilon = normal(seed, 4, 1, 2, 2), normal(seed + 1, 4, 1, 2, 2)
+    x_t = alpha * images + sigma * epsilon
+    predicted = (x_t - alpha * optimal_x0(x_t, images, alpha, sigma)) / sigma
+    expected = (epsilon - predicted).square().flatten(1).mean(1)
+    torch.testing.assert_close(optimal_loss(images, epsilon, images, alpha, sigma), expected, rtol=1e-6, atol=1e-12)
+
+
+def test_single_precision_is_widened_before_small_differences_are_taken() -> None:
+    schedule = NoiseSchedule.linear(1000)
+    images = normal(9, 10, 1, 8, 8).float()
+    found = optimal_loss(images, normal(10, 10, 1, 8, 8).float(), images, schedule.alpha[0], schedule.sigma[0])
+    assert found.dtype == torch.float64
+    assert found.max() < 1e-12

@@ -1,0 +1,150 @@
+"""Commands on the pages can be called: programs exist and take the options that are shown. None is run."""
+
+import importlib
+import re
+import shlex
+import shutil
+from collections.abc import Callable, Iterator
+from functools import reduce
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from dvc.cli import parse_args
+from pages import ROOT, Block, each_block
+from snakemake.cli import get_argument_parser
+
+from unequal.settings.strict import read_yaml
+
+
+@each_block("bash")
+def test_commands_can_be_called(block: Block, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(ROOT)
+    commands = [words for line in block.text.splitlines() for words in commands_of(line)]
+    assert commands
+    for program, *arguments in commands:
+        CHECKS.get(program, is_there)(arguments)
+
+
+def commands_of(line: str) -> Iterator[list[str]]:
+    """The commands of a line, without its comment; `python -m uv run` is left out before the command that it runs."""
+    for command in re.split(r"&&", line):
+        words = shlex.split(command, comments=True)
+        if words[:5] == ["python3", "-m", "uv", "run", *words[4:5]]:
+            words = words[4:]
+        if words:
+            yield words
+
+
+def is_there(arguments: list[str]) -> None:
+    raise AssertionError("no check knows the program of this line")
+
+
+def check_python(arguments: list[str]) -> None:
+    """A module of the project, and its options."""
+    flag, name, *options = arguments
+    assert flag == "-m"
+    if name == "pip":
+        return
+    module = importlib.import_module(f"{name}.__main__" if (ROOT / name / "__init__.py").exists() else name)
+    command = getattr(module, "main", None)
+    if command is None:
+        assert options == []
+        return
+    assert isinstance(command, click.Command)
+    command.make_context(name, [part for option in options for part in expanded(option)])
+
+
+def expanded(word: str) -> list[str]:
+    """A word as the shell hands it on."""
+    return sorted(map(str, Path().glob(word))) if "*" in word else [word]
+
+
+def check_dvc(arguments: list[str]) -> None:
+    """Options as DVC parses them, and stages that there are."""
+    parsed = parse_args(arguments)
+    for target in getattr(parsed, "targets", None) or []:
+        file, _, stage = target.rpartition(":") if ".yaml:" in target else ("dvc.yaml", "", target)
+        assert stage in instances(Path(file)) or Path(target).is_file(), target
+
+
+def check_snakemake(arguments: list[str]) -> None:
+    """Options as Snakemake parses them, folders and rules that there are."""
+    parsed = get_argument_parser().parse_args(arguments)
+    folder = Path(parsed.directory or ".")
+    assert all(Path(given).is_dir() for given in (*(parsed.profile or ()), folder))
+    assert set(parsed.targets) <= {re.sub(r"\W+", "_", name) for name in instances(folder / "dvc.yaml")}
+
+
+def instances(file: Path) -> set[str]:
+    """Names of a dvc.yaml's stages and of their instances."""
+    settings = read_yaml(file.with_name("params.yaml"))
+    names = set()
+    for name, stage in read_yaml(file)["stages"].items():
+        axes = [settings_at(settings, axis.strip("${}")) for axis in stage.get("matrix", {}).values()]
+        names |= {name, *(f"{name}@{'-'.join(map(str, values))}" for values in product(*axes) if axes)}
+    return names
+
+
+def settings_at(settings: Any, key: str) -> Any:
+    """The value at a dotted key."""
+    return reduce(lambda section, part: section[part], key.split("."), settings)
+
+
+def check_mlflow(arguments: list[str]) -> None:
+    """A command of MLflow's, and its options."""
+    from mlflow.cli import cli
+
+    with cli.make_context("mlflow", list(arguments), resilient_parsing=True) as context:
+        name, command, rest = cli.resolve_command(context, arguments)
+        assert command is not None
+        command.make_context(name, rest, parent=context)
+
+
+def check_copy(arguments: list[str]) -> None:
+    """A file that there is, into a folder that there is."""
+    source, target = map(Path, arguments)
+    assert source.exists()
+    assert target.parent.exists()
+
+
+def check_installed(program: str) -> Callable[[list[str]], None]:
+    def check(_: list[str]) -> None:
+        assert shutil.which(program), program
+
+    return check
+
+
+CHECKS: dict[str, Callable[[list[str]], None]] = {
+    "python": check_python,
+    "python3": check_python,
+    "dvc": check_dvc,
+    "snakemake": check_snakemake,
+    "mlflow": check_mlflow,
+    "cp": check_copy,
+    "export": lambda arguments: None,
+    **{program: check_installed(program) for program in ("pytest", "git", "ruff", "mypy", "pre-commit")},
+    ".ci/run": lambda arguments: None,
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("python -m unequal.tools.nothing", ModuleNotFoundError),
+        ("python -m unequal.tools.clean --forever", click.NoSuchOption),
+        ("python -m unequal.tools.record studies/none/dvc.yaml", click.BadParameter),
+        ("dvc repro no_such_stage", AssertionError),
+        ("snakemake --cores 2 no_such_rule", AssertionError),
+        ("snakemake --profile profiles/none", AssertionError),
+        ("cp presets/none.yaml params.yaml", AssertionError),
+        ("sudo make me", AssertionError),
+    ],
+)
+def test_commands_that_cannot_be_called_are_found(line: str, fault: type[Exception], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(ROOT)
+    program, *arguments = shlex.split(line)
+    with pytest.raises(fault):
+        CHECKS.get(program, is_there)(arguments)

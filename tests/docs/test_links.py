@@ -1,0 +1,74 @@
+"""What the pages point at is there: links, files and settings."""
+
+import re
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import pytest
+from pages import PAGES, README, ROOT, anchors, code_words, each_page, links, named
+
+from unequal.settings.params import Params
+from unequal.settings.strict import read_yaml, sections_in
+
+#: Folders whose files are in git.
+FOLDERS = ("benchmarks", "docs", "presets", "profiles", "results", "stages", "studies", "tests", "unequal")
+
+
+@each_page
+def test_links_lead_somewhere(page: Path):
+    broken = []
+    for target in links(page):
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            broken.append(target)
+    assert broken == []
+
+
+def test_every_page_is_listed_in_the_index():
+    index = ROOT / "docs/README.md"
+    listed = {(index.parent / target).resolve() for target in links(index)}
+    assert [named(page) for page in PAGES if page.parent == index.parent and page not in {index, *listed}] == []
+
+
+@each_page
+def test_files_that_are_named_exist(page: Path):
+    named_files = [word for word in code_words(page) if re.fullmatch(rf"({'|'.join(FOLDERS)})/[\w./-]*", word)]
+    places = (ROOT, page.parent)  # a study names its own files from its folder on
+    assert [name for name in named_files if not any((place / name).exists() for place in places)] == []
+
+
+@each_page
+def test_settings_that_are_named_exist(page: Path):
+    keys = [word for word in code_words(page) if re.fullmatch(r"[a-z_]+(\.[a-z0-9_]+)+", word)]
+    sections = [key for key in keys if key.split(".")[0] in Params.model_fields]
+    assert [key for key in sections if not known(key.split("."), Params)] == []
+
+
+def known(parts: list[str], *annotations: Any) -> bool:
+    """Whether one of the sections that annotations allow has a key that is reached by these parts."""
+    if not parts:
+        return True
+    below: list[Any] = []
+    for annotation in annotations:
+        if get_origin(annotation) is dict:
+            below.append(get_args(annotation)[1])
+        else:
+            fields = [section.model_fields for section in sections_in(annotation)]
+            below += [field[parts[0]].annotation for field in fields if parts[0] in field]
+    return bool(below) and known(parts[1:], *below)
+
+
+@pytest.mark.parametrize("section", read_yaml(ROOT / "params.yaml"))
+def test_every_section_of_params_is_described(section: str):
+    assert f"\n| `{section}` |" in (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+
+
+def test_the_trees_folders_exist():
+    tree = README.read_text(encoding="utf-8").split("## The tree")[1].split("```")[1]
+    lines = tree.strip().splitlines()
+    found = [(line.startswith("  "), name) for line in lines for name in re.findall(r"(?:^|  )([\w.]+/)(?=  )", line)]
+    folders = [ROOT / "unequal" / name if inside else ROOT / name for inside, name in found]
+    made = {ROOT / "artifacts"}  # by stages; git ignores it
+    assert len(folders) > 15
+    assert [str(folder) for folder in folders if not folder.exists() and folder not in made] == []

@@ -1,0 +1,43 @@
+"""Settings and code on the pages are sound: what is shown can be written so."""
+
+import ast
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from graph import model_of
+from pages import ROOT, Block, each_block
+
+from unequal.settings.strict import read_yaml
+
+
+@each_block("yaml")
+def test_settings_can_be_written_so(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    assert block.title, "name the file that the block belongs to"
+    file = ROOT / block.title
+    changes = yaml.safe_load(block.text)
+    document = merged(read_yaml(file), changes)
+    if file.parent == ROOT / "profiles/slurm":
+        assert changes.keys() <= {*read_yaml(file), "set-resources"}
+        return
+    path = tmp_path / "params.yaml"
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    model_of(file).read(path)
+
+
+def merged(settings: Any, changes: Any) -> Any:
+    """Settings with these changes; values, lists and sections of another kind take the place of what was there."""
+    both = isinstance(settings, dict) and isinstance(changes, dict)
+    if not both or changes.get("kind") not in (None, settings.get("kind")):
+        return changes
+    return settings | {key: merged(settings.get(key), value) for key, value in changes.items()}
+
+
+@each_block("python")
+def test_code_imports_what_there_is(block: Block):
+    for node in ast.walk(ast.parse(block.text)):
+        if isinstance(node, ast.ImportFrom):
+            module = importlib.import_module(str(node.module))
+            assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []

@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unequal.errors import UserError
+from unequal.evidence.speed import Curve, last_crossing, log_speed_up
+
+IMAGES = (100, 200, 400, 600, 800, 1000)
+
+
+@given(st.floats(0.2, 5), st.floats(-2, -0.1), st.floats(0.1, 50))
+def test_a_power_law_that_runs_faster_by_c_is_found_out(c: float, slope: float, level: float):
+    baseline = Curve(IMAGES, [level * n**slope for n in IMAGES])
+    run = Curve(IMAGES, [level * (c * n) ** slope for n in IMAGES])
+    assert log_speed_up(run, baseline) == pytest.approx(np.log(c), abs=1e-9)
+    assert log_speed_up(baseline, run) == pytest.approx(-np.log(c), abs=1e-9)
+
+
+def test_a_run_that_crosses_and_then_diverges_is_slower():
+    baseline = Curve(IMAGES, [9, 8, 7, 6.5, 6.2, 6.0])
+    diverging = Curve(IMAGES, [8, 6.1, 5.9, 7.0, 7.2, 7.1])
+    assert log_speed_up(diverging, baseline) < 0
+    assert last_crossing(diverging, 6.0) is None
+
+
+def test_last_crossings():
+    assert last_crossing(Curve((1, 10, 100), (8.0, 2.0, 1.0)), 2.0) == pytest.approx(10)
+    assert last_crossing(Curve((1, 10, 100), (8.0, 4.0, 1.0)), 2.0) == pytest.approx(10**1.5)
+    assert last_crossing(Curve((1, 10, 100), (1.0, 3.0, 1.0)), 2.0) > 10
+    assert last_crossing(Curve((1, 10, 100), (1.0, 1.5, 1.9)), 2.0) == 1
+
+
+@pytest.mark.parametrize(
+    ("curve", "said"),
+    [
+        (Curve((100, 1000), (2, 1)), "two or more must lie in the second half"),
+        (Curve((600, 500, 1000), (3, 2, 1)), "images must rise"),
+        (Curve(IMAGES, (9, 8, 7, 6, 5, 0)), "must be finite and above 0"),
+        (Curve(IMAGES, (1, 2, 3, 4, 5, 6)), "the curves rise"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(curve: Curve, said: str):
+    with pytest.raises(UserError, match=said):
+        log_speed_up(curve, curve)

@@ -1,0 +1,105 @@
+"""What the words promise, checked on simulated studies: no claims from nothing, and effects found as promised."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unequal.errors import UserError
+from unequal.evidence.blocks import Blocks, Estimate
+from unequal.evidence.power import Plan, visible_effect
+from unequal.evidence.words import BETTER, NOT_TESTABLE, SAME, UNDECIDED, WORSE, Finding, findings, holm
+
+STUDIES = 2000
+#: Three standard errors of a share of 0.05 in so many studies.
+MARGIN = 3 * (0.05 * 0.95 / STUDIES) ** 0.5
+
+
+def families(
+    deviations: list[float], effects: list[float], delta: float, blocks: int = 5, studies: int = STUDIES
+) -> list[list[Finding]]:
+    """Findings of simulated studies: every arm against the first."""
+    generator = np.random.default_rng(0)
+    names = tuple(f"arm {number}" for number in range(len(deviations)))
+    found = []
+    for _ in range(studies):
+        noise = np.array(deviations)[:, None] * generator.normal(size=(len(names), blocks))
+        study = Blocks(names, noise + np.array(effects)[:, None] + generator.normal(size=blocks))
+        found.append(findings([study.contrast(name, names[0]) for name in names[1:]], delta))
+    return found
+
+
+def share(found: list[list[Finding]], *words: str) -> float:
+    return float(np.mean([any(one.word in words for one in family) for family in found]))
+
+
+@pytest.mark.parametrize(
+    "deviations",
+    [[1] * 9, [1] * 8 + [2], [2] + [1] * 8, [1, 2] * 4 + [1], [1] * 4, [2, 1, 1]],
+    ids=["equal", "one noisy arm", "a noisy control", "half noisy", "four arms", "three, a noisy control"],
+)
+def test_without_effects_at_most_one_family_in_twenty_claims_one(deviations: list[float]):
+    # δ is so small that nothing is ever called the same, which would take claims away.
+    found = families(deviations, [0] * len(deviations), delta=1e-9)
+    assert share(found, BETTER, WORSE) <= 0.05 + MARGIN
+
+
+def test_three_times_the_scatter_in_the_control_is_borne_nearly():
+    assert share(families([3] + [1] * 8, [0] * 9, delta=1e-9), BETTER, WORSE) <= 0.07
+
+
+@pytest.mark.parametrize(("arms", "blocks"), [(9, 5), (4, 5), (3, 3)])
+def test_an_effect_of_the_promised_size_is_found_in_four_of_five_studies(arms: int, blocks: int):
+    effect = visible_effect(Plan(arms, blocks, arms - 1), 1.0)
+    found = families([1] * arms, [0, -effect, *[0] * (arms - 2)], delta=1e-9, blocks=blocks)
+    # Holm's later steps can only add to what its first one finds.
+    assert np.mean([family[0].word == BETTER for family in found]) == pytest.approx(0.8, abs=0.03)
+
+
+@pytest.mark.parametrize("deviations", [[1] * 5, [2, 1, 1, 1, 1]], ids=["equal", "a noisy control"])
+def test_a_difference_of_delta_is_called_none_in_at_most_one_family_in_twenty(deviations: list[float]):
+    for sign in (1, -1):
+        found = families(deviations, [0] + [sign * 2.5] * 4, delta=2.5)
+        assert share(found, SAME) <= 0.05 + MARGIN
+
+
+def test_what_is_the_same_is_called_so_where_delta_is_wide():
+    found = families([1] * 5, [0] * 5, delta=8)
+    assert np.mean([one.word == SAME for family in found for one in family]) > 0.95
+
+
+@given(st.lists(st.floats(-3, 3), min_size=1, max_size=6), st.floats(0.1, 2))
+def test_both_directions_are_treated_alike(differences: list[float], delta: float):
+    mirrored = {BETTER: WORSE, WORSE: BETTER, SAME: SAME, UNDECIDED: UNDECIDED}
+    forth = findings([Estimate(d, 0.5, 8) for d in differences], delta)
+    back = findings([Estimate(-d, 0.5, 8) for d in differences], delta)
+    assert [mirrored[one.word] for one in forth] == [one.word for one in back]
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.7]) == [1, 1]
+
+
+def test_a_study_that_cannot_see_delta_says_nothing():
+    told = findings([Estimate(-9, 0.1, 8)], delta=0.5, visible=0.6)
+    assert told[0].word == NOT_TESTABLE
+    assert findings([Estimate(-9, 0.1, 8)], delta=0.5, visible=0.5)[0].word == BETTER
+
+
+def test_changes_are_relative():
+    told = findings([Estimate(np.log(0.9), 0.01, 8)], delta=0.01)[0]
+    assert told.change == pytest.approx(-0.1)
+    assert told.low < -0.1 < told.high < 0
+
+
+def test_what_has_no_scatter_is_judged_by_its_sign():
+    told = findings([Estimate(-1, 0, 4), Estimate(0, 0, 4)], delta=0.5)
+    assert [one.word for one in told] == [BETTER, SAME]
+
+
+def test_no_comparison_and_no_delta_are_refused():
+    with pytest.raises(UserError, match="0 comparisons with δ = 1"):
+        findings([], 1)
+    with pytest.raises(UserError, match="δ above 0"):
+        findings([Estimate(0, 1, 4)], 0)

@@ -1,0 +1,227 @@
+"""A plan carried out: groups within their limits, from the base or from scratch, and going on where it was stopped."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+
+from unequal.data.prepared import PreparedData
+from unequal.errors import UserError
+from unequal.experts import plan as plans
+from unequal.experts.plan import Tdc, carry_out, totals
+from unequal.models.artifact import ModelRecord, load_model, load_pruning, load_record, save_model
+from unequal.models.flops import count_cost
+from unequal.pruning.bank import read_bank
+from unequal.sampling.ensemble import Ensemble
+from unequal.settings.plan import Plan
+from unequal.settings.runtime import Runtime
+from unequal.settings.training import Training
+
+T = 50
+RECIPE: dict[str, Any] = {
+    "images": 16,
+    "prediction": "epsilon",
+    "sampler": {"kind": "slot"},
+    "loss_weight": {"kind": "none"},
+    "optimizer": {"lr": 1e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
+}
+TAYLOR = {"method": "taylor", "timesteps": "group", "images": 4}
+PROXY = {
+    "method": "proxy",
+    "decider": {"kind": "tpe"},
+    "ranking": TAYLOR,
+    "start": [{"method": "magnitude"}],
+    "rounds": 1,
+    "candidates": 2,
+    "images": 4,
+    "finetuning": None,
+}
+SNR = {"kind": "snr", "count": 2, "min_ratio": 0.5}
+WHOLE = {"kind": "whole", "ratio": 0.7}
+
+
+@dataclass
+class Somewhere:
+    """A place in a temporary folder that remembers its curves."""
+
+    work: Path
+    runtime: Runtime
+    logged: list[str] = field(default_factory=list)
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+    def input(self, path: str | Path) -> Path:
+        return Path(path)
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        self.logged += metrics
+
+
+def plan(**choices: Any) -> Plan:
+    facts = {"groups": SNR, "pruning": TAYLOR, "start": "base", "recipe": RECIPE} | choices
+    return Plan.model_validate(facts, strict=False)
+
+
+@pytest.fixture
+def base(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., ModelRecord]) -> Path:
+    """A base that has cost 24,000 forward passes of one image."""
+    net = tiny_net()
+    record = make_record(net, name="base", images_seen=8000, training_flops=24000 * count_cost(net).macs)
+    save_model(tmp_path / "base", net, record)
+    return tmp_path / "base"
+
+
+@pytest.fixture
+def make(base: Path, prepared: PreparedData, training_settings: Callable[..., Training]) -> Callable[..., Tdc]:
+    """A plan, to be carried out on the tiny data set."""
+
+    def build(excess: np.ndarray | None = None, **choices: Any) -> Tdc:
+        return Tdc(plan(**choices), "study/plan/seed_3", base, prepared, training_settings(), 3, excess)
+
+    return build
+
+
+@pytest.fixture
+def place(tmp_path: Path, runtime: Runtime) -> Somewhere:
+    return Somewhere(tmp_path / "work", runtime)
+
+
+@pytest.mark.parametrize("pruning", [TAYLOR, PROXY, {"method": "random"}], ids=lambda one: one["method"])
+def test_every_group_gets_a_model_within_its_limit(
+    pruning: dict[str, Any], make: Callable[..., Tdc], place: Somewhere, base: Path
+) -> None:
+    whole = load_record(base)
+    models, figures = carry_out(place, make(pruning=pruning))
+    assert [(one["group"], one["first"]) for one in figures] == [(0, 0), (1, figures[0]["last"] + 1)]
+    assert figures[1]["last"] == T - 1
+    # F_u(i) = ((N − i − 1)/N·k + (i + 1)/N)·F with N = 2 and k = ½.
+    assert [one["limit_ratio"] for one in figures] == [0.75, 1.0]
+    for model, one in zip(models, figures, strict=True):
+        net, record = load_model(model)
+        assert one["macs"] == record.macs == count_cost(net).macs <= one["limit_ratio"] * whole.macs
+        assert record.macs >= 0.97 * one["limit_ratio"] * whole.macs
+        assert (record.first, record.last, record.groups) == (one["first"], one["last"], 2)
+        assert (record.images_seen, record.inherited_images) == (16, 8000)
+        assert load_pruning(model) is not None
+
+
+def test_its_models_are_experts_that_can_be_sampled(make: Callable[..., Tdc], place: Somewhere, tmp_path: Path) -> None:
+    models, _ = carry_out(place, make())
+    for number, model in enumerate(models):
+        model.rename(tmp_path / f"group_{number}")
+    samples = Ensemble.load(tmp_path).sample(2, [40, 20, 0], batch_size=2)
+    assert samples.shape == (2, 1, 8, 8)
+    assert samples.dtype == torch.uint8
+
+
+def test_without_pruning_the_architecture_is_the_bases(make: Callable[..., Tdc], place: Somewhere, base: Path) -> None:
+    models, figures = carry_out(place, make(pruning=None))
+    assert {one["macs"] for one in figures} == {load_record(base).macs}
+    assert [one["pruning"] for one in figures] == [None, None]
+    assert all(load_record(model).parent == "base" for model in models)
+
+
+def test_one_group_of_all_timesteps_keeps_its_share(make: Callable[..., Tdc], place: Somewhere, base: Path) -> None:
+    (model,), (figures,) = carry_out(place, make(groups=WHOLE))
+    assert (figures["first"], figures["last"]) == (0, T - 1)
+    assert 0.97 * 0.7 <= figures["macs"] / load_record(base).macs <= 0.7
+    assert Ensemble.load(model).record.groups == 1
+
+
+def test_groups_of_equal_excess_take_the_measured_loss(make: Callable[..., Tdc], place: Somewhere) -> None:
+    excess = np.repeat([3.0, 1.0], [10, 40])  # sums 30 and 40: half of 70 is reached within t = 15
+    groups = {"kind": "excess_loss", "count": 2, "min_ratio": 0.5}
+    _, figures = carry_out(place, make(excess, groups=groups, pruning=None))
+    assert [(one["first"], one["last"]) for one in figures] == [(0, 14), (15, T - 1)]
+    assert [one["limit_ratio"] for one in figures] == [1.0, 0.75]
+
+
+def test_from_scratch_nothing_of_the_base_is_left(make: Callable[..., Tdc], place: Somewhere, base: Path) -> None:
+    models, figures = carry_out(place, make(start="scratch"))
+    pruned = [load_model(place.work / f"group_{i}" / "pruned")[0] for i in range(2)]
+    for model, before in zip(models, pruned, strict=True):
+        net, record = load_model(model)
+        assert (record.parent, record.inherited_images, record.inherited_flops) == (None, 0, 0)
+        # Sixteen images move fresh weights, but not on those of the base.
+        first, second = net.conv_in.weight, before.conv_in.weight
+        assert first.shape == second.shape
+        assert float((first - second).abs().mean()) > 0.05
+    assert totals(figures, T)["images"] == 32
+
+
+def test_from_scratch_at_equal_compute(make: Callable[..., Tdc], place: Somewhere, base: Path) -> None:
+    """Each group has its recipe's images, and half of the base's 24,000 forward passes, three an image."""
+    whole = load_record(base).macs
+    small = RECIPE | {"images": 4}
+    _, figures = carry_out(place, make(start="scratch", base_share=0.01, recipe=small))
+    for one in figures:
+        expected = 4 + 0.01 * 24000 * whole / 2 / (3 * one["macs"])
+        assert -0.5 <= one["images_seen"] - expected < 4.5  # whole images in whole batches of 4
+    assert figures[0]["images_seen"] > figures[1]["images_seen"] > 40
+
+
+def test_a_plan_that_was_stopped_goes_on_and_ends_alike(
+    make: Callable[..., Tdc], place: Somewhere, runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, _ = carry_out(Somewhere(tmp_path / "uninterrupted", runtime), make(pruning=PROXY))
+    real, calls = plans.train_on, []
+
+    def stops_at_the_second(place: Any, job: Any, *asked: Any, **choices: Any) -> Any:
+        calls.append(job.name)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(place, job, *asked, **choices)
+
+    monkeypatch.setattr(plans, "train_on", stops_at_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(place, make(pruning=PROXY))
+    models, _ = carry_out(place, make(pruning=PROXY))
+    groups = ["study/plan/seed_3/group_0", "study/plan/seed_3/group_1"]
+    assert calls == [*groups, groups[1]]  # the first group is not trained again
+    for model, other in zip(models, whole, strict=True):
+        assert load_record(model) == load_record(other)  # with the hashes of all files
+
+
+def test_the_memory_bank_lies_with_the_model(make: Callable[..., Tdc], place: Somewhere) -> None:
+    models, figures = carry_out(place, make(pruning=PROXY))
+    candidates = read_bank(models[0] / "memory_bank.jsonl")
+    assert [one.loss for one in candidates] == [one["loss"] for one in figures[0]["pruning"]["bank"]]
+    assert len(candidates) == 3
+    # The last group may keep everything: nothing is decided.
+    assert not (models[1] / "memory_bank.jsonl").exists()
+
+
+def test_curves_are_named_for_their_group(make: Callable[..., Tdc], place: Somewhere) -> None:
+    carry_out(place, make())
+    assert {name.split("/")[0] for name in place.logged} == {"group_0", "group_1"}
+
+
+def test_a_limit_out_of_reach_is_refused(make: Callable[..., Tdc], place: Somewhere) -> None:
+    with pytest.raises(UserError, match=r"a limit of .* is out of reach"):
+        carry_out(place, make(groups=WHOLE | {"ratio": 0.01}))
+
+
+def test_totals_are_means_over_timesteps_and_sums_over_groups() -> None:
+    facts = {"inherited_images": 5, "inherited_flops": 7, "training_seconds": 1.0}
+    small = {"first": 0, "last": 9, "limit_ratio": 0.5, "macs": 10, "parameters": 4, "images_seen": 3}
+    large = {"first": 10, "last": 39, "limit_ratio": 1.0, "macs": 30, "parameters": 8, "images_seen": 3}
+    searched = {"pruning": {"seconds": 2.0, "search_flops": 11}, "training_flops": 90}
+    plain = {"pruning": None, "training_flops": 270}
+    assert totals([facts | small | searched, facts | large | plain], 40) == {
+        "limit_ratio": 0.875,
+        "macs_a_step": 25.0,
+        "parameters_a_step": 7.0,
+        "parameters": 12,
+        "images": 11,
+        "training_flops": 367,
+        "search_flops": 11,
+        "pruning_seconds": 2.0,
+        "training_seconds": 2.0,
+    }

@@ -1,0 +1,261 @@
+"""Losses of every timestep: the same draws for every model and batch size, and cases with a known answer."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+from specs import class_labels, low_resolution, spec_of
+from torch import Tensor, nn
+
+from unequal.data.pixels import tensor_of, to_model_range
+from unequal.data.prepared import PreparedData
+from unequal.diffusion.predictions import HEADS
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.measures.profiling import Draws, head_products, profile, profile_floor
+from unequal.models.denoiser import Denoiser
+from unequal.workspace.chunks import Chunks
+
+CPU = torch.device("cpu")
+SCHEDULE = NoiseSchedule.linear(50)
+
+
+class Answering(nn.Module):
+    """A network that is a function of (x_t, t), and remembers what it was asked."""
+
+    def __init__(self, function: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function, self.asked = function, []
+        self.unused = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x_t: Tensor, timesteps: Tensor) -> Any:
+        self.asked.append(x_t)
+        return SimpleNamespace(sample=self.function(x_t, timesteps))
+
+
+def draws_of(images: Tensor, count: int = 12, seed: int = 0) -> Draws:
+    return Draws.of(images, 50, count, seed, CPU)
+
+
+@pytest.fixture
+def images(prepared: PreparedData) -> Tensor:
+    return tensor_of(prepared.train)
+
+
+def joined(draws: Draws, size: int) -> list[Tensor]:
+    return [torch.cat(parts) for parts in zip(*(one[:3] for one in draws.batches(size)), strict=True)]
+
+
+@pytest.mark.parametrize("size", [1, 7, 12, 50, 10_000])
+def test_batches_may_be_cut_anywhere(images: Tensor, size: int) -> None:
+    whole = joined(draws_of(images), 600)
+    assert all(len(one.t) == size for one in list(draws_of(images).batches(size))[:-1])
+    assert all(torch.equal(a, b) for a, b in zip(joined(draws_of(images), size), whole, strict=True))
+    assert torch.equal(whole[2], torch.arange(50).repeat_interleave(12))
+
+
+def test_a_network_is_told_the_labels_of_the_images_drawn(images: Tensor) -> None:
+    """One that knows the image of each label errs nowhere, one that is told other labels does."""
+    labels = torch.arange(len(images))
+
+    def loss(told: Tensor) -> float:
+        def sight(x_t: Tensor, timesteps: Tensor, class_labels: Tensor) -> Any:
+            return SimpleNamespace(sample=to_model_range(images)[class_labels])
+
+        net = Answering(lambda x_t, t: x_t)
+        net.forward = sight  # type: ignore[method-assign]
+        denoiser = Denoiser(net, spec_of("sample", condition=class_labels(len(images))))
+        return float(profile(denoiser, Draws.of(images, 50, 12, 0, CPU, told), 70).max())
+
+    assert loss(labels) < 1e-6
+    assert loss(labels.roll(1)) > 0.1
+
+
+def test_draws_follow_the_seed_and_the_split(images: Tensor) -> None:
+    first, again, other = (joined(draws_of(images, seed=seed), 100) for seed in (0, 0, 1))
+    assert torch.equal(first[1], again[1])
+    assert not torch.equal(first[1], other[1])
+    assert not torch.equal(first[1], joined(draws_of(images[:20]), 100)[1])
+
+
+def test_no_image_twice_at_a_timestep_while_there_are_enough(images: Tensor) -> None:
+    index = draws_of(images, count=len(images)).index
+    assert all(sorted(row) == list(range(len(images))) for row in index)
+    assert draws_of(images[:3], count=10).index.shape == (50, 10)
+
+
+def test_noise_differs_between_timesteps(images: Tensor) -> None:
+    noise = joined(draws_of(images), 600)[1]
+    assert len(torch.unique(noise[:, 0, 0, 0])) == 600
+
+
+def test_every_model_is_asked_about_the_same_images(images: Tensor) -> None:
+    first, second = Answering(lambda x, t: 0 * x), Answering(lambda x, t: x)
+    for net, prediction, size in ((first, "epsilon", 50), (second, "v_prediction", 64)):
+        profile(Denoiser(net, spec_of(prediction)), draws_of(images), size)
+    assert torch.equal(torch.cat(first.asked), torch.cat(second.asked))
+
+
+@pytest.mark.parametrize("prediction", ["epsilon", "v_prediction", "sample"])
+def test_a_perfect_denoiser_loses_nothing(images: Tensor, prediction: str) -> None:
+    only = images[:1]
+    x0 = to_model_range(only)
+
+    def truth(x_t: Tensor, timesteps: Tensor) -> Tensor:
+        ratio = SCHEDULE.alphas_cumprod[timesteps].float().reshape(-1, 1, 1, 1)
+        epsilon = (x_t - ratio.sqrt() * x0) / (1 - ratio).sqrt()
+        return {
+            "epsilon": epsilon,
+            "v_prediction": ratio.sqrt() * epsilon - (1 - ratio).sqrt() * x0,
+            "sample": x0.expand_as(x_t),
+        }[prediction]
+
+    losses = profile(Denoiser(Answering(truth), spec_of(prediction)), draws_of(only, count=4), 50)
+    assert losses.shape == (50, 4)
+    assert losses.dtype == np.float32
+    assert losses.max() < 1e-8
+
+
+def test_a_denoiser_that_answers_nothing_loses_the_noises_variance(images: Tensor) -> None:
+    losses = profile(Denoiser(Answering(lambda x, t: 0 * x), spec_of("epsilon")), draws_of(images), 100)
+    assert losses.mean() == pytest.approx(1, abs=float(4 * losses.std() / losses.size**0.5))
+    # The mean of 64 squares of a standard normal has the variance 2/64.
+    assert float(losses.std()) == pytest.approx((2 / 64) ** 0.5, rel=0.15)
+
+
+def test_an_x0_model_is_measured_in_the_space_of_noise(images: Tensor) -> None:
+    draws = draws_of(images)
+    losses = profile(Denoiser(Answering(lambda x, t: 0 * x), spec_of("sample")), draws, 100)
+    power = to_model_range(images).square().flatten(1).mean(1).numpy()[draws.index]
+    np.testing.assert_allclose(losses, SCHEDULE.snr.numpy()[:, None] * power, rtol=1e-3)
+
+
+def test_losses_hardly_depend_on_the_batch_size(images: Tensor, tiny_net: Callable[..., UNet2DModel]) -> None:
+    denoiser = Denoiser(tiny_net(), spec_of("epsilon"))
+    one, other = (profile(denoiser, draws_of(images, count=4), size) for size in (200, 33))
+    np.testing.assert_allclose(one, other, rtol=1e-4)
+
+
+def test_the_floor_of_one_image_is_nothing(images: Tensor) -> None:
+    assert profile_floor(images[:1], SCHEDULE, draws_of(images[:1], count=3)).max() < 1e-9
+
+
+def test_no_model_is_below_the_floor(images: Tensor, tiny_net: Callable[..., UNet2DModel]) -> None:
+    draws = draws_of(images, count=36)
+    floor = profile_floor(images, SCHEDULE, draws)
+    assert floor.shape == (50, 36)
+    mean = to_model_range(images).mean(0)
+
+    # Strong guesses: the mean image, and the nearest image to x_t/α.
+    def nearest(x_t: Tensor, timesteps: Tensor) -> Tensor:
+        clean = to_model_range(images)
+        scaled = SCHEDULE.alpha[timesteps].float().reshape(-1, 1, 1, 1) * clean[:, None]
+        return clean[(x_t - scaled).square().flatten(2).sum(2).argmin(0)]
+
+    guesses = [Answering(lambda x, t: mean.expand_as(x)), Answering(nearest)]
+    rivals = [Denoiser(guess, spec_of("sample")) for guess in guesses] + [Denoiser(tiny_net(), spec_of("epsilon"))]
+    for rival in rivals:
+        losses = profile(rival, draws, 300)
+        excess = (losses - floor).mean(1)
+        error = (losses - floor).std(1) / 36**0.5
+        assert excess.mean() > 0
+        assert (excess > -4 * error - 1e-6).all()
+
+
+def test_products_of_known_errors(images: Tensor) -> None:
+    """One image, and heads whose x0 are wrong by −1, 2 and ±1 in turns: products are exact."""
+    x0 = to_model_range(images[:1])
+    turns = torch.tensor([1.0, -1.0]).repeat(32).reshape(1, 1, 8, 8)
+
+    def heads(x_t: Tensor, timesteps: Tensor) -> Tensor:
+        alpha, sigma = SCHEDULE.at(timesteps, x_t)
+        wrong = [x0 - 1, x0 + 2, x0 + turns]
+        return torch.cat(
+            [wrong[0].expand_as(x_t), (alpha * x_t - wrong[1]) / sigma, (x_t - alpha * wrong[2]) / sigma], dim=1
+        )
+
+    denoiser = Denoiser(Answering(heads), spec_of("mixed"), torch.ones(50, 3) / 3)
+    products = head_products(denoiser, draws_of(images[:1], count=3), 40).mean(1)
+    expected = np.array([[1.0, -2.0, 0.0], [-2.0, 4.0, 0.0], [0.0, 0.0, 1.0]])
+    np.testing.assert_allclose(products, np.tile(expected, (50, 1, 1)), atol=5e-3)
+
+
+def test_products_are_symmetric_and_no_mixture_has_a_negative_error(
+    images: Tensor, tiny_net: Callable[..., UNet2DModel]
+) -> None:
+    draws = draws_of(images, count=4)
+    net = tiny_net(heads=3)
+    products = head_products(Denoiser(net, spec_of("mixed"), torch.ones(50, 3) / 3), draws, 100).mean(1)
+    assert products.shape == (50, 3, 3)
+    np.testing.assert_allclose(products, products.transpose(0, 2, 1), rtol=1e-12)
+    assert (np.linalg.eigvalsh(products) > -1e-9 * products.max((1, 2))[:, None]).all()
+    for i, head in enumerate(HEADS):
+        alone = torch.eye(3)[i].repeat(50, 1)
+        losses = profile(Denoiser(net, spec_of("mixed"), alone), draws, 100)
+        in_x0 = losses.mean(1) / SCHEDULE.snr.numpy()
+        np.testing.assert_allclose(products[:, i, i], in_x0, rtol=1e-3, err_msg=head)
+
+
+class Prophet(nn.Module):
+    """Answers the ε that a plain image, read off its low-resolution form, leaves in x_t; once a head."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.unused = nn.Parameter(torch.zeros(1))
+
+    def forward(self, images: Tensor, timesteps: Tensor) -> Any:
+        x_t, x0 = images.chunk(2, dim=1)
+        alpha, sigma = SCHEDULE.at(timesteps, x_t)
+        epsilon = (x_t - alpha * x0) / sigma
+        heads = [x0, alpha * epsilon - sigma * x0, epsilon] if self.heads == 3 else [epsilon]
+        return SimpleNamespace(sample=torch.cat(heads, dim=1))
+
+
+def test_super_resolution_is_profiled_with_what_it_sees() -> None:
+    """Of a plain image the low-resolution form says all, so that only a network that sees it loses nothing."""
+    plain = torch.arange(0, 250, 10, dtype=torch.uint8).reshape(-1, 1, 1, 1).expand(-1, 1, 8, 8).contiguous()
+    draws = draws_of(plain, count=4)
+    assert profile(Denoiser(Prophet(1), spec_of(condition=low_resolution(4))), draws, 50).max() < 1e-6
+    heads = Denoiser(Prophet(3), spec_of("mixed", condition=low_resolution(4)), torch.full((50, 3), 1 / 3))
+    assert np.abs(head_products(heads, draws, 50)).max() < 1e-6
+
+
+class Stop(Exception):
+    """The process is ended from outside."""
+
+
+@pytest.mark.parametrize("batch_size", [7, 50])
+def test_a_profile_that_was_stopped_goes_on_from_its_finished_parts(
+    images: Tensor, tmp_path: Path, batch_size: int
+) -> None:
+    draws = draws_of(images)
+    whole = profile(Denoiser(Answering(lambda x, t: x * 0.9), spec_of("epsilon")), draws, batch_size)
+    left = iter(range(5))
+
+    def answer(x: Tensor, t: Tensor) -> Tensor:
+        if next(left, None) is None:
+            raise Stop
+        return x * 0.9
+
+    with pytest.raises(Stop):
+        profile(Denoiser(Answering(answer), spec_of("epsilon")), draws, batch_size, chunks=Chunks(tmp_path))
+    rest = Answering(lambda x, t: x * 0.9)
+    resumed = profile(Denoiser(rest, spec_of("epsilon")), draws, batch_size, chunks=Chunks(tmp_path))
+    assert np.array_equal(resumed, whole)
+    made_before = 600 - sum(map(len, rest.asked))
+    assert 0 < made_before <= 5 * batch_size
+
+
+def test_a_floor_that_was_stopped_goes_on(images: Tensor, tmp_path: Path) -> None:
+    draws = draws_of(images)
+    whole = profile_floor(images, SCHEDULE, draws)
+    chunks = Chunks(tmp_path)
+    profile_floor(images, SCHEDULE, draws, chunks)
+    (tmp_path / "24.npy").unlink()
+    (tmp_path / "36.npy").write_bytes(b"cut")
+    assert np.array_equal(profile_floor(images, SCHEDULE, draws, chunks), whole)

@@ -1,0 +1,158 @@
+"""A second kind of network goes the way of the first: trained, stored, profiled and sampled, without a line for it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import pytest
+import torch
+from here import Here
+from specs import class_labels, low_resolution, spec_of
+from torch import Tensor, nn
+
+from unequal.data.pixels import tensor_of
+from unequal.data.prepared import PreparedData
+from unequal.errors import UserError
+from unequal.measures.profiling import Draws, profile
+from unequal.models.artifact import load_model, load_record
+from unequal.models.backbones import registry
+from unequal.models.backbones.backbone import Backbone, Unexportable
+from unequal.models.denoiser import load_denoiser
+from unequal.models.flops import count_cost
+from unequal.models.spec import ModelSpec
+from unequal.sampling.ensemble import Ensemble
+from unequal.settings.condition import Condition
+from unequal.settings.network import Network
+from unequal.settings.recipe import LossWeight, Optimizer, Recipe
+from unequal.settings.runtime import Runtime
+from unequal.settings.samplers import Slot, Uniform
+from unequal.settings.schedule import Schedule
+from unequal.settings.training import Training
+from unequal.timesteps.samplers import IndependentSampler, uniform
+from unequal.training.results import publish
+from unequal.training.run import Job, train_fresh, train_on
+from unequal.training.start import Scope
+
+
+class Stack(nn.Module):
+    """Two convolutions, to whose middle the timestep and the label are added."""
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__()
+        self.config = config
+        self.first = nn.Conv2d(config["inputs"], config["width"], 3, padding=1)
+        self.last = nn.Conv2d(config["width"], config["outputs"], 3, padding=1)
+        self.labels = nn.Embedding(config["classes"] or 1, config["width"])
+
+    def forward(self, sample: Tensor, timestep: Tensor, class_labels: Tensor | None = None) -> Any:
+        told = self.labels(torch.zeros_like(timestep) if class_labels is None else class_labels)
+        hidden = torch.relu(self.first(sample) + (told + timestep[:, None] / 1000)[:, :, None, None])
+        return SimpleNamespace(sample=self.last(hidden))
+
+
+class StackSettings(Network):
+    kind: Literal["stack"] = "stack"
+    width: int = 8
+
+
+class StackBackbone(Backbone):
+    kind, module = "stack", Stack
+
+    def build(self, network: StackSettings, spec: ModelSpec) -> Stack:
+        classes, size = spec.condition.embedded_classes, spec.space.size
+        return Stack(
+            inputs=spec.input_channels, outputs=spec.output_channels, width=network.width, classes=classes, size=size
+        )
+
+    def config(self, net: Stack) -> dict[str, Any]:
+        return net.config
+
+    def from_config(self, config: dict[str, Any]) -> Stack:
+        return Stack(**config)
+
+    def example_inputs(self, net: Stack) -> tuple[Tensor, ...]:
+        device, size = net.first.weight.device, net.config["size"]
+        index = torch.zeros(1, dtype=torch.long, device=device)
+        return torch.zeros(1, net.config["inputs"], size, size, device=device), index, index
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registered", {})
+    registry.register(StackBackbone())
+
+
+def recipe(sampler: Any, images: int) -> Recipe:
+    return Recipe(
+        images=images,
+        prediction="sample",
+        sampler=sampler,
+        loss_weight=LossWeight(kind="none"),
+        optimizer=Optimizer(lr=1e-2, betas=(0.9, 0.99), weight_decay=0.0, warmup_images=0, decay="constant"),
+    )
+
+
+UNIFORM = Uniform(kind="uniform")
+
+
+@pytest.mark.parametrize(
+    "condition", [spec_of().condition, class_labels(2), low_resolution(2)], ids=lambda condition: condition.kind
+)
+def test_a_second_backbone_goes_all_the_way(
+    condition: Condition,
+    tmp_path: Path,
+    runtime: Runtime,
+    prepared: PreparedData,
+    training_settings: Callable[..., Training],
+) -> None:
+    here, settings = Here(tmp_path, runtime), training_settings()
+    network, schedule = StackSettings(pretrained=None, condition=condition), Schedule(name="linear", timesteps=50)
+    job = Job("base", recipe(UNIFORM, 400), settings, prepared, 5)
+    publish(here, train_fresh(here, job, network, schedule))
+    base = tmp_path / "artifacts/models/base"
+    record = load_record(base)
+    assert (record.backbone, record.spec) == ("stack", spec_of("sample", condition=condition))
+
+    # On from the base, for all timesteps and for a range.
+    for name, timesteps in (("longer", IndependentSampler(uniform(50))), ("expert", Scope(10, 19, 0, 2))):
+        chosen = recipe(UNIFORM if name == "longer" else Slot(kind="slot"), 40)
+        there = Here(tmp_path / name, runtime)
+        publish(there, train_on(there, Job(name, chosen, settings, prepared, 5), base, timesteps))
+        assert load_record(tmp_path / name / "artifacts/models" / name).inherited_images == 400
+
+    net, _ = load_model(base)
+    first, last = net.first.weight.numel(), net.last.weight.numel()
+    assert count_cost(net).macs == record.macs == 64 * (first + last)
+
+    denoiser, _ = load_denoiser(base, torch.device("cpu"))
+    draws = Draws.of(tensor_of(prepared.holdout), 50, 4, 0, torch.device("cpu"), prepared.holdout_labels)
+    losses = profile(denoiser, draws, 100)
+    assert losses.shape == (50, 4)
+    # What was learned: far from the data, x0 is known better than by guessing noise.
+    assert 0 < losses[-10:].mean() < 1
+
+    originals = tensor_of(prepared.holdout)
+    images = Ensemble.load(base).sample(3, [40, 20, 5], seed=1, originals=originals)
+    assert images.shape == (3, 1, 8, 8)
+    assert torch.equal(images, Ensemble.load(base).sample(3, [40, 20, 5], seed=1, originals=originals, batch_size=2))
+
+
+def test_what_a_backbone_does_not_say_is_refused_in_one_line(tmp_path: Path) -> None:
+    net, backbone = registry.build_network(StackSettings(pretrained=None), spec_of()), StackBackbone()
+    with pytest.raises(UserError, match="networks of kind stack cannot be pruned"):
+        backbone.prunable_layers(net)
+    with pytest.raises(UserError, match=r"network.pretrained: 'x'; networks of kind stack are trained: null"):
+        registry.take_over(StackSettings(pretrained="x"), spec_of())
+    with pytest.raises(Unexportable, match="a network of kind stack"):
+        backbone.export(net, spec_of(), tmp_path)
+
+
+def test_kinds_that_nobody_knows() -> None:
+    class Other(Network):
+        kind: Literal["other"] = "other"
+
+    with pytest.raises(UserError, match=r"network.kind: 'other' is unknown; allowed: unet2d, stack"):
+        registry.build_network(Other(pretrained=None), spec_of())
+    with pytest.raises(UserError, match="a network of class Identity is of no kind that is known: unet2d, stack"):
+        registry.backbone_of(nn.Identity())

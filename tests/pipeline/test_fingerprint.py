@@ -1,0 +1,212 @@
+"""What counts as a program's code, on a small project, and on this one."""
+
+from collections.abc import Callable
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from unequal.errors import UserError
+from unequal.pipeline.fingerprint import (
+    DISTRIBUTIONS,
+    ROOT,
+    Fingerprint,
+    fingerprint,
+    main,
+    programs,
+    write_fingerprints,
+)
+from unequal.pipeline.syntax import canonical
+
+FILES = {
+    "stages/__init__.py": "",
+    "stages/draw.py": "from unequal.shapes import circle\nfrom unequal.pipeline.stage import stage\n",
+    "stages/write.py": "def main():\n    from unequal.texts import letters\n",
+    "unequal/__init__.py": "",
+    "unequal/shapes/__init__.py": "",
+    "unequal/shapes/circle.py": "import numpy as np\nfrom ..numbers import pi\n\ndef area(r):\n    return pi * r**2\n",
+    "unequal/numbers.py": "import math\npi = math.pi\n",
+    "unequal/texts/__init__.py": "",
+    "unequal/texts/letters.py": "import yaml\nfrom pathlib import Path\nTEXT = 'letter.md'\n",
+    "unequal/texts/letter.md": "Dear reader\n",
+    "unequal/texts/README.md": "Letters\n",
+    "unequal/typed.py": "",
+    "unequal/pipeline/__init__.py": "",
+    "unequal/pipeline/stage.py": "import torch\nfrom unequal.hidden import x\n",
+    "unequal/hidden.py": "x = 1\n",
+    "dvc.yaml": (
+        "stages:\n  code: {cmd: python -m unequal.pipeline.fingerprint}\n  draw: {cmd: python -m stages.draw}\n"
+        "  write: {cmd: 'env PYTHONPATH=. python -P -m stages.write --to you'}\n"
+        "  more: {cmd: python -m stages.write --to me}\n"
+    ),
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def of(project: Path, program: str) -> Fingerprint:
+    return fingerprint(project / "stages" / f"{program}.py", project)
+
+
+def test_what_a_program_imports_counts_with_the_packages_on_the_way(project: Path):
+    found = of(project, "draw")
+    assert list(found["modules"]) == [
+        "stages/__init__.py",
+        "stages/draw.py",
+        "unequal/__init__.py",
+        "unequal/numbers.py",
+        "unequal/shapes/__init__.py",
+        "unequal/shapes/circle.py",
+    ]
+    assert found["texts"] == {}
+    assert list(found["libraries"]) == ["numpy"]
+
+
+def test_lazy_imports_and_named_texts_count(project: Path):
+    found = of(project, "write")
+    assert "unequal/texts/letters.py" in found["modules"]
+    assert list(found["texts"]) == ["unequal/texts/letter.md"]
+    assert list(found["libraries"]) == ["yaml"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("unequal/shapes/circle.py", f"# The area.\n{FILES['unequal/shapes/circle.py']}"),
+        ("unequal/shapes/circle.py", FILES["unequal/shapes/circle.py"].replace("(r):", "(r):\n    'Of a circle.'")),
+        ("unequal/numbers.py", f"from typing import TYPE_CHECKING\n{FILES['unequal/numbers.py']}"),
+        ("unequal/pipeline/stage.py", "import torch\n"),
+        ("unequal/hidden.py", "x = 2\n"),
+        ("unequal/texts/README.md", "More letters\n"),
+    ],
+)
+def test_an_edit_makes_stale_what_it_can_reach_alone(project: Path, file: str, text: str):
+    (project / "unequal/numbers.py").write_text(f"from typing import TYPE_CHECKING\n{FILES['unequal/numbers.py']}")
+    before = {name: of(project, name) for name in ("draw", "write")}
+    (project / file).write_text(text)
+    assert {name: of(project, name) for name in ("draw", "write")} == before
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "reached"),
+    [
+        ("unequal/shapes/circle.py", FILES["unequal/shapes/circle.py"].replace("r**2", "r**3"), {"draw"}),
+        ("unequal/numbers.py", "pi = 3\n", {"draw"}),
+        ("unequal/texts/letter.md", "Dear readers\n", {"write"}),
+        ("unequal/__init__.py", "import warnings\n", {"draw", "write"}),
+        ("stages/write.py", FILES["stages/write.py"].replace("letters", "letters as l"), {"write"}),
+    ],
+)
+def test_a_formula_or_text_reaches_its_programs(project: Path, file: str, text: str, reached: set[str]):
+    before = {name: of(project, name) for name in ("draw", "write")}
+    (project / file).write_text(text)
+    assert {name for name, code in before.items() if of(project, name) != code} == reached
+
+
+def test_imports_for_types_alone_do_not_count(project: Path):
+    typed = (
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from unequal.typed import T\nelse:\n    import yaml\n"
+    )
+    (project / "unequal/numbers.py").write_text(typed)
+    found = of(project, "draw")
+    assert "unequal/typed.py" not in found["modules"]
+    assert "yaml" in found["libraries"]
+
+
+def test_another_version_of_a_library_is_noticed_and_another_build_is_not(
+    project: Path, distribution: Callable[[str, str], None]
+):
+    distribution("numpy", "8.1.0+cpu")
+    first = of(project, "draw")
+    assert first["libraries"] == {"numpy": "8.1.0"}
+    distribution("numpy", "8.1.0+cu128")
+    assert of(project, "draw") == first
+    distribution("numpy", "8.2.0+cu128")
+    assert of(project, "draw") != first
+
+
+@pytest.fixture
+def distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Have another version of a library installed, as far as its metadata say."""
+
+    def install(name: str, version: str) -> None:
+        site = tmp_path / f"site-{version}"
+        (site / f"{name}-{version}.dist-info").mkdir(parents=True)
+        (site / f"{name}-{version}.dist-info" / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
+        monkeypatch.syspath_prepend(site)
+
+    return install
+
+
+def test_a_file_is_written_for_each_program_and_again_only_where_it_changes(project: Path):
+    assert [line.split(": ")[1] for line in write_fingerprints(Path("dvc.yaml"), project)] == ["new", "new"]
+    before = {path: path.stat().st_mtime_ns for path in Path("artifacts/code").iterdir()}
+    assert sorted(path.name for path in before) == ["draw.json", "write.json"]
+    assert write_fingerprints(Path("dvc.yaml"), project) == []
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    Path("unequal/numbers.py").write_text("pi = 3\n")
+    assert write_fingerprints(Path("dvc.yaml"), project) == ["artifacts/code/draw.json: unequal/numbers.py"]
+    assert Path("artifacts/code/write.json").stat().st_mtime_ns == before[Path("artifacts/code/write.json")]
+
+
+def test_files_of_vanished_programs_go(project: Path):
+    write_fingerprints(Path("dvc.yaml"), project)
+    Path("dvc.yaml").write_text("stages: {draw: {cmd: python -m stages.draw}}")
+    assert write_fingerprints(Path("dvc.yaml"), project) == ["artifacts/code/write.json: deleted"]
+    assert [path.name for path in Path("artifacts/code").iterdir()] == ["draw.json"]
+
+
+@pytest.mark.parametrize(
+    ("stages", "complaint"),
+    [
+        ("{draw: {cmd: echo}}", "dvc.yaml: draw: the command starts no program by `python -m`"),
+        ("{draw: {cmd: python -m stages.draw}, b: {cmd: python -m a.draw}}", "b: there are two programs named draw"),
+        ("{draw: {cmd: python -m stages.lost}}", "dvc.yaml: there is no program stages/lost.py"),
+    ],
+)
+def test_what_names_no_program_is_refused(project: Path, stages: str, complaint: str):
+    Path("dvc.yaml").write_text(f"stages: {stages}")
+    with pytest.raises(UserError, match=complaint):
+        write_fingerprints(Path("dvc.yaml"), project)
+
+
+def test_the_command_refuses_in_one_line(project: Path):
+    Path("dvc.yaml").write_text("stages: {draw: {cmd: echo}}")
+    result = CliRunner().invoke(main, [])
+    assert (result.exit_code, result.output.count("\n")) == (1, 1)
+
+
+def test_the_names_of_distributions_are_those_that_are_installed():
+    installed = packages_distributions()
+    libraries = {name for program in all_programs() for name in fingerprint(program)["libraries"]}
+    assert {name for name in libraries if name not in installed} == set()
+    named = {name: DISTRIBUTIONS.get(name, name) for name in libraries}
+    assert {n for n, d in named.items() if plain(d) not in map(plain, installed[n])} == set()
+
+
+def plain(name: str) -> str:
+    """A distribution's name as all of its spellings."""
+    return name.lower().replace("_", "-")
+
+
+def all_programs() -> set[Path]:
+    graphs = [ROOT / "dvc.yaml", *ROOT.glob("studies/**/dvc.yaml")]
+    return {ROOT / program for graph in graphs for program in programs(graph).values()}
+
+
+def test_every_program_counts_what_the_harness_writes_figures_with():
+    reaching = {program for program in all_programs() if "unequal/files.py" in fingerprint(program)["modules"]}
+    assert reaching == all_programs()
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "unequal").rglob("__init__.py")), ids=lambda file: file.parent.name)
+def test_packages_hold_no_code(file: Path):
+    assert canonical(file.read_text(encoding="utf-8")) == canonical("")

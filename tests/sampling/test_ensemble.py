@@ -1,0 +1,444 @@
+"""DDIM with one model or several: noise by image, routing by timestep, and what cannot be sampled from."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+from specs import class_labels, low_resolution, spec_of
+from torch import Tensor, nn
+
+from unequal.diffusion.ddim import sampling_timesteps
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+from unequal.models.artifact import ModelRecord, load_model, save_model
+from unequal.models.denoiser import Denoiser
+from unequal.models.offload import all_fit
+from unequal.models.spec import ModelSpec
+from unequal.sampling.ensemble import Ensemble, Expert, bytes_of_weights
+
+SCHEDULE = NoiseSchedule.linear(50)
+STEPS = sampling_timesteps(8, 50)
+
+
+class Answering(nn.Module):
+    """A network that is a function of x_t, and remembers the timesteps that it was asked about."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor] = lambda x: 0.5 * x) -> None:
+        super().__init__()
+        self.function = function
+        self.asked: list[int] = []
+        self.unused = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x_t: Tensor, timesteps: Tensor) -> Any:
+        assert len(set(timesteps.tolist())) == 1
+        self.asked.append(int(timesteps[0]))
+        return SimpleNamespace(sample=self.function(x_t))
+
+
+def record(first: int = 0, last: int = 49, spec: ModelSpec | None = None) -> ModelRecord:
+    facts: dict[str, Any] = {
+        "name": "a",
+        "spec": spec or spec_of(),
+        "backbone": "none",
+        "seed": 0,
+        "steps": 0,
+        "images_seen": 0,
+        "training_flops": 0,
+        "macs": 100 + first,
+        "macs_with_attention": 200,
+        "parameters": 10,
+        "first": first,
+        "last": last,
+    }
+    return ModelRecord(**facts)
+
+
+def expert_of(net: nn.Module, first: int, last: int, spec: ModelSpec) -> Expert:
+    return Expert(Denoiser(net, spec), record(first, last, spec))
+
+
+def experts_of(nets: Sequence[nn.Module], ranges: Sequence[tuple[int, int]], prediction: str = "epsilon") -> Ensemble:
+    spec = spec_of(prediction)
+    return Ensemble([expert_of(net, *bounds, spec) for net, bounds in zip(nets, ranges, strict=True)])
+
+
+def single(net: nn.Module, prediction: str = "epsilon") -> Ensemble:
+    return experts_of([net], [(0, 49)], prediction)
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize("batch_size", [1, 3, 10, 64])
+def test_an_image_depends_on_seed_and_number_alone(eta: float, batch_size: int) -> None:
+    whole = single(Answering()).sample(10, STEPS, seed=4, batch_size=10, eta=eta)
+    cut = single(Answering()).sample(10, STEPS, seed=4, batch_size=batch_size, eta=eta)
+    fewer = single(Answering()).sample(6, STEPS, seed=4, batch_size=4, eta=eta)
+    assert whole.shape == (10, 1, 8, 8)
+    assert whole.dtype == torch.uint8
+    assert torch.equal(cut, whole)
+    assert torch.equal(fewer, whole[:6])
+
+
+@pytest.mark.parametrize("eta", [0.0, 1.0])
+def test_another_seed_gives_other_images(eta: float) -> None:
+    one, other = (single(Answering()).sample(4, STEPS, seed=seed, eta=eta) for seed in (0, 1))
+    assert not torch.equal(one, other)
+    assert len({image.numpy().tobytes() for image in one}) == 4
+
+
+def test_added_noise_changes_the_images() -> None:
+    plain, noisy = (single(Answering()).sample(4, STEPS, eta=eta) for eta in (0.0, 1.0))
+    assert not torch.equal(plain, noisy)
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.5, 1.0])
+def test_a_model_that_always_sees_one_image_samples_it(eta: float) -> None:
+    image = torch.linspace(-1, 1, 64).reshape(1, 1, 8, 8)
+    samples = single(Answering(lambda x: image.expand_as(x)), "sample").sample(3, STEPS, eta=eta)
+    expected = ((image + 1) * 127.5).round().to(torch.uint8).expand(3, -1, -1, -1)
+    assert torch.equal(samples, expected)
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.6, 1.0])
+def test_gaussian_data_come_out_with_their_variance(eta: float) -> None:
+    """Data N(0, s²) have the posterior mean x0 = α·s²/(α²s² + σ²)·x_t; many steps end in variance s²."""
+    s, long = 0.3, NoiseSchedule.linear(1000)
+
+    class Gaussian(Answering):
+        def forward(self, x_t: Tensor, timesteps: Tensor) -> Any:
+            alpha, sigma = long.at(timesteps, x_t)
+            return SimpleNamespace(sample=alpha * s**2 / (alpha**2 * s**2 + sigma**2) * x_t)
+
+    experts = Ensemble([expert_of(Gaussian(), 0, 999, spec_of("sample", timesteps=1000))])
+    start = torch.randn(100, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    generator = torch.Generator().manual_seed(1)
+    found = experts.denoise(
+        start,
+        sampling_timesteps(1000, 1000),
+        eta,
+        clip=False,
+        noise=lambda step: torch.randn(100, 1, 8, 8, generator=generator),
+    )
+    assert float(found.mean()) == pytest.approx(0, abs=4 * s / 80)
+    # 6400 values know a standard deviation within 0.9 %.
+    assert float(found.std()) == pytest.approx(s, rel=0.035)
+
+
+def learned(function: Callable[[Tensor], Tensor], said: float, count: int = 1) -> Ensemble:
+    """Networks that predict x0 by a function, and say the same of the variance everywhere."""
+    nets = [Answering(lambda x: torch.cat([function(x), torch.full_like(x, said)], dim=1)) for _ in range(count)]
+    edges = [round(50 * i / count) for i in range(count + 1)]
+    spec = spec_of("sample", variance="learned")
+    ends = [(first, end - 1) for first, end in pairwise(edges)]
+    return Ensemble([expert_of(net, *bounds, spec) for net, bounds in zip(nets, ends, strict=True)])
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("batch_size", [2, 5])
+def test_the_least_learned_variance_is_ddims_with_all_its_noise(count: int, batch_size: int) -> None:
+    plain = learned(lambda x: 0.5 * x, 0.3).sample(5, STEPS, eta=1)
+    experts = learned(lambda x: 0.5 * x, -1.0, count)
+    assert torch.equal(experts.sample(5, STEPS, batch_size=batch_size, eta=1, variance="learned"), plain)
+
+
+def test_a_learned_variance_is_that_of_the_noise() -> None:
+    """From one image, one step to t = 20 and one to the image: the variance is β of that longer step for o = 1."""
+    x_t = torch.zeros(1, 1, 8, 8).expand(200, -1, -1, -1)
+    seen: list[Tensor] = []
+
+    def remember(x: Tensor) -> Tensor:
+        seen.append(x)
+        return torch.zeros_like(x)
+
+    generator = torch.Generator().manual_seed(0)
+    learned(remember, 1.0).denoise(
+        x_t, [40, 20], 1, noise=lambda step: torch.randn(x_t.shape, generator=generator), variance="learned"
+    )
+    beta = 1 - SCHEDULE.alphas_cumprod[40] / SCHEDULE.alphas_cumprod[20]
+    # 12,800 values know a standard deviation within 0.7 %.
+    assert float(seen[1].std()) == pytest.approx(float(beta) ** 0.5, rel=0.03)
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.5])
+def test_a_learned_variance_needs_its_noise(eta: float) -> None:
+    with pytest.raises(UserError, match=f"a learned variance is that of eta 1, with noise; asked for with eta {eta:g}"):
+        learned(lambda x: x, 0.0).sample(2, STEPS, eta=eta, variance="learned")
+
+
+def test_a_model_that_has_learned_no_variance() -> None:
+    with pytest.raises(UserError, match="has learned no variance"):
+        single(Answering()).sample(2, STEPS, eta=1, variance="learned")
+
+
+@pytest.mark.parametrize("clip", [True, False])
+def test_clipping_keeps_predicted_images_in_range(clip: bool) -> None:
+    experts = single(Answering(lambda x: 3 * torch.ones_like(x)), "sample")
+    found = experts.denoise(torch.randn(2, 1, 8, 8), STEPS, clip=clip)
+    torch.testing.assert_close(found, torch.full_like(found, 1.0 if clip else 3.0))
+
+
+def test_experts_of_one_mind_are_one_model(tiny_net: Callable[..., UNet2DModel]) -> None:
+    nets = [tiny_net() for _ in range(3)]
+    routed = experts_of(nets, [(0, 9), (10, 30), (31, 49)])
+    for eta in (0.0, 0.8):
+        one = single(tiny_net()).sample(4, STEPS, seed=1, eta=eta)
+        assert torch.equal(routed.sample(4, STEPS, seed=1, eta=eta), one)
+
+
+def test_each_timestep_goes_to_its_expert() -> None:
+    nets = [Answering() for _ in range(3)]
+    routed = experts_of([nets[2], nets[0], nets[1]], [(31, 49), (0, 9), (10, 30)])
+    routed.sample(5, [49, 31, 30, 12, 10, 9, 0], batch_size=2)
+    assert [net.asked for net in nets] == [[9, 0] * 3, [30, 12, 10] * 3, [49, 31] * 3]
+    assert [routed.of(t).record.first for t in (0, 9, 10, 30, 31, 49)] == [0, 0, 10, 10, 31, 31]
+    assert routed.macs_per_image([49, 31, 30, 9, 0]) == 2 * 131 + 110 + 2 * 100
+    assert routed.parameters == 30
+
+
+def test_experts_may_predict_differently() -> None:
+    image = torch.full((1, 1, 8, 8), 0.25)
+    experts = Ensemble(
+        [
+            expert_of(Answering(lambda x: image.expand_as(x)), 0, 20, spec_of("sample")),
+            expert_of(Answering(), 21, 49, spec_of("epsilon")),
+        ]
+    )
+    torch.testing.assert_close(experts.denoise(torch.randn(2, 1, 8, 8), STEPS), image.expand(2, -1, -1, -1))
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        [(1, 49)],
+        [(0, 48)],
+        [(0, 50)],
+        [(0, 20), (22, 49)],
+        [(0, 20), (20, 49)],
+        [(0, 49), (0, 49)],
+        [(0, 49), (10, 20)],
+    ],
+)
+def test_gaps_and_overlaps_are_refused(ranges: list[tuple[int, int]]) -> None:
+    with pytest.raises(
+        UserError,
+        match=r"^experts \[.* do not cover timesteps|^the experts end at t = (48|50), the",
+    ):
+        experts_of([Answering() for _ in ranges], ranges)
+
+
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [
+        ("schedule", {"schedule": "cosine"}),
+        ("schedule", {"timesteps": 60}),
+        ("space", {"size": 16}),
+        ("space", {"channels": 3}),
+        ("space", {"autoencoder": "x"}),
+        ("condition", {"condition": low_resolution(2)}),
+        ("condition", {"condition": class_labels(2)}),
+        ("variance", {"variance": "learned"}),
+    ],
+)
+def test_experts_of_different_bases_are_refused(field: str, change: dict[str, Any]) -> None:
+    one = expert_of(Answering(), 0, 20, spec_of())
+    other = Expert(one.denoiser, record(21, 49, spec_of(**change)))
+    with pytest.raises(UserError, match=f"experts differ in {field}: "):
+        Ensemble([one, other])
+
+
+class Enlarging(Answering):
+    """Answers with the condition: what an x0-predicting network of super-resolution sees beside x_t."""
+
+    def forward(self, x_t: Tensor, timesteps: Tensor) -> Any:
+        return SimpleNamespace(sample=x_t[:, 1:])
+
+
+def enlarging() -> Ensemble:
+    return Ensemble([expert_of(Enlarging(), 0, 49, spec_of("sample", condition=low_resolution(4)))])
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 8])
+def test_super_resolution_enlarges_the_originals_in_turn(batch_size: int) -> None:
+    originals = torch.randint(0, 256, (3, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    found = enlarging().sample(8, STEPS, batch_size=batch_size, originals=originals)
+    low = originals.float().reshape(3, 1, 2, 4, 2, 4).mean((3, 5))
+    expected = torch.nn.functional.interpolate(low, size=8, mode="bilinear")[torch.arange(8) % 3]
+    assert (found - expected).abs().max() <= 0.5 + 1e-3
+
+
+def test_super_resolution_without_originals_is_refused() -> None:
+    with pytest.raises(UserError, match="a model of super-resolution needs a low-resolution image"):
+        enlarging().sample(2, STEPS)
+
+
+def test_generation_looks_at_no_originals() -> None:
+    originals = torch.zeros(3, 1, 8, 8, dtype=torch.uint8)
+    assert torch.equal(single(Answering()).sample(4, STEPS, originals=originals), single(Answering()).sample(4, STEPS))
+
+
+class Named(Answering):
+    """Answers with images as bright as their labels, and remembers the labels."""
+
+    def forward(self, x_t: Tensor, timesteps: Tensor, class_labels: Tensor) -> Any:
+        self.told = class_labels
+        return SimpleNamespace(sample=torch.ones_like(x_t) * class_labels[:, None, None, None] / 4 - 1)
+
+
+def class_conditional() -> Ensemble:
+    return Ensemble([expert_of(Named(), 0, 49, spec_of("sample", condition=class_labels(9)))])
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 40])
+def test_labels_are_drawn_by_seed_and_number_alone(batch_size: int) -> None:
+    def brightness(seed: int, count: int = 40) -> list[int]:
+        return class_conditional().sample(count, STEPS, seed=seed, batch_size=batch_size)[:, 0, 0, 0].tolist()
+
+    whole = class_conditional().sample(40, STEPS, seed=4)[:, 0, 0, 0].tolist()
+    assert brightness(4) == whole
+    assert brightness(4, 7) == whole[:7]
+    assert brightness(5) != whole
+    assert len(set(whole)) == 9
+
+
+def test_labels_may_be_asked_for() -> None:
+    experts = class_conditional()
+    found = experts.sample(5, STEPS, batch_size=2, labels=torch.tensor([8, 0, 4]))
+    assert found[:, 0, 3, 3].tolist() == [255, 0, 128, 255, 0]
+    twice = experts.predictor(clip=True, condition=torch.tensor([8, 0]))(torch.zeros(4, 1, 8, 8), 3)
+    assert twice[:, 0, 0, 0].tolist() == [1, -1, 1, -1]
+
+
+def test_labels_that_a_model_has_no_class_for() -> None:
+    with pytest.raises(UserError, match="labels 0 … 9; a model of 9 classes allows 0 … 8"):
+        class_conditional().sample(2, STEPS, labels=torch.tensor([0, 9]))
+    with pytest.raises(UserError, match="an unconditional model takes no labels"):
+        single(Answering()).sample(2, STEPS, labels=torch.tensor([0, 1]))
+
+
+def save(folder: Path, net: UNet2DModel, made: ModelRecord) -> None:
+    save_model(folder, net, made)
+
+
+@pytest.fixture
+def groups(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]) -> Path:
+    """Experts of two groups, as folders."""
+    net = tiny_net()
+    for group, (first, last) in enumerate([(0, 19), (20, 49)]):
+        made = make_record(net, first=first, last=last, group=group, groups=2)
+        save(tmp_path / f"group_{group}", net, made)
+    return tmp_path
+
+
+def test_experts_from_a_folder(groups: Path, tiny_net: Callable[..., UNet2DModel]) -> None:
+    experts = Ensemble.load(groups)
+    assert [expert.record.group for expert in experts.experts] == [0, 1]
+    assert torch.equal(experts.sample(3, STEPS), single(tiny_net()).sample(3, STEPS))
+
+
+def test_a_folder_left_from_more_groups_is_ignored(
+    groups: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
+) -> None:
+    save(groups / "group_2", tiny_net(), make_record(tiny_net(), first=30, last=49, group=2, groups=3))
+    assert len(Ensemble.load(str(groups)).experts) == 2
+
+
+def test_a_group_that_is_missing(groups: Path) -> None:
+    shutil.rmtree(groups / "group_1")
+    with pytest.raises(UserError, match="group_1: missing"):
+        Ensemble.load(groups)
+
+
+def test_a_folder_without_models(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="group_0: missing"):
+        Ensemble.load(tmp_path)
+
+
+def test_a_group_of_another_division(
+    groups: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
+) -> None:
+    save(groups / "group_1", tiny_net(), make_record(tiny_net(), first=25, last=49, group=1, groups=2))
+    with pytest.raises(UserError, match=r"experts \[\[0, 19\], \[25, 49\]\] do not cover"):
+        Ensemble.load(groups)
+
+
+def test_a_model_alone_answers_for_all_timesteps(
+    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
+) -> None:
+    save(tmp_path / "slot", tiny_net(), make_record(tiny_net(), first=7, last=9))
+    experts = Ensemble.load(tmp_path / "slot", "cpu")
+    assert (experts.record.first, experts.record.last) == (0, 49)
+    assert torch.equal(experts.sample(2, STEPS), single(tiny_net()).sample(2, STEPS))
+
+
+@pytest.mark.parametrize("eta", [0.0, 1.0])
+@pytest.mark.parametrize("batch_size", [2, 5])
+def test_one_network_at_a_time_samples_the_same(groups: Path, eta: float, batch_size: int) -> None:
+    whole, offloaded = (Ensemble.load(groups, resident=resident) for resident in (True, False))
+    assert whole.offload is None
+    assert offloaded.offload is not None
+    expected = whole.sample(5, STEPS, seed=3, batch_size=batch_size, eta=eta)
+    assert torch.equal(offloaded.sample(5, STEPS, seed=3, batch_size=batch_size, eta=eta), expected)
+
+
+@pytest.mark.parametrize("variance", ["posterior", "learned"])
+def test_never_more_than_one_network_is_on_the_device(variance: str) -> None:
+    """On the CPU too, what is brought to the device is a copy: its weights lie elsewhere than the host's."""
+    home: dict[nn.Module, int] = {}
+    present: list[list[int]] = []
+
+    class Watched(Answering):
+        def forward(self, x_t: Tensor, timesteps: Tensor) -> Any:
+            present.append([i for i, net in enumerate(home) if net.unused.data_ptr() != home[net]])
+            return SimpleNamespace(sample=torch.cat([x_t, x_t], dim=1))
+
+    for _ in range(3):
+        net = Watched()
+        home[net] = net.unused.data_ptr()
+    ranges = [(0, 9), (10, 30), (31, 49)]
+    spec = spec_of(variance="learned")
+    experts = [expert_of(net, *bounds, spec) for net, bounds in zip(home, ranges, strict=True)]
+    Ensemble(experts, resident=False).sample(4, [49, 31, 30, 12, 9, 0], batch_size=2, eta=1, variance=variance)
+    assert present == [[2], [2], [1], [1], [0], [0]] * 2
+
+
+@pytest.mark.parametrize(("free", "resident"), [(2, False), (4, True)])
+def test_all_networks_are_resident_where_twice_their_weights_are_free(
+    groups: Path, monkeypatch: pytest.MonkeyPatch, free: int, resident: bool
+) -> None:
+    weights = sum(bytes_of_weights(groups / name) for name in ("group_0", "group_1"))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free * weights // 2, 10**12))
+    assert all_fit(weights, torch.device("cuda")) == resident
+    assert all_fit(weights, torch.device("cpu"))
+    net, _ = load_model(groups / "group_0")
+    assert 2 * weights == 4 * 4 * sum(one.numel() for one in net.parameters())
+
+
+def of_latents(function: Callable[[Tensor], Tensor]) -> Ensemble:
+    return Ensemble([expert_of(Answering(function), 0, 49, spec_of("sample", autoencoder="abc"))])
+
+
+def test_latents_are_decoded_and_have_no_bounds() -> None:
+    """A model that always sees the latent 3, decoded to a twelfth of it: 0.25 of [-1, 1] is 159 of 255."""
+    experts = of_latents(lambda x: 3 * torch.ones_like(x))
+    found = experts.sample(3, STEPS, clip=False, decode=lambda z: z.repeat(1, 3, 2, 2) / 12)
+    assert torch.equal(found, torch.full((3, 3, 16, 16), 159, dtype=torch.uint8))
+
+
+@pytest.mark.parametrize(
+    ("latent", "clip", "decoded", "complaint"),
+    [
+        (True, True, True, "sampling.clip: true bounds pixels, and latents have no bounds; allowed for latents: false"),
+        (True, False, False, "a: a model of latents is sampled with their autoencoder"),
+        (False, False, True, "a: a model of pixels has no use for an autoencoder"),
+    ],
+)
+def test_latents_and_pixels_are_not_confused(latent: bool, clip: bool, decoded: bool, complaint: str) -> None:
+    experts = of_latents(lambda x: x) if latent else single(Answering())
+    with pytest.raises(UserError) as refusal:
+        experts.sample(1, STEPS, clip=clip, decode=(lambda z: z) if decoded else None)
+    assert str(refusal.value) == complaint

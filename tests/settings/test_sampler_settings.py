@@ -1,0 +1,206 @@
+"""Settings of samplers: each kind builds what its keys say, says what it needs of the base, and refuses the rest."""
+
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+from unequal.settings.recipe import RangeRecipe
+from unequal.settings.samplers import Measured, Sampler, SamplerSettings, Slot
+from unequal.timesteps.partition import Partition, Range, equal_log_snr
+from unequal.timesteps.samplers import AdaptiveSampler, ChangingSampler, LowDiscrepancySampler, StratifiedSampler
+
+T = 60
+t = np.arange(T)
+SCHEDULE = NoiseSchedule.linear(T)
+LOSSES = np.random.default_rng(3).gamma(2.0, size=(T, 4)) + 0.05
+SLOTS = Partition([(0, 3), (4, 9), (10, 24), (25, 59)])
+BASE = Measured(loss=LOSSES.mean(1), losses=LOSSES, slots=SLOTS)
+MEASURING = {"refresh_images": 100, "images_per_bin": 3}
+CURRICULUM = {"ramp_images": 100, "uniform_share": 0.2}
+#: Every kind, with keys and the probabilities at its end but for their sum.
+KINDS: dict[str, tuple[dict[str, Any], np.ndarray]] = {
+    "uniform": ({}, np.ones(T)),
+    "low_discrepancy": ({}, np.ones(T)),
+    "near_noise": ({"power": 1.5}, (t + 0.5) ** 1.5),
+    "near_data": ({"power": 0.5}, (T - t - 0.5) ** 0.5),
+    "loss": ({"unbiased": True}, LOSSES.mean(1)),
+    "stratified": ({}, np.repeat(1 / SLOTS.lengths, SLOTS.lengths)),
+    "curriculum": (
+        CURRICULUM | {"target": "noise_rate"},
+        0.2 / T + 0.8 * (1 - SCHEDULE.sigma.numpy()) / (1 - SCHEDULE.sigma.numpy()).sum(),
+    ),
+    "asymmetric": ({"boundary": 0.5, "ratio": 3.0}, np.where(t < 30, 3.0, 1.0)),
+    "easy_to_hard": ({"clusters": 4, "phase_images": 10}, np.ones(T)),
+    "loss_second_moment": (
+        {"history": 4, "uniform_share": 0.0, "warm_start": True},
+        np.sqrt(np.square(LOSSES).mean(1)),
+    ),
+    "adaptive": (MEASURING, np.ones(T)),
+}
+
+
+def settings(kind: str, **keys: object) -> SamplerSettings:
+    return TypeAdapter(Sampler).validate_python({"kind": kind} | keys)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sampler_is_built_as_its_keys_say(kind: str) -> None:
+    keys, weights = KINDS[kind]
+    sampler = settings(kind, **keys).build(SCHEDULE, BASE)
+    np.testing.assert_allclose(sampler.probabilities, weights / weights.sum(), rtol=1e-12)
+    assert sampler.unbiased == keys.get("unbiased", kind in ("loss_second_moment", "adaptive"))
+
+
+def test_every_kind_is_tried_here() -> None:
+    kinds = {get_args(one.model_fields["kind"].annotation)[0] for one in get_args(get_args(Sampler)[0])}
+    assert kinds == {*KINDS, "slot"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "needs"),
+    [
+        (kind, keys, ("loss",) if kind == "loss" else ("slots",) if kind in ("stratified", "adaptive") else ())
+        for kind, (keys, _) in KINDS.items()
+        if kind != "loss_second_moment"
+    ]
+    + [
+        ("adaptive", MEASURING | {"bins": 4}, ()),
+        ("loss_second_moment", {}, ()),
+        ("loss_second_moment", {"warm_start": True}, ("losses",)),
+    ],
+)
+def test_what_a_sampler_needs_is_all_that_it_needs(kind: str, keys: dict[str, Any], needs: tuple[str, ...]) -> None:
+    chosen = settings(kind, **keys)
+    assert chosen.needs == needs
+    alone = Measured(**{name: value for name, value in BASE.items() if name in needs})
+    assert len(chosen.build(SCHEDULE, alone).probabilities) == T
+    if needs:
+        with pytest.raises(UserError, match=rf"^sampler\.kind: '{kind}' needs the base's (profile|slots), and there"):
+            chosen.build(SCHEDULE)
+
+
+def test_kinds_have_their_ways_of_drawing() -> None:
+    ways = {
+        "low_discrepancy": LowDiscrepancySampler,
+        "stratified": StratifiedSampler,
+        "curriculum": ChangingSampler,
+        "easy_to_hard": ChangingSampler,
+        "adaptive": AdaptiveSampler,
+    }
+    for kind, way in ways.items():
+        assert type(settings(kind, **KINDS[kind][0]).build(SCHEDULE, BASE)) is way
+
+
+def test_easy_to_hard_opens_the_cluster_at_the_noise_end_first() -> None:
+    sampler = settings("easy_to_hard", clusters=4, phase_images=10).build(SCHEDULE)
+    last = equal_log_snr(SCHEDULE, 4)[-1]
+    assert np.flatnonzero(sampler.at(0)).tolist() == list(range(last.first, T))
+
+
+def test_a_gaussian_target_lies_where_it_is_put() -> None:
+    sampler = settings("curriculum", **CURRICULUM, target="gaussian", mean=0.5, std=0.05).build(SCHEDULE)
+    assert sampler.probabilities.argmax() == 30
+
+
+def test_bins_are_equal_intervals_of_log_snr() -> None:
+    sampler = settings("adaptive", **MEASURING, bins=5).build(SCHEDULE)
+    assert isinstance(sampler, AdaptiveSampler)
+    assert sampler.moments.bins == equal_log_snr(SCHEDULE, 5)
+
+
+@pytest.mark.parametrize(("overlap", "drawn"), [(0.0, (20, 29)), (0.25, (18, 31)), (1.0, (10, 39))])
+def test_inside_a_range_a_slot_is_uniform_and_a_little_beyond_if_asked(overlap: float, drawn: tuple[int, int]) -> None:
+    sampler = Slot(kind="slot", overlap=overlap).inside(Range(20, 29), T)
+    expected = ((t >= drawn[0]) & (t <= drawn[1])) * 1.0
+    np.testing.assert_allclose(sampler.probabilities, expected / expected.sum())
+    assert not sampler.unbiased
+
+
+def test_a_slot_is_no_sampler_of_all_timesteps() -> None:
+    with pytest.raises(UserError, match=r"^sampler\.kind: 'slot' draws inside a range, and this training is of all"):
+        settings("slot").build(SCHEDULE)
+
+
+def test_what_draws_from_all_timesteps_draws_inside_no_range() -> None:
+    with pytest.raises(UserError, match=r"^sampler\.kind: 'loss' draws from all timesteps; allowed inside a"):
+        settings("loss").inside(Range(20, 29), T)
+
+
+def test_a_training_inside_a_range_has_no_other_sampler() -> None:
+    recipe = {
+        "images": 10,
+        "prediction": "epsilon",
+        "loss_weight": {"kind": "none"},
+        "optimizer": {"lr": 1e-3, "betas": (0.9, 0.99), "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
+    }
+    assert RangeRecipe.model_validate(recipe | {"sampler": {"kind": "slot", "overlap": 0.1}}).sampler.overlap == 0.1
+    with pytest.raises(ValidationError, match="Input should be 'slot'"):
+        RangeRecipe.model_validate(recipe | {"sampler": {"kind": "uniform"}})
+    with pytest.raises(ValidationError, match="unbiased"):
+        RangeRecipe.model_validate(recipe | {"sampler": {"kind": "slot", "unbiased": True}})
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "base", "complaint"),
+    [
+        ("loss", {}, {"loss": np.ones(59)}, "the profile has 59 timesteps, the model 60"),
+        ("loss", {}, {"loss": np.where(t == 5, np.nan, 1.0)}, "the loss profile holds nan at t = 5; losses are finite"),
+        ("loss", {}, {"loss": np.zeros(T)}, "timestep weights must be finite, not negative and not all 0"),
+        ("loss", {"unbiased": True}, {"loss": np.where(t == 5, 0.0, 1.0)}, "unbiased: true cannot be had where p = 0"),
+        ("stratified", {}, {"slots": Partition([(0, 99)])}, "the slots end at t = 99, the model at t = 59: they are"),
+        ("adaptive", MEASURING, {"slots": Partition([(0, 49)])}, "the slots end at t = 49, the model at t = 59: they"),
+        (
+            "adaptive",
+            MEASURING | {"bins": 50},
+            {},
+            "of 50 bins, number 2 from the data end is empty: schedule 'linear'",
+        ),
+        (
+            "easy_to_hard",
+            {"clusters": 50, "phase_images": 1},
+            {},
+            "of 50 clusters, number 2 from the data end is empty",
+        ),
+        ("loss_second_moment", {"warm_start": True}, {"losses": np.ones((59, 2))}, "the profile has 59 timesteps"),
+    ],
+)
+def test_samplers_that_cannot_be_built_are_refused(
+    kind: str, keys: dict[str, Any], base: Measured, complaint: str
+) -> None:
+    with pytest.raises(UserError) as refusal:
+        settings(kind, **keys).build(SCHEDULE, base)
+    assert str(refusal.value).startswith(complaint)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "images", "complaint"),
+    [
+        ("curriculum", CURRICULUM | {"target": "noise_rate"}, 99, "sampler.ramp_images: 100 is longer than the trai"),
+        ("easy_to_hard", {"clusters": 4, "phase_images": 10}, 30, "sampler.phase_images: the hardest cluster would"),
+    ],
+)
+def test_what_changes_must_end_within_the_training(
+    kind: str, keys: dict[str, Any], images: int, complaint: str
+) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        settings(kind, **keys).check(images, plain_epsilon=True)
+    settings(kind, **keys).check(images + 1, plain_epsilon=True)
+
+
+def test_a_warm_start_takes_plain_losses_of_epsilon_and_enough_of_them() -> None:
+    warm, cold = settings("loss_second_moment", warm_start=True), settings("loss_second_moment")
+    warm.check(10, plain_epsilon=True)
+    cold.check(10, plain_epsilon=False)
+    with pytest.raises(ValueError, match="allowed for prediction epsilon with loss_weight none"):
+        warm.check(10, plain_epsilon=False)
+    warm.check_profile(10, learned_variance=False)
+    cold.check_profile(0, learned_variance=True)
+    with pytest.raises(ValueError, match="the profile has 9 losses of a timestep, the history takes 10"):
+        warm.check_profile(9, learned_variance=False)
+    with pytest.raises(ValueError, match=r"allowed with network\.variance: fixed"):
+        warm.check_profile(10, learned_variance=True)

@@ -1,0 +1,53 @@
+"""Results recorded for other code than made them: where it makes the same, and only there."""
+
+from pathlib import Path
+
+import pytest
+from engines_said import rules_of_dry_run, stages_of_repro
+
+from benchmarks.projects import commit, run, small_copy
+
+pytestmark = pytest.mark.slow
+
+VERIFY = ("python", "-m", "unequal.tools.record", "--verify")
+PROGRAM = "stages/profile_floor.py"
+MEAN = "    mean = float(floor.mean()) if floor.size else None\n"
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small project, run by Snakemake, recorded and committed."""
+    project = small_copy(tmp_path_factory.mktemp("verify"))
+    run(project, "snakemake", "--cores", "2")
+    run(project, "python", "-m", "unequal.tools.record")
+    commit(project, "recorded")
+    return project
+
+
+def rewrite(project: Path, new: str) -> None:
+    program = project / PROGRAM
+    program.write_text(program.read_text(encoding="utf-8").replace(MEAN, new), encoding="utf-8")
+
+
+def test_what_makes_something_else_or_was_not_executed_is_named_and_not_recorded(recorded: Path):
+    before = (recorded / PROGRAM).read_text(encoding="utf-8")
+    rewrite(recorded, MEAN.replace("mean()", "max()") + "    if mean == 7:\n        mean = 8.0\n")
+    try:
+        said = run(recorded, *VERIFY, ok=False)
+        assert "results/metrics/floor.json: differs" in said
+        assert f"{PROGRAM}:41: mean = 8.0  (changed, not executed)" in said
+        assert "if mean == 7" not in said
+        assert "artifacts/profiles/floor.npz" not in said
+        assert run(recorded, "git", "status", "--porcelain", "--", "dvc.lock") == ""
+    finally:
+        (recorded / PROGRAM).write_text(before, encoding="utf-8")
+
+
+def test_what_makes_the_same_is_recorded_for_both_engines(recorded: Path):
+    rewrite(recorded, MEAN.replace("floor.mean()", "np.mean(floor)"))
+    assert rules_of_dry_run(run(recorded, "snakemake", "--cores", "2", "-n")) == {"profile_floor"}
+    assert run(recorded, *VERIFY).endswith("dvc.yaml: 5 stages recorded\n")
+    assert "Nothing to be done" in run(recorded, "snakemake", "--cores", "2", "-n")
+    assert stages_of_repro(run(recorded, "dvc", "repro")) == set()
+    assert "Nothing to be done" in run(recorded, "snakemake", "--cores", "2", "-n")
+    assert run(recorded, "git", "worktree", "list").count("\n") == 1

@@ -1,0 +1,47 @@
+"""A training by several processes that is told to stop at a step, and takes its time to save.
+
+Started by test_processes_train.py.
+"""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from train_in_processes import InDouble, trainer_of
+
+from unequal.pipeline.stage import reported
+from unequal.settings.condition import NetworkFunction
+from unequal.training import loop
+from unequal.training.batches import Batch
+from unequal.training.checkpoint import Checkpoint, write_checkpoint
+from unequal.training.objective import Losses
+from unequal.workspace import processes
+
+SAVING_SECONDS = 2.0
+
+
+class Telling(InDouble):
+    """The usual loss; at a step the first process has the launcher told to stop, and waits until all have heard."""
+
+    steps = 0
+
+    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
+        self.steps += 1
+        if self.steps == int(sys.argv[2]) and processes.rank() == 0:
+            os.kill(os.getppid(), signal.SIGTERM)
+            time.sleep(0.5)
+        return super().forward(net, batch)
+
+
+def write_slowly(path: Path, checkpoint: Checkpoint) -> None:
+    """Save as a large model on a slow disk."""
+    time.sleep(SAVING_SECONDS)
+    write_checkpoint(path, checkpoint)
+
+
+if __name__ == "__main__":
+    loop.write_checkpoint = write_slowly
+    with reported("training"):
+        trainer_of(Path(sys.argv[1]), int(sys.argv[3]), Telling).run()

@@ -1,0 +1,51 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unequal.workspace.chunks import CHUNKS, Chunks, ranges
+
+
+def refuse() -> np.ndarray:
+    raise AssertionError("made again")
+
+
+def test_a_chunk_is_made_once(tmp_path: Path):
+    made = np.arange(6.0).reshape(2, 3)
+    Chunks(tmp_path).get("one", lambda: made)
+    assert (Chunks(tmp_path).get("one", refuse) == made).all()
+
+
+def test_a_chunk_cut_short_is_made_again(tmp_path: Path):
+    Chunks(tmp_path).get("one", lambda: np.arange(100))
+    path = tmp_path / "one.npy"
+    path.write_bytes(path.read_bytes()[:150])
+    assert (Chunks(tmp_path).get("one", lambda: np.ones(3)) == 1).all()
+    assert (Chunks(tmp_path).get("one", refuse) == 1).all()
+
+
+def test_what_stops_the_making_leaves_nothing_behind(tmp_path: Path):
+    with pytest.raises(AssertionError):
+        Chunks(tmp_path).get("one", refuse)
+    assert not list(tmp_path.iterdir())
+
+
+def test_chunks_below_are_apart(tmp_path: Path):
+    Chunks(tmp_path).below("a").get("one", lambda: np.zeros(1))
+    assert Chunks(tmp_path).below("b").get("one", lambda: np.ones(1)) == 1
+
+
+def test_without_a_folder_nothing_is_kept():
+    unkept = Chunks().below("any")
+    assert unkept.get("one", lambda: np.zeros(1)) == 0
+    assert unkept.get("one", lambda: np.ones(1)) == 1
+
+
+@given(st.integers(1, 10_000), st.integers(1, 700))
+def test_ranges_cover_all_in_whole_multiples(total: int, multiple: int):
+    found = list(ranges(total, multiple))
+    assert [i for one in found for i in one] == list(range(total))
+    assert len(found) <= CHUNKS
+    assert all(len(one) % multiple == 0 for one in found[:-1])

@@ -1,0 +1,65 @@
+"""Signals that wait until a state is whole."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from unequal.workspace.stopping import stop_deferred
+
+
+class Ended(Exception):
+    pass
+
+
+@pytest.fixture(params=[signal.SIGTERM, signal.SIGINT])
+def number(request: pytest.FixtureRequest) -> Iterator[signal.Signals]:
+    """A signal whose handler, as long as nothing else handles it, raises Ended."""
+
+    def end(*_: object) -> None:
+        raise Ended
+
+    before = signal.signal(request.param, end)
+    yield request.param
+    signal.signal(request.param, before)
+
+
+def within(number: int, work: Callable[[Callable[[], bool]], None]) -> None:
+    """Send a signal to this process where it is held back, and go on working."""
+    with stop_deferred() as asked:
+        assert not asked()
+        os.kill(os.getpid(), number)
+        work(asked)
+
+
+def test_a_signal_waits_until_the_block_is_left(number: signal.Signals) -> None:
+    done: list[bool] = []
+    with pytest.raises(Ended):
+        within(number, lambda asked: done.append(asked()))
+    assert done == [True]
+
+
+@pytest.mark.parametrize(("number", "waits"), [(signal.SIGTERM, True), (signal.SIGINT, False)], indirect=["number"])
+def test_of_a_second_signal_only_ctrl_c_does_not_wait(number: signal.Signals, waits: bool) -> None:
+    done: list[str] = []
+
+    def work(_: object) -> None:
+        os.kill(os.getpid(), number)
+        done.append("reached")
+
+    with pytest.raises(Ended):
+        within(number, work)
+    assert bool(done) == waits
+
+
+def test_an_error_goes_before_the_signal(number: signal.Signals) -> None:
+    with pytest.raises(ZeroDivisionError):
+        within(number, lambda _: divmod(1, 0) and None)
+
+
+def test_without_a_signal_the_handlers_are_as_before(number: signal.Signals) -> None:
+    with stop_deferred():
+        pass
+    with pytest.raises(Ended):
+        os.kill(os.getpid(), number)
