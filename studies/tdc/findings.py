@@ -10,7 +10,7 @@ import numpy as np
 from unequal.files import read_json
 from unequal.reporting.tables import label
 from unequal.reporting.verdicts import Evidence, paired
-from unequal.settings.plan import Grouped, Plan
+from unequal.settings.plan import Plan, SeveralGroups
 
 #: The paper's method, and what belongs to every study.
 SHARED = "shared"
@@ -65,7 +65,7 @@ class Outcome:
     def min_ratio(self) -> float:
         """k; of one group, its limit."""
         chosen = self.plan.groups
-        return chosen.min_ratio if isinstance(chosen, Grouped) else chosen.ratio
+        return chosen.min_ratio if isinstance(chosen, SeveralGroups) else chosen.ratio
 
     @property
     def unsampled(self) -> int:
@@ -125,9 +125,9 @@ def plan_label(name: str, plan: Plan) -> str:
     """A plan's name as people read it; where one number tells it apart, that number."""
     study, own = name.split("/")
     if study == "ratios":
-        return f"k = {plan.groups.min_ratio:g}" if isinstance(plan.groups, Grouped) else label(own)
+        return f"k = {plan.groups.min_ratio:g}" if isinstance(plan.groups, SeveralGroups) else label(own)
     if study == "groups":
-        return f"{plan.groups.count} groups" if isinstance(plan.groups, Grouped) else label(own)
+        return f"{plan.groups.count} groups" if isinstance(plan.groups, SeveralGroups) else label(own)
     first, _, rest = own.partition("_")
     return f"{WORDS[first]}, {label(rest)}" if first in WORDS and rest else label(own)
 

@@ -13,14 +13,14 @@ from unequal.settings.strict import Strict
 from unequal.timesteps.groups import Grouping, check_groups, timestep_groups
 
 
-class Whole(Strict):
+class OneGroup(Strict):
     """All timesteps as one group."""
 
     kind: Literal["whole"]
     ratio: float = Field(gt=0, le=1, description="the model's largest FLOPs as a share of the base's")
 
 
-class Grouped(Strict):
+class SeveralGroups(Strict):
     """Several groups, each with a limit of FLOPs, as in the section `groups`."""
 
     kind: Grouping
@@ -31,7 +31,7 @@ class Grouped(Strict):
 class Plan(Strict):
     """How the models for groups of timesteps come about."""
 
-    groups: Annotated[Whole | Grouped, Field(discriminator="kind")]
+    groups: Annotated[OneGroup | SeveralGroups, Field(discriminator="kind")]
     pruning: Pruning | None = Field(description="to each group's limit; null: all have the base's architecture")
     start: Literal["base", "scratch"] = Field(description="with the base's weights, or with fresh ones")
     recipe: RangeRecipe = Field(description="by which each group's model is trained, on its timesteps alone")
@@ -88,7 +88,7 @@ def check_plan(name: str, plan: Plan, schedule: NoiseSchedule, prediction: str |
         raise UserError("no name of a plan; allowed: study/plan, both of small letters, digits and _")
     if prediction not in (None, plan.recipe.prediction) or plan.recipe.prediction == "mixed":
         raise UserError(f"recipe.prediction: '{plan.recipe.prediction}'; the base's is '{prediction}', of one head")
-    if isinstance(plan.groups, Grouped):
+    if isinstance(plan.groups, SeveralGroups):
         chosen = plan.groups
         check_groups(schedule, chosen.count, chosen.min_ratio)
         if chosen.kind != "excess_loss":

@@ -14,7 +14,7 @@ from stage_project import write_params
 from stages import build_extractor
 from studies.grid.stages import evaluate_trial, train_trial
 from unequal.data.prepared import PreparedData
-from unequal.models.artifact import load_model, load_record
+from unequal.models.folder import load_model, load_record
 from unequal.settings.network import UNet2D
 from unequal.settings.training import Training
 

@@ -7,7 +7,7 @@ from typing import Any
 from studies.tdc.findings import Found, Outcome
 from studies.tdc.params import Params
 from unequal.experts.plan import totals
-from unequal.settings.plan import Grouped, Plan
+from unequal.settings.plan import Plan, SeveralGroups
 
 SEEDS = (0, 1, 2)
 T = 1000
@@ -31,9 +31,9 @@ def bank(shift: float) -> list[dict[str, Any]]:
 def outcome(name: str, plan: Plan, fid: float) -> Outcome:
     """A plan whose seeds scatter about a FID."""
     chosen = plan.groups
-    count = chosen.count if isinstance(chosen, Grouped) else 1
+    count = chosen.count if isinstance(chosen, SeveralGroups) else 1
     edges = [T * number // count for number in range(count + 1)]
-    ratio = chosen.min_ratio if isinstance(chosen, Grouped) else chosen.ratio
+    ratio = chosen.min_ratio if isinstance(chosen, SeveralGroups) else chosen.ratio
     share = 1.0 if plan.pruning is None else (1 + ratio) / 2
     groups = [
         {

@@ -18,7 +18,7 @@ from studies.tdc.claims import CLAIMS
 from studies.tdc.stages import evaluate_experts, report_experts, train_experts
 from unequal.data.prepared import PreparedData
 from unequal.files import write_json
-from unequal.models.artifact import ModelRecord, load_record, save_model
+from unequal.models.folder import ModelRecord, load_record, save_model
 from unequal.pipeline.stage import Run
 from unequal.settings.training import Training
 
