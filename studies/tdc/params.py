@@ -16,7 +16,7 @@ class Params(Profiled, Compared):
 
     plans: Annotated[
         dict[str, Plan],
-        Field(description="ways of training models for groups of timesteps, each under a name like study/plan"),
+        Field(description="ways of training models for groups of timesteps, each under a name like question/plan"),
     ]
     experts: Experts
 

@@ -1,4 +1,4 @@
-"""A made-up study of plans whose answers are known."""
+"""A made-up question of plans whose answers are known."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -69,13 +69,13 @@ def settings() -> Params:
     return Params.read(Path(__file__).parents[1] / "params.yaml")
 
 
-def found(study: str, fids: dict[str, float]) -> Found:
-    """A study in which plans have these FIDs, by the last part of their names; others have that of the base."""
+def found(question: str, fids: dict[str, float]) -> Found:
+    """A question in which plans have these FIDs, by the last part of their names; others have that of the base."""
     plans = settings().plans
     made = {
         name: outcome(name, plan, fids.get(name.split("/")[1], BASE_FID))
         for name, plan in plans.items()
-        if name.split("/")[0] in ("shared", study)
+        if name.split("/")[0] in ("shared", question)
     }
     training = {"macs": BASE_MACS, "parameters": 100, "images_seen": BASE_IMAGES, "training_flops": 1920}
-    return Found(study, made, {"fid_mean": BASE_FID}, training)
+    return Found(question, made, {"fid_mean": BASE_FID}, training)
