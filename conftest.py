@@ -17,9 +17,9 @@ from specs import spec_of
 from benchmarks.starting import warm
 from unequal.data.preparation import prepare
 from unequal.data.prepared import PreparedData
-from unequal.models.artifact import ModelRecord
 from unequal.models.backbones.unet2d.architecture import build_unet
 from unequal.models.flops import count_cost
+from unequal.models.folder import ModelRecord
 from unequal.settings.data import Data
 from unequal.settings.network import UNet2D
 from unequal.settings.runtime import Runtime, Tracking
