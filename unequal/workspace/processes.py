@@ -44,6 +44,23 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(POLL_SECONDS)
 
 
+def agreed(decide: Callable[[], bool]) -> bool:
+    """What the process that leads decides, for all: the others go on when it has.
+
+    Those of a launcher that is not ours cannot hear of each other: there the answer is no.
+    """
+    common = folder()
+    if rank() == 0:
+        answer = decide() and (common is not None or count() == 1)
+        if common is not None:
+            decided_file(common, answer).touch()
+        return answer
+    if common is None:
+        return False
+    wait_until(lambda: any(decided_file(common, answer).exists() for answer in (True, False)))
+    return decided_file(common, True).exists()
+
+
 def wait_for_others() -> None:
     """Say that this process has done its part; the one that leads returns when all have said so."""
     common = folder()
@@ -57,6 +74,11 @@ def wait_for_others() -> None:
 def done_file(common: Path, number: int) -> Path:
     """What a process leaves when it has done its part."""
     return common / f"done-{number}"
+
+
+def decided_file(common: Path, answer: bool) -> Path:
+    """What the process that leads leaves as its answer."""
+    return common / f"decided-{'yes' if answer else 'no'}"
 
 
 def failure_file(common: Path, number: int) -> Path:
