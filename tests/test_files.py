@@ -17,7 +17,7 @@ from unequal.errors import UserError
 from unequal.files import (
     content_hash,
     files_below,
-    publish,
+    put_into_place,
     read_json,
     read_npz,
     require,
@@ -95,7 +95,7 @@ def test_what_is_published_is_on_the_disk_before_it_is_moved(tmp_path: Path, mon
     write_bytes(tmp_path / "made/b", b"2")
     synced: list[Path] = []
     monkeypatch.setattr(files, "sync", lambda path: synced.append(path) or path.stat())
-    publish(tmp_path / "made", tmp_path / "artifacts/model")
+    put_into_place(tmp_path / "made", tmp_path / "artifacts/model")
     target = tmp_path / "artifacts"
     assert synced == [target / ".model.new/b", target / ".model.new/in/a", target]
 
@@ -227,7 +227,7 @@ def test_publishing_replaces_whatever_stood_there(tmp_path: Path, kind: str) -> 
     elif kind == "link":
         target.symlink_to(elsewhere)
     folder(target.with_name(".model.new"), cut="short")  # by a kill
-    publish(folder(tmp_path / "staging", new="new"), target)
+    put_into_place(folder(tmp_path / "staging", new="new"), target)
     assert names(target) == ["new"]
     assert names(tmp_path / "out") == ["model"]
     assert (tmp_path / "staging/new").samefile(target / "new")
@@ -241,13 +241,13 @@ def test_where_there_are_no_hard_links_what_is_published_is_a_copy(
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
 
     monkeypatch.setattr(os, "link", refused)
-    publish(folder(tmp_path / "staging", new="new"), tmp_path / "out/model")
+    put_into_place(folder(tmp_path / "staging", new="new"), tmp_path / "out/model")
     assert (tmp_path / "out/model/new").read_text() == "new"
     assert not (tmp_path / "staging/new").samefile(tmp_path / "out/model/new")
 
 
 def test_published_files_get_their_folder(tmp_path: Path) -> None:
-    publish(folder(tmp_path, a="x") / "a", tmp_path / "new/deep/b")
+    put_into_place(folder(tmp_path, a="x") / "a", tmp_path / "new/deep/b")
     assert (tmp_path / "new/deep/b").read_text() == "x"
 
 

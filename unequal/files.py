@@ -132,7 +132,7 @@ def settings_hash(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def publish(source: Path, target: Path) -> None:
+def put_into_place(source: Path, target: Path) -> None:
     """Put a finished file or folder into place as well, replacing what stood there.
 
     It appears there whole, and outlives a power cut from then on. Both share their content on the disk where they lie

@@ -126,7 +126,7 @@ def test_a_run_that_a_person_started_leaves_nothing(monkeypatch: pytest.MonkeyPa
     assert run()
 
 
-@pytest.mark.parametrize("moment", ["publish", "leave_outputs"])
+@pytest.mark.parametrize("moment", ["put_into_place", "leave_outputs"])
 def test_a_run_that_is_cut_off_on_its_way_out_has_finished(monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
     def cut(*_: object) -> None:
         raise Lost
@@ -148,7 +148,7 @@ def test_what_fails_on_its_way_out_has_finished(monkeypatch: pytest.MonkeyPatch)
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("unequal.pipeline.stage.publish", full)
+        patch.setattr("unequal.pipeline.stage.put_into_place", full)
         with pytest.raises(AssertionError, match="assert 1 == 0"):
             run()
     assert not run()

@@ -32,7 +32,7 @@ from unequal.errors import UserError
 from unequal.files import (
     content_hash,
     files_below,
-    publish,
+    put_into_place,
     require,
     settings_hash,
     sync,
@@ -158,7 +158,7 @@ class Run:
         shutil.rmtree(cleared(self._work), ignore_errors=True)
         claim(made(self._work), self._key)
         self._lock = lock
-        self._finished = kept(self._work)
+        self._finished = kept(self._work) if processes.can_agree() else None
         if self._finished is None and (self._work / NOTE).exists():
             clear(self._work)
             claim(made(self._work), self._key)
@@ -247,7 +247,7 @@ class Run:
             self._refuse_overtaken()
             self._keep()
             for path, staged in self._outputs.items():
-                publish(staged, path)
+                put_into_place(staged, path)
         self._tracker.artifacts(list(self._outputs))
         self._tracker.parent_artifacts(self._parent_artifacts)
         self._tracker.finish("FINISHED")

@@ -44,14 +44,16 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def agreed(decide: Callable[[], bool]) -> bool:
-    """What the process that leads decides, for all: the others go on when it has.
+def can_agree() -> bool:
+    """Whether the processes hear of each other, if there are several; those of a launcher not ours do not."""
+    return count() == 1 or folder() is not None
 
-    Those of a launcher that is not ours cannot hear of each other: there the answer is no.
-    """
+
+def agreed(decide: Callable[[], bool]) -> bool:
+    """What the process that leads decides, for all: the others go on when it has; where they cannot hear of it, no."""
     common = folder()
     if rank() == 0:
-        answer = decide() and (common is not None or count() == 1)
+        answer = decide()
         if common is not None:
             decided_file(common, answer).touch()
         return answer
