@@ -11,7 +11,7 @@ from graph import ROOT, Instance, instances, pipeline_presets, telling_instances
 from studies.grid.settings import trial_name
 from unequal.files import read_json
 from unequal.pipeline.fingerprint import CODE, files_of, module_of
-from unequal.settings.whole.core import Core
+from unequal.settings.params.core import Core
 from unequal.tools.params import params_models, read_params
 from unequal.tools.schema import SCHEMA, json_schema
 

@@ -5,10 +5,10 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from unequal.errors import UserError
+from unequal.settings.params.compared import Compared
+from unequal.settings.params.profiled import Profiled
+from unequal.settings.params.roles import FRESH, Role
 from unequal.settings.plan import Experts, Plan, check_plan
-from unequal.settings.whole.profiled import Profiled
-from unequal.settings.whole.roles import FRESH, Role
-from unequal.settings.whole.sampled import Compared
 
 
 class Params(Profiled, Compared):
@@ -16,7 +16,7 @@ class Params(Profiled, Compared):
 
     plans: Annotated[
         dict[str, Plan],
-        Field(description="ways of training models for groups of timesteps, each under a name like study/plan"),
+        Field(description="ways of training models for groups of timesteps, each under a name like question/plan"),
     ]
     experts: Experts
 

@@ -13,13 +13,13 @@ from openai_unet import OpenAIUNet
 from torch import Tensor
 
 from unequal.errors import UserError
-from unequal.models.artifact import load_model, save_model
 from unequal.models.backbones.backbone import Unexportable
 from unequal.models.backbones.registry import backbone_of
 from unequal.models.backbones.unet2d.heads import attentions
 from unequal.models.backbones.unet2d.openai import load_openai
 from unequal.models.backbones.unet2d.pretrained import load_diffusers
-from unequal.models.pruned import replay
+from unequal.models.folder import load_model, save_model
+from unequal.models.pruning_record import replay
 from unequal.settings.network import OpenAIFlags
 
 TIMESTEPS = torch.tensor([0, 3, 999])

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.ddim import sampling_timesteps
-from unequal.evaluation.fidelity import Extractor, Scores, score, spread
+from unequal.evaluation.fidelity import BuiltExtractor, Scores, score, spread
 from unequal.evaluation.sets import ImageSet
 from unequal.sampling.ensemble import Ensemble, cut
 from unequal.settings.evaluation import Evaluation, Sampling
@@ -35,7 +35,7 @@ class Scoring:
     sampling: Sampling
     evaluation: Evaluation
     data: PreparedData
-    extractor: Extractor
+    extractor: BuiltExtractor
     decode: Callable[[Tensor], Tensor] | None = None
 
     @property

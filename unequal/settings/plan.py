@@ -13,14 +13,14 @@ from unequal.settings.strict import Strict
 from unequal.timesteps.groups import Grouping, check_groups, timestep_groups
 
 
-class Whole(Strict):
+class OneGroup(Strict):
     """All timesteps as one group."""
 
     kind: Literal["whole"]
     ratio: float = Field(gt=0, le=1, description="the model's largest FLOPs as a share of the base's")
 
 
-class Grouped(Strict):
+class SeveralGroups(Strict):
     """Several groups, each with a limit of FLOPs, as in the section `groups`."""
 
     kind: Grouping
@@ -31,7 +31,7 @@ class Grouped(Strict):
 class Plan(Strict):
     """How the models for groups of timesteps come about."""
 
-    groups: Annotated[Whole | Grouped, Field(discriminator="kind")]
+    groups: Annotated[OneGroup | SeveralGroups, Field(discriminator="kind")]
     pruning: Pruning | None = Field(description="to each group's limit; null: all have the base's architecture")
     start: Literal["base", "scratch"] = Field(description="with the base's weights, or with fresh ones")
     recipe: RangeRecipe = Field(description="by which each group's model is trained, on its timesteps alone")
@@ -52,10 +52,10 @@ class Plan(Strict):
 class Experts(Strict):
     """The plans that are carried out, each from every training seed.
 
-    What stands before the slash of a plan's name is the study that it belongs to; those of `shared` belong to all.
+    What stands before the slash of a plan's name is the question that it helps to answer; those of `shared` help all.
     """
 
-    studies: tuple[str, ...] = Field(min_length=1, description="each with a report of its own")
+    questions: tuple[str, ...] = Field(min_length=1, description="each with a report of its own")
     plans: tuple[str, ...] = Field(min_length=1, description="names under `plans`, each an instance")
     seeds: tuple[NonNegativeInt, ...] = Field(
         min_length=1, description="of pruning, fresh weights, batches and noise; not of the data, nor of the base"
@@ -64,7 +64,7 @@ class Experts(Strict):
     @model_validator(mode="after")
     def nothing_is_made_twice(self) -> Self:
         """A plan and a seed name a folder."""
-        for axis in ("studies", "plans", "seeds"):
+        for axis in ("questions", "plans", "seeds"):
             values = getattr(self, axis)
             if len(set(values)) < len(values):
                 raise ValueError(f"{axis}: {list(values)} names one twice")
@@ -85,10 +85,10 @@ def check_plan(name: str, plan: Plan, schedule: NoiseSchedule, prediction: str |
         prediction: the base's; None: not known.
     """
     if not NAME.fullmatch(name):
-        raise UserError("no name of a plan; allowed: study/plan, both of small letters, digits and _")
+        raise UserError("no name of a plan; allowed: question/plan, both of small letters, digits and _")
     if prediction not in (None, plan.recipe.prediction) or plan.recipe.prediction == "mixed":
         raise UserError(f"recipe.prediction: '{plan.recipe.prediction}'; the base's is '{prediction}', of one head")
-    if isinstance(plan.groups, Grouped):
+    if isinstance(plan.groups, SeveralGroups):
         chosen = plan.groups
         check_groups(schedule, chosen.count, chosen.min_ratio)
         if chosen.kind != "excess_loss":
