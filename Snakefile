@@ -13,7 +13,8 @@ from pathlib import Path
 from dvc.repo import Repo
 
 from unequal.errors import UserError
-from unequal.pipeline.fingerprint import CODE, write_fingerprints
+from unequal.pipeline.fingerprint import write_fingerprints
+from unequal.pipeline.sources import write_sources
 from unequal.tools.params import read_params
 
 # The profile of a cluster says so, and must know where its jobs go.
@@ -29,11 +30,15 @@ except UserError as error:
 # What DVC's stage `code` does. No rule does it, since all behind a rule runs again when it has run; and no job, since
 # what a job runs must not change under it.
 if workflow.is_main_process:
-    write_fingerprints(Path("dvc.yaml"), Path(workflow.basedir))
+    try:
+        write_fingerprints(Path("dvc.yaml"), Path(workflow.basedir))
+        write_sources(Path("dvc.yaml"))
+    except UserError as error:
+        raise WorkflowError(str(error)) from None
 
 # The stages of the dvc.yaml in the working directory: the pipeline's, or a study's.
 STAGES = sorted(Repo().stage.load_all("dvc.yaml"), key=lambda stage: stage.name)
-STAGES = [stage for stage in STAGES if {out.def_path for out in stage.outs} != {str(CODE)}]
+STAGES = [stage for stage in STAGES if stage.name != "code"]
 OUTPUTS = {out.def_path: stage for stage in STAGES for out in stage.outs}
 # A cluster hands GPUs out; on one machine, stages take turns on what there is.
 HAS_GPU = str(config.get("gpu", shutil.which("nvidia-smi") is not None)).lower() == "true"

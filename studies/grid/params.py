@@ -5,6 +5,7 @@ from typing import Self
 from pydantic import model_validator
 
 from studies.grid.settings import Grid, parsed_batch
+from unequal.settings.recipe import Recipe
 from unequal.settings.whole.core import Core
 from unequal.settings.whole.roles import FRESH, Role
 
@@ -23,6 +24,15 @@ class Gridded(Core):
     def roles(self) -> dict[str, Role]:
         """The grid's recipes beside the others."""
         return super().roles | self.grid_roles
+
+    @property
+    def plain_recipes(self) -> dict[str, Recipe]:
+        """Those of the grid have batches of their own."""
+        return {
+            name: recipe
+            for name, recipe in super().plain_recipes.items()
+            if name.removeprefix("recipes.") not in self.grid_roles
+        }
 
     @model_validator(mode="after")
     def batches_of_a_grid_can_be_trained(self) -> Self:

@@ -34,6 +34,7 @@ from unequal.pipeline.fingerprint import Fingerprint, fingerprint, refuse_other_
 from unequal.pipeline.launching import follow_launcher, launch, leave_reason, same_command, wanted
 from unequal.pipeline.memory import memory_refusal
 from unequal.pipeline.project import study, work_root
+from unequal.pipeline.sources import refuse_other_source
 from unequal.pipeline.store import Execution
 from unequal.pipeline.tracker import Tracker
 from unequal.settings.runtime import Runtime
@@ -81,6 +82,7 @@ class Run:
         #: The outputs of the others are of no use to anybody.
         self._unused = None if self.leads else tempfile.TemporaryDirectory(prefix="unequal-")
         self._inputs: dict[str, str] = {}
+        self._sources: list[str] = []
         self._outputs: dict[Path, Path] = {}
         self._parent_artifacts: list[Path] = []
         self._key_is_fixed = False
@@ -102,6 +104,15 @@ class Run:
             self._inputs[str(path)] = content_hash(require(Path(path)))
             self._tracker.input(Path(path))
         return Path(path)
+
+    def source(self, name: str) -> None:
+        """What lies outside and the stage reads, as its file in `artifacts/sources` tells of it; an input like others.
+
+        Raises:
+            UserError: something else lies there.
+        """
+        self.input(refuse_other_source(name))
+        self._sources.append(name)
 
     @cached_property
     def work(self) -> Path:
@@ -180,9 +191,12 @@ class Run:
         Until the last moment a run that is killed leaves its state: engines delete the outputs of one that failed.
 
         Raises:
-            UserError: the engine has been told of other code meanwhile, and would take the outputs for its own.
+            UserError: the engine has been told of other code or sources meanwhile, and would take the outputs for
+                those.
         """
         refuse_other_code(self.name, self.code)
+        for name in self._sources:
+            refuse_other_source(name)
         processes.wait_for_others()
         if self.leads:
             for path, staged in self._outputs.items():

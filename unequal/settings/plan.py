@@ -1,12 +1,13 @@
 """`plans`: ways of training models for groups of timesteps, each under a name, and `experts`: which are carried out."""
 
-import re
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
+from unequal.settings.names import Name, PlanName
+from unequal.settings.numbers import Seed
 from unequal.settings.pruning import Pruning
 from unequal.settings.recipe import RangeRecipe
 from unequal.settings.strict import Strict
@@ -55,9 +56,9 @@ class Experts(Strict):
     What stands before the slash of a plan's name is the study that it belongs to; those of `shared` belong to all.
     """
 
-    studies: tuple[str, ...] = Field(min_length=1, description="each with a report of its own")
-    plans: tuple[str, ...] = Field(min_length=1, description="names under `plans`, each an instance")
-    seeds: tuple[NonNegativeInt, ...] = Field(
+    studies: tuple[Name, ...] = Field(min_length=1, description="each with a report of its own")
+    plans: tuple[PlanName, ...] = Field(min_length=1, description="names under `plans`, each an instance")
+    seeds: tuple[Seed, ...] = Field(
         min_length=1, description="of pruning, fresh weights, batches and noise; not of the data, nor of the base"
     )
 
@@ -71,21 +72,14 @@ class Experts(Strict):
         return self
 
 
-#: A plan's name is a path of two folders.
-NAME = re.compile(r"[a-z][a-z0-9_]*/[a-z][a-z0-9_]*")
-
-
-def check_plan(name: str, plan: Plan, schedule: NoiseSchedule, prediction: str | None) -> None:
+def check_plan(plan: Plan, schedule: NoiseSchedule, prediction: str | None) -> None:
     """Raise UserError where a plan cannot be carried out, but for what only the base's measured loss can tell.
 
     Args:
-        name: of the plan.
         plan: to be checked.
         schedule: whose timesteps are grouped.
         prediction: the base's; None: not known.
     """
-    if not NAME.fullmatch(name):
-        raise UserError("no name of a plan; allowed: study/plan, both of small letters, digits and _")
     if prediction not in (None, plan.recipe.prediction) or plan.recipe.prediction == "mixed":
         raise UserError(f"recipe.prediction: '{plan.recipe.prediction}'; the base's is '{prediction}', of one head")
     if isinstance(plan.groups, Grouped):

@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Self
 
-from pydantic import NonNegativeInt, model_validator
+from pydantic import model_validator
 
 from unequal.settings.data import Data
+from unequal.settings.names import Name
 from unequal.settings.network import AnyNetwork
+from unequal.settings.numbers import Seed
 from unequal.settings.recipe import Recipe
 from unequal.settings.runtime import Runtime
 from unequal.settings.schedule import Schedule
@@ -18,13 +20,13 @@ from unequal.settings.whole.roles import Role, check_recipes
 class Core(Strict):
     """Sections that no training can do without."""
 
-    seed: NonNegativeInt
+    seed: Seed
     runtime: Runtime
     data: Data
     schedule: Schedule
     network: AnyNetwork
     training: Training
-    recipes: dict[str, Recipe]
+    recipes: dict[Name, Recipe]
 
     @classmethod
     def read(cls, path: Path = PARAMS) -> Self:
@@ -50,6 +52,21 @@ class Core(Strict):
     def recipes_fit_their_roles(self) -> Self:
         """Stages find their recipes, recipes their stages, and the two fit."""
         check_recipes(self.recipes, self.roles)
+        return self
+
+    @property
+    def plain_recipes(self) -> dict[str, Recipe]:
+        """Recipes that train by batches of `training.batch_size`, by the keys at which they stand."""
+        return {f"recipes.{name}": recipe for name, recipe in self.recipes.items()}
+
+    @model_validator(mode="after")
+    def budgets_hold_a_batch(self) -> Self:
+        """A training of less than one step would see more images than it is to see."""
+        for place, recipe in self.plain_recipes.items():
+            if self.training.batch_size > recipe.images:
+                raise ValueError(
+                    f"training.batch_size: {self.training.batch_size}; {place} sees {recipe.images} images in all"
+                )
         return self
 
     @model_validator(mode="after")

@@ -1,6 +1,5 @@
 """Params files with a profile of the base's loss, and with slots and groups of timesteps that are made of it."""
 
-import re
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
@@ -8,6 +7,7 @@ from pydantic import Field, model_validator
 from unequal.errors import UserError
 from unequal.settings.condition import Unconditional
 from unequal.settings.groups import Groups
+from unequal.settings.names import Name
 from unequal.settings.profile import Profile
 from unequal.settings.pruning import Pruning
 from unequal.settings.slots import Slots
@@ -19,7 +19,9 @@ class Profiled(Core):
     """Models' losses are measured at every timestep."""
 
     profile: Profile
-    profiled_models: Annotated[tuple[str, ...], Field(description="models whose losses are profiled, each an instance")]
+    profiled_models: Annotated[
+        tuple[Name, ...], Field(description="models whose losses are profiled, each an instance")
+    ]
 
     @property
     def profiled_images(self) -> int:
@@ -72,15 +74,12 @@ class Grouped(Profiled):
 
     groups: Groups
     pruning: Annotated[
-        dict[str, Pruning], Field(description="ways of pruning by name; `expert` makes the pruned experts")
+        dict[Name, Pruning], Field(description="ways of pruning by name; `expert` makes the pruned experts")
     ]
 
     @model_validator(mode="after")
     def prunings_are_there(self) -> Self:
-        """A way of pruning has a name that can be a folder's, and the experts' stage finds its own."""
-        for name in self.pruning:
-            if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-                raise ValueError(f"pruning: '{name}' is no name; allowed: small letters, digits and _")
+        """The experts' stage finds its own way of pruning."""
         if "expert" not in self.pruning:
             raise ValueError("pruning: 'expert' is missing; it makes the pruned experts")
         return self
