@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ from specs import spec_of
 from benchmarks.starting import warm
 from unequal.data.preparation import prepare
 from unequal.data.prepared import PreparedData
-from unequal.models.artifact import ModelRecord
 from unequal.models.backbones.unet2d.architecture import build_unet
 from unequal.models.flops import count_cost
+from unequal.models.folder import ModelRecord
 from unequal.settings.data import Data
 from unequal.settings.network import UNet2D
 from unequal.settings.runtime import Runtime, Tracking
@@ -183,9 +184,24 @@ class Silence:
         return lambda *_: None
 
 
+@contextmanager
+def working_in(folder: Path) -> Iterator[Path]:
+    """The folder is the working directory, and nothing is tracked."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr("unequal.pipeline.stage.Tracker", Silence)
+        yield folder
+
+
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder, which is the working directory."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("unequal.pipeline.stage.Tracker", Silence)
-    return tmp_path
+def project(tmp_path: Path) -> Iterator[Path]:
+    """A folder of the test's own, which is the working directory."""
+    with working_in(tmp_path) as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def module_project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The working directory of all tests of a module, for what is made once and read by each of them."""
+    with working_in(tmp_path_factory.mktemp("project")) as folder:
+        yield folder

@@ -18,7 +18,7 @@ from benchmarks import data, growth, larger, overhead, pipelines, profile, sampl
 from benchmarks.table import table
 from benchmarks.timing import keep
 from unequal.diffusion.ddim import sampling_timesteps
-from unequal.settings.params import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params, read_pipeline_params
 
 DIGITS, COLOUR, IDDPM = (Path("presets") / f"{name}.yaml" for name in ("digits", "own-images-32", "cifar10-iddpm"))
 Benchmark = Callable[[], Mapping[str, Any]]

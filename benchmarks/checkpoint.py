@@ -16,8 +16,8 @@ import torch
 from benchmarks.snapshots import trainer_of
 from benchmarks.timing import described, seconds
 from unequal.files import write_json
+from unequal.settings.params.core import Core
 from unequal.settings.strict import PARAMS
-from unequal.settings.whole.core import Core
 from unequal.tools.params import read_params
 from unequal.training.loop import CHECKPOINT, Trainer
 

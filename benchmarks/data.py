@@ -21,11 +21,11 @@ from benchmarks.shares import watched
 from benchmarks.timing import keep, seconds
 from benchmarks.training import advance, comparable, our_loop
 from unequal.data.pixels import tensor_of
-from unequal.settings.params import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params, read_pipeline_params
 from unequal.settings.strict import PARAMS
 from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.training.batches import BatchSource
-from unequal.training.order import WINDOW_BYTES
+from unequal.training.shuffling import WINDOW_BYTES
 
 IMAGES_AT_ONCE = 1000
 #: (shuffled in windows, gathered ahead) of every way to read.

@@ -27,9 +27,9 @@ from unequal.measures.profiling import Draws, profile
 from unequal.models.backbones.registry import build_network
 from unequal.models.denoiser import Denoiser
 from unequal.pipeline.launching import launch
-from unequal.settings.params import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params, read_pipeline_params
 from unequal.settings.strict import PARAMS
-from unequal.timesteps.partition import Range
+from unequal.timesteps.partition import TimestepRange
 from unequal.tools.architecture import Limits, spec_of
 
 IMAGES = 32
@@ -51,7 +51,7 @@ def sampling(params: Params, device: torch.device, groups: int, steps: int) -> W
     chosen = params.groups.model_copy(update={"ids": list(range(groups))})
     last = params.schedule.timesteps - 1
     limits = Limits.of(params.schedule, chosen).groups if groups > 1 else []
-    ranges = [one.range for one in limits] or [Range(0, last)]
+    ranges = [one.range for one in limits] or [TimestepRange(0, last)]
     net = build_network(params.network, spec_of(params))
     experts = experts_of([deepcopy(net) for _ in ranges], ranges, params, device)
     timesteps = sampling_timesteps(steps, params.schedule.timesteps, params.sampling.spacing)

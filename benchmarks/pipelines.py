@@ -17,9 +17,9 @@ from benchmarks.sampling import experts_of
 from benchmarks.timing import in_turns, keep, ratio
 from unequal.diffusion.ddim import sampling_timesteps
 from unequal.models.backbones.registry import build_network
-from unequal.settings.params import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params, read_pipeline_params
 from unequal.settings.strict import PARAMS
-from unequal.timesteps.partition import Range
+from unequal.timesteps.partition import TimestepRange
 from unequal.tools.architecture import spec_of
 
 
@@ -27,7 +27,7 @@ def measure(params: Params, device: torch.device, steps: int, images: int, round
     """Seconds of both, and theirs over ours."""
     params = params.model_copy(update={"network": params.network.model_copy(update={"variance": "fixed"})})
     net = build_network(params.network, spec_of(params))
-    whole = [Range(0, params.schedule.timesteps - 1)]
+    whole = [TimestepRange(0, params.schedule.timesteps - 1)]
     ours = experts_of([net], whole, params, device)
     theirs = DDIMPipeline(net, DDIMScheduler(num_train_timesteps=params.schedule.timesteps))
     theirs.set_progress_bar_config(disable=True)

@@ -20,7 +20,7 @@ from unequal.files import write_json
 from unequal.measures.profiling import Draws, profile
 from unequal.models.backbones.registry import build_network
 from unequal.models.denoiser import Denoiser
-from unequal.settings.params import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params, read_pipeline_params
 from unequal.settings.strict import PARAMS
 from unequal.tools.architecture import spec_of
 

@@ -23,17 +23,17 @@ from benchmarks.timing import described, in_turns
 from unequal.diffusion.ddim import sampling_timesteps
 from unequal.errors import UserError
 from unequal.files import write_json
-from unequal.models.artifact import ModelRecord
 from unequal.models.backbones.registry import build_network
 from unequal.models.denoiser import Denoiser
 from unequal.models.flops import count_cost
+from unequal.models.folder import ModelRecord
 from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.fit import fit_to_limit
 from unequal.pruning.units import units_by
 from unequal.sampling.ensemble import Ensemble, Expert
-from unequal.settings.params import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params, read_pipeline_params
 from unequal.settings.strict import PARAMS
-from unequal.timesteps.partition import Range
+from unequal.timesteps.partition import TimestepRange
 from unequal.tools.architecture import Limits, spec_of
 
 BASE = "base"
@@ -49,7 +49,7 @@ def untrained(params: Params, device: torch.device) -> dict[str, Ensemble]:
     """Base, unpruned and pruned experts of the sizes that a params file gives them, with random weights."""
     net = build_network(params.network, spec_of(params))
     groups = Limits.of(params.schedule, params.groups).groups
-    whole, ranges = [Range(0, params.schedule.timesteps - 1)], [group.range for group in groups]
+    whole, ranges = [TimestepRange(0, params.schedule.timesteps - 1)], [group.range for group in groups]
     anatomy = Anatomy(net)
     # As good as any: what goes first changes no cost.
     order = units_by(lambda group: torch.rand(len(group[0].idxs)), anatomy)
@@ -61,16 +61,18 @@ def untrained(params: Params, device: torch.device) -> dict[str, Ensemble]:
     }
 
 
-def experts_of(nets: Sequence[nn.Module], ranges: Sequence[Range], params: Params, device: torch.device) -> Ensemble:
+def experts_of(
+    nets: Sequence[nn.Module], ranges: Sequence[TimestepRange], params: Params, device: torch.device
+) -> Ensemble:
     """Networks that answer for these ranges of timesteps."""
     experts = []
     for net, one in zip(nets, ranges, strict=True):
-        record = record_of(net, params).changed(first=one.first, last=one.last)
+        record = untrained_record(net, params).changed(first=one.first, last=one.last)
         experts.append(Expert(Denoiser(net.to(device), record.spec), record))
     return Ensemble(experts)
 
 
-def record_of(net: nn.Module, params: Params) -> ModelRecord:
+def untrained_record(net: nn.Module, params: Params) -> ModelRecord:
     """The record of a network that has seen nothing."""
     cost = count_cost(net)
     return ModelRecord(

@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.timing import Clock, effort, keep
 from benchmarks.training import advance, comparable, our_loop
-from unequal.settings.params import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params, read_pipeline_params
 from unequal.settings.strict import PARAMS
 from unequal.training.batches import BatchSource
 from unequal.training.loop import Trainer

@@ -15,13 +15,13 @@ import torch
 
 from benchmarks.timing import described, seconds
 from unequal.models.backbones.registry import build_network
-from unequal.settings.whole.core import Core
+from unequal.settings.params.core import Core
 from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.tools.architecture import spec_of
 from unequal.tools.params import read_params
 from unequal.training.batches import BatchSource
 from unequal.training.loop import Trainer
-from unequal.training.model_objective import objective_for
+from unequal.training.objectives.choice import objective_for
 
 #: Images that batches are taken from: more only take up memory.
 IMAGES = 1000

@@ -105,7 +105,7 @@ class Warm:
         environment = environment_of(self.project) | {"MLFLOW_TRACKING_URI": NOBODY}
         with Path(os.devnull).open("rb") as null, log_of(self.project).open("wb") as log:
             streams = (null.fileno(), log.fileno(), log.fileno())
-            answers = ask(str(self.place / SOCKET), [*words[2:]], str(self.project), environment, streams)
+            answers = ask(str(self.place / SOCKET), words[1:], str(self.project), environment, streams)
         return WarmProcess(int(line_of(answers)), answers)
 
 

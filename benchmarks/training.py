@@ -20,13 +20,13 @@ from accelerate.state import AcceleratorState
 from benchmarks.documented_loop import DocumentedLoop, Pictures, Recipe
 from benchmarks.timing import in_turns, keep, ratio
 from unequal.models.backbones.registry import build_network
-from unequal.settings.params import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params, read_pipeline_params
 from unequal.settings.strict import PARAMS
 from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.tools.architecture import spec_of
 from unequal.training.batches import BatchSource
 from unequal.training.loop import Trainer, memory_format
-from unequal.training.objective import SingleHead
+from unequal.training.objectives.single_head import SingleHead
 
 #: Images that batches are taken from: more only take up memory.
 IMAGES = 1000
@@ -52,7 +52,7 @@ def source_of(params: Params, device: torch.device) -> BatchSource:
     training, sampler = params.training, IndependentSampler(uniform(params.schedule.timesteps))
     images, on_gpu = random_images(params).to(device), device.type == "cuda"
     flips = training.horizontal_flips
-    return BatchSource(images, training.batch_size, sampler, params.seed, flips, device, ahead=on_gpu)
+    return BatchSource(images, training.batch_size, sampler, params.seed, flips, device, prefetch=on_gpu)
 
 
 def our_loop(params: Params, device: torch.device, work: Path, source: BatchSource | None = None) -> Trainer:

@@ -15,7 +15,7 @@ from benchmarks.timing import in_turns, keep, ratio
 from benchmarks.training import advance, comparable, our_loop
 from unequal.models.backbones.registry import build_network
 from unequal.models.flops import count_cost, training_flops
-from unequal.settings.params import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params, read_pipeline_params
 from unequal.settings.strict import PARAMS
 from unequal.tools.architecture import spec_of
 

@@ -1,9 +1,9 @@
 """Programs started by a process that has the heavy libraries in memory already: a start costs a fork, not imports.
 
 `python -P warm.py SOCKET` listens at a socket. Who asks for a program hands over its standard streams and says what
-`python -m` is to run, where, and in which environment; the answers are its pid and, when it has ended, its status
-(negative: the signal that ended it), a line each. It is killed with whoever has asked for it. Of the project itself
-nothing is loaded beforehand: a program finds the memory that it would find in a process of its own.
+`python -m` or `python -c` is to run, where, and in which environment; the answers are its pid and, when it has ended,
+its status (negative: the signal that ended it), a line each. It is killed with whoever has asked for it. Of the project
+itself nothing is loaded beforehand: a program finds the memory that it would find in a process of its own.
 """
 
 import importlib
@@ -86,10 +86,14 @@ def carry_out(asked: dict[str, Any], streams: list[int]) -> NoReturn:
     os.environ.update(asked["environment"])
     # Libraries have read it when they were loaded.
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
-    sys.argv, sys.orig_argv = asked["words"], [sys.executable, "-m", *asked["words"]]
+    option, program, *arguments = asked["words"]
+    sys.argv, sys.orig_argv = [program if option == "-m" else option, *arguments], [sys.executable, *asked["words"]]
     places = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:0] = [asked["folder"], *filter(None, places)]
-    runpy.run_module(asked["words"][0], run_name="__main__", alter_sys=True)
+    if option == "-m":
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
+    else:
+        exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
     sys.exit(0)
 
 

@@ -1,4 +1,4 @@
-"""Stands in PATH as `python` and has the warm process run what `python -m` would; all else the real one runs.
+"""Stands in PATH as `python`; what `-m` and `-c` would run the warm process runs, all else the real Python.
 
 Before a user's words stand two that the file in PATH adds: the socket of `benchmarks.warm`, and the real Python.
 """
@@ -29,9 +29,9 @@ def ask(
 
 def main(path: str, real: str, words: list[str]) -> None:
     """Be that program to all outside: its streams, its status, the signals that it is sent."""
-    if words[:1] != ["-m"]:
+    if words[:1] not in (["-m"], ["-c"]):
         os.execv(real, [real, *words])
-    answers = ask(path, words[1:], os.getcwd(), os.environ, (0, 1, 2)).makefile()
+    answers = ask(path, words, os.getcwd(), os.environ, (0, 1, 2)).makefile()
     pid = int(answers.readline())
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda number, _: os.kill(pid, number))

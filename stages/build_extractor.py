@@ -9,8 +9,7 @@ from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError, one_line
 from unequal.evaluation.classifier import Classifier, accuracy, save_classifier, train_classifier
-from unequal.evaluation.fidelity import CLASSIFIER, FACTS, INCEPTION, inception_of
-from unequal.evaluation.fidelity import Extractor as Built
+from unequal.evaluation.fidelity import CLASSIFIER, FACTS, INCEPTION, BuiltExtractor, inception_of
 from unequal.files import content_hash, require, write_json
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import Stream, torch_seed
@@ -41,7 +40,9 @@ def main(run: Run, settings: Settings, data: str = "data") -> None:
         weights = INCEPTION
         copy_tensors(Path(chosen.weights), folder / weights)
     sha256 = None if weights is None else content_hash(folder / weights)
-    built = Built(kind=chosen.kind, features=chosen.features, weights=weights, weights_sha256=sha256).model_dump()
+    built = BuiltExtractor(
+        kind=chosen.kind, features=chosen.features, weights=weights, weights_sha256=sha256
+    ).model_dump()
     write_json(folder / FACTS, built)
     run.metrics("results/metrics/extractor.json", built | figures)
 

@@ -2,7 +2,7 @@
 
 from unequal.files import write_json
 from unequal.pipeline.stage import Run, stage
-from unequal.settings.params import read_pipeline_params
+from unequal.settings.params.pipeline import read_pipeline_params
 from unequal.settings.strict import StageSettings
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from unequal.data.prepared import PreparedData
-from unequal.evaluation.fidelity import Extractor
+from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.evaluation.variant import Scoring
 from unequal.pipeline.stage import Run, stage
 from unequal.sampling.ensemble import Ensemble
@@ -22,7 +22,7 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings, variant: str) -> None:
     """Score a variant."""
     data = PreparedData.open(run.input("artifacts/data"))
-    extractor = Extractor.load(run.input("artifacts/extractor"))
+    extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     experts = Ensemble.load(run.input(f"artifacts/models/{variant}"), run.device)
     scoring = Scoring(run, settings.sampling, settings.evaluation, data, extractor)
     figures = scoring.figures(experts, variant)

@@ -5,7 +5,7 @@ from dataclasses import asdict
 import numpy as np
 
 from unequal.data.prepared import PreparedData
-from unequal.evaluation.fidelity import Extractor, score
+from unequal.evaluation.fidelity import BuiltExtractor, score
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import Stream, numpy_generator
 from unequal.settings.evaluation import Evaluation
@@ -22,7 +22,7 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings, data: str = "data") -> None:
     """Score real images, in a folder of that name below artifacts, and noise."""
     images = PreparedData.open(run.input(f"artifacts/{data}"))
-    extractor = Extractor.load(run.input("artifacts/extractor"))
+    extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     chosen = settings.evaluation
     train = images.train
     subset = min(chosen.kid_subset, len(train) // 2)

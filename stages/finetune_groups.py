@@ -8,9 +8,9 @@ from unequal.pipeline.stage import Run, stage
 from unequal.settings.recipe import RangeRecipe
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
-from unequal.training.results import publish
-from unequal.training.run import Job, train_on
-from unequal.training.start import Scope
+from unequal.training.initialisation import Scope
+from unequal.training.results import write_results
+from unequal.training.train import TrainingJob, train_on
 
 
 class Settings(StageSettings):
@@ -30,8 +30,8 @@ def main(run: Run, settings: Settings, architecture: Literal["unpruned", "pruned
     )
     groups = read_groups(run.input("artifacts/groups.json"))
     chosen = groups.of(group)
-    job = Job(f"experts_{architecture}/group_{group}", settings.recipe, settings.training, data, settings.seed)
-    publish(run, train_on(run, job, folder, Scope(chosen.first, chosen.last, group, len(groups.groups))))
+    job = TrainingJob(f"experts_{architecture}/group_{group}", settings.recipe, settings.training, data, settings.seed)
+    write_results(run, train_on(run, job, folder, Scope(chosen.first, chosen.last, group, len(groups.groups))))
 
 
 if __name__ == "__main__":

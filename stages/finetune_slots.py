@@ -2,14 +2,14 @@
 
 from unequal.artifacts.partitions import read_slots
 from unequal.data.prepared import PreparedData
-from unequal.models.artifact import load_record
+from unequal.models.folder import load_record
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.recipe import RangeRecipe
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
-from unequal.training.results import publish
-from unequal.training.run import Job, train_on
-from unequal.training.start import Scope
+from unequal.training.initialisation import Scope
+from unequal.training.results import write_results
+from unequal.training.train import TrainingJob, train_on
 
 
 class Settings(StageSettings):
@@ -26,8 +26,8 @@ def main(run: Run, settings: Settings, recipe: str, slot: int) -> None:
     data = PreparedData.open(run.input("artifacts/data"))
     base = run.input("artifacts/models/base")
     slots = read_slots(run.input("artifacts/slots.json"), load_record(base).spec.timesteps)
-    job = Job(f"{recipe}_{slot}", settings.recipe, settings.training, data, settings.seed)
-    publish(run, train_on(run, job, base, Scope(*slots.of(slot))))
+    job = TrainingJob(f"{recipe}_{slot}", settings.recipe, settings.training, data, settings.seed)
+    write_results(run, train_on(run, job, base, Scope(*slots.of(slot))))
 
 
 if __name__ == "__main__":

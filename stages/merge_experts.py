@@ -5,7 +5,7 @@ import math
 import torch
 
 from unequal.errors import UserError
-from unequal.models.artifact import ModelRecord, load_model, load_pruning, load_record, save_model
+from unequal.models.folder import ModelRecord, load_model, load_pruning, load_record, save_model
 from unequal.models.merging import moved, shares, task_vector
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.merging import Merging
@@ -37,7 +37,7 @@ def main(run: Run, settings: Settings) -> None:
         lengths.append(float(vector.norm()))
         records.append(record)
     net.load_state_dict(moved(start, change))
-    save_model(run.output("artifacts/models/merged"), net, record_of(base, records))
+    save_model(run.output("artifacts/models/merged"), net, merged_record(base, records))
     apart = math.hypot(*(weight * length for weight, length in zip(weights, lengths, strict=True)))
     figures = {
         "weights": weights,
@@ -49,7 +49,7 @@ def main(run: Run, settings: Settings) -> None:
     run.metrics("results/metrics/merge_experts.json", figures)
 
 
-def record_of(base: ModelRecord, experts: list[ModelRecord]) -> ModelRecord:
+def merged_record(base: ModelRecord, experts: list[ModelRecord]) -> ModelRecord:
     """The base's architecture and all timesteps; behind the weights stands what all experts have seen and cost."""
     return base.changed(
         name="merged",

@@ -5,8 +5,8 @@ from unequal.data.prepared import PreparedData
 from unequal.files import rounded, write_csv, write_npz
 from unequal.measures.loss_profile import SPACES, LossProfile, space_factor
 from unequal.measures.profiling import Draws, profile
-from unequal.models.artifact import ModelRecord
 from unequal.models.denoiser import load_denoiser
+from unequal.models.folder import ModelRecord
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.profile import Profile
 from unequal.settings.strict import StageSettings

@@ -3,9 +3,9 @@
 from unequal.artifacts.partitions import read_groups
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
-from unequal.models.artifact import load_model
+from unequal.models.folder import load_model
 from unequal.pipeline.stage import Run, stage
-from unequal.pruning.run import Job, produce
+from unequal.pruning.prune import PruningJob, produce
 from unequal.settings.pruning import Pruning
 from unequal.settings.strict import StageSettings, key
 
@@ -24,7 +24,7 @@ def main(run: Run, settings: Settings, method: str, group: int) -> None:
     net, base = load_model(run.input("artifacts/models/base"))
     run.source(f"pruning/{method}")
     groups = read_groups(run.input("artifacts/groups.json"))
-    job = Job(
+    job = PruningJob(
         name=f"{method}/group_{group}",
         method=settings.method,
         net=net,

@@ -12,7 +12,7 @@ from unequal.pipeline.stage import Run, stage
 from unequal.reporting import figures
 from unequal.reporting.claims import fid_verdicts, losses_differ, slot_verdicts
 from unequal.reporting.findings import PipelineFindings, read_findings
-from unequal.reporting.groups import groups_table, timestep_groups
+from unequal.reporting.groups import groups_and_limits, groups_table
 from unequal.reporting.overview import CAPTIONS, TITLE, scores_and_costs, spread_note
 from unequal.reporting.page import Drawing, Report
 from unequal.reporting.profiles import comparison_rows, losses_table, slot_strips, slots_table, space_profiles
@@ -96,7 +96,7 @@ def pictures(
         "loss_changes": (WIDE, partial(figures.loss_changes, losses=found.losses, slots=found.slots)),
         "interference": (WIDE, partial(figures.interference, found=changes, count=len(found.slots))),
         "samplers": (WIDE, partial(figures.sampler_probabilities, samplers=found.samplers, slots=found.slots)),
-        "groups": (TALL, partial(timestep_groups, groups=found.groups, shares=found.group_shares)),
+        "groups": (TALL, partial(groups_and_limits, groups=found.groups, shares=found.group_shares)),
         "fid_training_flops": (WIDE, partial(scatter, cost="training_flops", text="training FLOPs")),
         "fid_sampling_flops": (WIDE, partial(scatter, cost="sampling_flops", text="sampling FLOPs an image")),
         "samples": (TALL, partial(figures.sample_grid, samples=found.samples, real=found.real)),

@@ -7,8 +7,8 @@ from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
-from unequal.training.results import publish
-from unequal.training.run import Job, take_over, train_fresh
+from unequal.training.results import write_results
+from unequal.training.train import TrainingJob, take_over, train_fresh
 
 
 class Settings(StageSettings):
@@ -26,9 +26,9 @@ def main(run: Run, settings: Settings) -> None:
     """Train the base model."""
     run.source("network")
     data = PreparedData.open(run.input("artifacts/data"))
-    job = Job("base", settings.recipe, settings.training, data, settings.seed)
+    job = TrainingJob("base", settings.recipe, settings.training, data, settings.seed)
     made = train_fresh if settings.network.pretrained is None else take_over
-    publish(run, made(run, job, settings.network, settings.schedule))
+    write_results(run, made(run, job, settings.network, settings.schedule))
 
 
 if __name__ == "__main__":

@@ -8,9 +8,9 @@ from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
-from unequal.training.mixed import with_three_heads
-from unequal.training.results import publish
-from unequal.training.run import Job, train_fresh
+from unequal.training.mixed_prediction import with_three_heads
+from unequal.training.results import write_results
+from unequal.training.train import TrainingJob, train_fresh
 
 
 class Settings(StageSettings):
@@ -28,9 +28,9 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings) -> None:
     """Train the mixed prediction."""
     data = PreparedData.open(run.input("artifacts/data"))
-    job = Job("mixed", settings.recipe, settings.training, data, settings.seed)
+    job = TrainingJob("mixed", settings.recipe, settings.training, data, settings.seed)
     job = with_three_heads(job, settings.network, settings.schedule, settings.profile, run.device)
-    publish(run, train_fresh(run, job, settings.network, settings.schedule))
+    write_results(run, train_fresh(run, job, settings.network, settings.schedule))
 
 
 if __name__ == "__main__":

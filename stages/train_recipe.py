@@ -2,13 +2,13 @@
 
 from unequal.artifacts.samplers import read_sampler
 from unequal.data.prepared import PreparedData
-from unequal.models.artifact import load_record
+from unequal.models.folder import load_record
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
-from unequal.training.results import publish
-from unequal.training.run import Job, train_on
+from unequal.training.results import write_results
+from unequal.training.train import TrainingJob, train_on
 
 
 class Settings(StageSettings):
@@ -26,8 +26,8 @@ def main(run: Run, settings: Settings, recipe: str) -> None:
     base = run.input("artifacts/models/base")
     schedule = load_record(base).spec.noise_schedule()
     sampler = read_sampler(run.input(f"artifacts/samplers/{recipe}.json"), schedule)
-    job = Job(recipe, settings.recipe, settings.training, data, settings.seed)
-    publish(run, train_on(run, job, base, sampler))
+    job = TrainingJob(recipe, settings.recipe, settings.training, data, settings.seed)
+    write_results(run, train_on(run, job, base, sampler))
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from dvc.dvcfile import Lockfile
 from dvc.repo import Repo
 
 from unequal.pipeline.stage import StageCommand
-from unequal.settings.params import Params
-from unequal.settings.whole.core import Core
+from unequal.settings.params.core import Core
+from unequal.settings.params.pipeline import Params
 from unequal.tools.params import params_models
 
 ROOT = Path(__file__).parents[1]

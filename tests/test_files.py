@@ -17,7 +17,7 @@ from unequal.errors import UserError
 from unequal.files import (
     content_hash,
     files_below,
-    publish,
+    move_into_place,
     read_json,
     read_npz,
     require,
@@ -95,7 +95,7 @@ def test_what_is_published_is_on_the_disk_before_it_is_moved(tmp_path: Path, mon
     write_bytes(tmp_path / "made/b", b"2")
     synced: list[Path] = []
     monkeypatch.setattr(files, "sync", lambda path: synced.append(path) or path.stat())
-    publish(tmp_path / "made", tmp_path / "artifacts/model")
+    move_into_place(tmp_path / "made", tmp_path / "artifacts/model")
     made, target = tmp_path / "made", tmp_path / "artifacts"
     assert synced == [made / "b", made / "in/a", target]
 
@@ -226,7 +226,7 @@ def test_publishing_replaces_whatever_stood_there(tmp_path: Path, kind: str) -> 
         folder(target, old="old")
     elif kind == "link":
         target.symlink_to(elsewhere)
-    publish(folder(tmp_path / "staging", new="new"), target)
+    move_into_place(folder(tmp_path / "staging", new="new"), target)
     assert names(target) == ["new"]
     assert names(tmp_path / "out") == ["model"]
     assert not (tmp_path / "staging").exists()
@@ -234,7 +234,7 @@ def test_publishing_replaces_whatever_stood_there(tmp_path: Path, kind: str) -> 
 
 
 def test_published_files_get_their_folder(tmp_path: Path) -> None:
-    publish(folder(tmp_path, a="x") / "a", tmp_path / "new/deep/b")
+    move_into_place(folder(tmp_path, a="x") / "a", tmp_path / "new/deep/b")
     assert (tmp_path / "new/deep/b").read_text() == "x"
 
 

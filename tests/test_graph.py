@@ -14,7 +14,7 @@ from unequal.files import read_json
 from unequal.pipeline.fingerprint import CODE, files_of, module_of
 from unequal.pipeline.sources import KEYS, SOURCES, sources
 from unequal.settings.outside import FORMAT
-from unequal.settings.whole.core import Core
+from unequal.settings.params.core import Core
 from unequal.tools.params import params_models, read_params
 from unequal.tools.schema import SCHEMA, json_schema
 

@@ -159,7 +159,7 @@ def settings_hash(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def publish(source: Path, target: Path) -> None:
+def move_into_place(source: Path, target: Path) -> None:
     """Move a finished file or folder into place, replacing what stood there; it outlives a power cut from then on."""
     for file in files_below(source):
         sync(file)

@@ -7,8 +7,8 @@ from pydantic import model_validator
 from studies.consistency.settings import Consistency, with_width
 from unequal.errors import UserError
 from unequal.settings.condition import Unconditional
-from unequal.settings.whole.roles import FRESH, Role
-from unequal.settings.whole.sampled import Sampled
+from unequal.settings.params.roles import FRESH, Role
+from unequal.settings.params.sampled import Sampled
 
 
 class Params(Sampled):

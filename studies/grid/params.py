@@ -5,9 +5,9 @@ from typing import Self
 from pydantic import model_validator
 
 from studies.grid.settings import Grid, parsed_batch
+from unequal.settings.params.core import Core
+from unequal.settings.params.roles import FRESH, Role
 from unequal.settings.recipe import Recipe
-from unequal.settings.whole.core import Core
-from unequal.settings.whole.roles import FRESH, Role
 
 
 class Gridded(Core):

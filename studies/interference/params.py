@@ -5,9 +5,9 @@ from typing import Self
 from pydantic import model_validator
 
 from studies.interference.settings import Interference
-from unequal.settings.whole.continued import Continued
-from unequal.settings.whole.profiled import Slotted
-from unequal.settings.whole.roles import FRESH, INSIDE_A_RANGE, Role
+from unequal.settings.params.continued import Continued
+from unequal.settings.params.roles import FRESH, INSIDE_A_RANGE, Role
+from unequal.settings.params.slotted import Slotted
 
 
 class Params(Continued, Slotted):

@@ -6,10 +6,11 @@ from pydantic import model_validator
 
 from unequal.settings.autoencoder import Autoencoder, Trained
 from unequal.settings.condition import LowResolution
-from unequal.settings.whole.continued import Continued
-from unequal.settings.whole.profiled import Grouped, Slotted
-from unequal.settings.whole.roles import FRESH, INSIDE_A_RANGE, Role
-from unequal.settings.whole.sampled import Compared
+from unequal.settings.params.compared import Compared
+from unequal.settings.params.continued import Continued
+from unequal.settings.params.grouped import Grouped
+from unequal.settings.params.roles import FRESH, INSIDE_A_RANGE, Role
+from unequal.settings.params.slotted import Slotted
 
 
 class Params(Continued, Slotted, Grouped, Compared):

@@ -6,9 +6,9 @@ from pydantic import model_validator
 
 from studies.grid.params import Gridded
 from studies.predictions.settings import Predictions
+from unequal.settings.params.roles import THREE_HEADS, Role
+from unequal.settings.params.scored import Scored
 from unequal.settings.profile import Profile
-from unequal.settings.whole.roles import THREE_HEADS, Role
-from unequal.settings.whole.sampled import Scored
 
 
 class Params(Gridded, Scored):

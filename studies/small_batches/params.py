@@ -6,9 +6,9 @@ from pydantic import model_validator
 
 from studies.grid.params import Gridded
 from studies.small_batches.settings import Gradients, SmallBatches
-from unequal.settings.whole.profiled import Slotted
-from unequal.settings.whole.roles import CONTINUED, FRESH, Role
-from unequal.settings.whole.sampled import Scored
+from unequal.settings.params.roles import CONTINUED, FRESH, Role
+from unequal.settings.params.scored import Scored
+from unequal.settings.params.slotted import Slotted
 
 
 class Params(Gridded, Slotted, Scored):

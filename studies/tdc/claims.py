@@ -1,4 +1,4 @@
-"""The claims of paper 3, study by study, and ours; all about FID are decided over training seeds, in pairs."""
+"""The claims of paper 3, question by question, and ours; all about FID are decided over training seeds, in pairs."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,8 +18,8 @@ ALONE = 1.03
 
 
 def verdicts(found: Found) -> list[Verdict]:
-    """Verdicts on the claims of a study, the paper's first."""
-    return CLAIMS[found.study](found)
+    """Verdicts on the claims of a question, the paper's first."""
+    return CLAIMS[found.question](found)
 
 
 def overall(found: Found) -> list[Verdict]:

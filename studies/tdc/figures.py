@@ -13,7 +13,7 @@ from studies.tdc.tables import rounds_of, starts_of
 from unequal.reporting.figures import FINE_TICKS, GOLD, INK, RED, SOFT, log_scale
 
 Picture = tuple[tuple[float, float], Callable[[Figure, Found], None], str, str]
-#: Shared plan → its colour; a study's own take theirs in turn.
+#: Shared plan → its colour; a question's own take theirs in turn.
 COLOURS = {TDC: RED, UNPRUNED: "#8a5bb5", LONGER: "#2f7fb8"}
 IN_TURN = (INK, GOLD, "#2a9d74", "#7a3a5d", "#2f9fd8", "#7a6a3a", "#c77dba", "#5f6f7a")
 #: Budgets of stage 2, of the shared plans', by the last part of a plan's name.
@@ -153,7 +153,7 @@ def limits(figure: Figure, found: Found) -> None:
 
 
 def colour_of(found: Found, outcome: Outcome) -> str:
-    """A plan's colour, the same in every picture of a study."""
+    """A plan's colour, the same in every picture of a question."""
     place = [one.name for one in found.own].index(outcome.name) if outcome in found.own else 0
     return COLOURS.get(outcome.name) or IN_TURN[place % len(IN_TURN)]
 
@@ -221,6 +221,6 @@ OWN: dict[str, dict[str, Picture]] = {
 }
 
 
-def pictures_of(study: str) -> dict[str, Picture]:
-    """The pictures of a study's page, its own first."""
-    return OWN.get(study, {}) | COMMON
+def pictures_of(question: str) -> dict[str, Picture]:
+    """The pictures of a question's page, its own first."""
+    return OWN.get(question, {}) | COMMON

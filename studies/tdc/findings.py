@@ -10,9 +10,9 @@ import numpy as np
 from unequal.files import read_json
 from unequal.reporting.tables import label
 from unequal.reporting.verdicts import Evidence, paired
-from unequal.settings.plan import Grouped, Plan
+from unequal.settings.plan import Plan, SeveralGroups
 
-#: The paper's method, and what belongs to every study.
+#: The paper's method, and what belongs to every question.
 SHARED = "shared"
 TDC, UNPRUNED, LONGER = (f"{SHARED}/{name}" for name in ("tdc", "unpruned", "longer"))
 #: Names of plans that say too little.
@@ -65,7 +65,7 @@ class Outcome:
     def min_ratio(self) -> float:
         """k; of one group, its limit."""
         chosen = self.plan.groups
-        return chosen.min_ratio if isinstance(chosen, Grouped) else chosen.ratio
+        return chosen.min_ratio if isinstance(chosen, SeveralGroups) else chosen.ratio
 
     @property
     def unsampled(self) -> int:
@@ -75,32 +75,32 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Found:
-    """All that a study's report is made from.
+    """All that a question's report is made from.
 
     Attributes:
-        study: its name.
-        outcomes: name → outcome, the shared plans first, then the study's in the order of params.yaml.
+        question: its name.
+        outcomes: name → outcome, the shared plans first, then the question's in the order of params.yaml.
         base: FID and costs of the base, the content of results/fid/base.json.
         base_training: the content of results/metrics/train_base.json.
     """
 
-    study: str
+    question: str
     outcomes: Mapping[str, Outcome]
     base: Mapping[str, Any]
     base_training: Mapping[str, Any]
 
     @property
     def own(self) -> list[Outcome]:
-        """The study's plans."""
+        """The question's plans."""
         return [one for one in self.outcomes.values() if not one.name.startswith(f"{SHARED}/")]
 
     def __getitem__(self, name: str) -> Outcome:
-        """The outcome of a shared plan by its whole name, of one of the study's by its last part."""
-        return self.outcomes.get(name) or self.outcomes[f"{self.study}/{name}"]
+        """The outcome of a shared plan by its whole name, of one of the question's by its last part."""
+        return self.outcomes.get(name) or self.outcomes[f"{self.question}/{name}"]
 
     def has(self, name: str) -> bool:
-        """Whether the study holds a plan of that last part."""
-        return f"{self.study}/{name}" in self.outcomes
+        """Whether the question holds a plan of that last part."""
+        return f"{self.question}/{name}" in self.outcomes
 
     @property
     def base_fid(self) -> float:
@@ -123,23 +123,23 @@ class Found:
 
 def plan_label(name: str, plan: Plan) -> str:
     """A plan's name as people read it; where one number tells it apart, that number."""
-    study, own = name.split("/")
-    if study == "ratios":
-        return f"k = {plan.groups.min_ratio:g}" if isinstance(plan.groups, Grouped) else label(own)
-    if study == "groups":
-        return f"{plan.groups.count} groups" if isinstance(plan.groups, Grouped) else label(own)
+    question, own = name.split("/")
+    if question == "ratios":
+        return f"k = {plan.groups.min_ratio:g}" if isinstance(plan.groups, SeveralGroups) else label(own)
+    if question == "groups":
+        return f"{plan.groups.count} groups" if isinstance(plan.groups, SeveralGroups) else label(own)
     first, _, rest = own.partition("_")
     return f"{WORDS[first]}, {label(rest)}" if first in WORDS and rest else label(own)
 
 
 def read_found(
-    find: Callable[[str], Path], study: str, plans: Mapping[str, Plan], order: Sequence[str], seeds: Sequence[int]
+    find: Callable[[str], Path], question: str, plans: Mapping[str, Plan], order: Sequence[str], seeds: Sequence[int]
 ) -> Found:
-    """Read what the shared plans and those of a study have come to.
+    """Read what the shared plans and those of a question have come to.
 
     Args:
         find: turns a path into one that exists.
-        study: whose plans are read.
+        question: whose plans are read.
         plans: name → settings.
         order: names of all plans.
         seeds: that each was carried out from.
@@ -149,13 +149,13 @@ def read_found(
     """
     outcomes = {}
     for name in order:
-        if name.split("/")[0] in (SHARED, study):
+        if name.split("/")[0] in (SHARED, question):
             files = [f"{name}/seed_{seed}.json" for seed in seeds]
             experts = [read_json(find(f"results/experts/{file}")) for file in files]
             trials = [read_json(find(f"results/trials/{file}")) for file in files]
             outcomes[name] = Outcome(name, plans[name], experts, trials)
     return Found(
-        study,
+        question,
         outcomes,
         read_json(find("results/fid/base.json")),
         read_json(find("results/metrics/train_base.json")),

@@ -6,11 +6,11 @@ from pydantic import Field, model_validator
 
 from unequal.errors import UserError
 from unequal.settings.names import PlanName
+from unequal.settings.params.compared import Compared
+from unequal.settings.params.profiled import Profiled
+from unequal.settings.params.roles import FRESH, Role
 from unequal.settings.plan import Experts, Plan, check_plan
 from unequal.settings.recipe import Recipe
-from unequal.settings.whole.profiled import Profiled
-from unequal.settings.whole.roles import FRESH, Role
-from unequal.settings.whole.sampled import Compared
 
 
 class Params(Profiled, Compared):
@@ -18,7 +18,7 @@ class Params(Profiled, Compared):
 
     plans: Annotated[
         dict[PlanName, Plan],
-        Field(description="ways of training models for groups of timesteps, each under a name like study/plan"),
+        Field(description="ways of training models for groups of timesteps, each under a name like question/plan"),
     ]
     experts: Experts
 

@@ -18,7 +18,7 @@ NOTE = (
 
 
 def main_table(found: Found, heading: str) -> Table:
-    """The base, the shared plans and the study's own."""
+    """The base, the shared plans and the question's own."""
     rows = [base_row(found), *(row(found, one) for one in found.outcomes.values())]
     return Table(heading, COLUMNS, rows, NOTE)
 

@@ -6,7 +6,7 @@ from pydantic import model_validator
 
 from studies.grid.params import Gridded
 from studies.time_to_quality.settings import TimeToQuality
-from unequal.settings.whole.sampled import Scored
+from unequal.settings.params.scored import Scored
 
 
 class Params(Gridded, Scored):

@@ -16,7 +16,7 @@ from benchmarks.training import comparable, our_loop
 from unequal.files import read_json
 from unequal.models.backbones.registry import build_network
 from unequal.models.flops import count_cost
-from unequal.settings.params import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params, read_pipeline_params
 from unequal.tools.architecture import spec_of
 from unequal.training.batches import BatchSource
 

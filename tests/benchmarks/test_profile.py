@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from benchmarks import profile as benchmark
-from unequal.settings.params import read_pipeline_params
+from unequal.settings.params.pipeline import read_pipeline_params
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,9 +12,9 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from benchmarks.sampling import CONTESTANTS, main, measure, untrained
 from unequal.diffusion.ddim import sampling_timesteps
 from unequal.files import read_json
-from unequal.models.artifact import ModelRecord, save_model
+from unequal.models.folder import ModelRecord, save_model
 from unequal.sampling.ensemble import Ensemble
-from unequal.settings.params import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params, read_pipeline_params
 from unequal.timesteps.groups import mean_limit, timestep_groups
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ import torch
 from benchmarks.documented_loop import Pictures
 from benchmarks.timing import in_turns, ratio
 from benchmarks.training import comparable, contestants, documented, measure, our_loop
-from unequal.settings.params import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params, read_pipeline_params
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")

@@ -1,5 +1,6 @@
 """The pipeline as jobs of a real Slurm, with a real tracking server: what a cluster's user does and sees."""
 
+import os
 import re
 import socket
 import subprocess
@@ -57,7 +58,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "--artifacts-destination",
         str(folder / "files"),
     ]
-    with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log, cwd=folder) as process:
+    # Its workers for jobs of its own, half a dozen processes, would only take the cores.
+    environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    with (
+        (folder / "log").open("wb") as log,
+        subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment) as process,
+    ):
         try:
             wait_for(lambda: answers(port), "the tracking server")
             yield f"http://127.0.0.1:{port}"

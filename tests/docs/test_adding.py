@@ -1,10 +1,7 @@
 """The pages that say how to add something are carried out, line by line, in a copy of the project."""
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from contextlib import chdir
 from pathlib import Path
 
@@ -14,7 +11,7 @@ from pages import HOW_TO, Block, blocks, named
 from test_commands import CHECKS
 from test_snippets import merged
 
-from benchmarks.projects import copy_of_repository
+from benchmarks.projects import copy_of_repository, run
 from unequal.settings.strict import read_yaml
 
 #: Modules whose programs take seconds.
@@ -24,6 +21,7 @@ NOBODY = "http://127.0.0.1:9"
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_start")
 @pytest.mark.parametrize("page", HOW_TO, ids=named)
 def test_what_a_page_adds_works(page: Path, tmp_path: Path):
     project = copy_of_repository(tmp_path)
@@ -60,7 +58,7 @@ def set_or_create(project: Path, block: Block) -> None:
 def create_or_run(project: Path, block: Block) -> None:
     """Write a new module, or run what has no file."""
     if block.title is None:
-        call(project, [sys.executable, "-c", block.text])
+        call(project, "python", "-c", block.text)
         return
     file = project / block.title
     assert not file.exists(), f"{block.id}: {block.title} is there already"
@@ -73,17 +71,15 @@ def command(project: Path, block: Block) -> None:
     for line in block.text.splitlines():
         program, *arguments = shlex.split(line, comments=True)
         if program == "python" and arguments[1].startswith(QUICK):
-            call(project, [sys.executable, *arguments])
+            call(project, program, *arguments)
         else:
             with chdir(project):
                 CHECKS[program](arguments)
 
 
-def call(project: Path, words: list[str]) -> None:
+def call(project: Path, *words: str) -> None:
     """Run a program in the copy."""
-    environment = os.environ | {"PYTHONPATH": str(project), "MLFLOW_TRACKING_URI": NOBODY}
-    done = subprocess.run(words, cwd=project, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run(project, *words, environment={"MLFLOW_TRACKING_URI": NOBODY})
 
 
 STEPS = {"bash": command, "diff": edit, "python": create_or_run, "yaml": set_or_create}

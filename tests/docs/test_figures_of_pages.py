@@ -9,7 +9,7 @@ from pages import README, ROOT
 from benchmarks.table import table
 from unequal.errors import UserError
 from unequal.files import read_json
-from unequal.settings.params import read_pipeline_params
+from unequal.settings.params.pipeline import read_pipeline_params
 from unequal.tools.readme import filled, findings, results_table
 
 #: Bytes of README.md at most: what a newcomer reads in one go.

@@ -15,7 +15,7 @@ from stages.build_extractor import copy_tensors
 from unequal.errors import UserError
 from unequal.evaluation.classifier import Classifier, save_classifier
 from unequal.evaluation.fidelity import CLASSIFIER as WEIGHTS
-from unequal.evaluation.fidelity import FACTS, INCEPTION, Extractor, Scores, inception_of, score, spread
+from unequal.evaluation.fidelity import FACTS, INCEPTION, BuiltExtractor, Scores, inception_of, score, spread
 from unequal.files import content_hash
 
 CPU = torch.device("cpu")
@@ -36,13 +36,13 @@ def classifier() -> Classifier:
 
 
 @pytest.fixture
-def extractor(tmp_path: Path) -> Extractor:
+def extractor(tmp_path: Path) -> BuiltExtractor:
     save_classifier(tmp_path / WEIGHTS, classifier())
     digest = content_hash(tmp_path / WEIGHTS)
     (tmp_path / FACTS).write_text(
         json.dumps({"kind": "classifier", "features": FEATURES, "weights": WEIGHTS, "weights_sha256": digest})
     )
-    return Extractor.load(tmp_path)
+    return BuiltExtractor.load(tmp_path)
 
 
 def frechet(one: np.ndarray, other: np.ndarray) -> float:
@@ -56,14 +56,14 @@ def features_of(images: np.ndarray) -> np.ndarray:
     return classifier().features(torch.from_numpy(images)).double().numpy()
 
 
-def test_fid_is_the_frechet_distance_of_the_features(extractor: Extractor) -> None:
+def test_fid_is_the_frechet_distance_of_the_features(extractor: BuiltExtractor) -> None:
     images, reference = pictures(100, 0, 160), pictures(150, 1)
     found = score(images, reference, extractor, CPU, kid_subset=50)
     assert found.fid == pytest.approx(frechet(features_of(images), features_of(reference)), rel=1e-4)
     assert found.fid > 0.01
 
 
-def test_kid_is_the_unbiased_distance_of_cubic_kernels(extractor: Extractor) -> None:
+def test_kid_is_the_unbiased_distance_of_cubic_kernels(extractor: BuiltExtractor) -> None:
     images, reference = pictures(60, 0, 160), pictures(60, 1)
     found = score(images, reference, extractor, CPU, kid_subset=60)
     x, y = features_of(images), features_of(reference)
@@ -75,13 +75,13 @@ def test_kid_is_the_unbiased_distance_of_cubic_kernels(extractor: Extractor) -> 
     assert found.kid_std == pytest.approx(0, abs=1e-6)
 
 
-def test_a_set_is_at_no_distance_from_itself_in_any_order(extractor: Extractor) -> None:
+def test_a_set_is_at_no_distance_from_itself_in_any_order(extractor: BuiltExtractor) -> None:
     images = pictures(80, 0)
     found = score(images, images[::-1], extractor, CPU, kid_subset=40)
     assert found.fid == pytest.approx(0, abs=1e-6)
 
 
-def test_the_reference_is_kept_and_used_again(extractor: Extractor, tmp_path: Path) -> None:
+def test_the_reference_is_kept_and_used_again(extractor: BuiltExtractor, tmp_path: Path) -> None:
     images, reference = pictures(60, 0, 160), pictures(60, 1)
     cache = (tmp_path / "cache", "reference")
     first = score(images, reference, extractor, CPU, 30, cache=cache)
@@ -93,7 +93,7 @@ def test_the_reference_is_kept_and_used_again(extractor: Extractor, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("samples", "reference"), [(5, 50), (50, 5)])
-def test_too_few_images_for_the_features(extractor: Extractor, samples: int, reference: int) -> None:
+def test_too_few_images_for_the_features(extractor: BuiltExtractor, samples: int, reference: int) -> None:
     with pytest.raises(UserError, match=r"FID: 5 .* for 6 features make the covariance singular; use more, or set"):
         score(pictures(samples, 0), pictures(reference, 1), extractor, CPU, kid_subset=2)
     allowed = score(pictures(samples, 0), pictures(reference, 1), extractor, CPU, kid_subset=2, allow_singular=True)
@@ -102,29 +102,29 @@ def test_too_few_images_for_the_features(extractor: Extractor, samples: int, ref
 
 
 @pytest.mark.parametrize(("samples", "reference", "what"), [(20, 50, "samples"), (50, 20, "reference images")])
-def test_a_subset_larger_than_the_set(extractor: Extractor, samples: int, reference: int, what: str) -> None:
+def test_a_subset_larger_than_the_set(extractor: BuiltExtractor, samples: int, reference: int, what: str) -> None:
     with pytest.raises(UserError, match=rf"^KID: 20 {what}, fewer than evaluation\.kid_subset 30$"):
         score(pictures(samples, 0), pictures(reference, 1), extractor, CPU, kid_subset=30)
 
 
 @pytest.mark.parametrize("damage", [lambda content: content[:-1], lambda content: content[:-1] + b"\0", lambda _: b""])
-def test_altered_weights(extractor: Extractor, tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+def test_altered_weights(extractor: BuiltExtractor, tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     (tmp_path / WEIGHTS).write_bytes(damage((tmp_path / WEIGHTS).read_bytes()))
     with pytest.raises(UserError, match=rf"{WEIGHTS}: altered or cut short"):
-        Extractor.load(tmp_path)
+        BuiltExtractor.load(tmp_path)
 
 
 @pytest.mark.parametrize("name", [FACTS, WEIGHTS])
-def test_missing(extractor: Extractor, tmp_path: Path, name: str) -> None:
+def test_missing(extractor: BuiltExtractor, tmp_path: Path, name: str) -> None:
     (tmp_path / name).unlink()
     with pytest.raises(UserError, match=f"{name}: missing"):
-        Extractor.load(tmp_path)
+        BuiltExtractor.load(tmp_path)
 
 
-def test_every_figure_names_its_extractor(extractor: Extractor) -> None:
+def test_every_figure_names_its_extractor(extractor: BuiltExtractor) -> None:
     assert extractor.weights_sha256 is not None
     assert extractor.label == f"classifier-{extractor.weights_sha256[:12]}"
-    downloaded = Extractor(kind="inception", features=2048, weights=None, weights_sha256=None)
+    downloaded = BuiltExtractor(kind="inception", features=2048, weights=None, weights_sha256=None)
     assert downloaded.label == "inception-torch-fideli"
 
 
@@ -173,7 +173,7 @@ def test_inception_from_a_file_of_weights(
     copy_tensors(tmp_path / "weights.pth", path)
     facts = {"kind": "inception", "features": 2048, "weights": INCEPTION, "weights_sha256": content_hash(path)}
     (tmp_path / FACTS).write_text(json.dumps(facts))
-    extractor = Extractor.load(tmp_path)
+    extractor = BuiltExtractor.load(tmp_path)
     images, reference = pictures(3, 0, 100), pictures(4, 1)
     with pytest.raises(UserError, match="FID: 3 samples for 2048 features"):
         score(images, reference, extractor, CPU, kid_subset=2)
@@ -188,7 +188,7 @@ def test_inception_from_a_file_of_weights(
     assert found.fid == pytest.approx(expected, rel=1e-3)
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(UserError, match=rf"{INCEPTION}: altered or cut short"):
-        Extractor.load(tmp_path)
+        BuiltExtractor.load(tmp_path)
 
 
 def test_weights_of_another_network() -> None:
@@ -208,7 +208,7 @@ def test_no_code_comes_with_weights(tmp_path: Path) -> None:
         facts = {"features": 2048, "weights": name, "weights_sha256": content_hash(tmp_path / name)}
         (tmp_path / FACTS).write_text(json.dumps(facts | {"kind": "inception"}))
         with pytest.raises(UserError):
-            score(pictures(3, 0), pictures(3, 1), Extractor.load(tmp_path), CPU, 2, allow_singular=True)
+            score(pictures(3, 0), pictures(3, 1), BuiltExtractor.load(tmp_path), CPU, 2, allow_singular=True)
     assert not mark.exists()
 
 
@@ -217,7 +217,7 @@ def test_no_code_comes_with_a_download(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
     (tmp_path / "checkpoints").mkdir()
     torch.save({"fc.weight": Mark(tmp_path / "mark")}, tmp_path / "checkpoints" / Path(inception.URL_INCEPTION_V3).name)
-    extractor = Extractor(kind="inception", features=2048, weights=None, weights_sha256=None)
+    extractor = BuiltExtractor(kind="inception", features=2048, weights=None, weights_sha256=None)
     with pytest.raises(UserError, match=r"extractor\.weights: null: https://.*Weights only load failed"):
         score(pictures(3, 0), pictures(3, 1), extractor, CPU, 2, allow_singular=True)
     assert not (tmp_path / "mark").exists()
@@ -225,7 +225,7 @@ def test_no_code_comes_with_a_download(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("damage", [lambda content: content[: len(content) // 2], lambda content: b"", lambda _: b"x"])
 def test_damaged_features_are_made_again(
-    extractor: Extractor, tmp_path: Path, damage: Callable[[bytes], bytes]
+    extractor: BuiltExtractor, tmp_path: Path, damage: Callable[[bytes], bytes]
 ) -> None:
     images, reference, cache = pictures(60, 0, 160), pictures(60, 1), (tmp_path / "cache", "reference")
     first = score(images, reference, extractor, CPU, 30, cache=cache)
@@ -236,7 +236,7 @@ def test_damaged_features_are_made_again(
     assert file.read_bytes() == whole
 
 
-def test_no_code_comes_with_features(extractor: Extractor, tmp_path: Path) -> None:
+def test_no_code_comes_with_features(extractor: BuiltExtractor, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     score(pictures(60, 0), pictures(60, 1), extractor, CPU, 30, cache=(tmp_path, "reference"))
     content = np.array([Mark(mark)], dtype=object)
@@ -248,12 +248,12 @@ def test_no_code_comes_with_features(extractor: Extractor, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("samples", "reference", "what"), [(1, 5, "1 samples"), (5, 1, "1 reference images"), (0, 5, "0 s")]
 )
-def test_one_image_has_no_covariance(extractor: Extractor, samples: int, reference: int, what: str) -> None:
+def test_one_image_has_no_covariance(extractor: BuiltExtractor, samples: int, reference: int, what: str) -> None:
     with pytest.raises(UserError, match=f"FID: {what}.*; their covariance takes 2 or more"):
         score(pictures(samples, 0), pictures(reference, 1), extractor, CPU, 1, allow_singular=True)
 
 
-def test_features_that_are_no_numbers(extractor: Extractor) -> None:
+def test_features_that_are_no_numbers(extractor: BuiltExtractor) -> None:
     net = classifier()
     net.scale.fill_(float("inf"))
     save_classifier(Path(extractor.weights or ""), net)
@@ -261,7 +261,7 @@ def test_features_that_are_no_numbers(extractor: Extractor) -> None:
         score(pictures(20, 0), pictures(20, 1), extractor, CPU, 10)
 
 
-def test_images_that_are_all_alike(extractor: Extractor) -> None:
+def test_images_that_are_all_alike(extractor: BuiltExtractor) -> None:
     grey = np.full((20, 1, 8, 8), 7, dtype=np.uint8)
     found = score(grey, grey, extractor, CPU, 10)
     assert (found.fid, found.kid) == pytest.approx((0, 0), abs=1e-4)
@@ -271,5 +271,5 @@ def test_a_single_feature(tmp_path: Path) -> None:
     """Its covariance is a number."""
     with torch.random.fork_rng():
         save_classifier(tmp_path / WEIGHTS, Classifier(1, 8, 1, 10))
-    single = Extractor(kind="classifier", features=1, weights=str(tmp_path / WEIGHTS), weights_sha256="0")
+    single = BuiltExtractor(kind="classifier", features=1, weights=str(tmp_path / WEIGHTS), weights_sha256="0")
     assert score(pictures(20, 0), pictures(20, 1), single, CPU, 10).fid >= 0

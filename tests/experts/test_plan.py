@@ -13,9 +13,9 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.experts import plan as plans
-from unequal.experts.plan import Tdc, carry_out, totals
-from unequal.models.artifact import ModelRecord, load_model, load_pruning, load_record, save_model
+from unequal.experts.plan import ExpertsJob, carry_out, totals
 from unequal.models.flops import count_cost
+from unequal.models.folder import ModelRecord, load_model, load_pruning, load_record, save_model
 from unequal.pruning.bank import read_bank
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.plan import Plan
@@ -79,11 +79,11 @@ def base(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Call
 
 
 @pytest.fixture
-def make(base: Path, prepared: PreparedData, training_settings: Callable[..., Training]) -> Callable[..., Tdc]:
+def make(base: Path, prepared: PreparedData, training_settings: Callable[..., Training]) -> Callable[..., ExpertsJob]:
     """A plan, to be carried out on the tiny data set."""
 
-    def build(excess: np.ndarray | None = None, **choices: Any) -> Tdc:
-        return Tdc(plan(**choices), "study/plan/seed_3", base, prepared, training_settings(), 3, excess)
+    def build(excess: np.ndarray | None = None, **choices: Any) -> ExpertsJob:
+        return ExpertsJob(plan(**choices), "study/plan/seed_3", base, prepared, training_settings(), 3, excess)
 
     return build
 
@@ -95,7 +95,7 @@ def place(tmp_path: Path, runtime: Runtime) -> Somewhere:
 
 @pytest.mark.parametrize("pruning", [TAYLOR, PROXY, {"method": "random"}], ids=lambda one: one["method"])
 def test_every_group_gets_a_model_within_its_limit(
-    pruning: dict[str, Any], make: Callable[..., Tdc], place: Somewhere, base: Path
+    pruning: dict[str, Any], make: Callable[..., ExpertsJob], place: Somewhere, base: Path
 ) -> None:
     whole = load_record(base)
     models, figures = carry_out(place, make(pruning=pruning))
@@ -112,7 +112,9 @@ def test_every_group_gets_a_model_within_its_limit(
         assert load_pruning(model) is not None
 
 
-def test_its_models_are_experts_that_can_be_sampled(make: Callable[..., Tdc], place: Somewhere, tmp_path: Path) -> None:
+def test_its_models_are_experts_that_can_be_sampled(
+    make: Callable[..., ExpertsJob], place: Somewhere, tmp_path: Path
+) -> None:
     models, _ = carry_out(place, make())
     for number, model in enumerate(models):
         model.rename(tmp_path / f"group_{number}")
@@ -121,21 +123,25 @@ def test_its_models_are_experts_that_can_be_sampled(make: Callable[..., Tdc], pl
     assert samples.dtype == torch.uint8
 
 
-def test_without_pruning_the_architecture_is_the_bases(make: Callable[..., Tdc], place: Somewhere, base: Path) -> None:
+def test_without_pruning_the_architecture_is_the_bases(
+    make: Callable[..., ExpertsJob], place: Somewhere, base: Path
+) -> None:
     models, figures = carry_out(place, make(pruning=None))
     assert {one["macs"] for one in figures} == {load_record(base).macs}
     assert [one["pruning"] for one in figures] == [None, None]
     assert all(load_record(model).parent == "base" for model in models)
 
 
-def test_one_group_of_all_timesteps_keeps_its_share(make: Callable[..., Tdc], place: Somewhere, base: Path) -> None:
+def test_one_group_of_all_timesteps_keeps_its_share(
+    make: Callable[..., ExpertsJob], place: Somewhere, base: Path
+) -> None:
     (model,), (figures,) = carry_out(place, make(groups=WHOLE))
     assert (figures["first"], figures["last"]) == (0, T - 1)
     assert 0.97 * 0.7 <= figures["macs"] / load_record(base).macs <= 0.7
     assert Ensemble.load(model).record.groups == 1
 
 
-def test_groups_of_equal_excess_take_the_measured_loss(make: Callable[..., Tdc], place: Somewhere) -> None:
+def test_groups_of_equal_excess_take_the_measured_loss(make: Callable[..., ExpertsJob], place: Somewhere) -> None:
     excess = np.repeat([3.0, 1.0], [10, 40])  # sums 30 and 40: half of 70 is reached within t = 15
     groups = {"kind": "excess_loss", "count": 2, "min_ratio": 0.5}
     _, figures = carry_out(place, make(excess, groups=groups, pruning=None))
@@ -143,7 +149,9 @@ def test_groups_of_equal_excess_take_the_measured_loss(make: Callable[..., Tdc],
     assert [one["limit_ratio"] for one in figures] == [1.0, 0.75]
 
 
-def test_from_scratch_nothing_of_the_base_is_left(make: Callable[..., Tdc], place: Somewhere, base: Path) -> None:
+def test_from_scratch_nothing_of_the_base_is_left(
+    make: Callable[..., ExpertsJob], place: Somewhere, base: Path
+) -> None:
     models, figures = carry_out(place, make(start="scratch"))
     pruned = [load_model(place.work / f"group_{i}" / "pruned")[0] for i in range(2)]
     for model, before in zip(models, pruned, strict=True):
@@ -156,7 +164,7 @@ def test_from_scratch_nothing_of_the_base_is_left(make: Callable[..., Tdc], plac
     assert totals(figures, T)["images"] == 32
 
 
-def test_from_scratch_at_equal_compute(make: Callable[..., Tdc], place: Somewhere, base: Path) -> None:
+def test_from_scratch_at_equal_compute(make: Callable[..., ExpertsJob], place: Somewhere, base: Path) -> None:
     """Each group has its recipe's images, and half of the base's 24,000 forward passes, three an image."""
     whole = load_record(base).macs
     small = RECIPE | {"images": 4}
@@ -168,7 +176,7 @@ def test_from_scratch_at_equal_compute(make: Callable[..., Tdc], place: Somewher
 
 
 def test_a_plan_that_was_stopped_goes_on_and_ends_alike(
-    make: Callable[..., Tdc], place: Somewhere, runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., ExpertsJob], place: Somewhere, runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, _ = carry_out(Somewhere(tmp_path / "uninterrupted", runtime), make(pruning=PROXY))
     real, calls = plans.train_on, []
@@ -189,7 +197,7 @@ def test_a_plan_that_was_stopped_goes_on_and_ends_alike(
         assert load_record(model) == load_record(other)  # with the hashes of all files
 
 
-def test_the_memory_bank_lies_with_the_model(make: Callable[..., Tdc], place: Somewhere) -> None:
+def test_the_memory_bank_lies_with_the_model(make: Callable[..., ExpertsJob], place: Somewhere) -> None:
     models, figures = carry_out(place, make(pruning=PROXY))
     candidates = read_bank(models[0] / "memory_bank.jsonl")
     assert [one.loss for one in candidates] == [one["loss"] for one in figures[0]["pruning"]["bank"]]
@@ -198,12 +206,12 @@ def test_the_memory_bank_lies_with_the_model(make: Callable[..., Tdc], place: So
     assert not (models[1] / "memory_bank.jsonl").exists()
 
 
-def test_curves_are_named_for_their_group(make: Callable[..., Tdc], place: Somewhere) -> None:
+def test_curves_are_named_for_their_group(make: Callable[..., ExpertsJob], place: Somewhere) -> None:
     carry_out(place, make())
     assert {name.split("/")[0] for name in place.logged} == {"group_0", "group_1"}
 
 
-def test_a_limit_out_of_reach_is_refused(make: Callable[..., Tdc], place: Somewhere) -> None:
+def test_a_limit_out_of_reach_is_refused(make: Callable[..., ExpertsJob], place: Somewhere) -> None:
     with pytest.raises(UserError, match=r"a limit of .* is out of reach"):
         carry_out(place, make(groups=WHOLE | {"ratio": 0.01}))
 

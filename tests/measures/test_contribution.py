@@ -10,7 +10,7 @@ from torch import Tensor
 from unequal.diffusion.ddim import ddim
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.contribution import counted_from_1, replaced_samples, sliding_windows
-from unequal.timesteps.partition import Range
+from unequal.timesteps.partition import TimestepRange
 
 T = 40
 SCHEDULE = NoiseSchedule.linear(T)
@@ -33,11 +33,11 @@ def noise(step: int) -> Tensor:
     return normal(3, step)
 
 
-def replaced(ranges: list[Range]) -> Tensor:
+def replaced(ranges: list[TimestepRange]) -> Tensor:
     return replaced_samples(predict, TRUTH, START, noise, SCHEDULE, ranges)
 
 
-def one_by_one(chosen: Range) -> Tensor:
+def one_by_one(chosen: TimestepRange) -> Tensor:
     """The same as DDIM with a predictor that knows the truth where it may."""
 
     def knowing(x_t: Tensor, t: int) -> Tensor:
@@ -48,7 +48,7 @@ def one_by_one(chosen: Range) -> Tensor:
 
 @given(st.lists(st.tuples(st.integers(0, T - 1), st.integers(0, T - 1)), min_size=1, max_size=4))
 def test_each_range_is_a_run_of_its_own(pairs: list[tuple[int, int]]) -> None:
-    ranges = [Range(min(pair), max(pair)) for pair in pairs]
+    ranges = [TimestepRange(min(pair), max(pair)) for pair in pairs]
     found = replaced(ranges)
     torch.testing.assert_close(found[0], ddim(START, EVERY_STEP, SCHEDULE, predict, 1.0, noise))
     for run, chosen in zip(found[1:], ranges, strict=True):
@@ -56,7 +56,7 @@ def test_each_range_is_a_run_of_its_own(pairs: list[tuple[int, int]]) -> None:
 
 
 def test_the_last_step_is_never_replaced() -> None:
-    found = replaced([Range(0, 0), Range(0, T - 1)])
+    found = replaced([TimestepRange(0, 0), TimestepRange(0, T - 1)])
     assert torch.equal(found[1], found[0])
     assert not torch.allclose(found[2], TRUTH)
     # A perfect prediction at the last step gives the truth, whatever happened before.
@@ -71,7 +71,7 @@ def test_the_network_is_asked_only_where_the_truth_is_not_taken() -> None:
         asked.append((t, len(x_t) // len(TRUTH)))
         return predict(x_t, t)
 
-    replaced_samples(counting, TRUTH, START, noise, SCHEDULE, [Range(10, 29), Range(0, 4)])
+    replaced_samples(counting, TRUTH, START, noise, SCHEDULE, [TimestepRange(10, 29), TimestepRange(0, 4)])
     assert dict(asked) == {t: 1 + (t < 10) + (t == 0) for t in range(T)}
 
 
@@ -86,4 +86,4 @@ def test_windows_slide_over_all_timesteps(count: int, width: int) -> None:
 
 def test_ranges_are_written_as_the_paper_counts() -> None:
     assert counted_from_1(10, 100) == (9, 99)
-    assert sliding_windows(1000, 10, 100) == [Range(100 * i, 100 * i + 99) for i in range(10)]
+    assert sliding_windows(1000, 10, 100) == [TimestepRange(100 * i, 100 * i + 99) for i in range(10)]

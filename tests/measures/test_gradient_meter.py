@@ -11,7 +11,7 @@ from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.gradient_meter import GradientMeter
-from unequal.training.objective import SingleHead
+from unequal.training.objectives.single_head import SingleHead
 
 CELLS = [(0, 0), (1, 20), (21, 49)]
 OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50), "none", None)

@@ -26,7 +26,7 @@ from unequal.timesteps.samplers import (
     uniform,
 )
 from unequal.training.batches import Batch, draw_at
-from unequal.training.objective import SingleHead
+from unequal.training.objectives.single_head import SingleHead
 
 T = 50
 SLOTS = Partition([(0, 2), (3, 9), (10, 24), (25, 49)])

@@ -15,11 +15,11 @@ from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.measures.profiling import Draws, profile
-from unequal.models.artifact import load_model, load_record
 from unequal.models.backbones import registry
 from unequal.models.backbones.backbone import Backbone, Unexportable
 from unequal.models.denoiser import load_denoiser
 from unequal.models.flops import count_cost
+from unequal.models.folder import load_model, load_record
 from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.condition import Condition
@@ -30,9 +30,9 @@ from unequal.settings.samplers import Slot, Uniform
 from unequal.settings.schedule import Schedule
 from unequal.settings.training import Training
 from unequal.timesteps.samplers import IndependentSampler, uniform
-from unequal.training.results import publish
-from unequal.training.run import Job, train_fresh, train_on
-from unequal.training.start import Scope
+from unequal.training.initialisation import Scope
+from unequal.training.results import write_results
+from unequal.training.train import TrainingJob, train_fresh, train_on
 
 
 class Stack(nn.Module):
@@ -108,8 +108,8 @@ def test_a_second_backbone_goes_all_the_way(
 ) -> None:
     here, settings = Here(tmp_path, runtime), training_settings()
     network, schedule = StackSettings(pretrained=None, condition=condition), Schedule(name="linear", timesteps=50)
-    job = Job("base", recipe(UNIFORM, 400), settings, prepared, 5)
-    publish(here, train_fresh(here, job, network, schedule))
+    job = TrainingJob("base", recipe(UNIFORM, 400), settings, prepared, 5)
+    write_results(here, train_fresh(here, job, network, schedule))
     base = tmp_path / "artifacts/models/base"
     record = load_record(base)
     assert (record.backbone, record.spec) == ("stack", spec_of("sample", condition=condition))
@@ -118,7 +118,7 @@ def test_a_second_backbone_goes_all_the_way(
     for name, timesteps in (("longer", IndependentSampler(uniform(50))), ("expert", Scope(10, 19, 0, 2))):
         chosen = recipe(UNIFORM if name == "longer" else Slot(kind="slot"), 40)
         there = Here(tmp_path / name, runtime)
-        publish(there, train_on(there, Job(name, chosen, settings, prepared, 5), base, timesteps))
+        write_results(there, train_on(there, TrainingJob(name, chosen, settings, prepared, 5), base, timesteps))
         assert load_record(tmp_path / name / "artifacts/models" / name).inherited_images == 400
 
     net, _ = load_model(base)

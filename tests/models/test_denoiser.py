@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from unequal.diffusion.predictions import HEADS, PREDICTIONS
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.models.artifact import Heads, save_model
 from unequal.models.denoiser import Denoiser, load_denoiser
+from unequal.models.folder import Heads, save_model
 
 SCHEDULE = NoiseSchedule.linear(50)
 T = torch.tensor([0, 10, 30, 49])

@@ -12,9 +12,9 @@ from openai_unet import OpenAIUNet
 from torch import Tensor
 
 from unequal.errors import UserError
-from unequal.models.artifact import load_model, save_model
 from unequal.models.backbones.unet2d.openai import load_openai
-from unequal.models.pruned import replay
+from unequal.models.folder import load_model, save_model
+from unequal.models.pruning_record import replay
 from unequal.settings.network import OpenAIFlags
 
 TIMESTEPS = torch.tensor([0, 3, 999])

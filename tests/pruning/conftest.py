@@ -10,12 +10,12 @@ from search_place import Here
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
-from unequal.models.artifact import ModelRecord
 from unequal.models.flops import count_cost
+from unequal.models.folder import ModelRecord
 from unequal.pruning.anatomy import Anatomy
+from unequal.pruning.evaluator import Evaluator
 from unequal.pruning.importance import ranked
 from unequal.pruning.target import Target
-from unequal.pruning.trial import Trial
 from unequal.settings.pruning import Magnitude
 from unequal.settings.runtime import Runtime
 
@@ -36,11 +36,11 @@ def make_target(prepared: PreparedData, make_record: Callable[..., ModelRecord])
 
 
 @pytest.fixture(scope="session")
-def trial(tiny_net: Callable[..., UNet2DModel], make_target: MakeTarget, runtime: Runtime) -> Trial:
+def evaluator(tiny_net: Callable[..., UNet2DModel], make_target: MakeTarget, runtime: Runtime) -> Evaluator:
     """Trials of schemes at a limit of 0.7, by 8 images and without fine-tuning."""
     target = make_target(tiny_net().eval())
     anatomy = Anatomy(target.net)
-    return Trial(target, anatomy, ranked(Magnitude(method="magnitude"), target, anatomy), 8, None, runtime)
+    return Evaluator(target, anatomy, ranked(Magnitude(method="magnitude"), target, anatomy), 8, None, runtime)
 
 
 @pytest.fixture

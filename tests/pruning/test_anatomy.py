@@ -16,7 +16,7 @@ from unequal.models.flops import count_cost
 from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.fit import remove, removed_channels
 from unequal.pruning.units import Unit, units_by
-from unequal.settings.params import read_pipeline_params
+from unequal.settings.params.pipeline import read_pipeline_params
 
 BuildNet = Callable[..., UNet2DModel]
 ATTENTIVE: dict[str, Any] = {"attention_resolutions": (8, 4), "scale_shift": True}

@@ -12,9 +12,9 @@ from chat_server import Chat, Reply, answer, closed_port, error, serving
 
 from unequal.errors import UserError
 from unequal.pruning.bank import Candidate
+from unequal.pruning.evaluator import Evaluator
 from unequal.pruning.llm import LONGEST_WAIT_S, Failed, LanguageModel, Unanswered, unfenced
 from unequal.pruning.schemes import blocks_of
-from unequal.pruning.trial import Trial
 from unequal.settings.pruning import Llm
 
 KEY = "sk-very-secret-1234"
@@ -36,17 +36,17 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def schemes(trial: Trial, *ratios: float) -> list[dict[str, float]]:
-    return [dict.fromkeys(blocks_of(trial.ranking), ratio) for ratio in ratios]
+def schemes(evaluator: Evaluator, *ratios: float) -> list[dict[str, float]]:
+    return [dict.fromkeys(blocks_of(evaluator.ranking), ratio) for ratio in ratios]
 
 
-def sound(trial: Trial, *ratios: float) -> Reply:
-    return answer(json.dumps({"schemes": schemes(trial, *ratios)}))
+def sound(evaluator: Evaluator, *ratios: float) -> Reply:
+    return answer(json.dumps({"schemes": schemes(evaluator, *ratios)}))
 
 
-def model(chat: Chat | str, trial: Trial, count: int = 2, **changes: Any) -> LanguageModel:
+def model(chat: Chat | str, evaluator: Evaluator, count: int = 2, **changes: Any) -> LanguageModel:
     url = chat if isinstance(chat, str) else chat.url
-    return LanguageModel(Llm(**SETTINGS | {"base_url": url} | changes), trial, count)
+    return LanguageModel(Llm(**SETTINGS | {"base_url": url} | changes), evaluator, count)
 
 
 def failing(_: str) -> str:
@@ -62,21 +62,21 @@ def line_of(action: Callable[[], object], kind: type[Exception] = UserError) -> 
     return line
 
 
-def test_a_sound_answer_is_taken(trial: Trial) -> None:
-    with serving([sound(trial, 0.25, 1.0)]) as chat:
-        proposals = model(chat, trial).propose(1, [])
+def test_a_sound_answer_is_taken(evaluator: Evaluator) -> None:
+    with serving([sound(evaluator, 0.25, 1.0)]) as chat:
+        proposals = model(chat, evaluator).propose(1, [])
     assert [proposer for proposer, _ in proposals] == ["llm tiny"] * 2
-    assert [scheme for _, scheme in proposals] == schemes(trial, 0.25, 1.0)
+    assert [scheme for _, scheme in proposals] == schemes(evaluator, 0.25, 1.0)
     assert chat.paths == ["/v1/chat/completions"]
     assert chat.headers[0]["authorization"] == f"Bearer {KEY}"
     assert chat.requests[0]["model"] == "tiny"
 
 
-def test_the_answers_form_is_asked_for(trial: Trial) -> None:
-    blocks = set(blocks_of(trial.ranking))
-    with serving([sound(trial, 0.1, 0.2)]) as chat:
+def test_the_answers_form_is_asked_for(evaluator: Evaluator) -> None:
+    blocks = set(blocks_of(evaluator.ranking))
+    with serving([sound(evaluator, 0.1, 0.2)]) as chat:
         for form in ("json_schema", "json_object", "text"):
-            model(chat, trial, answer_format=form).propose(1, [])
+            model(chat, evaluator, answer_format=form).propose(1, [])
     held, loosely, free = chat.requests
     schema = held["response_format"]["json_schema"]["schema"]
     scheme = schema["$defs"]["Scheme"]
@@ -86,38 +86,38 @@ def test_the_answers_form_is_asked_for(trial: Trial) -> None:
     assert "response_format" not in free
 
 
-def test_no_key_is_sent_where_none_is_meant(trial: Trial) -> None:
-    with serving([sound(trial, 0.1, 0.2)]) as chat:
-        model(chat, trial, api_key_env=None).propose(1, [])
+def test_no_key_is_sent_where_none_is_meant(evaluator: Evaluator) -> None:
+    with serving([sound(evaluator, 0.1, 0.2)]) as chat:
+        model(chat, evaluator, api_key_env=None).propose(1, [])
     assert chat.headers[0]["authorization"] == "Bearer none"
 
 
-def test_the_prompt_holds_network_limit_and_memory(trial: Trial) -> None:
-    (scheme,) = schemes(trial, 0.125)
+def test_the_prompt_holds_network_limit_and_memory(evaluator: Evaluator) -> None:
+    (scheme,) = schemes(evaluator, 0.125)
     tried = Candidate(
         round=4, candidate=1, proposer="x", proposed=scheme, scheme=scheme, macs=4711, limit_macs=1.0, loss=0.4321
     )
-    with serving([sound(trial, 0.1, 0.2)]) as chat:
-        model(chat, trial).propose(1, [tried])
+    with serving([sound(evaluator, 0.1, 0.2)]) as chat:
+        model(chat, evaluator).propose(1, [tried])
     (prompt,) = chat.prompts
-    for block, units in blocks_of(trial.ranking).items():
+    for block, units in blocks_of(evaluator.ranking).items():
         assert f'"block": "{block}"' in prompt
         assert all(unit.layer in prompt for unit in units)
     facts = {"round": 4, "ratios": scheme, "macs": 4711, "loss": 0.4321}
     assert json.dumps(facts) in prompt
-    assert f"at most {int(trial.target.limit_macs)} of" in prompt
+    assert f"at most {int(evaluator.target.limit_macs)} of" in prompt
     assert "timesteps 5 to 20 of 0 to" in " ".join(prompt.split())
     assert "$" not in prompt
 
 
-def text(trial: Trial, change: Callable[[list[dict[str, Any]]], Any]) -> Reply:
+def text(evaluator: Evaluator, change: Callable[[list[dict[str, Any]]], Any]) -> Reply:
     """An answer with one thing wrong."""
-    found = schemes(trial, 0.3, 0.4)
+    found = schemes(evaluator, 0.3, 0.4)
     changed = change(found)
     return answer(json.dumps({"schemes": found if changed is None else changed}))
 
 
-WRONG: dict[str, tuple[Callable[[Trial], Reply], str]] = {
+WRONG: dict[str, tuple[Callable[[Evaluator], Reply], str]] = {
     "prose": (lambda _: answer("I would prune the middle."), "Invalid JSON"),
     "half": (lambda t: answer(json.dumps({"schemes": schemes(t, 0.1, 0.2)})[:50]), "Invalid JSON"),
     "nan": (
@@ -171,10 +171,10 @@ WRONG: dict[str, tuple[Callable[[Trial], Reply], str]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_wrong_answer_is_refused_and_told_until_there_is_a_sound_one(trial: Trial, wrong: str) -> None:
+def test_a_wrong_answer_is_refused_and_told_until_there_is_a_sound_one(evaluator: Evaluator, wrong: str) -> None:
     make, complaint = WRONG[wrong]
-    with serving([make(trial), make(trial), sound(trial, 0.5, 0.6)]) as chat:
-        assert [scheme for _, scheme in model(chat, trial).propose(1, [])] == schemes(trial, 0.5, 0.6)
+    with serving([make(evaluator), make(evaluator), sound(evaluator, 0.5, 0.6)]) as chat:
+        assert [scheme for _, scheme in model(chat, evaluator).propose(1, [])] == schemes(evaluator, 0.5, 0.6)
     first, second, third = chat.prompts
     assert "refused" not in first
     assert second == third
@@ -185,19 +185,19 @@ def test_a_wrong_answer_is_refused_and_told_until_there_is_a_sound_one(trial: Tr
 
 
 @pytest.mark.parametrize("wrong", ["prose", "outside", "empty", "huge", "broken off"])
-def test_wrong_answers_end_after_so_many_attempts(trial: Trial, wrong: str) -> None:
+def test_wrong_answers_end_after_so_many_attempts(evaluator: Evaluator, wrong: str) -> None:
     make, complaint = WRONG[wrong]
-    with serving([make(trial)]) as chat:
-        line = line_of(lambda: model(chat, trial).propose(1, []), Unanswered)
+    with serving([make(evaluator)]) as chat:
+        line = line_of(lambda: model(chat, evaluator).propose(1, []), Unanswered)
     assert len(chat.requests) == 3
     assert line.startswith(f"pruning: {chat.url}: no sound answer in 3 attempts, at last: {complaint}")
 
 
-def test_json_in_a_fence_is_read(trial: Trial) -> None:
-    whole = json.dumps({"schemes": schemes(trial, 0.1, 0.2)})
+def test_json_in_a_fence_is_read(evaluator: Evaluator) -> None:
+    whole = json.dumps({"schemes": schemes(evaluator, 0.1, 0.2)})
     with serving([answer(f"Here you are:\n```json\n{whole}\n```\nGood luck!")]) as chat:
-        proposals = model(chat, trial, answer_format="text").propose(1, [])
-    assert [scheme for _, scheme in proposals] == schemes(trial, 0.1, 0.2)
+        proposals = model(chat, evaluator, answer_format="text").propose(1, [])
+    assert [scheme for _, scheme in proposals] == schemes(evaluator, 0.1, 0.2)
 
 
 @pytest.mark.parametrize(
@@ -227,9 +227,9 @@ def test_json_in_a_fence_is_read(trial: Trial) -> None:
         (Reply(307, b"over there", header=("Location", "/v2")), "status 307 (over there)"),
     ],
 )
-def test_what_another_attempt_would_not_mend_is_told_at_once(trial: Trial, reply: Reply, line: str) -> None:
+def test_what_another_attempt_would_not_mend_is_told_at_once(evaluator: Evaluator, reply: Reply, line: str) -> None:
     with serving([reply]) as chat:
-        found = line_of(lambda: model(chat, trial).propose(1, []))
+        found = line_of(lambda: model(chat, evaluator).propose(1, []))
     assert found.startswith(f"pruning: {chat.url}: {line}")
     assert len(chat.requests) == 1
 
@@ -244,20 +244,20 @@ def test_what_another_attempt_would_not_mend_is_told_at_once(trial: Trial, reply
         (Reply(503, b"so" * 1_000_000), "status 503 ()"),
     ],
 )
-def test_what_may_pass_is_waited_for(trial: Trial, reply: Reply, line: str) -> None:
-    with serving([reply, reply, sound(trial, 0.1, 0.2)]) as chat:
-        assert len(model(chat, trial).propose(1, [])) == 2
+def test_what_may_pass_is_waited_for(evaluator: Evaluator, reply: Reply, line: str) -> None:
+    with serving([reply, reply, sound(evaluator, 0.1, 0.2)]) as chat:
+        assert len(model(chat, evaluator).propose(1, [])) == 2
     assert len(set(chat.prompts)) == 1, "the model has done nothing wrong"
     with serving([reply]) as chat:
-        found = line_of(lambda: model(chat, trial).propose(1, []), Unanswered)
+        found = line_of(lambda: model(chat, evaluator).propose(1, []), Unanswered)
     assert found.startswith(f"pruning: {chat.url}: no sound answer in 3 attempts, at last: {line}")
 
 
-def test_waits_double(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waits_double(evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr("unequal.pruning.llm.time.sleep", waits.append)
     with serving([error(500, "oops")]) as chat, pytest.raises(Unanswered):
-        model(chat, trial, attempts=5, backoff_s=0.5).propose(1, [])
+        model(chat, evaluator, attempts=5, backoff_s=0.5).propose(1, [])
     # The server's own pauses are 0.
     assert [wait for wait in waits if wait] == [0.5, 1.0, 2.0, 4.0]
 
@@ -274,18 +274,20 @@ def test_waits_double(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["never begins", "trickles", "trickles in chunks", "stands still", "headers trickle", "headers of an error"],
 )
-def test_a_late_answer_is_not_waited_for(trial: Trial, reply: Reply) -> None:
+def test_a_late_answer_is_not_waited_for(evaluator: Evaluator, reply: Reply) -> None:
     """Neither one that does not begin, nor one that does not end."""
-    with serving([reply, sound(trial, 0.1, 0.2)]) as chat:
-        assert len(model(chat, trial, timeout_s=0.2).propose(1, [])) == 2
+    with serving([reply, sound(evaluator, 0.1, 0.2)]) as chat:
+        assert len(model(chat, evaluator, timeout_s=0.2).propose(1, [])) == 2
     with serving([reply]) as chat:
-        found = line_of(lambda: model(chat, trial, timeout_s=0.1, attempts=2).propose(1, []), Unanswered)
+        found = line_of(lambda: model(chat, evaluator, timeout_s=0.1, attempts=2).propose(1, []), Unanswered)
     assert found.endswith("no sound answer in 2 attempts, at last: no answer within 0.1 s")
 
 
-def test_a_name_server_that_hangs_is_not_waited_for(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_server_that_hangs_is_not_waited_for(evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: time.sleep(60))
-    found = line_of(lambda: model("http://somewhere/v1", trial, timeout_s=0.1, attempts=2).propose(1, []), Unanswered)
+    found = line_of(
+        lambda: model("http://somewhere/v1", evaluator, timeout_s=0.1, attempts=2).propose(1, []), Unanswered
+    )
     assert found.endswith("no answer within 0.1 s")
 
 
@@ -298,28 +300,28 @@ def test_a_fence_is_read_in_one_pass(blank: str) -> None:
     assert time.process_time() - began < 1
 
 
-def test_waits_have_an_end(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waits_have_an_end(evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr("unequal.pruning.llm.time.sleep", waits.append)
-    asked = model(closed_port(), trial, attempts=1200, backoff_s=0.01)
+    asked = model(closed_port(), evaluator, attempts=1200, backoff_s=0.01)
     monkeypatch.setattr(asked, "ask", failing)
     with pytest.raises(Unanswered):
         asked.propose(1, [])
     assert max(waits) == LONGEST_WAIT_S
 
 
-def test_nobody_at_the_address(trial: Trial) -> None:
+def test_nobody_at_the_address(evaluator: Evaluator) -> None:
     url = closed_port()
-    found = line_of(lambda: model(url, trial).propose(1, []))
+    found = line_of(lambda: model(url, evaluator).propose(1, []))
     assert found.startswith(f"pruning: {url}: no connection (")
     assert found.endswith("in 3 attempts")
 
 
 @pytest.mark.parametrize("value", [None, "", "  ", "sk-1\nX-Header: 2", "schlüssel"])
-def test_no_key(trial: Trial, monkeypatch: pytest.MonkeyPatch, value: str | None) -> None:
+def test_no_key(evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch, value: str | None) -> None:
     monkeypatch.delenv("SOME_KEY")
     if value is not None:
         monkeypatch.setenv("SOME_KEY", value)
-    found = line_of(lambda: model(closed_port(), trial))
+    found = line_of(lambda: model(closed_port(), evaluator))
     assert found.startswith("pruning: no key in the environment variable SOME_KEY; set it (visible")
     assert "sk-1" not in found and "schlüssel" not in found

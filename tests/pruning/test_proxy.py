@@ -14,12 +14,12 @@ from search_place import Here
 
 from unequal.errors import UserError
 from unequal.pruning.anatomy import Anatomy
+from unequal.pruning.evaluator import Evaluator
 from unequal.pruning.fit import fit_to_limit
 from unequal.pruning.importance import ranked
 from unequal.pruning.proxy import BANK, Decision, decide
 from unequal.pruning.schemes import blocks_of
 from unequal.pruning.target import Target
-from unequal.pruning.trial import Trial
 from unequal.settings.pruning import Proxy
 
 MAGNITUDE = {"method": "magnitude"}
@@ -41,8 +41,8 @@ def elsewhere(here: Here, name: str) -> Here:
     return Here(here.work / name, here.runtime)
 
 
-def search(here: Here, trial: Trial, **changes: Any) -> Decision:
-    return decide(here, Proxy.model_validate(SEARCH | changes), trial.target, trial.anatomy)
+def search(here: Here, evaluator: Evaluator, **changes: Any) -> Decision:
+    return decide(here, Proxy.model_validate(SEARCH | changes), evaluator.target, evaluator.anatomy)
 
 
 def llm(chat: Chat, **changes: Any) -> dict[str, Any]:
@@ -56,15 +56,15 @@ def llm(chat: Chat, **changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def sound(trial: Trial, *ratios: float) -> Reply:
+def sound(evaluator: Evaluator, *ratios: float) -> Reply:
     """Schemes that spare the middle, with these ratios elsewhere."""
-    found = [dict.fromkeys(blocks_of(trial.ranking), ratio) | {"mid_block": 0.0} for ratio in ratios]
+    found = [dict.fromkeys(blocks_of(evaluator.ranking), ratio) | {"mid_block": 0.0} for ratio in ratios]
     return answer(json.dumps({"schemes": found}))
 
 
-def test_all_candidates_meet_the_limit_and_the_best_is_kept(here: Here, trial: Trial) -> None:
-    found = search(here, trial)
-    lines, limit = here.lines, trial.target.limit_macs
+def test_all_candidates_meet_the_limit_and_the_best_is_kept(here: Here, evaluator: Evaluator) -> None:
+    found = search(here, evaluator)
+    lines, limit = here.lines, evaluator.target.limit_macs
     assert [(line["round"], line["candidate"], line["proposer"]) for line in lines] == [
         *((0, 0, "magnitude"), (0, 1, "taylor"), (1, 0, "tpe"), (1, 1, "tpe"), (2, 0, "tpe"), (2, 1, "tpe"))
     ]
@@ -72,7 +72,9 @@ def test_all_candidates_meet_the_limit_and_the_best_is_kept(here: Here, trial: T
     best = min(lines, key=lambda line: line["loss"])
     assert found.pruned.cost.macs == best["macs"]
     # Its loss is measured again from the network that is kept.
-    again = replace(trial, ranking=ranked(Proxy.model_validate(SEARCH).ranking, trial.target, trial.anatomy))
+    again = replace(
+        evaluator, ranking=ranked(Proxy.model_validate(SEARCH).ranking, evaluator.target, evaluator.anatomy)
+    )
     assert again.loss(found.pruned.net, here.work) == best["loss"]
     assert {name: best[name] for name in ("proposer", "round", "candidate", "loss")}.items() <= found.figures.items()
     assert (found.figures["candidates"], found.figures["rounds"], found.ended) == (6, 2, None)
@@ -82,20 +84,20 @@ def test_all_candidates_meet_the_limit_and_the_best_is_kept(here: Here, trial: T
     ]
 
 
-def test_the_ranking_methods_own_start_is_what_it_would_prune(here: Here, trial: Trial) -> None:
-    search(here, trial, rounds=0, start=(TAYLOR,))
-    order = ranked(Proxy.model_validate(SEARCH).ranking, trial.target, trial.anatomy)
-    pruned = fit_to_limit(trial.anatomy, order, trial.target.limit_macs)
+def test_the_ranking_methods_own_start_is_what_it_would_prune(here: Here, evaluator: Evaluator) -> None:
+    search(here, evaluator, rounds=0, start=(TAYLOR,))
+    order = ranked(Proxy.model_validate(SEARCH).ranking, evaluator.target, evaluator.anatomy)
+    pruned = fit_to_limit(evaluator.anatomy, order, evaluator.target.limit_macs)
     (line,) = here.lines
     assert line["macs"] == pruned.cost.macs
-    assert line["loss"] == trial.loss(pruned.net, here.work)
+    assert line["loss"] == evaluator.loss(pruned.net, here.work)
 
 
-def test_a_search_is_a_function_of_its_seed(here: Here, trial: Trial) -> None:
+def test_a_search_is_a_function_of_its_seed(here: Here, evaluator: Evaluator) -> None:
     banks = []
     for name, seed in (("first", 0), ("again", 0), ("other", 1)):
         place = elsewhere(here, name)
-        search(place, replace(trial, target=replace(trial.target, seed=seed)), start=())
+        search(place, replace(evaluator, target=replace(evaluator.target, seed=seed)), start=())
         banks.append(place.lines)
     assert banks[0] == banks[1]
     assert not any(a["proposed"] == b["proposed"] for a, b in zip(banks[0], banks[2], strict=True))
@@ -103,40 +105,40 @@ def test_a_search_is_a_function_of_its_seed(here: Here, trial: Trial) -> None:
 
 def stop_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kill the process at the trial of that number."""
-    counted, whole = iter(range(100)), Trial.loss
+    counted, whole = iter(range(100)), Evaluator.loss
 
-    def loss(self: Trial, net: UNet2DModel, work: Path) -> float:
+    def loss(self: Evaluator, net: UNet2DModel, work: Path) -> float:
         if next(counted) == number:
             raise KeyboardInterrupt
         return whole(self, net, work)
 
-    monkeypatch.setattr(Trial, "loss", loss)
+    monkeypatch.setattr(Evaluator, "loss", loss)
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3, 5])
 def test_a_search_that_was_killed_goes_on(
-    here: Here, trial: Trial, number: int, monkeypatch: pytest.MonkeyPatch
+    here: Here, evaluator: Evaluator, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, stopped = elsewhere(here, "whole"), elsewhere(here, "stopped")
-    decided = search(whole, trial)
+    decided = search(whole, evaluator)
     stop_at(number, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
-        search(stopped, trial)
+        search(stopped, evaluator)
     assert (stopped.lines if number else []) == whole.lines[:number]
     monkeypatch.undo()
-    assert search(stopped, trial).figures == decided.figures
+    assert search(stopped, evaluator).figures == decided.figures
     assert stopped.lines == whole.lines
 
 
 def test_a_language_model_is_asked_once_a_round_whatever_happens(
-    here: Here, trial: Trial, monkeypatch: pytest.MonkeyPatch
+    here: Here, evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with serving([sound(trial, 0.2, 0.9), sound(trial, 0.4, 0.5)]) as chat:
+    with serving([sound(evaluator, 0.2, 0.9), sound(evaluator, 0.4, 0.5)]) as chat:
         stop_at(3, monkeypatch)  # within its first round
         with pytest.raises(KeyboardInterrupt):
-            search(here, trial, decider=llm(chat))
+            search(here, evaluator, decider=llm(chat))
         monkeypatch.undo()
-        found = search(here, trial, decider=llm(chat))
+        found = search(here, evaluator, decider=llm(chat))
     assert len(chat.requests) == 2
     assert [line["proposer"] for line in here.lines[2:]] == ["llm tiny"] * 4
     assert found.figures["rounds"] == 2
@@ -147,10 +149,10 @@ def test_a_language_model_is_asked_once_a_round_whatever_happens(
 
 @pytest.mark.parametrize("unsound", [answer("no"), Reply(body=b"{}", cut=True), error(503, "busy")])
 def test_what_the_model_does_not_answer_ends_the_search_with_the_best_so_far(
-    here: Here, trial: Trial, capsys: pytest.CaptureFixture[str], unsound: Reply
+    here: Here, evaluator: Evaluator, capsys: pytest.CaptureFixture[str], unsound: Reply
 ) -> None:
-    with serving([sound(trial, 0.2, 0.9), unsound, unsound]) as chat:
-        found = search(here, trial, decider=llm(chat))
+    with serving([sound(evaluator, 0.2, 0.9), unsound, unsound]) as chat:
+        found = search(here, evaluator, decider=llm(chat))
     assert [line["round"] for line in here.lines] == [0, 0, 1, 1]
     best = min(here.lines, key=lambda line: line["loss"])
     assert found.pruned.cost.macs == best["macs"]
@@ -160,9 +162,9 @@ def test_what_the_model_does_not_answer_ends_the_search_with_the_best_so_far(
     assert said == f"{found.ended}; {going_on}\n"
 
 
-def test_without_a_scheme_so_far_there_is_none_to_go_on_with(here: Here, trial: Trial) -> None:
+def test_without_a_scheme_so_far_there_is_none_to_go_on_with(here: Here, evaluator: Evaluator) -> None:
     with serving([answer("no")]) as chat, pytest.raises(UserError, match="no sound answer in 2 attempts"):
-        search(here, trial, decider=llm(chat), start=())
+        search(here, evaluator, decider=llm(chat), start=())
 
 
 @pytest.mark.parametrize(
@@ -173,38 +175,38 @@ def test_without_a_scheme_so_far_there_is_none_to_go_on_with(here: Here, trial: 
         (error(400, "too long", "context_length_exceeded"), "the prompt is too long"),
     ],
 )
-def test_what_has_to_be_mended_loses_nothing(here: Here, trial: Trial, reply: Reply, line: str) -> None:
-    with serving([sound(trial, 0.2, 0.9), reply, sound(trial, 0.4, 0.5)]) as chat:
+def test_what_has_to_be_mended_loses_nothing(here: Here, evaluator: Evaluator, reply: Reply, line: str) -> None:
+    with serving([sound(evaluator, 0.2, 0.9), reply, sound(evaluator, 0.4, 0.5)]) as chat:
         with pytest.raises(UserError, match=line):
-            search(here, trial, decider=llm(chat))
+            search(here, evaluator, decider=llm(chat))
         before = here.lines
         assert len(before) == 4
-        search(here, trial, decider=llm(chat))
+        search(here, evaluator, decider=llm(chat))
     assert len(chat.requests) == 3
     assert here.lines[:4] == before
     assert len(here.lines) == 6
 
 
-def test_an_endpoint_that_goes_down_between_rounds_loses_nothing(here: Here, trial: Trial) -> None:
-    with serving([sound(trial, 0.2, 0.9)]) as chat:
-        search(here, trial, decider=llm(chat), rounds=1)
+def test_an_endpoint_that_goes_down_between_rounds_loses_nothing(here: Here, evaluator: Evaluator) -> None:
+    with serving([sound(evaluator, 0.2, 0.9)]) as chat:
+        search(here, evaluator, decider=llm(chat), rounds=1)
         before = here.lines
     with pytest.raises(UserError, match=r"no connection \(.*\), in 2 attempts"):
-        search(here, trial, decider=llm(chat))
+        search(here, evaluator, decider=llm(chat))
     assert here.lines == before
-    with serving([sound(trial, 0.4, 0.5)]) as back:
-        search(here, trial, decider=llm(back))
+    with serving([sound(evaluator, 0.4, 0.5)]) as back:
+        search(here, evaluator, decider=llm(back))
     assert len(back.requests) == 1
     assert here.lines[: len(before)] == before
     assert len(here.lines) == len(before) + 2
 
 
-def test_a_recorded_search_is_replayed_exactly_without_a_network(here: Here, trial: Trial) -> None:
-    with serving([sound(trial, 0.2, 0.9), sound(trial, 0.4, 0.5)]) as chat:
-        recorded = search(here, trial, decider=llm(chat))
+def test_a_recorded_search_is_replayed_exactly_without_a_network(here: Here, evaluator: Evaluator) -> None:
+    with serving([sound(evaluator, 0.2, 0.9), sound(evaluator, 0.4, 0.5)]) as chat:
+        recorded = search(here, evaluator, decider=llm(chat))
         settings = llm(chat, api_key_env="NO_SUCH_KEY")
     place = elsewhere(here, "replay")
-    replayed = search(place, trial, decider=settings, replay=str(here.work / BANK))
+    replayed = search(place, evaluator, decider=settings, replay=str(here.work / BANK))
     assert (place.work / BANK).read_bytes() == (here.work / BANK).read_bytes()
     assert replayed.figures == recorded.figures
     assert replayed.pruned.removals == recorded.pruned.removals
@@ -212,30 +214,30 @@ def test_a_recorded_search_is_replayed_exactly_without_a_network(here: Here, tri
         assert torch.equal(a, b)
 
 
-def test_a_recording_that_is_not_there(here: Here, trial: Trial) -> None:
+def test_a_recording_that_is_not_there(here: Here, evaluator: Evaluator) -> None:
     with pytest.raises(UserError, match=r"gone\.jsonl: no memory bank that can be read"):
-        search(here, trial, replay="gone.jsonl")
+        search(here, evaluator, replay="gone.jsonl")
 
 
 def test_a_recording_of_something_else_is_refused(
-    here: Here, trial: Trial, tiny_net: Callable[..., UNet2DModel], make_target: Callable[..., Target]
+    here: Here, evaluator: Evaluator, tiny_net: Callable[..., UNet2DModel], make_target: Callable[..., Target]
 ) -> None:
-    search(here, trial, rounds=0, start=(MAGNITUDE,))
+    search(here, evaluator, rounds=0, start=(MAGNITUDE,))
     record = str(here.work / BANK)
 
-    def refusal(other: Trial) -> str:
+    def refusal(other: Evaluator) -> str:
         with pytest.raises(UserError) as caught:
             search(elsewhere(here, str(len(list(here.work.iterdir())))), other, replay=record)
         assert str(caught.value).startswith(f"{record}: candidate 0 of round 0 ")
         return str(caught.value)
 
-    looser = replace(trial, target=replace(trial.target, limit_macs=1.1 * trial.target.limit_macs))
+    looser = replace(evaluator, target=replace(evaluator.target, limit_macs=1.1 * evaluator.target.limit_macs))
     assert "was made for a limit of" in refusal(looser)
-    limit = trial.target.limit_macs
+    limit = evaluator.target.limit_macs
     for changes, complaint in (
         ({"block_out_channels": (8, 16, 16)}, "is of another network: its blocks are conv_in, down_blocks.0"),
         ({"attention_resolutions": (8,)}, "is of another model: it had"),
     ):
         net = tiny_net(**changes).eval()
         target = replace(make_target(net), limit_macs=limit)
-        assert complaint in refusal(replace(trial, target=target, anatomy=Anatomy(net)))
+        assert complaint in refusal(replace(evaluator, target=target, anatomy=Anatomy(net)))

@@ -15,7 +15,7 @@ from unequal.pruning.gradients import ascending_gradient, batch_gradient, parts,
 from unequal.pruning.target import Target
 from unequal.randomness import Stream, numpy_generator, torch_generator
 from unequal.training.batches import draw_at
-from unequal.training.order import image_indices
+from unequal.training.shuffling import image_indices
 
 BuildNet = Callable[..., UNet2DModel]
 MakeTarget = Callable[..., Target]

@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from unequal.reporting.groups import KINDS, groups_table, timestep_groups
+from unequal.reporting.groups import KINDS, groups_and_limits, groups_table
 from unequal.settings.groups import Groups
 
 GROUPS: dict[str, Any] = {
@@ -28,7 +28,7 @@ GROUPS: dict[str, Any] = {
 def figure() -> Figure:
     figure = Figure(figsize=(8, 4), layout="constrained")
     FigureCanvasAgg(figure)
-    partial(timestep_groups, groups=GROUPS, shares=[0.7, 0.99])(figure)
+    partial(groups_and_limits, groups=GROUPS, shares=[0.7, 0.99])(figure)
     return figure
 
 

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from unequal.diffusion.ddim import sampling_timesteps
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.models.artifact import ModelRecord, load_model, save_model
 from unequal.models.denoiser import Denoiser
+from unequal.models.folder import ModelRecord, load_model, save_model
 from unequal.models.offload import all_fit
 from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble, Expert, bytes_of_weights

@@ -18,8 +18,8 @@ from schemas import strings
 
 from unequal.errors import UserError
 from unequal.settings.names import BatchName, Name, PlanName, WidthName
-from unequal.settings.params import Params
-from unequal.settings.whole.core import Core
+from unequal.settings.params.core import Core
+from unequal.settings.params.pipeline import Params
 from unequal.tools.params import params_models
 from unequal.tools.schema import json_schema
 

@@ -12,7 +12,7 @@ import yaml
 from graph import pipeline_presets
 
 from unequal.errors import UserError
-from unequal.settings.params import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params, read_pipeline_params
 from unequal.tools.schema import json_schema
 
 ROOT = Path(__file__).parents[2]

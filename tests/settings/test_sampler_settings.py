@@ -10,7 +10,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.settings.recipe import RangeRecipe
 from unequal.settings.samplers import Measured, Sampler, SamplerSettings, Slot
-from unequal.timesteps.partition import Partition, Range, equal_log_snr
+from unequal.timesteps.partition import Partition, TimestepRange, equal_log_snr
 from unequal.timesteps.samplers import AdaptiveSampler, ChangingSampler, LowDiscrepancySampler, StratifiedSampler
 
 T = 60
@@ -114,7 +114,7 @@ def test_bins_are_equal_intervals_of_log_snr() -> None:
 
 @pytest.mark.parametrize(("overlap", "drawn"), [(0.0, (20, 29)), (0.25, (18, 31)), (1.0, (10, 39))])
 def test_inside_a_range_a_slot_is_uniform_and_a_little_beyond_if_asked(overlap: float, drawn: tuple[int, int]) -> None:
-    sampler = Slot(kind="slot", overlap=overlap).inside(Range(20, 29), T)
+    sampler = Slot(kind="slot", overlap=overlap).inside(TimestepRange(20, 29), T)
     expected = ((t >= drawn[0]) & (t <= drawn[1])) * 1.0
     np.testing.assert_allclose(sampler.probabilities, expected / expected.sum())
     assert not sampler.unbiased
@@ -127,7 +127,7 @@ def test_a_slot_is_no_sampler_of_all_timesteps() -> None:
 
 def test_what_draws_from_all_timesteps_draws_inside_no_range() -> None:
     with pytest.raises(UserError, match=r"^sampler\.kind: 'loss' draws from all timesteps; allowed inside a"):
-        settings("loss").inside(Range(20, 29), T)
+        settings("loss").inside(TimestepRange(20, 29), T)
 
 
 def test_a_training_inside_a_range_has_no_other_sampler() -> None:

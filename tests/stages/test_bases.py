@@ -18,7 +18,7 @@ from stage_project import write_params
 
 from stages import build_extractor, evaluate_fid, finetune_groups, group_timesteps, profile_loss, prune, train_base
 from unequal.data.prepared import PreparedData
-from unequal.models.artifact import load_model, load_record
+from unequal.models.folder import load_model, load_record
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.network import UNet2D
 from unequal.settings.training import Training

@@ -13,7 +13,7 @@ from stage_project import write_params
 from stages.finetune_slots import main
 from unequal.data.prepared import PreparedData
 from unequal.files import write_json
-from unequal.models.artifact import ModelRecord, load_record, save_model
+from unequal.models.folder import ModelRecord, load_record, save_model
 from unequal.settings.training import Training
 
 RECIPE: dict[str, Any] = {

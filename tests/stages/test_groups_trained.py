@@ -13,11 +13,11 @@ from stage_project import write_params
 import stages.finetune_groups
 from unequal.data.prepared import PreparedData
 from unequal.files import write_json
-from unequal.models.artifact import ModelRecord, save_model
-from unequal.models.pruned import replay
+from unequal.models.folder import ModelRecord, save_model
+from unequal.models.pruning_record import replay
 from unequal.settings.training import Training
 from unequal.timesteps.samplers import TimestepSampler
-from unequal.training.start import Start
+from unequal.training.initialisation import Start
 
 OPTIMIZER = {"lr": 1e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"}
 EXPERT: dict[str, Any] = {
@@ -61,8 +61,8 @@ def models(
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Start, TimestepSampler]]:
     """What a stage hands to training, which is not carried out."""
     taken: list[tuple[Start, TimestepSampler]] = []
-    monkeypatch.setattr("unequal.training.run.train", lambda run, job, *asked: taken.append(asked))
-    monkeypatch.setattr(stages.finetune_groups, "publish", lambda run, outcome: None)
+    monkeypatch.setattr("unequal.training.train.train", lambda run, job, *asked: taken.append(asked))
+    monkeypatch.setattr(stages.finetune_groups, "write_results", lambda run, outcome: None)
     return taken
 
 

@@ -12,7 +12,7 @@ from stage_project import write_params
 from stages.merge_experts import main
 from unequal.diffusion.ddim import sampling_timesteps
 from unequal.files import read_json
-from unequal.models.artifact import ModelRecord, load_model, load_record, save_model
+from unequal.models.folder import ModelRecord, load_model, load_record, save_model
 from unequal.models.merging import moved
 from unequal.sampling.ensemble import Ensemble
 

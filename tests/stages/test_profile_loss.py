@@ -17,7 +17,7 @@ from stages.profile_loss import main
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import read_npz
-from unequal.models.artifact import ModelRecord, save_model
+from unequal.models.folder import ModelRecord, save_model
 
 #: The tiny models' schedule.
 SCHEDULE = NoiseSchedule.linear(50)

@@ -15,8 +15,8 @@ from stage_project import write_params
 from stages import prune
 from unequal.data.prepared import PreparedData
 from unequal.files import write_json
-from unequal.models.artifact import ModelRecord, load_model, load_pruning, save_model
 from unequal.models.flops import count_cost
+from unequal.models.folder import ModelRecord, load_model, load_pruning, save_model
 from unequal.pipeline.stage import Run
 from unequal.pruning.proxy import BANK
 

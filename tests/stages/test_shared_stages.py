@@ -19,7 +19,7 @@ from unequal.data.prepared import PreparedData
 from unequal.evaluation.classifier import Classifier, save_classifier
 from unequal.evaluation.fidelity import CLASSIFIER, FACTS
 from unequal.files import content_hash, write_json
-from unequal.models.artifact import ModelRecord, save_model
+from unequal.models.folder import ModelRecord, save_model
 
 ROOT = Path(__file__).parents[2]
 TWO = stage_project.RUNTIME | {"processes": 2}

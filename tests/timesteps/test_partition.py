@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.timesteps.partition import Partition, Range, equal_log_snr, equal_sums
+from unequal.timesteps.partition import Partition, TimestepRange, equal_log_snr, equal_sums
 
 #: Table 1 of the slots' paper: guided diffusion on ImageNet-256, ten slots.
 TABLE_1 = [(0, 4), (5, 12), (13, 22), (23, 36), (37, 55), (56, 81), (82, 119), (120, 176), (177, 276), (277, 999)]
@@ -187,7 +187,7 @@ def test_a_schedule_that_halves_the_odds_has_intervals_of_equal_length() -> None
 @given(st.data(), st.floats(0, 1))
 def test_a_widened_range_holds_the_range_and_stays_within_the_schedule(data: st.DataObject, overlap: float) -> None:
     first, last = sorted(data.draw(st.tuples(st.integers(0, 99), st.integers(0, 99))))
-    low, high = Range(first, last).widened(overlap, 100)
+    low, high = TimestepRange(first, last).widened(overlap, 100)
     assert 0 <= low <= first <= last <= high <= 99
     beyond = overlap * (last - first + 1)
     assert first - low == pytest.approx(min(first, beyond), abs=0.5)

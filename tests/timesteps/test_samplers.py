@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from unequal.errors import UserError
-from unequal.timesteps.partition import Partition, Range
+from unequal.timesteps.partition import Partition, TimestepRange
 from unequal.timesteps.samplers import (
     AdaptiveSampler,
     IndependentSampler,
@@ -54,7 +54,7 @@ BUILDERS: dict[str, Callable[..., TimestepSampler]] = {
     "low_discrepancy": lambda **kw: LowDiscrepancySampler(uniform(T), **kw),
     "near_noise": lambda **kw: IndependentSampler(normalised(tilt(T, 1.5)), **kw),
     "near_data": lambda **kw: IndependentSampler(normalised(tilt(T, 0.5)[::-1]), **kw),
-    "slot": lambda **kw: IndependentSampler(within(Range(10, 24), T), **kw),
+    "slot": lambda **kw: IndependentSampler(within(TimestepRange(10, 24), T), **kw),
     "loss": lambda **kw: IndependentSampler(normalised(LOSS), **kw),
     "stratified": lambda **kw: StratifiedSampler(SLOTS, **kw),
     "loss_second_moment": second_moment,
@@ -263,9 +263,9 @@ def test_an_adaptive_sampler_measures_as_many_images_as_it_says() -> None:
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
-        (lambda: within(Range(50, 60), T), "timesteps 50 … 60 are no range within 0 … 59"),
-        (lambda: within(Range(-3, 5), T), "timesteps -3 … 5 are no range within 0 … 59"),
-        (lambda: within(Range(9, 4), T), "timesteps 9 … 4 are no range within 0 … 59"),
+        (lambda: within(TimestepRange(50, 60), T), "timesteps 50 … 60 are no range within 0 … 59"),
+        (lambda: within(TimestepRange(-3, 5), T), "timesteps -3 … 5 are no range within 0 … 59"),
+        (lambda: within(TimestepRange(9, 4), T), "timesteps 9 … 4 are no range within 0 … 59"),
         (lambda: BUILDERS["slot"](unbiased=True), "unbiased: true cannot be had where p = 0, as at t = 0"),
         (lambda: of_length(LOSS[:-1], T), "the profile has 59 timesteps, the model 60"),
         (

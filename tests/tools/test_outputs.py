@@ -80,3 +80,15 @@ def test_a_lock_is_told_under_new_names(monkeypatch: pytest.MonkeyPatch):
         "schema": "2.0",
         "stages": {"paint": {"cmd": "x", "deps": [{"path": "a"}], "outs": [{"path": "models/b"}]}},
     }
+
+
+def test_a_locks_settings_are_told_under_new_names(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(renames, "SETTINGS", {"grid.batch": "grid.size", "seed": "key"})
+    stages = {
+        "whole": {"cmd": "x", "params": {"params.yaml": {"grid": {"batch": 3, "seed": 1}, "seed": 2}}},
+        "single": {"cmd": "x", "params": {"params.yaml": {"grid.batch": 3, "grid.seed": 1}}},
+    }
+    assert with_new_names({"stages": stages})["stages"] == {
+        "whole": {"cmd": "x", "params": {"params.yaml": {"grid": {"size": 3, "seed": 1}, "key": 2}}},
+        "single": {"cmd": "x", "params": {"params.yaml": {"grid.size": 3, "grid.seed": 1}}},
+    }

@@ -16,13 +16,13 @@ from specs import class_labels, low_resolution, spec_of
 
 from unequal.diffusion.ddim import sampling_timesteps
 from unequal.errors import UserError
-from unequal.models.artifact import ModelRecord, load_model, save_model
 from unequal.models.backbones.registry import build_network
 from unequal.models.flops import count_cost
-from unequal.models.pruned import replay
+from unequal.models.folder import ModelRecord, load_model, save_model
+from unequal.models.pruning_record import replay
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.network import UNet2D
-from unequal.settings.params import read_pipeline_params
+from unequal.settings.params.pipeline import read_pipeline_params
 from unequal.tools import clean, estimate
 from unequal.tools.architecture import spec_of as base_spec
 from unequal.tools.export import export

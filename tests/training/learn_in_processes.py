@@ -20,7 +20,7 @@ from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import AdaptiveSampler, LossSecondMomentSampler, TimestepSampler
 from unequal.training.batches import BatchSource
 from unequal.training.loop import Trainer
-from unequal.training.objective import SingleHead
+from unequal.training.objectives.single_head import SingleHead
 
 T = 50
 OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(T), "min_snr", 5.0)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from unequal.timesteps.samplers import IndependentSampler, normalised, tilt
 from unequal.training.batches import Batch, BatchSource
-from unequal.training.order import image_indices
+from unequal.training.shuffling import image_indices
 
 # Image i is told by its pixels: all are i, and the first column is brighter.
 IMAGES = torch.arange(10, dtype=torch.uint8).reshape(10, 1, 1, 1).repeat(1, 1, 4, 4)
@@ -121,7 +121,7 @@ def test_images_may_be_mapped_from_disk(tmp_path) -> None:  # type: ignore[no-un
 @pytest.mark.parametrize("window", [None, 3])
 def test_what_is_gathered_ahead_is_what_is_gathered_when_asked_for(window: int | None) -> None:
     late = source(batch_size=5)
-    late, early = (replace(late, window=window, ahead=ahead) for ahead in (False, True))
+    late, early = (replace(late, window=window, prefetch=prefetch) for prefetch in (False, True))
     for step in (0, 1, 2, 7, 8, 0):
         for part in (slice(0, 2), slice(2, 5)):
             assert same(early.draw(step, part), late.draw(step, part))
@@ -129,11 +129,11 @@ def test_what_is_gathered_ahead_is_what_is_gathered_when_asked_for(window: int |
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("resident", [False, True])
-@pytest.mark.parametrize("ahead", [False, True])
-def test_a_gpu_sees_the_same_batch(resident: bool, ahead: bool) -> None:
+@pytest.mark.parametrize("prefetch", [False, True])
+def test_a_gpu_sees_the_same_batch(resident: bool, prefetch: bool) -> None:
     device = torch.device("cuda")
     images = IMAGES.to(device) if resident else IMAGES
-    on_gpu = replace(source(flips=True), images=images, device=device, ahead=ahead)
+    on_gpu = replace(source(flips=True), images=images, device=device, prefetch=prefetch)
     for step in (0, 1, 2):
         for one, other in zip(fields(on_gpu.draw(step)), fields(source(flips=True).draw(step)), strict=True):
             assert one.is_cuda

@@ -36,8 +36,9 @@ from unequal.training import checkpoint, loop
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import read_checkpoint
 from unequal.training.loop import CHECKPOINT, LOG, Log, Trainer
-from unequal.training.objective import Losses, Objective, SingleHead
-from unequal.training.three_heads import BalancedHeads
+from unequal.training.objectives.objective import Losses, Objective
+from unequal.training.objectives.single_head import SingleHead
+from unequal.training.objectives.three_heads import BalancedHeads
 
 CPU = torch.device("cpu")
 OPTIMIZER = Optimizer(lr=2e-3, betas=(0.9, 0.99), weight_decay=0.01, warmup_images=8, decay="cosine")
@@ -524,7 +525,7 @@ def test_a_step_does_not_wait_for_the_gpu(
     device = torch.device("cuda")
     settings = training_settings(horizontal_flips=True, log_every=100)
     sampler = IndependentSampler(uniform(50))
-    source = BatchSource(tensor_of(prepared.train), settings.batch_size, sampler, 0, True, device, ahead=True)
+    source = BatchSource(tensor_of(prepared.train), settings.batch_size, sampler, 0, True, device, prefetch=True)
     objective = SingleHead("epsilon", NoiseSchedule.linear(50).to(device), "none", None)
     on_gpu = runtime.model_copy(update={"device": "cuda"})
     trainer = Trainer(tiny_net(), source, objective, OPTIMIZER, settings, on_gpu, 80, tmp_path, lambda *_: None)

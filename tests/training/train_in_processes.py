@@ -8,9 +8,9 @@ import torch
 from accelerate.state import AcceleratorState
 from torch import Tensor
 
+from unequal.diffusion.network import NetworkFunction
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.backbones.unet2d.architecture import build_unet
-from unequal.settings.condition import NetworkFunction
 from unequal.settings.network import UNet2D
 from unequal.settings.recipe import Optimizer
 from unequal.settings.runtime import Runtime, Tracking
@@ -18,7 +18,8 @@ from unequal.settings.training import Training
 from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.loop import Trainer
-from unequal.training.objective import Losses, SingleHead
+from unequal.training.objectives.objective import Losses
+from unequal.training.objectives.single_head import SingleHead
 from unequal.workspace import processes
 
 #: No number of processes but one divides it.

@@ -12,7 +12,7 @@ from unequal.files import read_json, read_npz
 from unequal.measures.loss_profile import excess_loss
 from unequal.settings.strict import Strict, validate
 from unequal.timesteps.groups import TimestepGroup
-from unequal.timesteps.partition import Partition, Range
+from unequal.timesteps.partition import Partition, TimestepRange
 
 
 class SlotTable(Strict):
@@ -33,7 +33,7 @@ class SlotTable(Strict):
         """The slots from the data end to the noise end."""
         return Partition(self.slots)
 
-    def of(self, number: int) -> Range:
+    def of(self, number: int) -> TimestepRange:
         """The range of a slot, counted from 1. Raises UserError where there is none."""
         if not 1 <= number <= len(self.slots):
             raise UserError(f"slot {number}: there are slots 1 … {len(self.slots)}")
@@ -54,9 +54,9 @@ class Group(Strict):
         return cls(group=number, first=group.range.first, last=group.range.last, limit_ratio=group.limit_ratio)
 
     @property
-    def range(self) -> Range:
+    def range(self) -> TimestepRange:
         """Its timesteps."""
-        return Range(self.first, self.last)
+        return TimestepRange(self.first, self.last)
 
 
 class GroupTable(Strict):

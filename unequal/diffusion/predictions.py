@@ -71,3 +71,8 @@ def x0_error_factor(prediction: str, alpha: Tensor, sigma: Tensor) -> Tensor:
 def unknown(prediction: str) -> UserError:
     """The refusal of a name that is no prediction."""
     return UserError(f"prediction '{prediction}' is unknown; allowed: {', '.join(PREDICTIONS)}")
+
+
+def squared_error(truth: Tensor, answer: Tensor) -> Tensor:
+    """Mean over all values of an image of the squared difference, [B]."""
+    return (truth - answer).float().square().flatten(1).mean(1)

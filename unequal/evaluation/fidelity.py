@@ -37,7 +37,7 @@ QUOTED = 200
 Network = Callable[[Tensor], Tensor]
 
 
-class Extractor(Strict):
+class BuiltExtractor(Strict):
     """Which features are compared, and the file of weights beside extractor.json; None: torch-fidelity's own."""
 
     kind: Literal["classifier", "inception"]
@@ -46,7 +46,7 @@ class Extractor(Strict):
     weights_sha256: str | None
 
     @classmethod
-    def load(cls, folder: Path) -> "Extractor":
+    def load(cls, folder: Path) -> "BuiltExtractor":
         """From the folder that `build_extractor` makes. Raises UserError where something in it has changed."""
         extractor = validate(cls, read_json(folder / FACTS), folder / FACTS)
         if extractor.weights is None:
@@ -95,7 +95,7 @@ class Features:
 def score(
     images: np.ndarray,
     reference: np.ndarray,
-    extractor: Extractor,
+    extractor: BuiltExtractor,
     device: torch.device,
     kid_subset: int,
     allow_singular: bool = False,
@@ -142,7 +142,7 @@ def kept(path: Path, count: int, make: Callable[[], np.ndarray]) -> Features:
 
 
 @torch.no_grad()
-def features_of(images: np.ndarray, network: Network, extractor: Extractor, device: torch.device) -> np.ndarray:
+def features_of(images: np.ndarray, network: Network, extractor: BuiltExtractor, device: torch.device) -> np.ndarray:
     """Features [N, F] (float32) of uint8 images [N, C, H, W]. Raises UserError where they are no numbers."""
     parts = []
     for start in range(0, len(images), BATCH):
@@ -159,7 +159,7 @@ def features_of(images: np.ndarray, network: Network, extractor: Extractor, devi
     return features
 
 
-def network_of(extractor: Extractor, image_size: int, device: torch.device) -> Network:
+def network_of(extractor: BuiltExtractor, image_size: int, device: torch.device) -> Network:
     """What computes an extractor's features, on a device. Raises UserError where the weights do not fit."""
     try:
         if extractor.kind == "classifier":

@@ -12,7 +12,7 @@ from torch import Tensor
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.ddim import sampling_timesteps
-from unequal.evaluation.fidelity import Extractor, Scores, score, spread
+from unequal.evaluation.fidelity import BuiltExtractor, Scores, score, spread
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.evaluation import Evaluation, Sampling
 from unequal.workspace.chunks import Chunks
@@ -33,7 +33,7 @@ class Scoring:
     sampling: Sampling
     evaluation: Evaluation
     data: PreparedData
-    extractor: Extractor
+    extractor: BuiltExtractor
     decode: Callable[[Tensor], Tensor] | None = None
 
     @property

@@ -18,19 +18,19 @@ from unequal.artifacts.partitions import Group
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.files import read_json, write_json
-from unequal.models.artifact import ModelRecord, load_model, load_record, save_model
 from unequal.models.flops import images_affordable
-from unequal.pruning import run as pruning
+from unequal.models.folder import ModelRecord, load_model, load_record, save_model
 from unequal.pruning.bank import Candidate
 from unequal.pruning.proxy import BANK
-from unequal.settings.plan import Grouped, Plan
+from unequal.pruning.prune import PruningJob, figures_of, prune, pruned_record
+from unequal.settings.plan import Plan, SeveralGroups
 from unequal.settings.recipe import RangeRecipe
 from unequal.settings.training import Training
 from unequal.timesteps.groups import TimestepGroup, timestep_groups
-from unequal.timesteps.partition import Range
-from unequal.training.results import curve, record_of, write_model
-from unequal.training.run import Job, train_on
-from unequal.training.start import Scope
+from unequal.timesteps.partition import TimestepRange
+from unequal.training.initialisation import Scope
+from unequal.training.results import curve, trained_record, write_model
+from unequal.training.train import TrainingJob, train_on
 from unequal.workspace.protocol import Nested, Workspace
 
 #: What a group's folder holds when its pruning and its training are over.
@@ -39,7 +39,7 @@ FIGURES = "figures.json"
 
 
 @dataclass(frozen=True)
-class Tdc:
+class ExpertsJob:
     """A plan, and what it is carried out on.
 
     Attributes:
@@ -61,66 +61,68 @@ class Tdc:
     excess: np.ndarray | None = None
 
 
-def carry_out(workspace: Workspace, tdc: Tdc) -> tuple[list[Path], list[dict[str, Any]]]:
+def carry_out(workspace: Workspace, asked: ExpertsJob) -> tuple[list[Path], list[dict[str, Any]]]:
     """Carry a plan out: a model folder and its figures for each group, from the data end to the noise end.
 
     Raises:
         UserError: groups that cannot be made, a limit out of reach, a recipe that does not fit the base.
     """
-    groups = groups_of(tdc, load_record(tdc.base))
+    groups = groups_of(asked, load_record(asked.base))
     parts = [Nested(workspace, f"group_{group.group}") for group in groups]
-    found = [expert(part, tdc, group, len(groups)) for part, group in zip(parts, groups, strict=True)]
+    found = [expert(part, asked, group, len(groups)) for part, group in zip(parts, groups, strict=True)]
     return [part.work / MODEL for part in parts], found
 
 
-def groups_of(tdc: Tdc, base: ModelRecord) -> list[Group]:
+def groups_of(asked: ExpertsJob, base: ModelRecord) -> list[Group]:
     """The groups of a plan, with their limits."""
-    chosen, spec = tdc.plan.groups, base.spec
-    if isinstance(chosen, Grouped):
+    chosen, spec = asked.plan.groups, base.spec
+    if isinstance(chosen, SeveralGroups):
         schedule = spec.noise_schedule()
-        found = timestep_groups(chosen.kind, schedule, chosen.count, chosen.min_ratio, tdc.excess)
+        found = timestep_groups(chosen.kind, schedule, chosen.count, chosen.min_ratio, asked.excess)
     else:
-        found = [TimestepGroup(Range(0, spec.timesteps - 1), chosen.ratio)]
+        found = [TimestepGroup(TimestepRange(0, spec.timesteps - 1), chosen.ratio)]
     return [Group.of(number, one) for number, one in enumerate(found)]
 
 
-def expert(workspace: Workspace, tdc: Tdc, group: Group, groups: int) -> dict[str, Any]:
+def expert(workspace: Workspace, asked: ExpertsJob, group: Group, groups: int) -> dict[str, Any]:
     """Prune and train the model of a group, unless an earlier attempt has; its figures."""
     figures = workspace.work / FIGURES
     if not figures.exists():
-        pruned, decided = pruned_base(workspace, tdc, group, groups)
+        pruned, decided = pruned_base(workspace, asked, group, groups)
         began = time.perf_counter()
-        trained = trained_model(workspace, tdc, group, groups, pruned)
+        trained = trained_model(workspace, asked, group, groups, pruned)
         took = {"training_seconds": time.perf_counter() - began}
         write_json(figures, group.model_dump() | trained | took | {"pruning": decided})
     found: dict[str, Any] = read_json(figures)
     return found
 
 
-def pruned_base(workspace: Workspace, tdc: Tdc, group: Group, groups: int) -> tuple[Path, dict[str, Any] | None]:
+def pruned_base(
+    workspace: Workspace, asked: ExpertsJob, group: Group, groups: int
+) -> tuple[Path, dict[str, Any] | None]:
     """Folder and figures of the base, pruned for a group; the base itself where the plan prunes nothing."""
-    if tdc.plan.pruning is None:
-        return tdc.base, None
+    if asked.plan.pruning is None:
+        return asked.base, None
     folder, figures = workspace.work / PRUNED, workspace.work / f"{PRUNED}.json"
     if not figures.exists():
-        net, base = load_model(tdc.base)
-        job = pruning.Job(
-            name=f"{tdc.name}/group_{group.group}",
-            method=tdc.plan.pruning,
+        net, base = load_model(asked.base)
+        job = PruningJob(
+            name=f"{asked.name}/group_{group.group}",
+            method=asked.plan.pruning,
             net=net,
             base=base,
-            images=tensor_of(tdc.data.train),
+            images=tensor_of(asked.data.train),
             group=group,
             groups=groups,
-            seed=tdc.seed,
-            labels=tdc.data.train_labels,
+            seed=asked.seed,
+            labels=asked.data.train_labels,
         )
         began = time.perf_counter()
-        pruned, decision = pruning.prune(workspace, job)
+        pruned, decision = prune(workspace, job)
         took = {"seconds": time.perf_counter() - began}
-        save_whole(folder, pruned.net, pruning.record_of(job, pruned), pruned.removals)
+        save_whole(folder, pruned.net, pruned_record(job, pruned), pruned.removals)
         bank = [] if decision is None else [facts_of(one) for one in decision.bank.candidates]
-        write_json(figures, pruning.figures_of(job, pruned, decision) | took | {"bank": bank})
+        write_json(figures, figures_of(job, pruned, decision) | took | {"bank": bank})
     return folder, read_json(figures)
 
 
@@ -138,13 +140,13 @@ def save_whole(folder: Path, net: nn.Module, record: ModelRecord, removals: Sequ
     os.replace(unfinished, folder)
 
 
-def trained_model(workspace: Workspace, tdc: Tdc, group: Group, groups: int, pruned: Path) -> dict[str, Any]:
+def trained_model(workspace: Workspace, asked: ExpertsJob, group: Group, groups: int, pruned: Path) -> dict[str, Any]:
     """Train a group's model and save it; what is worth telling of it."""
-    recipe = recipe_for(tdc.plan, load_record(pruned), pruned != tdc.base, groups)
-    job = Job(f"{tdc.name}/group_{group.group}", recipe, tdc.training, tdc.data, tdc.seed)
+    recipe = recipe_for(asked.plan, load_record(pruned), pruned != asked.base, groups)
+    job = TrainingJob(f"{asked.name}/group_{group.group}", recipe, asked.training, asked.data, asked.seed)
     scope = Scope(group.first, group.last, group.group, groups)
-    outcome = train_on(workspace, job, pruned, scope, fresh_weights=tdc.plan.start == "scratch")
-    record, made = record_of(outcome), workspace.work / MODEL
+    outcome = train_on(workspace, job, pruned, scope, fresh_weights=asked.plan.start == "scratch")
+    record, made = trained_record(outcome), workspace.work / MODEL
     write_model(made, outcome, outcome.start.net, record)
     if (bank := workspace.work / BANK).exists():
         shutil.copyfile(bank, made / BANK)

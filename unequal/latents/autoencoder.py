@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from unequal.data.pixels import to_model_range, to_uint8
 from unequal.errors import UserError
 from unequal.files import content_hash
-from unequal.models.artifact import ModelRecord
+from unequal.models.folder import ModelRecord
 from unequal.settings.autoencoder import Pretrained
 from unequal.settings.outside import located
 

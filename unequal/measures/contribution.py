@@ -11,26 +11,26 @@ from torch import Tensor
 
 from unequal.diffusion.ddim import ddim_step, steps_of
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.timesteps.partition import Range
+from unequal.timesteps.partition import TimestepRange
 
 #: Number of the run in which nothing is replaced.
 UNREPLACED = -1
 
 
-def counted_from_1(first: int, last: int) -> Range:
+def counted_from_1(first: int, last: int) -> TimestepRange:
     """The range that the paper would write [first, last]: its [a, b] is a − 1 … b − 1."""
-    return Range(first - 1, last - 1)
+    return TimestepRange(first - 1, last - 1)
 
 
-def replaces(one: Range, timestep: int) -> bool:
+def replaces(one: TimestepRange, timestep: int) -> bool:
     """Whether x0 is known at this timestep; never at the last step, where the truth itself would come out."""
     return timestep >= 1 and one.holds(timestep)
 
 
-def sliding_windows(timesteps: int, count: int, width: int) -> list[Range]:
+def sliding_windows(timesteps: int, count: int, width: int) -> list[TimestepRange]:
     """Ranges of `width` timesteps, their beginnings spread evenly from the first to the last that fits into T."""
     firsts = [(timesteps - width) * i // max(1, count - 1) for i in range(count)]
-    return [Range(first, first + width - 1) for first in firsts]
+    return [TimestepRange(first, first + width - 1) for first in firsts]
 
 
 def replaced_samples(
@@ -39,7 +39,7 @@ def replaced_samples(
     start: Tensor,
     noise: Callable[[int], Tensor],
     schedule: NoiseSchedule,
-    ranges: Sequence[Range],
+    ranges: Sequence[TimestepRange],
 ) -> Tensor:
     """Samples at all T steps with DDPM's variance (η = 1), without replacement and with that of each range.
 

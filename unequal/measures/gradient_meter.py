@@ -15,7 +15,7 @@ from unequal.measures.gradients import GradientSample, flat_gradients, gram, squ
 from unequal.randomness import Stream, numpy_generator
 from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch, draw_at
-from unequal.training.objective import Objective
+from unequal.training.objectives.objective import Objective
 
 
 @dataclass(frozen=True)

@@ -68,14 +68,14 @@ def power_iteration(
     product: Callable[[Direction], Direction], start: Direction, iterations: int, shift: float = 0.0
 ) -> PowerIteration:
     """Multiply a direction by a symmetric matrix minus shift·1 again and again; see PowerIteration."""
-    vector = normalised(start)
+    vector = unit_length(start)
     quotients, residuals = [], []
     for _ in range(iterations):
         image = product(vector)
         quotient = float(inner(vector, image))
         quotients.append(quotient)
         residuals.append(length(added(image, -quotient, vector)))
-        vector = normalised(added(image, -shift, vector))
+        vector = unit_length(added(image, -shift, vector))
     return PowerIteration(quotients, residuals, shift)
 
 
@@ -106,7 +106,7 @@ def added(a: Direction, factor: float, b: Direction) -> list[Tensor]:
     return [x + factor * y for x, y in zip(a, b, strict=True)]
 
 
-def normalised(a: Direction) -> list[Tensor]:
+def unit_length(a: Direction) -> list[Tensor]:
     """The direction with length 1; one without a length stays as it is."""
     size = length(a)
     return [x / size if size > 0 else x for x in a]

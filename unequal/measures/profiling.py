@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from unequal.data.pixels import chosen, to_model_range
 from unequal.diffusion.optimal_denoiser import optimal_loss
-from unequal.diffusion.predictions import add_noise
+from unequal.diffusion.predictions import add_noise, squared_error
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.denoiser import Denoiser
 from unequal.randomness import Stream, numpy_generator, torch_generator
@@ -159,8 +159,3 @@ def measure(
 
         whole = np.concatenate(chunks.all({str(share.start): partial(measured, share) for share in shares}), axis=1)
     return whole.reshape(len(whole), *draws.index.shape)
-
-
-def squared_error(truth: Tensor, answer: Tensor) -> Tensor:
-    """Mean over pixels of the squared difference, [B]."""
-    return (truth - answer).float().square().flatten(1).mean(1)

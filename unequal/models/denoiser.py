@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from unequal.diffusion.learned_variance import large_share
 from unequal.diffusion.predictions import HEADS, to_epsilon, to_x0
 from unequal.errors import UserError
-from unequal.models.artifact import Heads, ModelRecord, load_heads, load_model
+from unequal.models.folder import Heads, ModelRecord, load_heads, load_model
 from unequal.models.spec import ModelSpec
 
 

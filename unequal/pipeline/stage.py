@@ -29,7 +29,7 @@ import click
 from filelock import FileLock, Timeout
 
 from unequal.errors import UserError
-from unequal.files import content_hash, files_below, publish, read_json, require, settings_hash, write_json
+from unequal.files import content_hash, files_below, move_into_place, read_json, require, settings_hash, write_json
 from unequal.pipeline.fingerprint import Fingerprint, fingerprint, refuse_other_code
 from unequal.pipeline.launching import follow_launcher, launch, leave_reason, same_command, wanted
 from unequal.pipeline.memory import memory_refusal
@@ -203,7 +203,7 @@ class Run:
                 if not staged.exists():
                     raise RuntimeError(f"output {path} was announced, but not written")
             for path, staged in self._outputs.items():
-                publish(staged, path)
+                move_into_place(staged, path)
         self._tracker.artifacts(list(self._outputs))
         self._tracker.parent_artifacts(self._parent_artifacts)
         self._tracker.finish("FINISHED")

@@ -16,9 +16,9 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 
 from unequal.errors import UserError
 from unequal.pruning.bank import Candidate, Proposal
+from unequal.pruning.evaluator import Evaluator
 from unequal.pruning.prompt import prompt_of
 from unequal.pruning.schemes import blocks_of
-from unequal.pruning.trial import Trial
 from unequal.settings.pruning import Llm
 from unequal.settings.strict import Strict
 
@@ -87,17 +87,17 @@ class LanguageModel:
 
     Args:
         settings: of the endpoint.
-        trial: says what is pruned.
+        evaluator: says what is pruned.
         count: schemes a round.
 
     Raises:
         UserError: the environment variable of the key is empty.
     """
 
-    def __init__(self, settings: Llm, trial: Trial, count: int) -> None:
-        self.settings, self.trial, self.count = settings, trial, count
+    def __init__(self, settings: Llm, evaluator: Evaluator, count: int) -> None:
+        self.settings, self.evaluator, self.count = settings, evaluator, count
         self.key = key_of(settings)
-        self.answer = answer_model(list(blocks_of(trial.ranking)), count)
+        self.answer = answer_model(list(blocks_of(evaluator.ranking)), count)
 
     def propose(self, round_: int, bank: Sequence[Candidate]) -> list[Proposal]:
         """The schemes of a round.
@@ -107,7 +107,7 @@ class LanguageModel:
             UserError: asking again would not help: the key, the model or the length of the prompt is refused, or
                 nobody answers at the address.
         """
-        prompt = prompt_of(self.trial, bank, self.count)
+        prompt = prompt_of(self.evaluator, bank, self.count)
         complaint, failure = "", Failed()
         for attempt in range(self.settings.attempts):
             if attempt:

@@ -10,16 +10,16 @@ import numpy as np
 
 from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.bank import Candidate
+from unequal.pruning.evaluator import Evaluator
 from unequal.pruning.schemes import blocks_of
-from unequal.pruning.trial import Trial
 from unequal.pruning.units import Unit
 
 
-def prompt_of(trial: Trial, bank: Sequence[Candidate], count: int) -> str:
+def prompt_of(evaluator: Evaluator, bank: Sequence[Candidate], count: int) -> str:
     """The prompt of a round: network, limit, timesteps, and the schemes that have been tried."""
-    target, anatomy = trial.target, trial.anatomy
-    blocks = blocks_of(trial.ranking)
-    macs, finetuning = target.record.macs, trial.finetuning
+    target, anatomy = evaluator.target, evaluator.anatomy
+    blocks = blocks_of(evaluator.ranking)
+    macs, finetuning = target.record.macs, evaluator.finetuning
     template = Template(files("unequal.pruning").joinpath("prompt.md").read_text(encoding="utf-8"))
     return template.substitute(
         first=target.first,

@@ -15,13 +15,13 @@ from unequal.errors import UserError
 from unequal.files import read_json, write_json
 from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.bank import Bank, Candidate, Proposal, read_bank, rounds_of
+from unequal.pruning.evaluator import Evaluator
 from unequal.pruning.fit import PrunedNetwork, removed_channels, too_many
 from unequal.pruning.importance import ranked
 from unequal.pruning.llm import LanguageModel, Unanswered
 from unequal.pruning.schemes import blocks_of, scaled_order, scheme_of
 from unequal.pruning.target import Target
 from unequal.pruning.tpe import Tpe
-from unequal.pruning.trial import Trial
 from unequal.settings import pruning as settings
 from unequal.workspace.protocol import Workspace
 
@@ -67,12 +67,12 @@ def decide(workspace: Workspace, method: settings.Proxy, target: Target, anatomy
         UserError: the limit is out of reach, a proposer cannot be asked, or a recorded bank is of another model.
     """
     ranking = ranked(method.ranking, target, anatomy)
-    trial = Trial(target, anatomy, ranking, method.images, method.finetuning, workspace.runtime)
-    rounds = list(rounds_by(workspace, method, trial))
+    evaluator = Evaluator(target, anatomy, ranking, method.images, method.finetuning, workspace.runtime)
+    rounds = list(rounds_by(workspace, method, evaluator))
     bank, ended = Bank(workspace.work / BANK), None
     for number, proposer in rounds:
         try:
-            carry_out(workspace, number, proposer, trial, bank)
+            try_round(workspace, number, proposer, evaluator, bank)
         except Unanswered as reason:
             if not bank.candidates:
                 raise
@@ -81,30 +81,30 @@ def decide(workspace: Workspace, method: settings.Proxy, target: Target, anatomy
             going_on = f"going on with the best scheme so far, candidate {best.candidate} of round {best.round}"
             print(f"{ended}; {going_on}", file=sys.stderr)
             break
-    flops = sum(trial.flops(one.macs) for one in bank.candidates)
-    return Decision(trial.prune(bank.best.proposed), bank, flops, ended)
+    flops = sum(evaluator.flops(one.macs) for one in bank.candidates)
+    return Decision(evaluator.prune(bank.best.proposed), bank, flops, ended)
 
 
-def rounds_by(workspace: Workspace, method: settings.Proxy, trial: Trial) -> Iterator[tuple[int, Proposer]]:
+def rounds_by(workspace: Workspace, method: settings.Proxy, evaluator: Evaluator) -> Iterator[tuple[int, Proposer]]:
     """Each round's number and who proposes in it; round 0 is that of the importance methods."""
     if method.replay is not None:
-        recorded = Recorded(Path(method.replay), trial)
+        recorded = Recorded(Path(method.replay), evaluator)
         workspace.input(method.replay)
         yield from ((number, recorded) for number in recorded.rounds)
         return
-    blocks = blocks_of(trial.ranking)
+    blocks = blocks_of(evaluator.ranking)
     proposer: Proposer
     match method.decider:
         case settings.Tpe():
-            proposer = Tpe(list(blocks), method.candidates, trial.target.seed)
+            proposer = Tpe(list(blocks), method.candidates, evaluator.target.seed)
         case settings.Llm():
-            proposer = LanguageModel(method.decider, trial, method.candidates)
+            proposer = LanguageModel(method.decider, evaluator, method.candidates)
     if method.start:
-        yield 0, Starts(method.start, trial)
+        yield 0, Starts(method.start, evaluator)
     yield from ((number, proposer) for number in range(1, method.rounds + 1))
 
 
-def carry_out(workspace: Workspace, number: int, proposer: Proposer, trial: Trial, bank: Bank) -> None:
+def try_round(workspace: Workspace, number: int, proposer: Proposer, evaluator: Evaluator, bank: Bank) -> None:
     """Try the schemes of a round that have not been tried yet; what was proposed is kept until all have been."""
     kept = workspace.work / f"round_{number}.json"
     if not kept.exists():
@@ -112,24 +112,24 @@ def carry_out(workspace: Workspace, number: int, proposer: Proposer, trial: Tria
     for i, proposal in enumerate(read_json(kept)):
         if not bank.holds(number, i):
             work = workspace.work / f"trial_{number}_{i}"
-            candidate = tried(trial, number, i, Proposal(*proposal), work)
+            candidate = tried(evaluator, number, i, Proposal(*proposal), work)
             bank.add(candidate)
             shutil.rmtree(work, ignore_errors=True)
             workspace.log({"candidate_loss": candidate.loss, "best_loss": bank.best.loss}, len(bank.candidates))
 
 
-def tried(trial: Trial, number: int, i: int, proposal: Proposal, work: Path) -> Candidate:
+def tried(evaluator: Evaluator, number: int, i: int, proposal: Proposal, work: Path) -> Candidate:
     """A proposal with what came of it."""
-    pruned = trial.prune(proposal.scheme)
-    loss = trial.loss(pruned.net, work)
+    pruned = evaluator.prune(proposal.scheme)
+    loss = evaluator.loss(pruned.net, work)
     return Candidate(
         round=number,
         candidate=i,
         proposer=proposal.proposer,
         proposed=proposal.scheme,
-        scheme=scheme_of(pruned.gone, trial.ranking),
+        scheme=scheme_of(pruned.gone, evaluator.ranking),
         macs=pruned.cost.macs,
-        limit_macs=trial.target.limit_macs,
+        limit_macs=evaluator.target.limit_macs,
         loss=loss,
     )
 
@@ -137,8 +137,8 @@ def tried(trial: Trial, number: int, i: int, proposal: Proposal, work: Path) -> 
 class Starts:
     """Proposes what importance methods would do."""
 
-    def __init__(self, methods: Sequence[settings.Importance], trial: Trial) -> None:
-        self.methods, self.trial = methods, trial
+    def __init__(self, methods: Sequence[settings.Importance], evaluator: Evaluator) -> None:
+        self.methods, self.evaluator = methods, evaluator
 
     def propose(self, round_: int, bank: Sequence[Candidate]) -> list[Proposal]:
         """A scheme a method."""
@@ -146,9 +146,9 @@ class Starts:
 
     def scheme(self, method: settings.Importance) -> dict[str, float]:
         """The scheme that a method's choice of units amounts to."""
-        target, anatomy = self.trial.target, self.trial.anatomy
+        target, anatomy = self.evaluator.target, self.evaluator.anatomy
         gone = too_many(anatomy, ranked(method, target, anatomy), target.limit_macs)
-        return scheme_of(gone, self.trial.ranking)
+        return scheme_of(gone, self.evaluator.ranking)
 
 
 class Recorded:
@@ -157,19 +157,21 @@ class Recorded:
     Raises UserError where it is of another one.
     """
 
-    def __init__(self, path: Path, trial: Trial) -> None:
+    def __init__(self, path: Path, evaluator: Evaluator) -> None:
         self.rounds = rounds_of(read_bank(path))
         for one in (one for found in self.rounds.values() for one in found):
             place = f"{path}: candidate {one.candidate} of round {one.round}"
-            if one.limit_macs != trial.target.limit_macs:
+            if one.limit_macs != evaluator.target.limit_macs:
                 raise UserError(
-                    f"{place} was made for a limit of {one.limit_macs}, here it is {trial.target.limit_macs}"
+                    f"{place} was made for a limit of {one.limit_macs}, here it is {evaluator.target.limit_macs}"
                 )
-            blocks = blocks_of(trial.ranking)
+            blocks = blocks_of(evaluator.ranking)
             if set(one.proposed) != set(blocks):
                 raise UserError(f"{place} is of another network: its blocks are {', '.join(one.proposed)}")
-            gone = too_many(trial.anatomy, scaled_order(trial.ranking, one.proposed), trial.target.limit_macs)
-            if (macs := trial.anatomy.macs(removed_channels(trial.anatomy, gone))) != one.macs:
+            gone = too_many(
+                evaluator.anatomy, scaled_order(evaluator.ranking, one.proposed), evaluator.target.limit_macs
+            )
+            if (macs := evaluator.anatomy.macs(removed_channels(evaluator.anatomy, gone))) != one.macs:
                 raise UserError(
                     f"{place} is of another model: it had {one.macs} multiply–accumulates, here it has {macs}"
                 )

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from unequal.models.artifact import ModelRecord
+from unequal.models.folder import ModelRecord
 from unequal.settings.pruning import Timesteps
-from unequal.timesteps.partition import Partition, Range
+from unequal.timesteps.partition import Partition, TimestepRange
 from unequal.timesteps.samplers import IndependentSampler, within
 from unequal.training.batches import BatchSource
-from unequal.training.model_objective import conditioned, objective_for
-from unequal.training.objective import Objective
-from unequal.training.three_heads import BestHead
+from unequal.training.objectives.choice import objective_for
+from unequal.training.objectives.conditioned import conditioned
+from unequal.training.objectives.objective import Objective
+from unequal.training.objectives.three_heads import BestHead
 
 #: Images go through the network in parts of so many pixels, 64 of 32 × 32, so that large ones fit.
 PIXELS_AT_ONCE = 64 * 32**2
@@ -51,9 +52,11 @@ class Target:
         """How many images go through the network together."""
         return max(1, PIXELS_AT_ONCE // self.record.spec.space.size**2)
 
-    def range_of(self, timesteps: Timesteps) -> Range:
+    def range_of(self, timesteps: Timesteps) -> TimestepRange:
         """The group's timesteps, or all."""
-        return Range(self.first, self.last) if timesteps == "group" else Range(0, self.record.spec.timesteps - 1)
+        if timesteps == "group":
+            return TimestepRange(self.first, self.last)
+        return TimestepRange(0, self.record.spec.timesteps - 1)
 
     def source(self, timesteps: Timesteps, batch_size: int, seed: int) -> BatchSource:
         """Batches at timesteps drawn uniformly from the group's, or from all."""

@@ -11,7 +11,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.reporting.figures import GOLD, INK, PALE, RED, SOFT
 from unequal.reporting.page import Table
 from unequal.timesteps.groups import TimestepGroup, flops_by_timestep, mean_limit
-from unequal.timesteps.partition import Range
+from unequal.timesteps.partition import TimestepRange
 
 #: How people read the kinds of groups.
 KINDS = {
@@ -36,7 +36,7 @@ NOTE = (
 )
 
 
-def timestep_groups(figure: Figure, groups: Mapping[str, Any], shares: Sequence[float]) -> None:
+def groups_and_limits(figure: Figure, groups: Mapping[str, Any], shares: Sequence[float]) -> None:
     """SNR over timesteps with the groups (paper 3, Fig. 2), and below it the FLOPs that each deserves and gets.
 
     Args:
@@ -100,4 +100,4 @@ def groups_table(groups: Mapping[str, Any], shares: Sequence[float], sampling_st
 
 def groups_of(table: Mapping[str, Any]) -> list[TimestepGroup]:
     """The groups of artifacts/groups.json."""
-    return [TimestepGroup(Range(row["first"], row["last"]), row["limit_ratio"]) for row in table["groups"]]
+    return [TimestepGroup(TimestepRange(row["first"], row["last"]), row["limit_ratio"]) for row in table["groups"]]

@@ -13,8 +13,8 @@ from tqdm import tqdm
 from unequal.data.pixels import to_model_range, to_uint8
 from unequal.diffusion.ddim import ancestral, ddim
 from unequal.errors import UserError
-from unequal.models.artifact import RECORD, ModelRecord, load_record
 from unequal.models.denoiser import Denoiser, load_denoiser
+from unequal.models.folder import RECORD, ModelRecord, load_record
 from unequal.models.offload import OneAtATime, all_fit
 from unequal.models.spec import ModelSpec
 from unequal.randomness import Stream, torch_generator

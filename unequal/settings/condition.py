@@ -5,29 +5,20 @@ sampling do it alike. A further one is a class here and a line in `AnyCondition`
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from unequal.diffusion.network import Answer, NetworkFunction
 from unequal.diffusion.super_resolution import blurred
 from unequal.errors import UserError
 from unequal.randomness import Stream, torch_generator
 from unequal.settings.numbers import Width
 from unequal.settings.strict import Strict
-
-
-class Answer(Protocol):
-    """What a network returns: `sample` [B, C, H, W], C as many channels as it has answers."""
-
-    sample: Tensor
-
-
-#: (noisy images [B, C, H, W], timesteps [B]) → Answer: a network, or one that has been told its condition.
-NetworkFunction = Callable[..., Answer]
 
 
 class Condition(Strict, ABC):

@@ -14,14 +14,14 @@ from unequal.settings.strict import Strict
 from unequal.timesteps.groups import Grouping, check_groups, timestep_groups
 
 
-class Whole(Strict):
+class OneGroup(Strict):
     """All timesteps as one group."""
 
     kind: Literal["whole"]
     ratio: float = Field(gt=0, le=1, description="the model's largest FLOPs as a share of the base's")
 
 
-class Grouped(Strict):
+class SeveralGroups(Strict):
     """Several groups, each with a limit of FLOPs, as in the section `groups`."""
 
     kind: Grouping
@@ -32,7 +32,7 @@ class Grouped(Strict):
 class Plan(Strict):
     """How the models for groups of timesteps come about."""
 
-    groups: Annotated[Whole | Grouped, Field(discriminator="kind")]
+    groups: Annotated[OneGroup | SeveralGroups, Field(discriminator="kind")]
     pruning: Pruning | None = Field(description="to each group's limit; null: all have the base's architecture")
     start: Literal["base", "scratch"] = Field(description="with the base's weights, or with fresh ones")
     recipe: RangeRecipe = Field(description="by which each group's model is trained, on its timesteps alone")
@@ -53,10 +53,10 @@ class Plan(Strict):
 class Experts(Strict):
     """The plans that are carried out, each from every training seed.
 
-    What stands before the slash of a plan's name is the study that it belongs to; those of `shared` belong to all.
+    What stands before the slash of a plan's name is the question that it helps to answer; those of `shared` help all.
     """
 
-    studies: tuple[Name, ...] = Field(min_length=1, description="each with a report of its own")
+    questions: tuple[Name, ...] = Field(min_length=1, description="each with a report of its own")
     plans: tuple[PlanName, ...] = Field(min_length=1, description="names under `plans`, each an instance")
     seeds: tuple[Seed, ...] = Field(
         min_length=1, description="of pruning, fresh weights, batches and noise; not of the data, nor of the base"
@@ -65,7 +65,7 @@ class Experts(Strict):
     @model_validator(mode="after")
     def nothing_is_made_twice(self) -> Self:
         """A plan and a seed name a folder."""
-        for axis in ("studies", "plans", "seeds"):
+        for axis in ("questions", "plans", "seeds"):
             values = getattr(self, axis)
             if len(set(values)) < len(values):
                 raise ValueError(f"{axis}: {list(values)} names one twice")
@@ -82,7 +82,7 @@ def check_plan(plan: Plan, schedule: NoiseSchedule, prediction: str | None) -> N
     """
     if prediction not in (None, plan.recipe.prediction) or plan.recipe.prediction == "mixed":
         raise UserError(f"recipe.prediction: '{plan.recipe.prediction}'; the base's is '{prediction}', of one head")
-    if isinstance(plan.groups, Grouped):
+    if isinstance(plan.groups, SeveralGroups):
         chosen = plan.groups
         check_groups(schedule, chosen.count, chosen.min_ratio)
         if chosen.kind != "excess_loss":

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.timesteps.partition import Partition, Range, equal_log_snr, equal_sums
+from unequal.timesteps.partition import Partition, TimestepRange, equal_log_snr, equal_sums
 
 #: How timesteps are grouped and limits given out: paper 3's Table II, and by the measured excess loss (ours).
 Grouping = Literal["snr", "constant", "uniform_increasing", "uniform_decreasing", "excess_loss"]
@@ -18,7 +18,7 @@ Grouping = Literal["snr", "constant", "uniform_increasing", "uniform_decreasing"
 class TimestepGroup(NamedTuple):
     """A range of timesteps and the FLOPs that its model may take, as a share of the base's."""
 
-    range: Range
+    range: TimestepRange
     limit_ratio: float
 
 

@@ -12,7 +12,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 
 
-class Range(NamedTuple):
+class TimestepRange(NamedTuple):
     """Timesteps first … last, both inclusive; t = 0 is nearest the data."""
 
     first: int
@@ -32,13 +32,13 @@ class Range(NamedTuple):
         """Whether a timestep lies in it."""
         return self.first <= timestep <= self.last
 
-    def widened(self, overlap: float, timesteps: int) -> "Range":
+    def widened(self, overlap: float, timesteps: int) -> "TimestepRange":
         """Longer at both ends by a share of its own length, within 0 … T−1."""
         beyond = round(overlap * self.length)
-        return Range(max(0, self.first - beyond), min(timesteps - 1, self.last + beyond))
+        return TimestepRange(max(0, self.first - beyond), min(timesteps - 1, self.last + beyond))
 
 
-class Partition(tuple[Range, ...]):
+class Partition(tuple[TimestepRange, ...]):
     """Contiguous ranges that cover 0 … T−1 once, counted from the data end (0) to the noise end (K−1)."""
 
     __slots__ = ()
@@ -52,7 +52,7 @@ class Partition(tuple[Range, ...]):
         Raises:
             UserError: ranges that do not begin at 0 and follow each other.
         """
-        found = [Range(int(first), int(last)) for first, last in ranges]
+        found = [TimestepRange(int(first), int(last)) for first, last in ranges]
         if not found:
             raise UserError(f"{what} [] are no ranges of timesteps")
         starts = [0, *(one.last + 1 for one in found)]

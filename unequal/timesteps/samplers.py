@@ -15,7 +15,7 @@ import numpy as np
 from unequal.errors import UserError
 from unequal.timesteps.curricula import Changing
 from unequal.timesteps.learning import BinMoments, LossHistory
-from unequal.timesteps.partition import Partition, Range, check_losses
+from unequal.timesteps.partition import Partition, TimestepRange, check_losses
 
 #: Timesteps [n] → squared norms ‖g‖² [n] of the gradients of single images at them.
 Measure = Callable[[np.ndarray], np.ndarray]
@@ -229,7 +229,7 @@ def tilt(timesteps: int, power: float) -> np.ndarray:
     return ((np.arange(timesteps) + 0.5) / timesteps) ** power
 
 
-def within(range_: Range, timesteps: int) -> np.ndarray:
+def within(range_: TimestepRange, timesteps: int) -> np.ndarray:
     """Uniform over a range, 0 elsewhere. Raises UserError where that is no range within 0 … T−1."""
     first, last = range_
     if not 0 <= first <= last < timesteps:

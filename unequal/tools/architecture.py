@@ -21,9 +21,9 @@ from unequal.settings.autoencoder import Autoencoder
 from unequal.settings.data import Data
 from unequal.settings.groups import Groups
 from unequal.settings.network import AnyNetwork
+from unequal.settings.params.core import Core
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import Strict, read_yaml, validate
-from unequal.settings.whole.core import Core
 from unequal.timesteps.groups import TimestepGroup, mean_limit, timestep_groups
 
 #: 8.13e9 → `8.130 G`.

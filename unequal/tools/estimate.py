@@ -18,7 +18,7 @@ from torch import nn
 from unequal.errors import UserError
 from unequal.models.backbones.registry import backbone_of
 from unequal.models.flops import count_cost, training_flops
-from unequal.settings.params import EXPERTS, Params, read_pipeline_params
+from unequal.settings.params.pipeline import EXPERTS, Params, read_pipeline_params
 from unequal.settings.pruning import Proxy, Pruning
 from unequal.settings.strict import PARAMS
 from unequal.tools.architecture import Limits, network_of

@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 
 from unequal.errors import UserError
-from unequal.models.artifact import PRUNING, RECORD, SNAPSHOTS, load_model
 from unequal.models.backbones.backbone import Unexportable
 from unequal.models.backbones.registry import backbone_of
+from unequal.models.folder import PRUNING, RECORD, SNAPSHOTS, load_model
 from unequal.sampling.ensemble import Ensemble
 
 MODELS = Path("artifacts/models")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from unequal.errors import UserError
 from unequal.pipeline.project import checkout
-from unequal.settings.params import Params, read_pipeline_params
+from unequal.settings.params.core import Core
+from unequal.settings.params.pipeline import Params, read_pipeline_params
 from unequal.settings.strict import PARAMS, STUDIES
-from unequal.settings.whole.core import Core
 
 
 def study_of(path: Path) -> str | None:

@@ -26,6 +26,8 @@ class Renamed:
 #: Programs' stages, and files or folders below that of the dvc.yaml: old → new.
 STAGES: dict[str, str] = {}
 FILES: dict[str, str] = {}
+#: Keys of params.yaml, dotted: old → new, in the same section.
+SETTINGS: dict[str, str] = {"experts.studies": "experts.questions"}
 #: Where the record of a model stands, as a file or among the figures of its training.
 RECORDS = ("artifacts/models/*model.json", "artifacts/pruned/*model.json", "results/metrics/train_*.json")
 #: Fields of a record → their place in its spec.
@@ -60,11 +62,23 @@ def new_path(path: str) -> str:
 
 
 def with_new_names(lock: dict[str, Any]) -> dict[str, Any]:
-    """A lock file's content with the names that stages, their dependencies and outputs have now."""
+    """A lock file's content with the names that stages, their dependencies, outputs and settings have now."""
     stages = {STAGES.get(name, name): stage for name, stage in lock["stages"].items()}
+    for params in (params for stage in stages.values() for params in stage.get("params", {}).values()):
+        take_over_settings(params)
     for item in (item for stage in stages.values() for kind in ("deps", "outs") for item in stage.get(kind, [])):
         item["path"] = new_path(item["path"])
     return lock | {"stages": stages}
+
+
+def take_over_settings(params: dict[str, Any]) -> None:
+    """Have settings that a stage depends on, each a section or a dotted key within one, under their new names."""
+    for old, new in SETTINGS.items():
+        for key in [key for key in params if old == key or old.startswith(f"{key}.")]:
+            if old == key:
+                params[new] = params.pop(old)
+            elif (value := take(params[key], old.removeprefix(f"{key}."))) is not Missing:
+                put(params[key], new.removeprefix(f"{key}."), value)
 
 
 def with_new_keys(path: str, document: Any) -> Any:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from unequal.files import write_json
-from unequal.settings.whole.core import Core
+from unequal.settings.params.core import Core
 from unequal.tools.params import params_models
 
 SCHEMA = "params.schema.json"

@@ -15,8 +15,8 @@ from torch import Tensor
 from unequal.data.pixels import chosen, to_model_range
 from unequal.randomness import Stream, numpy_generator, torch_generator
 from unequal.timesteps.samplers import TimestepBatch, TimestepSampler
-from unequal.training.ahead import Ahead, Gathered
-from unequal.training.order import image_indices
+from unequal.training.prefetching import Gathered, Prefetcher
+from unequal.training.shuffling import image_indices
 
 CPU = torch.device("cpu")
 
@@ -53,8 +53,8 @@ class BatchSource:
         seed: of everything random.
         horizontal_flips: mirror each image with probability ½.
         device: where batches are needed.
-        window: images that are shuffled together, see `unequal.training.order`; None: all.
-        ahead: have a thread gather the next step's images while this one's are trained on.
+        window: images that are shuffled together, see `unequal.training.shuffling`; None: all.
+        prefetch: have a thread gather the next step's images while this one's are trained on.
         labels: [N] int64 of the images, where they have any.
     """
 
@@ -65,13 +65,13 @@ class BatchSource:
     horizontal_flips: bool
     device: torch.device
     window: int | None = None
-    ahead: bool = False
+    prefetch: bool = False
     labels: Tensor | None = None
 
     def draw(self, step: int, part: slice = slice(None)) -> Batch:
         """The batch of a step, or a process's part of it."""
         timesteps = self.timesteps(step)
-        images, epsilon, labels = self.coming.get(step, part) if self.ahead else self.gathered(step, part)
+        images, epsilon, labels = self.coming.get(step, part) if self.prefetch else self.gathered(step, part)
         x0 = to_model_range(images.to(self.device, non_blocking=True))
         return Batch(
             self.flipped(x0, step, part),
@@ -82,9 +82,9 @@ class BatchSource:
         )
 
     @cached_property
-    def coming(self) -> Ahead:
+    def coming(self) -> Prefetcher:
         """What is gathered ahead."""
-        return Ahead(self.gathered)
+        return Prefetcher(self.gathered)
 
     def gathered(self, step: int, part: slice) -> Gathered:
         """Images as stored, noise and labels of a part of a step, which no sampler has a say in; pinned for a GPU."""

@@ -16,7 +16,7 @@ from unequal.measures.gradients import squared_norms
 from unequal.randomness import Stream, numpy_generator, torch_seed
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.training.batches import BatchSource
-from unequal.training.objective import Objective
+from unequal.training.objectives.objective import Objective
 
 
 class Feedback:

@@ -30,7 +30,7 @@ from unequal.training.batches import BatchSource
 from unequal.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from unequal.training.ema import EMA
 from unequal.training.feedback import Feedback
-from unequal.training.objective import Objective
+from unequal.training.objectives.objective import Objective
 from unequal.training.optimizer import build_optimizer, load_moments, moments, momentum, set_schedule
 from unequal.training.snapshots import Snapshot, Snapshots
 from unequal.workspace.stopping import stop_deferred

@@ -9,27 +9,27 @@ from typing import Any
 from torch import nn
 
 from unequal.files import write_csv, write_npz
-from unequal.models.artifact import SNAPSHOTS, ModelRecord, save_model
 from unequal.models.backbones.registry import backbone_of
 from unequal.models.flops import count_cost, training_flops
+from unequal.models.folder import SNAPSHOTS, ModelRecord, save_model
 from unequal.training.loop import Trained
-from unequal.training.run import Outcome
 from unequal.training.snapshots import Snapshot
+from unequal.training.train import Outcome
 from unequal.workspace.protocol import Workspace
 
 
-def publish(workspace: Workspace, outcome: Outcome) -> None:
+def write_results(workspace: Workspace, outcome: Outcome) -> None:
     """Write what a training came to as the stage's outputs, by the process that leads."""
     if not workspace.leads:
         return
     name, trained = outcome.job.name, outcome.trained
-    record, folder = record_of(outcome), workspace.output(f"artifacts/models/{name}")
+    record, folder = trained_record(outcome), workspace.output(f"artifacts/models/{name}")
     write_model(folder, outcome, outcome.start.net, record)
     for snapshot in trained.snapshots:
         net = deepcopy(outcome.start.net)
         net.load_state_dict(snapshot.weights())
         below = f"{SNAPSHOTS}/{snapshot.images_seen}"
-        write_model(folder / below, outcome, net, record_of(outcome, snapshot).changed(name=f"{name}/{below}"))
+        write_model(folder / below, outcome, net, trained_record(outcome, snapshot).changed(name=f"{name}/{below}"))
     if trained.statistics:
         write_npz(workspace.output(f"artifacts/statistics/{name}.npz"), **trained.statistics)
     lines = curve(trained.log)
@@ -48,7 +48,7 @@ def write_model(folder: Path, outcome: Outcome, net: nn.Module, record: ModelRec
     save_model(folder, net, record, outcome.start.removals, heads)
 
 
-def record_of(outcome: Outcome, trained: Trained | Snapshot | None = None) -> ModelRecord:
+def trained_record(outcome: Outcome, trained: Trained | Snapshot | None = None) -> ModelRecord:
     """The conditions of a finished training, or of a point within it."""
     start, parent, reached = outcome.start, outcome.start.parent, trained or outcome.trained
     cost = count_cost(start.net)

@@ -30,8 +30,8 @@ from unequal.diffusion.ddim import sampling_timesteps
 from unequal.errors import UserError
 from unequal.files import rounded, write_csv, write_json, write_npz
 from unequal.measures.similarity import mismatched, mse
-from unequal.models.artifact import ModelRecord
 from unequal.models.denoiser import Denoiser, load_denoiser
+from unequal.models.folder import ModelRecord
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import Stream
 from unequal.sampling.ensemble import noise_of

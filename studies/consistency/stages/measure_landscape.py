@@ -16,15 +16,15 @@ from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.files import rounded, write_csv, write_json
 from unequal.measures.landscape import barrier, largest_eigenvalue, losses_on_line
-from unequal.models.artifact import load_model
+from unequal.models.folder import load_model
 from unequal.models.spec import ModelSpec
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import Stream, torch_generator, torch_seed
 from unequal.settings.network import UNet2D
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import StageSettings, key
-from unequal.training.fixed import FixedLoss, fixed_batches
-from unequal.training.model_objective import objective_for
+from unequal.training.fixed_loss import FixedLoss, fixed_batches
+from unequal.training.objectives.choice import objective_for
 
 
 class Settings(StageSettings):

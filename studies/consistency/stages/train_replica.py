@@ -8,8 +8,8 @@ from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
-from unequal.training.results import publish
-from unequal.training.run import Job, train_fresh
+from unequal.training.results import write_results
+from unequal.training.train import TrainingJob, train_fresh
 
 
 class Settings(StageSettings):
@@ -25,8 +25,8 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings, width: str, seed: int) -> None:
     """Train a replica; the width is written as channels of each resolution, as in 16-32."""
     data = PreparedData.open(run.input("artifacts/data"))
-    job = Job(replica(width, seed), settings.recipe, settings.training, data, seed)
-    publish(run, train_fresh(run, job, with_width(settings.network, width), settings.schedule))
+    job = TrainingJob(replica(width, seed), settings.recipe, settings.training, data, seed)
+    write_results(run, train_fresh(run, job, with_width(settings.network, width), settings.schedule))
 
 
 if __name__ == "__main__":

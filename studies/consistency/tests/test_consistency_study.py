@@ -21,7 +21,7 @@ from studies.consistency.replica import untrained
 from studies.consistency.stages import measure_consistency, measure_landscape, report_consistency, train_replica
 from unequal.data.prepared import PreparedData
 from unequal.files import read_json, read_npz
-from unequal.models.artifact import load_model
+from unequal.models.folder import load_model
 from unequal.settings.network import UNet2D
 from unequal.settings.training import Training
 

@@ -20,7 +20,7 @@ from unequal.randomness import Stream
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.condition import LowResolution
 from unequal.settings.strict import StageSettings
-from unequal.timesteps.partition import Range
+from unequal.timesteps.partition import TimestepRange
 
 
 class Settings(StageSettings):
@@ -64,13 +64,13 @@ def held_out(data: PreparedData, count: int) -> Tensor:
     return tensor_of(data.holdout[:count])
 
 
-def replaced_ranges(chosen: Contribution, timesteps: int) -> list[Range]:
+def replaced_ranges(chosen: Contribution, timesteps: int) -> list[TimestepRange]:
     """The named ranges, and behind them the sliding windows."""
     named = [counted_from_1(*pair) for pair in chosen.ranges]
     return named + sliding_windows(timesteps, chosen.windows.count, chosen.windows.width)
 
 
-def run_all(run: Run, settings: Settings, experts: Ensemble, originals: Tensor, ranges: list[Range]) -> Tensor:
+def run_all(run: Run, settings: Settings, experts: Ensemble, originals: Tensor, ranges: list[TimestepRange]) -> Tensor:
     """The unreplaced run and that of each range, cut to the range of pixels, [1 + R, n, C, H, W] on the CPU."""
     chosen, parts = settings.contribution, []
     for first in tqdm(
@@ -89,11 +89,11 @@ def run_all(run: Run, settings: Settings, experts: Ensemble, originals: Tensor, 
     return torch.cat(parts, dim=1)
 
 
-def rows(chosen: Contribution, ranges: list[Range], arrays: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+def rows(chosen: Contribution, ranges: list[TimestepRange], arrays: dict[str, np.ndarray]) -> list[dict[str, Any]]:
     """Figures of each run; ranges counted from 1, as in the settings."""
     kinds = ["none"] + ["range"] * len(chosen.ranges) + ["window"] * chosen.windows.count
     found = []
-    for number, (kind, one) in enumerate(zip(kinds, [Range(-1, -2), *ranges], strict=True)):
+    for number, (kind, one) in enumerate(zip(kinds, [TimestepRange(-1, -2), *ranges], strict=True)):
         place = {} if kind == "none" else {"first": one.first + 1, "last": one.last + 1}
         figures = summary(arrays["psnr"][number], arrays["colour_shift"][number])
         found.append({"replaced": kind} | place | figures)

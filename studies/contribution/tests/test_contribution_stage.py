@@ -18,7 +18,7 @@ from studies.contribution.stages.contribution import main
 from unequal.data.pixels import tensor_of, to_model_range, to_uint8
 from unequal.data.prepared import PreparedData
 from unequal.files import read_npz
-from unequal.models.artifact import ModelRecord, save_model
+from unequal.models.folder import ModelRecord, save_model
 from unequal.randomness import Stream
 from unequal.sampling.ensemble import Ensemble
 

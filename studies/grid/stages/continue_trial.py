@@ -4,13 +4,13 @@ from studies.grid.settings import trial_name
 from studies.grid.trial import recipe_at, training_at
 from unequal.artifacts.samplers import read_sampler
 from unequal.data.prepared import PreparedData
-from unequal.models.artifact import load_record
+from unequal.models.folder import load_record
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
-from unequal.training.results import publish
-from unequal.training.run import Job, train_on
+from unequal.training.results import write_results
+from unequal.training.train import TrainingJob, train_on
 
 
 class Settings(StageSettings):
@@ -31,8 +31,8 @@ def main(run: Run, settings: Settings, recipe: str, batch: str, seed: int) -> No
     sampler = read_sampler(run.input(f"artifacts/samplers/{recipe}.json"), schedule)
     chosen = recipe_at(settings.recipe, batch, settings.reference_batch, settings.lr_scaling)
     training = training_at(settings.training, batch, settings.reference_batch)
-    job = Job(trial_name(recipe, batch, seed), chosen, training, data, seed)
-    publish(run, train_on(run, job, base, sampler))
+    job = TrainingJob(trial_name(recipe, batch, seed), chosen, training, data, seed)
+    write_results(run, train_on(run, job, base, sampler))
 
 
 if __name__ == "__main__":

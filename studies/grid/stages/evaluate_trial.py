@@ -4,9 +4,9 @@ from dataclasses import asdict
 
 from studies.grid.settings import trial_name
 from unequal.data.prepared import PreparedData
-from unequal.evaluation.fidelity import Extractor, spread
+from unequal.evaluation.fidelity import BuiltExtractor, spread
 from unequal.evaluation.variant import Scoring
-from unequal.models.artifact import model_and_snapshots
+from unequal.models.folder import model_and_snapshots
 from unequal.pipeline.stage import Run, stage
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.evaluation import Evaluation, Sampling
@@ -24,7 +24,7 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings, recipe: str, batch: str, seed: int) -> None:
     """Score a trial."""
     data = PreparedData.open(run.input("artifacts/data"))
-    extractor = Extractor.load(run.input("artifacts/extractor"))
+    extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     folder = run.input(f"artifacts/models/{trial_name(recipe, batch, seed)}")
     scoring = Scoring(run, settings.sampling, settings.evaluation, data, extractor)
     points = []

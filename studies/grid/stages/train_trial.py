@@ -9,8 +9,8 @@ from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
-from unequal.training.results import publish
-from unequal.training.run import Job, train_fresh
+from unequal.training.results import write_results
+from unequal.training.train import TrainingJob, train_fresh
 
 
 class Settings(StageSettings):
@@ -30,8 +30,8 @@ def main(run: Run, settings: Settings, recipe: str, batch: str, seed: int) -> No
     data = PreparedData.open(run.input("artifacts/data"))
     chosen = recipe_at(settings.recipe, batch, settings.reference_batch, settings.lr_scaling)
     training = training_at(settings.training, batch, settings.reference_batch)
-    job = Job(trial_name(recipe, batch, seed), chosen, training, data, seed)
-    publish(run, train_fresh(run, job, settings.network, settings.schedule))
+    job = TrainingJob(trial_name(recipe, batch, seed), chosen, training, data, seed)
+    write_results(run, train_fresh(run, job, settings.network, settings.schedule))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import numpy as np
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
-from unequal.evaluation.fidelity import Extractor, score
+from unequal.evaluation.fidelity import BuiltExtractor, score
 from unequal.evaluation.variant import SHOWN
 from unequal.latents.autoencoder import load_autoencoder
 from unequal.pipeline.stage import Run, stage
@@ -25,7 +25,7 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings) -> None:
     """Score reconstructions of training images, as many as samples are scored, and keep some of held-out ones."""
     images = PreparedData.open(run.input("artifacts/images"))
-    extractor = Extractor.load(run.input("artifacts/extractor"))
+    extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     autoencoder = load_autoencoder(run.input("artifacts/autoencoder"), run.device, settings.batch_size)
     chosen = settings.evaluation
     known = images.train[: chosen.samples]

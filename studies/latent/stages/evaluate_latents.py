@@ -3,7 +3,7 @@
 import numpy as np
 
 from unequal.data.prepared import PreparedData
-from unequal.evaluation.fidelity import Extractor
+from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.evaluation.variant import Scoring
 from unequal.latents.autoencoder import check_origin, load_autoencoder
 from unequal.pipeline.stage import Run, stage
@@ -24,7 +24,7 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings, variant: str) -> None:
     """Score a variant that works in latents."""
     images = PreparedData.open(run.input("artifacts/images"))
-    extractor = Extractor.load(run.input("artifacts/extractor"))
+    extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     folder = run.input("artifacts/autoencoder")
     experts = Ensemble.load(run.input(f"artifacts/models/{variant}"), run.device)
     autoencoder = load_autoencoder(folder, run.device, settings.batch_size)

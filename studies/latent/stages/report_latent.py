@@ -7,7 +7,7 @@ from studies.latent.findings import LatentFindings, conditions, read_findings
 from studies.latent.tables import autoencoder_table, limits_table, scores_table
 from unequal.pipeline.stage import Run, stage
 from unequal.reporting.figures import picture_grid
-from unequal.reporting.groups import CAPTION, timestep_groups
+from unequal.reporting.groups import CAPTION, groups_and_limits
 from unequal.reporting.page import Drawing, Report
 from unequal.reporting.profiles import SPACES_CAPTION, losses_table, space_profiles
 from unequal.reporting.publish import publish
@@ -57,7 +57,7 @@ def main(run: Run, settings: Settings) -> None:
 def drawings(found: LatentFindings) -> list[Drawing]:
     """All pictures, in the order of the page."""
     spaces = partial(space_profiles, losses=found.losses, floor=found.floor, schedule=found.schedule)
-    groups = partial(timestep_groups, groups=found.groups, shares=found.group_shares)
+    groups = partial(groups_and_limits, groups=found.groups, shares=found.group_shares)
     grid = partial(picture_grid, rows={label(name): images for name, images in found.samples.items()})
     return [
         Drawing("loss_spaces", (10.5, 4.2), spaces, *SPACES_CAPTION),

@@ -34,7 +34,7 @@ from studies.latent.stages import (
 from unequal.data.prepared import PreparedData
 from unequal.files import read_json, read_npz
 from unequal.latents.autoencoder import identity
-from unequal.models.artifact import load_record
+from unequal.models.folder import load_record
 from unequal.settings.network import UNet2D
 from unequal.settings.training import Training
 

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from studies.grid.settings import trial_name
 from unequal.data.prepared import PreparedData
-from unequal.evaluation.fidelity import Extractor, spread
+from unequal.evaluation.fidelity import BuiltExtractor, spread
 from unequal.evaluation.variant import Scoring
 from unequal.pipeline.stage import Run, stage
 from unequal.sampling.ensemble import Ensemble
@@ -24,7 +24,7 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings, recipe: str, batch: str, seed: int) -> None:
     """Score the selections of a mixed trial."""
     data = PreparedData.open(run.input("artifacts/data"))
-    extractor = Extractor.load(run.input("artifacts/extractor"))
+    extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     folder = run.input(f"artifacts/models/{trial_name(recipe, batch, seed)}")
     scoring = Scoring(run, settings.sampling, settings.evaluation, data, extractor)
     name, found, headline = f"{recipe}_batch_{batch}_seed_{seed}", {}, {}

@@ -7,8 +7,8 @@ from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.files import write_npz
 from unequal.measures.profiling import Draws, head_products
-from unequal.models.artifact import load_heads
 from unequal.models.denoiser import load_denoiser
+from unequal.models.folder import load_heads
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.profile import Profile
 from unequal.settings.strict import StageSettings

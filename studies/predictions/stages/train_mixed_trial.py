@@ -10,9 +10,9 @@ from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
-from unequal.training.mixed import with_three_heads
-from unequal.training.results import publish
-from unequal.training.run import Job, train_fresh
+from unequal.training.mixed_prediction import with_three_heads
+from unequal.training.results import write_results
+from unequal.training.train import TrainingJob, train_fresh
 
 
 class Settings(StageSettings):
@@ -33,9 +33,9 @@ def main(run: Run, settings: Settings, recipe: str, batch: str, seed: int) -> No
     data = PreparedData.open(run.input("artifacts/data"))
     chosen = recipe_at(settings.recipe, batch, settings.reference_batch, settings.lr_scaling)
     training = training_at(settings.training, batch, settings.reference_batch)
-    job = Job(trial_name(recipe, batch, seed), chosen, training, data, seed)
+    job = TrainingJob(trial_name(recipe, batch, seed), chosen, training, data, seed)
     job = with_three_heads(job, settings.network, settings.schedule, settings.profile, run.device)
-    publish(run, train_fresh(run, job, settings.network, settings.schedule))
+    write_results(run, train_fresh(run, job, settings.network, settings.schedule))
 
 
 if __name__ == "__main__":

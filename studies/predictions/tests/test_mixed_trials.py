@@ -22,8 +22,8 @@ from unequal.evaluation.classifier import Classifier, save_classifier
 from unequal.evaluation.fidelity import CLASSIFIER, FACTS
 from unequal.files import content_hash, read_npz, write_json
 from unequal.measures.profiling import Draws, profile
-from unequal.models.artifact import ModelRecord, load_heads, load_model, save_model
 from unequal.models.denoiser import load_denoiser
+from unequal.models.folder import ModelRecord, load_heads, load_model, save_model
 from unequal.settings.network import UNet2D
 from unequal.settings.training import Training
 

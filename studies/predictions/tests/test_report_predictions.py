@@ -67,8 +67,7 @@ def wins(seed: int) -> np.ndarray:
     return np.tile(np.array([30, 10, 0]) + seed, (20, BINS, 1)) * np.array([1, 1, 0])
 
 
-@pytest.fixture(autouse=True)
-def study(project: Path) -> None:
+def leave_trials() -> None:
     """What the trials leave."""
     write_params(
         schedule={"name": "linear", "timesteps": T},
@@ -111,6 +110,13 @@ def run() -> Result:
     return CliRunner().invoke(main, [])
 
 
+@pytest.fixture(scope="module", autouse=True)
+def reported(module_project: Path) -> None:
+    leave_trials()
+    result = run()
+    assert result.exit_code == 0, result.output
+
+
 def rows(path: str) -> list[dict[str, str]]:
     return list(csv.DictReader(Path(path).read_text().splitlines()))
 
@@ -120,8 +126,6 @@ def claims() -> dict[str, dict[str, Any]]:
 
 
 def test_crossovers_are_found_where_they_were_put() -> None:
-    result = run()
-    assert result.exit_code == 0, result.output
     found = {(row["source"], row["below"], row["above"]): row["timesteps"] for row in rows("results/crossovers.csv")}
     for source in ("trained alone", "heads of balanced"):
         assert found[source, "epsilon", "v_prediction"] == "20 20 20"
@@ -132,7 +136,6 @@ def test_crossovers_are_found_where_they_were_put() -> None:
 
 
 def test_the_papers_claims_are_decided_by_what_was_put_in() -> None:
-    run()
     found = claims()
     assert {key: found[key]["verdict"] for key in ("ends", "v_is_even", "best_common_is_worse")} == {
         "ends": "held",
@@ -146,7 +149,6 @@ def test_the_papers_claims_are_decided_by_what_was_put_in() -> None:
 
 def test_losses_are_compared_as_they_are() -> None:
     """Native losses: x0-errors over σ² for v and over σ²/α² for ε."""
-    run()
     factors = [x0_error_factor(one, SCHEDULE.alpha, SCHEDULE.sigma).numpy() for one in SINGLE]
     native = np.stack([errors(one) / factor for one, factor in zip(SINGLE, factors, strict=True)])
     share = 100 * (native.max(0) / native.min(0) >= 10).mean()
@@ -154,7 +156,6 @@ def test_losses_are_compared_as_they_are() -> None:
 
 
 def test_our_answer_is_held_against_the_others() -> None:
-    run()
     found = claims()
     # 0.7 with the blend (0.6 by profile), against 3.0 and 1.8; the best single prediction has 1.0.
     for key in ("balanced_beats_smallest", "balanced_beats_smallest_with_blend", "balanced_beats_best_alone"):
@@ -163,7 +164,6 @@ def test_our_answer_is_held_against_the_others() -> None:
 
 
 def test_the_head_that_never_wins_is_named_with_its_error() -> None:
-    run()
     found = claims()["best_common_leaves_a_head_behind"]
     assert found["verdict"] == "held"
     assert found["figures"] == {"error_ratio": pytest.approx(30, rel=1e-3), "wins_percent": 0.0}
@@ -173,7 +173,6 @@ def test_the_head_that_never_wins_is_named_with_its_error() -> None:
 
 def test_uncorrelated_heads_blended_err_less_than_the_best_of_them() -> None:
     """Weights go by inverse errors, whatever the draws: 1/Σ 1/e."""
-    run()
     means = head_means("balanced")
     expected = mean_ratio(1 / (1 / means).sum(1), means.min(1))
     found = claims()["balanced_errs_least"]
@@ -183,7 +182,6 @@ def test_uncorrelated_heads_blended_err_less_than_the_best_of_them() -> None:
 
 
 def test_winners_are_told_for_every_part_and_bin() -> None:
-    run()
     table = rows("results/winners.csv")
     assert len(table) == len(MIXED) * 20 * BINS
     first = table[0]
@@ -195,7 +193,6 @@ def test_winners_are_told_for_every_part_and_bin() -> None:
 
 def test_the_comparison_of_losses_as_they_are_favours_x0_above_an_snr_of_1() -> None:
     """By hand, at equal errors of x0."""
-    run()
     tables = SCHEDULE.alpha, SCHEDULE.sigma
     native = np.stack([1 / x0_error_factor(one, *tables).numpy() for one in ("sample", "v_prediction", "epsilon")])
     best = native.argmin(0)
@@ -206,7 +203,6 @@ def test_the_comparison_of_losses_as_they_are_favours_x0_above_an_snr_of_1() -> 
 
 
 def test_scores_stand_with_their_spread_over_training_seeds() -> None:
-    run()
     found = {(row["training"], row["selection"]): row for row in rows("results/scores.csv")}
     assert len(found) == len(SINGLE) + len(MIXED) * len(SELECTIONS)
     assert float(found["sample", ""]["fid_mean"]) == pytest.approx(1.01)
@@ -214,7 +210,6 @@ def test_scores_stand_with_their_spread_over_training_seeds() -> None:
 
 
 def test_the_page_holds_all_and_comes_out_alike() -> None:
-    run()
     page = Path("results/report.html").read_text()
     assert page.count("data:image/png") == len(list(Path("results/pictures").glob("*.png"))) == 5
     for text in ("blend (its recipe’s)", "5 draws of held-out images", "0, 1, 2", "Of 13 claims"):
@@ -234,7 +229,8 @@ def test_the_page_holds_all_and_comes_out_alike() -> None:
     ],
 )
 @pytest.mark.parametrize("harm", [Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:40])])
-def test_missing_and_cut_files_are_named_in_one_line(path: str, harm: Callable[[Path], Any]) -> None:
+def test_missing_and_cut_files_are_named_in_one_line(path: str, harm: Callable[[Path], Any], project: Path) -> None:
+    leave_trials()
     harm(Path(path))
     result = run()
     assert result.exit_code == 1

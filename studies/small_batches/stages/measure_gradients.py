@@ -19,13 +19,13 @@ from unequal.files import read_npz, write_csv
 from unequal.measures.gradient_meter import GradientMeter
 from unequal.measures.gradient_variance import compare, exposure_of, mixture, settle
 from unequal.measures.gradients import GradientSample, Moments
-from unequal.models.artifact import ModelRecord, load_model
+from unequal.models.folder import ModelRecord, load_model
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import Stream, numpy_generator
 from unequal.settings.strict import StageSettings
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import IndependentSampler, TimestepSampler, uniform
-from unequal.training.model_objective import objective_for
+from unequal.training.objectives.choice import objective_for
 
 Figure = Callable[[Moments], np.ndarray]
 SLOT_FIGURES: dict[str, Figure] = {

@@ -16,7 +16,7 @@ from stage_project import write_params
 from studies.small_batches.stages.measure_gradients import main
 from unequal.data.prepared import PreparedData
 from unequal.files import write_json, write_npz
-from unequal.models.artifact import ModelRecord, save_model
+from unequal.models.folder import ModelRecord, save_model
 
 SLOTS = [[0, 4], [5, 20], [21, 49]]
 SAMPLERS: dict[str, dict[str, Any]] = {

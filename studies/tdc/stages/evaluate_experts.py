@@ -1,7 +1,7 @@
 """Score the models of a plan by FID and KID."""
 
 from unequal.data.prepared import PreparedData
-from unequal.evaluation.fidelity import Extractor
+from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.evaluation.variant import Scoring
 from unequal.pipeline.stage import Run, stage
 from unequal.sampling.ensemble import Ensemble
@@ -20,7 +20,7 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings, plan: str, seed: int) -> None:
     """Score the models of a plan that one training seed has made."""
     data, name = PreparedData.open(run.input("artifacts/data")), f"{plan}/seed_{seed}"
-    extractor = Extractor.load(run.input("artifacts/extractor"))
+    extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     experts = Ensemble.load(run.input(f"artifacts/models/{plan}/seed_{seed}"), run.device)
     figures = Scoring(run, settings.sampling, settings.evaluation, data, extractor).figures(experts, name)
     run.metrics(

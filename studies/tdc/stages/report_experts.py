@@ -1,4 +1,4 @@
-"""Set a study's plans for experts beside the paper's method, and decide what paper 3 claims of them, on one page."""
+"""Set a question's plans for experts beside the paper's method, and decide what paper 3 claims of them, on one page."""
 
 from collections.abc import Callable
 
@@ -41,16 +41,16 @@ class Settings(StageSettings):
 
 
 @stage(Settings)
-def main(run: Run, settings: Settings, study: str) -> None:
-    """Write a study's report."""
-    if study not in CLAIMS:
-        raise UserError(f"experts.studies: '{study}' has no report; allowed: {', '.join(CLAIMS)}")
+def main(run: Run, settings: Settings, question: str) -> None:
+    """Write a question's report."""
+    if question not in CLAIMS:
+        raise UserError(f"experts.questions: '{question}' has no report; allowed: {', '.join(CLAIMS)}")
     data, seeds = PreparedData.open(run.input("artifacts/data")), settings.experts.seeds
-    found = read_found(run.input, study, settings.plans, settings.experts.plans, seeds)
+    found = read_found(run.input, question, settings.plans, settings.experts.plans, seeds)
     first = next(iter(found.outcomes.values())).trials[0]
     conditions = scoring_conditions(data.facts, first) | {"training seeds": ", ".join(map(str, seeds))}
     report = Report(
-        title=TITLES[study],
+        title=TITLES[question],
         lead=f"{len(found.outcomes)} plans, each carried out from {len(seeds)} training seeds, from one base.",
         verdicts=verdicts(found),
         note=NOTE,
@@ -59,7 +59,7 @@ def main(run: Run, settings: Settings, study: str) -> None:
         drawings=drawings(found),
         rows={"plans": plan_rows(found)},
     )
-    publish(run, report, f"results/{study}", f"{study}_claims")
+    publish(run, report, f"results/{question}", f"{question}_claims")
 
 
 def drawings(found: Found) -> list[Drawing]:
@@ -68,7 +68,7 @@ def drawings(found: Found) -> list[Drawing]:
     def of(draw: Callable[[Figure, Found], None]) -> Callable[[Figure], None]:
         return lambda figure: draw(figure, found)
 
-    return [Drawing(name, size, of(draw), *texts) for name, (size, draw, *texts) in pictures_of(found.study).items()]
+    return [Drawing(name, size, of(draw), *texts) for name, (size, draw, *texts) in pictures_of(found.question).items()]
 
 
 def tables(found: Found) -> list[Table]:
@@ -77,7 +77,7 @@ def tables(found: Found) -> list[Table]:
         "overall": lambda: [seconds_table(found)],
         "alone": lambda: [rounds_table(found["proxy"])],
     }
-    return [main_table(found, "Plans"), *more.get(found.study, list)()]
+    return [main_table(found, "Plans"), *more.get(found.question, list)()]
 
 
 def empty_groups(found: Found) -> dict[str, str]:

@@ -4,7 +4,7 @@ import shutil
 
 from unequal.artifacts.partitions import excess_of
 from unequal.data.prepared import PreparedData
-from unequal.experts.plan import Tdc, carry_out, totals
+from unequal.experts.plan import ExpertsJob, carry_out, totals
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.plan import Plan
 from unequal.settings.strict import StageSettings, key
@@ -27,8 +27,8 @@ def main(run: Run, settings: Settings, plan: str, seed: int) -> None:
     excess = None
     if settings.plan.groups.kind == "excess_loss":
         excess = excess_of(run.input("artifacts/profiles/base.npz"), run.input("artifacts/profiles/floor.npz"))
-    tdc = Tdc(settings.plan, name, base, data, settings.training, seed, excess)
-    models, figures = carry_out(run, tdc)
+    job = ExpertsJob(settings.plan, name, base, data, settings.training, seed, excess)
+    models, figures = carry_out(run, job)
     folder = run.output(f"artifacts/models/{name}")
     for number, model in enumerate(models):
         shutil.copytree(model, folder / f"group_{number}")

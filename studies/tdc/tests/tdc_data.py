@@ -1,4 +1,4 @@
-"""A made-up study of plans whose answers are known."""
+"""A made-up question of plans whose answers are known."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 from studies.tdc.findings import Found, Outcome
 from studies.tdc.params import Params
 from unequal.experts.plan import totals
-from unequal.settings.plan import Grouped, Plan
+from unequal.settings.plan import Plan, SeveralGroups
 
 SEEDS = (0, 1, 2)
 T = 1000
@@ -31,9 +31,9 @@ def bank(shift: float) -> list[dict[str, Any]]:
 def outcome(name: str, plan: Plan, fid: float) -> Outcome:
     """A plan whose seeds scatter about a FID."""
     chosen = plan.groups
-    count = chosen.count if isinstance(chosen, Grouped) else 1
+    count = chosen.count if isinstance(chosen, SeveralGroups) else 1
     edges = [T * number // count for number in range(count + 1)]
-    ratio = chosen.min_ratio if isinstance(chosen, Grouped) else chosen.ratio
+    ratio = chosen.min_ratio if isinstance(chosen, SeveralGroups) else chosen.ratio
     share = 1.0 if plan.pruning is None else (1 + ratio) / 2
     groups = [
         {
@@ -69,13 +69,13 @@ def settings() -> Params:
     return Params.read(Path(__file__).parents[1] / "params.yaml")
 
 
-def found(study: str, fids: dict[str, float]) -> Found:
-    """A study in which plans have these FIDs, by the last part of their names; others have that of the base."""
+def found(question: str, fids: dict[str, float]) -> Found:
+    """A question in which plans have these FIDs, by the last part of their names; others have that of the base."""
     plans = settings().plans
     made = {
         name: outcome(name, plan, fids.get(name.split("/")[1], BASE_FID))
         for name, plan in plans.items()
-        if name.split("/")[0] in ("shared", study)
+        if name.split("/")[0] in ("shared", question)
     }
     training = {"macs": BASE_MACS, "parameters": 100, "images_seen": BASE_IMAGES, "training_flops": 1920}
-    return Found(study, made, {"fid_mean": BASE_FID}, training)
+    return Found(question, made, {"fid_mean": BASE_FID}, training)

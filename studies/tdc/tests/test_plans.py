@@ -9,7 +9,7 @@ import yaml
 
 from studies.tdc.params import Params
 from unequal.errors import UserError
-from unequal.settings.plan import Grouped, Whole
+from unequal.settings.plan import OneGroup, SeveralGroups
 
 STUDY = yaml.safe_load((Path(__file__).parents[1] / "params.yaml").read_text(encoding="utf-8"))
 TDC = STUDY["plans"]["shared/tdc"]
@@ -28,9 +28,9 @@ def written(folder: Path, plan: dict[str, Any], name: str = "shared/tdc", **expe
 def test_the_study_differs_from_the_papers_method_in_one_choice_a_plan(tmp_path: Path) -> None:
     params = Params.read(written(tmp_path, {}))
     whole = params.plans["shared/longer"]
-    assert isinstance(whole.groups, Whole)
+    assert isinstance(whole.groups, OneGroup)
     method = params.plans["shared/tdc"]
-    assert isinstance(method.groups, Grouped)
+    assert isinstance(method.groups, SeveralGroups)
     for name, plan in params.plans.items():
         if name.split("/")[0] in ("schedules", "ratios", "methods"):
             assert sum(getattr(plan, one) != getattr(method, one) for one in type(plan).model_fields) == 1, name
@@ -40,7 +40,7 @@ def test_budgets_of_stage_2_are_alike_where_something_else_is_compared(tmp_path:
     params = Params.read(written(tmp_path, {}))
     for name, plan in params.plans.items():
         if name.split("/")[0] in ("shared", "schedules", "groups", "ratios", "methods"):
-            count = plan.groups.count if isinstance(plan.groups, Grouped) else 1
+            count = plan.groups.count if isinstance(plan.groups, SeveralGroups) else 1
             assert count * plan.recipe.images == 25600, name
 
 
@@ -85,7 +85,7 @@ def test_impossible_plans_are_refused_in_one_line(tmp_path: Path, plan: dict[str
     ("name", "experts", "complaint"),
     [
         ("shared/other", {}, "experts.plans: does not list plan 'shared/other'; add it there or delete it"),
-        ("tdc", {"plans": [*STUDY["experts"]["plans"], "tdc"]}, "plans.tdc: no name of a plan; allowed: study/plan"),
+        ("tdc", {"plans": [*STUDY["experts"]["plans"], "tdc"]}, "plans.tdc: no name of a plan; allowed: question/plan"),
         ("shared/tdc", {"plans": ["shared/none"]}, "experts.plans: 'shared/none' is no plan; there is: "),
         ("shared/tdc", {"seeds": [1, 1]}, "experts: seeds: [1, 1] names one twice"),
     ],

@@ -17,8 +17,8 @@ from unequal.reporting.verdicts import HELD, NOT_HELD, UNDECIDED
 PAPER = {"tdc": 0.8, "unpruned": 0.7, "longer": 0.9}
 
 
-def words(study: str, fids: dict[str, float]) -> dict[str, str]:
-    return {one.key: one.verdict for one in verdicts(found(study, fids))}
+def words(question: str, fids: dict[str, float]) -> dict[str, str]:
+    return {one.key: one.verdict for one in verdicts(found(question, fids))}
 
 
 def test_the_papers_order_is_held() -> None:
@@ -105,8 +105,8 @@ def test_budgets_are_compared_at_equal_images() -> None:
 
 
 def test_every_study_has_claims_with_a_key_of_its_own() -> None:
-    for study in CLAIMS:
-        keys = [one.key for one in verdicts(found(study, {}))]
+    for question in CLAIMS:
+        keys = [one.key for one in verdicts(found(question, {}))]
         assert len(set(keys)) == len(keys) > 0
 
 
@@ -148,9 +148,9 @@ def test_rows_of_the_csv_are_single_trainings() -> None:
     assert {row["groups_without_a_step"] for row in rows} == {1}
 
 
-@pytest.mark.parametrize("study", CLAIMS)
-def test_pictures_are_drawn(study: str, tmp_path: Path) -> None:
-    for one in drawings(found(study, PAPER)):
+@pytest.mark.parametrize("question", CLAIMS)
+def test_pictures_are_drawn(question: str, tmp_path: Path) -> None:
+    for one in drawings(found(question, PAPER)):
         path = save(tmp_path / f"{one.name}.png", one.size, one.draw)
         assert imread(path).std() > 0.02
         assert one.heading

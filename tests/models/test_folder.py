@@ -1,0 +1,181 @@
+"""A model folder gives back what was saved; whatever is missing, cut short or altered is named in one line."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+
+from unequal.errors import UserError
+from unequal.files import content_hash
+from unequal.models.folder import (
+    CONFIG,
+    HEADS,
+    PRUNING,
+    RECORD,
+    WEIGHTS,
+    Heads,
+    load_heads,
+    load_model,
+    load_pruning,
+    load_record,
+    save_model,
+)
+from unequal.models.pruning_record import replay
+
+BuildNet = Callable[..., UNet2DModel]
+
+
+def answer(net: UNet2DModel) -> torch.Tensor:
+    image = torch.linspace(-1, 1, 128).reshape(2, 1, 8, 8)
+    with torch.no_grad():
+        return net.eval()(image, torch.tensor([3, 30])).sample
+
+
+@pytest.fixture
+def folder(tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any]) -> Path:
+    net = tiny_net()
+    save_model(tmp_path / "model", net, make_record(net))
+    return tmp_path / "model"
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(UserError) as caught:
+        load_model(folder)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_what_was_saved_comes_back(folder: Path, tiny_net: BuildNet, make_record: Callable[..., Any]) -> None:
+    net, record = load_model(folder)
+    assert torch.equal(answer(net), answer(tiny_net()))
+    assert record.sha256[WEIGHTS] == content_hash(folder / WEIGHTS)
+    assert make_record(tiny_net(), sha256=record.sha256) == record
+    assert load_pruning(folder) is None
+    assert load_heads(folder) is None
+    assert not net.training
+    assert not any(parameter.requires_grad for parameter in net.parameters())
+
+
+def test_diffusers_reads_the_folder_by_itself(folder: Path, tiny_net: BuildNet) -> None:
+    assert torch.equal(answer(UNet2DModel.from_pretrained(folder)), answer(tiny_net()))
+
+
+def test_a_pruned_model(tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any]) -> None:
+    net = tiny_net()
+    removals = [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6]), ("mid_block.attentions.0.to_q", [4, 5, 6, 7])]
+    replay(net, removals)
+    save_model(tmp_path / "pruned", net, make_record(net), removals)
+    loaded, record = load_model(tmp_path / "pruned")
+    assert torch.equal(answer(loaded), answer(net))
+    assert sum(parameter.numel() for parameter in loaded.parameters()) == record.parameters
+    assert load_pruning(tmp_path / "pruned") == [list(removal) for removal in removals]
+
+
+def test_a_model_with_three_heads(tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any]) -> None:
+    net, heads = tiny_net(heads=3), Heads(torch.rand(50, 3, dtype=torch.float64), torch.rand(50, 3, 3))
+    save_model(tmp_path / "mixed", net, make_record(net, prediction="mixed"), heads=heads)
+    assert torch.equal(answer(load_model(tmp_path / "mixed")[0]), answer(net))
+    loaded = load_heads(tmp_path / "mixed")
+    assert loaded is not None
+    assert torch.equal(loaded.weights, heads.weights)
+    assert torch.equal(loaded.products, heads.products)
+
+
+def test_heads_are_combined_by_their_products() -> None:
+    products = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64).diag().expand(4, 3, 3)
+    assert torch.equal(Heads.selected("profile", products).weights, torch.tensor([[0.0, 1, 0]]).expand(4, 3).double())
+    assert torch.equal(Heads.selected("epsilon", products).weights, torch.tensor([[0.0, 0, 1]]).expand(4, 3).double())
+
+
+def test_weights_are_stored_in_float32(tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any]) -> None:
+    net = tiny_net()
+    save_model(tmp_path / "half", net.bfloat16(), make_record(tiny_net()))
+    assert all(parameter.dtype == torch.float32 for parameter in load_model(tmp_path / "half")[0].parameters())
+
+
+def test_sums_of_a_record(tiny_net: BuildNet, make_record: Callable[..., Any]) -> None:
+    record = make_record(tiny_net(), images_seen=5, inherited_images=7, training_flops=11, inherited_flops=13)
+    assert record.total_images == 12
+    assert record.total_flops == 24
+    assert record.spec.noise_schedule().timesteps == 50
+
+
+@pytest.mark.parametrize("name", [CONFIG, WEIGHTS, RECORD])
+def test_missing(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    assert f"{name}: missing" in refusal(folder)
+
+
+def test_missing_folder(folder: Path) -> None:
+    assert "elsewhere: missing" in refusal(folder.parent / "elsewhere")
+
+
+@pytest.mark.parametrize("kept", [0, 4, 5000, -1])
+def test_weights_cut_short(folder: Path, kept: int) -> None:
+    (folder / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes()[:kept])
+    assert f"{WEIGHTS}: altered or cut short" in refusal(folder)
+
+
+def test_one_bit_of_the_weights_changed(folder: Path) -> None:
+    content = bytearray((folder / WEIGHTS).read_bytes())
+    content[-1] ^= 1
+    (folder / WEIGHTS).write_bytes(content)
+    assert f"{WEIGHTS}: altered or cut short" in refusal(folder)
+
+
+@pytest.mark.parametrize("name", [CONFIG, RECORD])
+def test_json_cut_short(folder: Path, name: str) -> None:
+    (folder / name).write_text((folder / name).read_text()[:40])
+    said = "not valid JSON" if name == RECORD else "altered or cut short since it was saved"
+    assert f"{name}: {said}" in refusal(folder)
+
+
+@pytest.mark.parametrize("change", ["more", "less", "list"])
+def test_a_foreign_record(folder: Path, change: str) -> None:
+    facts = json.loads((folder / RECORD).read_text())
+    if change == "more":
+        facts["range"] = [0, 255]
+    if change == "less":
+        del facts["groups"]
+    (folder / RECORD).write_text(json.dumps([facts] if change == "list" else facts))
+    with pytest.raises(UserError, match=r"model\.json: not a record of this version"):
+        load_record(folder)
+
+
+def rehash(folder: Path, name: str) -> None:
+    """Make the record vouch for a file as it is now."""
+    facts = json.loads((folder / RECORD).read_text())
+    facts["sha256"][name] = content_hash(folder / name)
+    (folder / RECORD).write_text(json.dumps(facts))
+
+
+def test_weights_of_another_architecture(folder: Path) -> None:
+    config = json.loads((folder / CONFIG).read_text())
+    (folder / CONFIG).write_text(json.dumps(config | {"layers_per_block": 2}))
+    rehash(folder, CONFIG)
+    assert f"does not fit {folder / CONFIG}" in refusal(folder)
+
+
+def test_a_pruning_record_of_another_base(folder: Path) -> None:
+    (folder / PRUNING).write_text('[["down_blocks.9.conv", [0]]]')
+    assert "'down_blocks.9.conv' is no layer of this network" in refusal(folder)
+
+
+def test_a_pruning_record_that_leaves_nothing(folder: Path) -> None:
+    (folder / PRUNING).write_text(json.dumps([["conv_in", list(range(8))]]))
+    assert "removing 8 channels empties 'conv_in'" in refusal(folder)
+
+
+@pytest.mark.parametrize("kept", [0, 20, -1])
+def test_heads_cut_short(tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any], kept: int) -> None:
+    net = tiny_net(heads=3)
+    save_model(
+        tmp_path, net, make_record(net, prediction="mixed"), heads=Heads(torch.rand(50, 3), torch.rand(50, 3, 3))
+    )
+    (tmp_path / HEADS).write_bytes((tmp_path / HEADS).read_bytes()[:kept])
+    with pytest.raises(UserError, match=rf"{HEADS}: cut short or altered"):
+        load_heads(tmp_path)

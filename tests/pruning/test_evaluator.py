@@ -1,0 +1,60 @@
+"""A scheme meets the limit, its loss is that of the network it makes, and fine-tuning lowers it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+
+from unequal.errors import UserError
+from unequal.models.flops import count_cost
+from unequal.pruning.evaluator import Evaluator
+from unequal.pruning.schemes import blocks_of, scheme_of
+from unequal.settings.pruning import Finetuning
+
+BuildNet = Callable[..., UNet2DModel]
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.4, 1.0])
+def test_an_even_scheme_meets_the_limit(evaluator: Evaluator, ratio: float) -> None:
+    pruned = evaluator.prune(dict.fromkeys(blocks_of(evaluator.ranking), ratio))
+    assert 0.97 * evaluator.target.limit_macs <= pruned.cost.macs <= evaluator.target.limit_macs
+    assert count_cost(pruned.net) == pruned.cost
+
+
+def test_a_block_that_is_to_stay_stays_while_others_can_go(evaluator: Evaluator) -> None:
+    scheme = dict.fromkeys(blocks_of(evaluator.ranking), 0.6) | {"mid_block": 0.0}
+    found = scheme_of(evaluator.prune(scheme).gone, evaluator.ranking)
+    assert found["mid_block"] == 0
+    assert sum(found.values()) > 0.5
+
+
+def test_the_loss_is_that_of_the_network_alone(evaluator: Evaluator, tmp_path: Path) -> None:
+    """A network that answers 0 has a loss of E‖ε‖²/D = 1, whatever else it is."""
+    net = evaluator.prune(dict.fromkeys(blocks_of(evaluator.ranking), 0.5)).net
+    with torch.no_grad():
+        net.conv_out.weight.zero_()
+        net.conv_out.bias.zero_()
+    many = replace(evaluator, images=2048)
+    assert many.loss(net, tmp_path) == pytest.approx(1, abs=0.02)
+    assert evaluator.loss(net, tmp_path) == evaluator.loss(net, tmp_path)
+
+
+def test_fine_tuning_lowers_the_loss_and_is_told_in_the_cost(evaluator: Evaluator, tmp_path: Path) -> None:
+    tuned = replace(evaluator, images=64, finetuning=Finetuning(images=64, batch_size=8, lr=3e-3))
+    plain = replace(evaluator, images=64)
+    scheme = dict.fromkeys(blocks_of(evaluator.ranking), 0.5)
+    before = plain.loss(evaluator.prune(scheme).net, tmp_path / "a")
+    after = tuned.loss(evaluator.prune(scheme).net, tmp_path / "b")
+    assert after < before
+    assert (plain.flops(1000), tuned.flops(1000)) == (64_000, 64_000 + 3 * 64_000)
+
+
+def test_a_loss_that_is_no_number(evaluator: Evaluator, tmp_path: Path) -> None:
+    net = evaluator.prune(dict.fromkeys(blocks_of(evaluator.ranking), 0.5)).net
+    with torch.no_grad():
+        net.conv_out.bias.fill_(float("nan"))
+    with pytest.raises(UserError, match=r"^pruning: the loss of a pruned network is nan; is the base's finite\?$"):
+        evaluator.loss(net, tmp_path)

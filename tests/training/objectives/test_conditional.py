@@ -1,0 +1,96 @@
+"""Any objective trains a network that sees the image at low resolution as well, or is told its label."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from specs import class_labels, low_resolution
+from torch import Tensor
+
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.settings.condition import Unconditional
+from unequal.timesteps.partition import Partition
+from unequal.training.batches import Batch
+from unequal.training.objectives.conditioned import conditioned
+from unequal.training.objectives.objective import Objective
+from unequal.training.objectives.single_head import SingleHead
+from unequal.training.objectives.three_heads import BalancedHeads, BestHead
+
+SCHEDULE = NoiseSchedule.linear(50)
+T = torch.tensor([0, 7, 20, 35, 49])
+
+
+@pytest.fixture
+def batch() -> Batch:
+    generator = torch.Generator().manual_seed(0)
+    x0 = torch.rand(5, 1, 4, 4, generator=generator) * 2 - 1
+    epsilon = torch.randn(5, 1, 4, 4, generator=generator)
+    return Batch(x0, epsilon, T, torch.tensor([1.0, 2.0, 0.5, 1.0, 3.0]), torch.tensor([0, 2, 1, 0, 2]))
+
+
+def at_low_resolution(x0: Tensor) -> Tensor:
+    """At half the resolution, and back."""
+    small = x0.reshape(5, 1, 2, 2, 2, 2).mean((3, 5))
+    return torch.nn.functional.interpolate(small, size=4, mode="bilinear")
+
+
+BINS = Partition.of_lengths([10] * 5)
+OBJECTIVES: list[tuple[Callable[[], Objective], int]] = [
+    (lambda: SingleHead("epsilon", SCHEDULE, "none", None), 1),
+    (lambda: BestHead(SCHEDULE, BINS, 100, "none", None, "common"), 3),
+    (lambda: BalancedHeads(SCHEDULE, BINS, 100, half_life=10), 3),
+]
+
+
+@pytest.mark.parametrize(("make", "heads"), OBJECTIVES)
+def test_all_is_as_with_a_network_that_knows_the_condition(
+    make: Callable[[], Objective], heads: int, batch: Batch
+) -> None:
+    condition, seen = at_low_resolution(batch.x0), []
+
+    def net(sample: Tensor, timestep: Tensor) -> SimpleNamespace:
+        assert torch.equal(timestep, T)
+        seen.append(sample)
+        return SimpleNamespace(sample=0.3 * sample[:, -1:].expand(-1, heads, -1, -1))
+
+    def knowing(sample: Tensor, timestep: Tensor) -> SimpleNamespace:
+        return net(torch.cat([sample, condition], dim=1), timestep)
+
+    bare = make()
+    wrapped = conditioned(make(), low_resolution(2))
+    for _ in range(2):  # the second step is shaped by what an objective has learned from the first
+        found, expected = wrapped(net, batch), bare(knowing, batch)
+        torch.testing.assert_close(found.weighted, expected.weighted)
+        torch.testing.assert_close(found.terms, expected.terms)
+        torch.testing.assert_close(seen[-1], seen[-2])
+        wrapped.end_step(lambda sums: sums)
+        bare.end_step(lambda sums: sums)
+    assert seen[0].shape == (5, 2, 4, 4)
+    assert wrapped.statistics().keys() == bare.statistics().keys()
+    for name, table in bare.statistics().items():
+        np.testing.assert_allclose(wrapped.statistics()[name], table, rtol=1e-6)
+    assert len(wrapped.state_dict()) == len(bare.state_dict())
+
+
+@pytest.mark.parametrize(("make", "heads"), OBJECTIVES)
+def test_all_is_as_with_a_network_that_knows_the_labels(
+    make: Callable[[], Objective], heads: int, batch: Batch
+) -> None:
+    def net(sample: Tensor, timestep: Tensor, class_labels: Tensor) -> SimpleNamespace:
+        return SimpleNamespace(sample=(sample * class_labels[:, None, None, None]).repeat(1, heads, 1, 1))
+
+    def knowing(sample: Tensor, timestep: Tensor) -> SimpleNamespace:
+        return net(sample, timestep, torch.tensor([0, 2, 1, 0, 2]))
+
+    found, expected = conditioned(make(), class_labels(3))(net, batch), make()(knowing, batch)
+    torch.testing.assert_close(found.weighted, expected.weighted)
+    # Each image has its own label when it is measured alone.
+    alone = [conditioned(make(), class_labels(3))(net, one).weighted for one in batch.singles()]
+    torch.testing.assert_close(torch.cat(alone), expected.weighted)
+
+
+def test_generation_leaves_an_objective_as_it_is() -> None:
+    objective = SingleHead("epsilon", SCHEDULE, "none", None)
+    assert conditioned(objective, Unconditional()) is objective

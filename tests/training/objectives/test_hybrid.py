@@ -1,0 +1,102 @@
+"""The hybrid objective: what each half of the channels learns from, and how much the bound counts."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from unequal.diffusion.learned_variance import VariationalBound
+from unequal.diffusion.predictions import PREDICTIONS
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.training.batches import Batch
+from unequal.training.objectives.hybrid import Hybrid
+from unequal.training.objectives.single_head import SingleHead
+
+T = 50
+SCHEDULE = NoiseSchedule.linear(T)
+
+
+class TwoHalves(nn.Module):
+    """Answers with two learnable images of its own, the prediction and the variance."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(1)
+        self.output = nn.Parameter(torch.randn(5, 1, 4, 4, generator=generator))
+        self.variance = nn.Parameter(torch.randn(5, 1, 4, 4, generator=generator))
+
+    def forward(self, sample: Tensor, timestep: Tensor) -> SimpleNamespace:
+        return SimpleNamespace(sample=torch.cat([self.output, self.variance], dim=1))
+
+
+def batch() -> Batch:
+    generator = torch.Generator().manual_seed(0)
+    return Batch(
+        torch.rand(5, 1, 4, 4, generator=generator) * 2 - 1,
+        torch.randn(5, 1, 4, 4, generator=generator),
+        torch.tensor([0, 7, 20, 35, 49]),
+        torch.tensor([1.0, 2.0, 0.5, 1.0, 3.0]),
+    )
+
+
+def x0_of(prediction: str, output: Tensor) -> tuple[Tensor, Tensor]:
+    """x_t, and the x0 that an answer stands for."""
+    given = batch()
+    ratio = SCHEDULE.alphas_cumprod[given.timesteps].float().reshape(-1, 1, 1, 1)
+    alpha, sigma = ratio.sqrt(), (1 - ratio).sqrt()
+    x_t = alpha * given.x0 + sigma * given.epsilon
+    known = {"sample": output, "epsilon": (x_t - sigma * output) / alpha, "v_prediction": alpha * x_t - sigma * output}
+    return x_t, known[prediction]
+
+
+@pytest.mark.parametrize("prediction", PREDICTIONS)
+@pytest.mark.parametrize(("weight", "gamma"), [("none", None), ("min_snr", 5.0)])
+def test_the_bound_comes_on_top_of_the_error(prediction: str, weight: str, gamma: float | None) -> None:
+    net, given = TwoHalves(), batch()
+    losses = Hybrid(prediction, SCHEDULE, weight, gamma)(net, given)
+    alone = SingleHead(prediction, SCHEDULE, weight, gamma)(lambda x, t: SimpleNamespace(sample=net.output), given)
+    x_t, predicted = x0_of(prediction, net.output)
+    bits = VariationalBound(SCHEDULE).term(given.x0, x_t, predicted, net.variance, given.timesteps)
+    torch.testing.assert_close(losses.weighted, alone.weighted + 0.001 * T * bits * given.weights)
+    torch.testing.assert_close(losses.terms["mse"], alone.terms["mse"])
+    torch.testing.assert_close(losses.terms["bound"], bits.mean().detach())
+
+
+@pytest.mark.parametrize("prediction", PREDICTIONS)
+def test_the_prediction_learns_from_its_error_alone(prediction: str) -> None:
+    hybrid, alone, given = TwoHalves(), TwoHalves(), batch()
+    Hybrid(prediction, SCHEDULE, "none", None)(hybrid, given).weighted.sum().backward()
+    plain = SingleHead(prediction, SCHEDULE, "none", None)
+    plain(lambda x, t: SimpleNamespace(sample=alone.output), given).weighted.sum().backward()
+    torch.testing.assert_close(hybrid.output.grad, alone.output.grad)
+    assert hybrid.variance.grad is not None
+    assert bool((hybrid.variance.grad.flatten(1).norm(dim=1) > 0).all())
+
+
+def test_variance_is_learned_to_be_as_wide_as_the_error() -> None:
+    """Of a normal distribution with a wrong mean, the best variance is the true one plus the mean's squared error."""
+    t, net, given = 30, TwoHalves(), batch()
+    given = Batch(given.x0, given.epsilon, torch.full((5,), t), torch.ones(5))
+    optimizer = torch.optim.Adam([net.variance], lr=0.05)
+    objective = Hybrid("sample", SCHEDULE, "none", None)
+    with torch.no_grad():
+        net.output.copy_(given.x0 + 0.1)
+    for _ in range(200):
+        optimizer.zero_grad()
+        objective(net, given).weighted.sum().backward()
+        optimizer.step()
+    found = objective.bound.log_variance(net.variance.detach(), given.timesteps).exp()
+    before, now = SCHEDULE.alphas_cumprod[t - 1], SCHEDULE.alphas_cumprod[t]
+    true = (1 - before) / (1 - now) * SCHEDULE.betas[t]
+    error = (before.sqrt() * SCHEDULE.betas[t] / (1 - now) * 0.1) ** 2
+    torch.testing.assert_close(found, torch.full_like(found, float(true + error)), rtol=1e-3, atol=0)
+
+
+def test_it_can_be_differentiated_twice() -> None:
+    """Curvature is measured with the training's own loss."""
+    net, given = TwoHalves(), batch()
+    loss = Hybrid("epsilon", SCHEDULE, "none", None)(net, given).weighted.sum()
+    first = torch.autograd.grad(loss, list(net.parameters()), create_graph=True)
+    second = torch.autograd.grad(sum(one.sum() for one in first), list(net.parameters()))
+    assert all(bool(torch.isfinite(one).all()) for one in second)

@@ -1,0 +1,238 @@
+"""Where the gradient of three heads goes, and what is kept of their losses."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from unequal.diffusion.predictions import HEADS
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.timesteps.partition import Partition
+from unequal.training.batches import Batch
+from unequal.training.objectives.objective import Objective
+from unequal.training.objectives.three_heads import PERIODS, BalancedHeads, BestHead
+
+SCHEDULE = NoiseSchedule.linear(50)
+RATIO = torch.cumprod(1 - torch.linspace(2e-3, 0.4, 50, dtype=torch.float64), 0)
+T = torch.tensor([0, 7, 20, 35, 49])
+#: Bins of ten timesteps.
+BINS = Partition.of_lengths([10] * 5)
+BUDGET = 100
+
+
+@pytest.fixture
+def batch() -> Batch:
+    generator = torch.Generator().manual_seed(0)
+    return Batch(
+        torch.rand(5, 1, 4, 4, generator=generator) * 2 - 1,
+        torch.randn(5, 1, 4, 4, generator=generator),
+        T,
+        torch.tensor([1.0, 2.0, 0.5, 1.0, 3.0]),
+    )
+
+
+def best_head(compare: str = "common", weight: str = "none", gamma: float | None = None) -> BestHead:
+    return BestHead(SCHEDULE, BINS, BUDGET, weight, gamma, compare)
+
+
+def balanced_heads(half_life: int = 10) -> BalancedHeads:
+    return BalancedHeads(SCHEDULE, BINS, BUDGET, half_life)
+
+
+def coefficients() -> tuple[Tensor, Tensor]:
+    ratio = RATIO[T].float().reshape(-1, 1, 1, 1)
+    return ratio.sqrt(), (1 - ratio).sqrt()
+
+
+def targets(batch: Batch) -> dict[str, Tensor]:
+    alpha, sigma = coefficients()
+    return {"sample": batch.x0, "epsilon": batch.epsilon, "v_prediction": alpha * batch.epsilon - sigma * batch.x0}
+
+
+def wrong_by(batch: Batch, errors: Tensor) -> Tensor:
+    """An output of three heads whose errors have the root mean squares [3, B]."""
+    truth = targets(batch)
+    return torch.cat([truth[head] + errors[i].reshape(-1, 1, 1, 1) for i, head in enumerate(HEADS)], dim=1)
+
+
+def answered(objective: Objective, batch: Batch, output: Tensor) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """(weighted loss [B], gradient of its sum at the output, terms)."""
+    leaf = output.clone().requires_grad_(True)
+    losses = objective(lambda sample, timestep: SimpleNamespace(sample=leaf), batch)
+    losses.weighted.sum().backward()
+    assert leaf.grad is not None
+    return losses.weighted.detach(), leaf.grad, losses.terms
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("compare", ["common", "native"])
+def test_only_the_best_head_learns(head: str, compare: str, batch: Batch) -> None:
+    chosen = HEADS.index(head)
+    errors = torch.full((3, 5), 1000.0)
+    errors[chosen] = 0.1
+    weighted, gradient, terms = answered(best_head(compare), batch, wrong_by(batch, errors))
+    torch.testing.assert_close(weighted, 0.01 * batch.weights, rtol=1e-3, atol=0)
+    for i in range(3):
+        assert bool((gradient[:, i] != 0).all()) == (i == chosen)
+        assert bool((gradient[:, i] == 0).all()) == (i != chosen)
+    # d/do of the mean over 16 pixels of (o − truth)².
+    by_hand = 2 * 0.1 / 16 * batch.weights.reshape(-1, 1, 1).expand(5, 4, 4)
+    torch.testing.assert_close(gradient[:, chosen], by_hand, rtol=1e-3, atol=1e-6)
+    assert {name: float(value) for name, value in terms.items() if name != "mse"} == {
+        f"wins_{one}": float(one == head) for one in HEADS
+    }
+
+
+def test_heads_are_compared_in_the_space_of_x0(batch: Batch) -> None:
+    alpha, sigma = (table.flatten() for table in coefficients())
+    errors = torch.stack([torch.full((5,), 0.5), 0.45 / sigma, 0.4 * alpha / sigma])
+    _, gradient, terms = answered(best_head(), batch, wrong_by(batch, errors))
+    # In x0-space these errors are 0.5, 0.45 and 0.4 at every timestep: ε is best throughout.
+    assert float(terms["wins_epsilon"]) == 1
+    assert bool((gradient[:, :2] == 0).all())
+
+
+def test_native_comparison_takes_the_losses_as_they_are(batch: Batch) -> None:
+    alpha, sigma = (table.flatten() for table in coefficients())
+    errors = torch.stack([torch.full((5,), 0.5), 0.45 / sigma, 0.4 * alpha / sigma])
+    _, gradient, terms = answered(best_head("native"), batch, wrong_by(batch, errors))
+    best = errors.argmin(0)
+    assert len(set(best.tolist())) == 2, "the case tells nothing if one head is best throughout"
+    for i, head in enumerate(HEADS):
+        assert float(terms[f"wins_{head}"]) == pytest.approx(float((best == i).float().mean()))
+        assert torch.equal((gradient[:, i] != 0).flatten(1).all(1), best == i)
+
+
+def test_the_loss_of_the_best_head_has_that_heads_weight(batch: Batch) -> None:
+    snr = (RATIO / (1 - RATIO))[T].float()
+    errors = torch.full((3, 5), 1000.0)
+    best = torch.tensor([0, 1, 2, 0, 1])
+    errors[best, torch.arange(5)] = 0.1
+    least = snr.clamp(max=5)
+    weights = torch.stack([least, least / (snr + 1), least / snr])[best, torch.arange(5)]
+    weighted, _, _ = answered(best_head("common", "min_snr", 5.0), batch, wrong_by(batch, errors))
+    torch.testing.assert_close(weighted, 0.01 * weights * batch.weights, rtol=1e-3, atol=0)
+
+
+def errors_of(*means: float) -> Tensor:
+    """Root mean squares [3, 5] of errors whose mean squares are these at every timestep."""
+    return torch.tensor(means).sqrt()[:, None].expand(3, 5)
+
+
+def trained_on(objective: Objective, batch: Batch, errors: Tensor) -> None:
+    """One step of a training."""
+    answered(objective, batch, wrong_by(batch, errors))
+    objective.end_step(lambda sums: sums)
+
+
+def test_an_untrained_loss_is_divided_by_1(batch: Batch) -> None:
+    weighted, _, _ = answered(balanced_heads(), batch, wrong_by(batch, errors_of(0.01, 0.25, 0.64)))
+    torch.testing.assert_close(weighted, 0.3 * batch.weights)
+
+
+def test_each_head_learns_by_its_own_loss_over_its_scale(batch: Batch) -> None:
+    """With scales 2, 4 and 5: d/do of the mean over 3 heads and 16 pixels of (o − truth)²/scale."""
+    objective = balanced_heads()
+    objective.sums.copy_(torch.tensor([2.0, 4.0, 5.0]).expand(5, 3))
+    errors = torch.tensor([0.1, 0.3, 0.2])[:, None].expand(3, 5)
+    weighted, gradient, _ = answered(objective, batch, wrong_by(batch, errors))
+    expected = (0.01 / 2 + 0.09 / 4 + 0.04 / 5) / 3
+    torch.testing.assert_close(weighted, expected * batch.weights, rtol=1e-4, atol=0)
+    for i, scale in enumerate((2.0, 4.0, 5.0)):
+        by_hand = 2 * errors[i, 0] / 16 / scale / 3 * batch.weights.reshape(-1, 1, 1).expand(5, 4, 4)
+        torch.testing.assert_close(gradient[:, i], by_hand, rtol=1e-3, atol=1e-7)
+
+
+def test_the_scale_is_a_running_mean_with_a_half_life(batch: Batch) -> None:
+    """Five images a step halve what was there before: (1·¼ + a·½ + b)/(¼ + ½ + 1) after losses a and b."""
+    objective = balanced_heads(half_life=5)
+    trained_on(objective, batch, errors_of(0.04, 0.09, 0.16))
+    trained_on(objective, batch, errors_of(0.01, 0.02, 0.03))
+    expected = torch.tensor([(0.25 + a / 2 + b) / 1.75 for a, b in ((0.04, 0.01), (0.09, 0.02), (0.16, 0.03))])
+    # One image of each batch is of timesteps 20 … 29.
+    torch.testing.assert_close(objective.scale[:, 20:30], expected[:, None].expand(3, 10), rtol=1e-4, atol=0)
+
+
+def test_bins_of_timesteps_have_scales_of_their_own(batch: Batch) -> None:
+    """Timesteps 0 and 7 share a bin; no image falls into 10 … 19, where the loss of an untrained network stays."""
+    objective = balanced_heads(half_life=10**9)
+    errors = errors_of(0.2, 0.2, 0.2).clone()
+    errors[:, 1] = 0.0
+    for _ in range(3):
+        trained_on(objective, batch, errors)
+    expected = torch.tensor([(1 + 3 * 0.2) / 7, 1, *3 * [(1 + 3 * 0.2) / 4]]).repeat_interleave(10)
+    torch.testing.assert_close(objective.scale, expected.expand(3, 50), rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize("build", [best_head, balanced_heads])
+def test_a_batch_in_parts_teaches_what_the_batch_does(build: Callable[[], Objective], batch: Batch) -> None:
+    output = wrong_by(batch, torch.rand(3, 5, generator=torch.Generator().manual_seed(1)) + 0.1)
+    whole, in_parts = build(), build()
+    for objective, parts in ((whole, [slice(0, 5)]), (in_parts, [slice(0, 2), slice(2, 5)])):
+        for part in parts:
+            rows = Batch(batch.x0[part], batch.epsilon[part], batch.timesteps[part], batch.weights[part])
+            objective(lambda sample, timestep, part=part: SimpleNamespace(sample=output[part]), rows)
+        objective.end_step(lambda sums: sums)
+    for name, value in whole.state_dict().items():
+        torch.testing.assert_close(in_parts.state_dict()[name], value, rtol=1e-6, atol=0)
+
+
+def test_sums_of_all_processes_are_taken_in(batch: Batch) -> None:
+    """Three processes that saw the same count as three batches in one step."""
+    objective = balanced_heads(half_life=15)
+    answered(objective, batch, wrong_by(batch, errors_of(0.04, 0.09, 0.16)))
+    objective.end_step(lambda sums: 3 * sums)
+    assert float(objective.statistics()["images"].sum()) == 15
+    torch.testing.assert_close(objective.scale[1, 40], torch.tensor((1 / 2 + 3 * 0.09) / (1 / 2 + 3)))
+
+
+@pytest.mark.parametrize("objective", [best_head("common"), best_head("native"), balanced_heads()])
+def test_statistics_count_every_image_once(objective: Objective, batch: Batch) -> None:
+    generator = torch.Generator().manual_seed(2)
+    logged = torch.zeros(3)
+    for _ in range(20):
+        _, _, terms = answered(objective, batch, wrong_by(batch, torch.rand(3, 5, generator=generator)))
+        logged += torch.stack([terms[f"wins_{head}"] for head in HEADS])
+        objective.end_step(lambda sums: sums)
+    tables = objective.statistics()
+    # 20 steps of 5 images are the budget of 100: one step in each of the 20 parts; timesteps 0 and 7 share a bin.
+    np.testing.assert_array_equal(tables["images"], np.tile([2, 0, 1, 1, 1], (PERIODS, 1)))
+    np.testing.assert_array_equal(tables["wins"].sum(2), tables["images"])
+    np.testing.assert_allclose(tables["wins"].sum((0, 1)) / 100, logged / 20, rtol=1e-6)
+    np.testing.assert_array_equal(tables["bins"], BINS.members)
+
+
+def test_statistics_sum_the_errors_of_each_head(batch: Batch) -> None:
+    alpha, sigma = (table.flatten() for table in coefficients())
+    objective = best_head("native")
+    errors = torch.rand(3, 5, generator=torch.Generator().manual_seed(3)) + 0.1
+    trained_on(objective, batch, errors)
+    tables = objective.statistics()
+    common = errors**2 * torch.stack([torch.ones(5), sigma**2, (sigma / alpha) ** 2])
+    for name, expected in (("losses", errors**2), ("errors", common)):
+        by_bin = torch.stack([expected[:, torch.from_numpy(BINS.members)[T] == i].sum(1) for i in range(5)])
+        np.testing.assert_allclose(tables[name][0], by_bin, rtol=1e-3, atol=1e-9)
+    least = torch.stack([common.min(0).values[torch.from_numpy(BINS.members)[T] == i].sum() for i in range(5)])
+    np.testing.assert_allclose(tables["least_errors"][0], least, rtol=1e-3, atol=1e-9)
+
+
+def test_what_goes_beyond_the_budget_belongs_to_its_last_part(batch: Batch) -> None:
+    objective = best_head()
+    for _ in range(23):
+        trained_on(objective, batch, errors_of(0.1, 0.2, 0.3))
+    assert objective.statistics()["images"].sum(1).tolist() == [*19 * [5.0], 20.0]
+
+
+@pytest.mark.parametrize("build", [best_head, balanced_heads])
+def test_a_saved_state_goes_on_alike(build: Callable[[], Objective], batch: Batch) -> None:
+    through, resumed = build(), build()
+    trained_on(through, batch, errors_of(0.04, 0.09, 0.16))
+    resumed.load_state_dict(through.state_dict())
+    for objective in (through, resumed):
+        trained_on(objective, batch, errors_of(0.3, 0.01, 0.2))
+    assert through.state_dict()
+    for name, value in through.state_dict().items():
+        assert torch.equal(resumed.state_dict()[name], value), name

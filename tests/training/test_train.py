@@ -1,0 +1,356 @@
+"""A recipe carried out: the model folder, its record and its curve say what happened."""
+
+import csv
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+from here import Here
+from specs import class_labels, low_resolution, spec_of
+from torch import nn
+
+from unequal.data.prepared import PreparedData
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+from unequal.files import read_npz
+from unequal.models.flops import count_cost
+from unequal.models.folder import Heads, load_heads, load_model, load_pruning, load_record, save_model
+from unequal.models.pruning_record import replay
+from unequal.models.spec import ModelSpec
+from unequal.sampling.ensemble import Ensemble
+from unequal.settings.network import UNet2D
+from unequal.settings.recipe import LossWeight, Mixing, Optimizer, Recipe
+from unequal.settings.runtime import Runtime
+from unequal.settings.samplers import Slot, Uniform
+from unequal.settings.schedule import Schedule
+from unequal.settings.training import Training
+from unequal.timesteps.samplers import IndependentSampler, uniform
+from unequal.training.batches import BatchSource
+from unequal.training.initialisation import Scope, Start
+from unequal.training.mixed_prediction import mixed_objective
+from unequal.training.objectives.three_heads import PERIODS, BalancedHeads, BestHead
+from unequal.training.results import trained_record, write_model, write_results
+from unequal.training.train import Outcome, TrainingJob, batches_of, take_over, train, train_fresh, train_on
+
+SCHEDULE = NoiseSchedule.linear(50)
+
+
+def recipe(prediction: str = "epsilon", images: int = 16) -> Recipe:
+    return Recipe(
+        images=images,
+        prediction=prediction,
+        mixing=Mixing(train="best_common", select="profile") if prediction == "mixed" else None,
+        sampler=Uniform(kind="uniform"),
+        loss_weight=LossWeight(kind="none"),
+        optimizer=Optimizer(lr=1e-3, betas=(0.9, 0.99), weight_decay=0.0, warmup_images=0, decay="constant"),
+    )
+
+
+@pytest.fixture
+def run_training(
+    tmp_path: Path, runtime: Runtime, prepared: PreparedData, training_settings: Callable[..., Training]
+) -> Callable[..., Here]:
+    """Carry a recipe out in a folder of its own."""
+
+    def run(name: str, start: Start, chosen: Recipe, heads: Any = None, data: PreparedData = prepared) -> Here:
+        here = Here(tmp_path / name, runtime)
+        objective = None if chosen.mixing is None else mixed_objective(chosen, chosen.mixing, SCHEDULE)
+        job = TrainingJob(name, chosen, training_settings(), data, 5, objective, heads)
+        write_results(here, train(here, job, start, IndependentSampler(uniform(50))))
+        return here
+
+    return run
+
+
+def start_of(net: nn.Module, spec: ModelSpec | None = None) -> Start:
+    spec = spec or spec_of()
+    return Start(net, spec, Scope.whole(spec))
+
+
+def test_a_base_from_fresh_weights(run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]) -> None:
+    net = tiny_net()
+    here = run_training("base", start_of(net), recipe())
+    loaded, record = load_model(here.root / "artifacts/models/base")
+    assert all(torch.equal(value, net.state_dict()[name]) for name, value in loaded.state_dict().items())
+    assert (record.steps, record.images_seen, record.seed, record.parent) == (4, 16, 5, None)
+    assert record.training_flops == 3 * count_cost(net).macs * 16 == record.total_flops
+    assert (record.first, record.last, record.spec, record.backbone) == (0, 49, spec_of(), "unet2d")
+    with (here.root / "results/training/base.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    log = [json.loads(line) for line in (here.root / "artifacts/training/base.jsonl").read_text().splitlines()]
+    assert [float(row["loss"]) for row in rows] == [line["loss"] for line in log]
+    figures = here.figures["results/metrics/train_base.json"]
+    assert figures["final_loss"] == log[-1]["loss"]
+    assert figures["images_seen"] == 16
+    assert figures["spec"]["prediction"] == "epsilon"
+
+
+def test_the_settings_make_a_base(
+    tmp_path: Path,
+    runtime: Runtime,
+    prepared: PreparedData,
+    training_settings: Callable[..., Training],
+    network_settings: Callable[..., UNet2D],
+) -> None:
+    job, schedule = (
+        TrainingJob("base", recipe(), training_settings(), prepared, 5),
+        Schedule(name="linear", timesteps=50),
+    )
+    first, again = (
+        train_fresh(Here(tmp_path / name, runtime), job, network_settings(), schedule) for name in ("first", "again")
+    )
+    assert first.start.spec == spec_of()
+    weights = first.start.net.state_dict()
+    assert all(torch.equal(value, weights[name]) for name, value in again.start.net.state_dict().items())
+    untrained = Start.fresh(network_settings(), spec_of(), 5).net.state_dict()
+    assert not any(torch.equal(value, weights[name]) for name, value in untrained.items())
+
+
+def test_a_child_inherits_what_its_parent_has_cost(
+    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]
+) -> None:
+    here = run_training("base", start_of(tiny_net()), recipe())
+    net, parent = load_model(here.root / "artifacts/models/base")
+    removals = [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6])]
+    replay(net, removals)
+    start = Start(net, parent.spec, Scope(3, 9, group=1, groups=4), parent, removals)
+    here = run_training("experts/group_1", start, recipe(images=8))
+    folder = here.root / "artifacts/models/experts/group_1"
+    loaded, record = load_model(folder)
+    assert load_pruning(folder) == [list(removal) for removal in removals]
+    assert all(torch.equal(value, net.state_dict()[name]) for name, value in loaded.state_dict().items())
+    assert (record.parent, record.first, record.last, record.group, record.groups) == ("base", 3, 9, 1, 4)
+    assert (record.images_seen, record.inherited_images, record.total_images) == (8, 16, 24)
+    assert record.macs < parent.macs
+    assert record.total_flops == 3 * (16 * parent.macs + 8 * record.macs)
+    assert "results/metrics/train_experts_group_1.json" in here.figures
+    assert not (here.root / "artifacts/statistics/experts/group_1.npz").exists()
+
+
+@pytest.mark.parametrize("fresh_weights", [False, True])
+def test_a_pruned_model_is_trained_on_within_a_range(
+    tmp_path: Path,
+    runtime: Runtime,
+    prepared: PreparedData,
+    tiny_net: Callable[..., UNet2DModel],
+    make_record: Callable[..., Any],
+    training_settings: Callable[..., Training],
+    fresh_weights: bool,
+) -> None:
+    net, removals = tiny_net(), [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6])]
+    replay(net, removals)
+    save_model(tmp_path / "pruned", net, make_record(net, name="pruned"), removals)
+    chosen = recipe().model_copy(update={"sampler": Slot(kind="slot", overlap=0.5)})
+    job, scope = TrainingJob("expert", chosen, training_settings(), prepared, 5), Scope(20, 29, 1, 3)
+    drawn: list[int] = []
+    here = Here(tmp_path, runtime)
+    with patch("unequal.training.train.batches_of", watching(drawn)):
+        outcome = train_on(here, job, tmp_path / "pruned", scope, fresh_weights)
+    record = trained_record(outcome)
+    # The recipe widens what is seen by half the range's length at either end, and not what the model is for.
+    assert set(drawn) <= set(range(15, 35))
+    assert set(drawn) - set(range(20, 30))
+    assert (record.first, record.last, record.group, record.groups) == (20, 29, 1, 3)
+    assert record.parent == (None if fresh_weights else "pruned")
+    assert record.inherited_images == (0 if fresh_weights else 12)
+    write_model(tmp_path / "expert", outcome, outcome.start.net, record)
+    assert load_pruning(tmp_path / "expert") == [list(removal) for removal in removals]
+    # Four small steps leave weights near where they began.
+    moved = (outcome.start.net.conv_in.weight - net.conv_in.weight).abs().max()
+    assert (moved > 0.02) == fresh_weights
+
+
+def watching(drawn: list[int]) -> Callable[..., BatchSource]:
+    def watched(*asked: Any) -> BatchSource:
+        source = batches_of(*asked)
+        for step in range(4):
+            drawn.extend(source.timesteps(step).timesteps.tolist())
+        return source
+
+    return watched
+
+
+def test_a_child_sees_other_noise_than_its_parent(
+    run_training: Callable[..., Here],
+    tiny_net: Callable[..., UNet2DModel],
+    make_record: Callable[..., Any],
+) -> None:
+    ends = []
+    for name, parent in (("fresh", None), ("child", make_record(tiny_net())), ("again", make_record(tiny_net()))):
+        net = tiny_net()
+        run_training(name, replace(start_of(net), parent=parent), recipe(images=4))
+        ends.append(net.conv_in.weight)
+    assert not torch.equal(ends[0], ends[1])
+    assert torch.equal(ends[1], ends[2])
+
+
+def test_super_resolution_is_trained_and_handed_down(
+    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]
+) -> None:
+    condition = low_resolution(2)
+    net = tiny_net(condition=condition)
+    before = net.conv_in.weight.detach().clone()
+    here = run_training("base", start_of(net, spec_of(condition=condition)), recipe())
+    folder = here.root / "artifacts/models/base"
+    start = Start.of_model(folder)
+    assert start.spec.condition == condition
+    assert here.figures["results/metrics/train_base.json"]["spec"]["condition"] == condition.model_dump()
+    # The weights that look at the enlarged image have learned too.
+    assert not torch.equal(start.net.conv_in.weight[:, 1:], before[:, 1:])
+    here = run_training("child", start, recipe(images=8))
+    assert load_record(here.root / "artifacts/models/child").spec.condition == condition
+
+
+def test_learned_variance_is_trained_and_handed_down(
+    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]
+) -> None:
+    net = tiny_net(variance="learned")
+    before = net.conv_out.weight.detach().clone()
+    here = run_training("base", start_of(net, spec_of(variance="learned")), recipe())
+    start = Start.of_model(here.root / "artifacts/models/base")
+    assert start.spec.variance == "learned"
+    # Both halves have learned: the prediction's channel and the variance's.
+    assert all(not torch.equal(new, old) for new, old in zip(start.net.conv_out.weight, before, strict=True))
+    with (here.root / "artifacts/training/base.jsonl").open() as file:
+        assert all(json.loads(line)["bound"] > 0 for line in file)
+    here = run_training("child", start, recipe(images=8))
+    assert load_record(here.root / "artifacts/models/child").spec.variance == "learned"
+
+
+@pytest.mark.slow
+def test_a_label_decides_what_is_sampled(
+    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]
+) -> None:
+    """Images of label 0 are bright above, those of label 1 below; a child learns with labels too."""
+    condition = class_labels(2)
+    start = start_of(tiny_net(condition=condition), spec_of("sample", condition=condition))
+    here = run_training("base", start, recipe("sample", 2000))
+    assert here.figures["results/metrics/train_base.json"]["spec"]["condition"] == condition.model_dump()
+    start = Start.of_model(here.root / "artifacts/models/base")
+    here = run_training("child", start, recipe("sample", 400))
+    experts = Ensemble.load(here.root / "artifacts/models/child")
+    assert experts.record.spec.condition == condition
+    images = experts.sample(16, [40, 20, 5], labels=torch.tensor([0, 1])).float()
+    above, below = images[:, :, :4].mean((1, 2, 3)), images[:, :, 4:].mean((1, 2, 3))
+    assert (above > below).tolist() == [True, False] * 8
+
+
+@pytest.mark.parametrize(("classes", "found", "said"), [(3, 2, "of 2 classes"), (2, None, "without labels")])
+@pytest.mark.parametrize("made", [train_fresh, take_over])
+def test_other_classes_than_those_of_the_data(
+    tmp_path: Path,
+    runtime: Runtime,
+    prepared: PreparedData,
+    tiny_net: Callable[..., UNet2DModel],
+    training_settings: Callable[..., Training],
+    network_settings: Callable[..., UNet2D],
+    made: Callable[..., Outcome],
+    classes: int,
+    found: int | None,
+    said: str,
+) -> None:
+    data = replace(prepared, facts=prepared.facts | {"labels": found})
+    tiny_net(condition=class_labels(classes)).save_pretrained(tmp_path / "net")
+    network = network_settings(condition=class_labels(classes), pretrained=str(tmp_path / "net"))
+    job, schedule = TrainingJob("base", recipe(), training_settings(), data, 5), Schedule(name="linear", timesteps=50)
+    with pytest.raises(UserError, match=f"network.condition.classes: {classes}; the data are {said}, allowed: "):
+        made(Here(tmp_path, runtime), job, network, schedule)
+
+
+def test_three_heads(run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]) -> None:
+    products = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64).diag().expand(50, 3, 3)
+    start = start_of(tiny_net(heads=3), spec_of("mixed"))
+    here = run_training("mixed", start, recipe("mixed"), lambda net: Heads.selected("profile", products))
+    folder = here.root / "artifacts/models/mixed"
+    assert load_record(folder).spec.prediction == "mixed"
+    heads = load_heads(folder)
+    assert heads is not None
+    assert torch.equal(heads.products, products)
+    # The recipe selects by profile: the second head errs least.
+    assert heads.weights.tolist() == [[0, 1, 0]] * 50
+    tables = read_npz(here.root / "artifacts/statistics/mixed.npz", ["images", "wins"])
+    assert tables["images"].sum() == tables["wins"].sum() == 16
+
+
+def test_an_unconditional_network_looks_at_no_labels(
+    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel], prepared: PreparedData
+) -> None:
+    here = run_training("with", start_of(tiny_net()), recipe())
+    unlabelled = replace(prepared, labels=None, facts=prepared.facts | {"labels": None})
+    bare = run_training("without", start_of(tiny_net()), recipe(), data=unlabelled)
+    weights = "artifacts/models/{}/diffusion_pytorch_model.safetensors"
+    assert (here.root / weights.format("with")).read_bytes() == (bare.root / weights.format("without")).read_bytes()
+
+
+def test_a_pretrained_base_takes_no_step(
+    tmp_path: Path,
+    runtime: Runtime,
+    prepared: PreparedData,
+    tiny_net: Callable[..., UNet2DModel],
+    training_settings: Callable[..., Training],
+    network_settings: Callable[..., UNet2D],
+) -> None:
+    here, net = Here(tmp_path, runtime), tiny_net()
+    net.save_pretrained(tmp_path / "net")
+    job, schedule = (
+        TrainingJob("base", recipe(), training_settings(), prepared, 5),
+        Schedule(name="linear", timesteps=50),
+    )
+    write_results(here, take_over(here, job, network_settings(pretrained=str(tmp_path / "net")), schedule))
+    loaded, record = load_model(tmp_path / "artifacts/models/base")
+    assert all(torch.equal(value, net.state_dict()[name]) for name, value in loaded.state_dict().items())
+    assert (record.steps, record.images_seen, record.training_flops) == (0, 0, 0)
+    assert (tmp_path / "results/training/base.csv").read_text().startswith("step,images_seen,loss\n")
+
+
+@pytest.mark.parametrize("compare", ["common", "native"])
+def test_objectives_of_the_best_head(compare: str) -> None:
+    mixing = Mixing(train=f"best_{compare}", select="profile", bins=4)
+    best = mixed_objective(recipe("mixed"), mixing, SCHEDULE)
+    assert isinstance(best, BestHead)
+    assert best.compare == compare
+    assert best.statistics()["images"].shape == (PERIODS, 4)
+
+
+def test_objective_of_balanced_heads() -> None:
+    mixing = Mixing(train="balanced", half_life_images=7, select="blend", bins=4)
+    balanced = mixed_objective(recipe("mixed"), mixing, SCHEDULE)
+    assert isinstance(balanced, BalancedHeads)
+    assert (balanced.half_life, balanced.tally.budget) == (7, 16)
+
+
+def test_three_heads_need_more_than_a_recipe(
+    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]
+) -> None:
+    with pytest.raises(UserError, match=r"^prediction 'mixed' of a lacks a way to combine three heads$"):
+        run_training("a", start_of(tiny_net(heads=3), spec_of("mixed")), recipe("mixed"))
+
+
+def test_a_single_head_does_not_train_a_mixed_model_on(
+    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
+) -> None:
+    net = tiny_net(heads=3)
+    parent = make_record(net, name="base", prediction="mixed")
+    with pytest.raises(UserError, match=r"^a recipe of prediction 'epsilon' cannot train 'mixed' of base on$"):
+        run_training("child", replace(start_of(net, parent.spec), parent=parent), recipe("epsilon"))
+
+
+def test_a_model_of_other_latents_is_not_trained_on(
+    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
+) -> None:
+    parent = make_record(tiny_net(), name="base", autoencoder="abc")
+    with pytest.raises(UserError, match=r"^'base' works in other latents than those of the data, or in pixels"):
+        run_training("more", replace(start_of(tiny_net(), parent.spec), parent=parent), recipe())
+
+
+def test_a_sampler_for_other_timesteps_is_refused(
+    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]
+) -> None:
+    with pytest.raises(UserError, match=r"^the sampler is made for 50 timesteps, the model for 60$"):
+        run_training("a", start_of(tiny_net(), spec_of(timesteps=60)), recipe())

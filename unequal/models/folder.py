@@ -1,0 +1,165 @@
+"""A trained model as a folder: the network's config and weights, and a record of how it came about."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from pydantic import Field, ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, from_numpy, nn
+
+from unequal.diffusion.heads import head_weights
+from unequal.errors import UserError
+from unequal.files import content_hash, files_below, read_json, require, write_json
+from unequal.models.backbones.registry import backbone_named, backbone_of
+from unequal.models.pruning_record import replay
+from unequal.models.spec import ModelSpec
+from unequal.settings.strict import Strict
+
+CONFIG = "config.json"
+WEIGHTS = "diffusion_pytorch_model.safetensors"
+RECORD = "model.json"
+PRUNING = "pruning.json"
+HEADS = "heads.safetensors"
+#: Folder within a model's, of its averaged weights at earlier points, each a model named by the images seen.
+SNAPSHOTS = "snapshots"
+
+
+class ModelRecord(Strict):
+    """The conditions behind a model: what it is, for which timesteps, and what it cost.
+
+    `spec` says what its network is asked and answers, `backbone` of which kind that is. `first` and `last` are the
+    timesteps that it is meant for; an expert's are its group's, and `group` of `groups` says which one it is.
+    `images_seen` and `training_flops` (3 × multiply–accumulates × images) are those of its own run; what the models
+    that it was trained on from had seen and cost stands in `inherited_images` and `inherited_flops`.
+    """
+
+    name: str
+    spec: ModelSpec
+    backbone: str
+    seed: int
+    steps: int
+    images_seen: int
+    training_flops: int
+    macs: int
+    macs_with_attention: int
+    parameters: int
+    first: int
+    last: int
+    parent: str | None = None
+    inherited_images: int = 0
+    inherited_flops: int = 0
+    group: int | None = None
+    groups: int | None = None
+    sha256: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def total_images(self) -> int:
+        """Images behind the weights, from the first random ones on."""
+        return self.inherited_images + self.images_seen
+
+    @property
+    def total_flops(self) -> int:
+        """Training FLOPs behind the weights, from the first random ones on."""
+        return self.inherited_flops + self.training_flops
+
+    def changed(self, **changes: Any) -> Self:
+        """The same record, but for these fields."""
+        return type(self)(**(dict(self) | changes))
+
+
+class Heads(NamedTuple):
+    """How three heads are combined: weights [T, 3], and what they were made from.
+
+    `products` [T, 3, 3] are held-out mean products of the heads' x0-errors, from which every other choice follows.
+    """
+
+    weights: Tensor
+    products: Tensor
+
+    @classmethod
+    def selected(cls, select: str, products: Tensor) -> "Heads":
+        """Combined in the way of that name; see `unequal.diffusion.heads`."""
+        return cls(from_numpy(head_weights(select, products.numpy())), products)
+
+
+def save_model(
+    folder: Path,
+    net: nn.Module,
+    record: ModelRecord,
+    pruning: list[Any] | None = None,
+    heads: Heads | None = None,
+) -> None:
+    """Write a model folder.
+
+    Args:
+        folder: made if missing.
+        net: of a known backbone; its weights are saved in float32.
+        record: the hashes of the other files are filled in here.
+        pruning: the pruning history that turns the architecture of `config.json` into this one.
+        heads: how a model with three heads combines them.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / CONFIG, backbone_of(net).config(net))
+    state = {name: tensor.detach().cpu().float().contiguous() for name, tensor in net.state_dict().items()}
+    save_file(state, folder / WEIGHTS, metadata={"format": "pt"})
+    if pruning is not None:
+        write_json(folder / PRUNING, pruning)
+    if heads is not None:
+        save_file({name: table.contiguous() for name, table in heads._asdict().items()}, folder / HEADS)
+    hashes = {path.name: content_hash(path) for path in files_below(folder) if path.name != RECORD}
+    write_json(folder / RECORD, record.changed(sha256=hashes).model_dump())
+
+
+def load_record(folder: Path) -> ModelRecord:
+    """The record of a model folder. Raises UserError where it is missing or from another version."""
+    path = require(folder) / RECORD
+    refusal = UserError(f"{path}: not a record of this version; make the model again")
+    facts = read_json(path)
+    if not isinstance(facts, dict) or facts.keys() != ModelRecord.model_fields.keys():
+        raise refusal
+    try:
+        return ModelRecord.model_validate_json(json.dumps(facts))
+    except ValidationError:
+        raise refusal from None
+
+
+def model_and_snapshots(folder: Path) -> list[Path]:
+    """The folders of a model at its snapshots, in the order of images seen, and at its end."""
+    return [*sorted((folder / SNAPSHOTS).glob("*"), key=lambda path: int(path.name)), folder]
+
+
+def load_pruning(folder: Path) -> list[Any] | None:
+    """The pruning history of a model folder, None for a model that was never pruned."""
+    return read_json(folder / PRUNING) if (folder / PRUNING).exists() else None
+
+
+def load_heads(folder: Path) -> Heads | None:
+    """How a model's heads are combined; None for a model with one head. Raises UserError where it is damaged."""
+    path = folder / HEADS
+    try:
+        return Heads(**load_file(path)) if path.exists() else None
+    except (SafetensorError, TypeError) as error:
+        raise UserError(f"{path}: cut short or altered ({error}); make the model again") from None
+
+
+def load_model(folder: Path) -> tuple[nn.Module, ModelRecord]:
+    """Load a model folder, pruned or not, onto the CPU.
+
+    Raises:
+        UserError: a file is missing, cut short or not the one that was saved.
+    """
+    record = load_record(folder)
+    for name, digest in record.sha256.items():
+        if content_hash(require(folder / name)) != digest:
+            raise UserError(f"{folder / name}: altered or cut short since it was saved; make the model again")
+    net = backbone_named(record.backbone).from_config(read_json(folder / CONFIG))
+    history = load_pruning(folder)
+    if history is not None:
+        replay(net, history)
+    try:
+        net.load_state_dict(load_file(folder / WEIGHTS))
+    except (SafetensorError, RuntimeError) as error:
+        raise UserError(f"{folder / WEIGHTS}: does not fit {folder / CONFIG}: {str(error).splitlines()[0]}") from None
+    return net.eval().requires_grad_(False), record

@@ -1,0 +1,104 @@
+"""What a scheme comes to: the network that it makes of the target's, and its loss on the timesteps that it is for."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from unequal.errors import UserError
+from unequal.models.flops import training_flops
+from unequal.pruning.anatomy import Anatomy
+from unequal.pruning.fit import PrunedNetwork, fit_to_limit
+from unequal.pruning.schemes import Scheme, scaled_order
+from unequal.pruning.target import Target
+from unequal.pruning.units import Unit
+from unequal.randomness import Stream, torch_seed
+from unequal.settings.pruning import Finetuning
+from unequal.settings.recipe import Optimizer
+from unequal.settings.training import Training
+from unequal.training.loop import Trainer
+
+if TYPE_CHECKING:  # what shapes no result
+    from unequal.settings.runtime import Runtime
+
+#: Steps of fine-tuning between two resumable states.
+CHECKPOINT_STEPS = 500
+#: Purposes of the batches that are drawn.
+MEASURED, FINETUNED = 0, 1
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """Tries schemes, all under the same conditions.
+
+    Attributes:
+        target: what is pruned, and for what.
+        anatomy: of its network.
+        ranking: which units of a block go first.
+        images: behind a loss; the same draws for every scheme.
+        finetuning: what is trained before the loss is measured, None for nothing.
+        runtime: where that happens.
+    """
+
+    target: Target
+    anatomy: Anatomy
+    ranking: list[Unit]
+    images: int
+    finetuning: Finetuning | None
+    runtime: "Runtime"
+
+    def prune(self, scheme: Scheme) -> PrunedNetwork:
+        """The target's network, pruned by a scheme that is scaled to the limit."""
+        return fit_to_limit(self.anatomy, scaled_order(self.ranking, scheme), self.target.limit_macs)
+
+    def loss(self, net: nn.Module, work: Path) -> float:
+        """Loss at the timesteps of the target, after the fine-tuning, which changes the network.
+
+        Args:
+            net: a pruned network.
+            work: folder of the fine-tuning's resumable state.
+
+        Raises:
+            UserError: it is NaN or infinite.
+        """
+        if self.finetuning is not None:
+            self.finetune(net, self.finetuning, work)
+        source = self.target.source("group", self.images, torch_seed(self.target.seed, Stream.PRUNING, MEASURED))
+        objective, total = self.target.objective(), 0.0
+        with torch.no_grad():
+            for start in range(0, self.images, self.target.images_at_once):
+                batch = source.draw(0, slice(start, start + self.target.images_at_once))
+                total += float(objective(net.eval(), batch).weighted.double().sum())
+        if not total < float("inf"):
+            raise UserError(f"pruning: the loss of a pruned network is {total / self.images}; is the base's finite?")
+        return total / self.images
+
+    def finetune(self, net: nn.Module, settings: Finetuning, work: Path) -> None:
+        """Train a pruned network for a while, in place, at the timesteps of the target."""
+        seed = torch_seed(self.target.seed, Stream.PRUNING, FINETUNED)
+        Trainer(
+            net,
+            self.target.source("group", settings.batch_size, seed),
+            self.target.objective(),
+            Optimizer(lr=settings.lr, betas=(0.9, 0.999), weight_decay=0.0, warmup_images=0, decay="constant"),
+            Training(
+                batch_size=settings.batch_size,
+                gradient_accumulation=1,
+                gradient_clip=1.0,
+                ema_decay=0.0,
+                horizontal_flips=False,
+                precision="fp32",
+                log_every=CHECKPOINT_STEPS,
+                checkpoint_every=CHECKPOINT_STEPS,
+            ),
+            self.runtime.model_copy(update={"compile": False, "progress": False}),
+            settings.images,
+            work,
+            log=lambda figures, step: None,
+        ).run()
+
+    def flops(self, macs: int) -> int:
+        """Multiply–accumulates of a trial whose network has so many."""
+        return self.images * macs + (training_flops(macs, self.finetuning.images) if self.finetuning else 0)

@@ -1,0 +1,119 @@
+"""A pruning carried out: from a trained model to its pruned form as a model folder, and its figures."""
+
+import shutil
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from unequal.artifacts.partitions import Group
+from unequal.models.folder import ModelRecord, save_model
+from unequal.pruning.anatomy import Anatomy
+from unequal.pruning.fit import PrunedNetwork, fit_to_limit
+from unequal.pruning.importance import ranked
+from unequal.pruning.proxy import BANK, Decision, decide
+from unequal.pruning.target import Target
+from unequal.randomness import Stream, torch_seed
+from unequal.settings.pruning import Proxy, Pruning
+from unequal.workspace.protocol import Workspace
+
+
+@dataclass(frozen=True)
+class PruningJob:
+    """A pruning to be carried out.
+
+    Attributes:
+        name: of the pruned model, below `artifacts/pruned`.
+        method: how.
+        net, base: the trained network, and its record.
+        images: [N, C, H, W] uint8, the training set.
+        group, groups: whose timesteps the pruned model is for and what it may cost, and of how many.
+        seed: of everything random.
+        labels: [N] int64 of the images, where they have any.
+    """
+
+    name: str
+    method: Pruning
+    net: nn.Module
+    base: ModelRecord
+    images: Tensor
+    group: Group
+    groups: int
+    seed: int
+    labels: Tensor | None = None
+
+    @property
+    def limit_macs(self) -> float:
+        """Largest multiply–accumulates of one image."""
+        return self.group.limit_ratio * self.base.macs
+
+
+def produce(workspace: Workspace, job: PruningJob) -> None:
+    """Carry a pruning out and write the model folder and its figures; see `prune`."""
+    write(workspace, job, *prune(workspace, job))
+
+
+def prune(workspace: Workspace, job: PruningJob) -> tuple[PrunedNetwork, Decision | None]:
+    """The pruned network, and how it was decided on, where a proxy did.
+
+    Raises UserError where the limit is too low, or a decision maker cannot be asked.
+    """
+    job.net.to(workspace.device)
+    target = target_of(job)
+    anatomy = Anatomy(job.net)
+    if isinstance(job.method, Proxy) and job.group.limit_ratio < 1:
+        decision = decide(workspace, job.method, target, anatomy)
+        return decision.pruned, decision
+    # Where all may stay, there is nothing to decide.
+    importance = job.method.ranking if isinstance(job.method, Proxy) else job.method
+    return fit_to_limit(anatomy, ranked(importance, target, anatomy), target.limit_macs), None
+
+
+def target_of(job: PruningJob) -> Target:
+    """What is pruned, and for what."""
+    first, last = job.group.first, job.group.last
+    seed = torch_seed(job.seed, Stream.PRUNING, first, last)
+    return Target(job.net, job.base, job.images, first, last, job.limit_macs, seed, job.labels)
+
+
+def write(workspace: Workspace, job: PruningJob, pruned: PrunedNetwork, decision: Decision | None) -> None:
+    """Write a pruned model, with the memory bank where there is one, and its figures."""
+    folder = workspace.output(f"artifacts/pruned/{job.name}")
+    folder.mkdir()
+    if decision is not None:
+        shutil.copyfile(decision.bank.path, folder / BANK)
+        workspace.table("memory_bank", decision.bank.rows())
+    save_model(folder, pruned.net, pruned_record(job, pruned), pruned.removals)
+    workspace.metrics(f"results/metrics/prune_{job.name.replace('/', '_')}.json", figures_of(job, pruned, decision))
+
+
+def figures_of(job: PruningJob, pruned: PrunedNetwork, decision: Decision | None) -> dict[str, Any]:
+    """What is worth telling of a pruning."""
+    return {
+        "method": job.method.method,
+        "limit_macs": job.limit_macs,
+        "share_of_limit": pruned.cost.macs / job.limit_macs,
+        "share_of_base": pruned.cost.macs / job.base.macs,
+        **asdict(pruned.cost),
+        **(decision.figures if decision else {}),
+    }
+
+
+def pruned_record(job: PruningJob, pruned: PrunedNetwork) -> ModelRecord:
+    """The record of a pruned model that has not been trained on yet."""
+    return job.base.changed(
+        name=f"pruned/{job.name}",
+        macs=pruned.cost.macs,
+        macs_with_attention=pruned.cost.macs_with_attention,
+        parameters=pruned.cost.parameters,
+        first=job.group.first,
+        last=job.group.last,
+        group=job.group.group,
+        groups=job.groups,
+        parent=job.base.name,
+        images_seen=0,
+        training_flops=0,
+        steps=0,
+        inherited_images=job.base.total_images,
+        inherited_flops=job.base.total_flops,
+    )

@@ -1,0 +1,95 @@
+"""What every params.yaml holds, the pipeline's or a study's."""
+
+from pathlib import Path
+from typing import Self
+
+from pydantic import model_validator
+
+from unequal.settings.data import Data
+from unequal.settings.names import Name
+from unequal.settings.network import AnyNetwork
+from unequal.settings.numbers import Seed
+from unequal.settings.params.roles import Role, check_recipes
+from unequal.settings.recipe import Recipe
+from unequal.settings.runtime import Runtime
+from unequal.settings.schedule import Schedule
+from unequal.settings.strict import PARAMS, Strict, read_yaml, validate
+from unequal.settings.training import Training
+
+
+class Core(Strict):
+    """Sections that no training can do without."""
+
+    seed: Seed
+    runtime: Runtime
+    data: Data
+    schedule: Schedule
+    network: AnyNetwork
+    training: Training
+    recipes: dict[Name, Recipe]
+
+    @classmethod
+    def read(cls, path: Path = PARAMS) -> Self:
+        """Read and check a whole params file. Raises UserError."""
+        return validate(cls, read_yaml(path), path)
+
+    @property
+    def roles(self) -> dict[str, Role]:
+        """Recipe → what it is for; each class of params files adds those that its stages train by."""
+        return {}
+
+    @property
+    def trained_models(self) -> tuple[str, ...]:
+        """Models that stages train and further ones may name."""
+        return ("base",)
+
+    @property
+    def profiled_images(self) -> int:
+        """Losses that the base's profile has of each timestep; 0: there is no profile."""
+        return 0
+
+    @model_validator(mode="after")
+    def recipes_fit_their_roles(self) -> Self:
+        """Stages find their recipes, recipes their stages, and the two fit."""
+        check_recipes(self.recipes, self.roles)
+        return self
+
+    @property
+    def plain_recipes(self) -> dict[str, Recipe]:
+        """Recipes that train by batches of `training.batch_size`, by the keys at which they stand."""
+        return {f"recipes.{name}": recipe for name, recipe in self.recipes.items()}
+
+    @model_validator(mode="after")
+    def budgets_hold_a_batch(self) -> Self:
+        """A training of less than one step would see more images than it is to see."""
+        for place, recipe in self.plain_recipes.items():
+            if self.training.batch_size > recipe.images:
+                raise ValueError(
+                    f"training.batch_size: {self.training.batch_size}; {place} sees {recipe.images} images in all"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def network_fits_the_images(self) -> Self:
+        """The network halves what it sees, and attends where it says."""
+        self.network.check_size(self.data.image_size)
+        return self
+
+    @model_validator(mode="after")
+    def samplers_learn_enough_of_the_base(self) -> Self:
+        """Found out here, and not after the base has been profiled."""
+        for name, recipe in self.recipes.items():
+            try:
+                recipe.sampler.check_profile(self.profiled_images, self.network.variance == "learned")
+            except ValueError as error:
+                raise ValueError(f"recipes.{name}.{error}") from None
+        return self
+
+
+def check_models(field: str, names: tuple[str, ...], allowed: tuple[str, ...]) -> None:
+    """Raise ValueError where a list of models, the base among them, names one that is not trained, or one twice."""
+    for name in names:
+        if name not in allowed:
+            raise ValueError(f"{field}: '{name}' is not trained; allowed: {', '.join(allowed)}")
+    if "base" not in names or len(set(names)) < len(names):
+        raise ValueError(f"{field}: {list(names)} must hold base, and no name twice")

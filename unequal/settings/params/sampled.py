@@ -1,0 +1,40 @@
+"""Params files whose models are sampled."""
+
+from typing import Self
+
+from pydantic import model_validator
+
+from unequal.settings.evaluation import Sampling
+from unequal.settings.params.core import Core
+
+
+class Sampled(Core):
+    """Models make pictures."""
+
+    sampling: Sampling
+
+    @property
+    def samples_three_heads(self) -> bool:
+        """Whether a model of three heads is among those that are sampled."""
+        return False
+
+    @model_validator(mode="after")
+    def sampling_fits_the_schedule(self) -> Self:
+        """Sampling asks for timesteps that there are."""
+        timesteps, steps = self.schedule.timesteps, self.sampling.steps
+        if isinstance(steps, int) and steps > timesteps:
+            raise ValueError(f"sampling.steps: {steps} steps of {timesteps} timesteps; at most schedule.timesteps")
+        if isinstance(steps, tuple) and steps[0] >= timesteps:
+            raise ValueError(f"sampling.steps: {steps[0]} reaches beyond the last timestep {timesteps - 1}")
+        return self
+
+    @model_validator(mode="after")
+    def learned_variance_is_there(self) -> Self:
+        """Only models that have learned a variance are sampled with it; three heads learn none."""
+        if self.sampling.variance != "learned":
+            return self
+        if self.network.variance != "learned":
+            raise ValueError("sampling.variance: 'learned' needs network.variance: learned")
+        if self.samples_three_heads:
+            raise ValueError("sampling.variance: 'learned'; mixed models have learned none; allowed: posterior")
+        return self

@@ -1,0 +1,26 @@
+"""Params files whose models' samples are scored."""
+
+from typing import Self
+
+from pydantic import model_validator
+
+from unequal.settings.evaluation import Evaluation, Extractor
+from unequal.settings.params.sampled import Sampled
+
+
+class Scored(Sampled):
+    """Samples are scored by FID."""
+
+    extractor: Extractor
+    evaluation: Evaluation
+
+    @model_validator(mode="after")
+    def samples_are_enough(self) -> Self:
+        """FID needs a covariance of full rank."""
+        evaluation, features = self.evaluation, self.extractor.features
+        if evaluation.samples < features and not evaluation.allow_singular:
+            raise ValueError(
+                f"evaluation.samples: {evaluation.samples} is fewer than extractor.features {features}, which makes "
+                "the covariance singular; raise it or set evaluation.allow_singular: true"
+            )
+        return self

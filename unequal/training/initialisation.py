@@ -1,0 +1,79 @@
+"""What a training begins with: a network with fresh weights, with those of a model, or one from elsewhere."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+import torch
+from torch import nn
+
+from unequal.models.backbones import registry
+from unequal.models.folder import ModelRecord, load_model, load_pruning
+from unequal.models.pruning_record import Removal, reinitialise
+from unequal.models.spec import ModelSpec
+from unequal.randomness import Stream, torch_seed
+from unequal.settings.network import Network
+from unequal.timesteps.partition import TimestepRange
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The timesteps that a model is meant for, first … last; an expert's are those of `group` of `groups`."""
+
+    first: int
+    last: int
+    group: int | None = None
+    groups: int | None = None
+
+    @property
+    def range(self) -> TimestepRange:
+        """The timesteps."""
+        return TimestepRange(self.first, self.last)
+
+    @classmethod
+    def whole(cls, spec: ModelSpec) -> Self:
+        """All timesteps."""
+        return cls(0, spec.timesteps - 1)
+
+
+@dataclass(frozen=True)
+class Start:
+    """A network to be trained.
+
+    Attributes:
+        net: trained in place.
+        spec: what it is asked and answers.
+        scope: for which timesteps.
+        parent: record of the model whose weights it has, None for fresh ones.
+        removals: what made it of the architecture in its config.
+    """
+
+    net: nn.Module
+    spec: ModelSpec
+    scope: Scope
+    parent: ModelRecord | None = None
+    removals: list[Removal] | None = None
+
+    @classmethod
+    def fresh(cls, network: Network, spec: ModelSpec, seed: int) -> Self:
+        """Fresh weights of a training seed. Raises UserError where the settings make no network for the images."""
+        torch.manual_seed(torch_seed(seed, Stream.INITIAL_WEIGHTS))
+        return cls(registry.build_network(network, spec), spec, Scope.whole(spec))
+
+    @classmethod
+    def taken_over(cls, network: Network, spec: ModelSpec) -> Self:
+        """The trained network that the settings name. Raises UserError where it is of another spec."""
+        return cls(registry.take_over(network, spec), spec, Scope.whole(spec))
+
+    @classmethod
+    def of_model(cls, folder: Path, scope: Scope | None = None) -> Self:
+        """A model, to be trained on, for its own timesteps or for others."""
+        net, parent = load_model(folder)
+        return cls(net, parent.spec, scope or Scope.whole(parent.spec), parent, load_pruning(folder))
+
+    def renewed(self, seed: int) -> Self:
+        """The same architecture with fresh weights, of a seed and the scope's group."""
+        key = () if self.scope.group is None else (self.scope.group,)
+        torch.manual_seed(torch_seed(seed, Stream.INITIAL_WEIGHTS, *key))
+        reinitialise(self.net)
+        return replace(self, parent=None)

@@ -1,0 +1,64 @@
+"""What the training of three heads (x0, v, ε) has beside a recipe: an objective, and how the heads are combined."""
+
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import nn
+
+from unequal.data.pixels import tensor_of
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+from unequal.measures.profiling import Draws, head_products
+from unequal.models.denoiser import Denoiser
+from unequal.models.folder import Heads
+from unequal.models.spec import ModelSpec
+from unequal.randomness import Stream, torch_seed
+from unequal.settings.network import Network
+from unequal.settings.profile import Profile
+from unequal.settings.recipe import Mixing, Recipe, Selection
+from unequal.settings.schedule import Schedule
+from unequal.timesteps.partition import equal_log_snr
+from unequal.training.objectives.conditioned import conditioned
+from unequal.training.objectives.objective import Objective
+from unequal.training.objectives.three_heads import BalancedHeads, BestHead
+from unequal.training.train import TrainingJob, spec_for
+
+
+def with_three_heads(
+    job: TrainingJob, network: Network, schedule: Schedule, profile: Profile, device: torch.device
+) -> TrainingJob:
+    """A job of three heads; draws of held-out images settle how they are combined.
+
+    Args:
+        job: whose recipe mixes predictions.
+        network, schedule: settings of what it trains.
+        profile: how many draws there are.
+        device: where it is trained.
+
+    Raises:
+        UserError: the recipe has one head.
+    """
+    mixing = job.recipe.mixing
+    if mixing is None:
+        raise UserError(f"a mixed model has three heads, and its recipe one, '{job.recipe.prediction}'; allowed: mixed")
+    spec = spec_for(job, network, schedule)
+    objective = mixed_objective(job.recipe, mixing, spec.noise_schedule().to(device))
+    images, key = tensor_of(job.data.holdout), torch_seed(job.seed, Stream.HEADS)
+    draws = Draws.of(images, spec.timesteps, profile.images, key, device, job.data.holdout_labels)
+    combine = partial(combined, spec=spec, draws=draws, batch_size=profile.batch_size, select=mixing.select)
+    return replace(job, objective=conditioned(objective, spec.condition), heads=combine)
+
+
+def combined(net: nn.Module, spec: ModelSpec, draws: Draws, batch_size: int, select: Selection) -> Heads:
+    """How a network's three heads are combined, by their errors on draws."""
+    products = torch.from_numpy(head_products(Denoiser.of_heads(net, spec), draws, batch_size).mean(1))
+    return Heads.selected(select, products)
+
+
+def mixed_objective(recipe: Recipe, mixing: Mixing, schedule: NoiseSchedule) -> Objective:
+    """The loss of three heads, as a recipe mixes them."""
+    weight, bins = recipe.loss_weight, equal_log_snr(schedule, mixing.bins, drop_empty=True)
+    if mixing.half_life_images is not None:
+        return BalancedHeads(schedule, bins, recipe.images, mixing.half_life_images)
+    return BestHead(schedule, bins, recipe.images, weight.kind, weight.gamma, mixing.train.removeprefix("best_"))

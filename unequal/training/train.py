@@ -1,0 +1,179 @@
+"""A recipe carried out: a network is trained from fresh weights, or on from a model.
+
+What comes out is written by `unequal.training.results`. Three heads need more than a recipe: an objective of their
+own, and a way to combine them, which `unequal.training.mixed_prediction` hands in.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from unequal.data.pixels import tensor_of
+from unequal.data.prepared import PreparedData
+from unequal.errors import UserError
+from unequal.models.folder import Heads
+from unequal.models.spec import ModelSpec, Space
+from unequal.randomness import torch_seed
+from unequal.settings.network import Network
+from unequal.settings.recipe import Recipe
+from unequal.settings.schedule import Schedule
+from unequal.settings.training import Training
+from unequal.timesteps.samplers import TimestepSampler
+from unequal.training.batches import BatchSource
+from unequal.training.initialisation import Scope, Start
+from unequal.training.loop import LOG, Trained, Trainer
+from unequal.training.objectives.choice import objective_for
+from unequal.training.objectives.objective import Objective
+from unequal.training.shuffling import window_of
+from unequal.workspace.protocol import Workspace
+
+
+@dataclass(frozen=True)
+class TrainingJob:
+    """What is asked of a training, whatever network it begins with.
+
+    Attributes:
+        name: of the model, below `artifacts/models`.
+        recipe, training: settings.
+        data: the images.
+        seed: of weights, batches and noise.
+        objective: on the training device; None: that of the recipe's one head.
+        heads: how those of a trained network are combined, where there are several.
+    """
+
+    name: str
+    recipe: Recipe
+    training: Training
+    data: PreparedData
+    seed: int
+    objective: Objective | None = None
+    heads: Callable[[nn.Module], Heads] | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A training that is over: what was asked, what it began with, whose network is trained now, and what it took."""
+
+    job: TrainingJob
+    start: Start
+    trained: Trained
+
+
+def train_fresh(workspace: Workspace, job: TrainingJob, network: Network, schedule: Schedule) -> Outcome:
+    """Train the network of the settings from fresh weights. Raises UserError where all of it does not fit."""
+    start = Start.fresh(network, spec_for(job, network, schedule), job.seed)
+    return train(workspace, job, start, job.recipe.sampler.build(start.spec.noise_schedule()))
+
+
+def train_on(
+    workspace: Workspace,
+    job: TrainingJob,
+    folder: Path,
+    timesteps: TimestepSampler | Scope,
+    fresh_weights: bool = False,
+) -> Outcome:
+    """Train a model on.
+
+    Args:
+        workspace, job: where, and what is asked.
+        folder: of the model, pruned or not.
+        timesteps: a sampler of all of them, or a range, in which they are uniform. The recipe may widen the range:
+            routing goes by it, whatever a model has seen of its neighbours' timesteps.
+        fresh_weights: keep the architecture alone; nothing is inherited then.
+
+    Raises:
+        UserError: recipe, timesteps, data and model are not made for each other.
+    """
+    start = Start.of_model(folder, timesteps if isinstance(timesteps, Scope) else None)
+    if fresh_weights:
+        start = start.renewed(job.seed)
+    if isinstance(timesteps, Scope):
+        timesteps = job.recipe.sampler.inside(timesteps.range, start.spec.timesteps)
+    return train(workspace, job, start, timesteps)
+
+
+def take_over(workspace: Workspace, job: TrainingJob, network: Network, schedule: Schedule) -> Outcome:
+    """The trained network that the settings name, as a training without a step. Raises UserError where it does not fit.
+
+    Its record says nothing of what it has seen and cost elsewhere.
+    """
+    start = Start.taken_over(network, spec_for(job, network, schedule))
+    start.spec.condition.check_labels(job.data.facts["labels"])
+    log = workspace.work / LOG
+    log.write_text("")
+    return Outcome(job, start, Trained(steps=0, images_seen=0, log=log))
+
+
+def spec_for(job: TrainingJob, network: Network, schedule: Schedule) -> ModelSpec:
+    """What a network of the settings is, where a job trains it."""
+    return ModelSpec.of(network, schedule, job.recipe.prediction, Space.of(job.data))
+
+
+def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: TimestepSampler) -> Outcome:
+    """Train a network in place, with the recipe's budget. Raises UserError where they do not fit."""
+    check_fit(job, start, sampler)
+    trainer = Trainer(
+        start.net,
+        batches_of(workspace, job, start, sampler),
+        job.objective or single_head(job.recipe, start.spec, workspace.device),
+        job.recipe.optimizer,
+        job.training,
+        workspace.runtime,
+        job.recipe.images,
+        workspace.work,
+        workspace.log,
+        job.recipe.snapshots,
+    )
+    return Outcome(job, start, trainer.run())
+
+
+def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: TimestepSampler) -> BatchSource:
+    """The batches of a job's training images."""
+    images = images_on(workspace.device, job.data)
+    window = window_of(len(images), images[0].nbytes)
+    return BatchSource(
+        images=images,
+        batch_size=job.training.batch_size,
+        sampler=sampler,
+        # A model that is trained on sees other noise than its parent has seen.
+        seed=job.seed if start.parent is None else torch_seed(job.seed, start.parent.total_images),
+        horizontal_flips=job.training.horizontal_flips,
+        device=workspace.device,
+        window=window,
+        # On a CPU the thread would take from the step what it saves it, unless it waits for a disk.
+        prefetch=workspace.device.type == "cuda" or window is not None,
+        labels=job.data.train_labels,
+    )
+
+
+def single_head(recipe: Recipe, spec: ModelSpec, device: torch.device) -> Objective:
+    """The loss of a recipe with one head."""
+    weight = recipe.loss_weight
+    return objective_for(spec, spec.noise_schedule().to(device), weight.kind, weight.gamma)
+
+
+def check_fit(job: TrainingJob, start: Start, sampler: TimestepSampler) -> None:
+    """Raise UserError where sampler, recipe, data and network are not made for each other."""
+    spec, prediction, parent = start.spec, job.recipe.prediction, start.parent
+    name = job.name if parent is None else parent.name
+    if (drawn := len(sampler.probabilities)) != spec.timesteps:
+        raise UserError(f"the sampler is made for {drawn} timesteps, the model for {spec.timesteps}")
+    if spec.prediction != prediction:
+        raise UserError(f"a recipe of prediction '{prediction}' cannot train '{spec.prediction}' of {name} on")
+    if (prediction == "mixed") != (job.heads is not None):
+        has = "lacks" if job.heads is None else "has"
+        raise UserError(f"prediction '{prediction}' of {job.name} {has} a way to combine three heads")
+    if spec.space.autoencoder != job.data.facts["autoencoder"]:
+        raise UserError(f"'{name}' works in other latents than those of the data, or in pixels; train it again")
+    spec.condition.check_labels(job.data.facts["labels"])
+
+
+def images_on(device: torch.device, data: PreparedData) -> Tensor:
+    """The training images on the device if they take less than half of its free memory, else mapped from disk."""
+    images = tensor_of(data.train)
+    if device.type == "cuda" and images.nbytes < torch.cuda.mem_get_info(device)[0] / 2:
+        return images.to(device)
+    return images
