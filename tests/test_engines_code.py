@@ -6,11 +6,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from engines_said import rules_of_dry_run
+from sklearn.datasets import load_digits
 
-from benchmarks.projects import FEW, commit, run, small_copy
+from benchmarks.projects import FEW, commit, edit, run, small_copy
 from unequal.files import content_hash, write_json
 from unequal.pipeline.fingerprint import CODE, fingerprint, programs
 
@@ -48,11 +50,21 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def project(tmp_path_factory: pytest.TempPathFactory, notes: Path) -> Path:
     """A small project, run by Snakemake with notes of what is opened, and recorded."""
     project = small_copy(tmp_path_factory.mktemp("code"))
+    write_images(project)
+    edit(project, {"data.source": "array", "data.path": "images.npz"})
     noting = {"NOTES": str(notes), "PYTHONPATH": f"{notes}{os.pathsep}{project}"}
     run(project, "snakemake", "--cores", "2", environment=noting)
     run(project, "python", "-m", "unequal.tools.record")
     commit(project, "recorded")
     return project
+
+
+def write_images(project: Path, seed: int = 0) -> None:
+    """scikit-learn's digits as a file of the user's, in an order."""
+    digits = load_digits()
+    order = np.random.default_rng(seed).permutation(len(digits.images))
+    pixels = (digits.images[order] * 15).astype(np.uint8)
+    np.savez(project / "images.npz", images=pixels[:, None], labels=digits.target[order])
 
 
 def test_every_file_of_the_project_that_a_program_opens_counts(project: Path, notes: Path):
@@ -79,6 +91,8 @@ class Stub:
 
     def input(self, path: str | Path) -> Path:
         return Path(path)
+
+    def source(self, name: str) -> None: ...
 
     def output(self, path: str | Path) -> Path:
         made = Path("stubbed") / path
@@ -134,6 +148,27 @@ def test_an_edit_makes_stale_what_it_reaches_in_both_engines(
         assert stale(project) == (reached, reached)
     finally:
         source.write_text(before, encoding="utf-8")
+        run(project, "python", "-m", "unequal.pipeline.fingerprint")
+        run(project, "snakemake", "--cores", "1", "--touch")
+
+
+def test_another_content_outside_makes_stale_who_reads_it_in_both_engines(project: Path):
+    images = project / "images.npz"
+    before = images.read_bytes()
+    try:
+        images.touch()
+        assert stale(project) == (set(), set())
+        write_images(project, seed=1)
+        assert images.read_bytes() != before
+        # DVC tells of the reader alone until that has run; Snakemake of all that follows, too.
+        assert stale(project) == ({"prepare_data", "build_extractor", "profile_floor"}, {"prepare_data"})
+        images.unlink()
+        for engine in (("snakemake", "--cores", "2"), ("dvc", "repro")):
+            said = run(project, *engine, ok=False)
+            assert "params.yaml: data.path: images.npz: missing; allowed: a file or folder that is there" in said
+            assert "Traceback" not in said
+    finally:
+        images.write_bytes(before)
         run(project, "python", "-m", "unequal.pipeline.fingerprint")
         run(project, "snakemake", "--cores", "1", "--touch")
 

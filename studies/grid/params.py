@@ -7,7 +7,6 @@ from pydantic import model_validator
 from studies.grid.settings import Grid, parsed_batch
 from unequal.settings.params.core import Core
 from unequal.settings.params.roles import FRESH, Role
-from unequal.settings.recipe import Recipe
 
 
 class Gridded(Core):
@@ -26,13 +25,9 @@ class Gridded(Core):
         return super().roles | self.grid_roles
 
     @property
-    def plain_recipes(self) -> dict[str, Recipe]:
+    def with_other_batches(self) -> set[str]:
         """Those of the grid have batches of their own."""
-        return {
-            name: recipe
-            for name, recipe in super().plain_recipes.items()
-            if name.removeprefix("recipes.") not in self.grid_roles
-        }
+        return {f"recipes.{name}" for name in self.grid_roles}
 
     @model_validator(mode="after")
     def batches_of_a_grid_can_be_trained(self) -> Self:

@@ -28,9 +28,9 @@ class Params(Profiled, Compared):
         return super().roles | {"base": FRESH}
 
     @property
-    def plain_recipes(self) -> dict[str, Recipe]:
+    def placed_recipes(self) -> dict[str, Recipe]:
         """Those of the plans too."""
-        return super().plain_recipes | {f"plans.{name}.recipe": plan.recipe for name, plan in self.plans.items()}
+        return super().placed_recipes | {f"plans.{name}.recipe": plan.recipe for name, plan in self.plans.items()}
 
     @model_validator(mode="after")
     def plans_can_be_carried_out(self) -> Self:

@@ -117,7 +117,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"training.batch_size": 20_000}, "training.batch_size: 20000; recipes.expert sees 19200 images in all"),
     (
         {"recipes.slot.optimizer.warmup_images": 12801},
-        "recipes.slot: optimizer.warmup_images: 12801 is longer than the training of 12800 images",
+        "recipes.slot.optimizer.warmup_images: 12801 is longer than the training of 12800 images",
     ),
     ({"recipes.base.images": 10**30}, f"recipes.base.images: {10**30}: Input should be less than or equal to"),
     ({"runtime.tracking.timeout_s": 1.0e300}, "runtime.tracking.timeout_s: 1e+300: Input should be less than"),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unequal.errors import UserError, one_line
-from unequal.files import content_hash, files_below, keep_json, read_json, write_json
+from unequal.files import content_hash, files_below, json_or_none, keep_json, read_json, write_json
 from unequal.pipeline.project import work_root
 from unequal.settings.names import NAME
 from unequal.settings.outside import located
@@ -31,7 +31,7 @@ KEYS = (
     "pruning.*.replay",
     "plans.*.pruning.replay",
 )
-#: Hashes that are known, below the folder of resumable states: path → its state and its hash.
+#: Hashes that are known, below the folder of resumable states: path → its state, its hash.
 KNOWN = "sources.json"
 USER_NAME = re.compile(f"{NAME}(/{NAME})?")
 
@@ -89,15 +89,13 @@ def told(source: Source, folder: Path) -> dict[str, str | None]:
 def known_hash(path: Path) -> str:
     """The hash of a file's or folder's content, computed only where a size or a time has changed."""
     memory, name, now = work_root() / KNOWN, str(path.resolve()), state(path)
-    try:
-        known = read_json(memory)
-        if known[name]["state"] == now:
-            return str(known[name]["sha256"])
-    except (UserError, KeyError, TypeError):
-        known = {}
+    content = json_or_none(memory)
+    known = content if isinstance(content, dict) else {}
+    match known.get(name):
+        case [then, str(sha256)] if then == now:
+            return sha256
     sha256 = content_hash(path)
-    if isinstance(known, dict):
-        write_json(memory, known | {name: {"state": now, "sha256": sha256}})
+    write_json(memory, known | {name: [now, sha256]})
     return sha256
 
 
@@ -143,7 +141,7 @@ def refuse_other_source(name: str) -> Path:
         write_json(file, content)
     elif read_json(file) != content:
         raise UserError(
-            f"{file}: tells of another {source.key} than {source.value}: replaced since the engine began; "
-            "start the engine again, or `python -m unequal.pipeline.fingerprint`"
+            f"{PARAMS}: {source.key}: {source.value}: replaced since the engine began ({file} tells of another "
+            "content); start the engine again, or `python -m unequal.pipeline.fingerprint`"
         )
     return file

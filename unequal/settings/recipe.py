@@ -115,16 +115,6 @@ class Recipe(Strict):
         return self
 
     @model_validator(mode="after")
-    def warmup_ends(self) -> Self:
-        """Otherwise the learning rate that is told would never be reached."""
-        if self.optimizer.warmup_images > self.images:
-            raise ValueError(
-                f"optimizer.warmup_images: {self.optimizer.warmup_images} is longer than the training of "
-                f"{self.images} images"
-            )
-        return self
-
-    @model_validator(mode="after")
     def choices_fit(self) -> Self:
         """Mixing goes with prediction `mixed` and only with it; a changing sampler fits into the training."""
         if (self.prediction == "mixed") != (self.mixing is not None):

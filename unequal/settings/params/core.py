@@ -55,17 +55,31 @@ class Core(Strict):
         return self
 
     @property
-    def plain_recipes(self) -> dict[str, Recipe]:
-        """Recipes that train by batches of `training.batch_size`, by the keys at which they stand."""
+    def placed_recipes(self) -> dict[str, Recipe]:
+        """All recipes, by the keys at which they stand."""
         return {f"recipes.{name}": recipe for name, recipe in self.recipes.items()}
+
+    @property
+    def with_other_batches(self) -> set[str]:
+        """Keys of recipes whose batches are not of `training.batch_size`."""
+        return set()
 
     @model_validator(mode="after")
     def budgets_hold_a_batch(self) -> Self:
         """A training of less than one step would see more images than it is to see."""
-        for place, recipe in self.plain_recipes.items():
-            if self.training.batch_size > recipe.images:
+        for place in sorted(set(self.placed_recipes) - self.with_other_batches):
+            images, batch = self.placed_recipes[place].images, self.training.batch_size
+            if batch > images:
+                raise ValueError(f"training.batch_size: {batch}; {place} sees {images} images in all")
+        return self
+
+    @model_validator(mode="after")
+    def warm_ups_end(self) -> Self:
+        """Otherwise the learning rate that a recipe tells would never be reached."""
+        for place, recipe in self.placed_recipes.items():
+            if (warm_up := recipe.optimizer.warmup_images) > recipe.images:
                 raise ValueError(
-                    f"training.batch_size: {self.training.batch_size}; {place} sees {recipe.images} images in all"
+                    f"{place}.optimizer.warmup_images: {warm_up} is longer than the training of {recipe.images} images"
                 )
         return self
 
