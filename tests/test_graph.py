@@ -91,6 +91,8 @@ def test_layers_import_downwards_only(source: Path):
         ("diffusion", "evidence"),
         ("timesteps", "measures"),
         ("settings",),
+        # Of the harness, but below all that can be stopped, or shared among processes.
+        ("pipeline/processes", "pipeline/stopping"),
         ("workspace",),
         ("data", "artifacts"),
         ("models",),

@@ -8,8 +8,8 @@ that the dvc.yaml names. What counts is
 - the texts that such a module names, where they lie in its folder;
 - the versions of the libraries that these modules import.
 
-The harness, `unequal.pipeline`, does not count: it decides when a program runs and where its files lie, not what is
-in them. Nor does what is imported for the sake of types alone, which never runs.
+The harness, `unequal.pipeline`, does not count: it decides when a program runs and stops, in how many processes and
+where its files lie, not what is in them. Nor does what is imported for the sake of types alone, which never runs.
 """
 
 import ast
