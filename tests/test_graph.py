@@ -52,10 +52,11 @@ def test_the_code_is_brought_up_to_date_in_every_run(file: Path):
 
 def inputs_in_code(instance: Instance) -> list[str]:
     """Arguments of `run.input(…)`; from the first part on that is not an option, `*` stands for the rest."""
-    parameters = signature(instance.command.function).parameters.values()
+    function = instance.command.function
+    parameters = signature(function).parameters.values()
     defaults = {one.name: one.default for one in parameters if one.default is not Parameter.empty}
     found = []
-    for node in ast.walk(ast.parse((ROOT / instance.source).read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(Path(function.__code__.co_filename).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "run.input":
             expression = ast.unparse(node.args[0])
             try:

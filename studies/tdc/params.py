@@ -4,11 +4,12 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from studies.tdc.settings import Experts, check_plan
 from unequal.errors import UserError
 from unequal.settings.params.compared import Compared
 from unequal.settings.params.profiled import Profiled
 from unequal.settings.params.roles import FRESH, Role
-from unequal.settings.plan import Experts, Plan, check_plan
+from unequal.settings.plan import Plan
 
 
 class Params(Profiled, Compared):

@@ -309,17 +309,23 @@ class StageCommand(click.Command):
     """A stage as a command-line program.
 
     Attributes:
-        program: the file that holds the function.
+        program: the file that is run; if not another, the one that holds the function.
         stage_name: its name.
         settings: the keys of params.yaml that the stage reads.
         shared: whether several processes can share the work.
     """
 
-    def __init__(self, function: Callable[..., None], settings: type[StageSettings], shared: bool = False) -> None:
+    def __init__(
+        self,
+        function: Callable[..., None],
+        settings: type[StageSettings],
+        shared: bool = False,
+        program: Path | None = None,
+    ) -> None:
         self.function = function
         self.settings = settings
         self.shared = shared
-        self.program = Path(function.__code__.co_filename).resolve()
+        self.program = (program or Path(function.__code__.co_filename)).resolve()
         self.stage_name = self.program.stem
         options = list(signature(function, eval_str=True).parameters.values())[2:]
         super().__init__(self.stage_name, callback=self.run, params=list(map(option, options)), help=function.__doc__)
