@@ -71,7 +71,7 @@ def trained_classifier(run: Run, settings: Settings, data: PreparedData, path: P
     train = slice(*data.facts["split"]["train"])
     held = slice(*data.facts["split"]["holdout"])
     train_classifier(net, data.train, data.labels[train], chosen.images, chosen.batch_size, chosen.lr, settings.seed)
-    net.normalise(tensor_of(data.train).to(run.device))
+    net.normalise(tensor_of(data.train))
     save_classifier(path, net)
     return accuracy(net, data.images[held], data.labels[held])
 

@@ -1,11 +1,11 @@
 """The two ends of the FID scale: real images against real ones, and noise against real ones."""
 
 from dataclasses import asdict
-
-import numpy as np
+from functools import partial
 
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor, score
+from unequal.evaluation.sets import noise
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import Stream, numpy_generator
 from unequal.settings.evaluation import Evaluation
@@ -28,17 +28,18 @@ def main(run: Run, settings: Settings, data: str = "data") -> None:
     subset = min(chosen.kid_subset, len(train) // 2)
     # Prepared images are shuffled: any two halves are random halves.
     halves = score(train[::2], train[1::2], extractor, run.device, subset, chosen.allow_singular)
-    random = numpy_generator(chosen.seeds[0], Stream.SAMPLE_START)
-    noise = np.clip(random.normal(127.5, 127.5, (chosen.samples, *train.shape[1:])), 0, 255).astype(np.uint8)
-    noised = score(noise, train, extractor, run.device, min(chosen.kid_subset, len(train)), chosen.allow_singular)
+    random = partial(numpy_generator, chosen.seeds[0], Stream.SAMPLE_START)
+    images_of_noise = noise(chosen.samples, train.shape[1:], random)
+    subset_of_noise = min(chosen.kid_subset, len(train))
+    noised = score(images_of_noise, train, extractor, run.device, subset_of_noise, chosen.allow_singular)
     run.metrics(
         "results/fid/reference.json",
         {
             "real_against_real": asdict(halves) | {"images": [len(train[::2]), len(train[1::2])]},
-            "noise_against_real": asdict(noised) | {"images": [len(noise), len(train)]},
+            "noise_against_real": asdict(noised) | {"images": [chosen.samples, len(train)]},
             "extractor": extractor.label,
             "noise_seed": chosen.seeds[0],
-            "kid_subset": {"real_against_real": subset, "noise_against_real": min(chosen.kid_subset, len(train))},
+            "kid_subset": {"real_against_real": subset, "noise_against_real": subset_of_noise},
         },
     )
 

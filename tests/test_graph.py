@@ -55,10 +55,11 @@ def test_the_code_is_brought_up_to_date_in_every_run(file: Path):
 
 def inputs_in_code(instance: Instance) -> list[str]:
     """What `run.input(…)` and `run.source(…)` name; `*` stands for the rest where a part is not an option."""
-    parameters = signature(instance.command.function).parameters.values()
+    function = instance.command.function
+    parameters = signature(function).parameters.values()
     defaults = {one.name: one.default for one in parameters if one.default is not Parameter.empty}
     found = []
-    for node in ast.walk(ast.parse((ROOT / instance.source).read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(Path(function.__code__.co_filename).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("run.input", "run.source"):
             expression = ast.unparse(node.args[0])
             form = f"{SOURCES}/{{}}.json" if ast.unparse(node.func) == "run.source" else "{}"

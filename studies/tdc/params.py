@@ -4,12 +4,13 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from studies.tdc.settings import Experts, check_plan
 from unequal.errors import UserError
 from unequal.settings.names import PlanName
 from unequal.settings.params.compared import Compared
 from unequal.settings.params.profiled import Profiled
 from unequal.settings.params.roles import FRESH, Role
-from unequal.settings.plan import Experts, Plan, check_plan
+from unequal.settings.plan import Plan
 from unequal.settings.recipe import Recipe
 
 

@@ -1,5 +1,6 @@
 """Checkpoints in OpenAI's format answer as UNet2DModel what they answer by themselves; what cannot be is refused."""
 
+import copy
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,11 @@ from openai_unet import OpenAIUNet
 from torch import Tensor
 
 from unequal.errors import UserError
+from unequal.models.backbones.backbone import Unexportable
+from unequal.models.backbones.registry import backbone_of
+from unequal.models.backbones.unet2d.heads import attentions
 from unequal.models.backbones.unet2d.openai import load_openai
+from unequal.models.backbones.unet2d.pretrained import load_diffusers
 from unequal.models.folder import load_model, save_model
 from unequal.models.pruning_record import replay
 from unequal.settings.network import OpenAIFlags
@@ -25,6 +30,11 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "improved, four levels": ({"multiples": (1, 2, 2, 2), "attended": (1, 2), "layers": 1}, {"num_heads": 2}),
     "improved, no scale": ({"scale_shift": False, "heads": 1, "outputs": 3}, {"num_heads": 1}),
     "improved, no attention below": ({"attended": (), "multiples": (1, 3)}, {"num_heads": 2}),
+    # As IDDPM's network for ImageNet at 64 pixels: as many heads at every level, of 16 and 24 and 32 channels.
+    "improved, heads of several widths": (
+        {"heads": 4, "multiples": (1, 2, 3, 4), "attended": (1, 2, 3), "layers": 1},
+        {"num_heads": 4},
+    ),
     "guided": (
         {"heads": 16, "by_width": True, "updown": True, "attended": (0, 1), "multiples": (1, 2, 3)},
         {"num_head_channels": 16},
@@ -110,6 +120,61 @@ def test_a_checkpoint_becomes_a_model_folder_and_is_pruned(tmp_path: Path, make_
     assert again(images(), TIMESTEPS).sample.shape == (3, 6, 16, 16)
 
 
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> tuple[OpenAIUNet, UNet2DModel]:
+    """A network with four heads of 8 channels and, in the middle, of 16, and what is loaded of its file."""
+    net = network(heads=4, multiples=(1, 2), attended=(0,), layers=1)
+    return net, load(saved(net, tmp_path_factory.mktemp("several")), num_heads=4)
+
+
+@torch.no_grad()
+def test_heads_of_several_widths_stay_in_a_model_folder(
+    several: tuple[OpenAIUNet, UNet2DModel], tmp_path: Path, make_record: Callable[..., Any]
+) -> None:
+    net, loaded = several
+    save_model(tmp_path, loaded, make_record(loaded, size=16, channels=3, variance="learned"))
+    again, _ = load_model(tmp_path)
+    known = net(images(), TIMESTEPS)
+    torch.testing.assert_close(again(images(), TIMESTEPS).sample, known, atol=1e-4, rtol=1e-4)
+    # As the `pretrained` network of another project: diffusers alone would read past the heads.
+    torch.testing.assert_close(load_diffusers(str(tmp_path))(images(), TIMESTEPS).sample, known, atol=1e-4, rtol=1e-4)
+    assert float((UNet2DModel.from_pretrained(tmp_path)(images(), TIMESTEPS).sample - known).abs().max()) > 1e-2
+    config = tmp_path / "config.json"
+    config.write_text(config.read_text().replace('"attention_heads": 4', '"attention_heads": 5'))
+    with pytest.raises(UserError, match="attention_heads: 5; allowed: what divides 32, the channels of a level"):
+        load_diffusers(str(tmp_path))
+
+
+@torch.no_grad()
+def test_pruning_takes_whole_heads_of_several_widths(
+    several: tuple[OpenAIUNet, UNet2DModel], tmp_path: Path, make_record: Callable[..., Any]
+) -> None:
+    """Heads whose outputs go nowhere can be pruned without a change of the answer."""
+    loaded = copy.deepcopy(several[1])
+    parts = {layer.name: layer.parts for layer in backbone_of(loaded).prunable_layers(loaded) if layer.heads}
+    assert set(parts.values()) == {4}
+    removals = [("down_blocks.0.attentions.0.to_q", range(8, 24)), ("mid_block.attentions.0.to_q", range(32, 64))]
+    for name, gone in removals:
+        loaded.get_submodule(name.replace("to_q", "to_out.0")).weight[:, gone] = 0
+    known = loaded(images(), TIMESTEPS).sample
+    history = [(name, list(gone)) for name, gone in removals]
+    replay(loaded, history)
+    assert [(one.heads, width) for one, width in attentions(loaded)] == [(2, 8), (4, 8), (4, 8), (2, 16)]
+    record = make_record(loaded, size=16, channels=3, variance="learned")
+    save_model(tmp_path, loaded, record, history)
+    again, _ = load_model(tmp_path)
+    torch.testing.assert_close(again(images(), TIMESTEPS).sample, known, atol=1e-4, rtol=1e-4)
+
+
+def test_diffusers_cannot_hold_heads_of_several_widths(
+    several: tuple[OpenAIUNet, UNet2DModel], tmp_path: Path, make_record: Callable[..., Any]
+) -> None:
+    record = make_record(several[1], size=16, channels=3, variance="learned")
+    with pytest.raises(Unexportable, match="attention heads of several widths"):
+        backbone_of(several[1]).export(several[1], record.spec, tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()
+
+
 def refusal(path: Path, **flags: Any) -> str:
     with pytest.raises(UserError) as caught:
         load(path, **(flags or {"num_heads": 2}))
@@ -117,12 +182,6 @@ def refusal(path: Path, **flags: Any) -> str:
     assert "\n" not in said
     assert said.startswith(f"network.pretrained: '{path}' ")
     return said
-
-
-def test_heads_of_several_widths_are_no_unet2dmodel(tmp_path: Path) -> None:
-    net = network(multiples=(2, 3), attended=(0, 1))
-    said = refusal(saved(net, tmp_path))
-    assert said.endswith("has 2 attention heads at every level, 32, 48 channels wide; UNet2DModel has one whole width")
 
 
 def test_a_first_level_wider_than_the_first_layer_is_no_unet2dmodel(tmp_path: Path) -> None:
@@ -137,7 +196,7 @@ def test_images_that_cannot_be_halved_so_often(tmp_path: Path) -> None:
 
 def test_heads_that_do_not_fit(tmp_path: Path) -> None:
     assert "channels, which heads of 24 do not divide" in refusal(saved(network(), tmp_path), num_head_channels=24)
-    assert "21.3333 channels wide" in refusal(saved(network(), tmp_path), num_heads=3)
+    assert "of 64 channels, which 3 heads do not divide" in refusal(saved(network(), tmp_path), num_heads=3)
 
 
 def test_more_or_less_than_the_architecture(tmp_path: Path) -> None:
@@ -148,6 +207,7 @@ def test_more_or_less_than_the_architecture(tmp_path: Path) -> None:
         ({"out.2.bias": torch.ones(5)}, "has 'conv_out.bias' of shape [5], where UNet2DModel needs [6]"),
         ({"input_blocks.1.0.in_layers.0.weight": None}, "for which UNet2DModel has no place"),
         ({"middle_block.1.qkv.bias": None}, "lacks 'middle_block.1.qkv.bias'"),
+        ({"middle_block.1.qkv.bias": torch.ones(80)}, "with 80 rows; needed are 64 each for q, k and v"),
         ({"time_embed.2.weight": None}, "lacks what UNet2DModel calls 'time_embedding.linear_2.weight'"),
         ({"output_blocks.2.2.conv.weight": None}, "for which UNet2DModel has no place"),
         ({"output_blocks.0.0.in_layers.2.weight": None}, "holds no U-Net of improved-diffusion or guided-diffusion"),

@@ -203,8 +203,9 @@ def all_programs() -> set[Path]:
 
 
 def test_every_program_counts_what_the_harness_writes_figures_with():
-    reaching = {program for program in all_programs() if "unequal/files.py" in fingerprint(program)["modules"]}
-    assert reaching == all_programs()
+    # A gate writes none.
+    writing = {program for program in all_programs() if program.stem != "check_params"}
+    assert {program for program in writing if "unequal/files.py" not in fingerprint(program)["modules"]} == set()
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "unequal").rglob("__init__.py")), ids=lambda file: file.parent.name)

@@ -1,3 +1,4 @@
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,32 @@ def test_without_a_folder_nothing_is_kept():
     unkept = Chunks().below("any")
     assert unkept.get("one", lambda: np.zeros(1)) == 0
     assert unkept.get("one", lambda: np.ones(1)) == 1
+
+
+def counting(made: list[int], number: int) -> np.ndarray:
+    made.append(number)
+    return np.full(2, number)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_chunks_are_handed_out_one_at_a_time(tmp_path: Path, kept: bool):
+    made: list[int] = []
+    found = Chunks(tmp_path if kept else None).each({f"{n}": partial(counting, made, n) for n in range(3)})
+    for number in range(3):
+        assert next(found).tolist() == [number, number]
+        assert made == list(range(number + 1))
+
+
+def test_a_process_makes_its_part_and_reads_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    made: list[int] = []
+    makers = {f"{n}": partial(counting, made, n) for n in range(5)}
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank, own in ((1, [1, 3]), (0, [1, 3, 0, 2, 4])):
+        monkeypatch.setenv("RANK", str(rank))
+        Chunks(tmp_path).make(makers)
+        assert made == own
+    assert [one[0] for one in Chunks(tmp_path).each(makers)] == [0, 1, 2, 3, 4]
+    assert len(made) == 5
 
 
 @given(st.integers(1, 10_000), st.integers(1, 700))

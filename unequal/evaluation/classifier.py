@@ -4,6 +4,7 @@ Its penultimate layer is what FID compares. Figures made with it compare variant
 they are no Inception FIDs, and every result names its extractor.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch.nn import functional
 
 from unequal.data.pixels import tensor_of, to_model_range
 from unequal.errors import UserError
+from unequal.evaluation.sets import BATCH
 from unequal.randomness import Stream, numpy_generator
 
 WIDTH = 32
@@ -55,9 +57,13 @@ class Classifier(nn.Module):
     def normalise(self, images: Tensor) -> None:
         """Scale features to a mean square of 1 over these images: scores then do not hang on the weights' size.
 
-        Raises UserError where that cannot be.
+        Args:
+            images: uint8 [N, C, H, W] on any device.
+
+        Raises:
+            UserError: the features are all zero, or no numbers.
         """
-        size = self.features(images).square().mean().sqrt()
+        size = in_batches(self.features, images, self.scale.device).square().mean().sqrt()
         if not 0 < float(size) < float("inf"):
             raise UserError(
                 f"extractor: the classifier's features have a root mean square of {float(size)}; lower extractor.lr"
@@ -90,9 +96,13 @@ def train_classifier(
 @torch.no_grad()
 def accuracy(net: Classifier, images: np.ndarray, labels: np.ndarray) -> float:
     """Share of [N, C, H, W] uint8 images that are classified as labelled."""
-    device = next(net.parameters()).device
-    scores = net(tensor_of(images).to(device))
+    scores = in_batches(net, tensor_of(images), net.scale.device)
     return float((scores.argmax(1).cpu() == torch.from_numpy(np.array(labels))).float().mean())
+
+
+def in_batches(answer: Callable[[Tensor], Tensor], images: Tensor, device: torch.device) -> Tensor:
+    """What is answered of images [N, C, H, W], [N, …] on the device: no more than a batch goes through at once."""
+    return torch.cat([answer(some.to(device)) for some in images.split(BATCH)])
 
 
 def save_classifier(path: Path, net: Classifier) -> None:

@@ -23,14 +23,13 @@ from torch_fidelity.metric_kid import KEY_METRIC_KID_MEAN, KEY_METRIC_KID_STD, k
 
 from unequal.errors import UserError, one_line
 from unequal.evaluation.classifier import load_classifier
+from unequal.evaluation.sets import ImageSet
 from unequal.files import content_hash, read_json, read_npz, require, write_npz
 from unequal.settings.strict import Strict, validate
 
 FACTS, CLASSIFIER, INCEPTION = "extractor.json", "classifier.safetensors", "inception.safetensors"
 #: Inception's layer, by torch-fidelity's name, whose 2,048 features FID compares.
 LAYER = "2048"
-#: Images that go through an extractor at once.
-BATCH = 64
 #: Characters of a reason that may be as long as a network's list of weights.
 QUOTED = 200
 #: uint8 images [B, C, H, W] → features [B, F].
@@ -93,7 +92,7 @@ class Features:
 
 
 def score(
-    images: np.ndarray,
+    images: ImageSet | np.ndarray,
     reference: np.ndarray,
     extractor: BuiltExtractor,
     device: torch.device,
@@ -104,7 +103,8 @@ def score(
     """Compare two sets of uint8 images [N, C, H, W].
 
     Args:
-        images, reference: samples and real images.
+        images: samples, as an array or part by part.
+        reference: real images, which may be mapped from disk.
         extractor: of the features.
         device: where features are computed.
         kid_subset: images a subset of KID.
@@ -117,7 +117,7 @@ def score(
     """
     for what, count in (("samples", len(images)), ("reference images", len(reference))):
         require_enough(what, count, extractor.features, kid_subset, allow_singular)
-    network = network_of(extractor, images.shape[-1], device)
+    network = network_of(extractor, reference.shape[-1], device)
     ours = Features.of(features_of(images, network, extractor, device))
     make = partial(features_of, reference, network, extractor, device)
     real = Features.of(make()) if cache is None else kept(cache[0] / f"{cache[1]}.npz", len(reference), make)
@@ -148,11 +148,13 @@ def kept(path: Path, count: int, make: Callable[[], np.ndarray]) -> Features:
 
 
 @torch.no_grad()
-def features_of(images: np.ndarray, network: Network, extractor: BuiltExtractor, device: torch.device) -> np.ndarray:
+def features_of(
+    images: ImageSet | np.ndarray, network: Network, extractor: BuiltExtractor, device: torch.device
+) -> np.ndarray:
     """Features [N, F] (float32) of uint8 images [N, C, H, W]. Raises UserError where they are no numbers."""
     parts = []
-    for start in range(0, len(images), BATCH):
-        batch = torch.from_numpy(np.array(images[start : start + BATCH])).to(device)
+    for some in (images if isinstance(images, ImageSet) else ImageSet.of(images)).batches():
+        batch = torch.from_numpy(np.array(some)).to(device)
         if extractor.kind == "inception":
             batch = batch.expand(-1, 3, -1, -1).contiguous()  # grey as RGB
         parts.append(network(batch).float().cpu())

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 from torch import Tensor
+from tqdm import tqdm
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.ddim import sampling_timesteps
 from unequal.evaluation.fidelity import BuiltExtractor, Scores, score, spread
-from unequal.sampling.ensemble import Ensemble
+from unequal.evaluation.sets import ImageSet
+from unequal.sampling.ensemble import Ensemble, cut
 from unequal.settings.evaluation import Evaluation, Sampling
 from unequal.workspace.chunks import Chunks
 from unequal.workspace.protocol import Workspace
@@ -49,12 +51,13 @@ class Scoring:
         """Scores of a variant, one a sampling seed; `name` tells variants apart that share a work directory."""
         seeds = self.evaluation.seeds
         # All processes sample together, and then score a seed each.
-        samples = {seed: self.samples(experts, name, seed) for seed in seeds}
-        makers = {f"{seed}": partial(self.score_of, samples[seed]) for seed in seeds}
+        for seed in seeds:
+            self.make_samples(experts, name, seed)
+        makers = {f"{seed}": partial(self.score_of, self.samples(experts, name, seed)) for seed in seeds}
         return [Scores(*map(float, row)) for row in self.chunks(f"scores-{name}").all(makers)]
 
-    def score_of(self, images: np.ndarray) -> np.ndarray:
-        """Scores of images [N, C, H, W] (uint8), in the order of their fields."""
+    def score_of(self, images: ImageSet) -> np.ndarray:
+        """Scores of images, in the order of their fields."""
         chosen, real = self.evaluation, self.data.train
         device, cache = self.workspace.device, self.features_cache()
         found = score(images, real, self.extractor, device, chosen.kid_subset, chosen.allow_singular, cache)
@@ -70,24 +73,46 @@ class Scoring:
             return None
         return self.workspace.work.parent / "features", f"{self.reference}, {self.extractor.label}"
 
-    def samples(self, experts: Ensemble, name: str, seed: int) -> np.ndarray:
-        """uint8 images [n, C, H, W] of a seed; batches that an earlier attempt has made are not made again."""
-        settings = self.sampling
-        images = experts.sample(
-            self.evaluation.samples,
-            self.timesteps(experts),
-            seed=seed,
-            batch_size=settings.batch_size,
-            eta=settings.eta,
-            clip=settings.clip,
-            progress=self.workspace.runtime.progress,
-            # A model of super-resolution enlarges held-out images, which it cannot have learned by heart.
-            originals=tensor_of(self.data.holdout),
-            chunks=self.chunks(f"samples-{name}-{seed}"),
-            variance=settings.variance,
-            decode=self.decode,
-        )
-        return images.numpy()
+    def samples(self, experts: Ensemble, name: str, seed: int) -> ImageSet:
+        """The images of a seed, from the batches that are kept; what is missing of them is made."""
+        makers = self.batches(experts, seed)
+        return ImageSet(self.evaluation.samples, lambda: self.batches_kept(name, seed).each(makers))
+
+    def make_samples(self, experts: Ensemble, name: str, seed: int) -> None:
+        """Sample this process's part of a seed's batches; those of an earlier attempt are not made again."""
+        makers, hidden = self.batches(experts, seed), None if self.workspace.runtime.progress else True
+        with tqdm(total=len(makers), unit="batch", disable=hidden) as bar:
+
+            def counted(make: Callable[[], np.ndarray]) -> np.ndarray:
+                made = make()
+                bar.update()
+                return made
+
+            self.batches_kept(name, seed).make({start: partial(counted, make) for start, make in makers.items()})
+
+    def batches(self, experts: Ensemble, seed: int) -> dict[str, Callable[[], np.ndarray]]:
+        """What samples each batch of a seed, uint8 [B, C, H, W], by the number of its first image."""
+        timesteps, settings = self.timesteps(experts), self.sampling
+        # A model of super-resolution enlarges held-out images, which it cannot have learned by heart.
+        originals = tensor_of(self.data.holdout)
+
+        def make(ids: range) -> np.ndarray:
+            return experts.images(
+                ids,
+                timesteps,
+                seed=seed,
+                eta=settings.eta,
+                clip=settings.clip,
+                originals=originals,
+                variance=settings.variance,
+                decode=self.decode,
+            ).numpy()
+
+        return {str(ids.start): partial(make, ids) for ids in cut(self.evaluation.samples, settings.batch_size)}
+
+    def batches_kept(self, name: str, seed: int) -> Chunks:
+        """Where the batches of a seed are kept."""
+        return self.chunks(f"samples-{name}-{seed}")
 
     def figures(self, experts: Ensemble, name: str) -> dict[str, Any]:
         """A variant's scores, what it costs, and the conditions of both."""
@@ -97,7 +122,7 @@ class Scoring:
 
     def shown(self, experts: Ensemble, name: str) -> np.ndarray:
         """The first images of the first seed, which a report shows."""
-        return self.samples(experts, name, self.evaluation.seeds[0])[:SHOWN]
+        return self.samples(experts, name, self.evaluation.seeds[0]).first(SHOWN)
 
     def costs(self, experts: Ensemble) -> dict[str, Any]:
         """What a variant cost to train, and costs to sample."""

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypedDict, Unpack
 
-import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm
@@ -19,7 +19,6 @@ from unequal.models.offload import OneAtATime, all_fit
 from unequal.models.spec import ModelSpec
 from unequal.randomness import Stream, torch_generator
 from unequal.timesteps.partition import Partition
-from unequal.workspace.chunks import UNKEPT, Chunks
 
 
 @dataclass(frozen=True)
@@ -28,6 +27,18 @@ class Expert:
 
     denoiser: Denoiser
     record: ModelRecord
+
+
+class Way(TypedDict, total=False):
+    """How images are sampled; see `Ensemble.images`."""
+
+    seed: int
+    eta: float
+    clip: bool
+    originals: Tensor | None
+    variance: str
+    decode: Callable[[Tensor], Tensor] | None
+    labels: Tensor | None
 
 
 class Ensemble:
@@ -159,48 +170,44 @@ class Ensemble:
         count: int,
         timesteps: Sequence[int],
         *,
-        seed: int = 0,
         batch_size: int = 256,
+        progress: bool = False,
+        **way: Unpack[Way],
+    ) -> Tensor:
+        """Images 0 … count − 1 in batches, as uint8 [count, C, H, W] on the CPU; see `images`."""
+        batches = tqdm(cut(count, batch_size), unit="batch", disable=None if progress else True)
+        return torch.cat([self.images(ids, timesteps, **way) for ids in batches])
+
+    def images(
+        self,
+        ids: range,
+        timesteps: Sequence[int],
+        *,
+        seed: int = 0,
         eta: float = 0.0,
         clip: bool = True,
-        progress: bool = False,
         originals: Tensor | None = None,
-        chunks: Chunks = UNKEPT,
         variance: str = "posterior",
         decode: Callable[[Tensor], Tensor] | None = None,
         labels: Tensor | None = None,
     ) -> Tensor:
-        """Images as uint8 [count, C, H, W] on the CPU; image i of a seed starts from the same noise always.
+        """Images with these numbers, uint8 [B, C, H, W] on the CPU; each always starts from the same noise of a seed.
 
         A model of super-resolution enlarges the low-resolution forms of `originals`, uint8 [N, C, H, W],
         image i that of number i mod N; a model of generation looks at none. A class-conditional model takes
         `labels`, int64 [N], in turn likewise; without them, image i of a seed has a label that is drawn
-        uniformly from all classes, the same for every model. `chunks` are the batches that
-        an earlier attempt at the same has left. `decode` makes images, about [-1, 1], of what a model of
+        uniformly from all classes, the same for every model. `decode` makes images, about [-1, 1], of what a model of
         latents has sampled.
 
         Raises:
             UserError: latents without a decoder, or clipped; labels of no class of the model.
         """
         self.check_space(clip, decode is not None)
-
-        def batch(ids: range) -> np.ndarray:
-            noise = partial(self.noise_of, ids, seed, Stream.SAMPLE_ADDED)
-            x_t = self.noise_of(ids, seed, Stream.SAMPLE_START)
-            condition = self.condition(ids, originals, seed, labels)
-            x0 = self.denoise(x_t, timesteps, eta, clip, noise, condition, variance)
-            return to_uint8(x0 if decode is None else decode(x0)).cpu().numpy()
-
-        starts = range(0, count, batch_size)
-        with tqdm(total=len(starts), unit="batch", disable=None if progress else True) as bar:
-
-            def counted(ids: range) -> np.ndarray:
-                made = batch(ids)
-                bar.update()
-                return made
-
-            makers = {str(start): partial(counted, range(start, min(start + batch_size, count))) for start in starts}
-            return torch.from_numpy(np.concatenate(chunks.all(makers)))
+        noise = partial(self.noise_of, ids, seed, Stream.SAMPLE_ADDED)
+        x_t = self.noise_of(ids, seed, Stream.SAMPLE_START)
+        condition = self.condition(ids, originals, seed, labels)
+        x0 = self.denoise(x_t, timesteps, eta, clip, noise, condition, variance)
+        return to_uint8(x0 if decode is None else decode(x0)).cpu()
 
     def check_space(self, clip: bool, decoded: bool) -> None:
         """Raise UserError where latents would be taken for pixels, or pixels for latents."""
@@ -227,6 +234,11 @@ class Ensemble:
     def noise_of(self, ids: Sequence[int], *key: int) -> Tensor:
         """Noise for images with these numbers, see `noise_of`."""
         return noise_of(self.record.spec.space.shape, ids, *key).to(self.device)
+
+
+def cut(count: int, batch_size: int) -> list[range]:
+    """The numbers 0 … count − 1 in batches, the last one as long as it comes out."""
+    return [range(start, min(start + batch_size, count)) for start in range(0, count, batch_size)]
 
 
 def check_alike(specs: Sequence[ModelSpec]) -> None:

@@ -2,7 +2,6 @@
 
 from typing import Literal
 
-import numpy as np
 from pydantic import Field, PositiveInt
 
 from unequal.settings.numbers import BatchSize, Draws
@@ -18,6 +17,7 @@ class Profile(Strict):
         description="of the best denoiser of all training images, of none, or of the first n, then profiled alone"
     )
 
-    def profiled(self, images: np.ndarray) -> np.ndarray:
-        """The training images [N, …] that are profiled: those that the floor is of."""
-        return images[: self.floor] if isinstance(self.floor, int) else images
+    @property
+    def profiled(self) -> slice:
+        """Which of the training images are profiled: those that the floor is of, all where there is none."""
+        return slice(self.floor if isinstance(self.floor, int) else None)

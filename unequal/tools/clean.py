@@ -2,15 +2,13 @@
 
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
-from filelock import FileLock, Timeout
 
 from unequal.files import files_below
 from unequal.pipeline.project import work_root
+from unequal.pipeline.workdirs import held
 
 SECONDS_PER_DAY = 86_400
 
@@ -20,23 +18,6 @@ def size_and_age(folder: Path) -> tuple[int, float]:
     stats = [path.stat() for path in (folder, *files_below(folder))]
     changed = max(stat.st_mtime for stat in stats)
     return sum(stat.st_size for stat in stats[1:]), (time.time() - changed) / SECONDS_PER_DAY
-
-
-@contextmanager
-def held(folder: Path) -> Iterator[bool]:
-    """Hold a work directory's lock as a stage does; gives False, without waiting, where a stage is at work in it."""
-    lock = FileLock(folder.with_name(f"{folder.name}.lock"), timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        # Deleted while held: whoever opened the old file notices that it is gone and makes a new one.
-        Path(lock.lock_file).unlink(missing_ok=True)
-        lock.release()
 
 
 def visit(folder: Path, delete: bool, older_than: float) -> int:

@@ -16,6 +16,9 @@ from unequal.workspace import processes
 #: Into how many chunks a computation is cut: one that is stopped loses a fiftieth at most.
 CHUNKS = 50
 
+#: What makes each chunk, by name and in order.
+Makers = Mapping[str, Callable[[], np.ndarray]]
+
 
 @dataclass(frozen=True)
 class Chunks:
@@ -41,16 +44,28 @@ class Chunks:
         write_bytes(path, content.getvalue())
         return made
 
-    def all(self, makers: Mapping[str, Callable[[], np.ndarray]]) -> list[np.ndarray]:
+    def all(self, makers: Makers) -> list[np.ndarray]:
         """Chunks by name, in order; each is made by one of the processes, and read by all."""
-        if self.folder is None:
-            return [make() for make in makers.values()]
-        own = list(makers)[processes.rank() :: processes.count()]
-        made = {name: self.get(name, makers[name]) for name in own}
-        for name in makers.keys() - made.keys():
-            processes.wait_until(self.file(name).exists)
-            made[name] = self.get(name, makers[name])
-        return [made[name] for name in makers]
+        self.make(makers)
+        return list(self.each(makers))
+
+    def make(self, makers: Makers) -> None:
+        """Make this process's part of the chunks, to be read later; without a folder that is when they are made."""
+        if self.folder is not None:
+            for name in self.own(makers):
+                self.get(name, makers[name])
+
+    def each(self, makers: Makers) -> Iterator[np.ndarray]:
+        """Chunks in order, one at a time in memory. Other processes make theirs, whenever they come to it."""
+        own = self.own(makers)
+        for name, make in makers.items():
+            if self.folder is not None and name not in own:
+                processes.wait_until(self.file(name).exists)
+            yield self.get(name, make)
+
+    def own(self, makers: Makers) -> list[str]:
+        """Names of the chunks that this process makes."""
+        return list(makers)[processes.rank() :: processes.count()]
 
     def file(self, name: str) -> Path:
         """Where a chunk is kept."""

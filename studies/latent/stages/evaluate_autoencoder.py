@@ -7,6 +7,7 @@ import numpy as np
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor, score
+from unequal.evaluation.sets import ImageSet
 from unequal.evaluation.variant import SHOWN
 from unequal.latents.autoencoder import load_autoencoder
 from unequal.pipeline.stage import Run, stage
@@ -30,7 +31,8 @@ def main(run: Run, settings: Settings) -> None:
     chosen = settings.evaluation
     known = images.train[: chosen.samples]
     subset = min(chosen.kid_subset, len(known))
-    again = autoencoder.reconstruct(tensor_of(known)).numpy()
+    parts = tensor_of(known).split(settings.batch_size)
+    again = ImageSet(len(known), lambda: (autoencoder.reconstruct(part).numpy() for part in parts))
     found = score(again, images.train, extractor, run.device, subset, chosen.allow_singular)
     shown = autoencoder.reconstruct(tensor_of(images.holdout[:SHOWN])).numpy()
     np.save(run.output("artifacts/samples/reconstructions.npy"), shown)

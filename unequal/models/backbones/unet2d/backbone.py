@@ -12,6 +12,7 @@ from torch import Tensor
 from unequal.models.backbones.backbone import Backbone
 from unequal.models.backbones.prunable import PrunableLayer
 from unequal.models.backbones.unet2d.architecture import build_unet
+from unequal.models.backbones.unet2d.heads import HEADS, give_heads
 from unequal.models.backbones.unet2d.pretrained import check_pretrained, load_pretrained
 from unequal.models.backbones.unet2d.pruning import mend, prunable_layers
 from unequal.models.spec import ModelSpec
@@ -36,11 +37,15 @@ class UNet2DBackbone(Backbone):
         check_pretrained(network, spec)
 
     def config(self, net: UNet2DModel) -> dict[str, Any]:
-        """As diffusers writes it, which then reads the folder by itself."""
+        """As diffusers writes it, which then reads the folder by itself, but for heads of several widths."""
         return json.loads(net.to_json_string())
 
     def from_config(self, config: dict[str, Any]) -> UNet2DModel:
-        return UNet2DModel.from_config(config)
+        # diffusers would warn of a setting that is not its own.
+        net = UNet2DModel.from_config({key: value for key, value in config.items() if key != HEADS})
+        if HEADS in config:
+            give_heads(net, config[HEADS])
+        return net
 
     def example_inputs(self, net: UNet2DModel) -> tuple[Tensor, ...]:
         """One image, its timestep and, for a class-conditional network, its label."""

@@ -4,6 +4,7 @@ Both are the same U-Net under different names. Their files hold tensors alone: h
 their names and shapes, how many heads its attention has and how these lie in the weights has to be said.
 """
 
+import math
 import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from torch import Tensor
 
 from unequal.errors import UserError
+from unequal.models.backbones.unet2d.heads import give_heads
 from unequal.settings.network import OpenAIFlags
 
 #: Of every GroupNorm.
@@ -54,7 +56,7 @@ def load_openai(path: Path, flags: OpenAIFlags, image_size: int, dropout: float)
     try:
         architecture = Architecture.of(state)
         with torch.device("meta"):
-            net = architecture.network(image_size, architecture.head_width(flags), dropout)
+            net = architecture.network(image_size, flags, dropout)
         weights = translated(state, architecture, flags)
         check_shapes(weights, net)
     except UserError as error:
@@ -130,21 +132,12 @@ class Architecture:
             classes=None if labels is None else len(labels),
         )
 
-    def head_width(self, flags: OpenAIFlags) -> int:
-        """Channels of an attention head, which are the same at all levels of a UNet2DModel. Raises UserError."""
-        if flags.num_head_channels is not None:
-            return flags.num_head_channels
-        heads = flags.num_heads or 1
-        found = {c for c, attends in zip(self.channels, self.attends, strict=True) if attends} | {self.channels[-1]}
-        widths = sorted({channels / heads for channels in found})
-        if len(widths) > 1 or widths[0] % 1:
-            listed = ", ".join(f"{width:g}" for width in widths)
-            raise UserError(
-                f"has {heads} attention heads at every level, {listed} channels wide; UNet2DModel has one whole width"
-            )
-        return int(widths[0])
+    @property
+    def attended(self) -> set[int]:
+        """Channels of the levels that have attention; the middle always has it."""
+        return {c for c, attends in zip(self.channels, self.attends, strict=True) if attends} | {self.channels[-1]}
 
-    def network(self, image_size: int, head_width: int, dropout: float) -> UNet2DModel:
+    def network(self, image_size: int, flags: OpenAIFlags, dropout: float) -> UNet2DModel:
         """A network of this architecture. Raises UserError where diffusers or the images do not allow it."""
         if image_size % 2 ** (len(self.channels) - 1):
             raise UserError(f"halves images {len(self.channels) - 1} times, which those of size {image_size} cannot be")
@@ -153,8 +146,9 @@ class Architecture:
             tuple(f"Attn{way}Block2D" if attends else plain.format(way) for attends in self.attends)
             for way in ("Down", "Up")
         )
+        widths = {head_width(channels, flags) for channels in self.attended}
         try:
-            return UNet2DModel(
+            net = UNet2DModel(
                 sample_size=image_size,
                 in_channels=self.inputs,
                 out_channels=self.outputs,
@@ -164,7 +158,8 @@ class Architecture:
                 up_block_types=up[::-1],
                 downsample_type=self.resampling,
                 upsample_type=self.resampling,
-                attention_head_dim=head_width,
+                # Of several widths any one that divides them stands in, until the heads are given.
+                attention_head_dim=math.gcd(*widths),
                 norm_num_groups=NORM_GROUPS,
                 # Else diffusers leaves out the middle attention's norm where the time embedding scales and shifts.
                 attn_norm_num_groups=NORM_GROUPS,
@@ -174,6 +169,9 @@ class Architecture:
             )
         except ValueError as error:
             raise UserError(f"cannot be built as UNet2DModel ({error})") from None
+        if len(widths) > 1:
+            give_heads(net, flags.num_heads or 1)
+        return net
 
     def modules(self) -> Iterator[tuple[str, str]]:
         """Each residual block, attention or convolution between the ends: its name there, its name here."""
@@ -233,7 +231,7 @@ def translated(state: State, architecture: Architecture, flags: OpenAIFlags) -> 
     for there, here in architecture.modules():
         if f"{there}.qkv.weight" in state:
             names |= {f"{there}.norm": f"{here}.group_norm"}
-            found |= attention(state, there, here, architecture.head_width(flags), flags.use_new_attention_order)
+            found |= attention(state, there, here, flags)
             used |= {f"{there}.{part}.{kind}" for part in ("qkv", "proj_out") for kind in ("weight", "bias")}
         elif f"{there}.in_layers.0.weight" in state:
             names |= {f"{there}.{old}": f"{here}.{new}" for old, new in RESIDUAL.items()}
@@ -249,26 +247,39 @@ def translated(state: State, architecture: Architecture, flags: OpenAIFlags) -> 
     return found
 
 
-def attention(state: State, there: str, here: str, width: int, parts_first: bool) -> dict[str, Tensor]:
-    """Weights of an attention: queries, keys and values lie in one convolution, head by head or, newer, part by part.
+def attention(state: State, there: str, here: str, flags: OpenAIFlags) -> dict[str, Tensor]:
+    """Weights of an attention: queries, keys and values lie in one convolution.
+
+    There they lie head by head or, newer (`use_new_attention_order`), all queries first, then all keys, then all
+    values, as here.
 
     Args:
         state: of the file.
         there, here: name of the attention in the file and in UNet2DModel.
-        width: channels of a head.
-        parts_first: all queries first, then all keys, then all values (`use_new_attention_order`).
+        flags: of its training.
     """
     found: dict[str, Tensor] = {}
     for kind in ("weight", "bias"):
         # 1×1 convolutions over positions there, linear layers here.
         whole, out = (get(state, f"{there}.{layer}.{kind}").squeeze(-1) for layer in ("qkv", "proj_out"))
-        if len(whole) % (3 * width):
-            raise UserError(f"has attention of {len(whole) // 3} channels, which heads of {width} do not divide")
-        by_head = whole.unflatten(0, (-1, 3, width)).unbind(1)
-        parts = whole.chunk(3) if parts_first else [part.flatten(0, 1) for part in by_head]
+        if len(whole) != 3 * len(out):
+            raise UserError(
+                f"has '{there}.qkv.{kind}' with {len(whole)} rows; needed are {len(out)} each for q, k and v"
+            )
+        by_head = whole.unflatten(0, (-1, 3, head_width(len(out), flags))).unbind(1)
+        parts = whole.chunk(3) if flags.use_new_attention_order else [part.flatten(0, 1) for part in by_head]
         found |= {f"{here}.to_{name}.{kind}": part for name, part in zip("qkv", parts, strict=True)}
         found[f"{here}.to_out.0.{kind}"] = out
     return found
+
+
+def head_width(channels: int, flags: OpenAIFlags) -> int:
+    """Channels of each head of an attention over so many. Raises UserError where they cannot be divided so."""
+    heads, width = flags.num_heads, flags.num_head_channels
+    if channels % (heads or width or 1):
+        which = f"{heads} heads" if heads else f"heads of {width}"
+        raise UserError(f"has attention of {channels} channels, which {which} do not divide")
+    return channels // heads if heads else width or channels
 
 
 def check_shapes(weights: State, net: UNet2DModel) -> None:

@@ -9,6 +9,7 @@ from diffusers.schedulers.scheduling_ddim import DDIMScheduler
 from diffusers.schedulers.scheduling_ddpm import DDPMScheduler
 
 from unequal.models.backbones.backbone import Unexportable
+from unequal.models.backbones.unet2d.heads import HEADS
 from unequal.models.spec import ModelSpec
 from unequal.settings.condition import Unconditional
 
@@ -22,7 +23,7 @@ def export(net: UNet2DModel, spec: ModelSpec, target: Path) -> None:
     Raises:
         Unexportable: neither can hold it.
     """
-    if (obstacle := obstacle_of(spec)) is not None:
+    if (obstacle := obstacle_of(net, spec)) is not None:
         raise Unexportable(obstacle)
     settings = {
         "num_train_timesteps": spec.timesteps,
@@ -37,11 +38,12 @@ def export(net: UNet2DModel, spec: ModelSpec, target: Path) -> None:
         DDIMPipeline(net, DDIMScheduler(**settings)).save_pretrained(target)
 
 
-def obstacle_of(spec: ModelSpec) -> str | None:
+def obstacle_of(net: UNet2DModel, spec: ModelSpec) -> str | None:
     """What the two pipelines have no place for; None where they hold all."""
     obstacles = {
         "a model with three heads": spec.prediction == "mixed",
         spec.condition.title: not isinstance(spec.condition, Unconditional),
         "a model of latents": spec.space.autoencoder is not None,
+        "attention heads of several widths": HEADS in net.config,
     }
     return next((what for what, met in obstacles.items() if met), None)

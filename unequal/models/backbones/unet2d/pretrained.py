@@ -11,6 +11,7 @@ from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
 from unequal.errors import UserError
 from unequal.files import read_json
+from unequal.models.backbones.unet2d.heads import restore_heads
 from unequal.models.backbones.unet2d.openai import load_openai
 from unequal.models.spec import ModelSpec
 from unequal.settings.network import OpenAIFlags, UNet2D
@@ -62,7 +63,8 @@ def load_diffusers(source: str) -> UNet2DModel:
     place, revision = on_hub_or_here(source)
     for subfolder in (None, "unet"):
         try:
-            return UNet2DModel.from_pretrained(place, subfolder=subfolder, revision=revision, use_safetensors=True)
+            found = UNet2DModel.from_pretrained(place, subfolder=subfolder, revision=revision, use_safetensors=True)
+            return restore_heads(found)
         except (OSError, ValueError) as error:
             reason = str(error).splitlines()[0]
     raise UserError(f"network.pretrained: '{source}' holds no UNet2DModel: {reason}")

@@ -7,7 +7,6 @@ block reads it).
 import re
 from collections.abc import Iterator, Sequence
 
-from diffusers.models.attention_processor import Attention
 from diffusers.models.downsampling import Downsample2D
 from diffusers.models.resnet import ResnetBlock2D
 from diffusers.models.unets.unet_2d import UNet2DModel
@@ -15,6 +14,7 @@ from diffusers.models.upsampling import Upsample2D
 from torch import Tensor, nn
 
 from unequal.models.backbones.prunable import Block, PrunableLayer, dependency_graph
+from unequal.models.backbones.unet2d.heads import attentions
 
 #: Kinds of blocks in the order in which an image passes them.
 KINDS = ("conv_in", "down_blocks", "mid_block", "up_blocks")
@@ -55,11 +55,3 @@ def mend(net: UNet2DModel) -> None:
     for attention, width in attentions(net):
         attention.heads = attention.to_q.out_features // width
         attention.inner_dim = attention.inner_kv_dim = attention.to_q.out_features
-
-
-def attentions(net: UNet2DModel) -> Iterator[tuple[Attention, int]]:
-    """Every attention layer and the width of its heads, which pruning does not change."""
-    for module in net.modules():
-        if isinstance(module, Attention):
-            # scale = width^-½ is set once, from the unpruned width.
-            yield module, round(module.scale**-2)
