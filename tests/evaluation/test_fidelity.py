@@ -103,8 +103,26 @@ def test_too_few_images_for_the_features(extractor: BuiltExtractor, samples: int
 
 @pytest.mark.parametrize(("samples", "reference", "what"), [(20, 50, "samples"), (50, 20, "reference images")])
 def test_a_subset_larger_than_the_set(extractor: BuiltExtractor, samples: int, reference: int, what: str) -> None:
-    with pytest.raises(UserError, match=rf"^KID: 20 {what}, fewer than evaluation\.kid_subset 30$"):
+    with pytest.raises(UserError, match=rf"^KID: subsets of 30 of 20 {what}; allowed: 2 … 20"):
         score(pictures(samples, 0), pictures(reference, 1), extractor, CPU, kid_subset=30)
+
+
+def test_a_subset_of_one_image_has_no_distance(extractor: BuiltExtractor) -> None:
+    with pytest.raises(UserError, match=r"^KID: subsets of 1 of 20 samples; allowed: 2 … 20"):
+        score(pictures(20, 0), pictures(20, 1), extractor, CPU, kid_subset=1)
+
+
+def test_images_that_are_all_alike_have_a_distance(extractor: BuiltExtractor) -> None:
+    alike = np.full((10, 1, 8, 8), 7, np.uint8)
+    assert score(alike, alike, extractor, CPU, kid_subset=5) == Scores(0.0, 0.0, 0.0)
+    assert score(alike, pictures(10, 0), extractor, CPU, kid_subset=5).fid > 0
+
+
+def test_features_that_overflow_are_refused(extractor: BuiltExtractor, monkeypatch: pytest.MonkeyPatch) -> None:
+    huge = np.random.default_rng(0).normal(0, 1e38, (20, 6)).astype(np.float32)
+    monkeypatch.setattr("unequal.evaluation.fidelity.features_of", lambda *_: huge)
+    with pytest.raises(UserError, match=r"^FID: .* its features overflow; build the extractor again"):
+        score(pictures(20, 0), pictures(20, 1), extractor, CPU, kid_subset=5)
 
 
 @pytest.mark.parametrize("damage", [lambda content: content[:-1], lambda content: content[:-1] + b"\0", lambda _: b""])
@@ -250,7 +268,7 @@ def test_no_code_comes_with_features(extractor: BuiltExtractor, tmp_path: Path) 
 )
 def test_one_image_has_no_covariance(extractor: BuiltExtractor, samples: int, reference: int, what: str) -> None:
     with pytest.raises(UserError, match=f"FID: {what}.*; their covariance takes 2 or more"):
-        score(pictures(samples, 0), pictures(reference, 1), extractor, CPU, 1, allow_singular=True)
+        score(pictures(samples, 0), pictures(reference, 1), extractor, CPU, 2, allow_singular=True)
 
 
 def test_features_that_are_no_numbers(extractor: BuiltExtractor) -> None:

@@ -131,6 +131,7 @@ def test_a_folder_goes_before_the_hub(write: Write):
         ({"network": {"pretrained": "lost"}}, "network.pretrained: lost: missing; allowed: a file or folder"),
         ({"network": {"pretrained": "a/b"}}, "network.pretrained: a/b: no such folder; on the Hub it needs a revision"),
         ({"network": {"pretrained": "/lost/net"}}, "network.pretrained: /lost/net: missing"),
+        ({"network": {"pretrained": "x" * 300}}, "network.pretrained: xxx"),
         ({"data": {"source": "folder", "path": "lost"}}, "data.path: lost: missing"),
         ({"extractor": {"weights": "a/b/c@main"}}, "extractor.weights: a/b/c@main: missing"),
         ({"autoencoder": {"source": "x y/z@main"}}, "autoencoder.source: x y/z@main: missing"),

@@ -91,6 +91,13 @@ def test_pruning_may_cost_as_much_as_in_the_paper(fid: float, word: str) -> None
     assert verdict.figures["sampling_flops_saved_percent"] == pytest.approx(20)
 
 
+def test_of_a_fid_of_zero_there_is_no_share() -> None:
+    verdict = pruning_costs_little(variant("experts_pruned", 1, sampling=80), variant("experts_unpruned", 0))
+    assert verdict.verdict == NOT_HELD
+    assert "rise_percent" not in verdict.figures
+    assert "a change of" not in verdict.summary
+
+
 @pytest.mark.parametrize(
     ("better", "worse", "key", "spent", "name"),
     [

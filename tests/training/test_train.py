@@ -58,10 +58,12 @@ def run_training(
 ) -> Callable[..., Here]:
     """Carry a recipe out in a folder of its own."""
 
-    def run(name: str, start: Start, chosen: Recipe, heads: Any = None, data: PreparedData = prepared) -> Here:
+    def run(
+        name: str, start: Start, chosen: Recipe, heads: Any = None, data: PreparedData = prepared, **changes: Any
+    ) -> Here:
         here = Here(tmp_path / name, runtime)
         objective = None if chosen.mixing is None else mixed_objective(chosen, chosen.mixing, SCHEDULE)
-        job = TrainingJob(name, chosen, training_settings(), data, 5, objective, heads)
+        job = TrainingJob(name, chosen, training_settings(**changes), data, 5, objective, heads)
         write_results(here, train(here, job, start, IndependentSampler(uniform(50))))
         return here
 
@@ -347,6 +349,14 @@ def test_a_model_of_other_latents_is_not_trained_on(
     parent = make_record(tiny_net(), name="base", autoencoder="abc")
     with pytest.raises(UserError, match=r"^'base' works in other latents than those of the data, or in pixels"):
         run_training("more", replace(start_of(tiny_net(), parent.spec), parent=parent), recipe())
+
+
+def test_a_batch_of_a_thousand_times_the_images_is_refused(
+    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel], prepared: PreparedData
+) -> None:
+    most = 1000 * len(prepared.train)
+    with pytest.raises(UserError, match=rf"^training.batch_size: {most + 1} of 36 training images; at most {most}"):
+        run_training("a", start_of(tiny_net(), spec_of()), recipe(), batch_size=most + 1)
 
 
 def test_a_sampler_for_other_timesteps_is_refused(

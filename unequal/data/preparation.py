@@ -68,14 +68,13 @@ def training_images(count: int, holdout: float) -> int:
     """How many of `count` images are for training.
 
     Raises:
-        UserError: none is left, or the part held out would have fewer than two images,
-            of which no spread could be computed.
+        UserError: one of the two parts would have fewer than two images, of which no spread could be computed.
     """
     held_out = round(count * holdout)
-    if held_out == count or held_out < 2:
+    if not 2 <= held_out <= count - 2:
         raise UserError(
             f"data.holdout: {holdout}: holds out {held_out} of {count} images; "
-            "allowed: a share that gives at least 2 and leaves at least 1 for training"
+            "allowed: a share that gives at least 2 and leaves at least 2 for training"
         )
     return count - held_out
 

@@ -6,7 +6,7 @@ alone, and what it reads has been written by this process.
 
 import io
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -124,7 +124,13 @@ def score(
     fid = fid_statistics_to_metric(ours.statistics, real.statistics, verbose=False)
     sets = (torch.from_numpy(one.features) for one in (ours, real))
     kid = kid_features_to_metric(*sets, kid_subset_size=kid_subset, verbose=False)
-    return Scores(fid[KEY_METRIC_FID], kid[KEY_METRIC_KID_MEAN], kid[KEY_METRIC_KID_STD])
+    scores = Scores(fid[KEY_METRIC_FID], kid[KEY_METRIC_KID_MEAN], kid[KEY_METRIC_KID_STD])
+    if not np.isfinite(astuple(scores)).all():
+        raise UserError(
+            f"FID: {scores.fid}, KID: {scores.kid} by {extractor.label}: its features overflow; build the extractor "
+            "again (of a classifier with a lower extractor.lr)"
+        )
+    return scores
 
 
 def kept(path: Path, count: int, make: Callable[[], np.ndarray]) -> Features:
@@ -207,8 +213,8 @@ def require_enough(what: str, count: int, features: int, kid_subset: int, allow_
             f"FID: {count} {what} for {features} features make the covariance singular; "
             "use more, or set evaluation.allow_singular: true"
         )
-    if count < kid_subset:
-        raise UserError(f"KID: {count} {what}, fewer than evaluation.kid_subset {kid_subset}")
+    if not 2 <= kid_subset <= count:
+        raise UserError(f"KID: subsets of {kid_subset} of {count} {what}; allowed: 2 … {count}, evaluation.kid_subset")
 
 
 def spread(scores: list[Scores]) -> dict[str, float]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from unequal.files import write_json
+from unequal.pipeline.sources import check_sources
 from unequal.pipeline.stage import Run, StageCommand
 from unequal.settings.strict import StageSettings
 
@@ -13,7 +14,7 @@ class Settings(StageSettings):
 
 
 def gate(program: str, read: Callable[[Path], object]) -> StageCommand:
-    """The stage that refuses a params.yaml with unknown keys, wrong values or combinations that cannot be.
+    """The stage that refuses a params.yaml with unknown keys, wrong values, combinations or paths that cannot be.
 
     Args:
         program: the file that is run, `__file__` there.
@@ -21,8 +22,9 @@ def gate(program: str, read: Callable[[Path], object]) -> StageCommand:
     """
 
     def main(run: Run, settings: Settings) -> None:
-        """Refuse a params.yaml with unknown keys, wrong values or combinations that cannot be."""
+        """Refuse a params.yaml with unknown keys, wrong values, combinations or paths that cannot be."""
         read(run.input("params.yaml"))
+        check_sources()
         # The same content at each pass: later stages wait for the gate, but do not go stale with it.
         write_json(run.output("artifacts/params_checked.json"), {"params.yaml": "sound"})
 

@@ -224,7 +224,9 @@ def pruning_costs_little(pruned: Variant, unpruned: Variant) -> Verdict:
     allowed = 1 + PRUNING_COST
     spread = combined(pruned.fid_sd, None if unpruned.fid_sd is None else allowed * unpruned.fid_sd)
     evidence = Evidence(allowed * unpruned.fid - pruned.fid, spread)
-    rise = pruned.fid / unpruned.fid - 1
+    # Of a FID of 0, which constant features give, there is no share.
+    rise = {"rise_percent": 100 * (pruned.fid / unpruned.fid - 1)} if unpruned.fid else {}
+    change = f", a change of {signed(rise['rise_percent'])} %" if rise else ""
     saved = 1 - pruned.sampling_flops / unpruned.sampling_flops
     return Verdict(
         "pruning_costs_little",
@@ -236,10 +238,10 @@ def pruning_costs_little(pruned: Variant, unpruned: Variant) -> Verdict:
         {
             "fid_experts_pruned": pruned.fid,
             "fid_experts_unpruned": unpruned.fid,
-            "rise_percent": 100 * rise,
+            **rise,
             "sampling_flops_saved_percent": 100 * saved,
         },
-        f"{versus(pruned, unpruned)}, a change of {signed(100 * rise)} %, for {100 * saved:.1f} % fewer sampling FLOPs",
+        f"{versus(pruned, unpruned)}{change}, for {100 * saved:.1f} % fewer sampling FLOPs",
         f"{1 + PRUNING_COST:.2f} × the FID without pruning minus the FID with it, against 2 × their combined standard "
         f"deviation over {seeds(pruned.seeds)}; one training seed",
     )

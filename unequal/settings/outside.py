@@ -4,6 +4,7 @@ A Hub id is written with a revision, `owner/name@revision`: what it names is the
 has to ask the network.
 """
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -37,7 +38,7 @@ def located(text: str, key: str, folder: Path = Path()) -> Path | OnHub:
     Raises:
         UserError: there is no such file, and the text is no Hub id with a revision.
     """
-    if (path := folder / text).exists():
+    if os.path.exists(path := folder / text):  # unlike the path's own method, for names that are too long, too
         return path
     found = HUB_ID.fullmatch(text)
     if found is None:

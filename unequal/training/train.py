@@ -30,6 +30,9 @@ from unequal.training.objectives.objective import Objective
 from unequal.training.shuffling import window_of
 from unequal.workspace.protocol import Workspace
 
+#: Times the training images: a batch beyond is a slip, as a step would show each of them a thousand times.
+LARGEST_BATCH = 1000
+
 
 @dataclass(frozen=True)
 class TrainingJob:
@@ -169,6 +172,8 @@ def check_fit(job: TrainingJob, start: Start, sampler: TimestepSampler) -> None:
     if spec.space.autoencoder != job.data.facts["autoencoder"]:
         raise UserError(f"'{name}' works in other latents than those of the data, or in pixels; train it again")
     spec.condition.check_labels(job.data.facts["labels"])
+    if job.training.batch_size > (most := LARGEST_BATCH * (images := len(job.data.train))):
+        raise UserError(f"training.batch_size: {job.training.batch_size} of {images} training images; at most {most}")
 
 
 def images_on(device: torch.device, data: PreparedData) -> Tensor:

@@ -1,0 +1,275 @@
+"""Mutations of the tiny params.yaml: each is refused in one line, or its pipeline runs, or a stage refuses in one line.
+
+    python -m benchmarks.fuzz --examples 200 --seed 1
+
+The stages run one after the other in this process, with smaller budgets still. What is told of: a traceback, a refusal
+of several lines, and what took more than a minute, which is no fault of a large budget.
+"""
+
+import importlib
+import json
+import math
+import os
+import resource
+import shlex
+import shutil
+import signal
+import tempfile
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import chdir, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+from unittest.mock import patch
+
+import click
+import networkx
+import torch
+import yaml
+from click.testing import CliRunner
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from benchmarks.projects import ROOT
+from unequal.errors import UserError
+from unequal.pipeline.sources import check_sources, write_sources
+from unequal.settings.params.pipeline import read_pipeline_params
+from unequal.settings.strict import PARAMS
+from unequal.tools.verify import TINY, shrink
+
+Document = dict[str, Any]
+Place = tuple[str | int, ...]
+
+#: What a value may be replaced by, whatever it was.
+STRANGE: list[Any] = [
+    *(None, True, False, 0, 1, 2, -1, 7, 2**31, 2**63, 10**30),
+    *(0.0, 0.5, 1.0, -0.5, 1e-300, 1e300, math.inf, math.nan),
+    *("", "x", "none", "base", "slot_3", "x; touch pwned #", "../up", "1e-4", "\x00", "é" * 300),
+    *([], {}, [0], [[]], ["base", "base"], [3, 1], {"kind": "none"}, {"kind": "slot", "overlap": 1.0}),
+]
+#: Beside those of tiny.yaml: what makes a run take seconds.
+SMALLER = {
+    **{f"recipes.{name}.images": 128 for name in ("base", "mixed", "slot", "expert", "stratified")},
+    **{f"recipes.{name}.optimizer.warmup_images": 64 for name in ("base", "mixed", "slot", "expert", "stratified")},
+    "training.batch_size": 32,
+    "network.block_out_channels": [4, 8],
+    "schedule.timesteps": 100,
+    "sampling.steps": 3,
+    "extractor.images": 640,
+    "extractor.features": 8,
+    "evaluation.samples": 16,
+    "evaluation.kid_subset": 8,
+    "pruning.expert.rounds": 1,
+    "pruning.expert.images": 16,
+    "pruning.expert.start": [{"method": "magnitude"}],
+    "pruning.expert.ranking.images": 16,
+    "slots.count": 4,
+    "data.holdout": 0.5,
+}
+LONGEST_SECONDS = 60
+MEMORY_BYTES = 16 << 30
+
+
+class TooLong(BaseException):
+    """A pipeline took longer than `LONGEST_SECONDS`; no stage takes it for an error of its own."""
+
+
+def tiny_params() -> Document:
+    """The repository's params.yaml with tiny budgets."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / PARAMS
+        shutil.copy(ROOT / PARAMS, path)
+        shrink(path, ROOT / TINY)
+        found: Document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for dotted, value in SMALLER.items():
+        *sections, last = dotted.split(".")
+        section = found
+        for name in sections:
+            section = section[name]
+        section[last] = value
+    return found
+
+
+def places(value: Any, place: Place = ()) -> Iterator[Place]:
+    """All places in a document, of sections and lists too."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in items:
+        yield (*place, key)
+        yield from places(one, (*place, key))
+
+
+def at(document: Document, place: Place) -> Any:
+    """The value at a place."""
+    value: Any = document
+    for key in place:
+        value = value[key]
+    return value
+
+
+def near(value: Any) -> list[Any]:
+    """What a value might be mistaken for: other numbers of its kind, fewer or more of a list."""
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, int | float):
+        return [value * 2, value * 1000, value - 1, value + 1, -value, value / 2, type(value)(0), str(value)]
+    if isinstance(value, list):
+        return [value[:1], value[1:], value[::-1], value + value[:1]]
+    return [str(value).upper(), f"{value} ", [value]]
+
+
+@st.composite
+def mutated(draw: st.DrawFn, document: Document) -> Document:
+    """A params file with one to three values replaced, deleted, added or taken from elsewhere."""
+    found: Document = json.loads(json.dumps(document))
+    for _ in range(draw(st.integers(1, 3))):
+        there = list(places(found))
+        place = draw(st.sampled_from(there))
+        parent, key = at(found, place[:-1]), place[-1]
+        match draw(st.sampled_from(["near", "near", "strange", "other", "delete", "add"])):
+            case "near":
+                parent[key] = draw(st.sampled_from(near(parent[key])))
+            case "strange":
+                parent[key] = draw(st.sampled_from(STRANGE))
+            case "other":
+                parent[key] = json.loads(json.dumps(at(found, draw(st.sampled_from(there)))))
+            case "delete":
+                del parent[key]
+            case "add" if isinstance(parent, dict):
+                parent[draw(st.sampled_from(["kind", "colour", "x; y", "", "é"]))] = parent[key]
+    return found
+
+
+def refusal(read: Callable[[Path], object], document: Document, folder: Path) -> str | None:
+    """What a reader of params files says of one that it refuses; None where it takes it.
+
+    Raises:
+        AssertionError: the refusal is not one plain line that names the file.
+    """
+    path = folder / PARAMS
+    path.write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    try:
+        read(path)
+    except UserError as error:
+        said = str(error)
+        assert said.startswith(f"{path}: "), said
+        assert said.isprintable(), repr(said)
+        return said
+    return None
+
+
+def gate(path: Path) -> None:
+    """What stands before all stages."""
+    read_pipeline_params(path)
+    check_sources(path)
+
+
+class Silence:
+    """Takes the tracker's place."""
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_, **__: None
+
+
+def run_pipeline(folder: Path) -> str | None:
+    """Run all stages of the graph on the params.yaml of a folder; what a stage says that refuses, None at the end.
+
+    Raises:
+        AssertionError: a stage ends otherwise than well or in one line.
+    """
+    from dvc.repo import Repo
+
+    shutil.copy(ROOT / "dvc.yaml", folder)
+    with chdir(folder), patch("unequal.pipeline.stage.Tracker", Silence):
+        graph = Repo.init(no_scm=True).index.graph
+        write_sources(Path("dvc.yaml"))
+        for stage in reversed(list(networkx.topological_sort(graph))):
+            words = shlex.split(stage.cmd)[2:]
+            if stage.name == "code":
+                continue
+            result = CliRunner().invoke(importlib.import_module(words[0]).main, words[1:])
+            if isinstance(result.exception, TooLong):
+                raise result.exception
+            if result.exception is not None and not isinstance(result.exception, SystemExit):
+                raise AssertionError(f"{stage.name}: {''.join(traceback.format_exception(result.exception))}")
+            if result.exit_code:
+                line = result.stderr.strip().splitlines()[-1]
+                assert result.exit_code == 1, result.stderr
+                assert line.startswith(f"{words[0].rpartition('.')[2]}: "), result.stderr
+                assert not any((folder / out.def_path).exists() for out in stage.outs), f"{stage.name}: half-written"
+                return line
+    return None
+
+
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """Raise TooLong in what takes more of the processor's time."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGPROF, end)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def outcome(document: Document) -> str:
+    """`refused`, `runs`, `refused by a stage`, `too long`, or the fault."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        try:
+            if refusal(gate, document, folder) is not None:
+                return "refused"
+            with at_most(LONGEST_SECONDS):
+                said = run_pipeline(folder)
+            return "runs" if said is None else f"refused by a stage: {said}"
+        except TooLong:
+            return "too long"
+        except Exception as error:
+            return f"FAULT {type(error).__name__}: {error}"
+
+
+@click.command(help=__doc__)
+@click.option("--examples", default=100, show_default=True, help="Mutations that are tried.")
+@click.option("--seed", "number", default=0, show_default=True, help="Of the mutations.")
+def main(examples: int, number: int) -> None:
+    """Try mutations, and print what is not as it should be."""
+    warnings.simplefilter("ignore")
+    os.environ.setdefault("MLFLOW_TRACKING_URI", "sqlite://")
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    torch.set_num_threads(1)
+    counts: Counter[str] = Counter()
+    params = tiny_params()
+
+    @seed(number)
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(mutated(params))
+    def attempt(document: Document) -> None:
+        found = outcome(document)
+        counts[found.partition(":")[0]] += 1
+        if not found.startswith(("refused", "runs")) or "by a stage" in found:
+            changed = [p for p in places(document) if p not in set(places(params)) or at(document, p) != at(params, p)]
+            click.echo(f"{found}\n  {[('.'.join(map(str, p)), at(document, p)) for p in changed][:6]}")
+
+    attempt()
+    click.echo(", ".join(f"{count} {what}" for what, count in counts.most_common()))
+    if any(what.startswith("FAULT") for what in counts):
+        raise click.ClickException("faults were found")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Whatever is made of a params file, the gate takes it or refuses it in one line; what it takes runs or is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from graph import ROOT
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from benchmarks.fuzz import gate, mutated, outcome, refusal, tiny_params
+from unequal.settings.params.core import Core
+from unequal.tools.params import params_models
+
+STUDIES = [(f, m) for f, m in params_models(ROOT).items() if f != ROOT and (f / "params.yaml").exists()]
+few = settings(derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+
+
+@settings(few, max_examples=150)
+@given(document=mutated(tiny_params()))
+def test_a_mutation_of_the_pipelines_params_is_taken_or_refused_in_one_line(
+    document: Any, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    refusal(gate, document, tmp_path_factory.getbasetemp())
+
+
+@pytest.mark.parametrize(("folder", "model"), STUDIES, ids=lambda one: getattr(one, "name", ""))
+@settings(few, max_examples=15)
+@given(data=st.data())
+def test_a_mutation_of_a_studys_params_is_taken_or_refused_in_one_line(
+    folder: Path, model: type[Core], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    document = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8"))
+    refusal(model.read, data.draw(mutated(document)), tmp_path_factory.getbasetemp())
+
+
+#: Mutations that the gate takes; each was a traceback, or stands for a corner of what is allowed.
+TAKEN: list[dict[str, Any]] = [
+    {},
+    {"data.holdout": 0.9, "evaluation.allow_singular": True},
+    {"training.checkpoint_every": 1, "training.log_every": 1000, "training.batch_size": 1, "recipes.base.images": 64},
+    {"groups.ids": [0], "groups.min_ratio": 1.0, "sampling.steps": [99], "sampling.eta": 1.0},
+    {"slots.count": 100, "slots.finetune": [100], "profiled_models": ["base"], "variants": ["base", "experts_pruned"]},
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("edits", TAKEN, ids=lambda edits: ",".join(edits) or "none")
+def test_what_the_gate_takes_runs_or_is_refused_by_a_stage_in_one_line(edits: dict[str, Any]) -> None:
+    document = tiny_params()
+    for dotted, value in edits.items():
+        section, *middle, last = dotted.split(".")
+        place = document[section]
+        for key in middle:
+            place = place[key]
+        place[last] = value
+    found = outcome(document)
+    assert found.startswith(("runs", "refused by a stage")), found
