@@ -16,8 +16,9 @@ from dvc.repo import Repo
 from filelock import FileLock, Timeout
 
 from unequal.errors import UserError
-from unequal.pipeline.fingerprint import CODE, write_fingerprints
+from unequal.pipeline.fingerprint import write_fingerprints
 from unequal.pipeline.finished import ENGINE, forget_folder, forget_recorded
+from unequal.pipeline.sources import write_sources
 from unequal.tools.params import read_params
 
 # The profile of a cluster says so, and must know where its jobs go.
@@ -33,7 +34,11 @@ except UserError as error:
 # What DVC's stage `code` does. No rule does it, since all behind a rule runs again when it has run; and no job, since
 # what a job runs must not change under it.
 if workflow.is_main_process:
-    write_fingerprints(Path("dvc.yaml"), Path(workflow.basedir))
+    try:
+        write_fingerprints(Path("dvc.yaml"), Path(workflow.basedir))
+        write_sources(Path("dvc.yaml"))
+    except UserError as error:
+        raise WorkflowError(str(error)) from None
 
 # Jobs inherit it, on a cluster as well: what they finish is kept until this Snakemake has recorded it.
 os.environ.setdefault(ENGINE, f"snakemake-{uuid4()}")
@@ -61,7 +66,7 @@ onsuccess:
 
 # The stages of the dvc.yaml in the working directory: the pipeline's, or a study's.
 STAGES = sorted(Repo().stage.load_all("dvc.yaml"), key=lambda stage: stage.name)
-STAGES = [stage for stage in STAGES if {out.def_path for out in stage.outs} != {str(CODE)}]
+STAGES = [stage for stage in STAGES if stage.name != "code"]
 OUTPUTS = {out.def_path: stage for stage in STAGES for out in stage.outs}
 # A cluster hands GPUs out; on one machine, stages take turns on what there is.
 HAS_GPU = str(config.get("gpu", shutil.which("nvidia-smi") is not None)).lower() == "true"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
-from tiny_pipeline import TinyPipeline
+from tiny_pipeline import IMAGES, TinyPipeline, write_images
 
 from benchmarks.projects import commit, run, tiny_copy
 
@@ -52,7 +52,9 @@ def tiny_pipeline(tmp_path_factory: pytest.TempPathFactory, worker_id: str, warm
 def make(tiny: TinyPipeline, warm_place: Path) -> None:
     """Run it out of the warm process."""
     (tiny.notes / "sitecustomize.py").write_text(HOOK)
-    commit(tiny_copy(tiny.project, {}), "tiny")
+    project = tiny_copy(tiny.project, {"data.source": "array", "data.path": IMAGES})
+    write_images(project)
+    commit(project, "tiny")
     noting = {"NOTES": str(tiny.notes), "PYTHONPATH": f"{tiny.notes}{os.pathsep}{tiny.project}"}
     warm = {"PATH": f"{warm_place}{os.pathsep}{os.environ['PATH']}"}
     run(tiny.project, "snakemake", "--cores", "2", environment=noting | warm)

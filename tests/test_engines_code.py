@@ -15,7 +15,7 @@ import pytest
 import torch
 from dvc.repo import Repo
 from graph import ROOT
-from tiny_pipeline import TinyPipeline
+from tiny_pipeline import IMAGES, TinyPipeline, write_images
 
 from benchmarks.projects import run
 from unequal.files import write_json
@@ -36,7 +36,9 @@ def project(tiny_pipeline: TinyPipeline, tmp_path_factory: pytest.TempPathFactor
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_file_of_the_project_that_a_program_opens_counts(tiny_pipeline: TinyPipeline, name: str):
     project, notes = tiny_pipeline.project, list(tiny_pipeline.notes.glob(f"stages.{name}.*"))
-    tracked = {project / path for path in run(project, "git", "ls-files", ":!results", ":!params.yaml").split()}
+    tracked = {
+        project / path for path in run(project, "git", "ls-files", ":!results", ":!params.yaml", f":!{IMAGES}").split()
+    }
     pipeline = project / "unequal/pipeline"
     # What the harness alone imports belongs to it.
     harness = {project / path for file in pipeline.glob("*.py") for path in fingerprint(file, project)["modules"]}
@@ -58,6 +60,8 @@ class Stub:
 
     def input(self, path: str | Path) -> Path:
         return Path(path)
+
+    def source(self, name: str) -> None: ...
 
     def output(self, path: str | Path) -> Path:
         made = Path("stubbed") / path
@@ -142,6 +146,22 @@ def as_before(project: Path) -> None:
     """The code's files say again what they said, and are no newer than what has been made since."""
     run(project, "python", "-m", "unequal.pipeline.fingerprint")
     run(project, "snakemake", "--cores", "1", "--touch")
+
+
+def test_another_content_outside_makes_stale_who_reads_it_in_both_engines(project: Path):
+    before = (project / IMAGES).read_bytes()
+    try:
+        write_images(project, seed=1)
+        assert (project / IMAGES).read_bytes() != before
+        assert stale(project) == ({"prepare_data"}, {"prepare_data"})
+        (project / IMAGES).unlink()
+        for engine in (("snakemake", "--cores", "2"), ("dvc", "repro")):
+            said = run(project, *engine, ok=False)
+            assert f"params.yaml: data.path: {IMAGES}: missing; allowed: a file or folder that is there" in said
+            assert "Traceback" not in said
+    finally:
+        (project / IMAGES).write_bytes(before)
+        as_before(project)
 
 
 WITH_DIFFUSERS = {

@@ -56,6 +56,33 @@ def read_json(path: Path) -> Any:
         raise UserError(f"{path}: not valid JSON ({error}); make it again") from None
 
 
+def keep_json(folder: Path, contents: Mapping[str, Any]) -> dict[Path, tuple[str, Any]]:
+    """Make a folder hold just these JSON files, by their names; those that hold it already stay untouched.
+
+    Returns:
+        Files that were not so → `new`, `changed` or `deleted`, and what they held; None for what was no JSON.
+    """
+    changed: dict[Path, tuple[str, Any]] = {}
+    files = {folder / f"{name}.json": content for name, content in contents.items()}
+    for file, content in sorted(files.items()):
+        old = json_or_none(file)
+        if old != content:
+            changed[file] = ("changed" if file.exists() else "new", old)
+            write_json(file, content)
+    for file in sorted(set(folder.rglob("*.json")) - set(files)):
+        changed[file] = ("deleted", json_or_none(file))
+        file.unlink()
+    return changed
+
+
+def json_or_none(path: Path) -> Any:
+    """What a JSON file holds; None where it is missing or no JSON."""
+    try:
+        return read_json(path)
+    except UserError:
+        return None
+
+
 def write_npz(path: Path, **arrays: np.ndarray) -> None:
     """Write named arrays, without pickled objects."""
     content = io.BytesIO()

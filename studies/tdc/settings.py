@@ -1,18 +1,16 @@
 """`experts`: which plans are carried out, from which seeds, and which questions they answer."""
 
-import re
 from typing import Self
 
-from pydantic import Field, NonNegativeInt, model_validator
+from pydantic import Field, model_validator
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
+from unequal.settings.names import Name, PlanName
+from unequal.settings.numbers import Seed
 from unequal.settings.plan import Plan, SeveralGroups
 from unequal.settings.strict import Strict
 from unequal.timesteps.groups import check_groups, timestep_groups
-
-#: A plan's name is a path of two folders.
-NAME = re.compile(r"[a-z][a-z0-9_]*/[a-z][a-z0-9_]*")
 
 
 class Experts(Strict):
@@ -21,9 +19,9 @@ class Experts(Strict):
     What stands before the slash of a plan's name is the question that it helps to answer; those of `shared` help all.
     """
 
-    questions: tuple[str, ...] = Field(min_length=1, description="each with a report of its own")
-    plans: tuple[str, ...] = Field(min_length=1, description="names under `plans`, each an instance")
-    seeds: tuple[NonNegativeInt, ...] = Field(
+    questions: tuple[Name, ...] = Field(min_length=1, description="each with a report of its own")
+    plans: tuple[PlanName, ...] = Field(min_length=1, description="names under `plans`, each an instance")
+    seeds: tuple[Seed, ...] = Field(
         min_length=1, description="of pruning, fresh weights, batches and noise; not of the data, nor of the base"
     )
 
@@ -37,17 +35,14 @@ class Experts(Strict):
         return self
 
 
-def check_plan(name: str, plan: Plan, schedule: NoiseSchedule, prediction: str | None) -> None:
+def check_plan(plan: Plan, schedule: NoiseSchedule, prediction: str | None) -> None:
     """Raise UserError where a plan cannot be carried out, but for what only the base's measured loss can tell.
 
     Args:
-        name: of the plan.
         plan: to be checked.
         schedule: whose timesteps are grouped.
         prediction: the base's; None: not known.
     """
-    if not NAME.fullmatch(name):
-        raise UserError("no name of a plan; allowed: question/plan, both of small letters, digits and _")
     if prediction not in (None, plan.recipe.prediction) or plan.recipe.prediction == "mixed":
         raise UserError(f"recipe.prediction: '{plan.recipe.prediction}'; the base's is '{prediction}', of one head")
     if isinstance(plan.groups, SeveralGroups):

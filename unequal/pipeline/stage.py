@@ -39,6 +39,7 @@ from unequal.files import (
     write_bytes,
     write_json,
 )
+from unequal.pipeline import processes
 from unequal.pipeline.fingerprint import Fingerprint, fingerprint, refuse_other_code
 from unequal.pipeline.finished import (
     DVC_STAGE,
@@ -54,12 +55,12 @@ from unequal.pipeline.finished import (
 from unequal.pipeline.launching import follow_launcher, launch, leave_reason, same_command, wanted
 from unequal.pipeline.memory import memory_refusal
 from unequal.pipeline.project import study, work_root
+from unequal.pipeline.sources import refuse_other_source
 from unequal.pipeline.store import Execution
 from unequal.pipeline.tracker import Tracker
 from unequal.pipeline.workdirs import OUTPUTS, claim, clear, cleared, latest, locked, made, unlocked
 from unequal.settings.runtime import Runtime
 from unequal.settings.strict import PARAMS, StageSettings, read_yaml
-from unequal.workspace import processes
 
 if TYPE_CHECKING:
     import torch
@@ -97,6 +98,7 @@ class Run:
         #: The outputs of the others are of no use to anybody.
         self._unused = None if self.leads else tempfile.TemporaryDirectory(prefix="unequal-")
         self._inputs: dict[str, str] = {}
+        self._sources: list[str] = []
         self._outputs: dict[Path, Path] = {}
         self._results: dict[str, Any] = {}
         self._parent_results: dict[str, float] = {}
@@ -124,6 +126,15 @@ class Run:
             self._inputs[str(path)] = content_hash(require(Path(path)))
             self._tracker.input(Path(path))
         return Path(path)
+
+    def source(self, name: str) -> None:
+        """What lies outside and the stage reads, as its file in `artifacts/sources` tells of it; an input like others.
+
+        Raises:
+            UserError: something else lies there.
+        """
+        self.input(refuse_other_source(name))
+        self._sources.append(name)
 
     @property
     def instance(self) -> str:
@@ -238,10 +249,12 @@ class Run:
         engine has recorded them they are kept, and the state until then is.
 
         Raises:
-            UserError: the engine has been told of other code meanwhile, or the stage been begun with other settings:
-                the outputs would be taken for those of the latter.
+            UserError: the engine has been told of other code or sources meanwhile, or the stage been begun with other
+                settings: the outputs would be taken for those of the latter.
         """
         refuse_other_code(self.name, self.code)
+        for name in self._sources:
+            refuse_other_source(name)
         processes.wait_for_others()
         if self.leads and self._outputs:
             self._refuse_overtaken()

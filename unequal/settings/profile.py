@@ -4,14 +4,15 @@ from typing import Literal
 
 from pydantic import Field, PositiveInt
 
+from unequal.settings.numbers import BatchSize, Draws
 from unequal.settings.strict import Strict
 
 
 class Profile(Strict):
     """How many draws a timestep, and against which floor."""
 
-    images: int = Field(ge=2, description="images a timestep and split (two or more: standard errors)")
-    batch_size: PositiveInt
+    images: Draws = Field(ge=2, description="images a timestep and split (two or more: standard errors)")
+    batch_size: BatchSize
     floor: Literal["all", "none"] | PositiveInt = Field(
         description="of the best denoiser of all training images, of none, or of the first n, then profiled alone"
     )

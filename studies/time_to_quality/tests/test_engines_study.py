@@ -35,6 +35,7 @@ def study(tmp_path_factory: pytest.TempPathFactory, warm_start: None) -> Path:
     short = json.loads(json.dumps({name: recipes[name] for name in ("uniform", "curriculum")}))
     for recipe in short.values():
         recipe |= {"images": 1280, "snapshots": [640]}
+        recipe["optimizer"]["warmup_images"] = 640
     short["curriculum"]["sampler"]["ramp_images"] = 640
     edit(project, {**TINY_STUDY, "recipes": short}, f"{STUDY}/params.yaml")
     run(project, "snakemake", "--cores", "2", "--directory", STUDY)
