@@ -144,7 +144,8 @@ class Killer:
         Raises Unexpected where it ends in any other way.
         """
         late, number = False, signal.SIGKILL if hit == SHARER else self.random.choice(SIGNALS)
-        ends = (1,) if hit == SHARER else (-number, 128 + number)
+        # A launcher fails with the process that was killed, or is killed itself while it has none.
+        ends = (-number, 1 if hit == SHARER else 128 + number)
         try:
             if (status := until(running)) is None:
                 late = leaving(self.project, stage)

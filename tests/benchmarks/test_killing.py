@@ -26,8 +26,9 @@ from benchmarks.killing import (
     once_leaving,
     once_saved,
     saved,
+    sharers,
 )
-from benchmarks.starting import Commands
+from benchmarks.starting import Commands, Running
 from unequal.training.checkpoint import Checkpoint, write_checkpoint
 
 LOG = '{"step": 1, "loss": 0.5, "images_per_second": 10.0}\n'
@@ -90,7 +91,13 @@ def test_of_processes_that_share_a_stage_one_is_killed(killer: Killer) -> None:
     )
     words = (sys.executable, "-c", launcher)
     running = Commands(killer.project).start(words)
-    assert not killer.attempt(stage(), running, lambda one: one.ended(1.0), SHARER)
+
+    def once_launched(one: Running) -> int | None:
+        while sharers(one.pid) == [one.pid]:
+            assert one.ended(0.01) is None
+        return None
+
+    assert not killer.attempt(stage(), running, once_launched, SHARER)
     assert [(kill.hit, kill.signal) for kill in killer.kills] == [(SHARER, "SIGKILL")]
 
 

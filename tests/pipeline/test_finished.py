@@ -263,6 +263,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_several_processes_agree_that_all_is_done(monkeypatch: pytest.MonkeyPatch, project: Path) -> None:
     Path("shared.py").write_text(SHARED)
     Path("params.yaml").write_text(yaml.safe_dump({"seed": 1, "runtime": RUNTIME | {"processes": 2}}))
