@@ -6,14 +6,19 @@ A study's graph is run by `snakemake --cores 2 --directory studies/<name>`, or s
 """
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
+from uuid import uuid4
 
 from dvc.repo import Repo
+from filelock import FileLock, Timeout
 
 from unequal.errors import UserError
-from unequal.pipeline.fingerprint import CODE, write_fingerprints
+from unequal.pipeline.fingerprint import write_fingerprints
+from unequal.pipeline.finished import ENGINE, forget_folder, forget_recorded
+from unequal.pipeline.sources import write_sources
 from unequal.tools.footprint import Footprints
 from unequal.tools.params import read_params
 
@@ -31,11 +36,39 @@ except UserError as error:
 # What DVC's stage `code` does. No rule does it, since all behind a rule runs again when it has run; and no job, since
 # what a job runs must not change under it.
 if workflow.is_main_process:
-    write_fingerprints(Path("dvc.yaml"), Path(workflow.basedir))
+    try:
+        write_fingerprints(Path("dvc.yaml"), Path(workflow.basedir))
+        write_sources(Path("dvc.yaml"))
+    except UserError as error:
+        raise WorkflowError(str(error)) from None
+
+# Jobs inherit it, on a cluster as well: what they finish is kept until this Snakemake has recorded it.
+os.environ.setdefault(ENGINE, f"snakemake-{uuid4()}")
+
+# Snakemake's own locks outlive it where it is killed, and would stop the next one; this one the system frees.
+if workflow.is_main_process:
+    ALONE = FileLock(".snakemake/alone.lock")
+    try:
+        ALONE.acquire(timeout=0)
+        shutil.rmtree(".snakemake/locks", ignore_errors=True)
+    except Timeout:
+        pass  # Snakemake's own say whether the other one is in the way
+
+
+onstart:
+    # Whoever forces stages wants them made anew.
+    asked = workflow.dag_settings
+    if asked.forceall or asked.forcetargets or asked.forcerun:
+        forget_folder()
+
+
+onsuccess:
+    forget_recorded(os.environ[ENGINE])
+
 
 # The stages of the dvc.yaml in the working directory: the pipeline's, or a study's.
 STAGES = sorted(Repo().stage.load_all("dvc.yaml"), key=lambda stage: stage.name)
-STAGES = [stage for stage in STAGES if {out.def_path for out in stage.outs} != {str(CODE)}]
+STAGES = [stage for stage in STAGES if stage.name != "code"]
 OUTPUTS = {out.def_path: stage for stage in STAGES for out in stage.outs}
 # A cluster hands GPUs out; on one machine, stages take turns on what there is.
 HAS_GPU = str(config.get("gpu", shutil.which("nvidia-smi") is not None)).lower() == "true"

@@ -1,10 +1,15 @@
 """Whether a stage that is killed again and again comes to the same bytes as one that nobody kills.
 
 `python -m benchmarks.kill` makes a tiny copy of the project and runs its stages without a kill. Then it kills them, by
-SIGKILL and SIGTERM at random moments, and starts the same again until it is done: the long stages by themselves (out
-of a process that has the libraries in memory, which makes a kill cost a second, and by their commands), and all of
-them in the hands of both engines: `dvc repro` once more after each kill, `snakemake` carrying on by its retries. What
-they have made is compared byte by byte, but for the speed of a training in its log. Nothing is touched but a
+SIGKILL and SIGTERM at random moments, every third time on their way out, and starts the same again until it is done:
+
+- the long stages by themselves: out of a process that has the libraries in memory, which makes a kill cost a second,
+  and by their commands;
+- those that several processes share: the launcher, or one of them;
+- all stages in the hands of both engines, which are killed with them, or alone, so that a stage outlives them;
+- the tracking server under the long stages, which have to end well without it.
+
+What they have made is compared byte by byte, but for the speed of a training in its log. Nothing is touched but a
 temporary folder and the JSON file.
 """
 
@@ -22,20 +27,39 @@ from typing import Any
 import click
 import torch
 
-from benchmarks.killing import LONG_STAGES, SETTINGS, Kill, Killer, Stage, measured, stages_up_to
+from benchmarks.killing import (
+    BOTH,
+    ENGINE,
+    LONG_STAGES,
+    SETTINGS,
+    SHARER,
+    STAGE,
+    Kill,
+    Killer,
+    Stage,
+    measured,
+    stages_up_to,
+)
 from benchmarks.projects import tiny_copy
+from benchmarks.server import Server
 from benchmarks.starting import Commands, Starter, Warm, warm
 from benchmarks.timing import described
 from unequal.files import write_json
 
-WARM, COMMAND, DVC, SNAKEMAKE = "warm", "command", "dvc", "snakemake"
+WARM, COMMAND, PROCESSES, SERVER, DVC, SNAKEMAKE = "warm", "command", "processes", "server", "dvc", "snakemake"
 #: What each kind of kill is told as.
 KINDS = {
     WARM: "a stage's program, its libraries in memory",
     COMMAND: "a stage's command",
-    DVC: "a stage under dvc repro, run again after each kill",
-    SNAKEMAKE: "a stage under snakemake --retries",
+    PROCESSES: "a stage that two processes share",
+    SERVER: "the tracking server under a stage",
+    DVC: "a stage under dvc repro, DVC, or both, and the same command again",
+    SNAKEMAKE: "a stage under snakemake --retries, Snakemake, or both, and the same command again",
 }
+#: So many kills of each kind, if nothing else is said.
+DEFAULTS = {WARM: 150, COMMAND: 20, PROCESSES: 20, SERVER: 10, DVC: 20, SNAKEMAKE: 20}
+#: Stages that several processes can share.
+SHARED = ("train_base", "profile_floor", "profile_loss@base", "evaluate_fid@base")
 #: The last stage of the tiny graph, and the files by which Snakemake is asked for it and for the check of params.yaml,
 #: for which nothing waits there.
 LAST, LAST_FILES = "evaluate_fid@experts_pruned", ("results/fid/experts_pruned.json", "artifacts/params_checked.json")
@@ -43,8 +67,6 @@ ENGINES = {
     DVC: ("dvc", "repro", LAST),
     SNAKEMAKE: ("snakemake", "--cores", "1", "--retries", "100", *LAST_FILES),
 }
-#: Share of the kills under DVC that end DVC as well, as a power cut does.
-OUTAGES = {DVC: 0.3, SNAKEMAKE: 0.0}
 
 
 def measure(wanted: dict[str, int], seed: int) -> Iterator[dict[str, Any]]:
@@ -70,25 +92,53 @@ def killed(wanted: dict[str, int], random: Random) -> Iterator[tuple[str, Killer
         killer = Killer(project, seconds, expected, random)
         kill_alone(killer, stages, Commands(project), COMMAND, wanted[COMMAND])
         yield COMMAND, killer
+        kill_server(killer := Killer(project, seconds, expected, random), stages, Path(folder), wanted[SERVER])
+        yield SERVER, killer
+        yield PROCESSES, killed_sharing(Path(folder), random, wanted[PROCESSES])
         for engine in ENGINES:
             killer = Killer(project, seconds, expected, random)
             kill_under(killer, stages, engine, Path(folder), wanted[engine])
             yield engine, killer
 
 
-def kill_alone(killer: Killer, stages: Sequence[Stage], starter: Starter, kind: str, wanted: int) -> None:
+def kill_alone(
+    killer: Killer, stages: Sequence[Stage], starter: Starter, kind: str, wanted: int, hits: Sequence[str] = (STAGE,)
+) -> None:
     """Run the long stages in turns until so many have been killed."""
     while len(killer.kills) < wanted:
-        for stage in (stage for stage in stages if stage.name in LONG_STAGES):
-            killer.run(stage, starter)
+        for stage in (stage for stage in stages if stage.name in {*LONG_STAGES, *SHARED}):
+            killer.run(stage, starter, hits)
         click.echo(progress(kind, killer), err=True)
 
 
+def killed_sharing(folder: Path, random: Random, wanted: int) -> Killer:
+    """Run stages in two processes each, until so many have been killed; they round otherwise than one process does."""
+    project = tiny_copy(folder / "sharing", SETTINGS | {"runtime.processes": 2})
+    stages = stages_up_to(project, SHARED)
+    starter = Commands(project)
+    seconds, expected = measured(project, stages, starter) if wanted else ({}, {})
+    killer = Killer(project, seconds, expected, random)
+    kill_alone(killer, stages, starter, PROCESSES, wanted, hits=(STAGE, SHARER))
+    return killer
+
+
+def kill_server(killer: Killer, stages: Sequence[Stage], folder: Path, wanted: int) -> None:
+    """Run the long stages in turns until the tracking server has been killed so often."""
+    if not wanted:
+        return
+    with Server(folder / "server") as server:
+        starter = Commands(killer.project, {"MLFLOW_TRACKING_URI": server.uri})
+        while len(killer.kills) < wanted:
+            for stage in (stage for stage in stages if stage.name in LONG_STAGES):
+                killer.without(server, stage, starter)
+            click.echo(progress(SERVER, killer), err=True)
+
+
 def kill_under(killer: Killer, stages: Sequence[Stage], engine: str, folder: Path, wanted: int) -> None:
-    """Have an engine run fresh copies of the project until so many stages have been killed."""
+    """Have an engine run fresh copies of the project until so many kills have hit it or its stages."""
     while len(killer.kills) < wanted:
         killer.project = tiny_copy(folder / f"{engine}-{len(killer.kills)}", SETTINGS)
-        killer.through(ENGINES[engine], stages, OUTAGES[engine])
+        killer.through(ENGINES[engine], stages, (STAGE, BOTH, ENGINE))
         click.echo(progress(engine, killer), err=True)
 
 
@@ -110,7 +160,8 @@ def summary(killers: dict[str, Killer]) -> dict[str, Any]:
             kind: {
                 "what": KINDS[kind],
                 "kills": len(killer.kills),
-                "with_the_engine": sum(kill.outage for kill in killer.kills),
+                "hit": Counter(kill.hit for kill in killer.kills),
+                "on_the_way_out": sum(kill.late for kill in killer.kills),
                 "finished": len(killer.finished),
                 "differing_files": len(killer.differing),
             }
@@ -139,17 +190,17 @@ def of_stage(kills: Sequence[Kill], name: str) -> dict[str, Any]:
     return counts | {"resumed_from": states}
 
 
-@click.command()
-@click.option("--warm", "warm_kills", default=150, show_default=True, help=f"Kills of {KINDS[WARM]}.")
-@click.option("--command", "command_kills", default=20, show_default=True, help=f"Kills of {KINDS[COMMAND]}.")
-@click.option("--dvc", "dvc_kills", default=15, show_default=True, help=f"Kills of {KINDS[DVC]}.")
-@click.option("--snakemake", "snakemake_kills", default=15, show_default=True, help=f"Kills of {KINDS[SNAKEMAKE]}.")
+def option(kind: str) -> click.Option:
+    """The number of kills of a kind."""
+    return click.Option([f"--{kind}"], default=DEFAULTS[kind], show_default=True, help=f"Kills: {KINDS[kind]}.")
+
+
+@click.command(params=list(map(option, KINDS)))
 @click.option("--seed", default=0, show_default=True, help="Of signals and moments.")
 @click.option("--output", type=click.Path(path_type=Path), default="results/benchmarks/kill.json", show_default=True)
-def main(warm_kills: int, command_kills: int, dvc_kills: int, snakemake_kills: int, seed: int, output: Path) -> None:
+def main(seed: int, output: Path, **wanted: int) -> None:
     """Kill stages at random moments, run them again, and compare; 0 kills of a kind leave it out."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # nothing is left behind then
-    wanted = {WARM: warm_kills, COMMAND: command_kills, DVC: dvc_kills, SNAKEMAKE: snakemake_kills}
     for result in measure(wanted, seed):
         write_json(output, result)
     click.echo(json.dumps(result, indent=2))

@@ -21,8 +21,10 @@ import networkx as nx
 import psutil
 from dvc.repo import Repo
 
+from benchmarks.server import Server
 from benchmarks.starting import Command, Commands, Running, Starter, log_of
 from unequal.files import files_below
+from unequal.pipeline.workdirs import OUTPUTS
 from unequal.pruning.proxy import BANK
 from unequal.training.checkpoint import FACTS, before
 from unequal.training.loop import CHECKPOINT
@@ -53,12 +55,19 @@ LONG_STAGES = {
     "evaluate_fid@experts_pruned": "parts",
 }
 SIGNALS = (signal.SIGKILL, signal.SIGTERM)
+#: What is hit: a stage, its engine with it, as by a power cut, its engine alone, one of the processes that share the
+#: stage, the tracking server.
+STAGE, BOTH, ENGINE, SHARER, SERVER = "stage", "stage and engine", "engine", "sharing process", "tracking server"
+#: Share of the kills that hit a stage on its way out: what it has made is written, moved into place, or recorded.
+LATE = 0.3
 #: Measured in seconds, and so another one in every run.
 SPEED = "images_per_second"
 #: Longest wait for a stage that is not killed, or has been, in seconds.
 PATIENCE = 300
 #: Between two looks at what goes on, in seconds.
 GLANCE = 0.01
+#: Longest time between what shows that a stage is on its way out and a kill.
+LEAVING_SECONDS = 1.0
 #: So often a stage is killed in a row, at most.
 IN_A_ROW = 12
 
@@ -81,12 +90,14 @@ class Stage:
 
 @dataclass(frozen=True)
 class Kill:
-    """A kill: of which stage, by which signal, how much it had saved by then, and whether its engine went with it."""
+    """A kill: during which stage, by which signal, how much it had saved by then, what was hit, and whether that was
+    on the stage's way out."""
 
     stage: str
     signal: str
     saved: int
-    outage: bool = False
+    hit: str = STAGE
+    late: bool = False
 
 
 @dataclass
@@ -111,29 +122,33 @@ class Killer:
     compared: int = 0
     differing: list[str] = field(default_factory=list)
 
-    def run(self, stage: Stage, starter: Starter) -> None:
+    def run(self, stage: Stage, starter: Starter, hits: Sequence[str] = (STAGE,)) -> None:
         """Kill a stage and start it again until it has come to its end, and compare what it has made."""
         clear(self.project, stage)
         for _ in range(IN_A_ROW):
-            if self.attempt(stage, starter.start(stage.words), self.moment(stage)):
+            if self.attempt(stage, starter.start(stage.words), self.moment(stage), self.random.choice(hits)):
                 break
         else:
             self.attempt(stage, starter.start(stage.words), never)
         self.compare(stage)
 
     def moment(self, stage: Stage) -> Until:
-        """A random moment of the CPU time that a stage takes."""
+        """A random moment of the CPU time that a stage takes, or of its way out."""
+        if self.random.random() < LATE:
+            return once_leaving(self.project, stage, self.random.uniform(0, LEAVING_SECONDS))
         return once_used(self.random.uniform(0, self.seconds[stage.name]))
 
-    def attempt(self, stage: Stage, running: Running, until: Until) -> bool:
-        """Let a stage run up to a moment and kill it then; whether it has come to its end before.
+    def attempt(self, stage: Stage, running: Running, until: Until, hit: str = STAGE) -> bool:
+        """Let a stage run up to a moment and kill it, or one of its processes; whether it has come to its end before.
 
         Raises Unexpected where it ends in any other way.
         """
-        number = self.random.choice(SIGNALS)
+        late, number = False, signal.SIGKILL if hit == SHARER else self.random.choice(SIGNALS)
+        ends = (1,) if hit == SHARER else (-number, 128 + number)
         try:
             if (status := until(running)) is None:
-                end(running.pid, number)
+                late = leaving(self.project, stage)
+                end(self.random.choice(sharers(running.pid)) if hit == SHARER else running.pid, number)
                 status = running.ended(PATIENCE)
         finally:
             if running.ended(0) is None:
@@ -141,24 +156,24 @@ class Killer:
         if status == 0:
             self.finished.append(stage.name)
             return True
-        if status not in (-number, 128 + number):
+        if status not in ends:
             raise Unexpected(f"{stage.name} ended with {status}: {said(self.project)}")
-        self.kills.append(Kill(stage.name, number.name, saved(self.project, stage)))
+        self.kills.append(Kill(stage.name, number.name, saved(self.project, stage), hit, late))
         return False
 
-    def through(self, words: Sequence[str], stages: Sequence[Stage], outages: float) -> None:
+    def through(self, words: Sequence[str], stages: Sequence[Stage], hits: Sequence[str]) -> None:
         """Run an engine again until it is done, while the stages that it runs are killed, and compare all in the end.
 
         Args:
             words: the engine's command.
             stages: that it will run.
-            outages: share of the kills that end the engine as well, as a power cut does.
+            hits: what is killed, in equal shares: STAGE, BOTH or ENGINE.
         """
         for _ in range(IN_A_ROW * len(stages)):
             engine = Commands(self.project).start(words)
             try:
                 for stage, process in children(engine, stages):
-                    self.kill_child(stage, process, engine, self.random.random() < outages)
+                    self.kill_child(stage, process, engine, self.random.choice(hits))
                 status = engine.ended(PATIENCE)
             finally:
                 if engine.ended(0) is None:
@@ -171,19 +186,37 @@ class Killer:
             self.finished.append(stage.name)
             self.compare(stage)
 
-    def kill_child(self, stage: Stage, process: psutil.Process, engine: Command, outage: bool) -> None:
-        """Kill a stage that an engine has started, at a random moment or never; in an outage, the engine as well."""
-        number = signal.SIGKILL if outage else self.random.choice(SIGNALS)
-        seconds = self.random.uniform(0, 1.5 * self.seconds[stage.name])
-        while (used := cpu_seconds(process)) is not None and used < seconds:
+    def kill_child(self, stage: Stage, process: psutil.Process, engine: Command, hit: str) -> None:
+        """Kill a stage that an engine has started, at a random moment or never, and the engine, or that one alone."""
+        number = self.random.choice(SIGNALS) if hit == STAGE else signal.SIGKILL
+        seconds, late = self.random.uniform(0, 1.5 * self.seconds[stage.name]), self.random.random() < LATE
+        while (used := cpu_seconds(process)) is not None:
+            if leaving(self.project, stage) if late else used >= seconds:
+                break
             time.sleep(GLANCE)
         if used is None:
             return
-        if outage:
-            os.killpg(engine.pid, number)
-        end(process.pid, number)
-        process.wait(PATIENCE)
-        self.kills.append(Kill(stage.name, number.name, saved(self.project, stage), outage))
+        late = leaving(self.project, stage)
+        if hit != STAGE:
+            end(engine.pid, number)
+        if hit != ENGINE:
+            end(process.pid, number)
+            process.wait(PATIENCE)
+        self.kills.append(Kill(stage.name, number.name, saved(self.project, stage), hit, late))
+
+    def without(self, server: Server, stage: Stage, starter: Starter) -> None:
+        """Kill the tracking server under a stage, which ends well all the same, and compare what it has made."""
+        clear(self.project, stage)
+        server.start()
+        running = starter.start(stage.words)
+        if (status := once_used(self.random.uniform(0, self.seconds[stage.name]))(running)) is None:
+            server.kill()
+            self.kills.append(Kill(stage.name, signal.SIGKILL.name, saved(self.project, stage), SERVER))
+            status = running.ended(PATIENCE)
+        if status != 0:
+            raise Unexpected(f"{stage.name} ended with {status}: {said(self.project)}")
+        self.finished.append(stage.name)
+        self.compare(stage)
 
     def compare(self, stage: Stage) -> None:
         """Note which files of a finished stage are not as expected."""
@@ -211,13 +244,40 @@ def once_used(seconds: float) -> Until:
     return until
 
 
+def once_leaving(project: Path, stage: Stage, seconds: float) -> Until:
+    """So many seconds after a stage is seen to be on its way out."""
+
+    def until(running: Running) -> int | None:
+        while (status := running.ended(GLANCE)) is None:
+            if leaving(project, stage):
+                return running.ended(seconds)
+        return status
+
+    return until
+
+
+def leaving(project: Path, stage: Stage) -> bool:
+    """Whether a stage has begun to write its outputs."""
+    written = [project / output for output in stage.outputs]
+    return any(path.exists() for path in (*written, *(work / OUTPUTS for work in works(project, stage))))
+
+
+def sharers(launcher: int) -> list[int]:
+    """The processes that share a stage; the launcher itself where there are none any more."""
+    with suppress(psutil.NoSuchProcess):
+        return [one.pid for one in psutil.Process(launcher).children()] or [launcher]
+    return [launcher]
+
+
 def cpu_seconds(process: psutil.Process) -> float | None:
-    """CPU time that a process has used, None once it has ended."""
+    """CPU time that a process and those that share its work have used, None once it has ended."""
     try:
-        times = process.cpu_times()
-        return None if process.status() == psutil.STATUS_ZOMBIE else times.user + times.system
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        times = [process.cpu_times(), *(one.cpu_times() for one in process.children())]
+        return sum(one.user + one.system for one in times)
     except psutil.NoSuchProcess:
-        return None
+        return None if not process.is_running() else 0.0
 
 
 def once_saved(project: Path, stage: Stage, amount: int) -> Until:
@@ -302,18 +362,23 @@ def saved(project: Path, stage: Stage) -> int:
 
     Raises Unexpected where it has two work directories: an attempt has not taken up what the one before has left.
     """
-    program, options = stage.name.partition("@")[0], stage.words[4::2]
-    folders = [*(project / "work").glob("-".join((program, *options, "*/")))]
-    if len(folders) > 1:
+    if len(folders := works(project, stage)) > 1:
         raise Unexpected(f"two states of one stage: {', '.join(path.name for path in folders)}")
     return sum(map(saved_in, folders))
+
+
+def works(project: Path, stage: Stage) -> list[Path]:
+    """The work directories of a stage."""
+    program, options = stage.name.partition("@")[0], stage.words[4::2]
+    return [*(project / "work").glob("-".join((program, *options, "*/")))]
 
 
 def saved_in(work: Path) -> int:
     """The same of a work directory."""
     bank = work / BANK
     candidates = bank.read_bytes().count(b"\n") if bank.exists() else 0
-    return steps_in(work / CHECKPOINT) + candidates + len([*work.rglob("[!.]*.npy")])
+    parts = [path for path in work.rglob("[!.]*.npy") if OUTPUTS not in path.relative_to(work).parts]
+    return steps_in(work / CHECKPOINT) + candidates + len(parts)
 
 
 def steps_in(checkpoint: Path) -> int:

@@ -8,9 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -57,9 +57,10 @@ class Command:
 
 @dataclass(frozen=True)
 class Commands:
-    """Starts commands in a project as its user does."""
+    """Starts commands in a project as its user does, with so much more in the environment."""
 
     project: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def start(self, words: Sequence[str]) -> Command:
         """Start one in a session of its own; what it says goes to the project's log."""
@@ -67,7 +68,7 @@ class Commands:
             process = subprocess.Popen(
                 words,
                 cwd=self.project,
-                env=environment_of(self.project),
+                env=environment_of(self.project) | dict(self.environment),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

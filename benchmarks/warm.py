@@ -90,6 +90,9 @@ def carry_out(asked: dict[str, Any], streams: list[int]) -> NoReturn:
     sys.argv, sys.orig_argv = [program if option == "-m" else option, *arguments], [sys.executable, *asked["words"]]
     places = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:0] = [asked["folder"], *filter(None, places)]
+    sys.modules.pop("sitecustomize", None)
+    with suppress(ModuleNotFoundError):  # a new Python reads it as it starts
+        importlib.import_module("sitecustomize")
     if option == "-m":
         runpy.run_module(program, run_name="__main__", alter_sys=True)
     else:

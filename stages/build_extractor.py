@@ -28,6 +28,7 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings, data: str = "data") -> None:
     """Build the feature extractor, on the images in a folder of that name below artifacts."""
     images = PreparedData.open(run.input(f"artifacts/{data}"))
+    run.source("extractor")
     folder = run.output("artifacts/extractor")
     folder.mkdir()
     chosen, figures = settings.extractor, {}

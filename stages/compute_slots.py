@@ -48,14 +48,14 @@ def slot_sets(losses: dict[str, np.ndarray], count: int, chosen: str) -> dict[st
 
 def rows(sets: dict[str, Partition], losses: dict[str, np.ndarray]) -> list[dict[str, Any]]:
     """A row a slot: its range in every set, and the share of every loss that lies in it."""
+    shares = {name: {loss: slots.shares_of(losses[loss]) for loss in sets} for name, slots in sets.items()}
     found = []
     for number in range(len(next(iter(sets.values())))):
         row: dict[str, Any] = {"slot": number + 1}
         for name, slots in sets.items():
             one = slots[number]
-            held = {loss: losses[loss][one.slice].sum() / losses[loss].sum() for loss in sets}
             row |= {f"{name}_first": one.first, f"{name}_last": one.last}
-            row |= {f"{name}_share_of_{loss}": rounded(share) for loss, share in held.items()}
+            row |= {f"{name}_share_of_{loss}": rounded(held[number]) for loss, held in shares[name].items()}
         found.append(row)
     return found
 

@@ -1,9 +1,8 @@
 """Sample a model or a set of experts and score the images by FID and KID."""
 
-import numpy as np
-
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
+from unequal.evaluation.results import write_scores
 from unequal.evaluation.variant import Scoring
 from unequal.pipeline.stage import Run, stage
 from unequal.sampling.ensemble import Ensemble
@@ -25,9 +24,7 @@ def main(run: Run, settings: Settings, variant: str) -> None:
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     experts = Ensemble.load(run.input(f"artifacts/models/{variant}"), run.device)
     scoring = Scoring(run, settings.sampling, settings.evaluation, data, extractor)
-    figures = scoring.figures(experts, variant)
-    np.save(run.output(f"artifacts/samples/{variant}.npy"), scoring.shown(experts, variant))
-    run.metrics(f"results/fid/{variant}.json", figures, headline={f"fid_{variant}": figures["fid_mean"]})
+    write_scores(scoring, experts, variant)
 
 
 if __name__ == "__main__":

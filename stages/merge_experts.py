@@ -1,12 +1,10 @@
 """Merge the unpruned experts into one model of the base's size, by what each has learned since the base."""
 
-import math
-
-import torch
+from pathlib import Path
 
 from unequal.errors import UserError
 from unequal.models.folder import ModelRecord, load_model, load_pruning, load_record, save_model
-from unequal.models.merging import moved, shares, task_vector
+from unequal.models.merging import merge, shares
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.merging import Merging
 from unequal.settings.strict import StageSettings
@@ -24,29 +22,25 @@ def main(run: Run, settings: Settings) -> None:
     net, base = load_model(run.input("artifacts/models/base"))
     folder = run.input("artifacts/models/experts_unpruned")
     weights = shares(settings.merging.weights, load_record(folder / "group_0").groups or 1)
-    start = net.state_dict()
-    whole = torch.cat([one.flatten() for one in start.values()])
-    change, lengths, records = torch.zeros_like(whole), [], []
-    # One expert after the other, so that never more than one is in memory.
-    for group, weight in enumerate(weights):
-        expert, record = load_model(folder / f"group_{group}")
-        if load_pruning(folder / f"group_{group}") is not None or record.parent != base.name:
-            raise UserError(f"{folder}/group_{group}: no unpruned expert trained on from '{base.name}'")
-        vector = task_vector(start, expert.state_dict())
-        change += weight * vector
-        lengths.append(float(vector.norm()))
-        records.append(record)
-    net.load_state_dict(moved(start, change))
+    experts = [folder / f"group_{group}" for group in range(len(weights))]
+    records = [unpruned_record(expert, base) for expert in experts]
+    merged = merge(net.state_dict(), (load_model(expert)[0].state_dict() for expert in experts), weights)
+    net.load_state_dict(merged.weights)
     save_model(run.output("artifacts/models/merged"), net, merged_record(base, records))
-    apart = math.hypot(*(weight * length for weight, length in zip(weights, lengths, strict=True)))
     figures = {
         "weights": weights,
-        # Of each task vector, as a share of the base's weights.
-        "relative_lengths": [length / float(whole.norm()) for length in lengths],
-        # 1: what the experts have learned is orthogonal; √N: all have learned the same; less than 1: they disagree.
-        "length_over_orthogonal": float(change.norm()) / apart,
+        "relative_lengths": merged.relative_lengths,
+        "length_over_orthogonal": merged.length_over_orthogonal,
     }
     run.metrics("results/metrics/merge_experts.json", figures)
+
+
+def unpruned_record(folder: Path, base: ModelRecord) -> ModelRecord:
+    """The record of an expert. Raises UserError where it is pruned, or not trained on from this base."""
+    record = load_record(folder)
+    if load_pruning(folder) is not None or record.parent != base.name:
+        raise UserError(f"{folder}: no unpruned expert trained on from '{base.name}'")
+    return record
 
 
 def merged_record(base: ModelRecord, experts: list[ModelRecord]) -> ModelRecord:

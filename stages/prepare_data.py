@@ -16,6 +16,7 @@ class Settings(StageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings, data: str = "data") -> None:
     """Prepare the data set, in a folder of that name below artifacts."""
+    run.source("data")
     facts = prepare(settings.data, settings.seed, run.output(f"artifacts/{data}"))
     run.metrics(f"results/metrics/{data}.json", facts)
 

@@ -28,7 +28,7 @@ def main(run: Run, settings: Settings) -> None:
     """Measure the floor of the loss."""
     data = PreparedData.open(run.input("artifacts/data"))
     schedule = settings.schedule.tables()
-    images = tensor_of(settings.profile.profiled(data.train))
+    images = tensor_of(data.train[settings.profile.profiled])
     draws = Draws.of(images, schedule.timesteps, settings.profile.images, settings.seed, run.device)
     floor = np.zeros((schedule.timesteps, 0), np.float32)
     if settings.profile.floor != "none":

@@ -27,7 +27,7 @@ def main(run: Run, settings: Settings, model: str) -> None:
     denoiser, record = load_denoiser(run.input(f"artifacts/models/{model}"), run.device)
     chosen = settings.profile
     losses = {}
-    for split, images in (("train", chosen.profiled(data.train)), ("holdout", data.holdout)):
+    for split, images in (("train", data.train[chosen.profiled]), ("holdout", data.holdout)):
         pictures, labels = tensor_of(images), data.labels_of(split)
         draws = Draws.of(pictures, record.spec.timesteps, chosen.images, settings.seed, run.device, labels)
         losses[split] = profile(denoiser, draws, chosen.batch_size, run.runtime.progress, Chunks(run.work / split))

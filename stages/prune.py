@@ -22,6 +22,7 @@ def main(run: Run, settings: Settings, method: str, group: int) -> None:
     """Prune the base for a group, counted from 0 at the data end, by the method of that name."""
     data = PreparedData.open(run.input("artifacts/data"))
     net, base = load_model(run.input("artifacts/models/base"))
+    run.source(f"pruning/{method}")
     groups = read_groups(run.input("artifacts/groups.json"))
     job = PruningJob(
         name=f"{method}/group_{group}",

@@ -24,6 +24,7 @@ class Settings(StageSettings):
 @stage(Settings, shared=True)
 def main(run: Run, settings: Settings) -> None:
     """Train the base model."""
+    run.source("network")
     data = PreparedData.open(run.input("artifacts/data"))
     job = TrainingJob("base", settings.recipe, settings.training, data, settings.seed)
     made = train_fresh if settings.network.pretrained is None else take_over

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from engines_said import children, rules_of_dry_run, stages_of_repro, tracked_runs
+from tiny_pipeline import TinyPipeline
 
 from benchmarks.projects import commit, edit, run, tiny_copy
 
@@ -12,14 +13,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory, warm_start: None) -> Path:
-    """A tiny pipeline, run by Snakemake and recorded by DVC."""
-    project = tiny_copy(tmp_path_factory.mktemp("engines"), {})
-    commit(project, "tiny")
-    run(project, "snakemake", "--cores", "2")
-    run(project, "python", "-m", "unequal.tools.record")
-    commit(project, "recorded")
-    return project
+def project(tiny_pipeline: TinyPipeline, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny pipeline, run by Snakemake and recorded by DVC, to be changed."""
+    return tiny_pipeline.copied(tmp_path_factory.mktemp("engines") / "project")
 
 
 def test_nothing_is_left_to_do_for_either_engine(project: Path):

@@ -3,69 +3,50 @@
 import importlib
 import json
 import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from engines_said import rules_of_dry_run
+from dvc.repo import Repo
+from graph import ROOT
+from tiny_pipeline import IMAGES, TinyPipeline, write_images
 
-from benchmarks.projects import FEW, commit, run, small_copy
-from unequal.files import content_hash, write_json
-from unequal.pipeline.fingerprint import CODE, fingerprint, programs
+from benchmarks.projects import run
+from unequal.files import write_json
+from unequal.pipeline.fingerprint import fingerprint, programs
+from unequal.tools.outputs import content
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 
-STAGES = {"check_params", "prepare_data", "build_extractor", "profile_floor"}
-#: Read by every Python that finds its folder on its path: notes what a program opens, modules by their source.
-HOOK = """
-import importlib.util, os, sys
-
-if "-m" in sys.orig_argv and "NOTES" in os.environ:
-    program = sys.orig_argv[sys.orig_argv.index("-m") + 1]
-    notes = os.open(f"{os.environ['NOTES']}/{program}.{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-
-    def note(event, arguments):
-        if event == "open" and isinstance(arguments[0], str):
-            path = os.path.abspath(arguments[0])
-            if path.endswith(".pyc") and "__pycache__" in path:
-                path = importlib.util.source_from_cache(path)
-            os.write(notes, f"{path}\\n".encode())
-
-    sys.addaudithook(note)
-"""
+PROGRAMS = programs(ROOT / "dvc.yaml")
 
 
 @pytest.fixture(scope="module")
-def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where programs note what they open."""
-    folder = tmp_path_factory.mktemp("notes")
-    (folder / "sitecustomize.py").write_text(HOOK)
-    return folder
+def project(tiny_pipeline: TinyPipeline, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny pipeline, run by Snakemake and recorded by DVC, to be changed."""
+    return tiny_pipeline.copied(tmp_path_factory.mktemp("code") / "project")
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory, notes: Path) -> Path:
-    """A small project, run by Snakemake with notes of what is opened, and recorded."""
-    project = small_copy(tmp_path_factory.mktemp("code"))
-    noting = {"NOTES": str(notes), "PYTHONPATH": f"{notes}{os.pathsep}{project}"}
-    run(project, "snakemake", "--cores", "2", environment=noting)
-    run(project, "python", "-m", "unequal.tools.record")
-    commit(project, "recorded")
-    return project
-
-
-def test_every_file_of_the_project_that_a_program_opens_counts(project: Path, notes: Path):
-    tracked = {project / name for name in run(project, "git", "ls-files", ":!results", ":!params.yaml").split()}
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_file_of_the_project_that_a_program_opens_counts(tiny_pipeline: TinyPipeline, name: str):
+    project, notes = tiny_pipeline.project, list(tiny_pipeline.notes.glob(f"stages.{name}.*"))
+    tracked = {
+        project / path for path in run(project, "git", "ls-files", ":!results", ":!params.yaml", f":!{IMAGES}").split()
+    }
     pipeline = project / "unequal/pipeline"
     # What the harness alone imports belongs to it.
-    harness = {project / name for file in pipeline.glob("*.py") for name in fingerprint(file, project)["modules"]}
-    for name, program in programs(project / "dvc.yaml").items():
-        opened = {Path(line) for file in notes.glob(f"stages.{name}.*") for line in file.read_text().split("\n")}
-        code = fingerprint(project / program, project)
-        counted = {project / path for kind in ("modules", "texts") for path in code[kind]}
-        assert project / program in opened
-        assert {str(file) for file in (opened & tracked) - counted - harness if pipeline not in file.parents} == set()
+    harness = {project / path for file in pipeline.glob("*.py") for path in fingerprint(file, project)["modules"]}
+    opened = {Path(line) for file in notes for line in file.read_text().split("\n")}
+    code = fingerprint(project / PROGRAMS[name], project)
+    counted = {project / path for kind in ("modules", "texts") for path in code[kind]}
+    assert project / PROGRAMS[name] in opened
+    assert {str(file) for file in (opened & tracked) - counted - harness if pipeline not in file.parents} == set()
 
 
 class Stub:
@@ -80,6 +61,8 @@ class Stub:
     def input(self, path: str | Path) -> Path:
         return Path(path)
 
+    def source(self, name: str) -> None: ...
+
     def output(self, path: str | Path) -> Path:
         made = Path("stubbed") / path
         made.parent.mkdir(parents=True, exist_ok=True)
@@ -93,63 +76,112 @@ class Stub:
         return lambda *_, **__: None
 
 
-@pytest.mark.parametrize("name", sorted(STAGES))
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """As many as Snakemake gives a rule: sums depend on it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_without_the_harness_a_program_makes_the_same(
     project: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: Any
 ):
+    """Its first instance in the graph."""
     monkeypatch.chdir(project)
     command = importlib.import_module(f"stages.{name}").main
-    command.function(Stub(runtime, tmp_path), command.settings.read())
+    graph = Repo(str(project)).stage.load_all(str(project / "dvc.yaml"))
+    stage = next(stage for stage in graph if f" -m stages.{name}" in stage.cmd)
+    options = command.make_context(name, shlex.split(stage.cmd)[3:]).params
+    settings = command.settings.read(Path("params.yaml"), **options)
+    with threads((stage.meta or {}).get("threads", 1)):
+        command.function(Stub(runtime, tmp_path), settings, **options)
     made = [file.relative_to("stubbed") for file in Path("stubbed").rglob("*") if file.is_file()]
     assert made
-    assert {str(file) for file in made if content_hash(file) != content_hash("stubbed" / file)} == set()
+    assert {str(file) for file in made if content(file) != content("stubbed" / file)} == set()
+    shutil.rmtree("stubbed")
 
 
 def stale(project: Path) -> tuple[set[str], set[str]]:
-    """What Snakemake would run, and what DVC holds for changed."""
-    chosen = rules_of_dry_run(run(project, "snakemake", "--cores", "2", "-n"))
+    """Stages that Snakemake would run for what they read, not for what others would make, and those changed for DVC."""
+    said = run(project, "snakemake", "--cores", "2", "-n")
+    chosen = set(re.findall(r"^rule (\w+):\n(?:    .*\n)*?    reason: Updated input files", said, re.MULTILINE))
     run(project, "python", "-m", "unequal.pipeline.fingerprint")
-    said = json.loads(run(project, "dvc", "status", "--json", "dvc.yaml"))
-    return chosen, {stage for stage in said if stage != "code"}
+    changed = json.loads(run(project, "dvc", "status", "--json", "dvc.yaml"))
+    return chosen, {re.sub(r"\W", "_", stage) for stage in changed if stage != "code"}
+
+
+HARMLESS = [
+    ("unequal/files.py", "import csv", "# Tables.\nimport csv"),
+    ("unequal/diffusion/schedule.py", '"""', '"""Here: '),
+    ("unequal/pipeline/tracker.py", "FLUSH_SECONDS = 1.0", "FLUSH_SECONDS = 2.0"),
+]
+FORMULAS = [("unequal/models/merging.py", "", "EDITED = 1\n"), ("unequal/pruning/units.py", "", "EDITED = 1\n")]
 
 
 @pytest.mark.parametrize(
-    ("file", "old", "new", "reached"),
-    [
-        ("unequal/files.py", "import csv", "# Tables.\nimport csv", set()),
-        ("unequal/files.py", '"""Files that', '"""Here: files that', set()),
-        ("unequal/pipeline/tracker.py", "FLUSH_SECONDS = 1.0", "FLUSH_SECONDS = 2.0", set()),
-        ("unequal/measures/profiling.py", "", "EDITED = 1\n", {"profile_floor"}),
-        ("unequal/evaluation/classifier.py", "", "EDITED = 1\n", {"build_extractor"}),
-    ],
+    ("edits", "reached"),
+    [(HARMLESS, set()), (FORMULAS, {"merge_experts", "prune_0", "prune_1"})],
+    ids=["comment, docstring, harness", "formulas"],
 )
 def test_an_edit_makes_stale_what_it_reaches_in_both_engines(
-    project: Path, file: str, old: str, new: str, reached: set[str]
+    project: Path, edits: list[tuple[str, str, str]], reached: set[str]
 ):
-    source = project / file
-    before = source.read_text(encoding="utf-8")
-    assert old in before
+    for file, old, new in edits:
+        before = (project / file).read_text(encoding="utf-8")
+        assert old in before
+        (project / file).write_text(before.replace(old, new, 1), encoding="utf-8")
     try:
-        source.write_text(before.replace(old, new, 1), encoding="utf-8")
         assert stale(project) == (reached, reached)
     finally:
-        source.write_text(before, encoding="utf-8")
-        run(project, "python", "-m", "unequal.pipeline.fingerprint")
-        run(project, "snakemake", "--cores", "1", "--touch")
+        run(project, "git", "checkout", "--", *(file for file, _, _ in edits))
+        as_before(project)
 
 
-@pytest.mark.parametrize(("library", "reached"), [("torch", STAGES - {"check_params", "prepare_data"})])
+def as_before(project: Path) -> None:
+    """The code's files say again what they said, and are no newer than what has been made since."""
+    run(project, "python", "-m", "unequal.pipeline.fingerprint")
+    run(project, "snakemake", "--cores", "1", "--touch")
+
+
+def test_another_content_outside_makes_stale_who_reads_it_in_both_engines(project: Path):
+    before = (project / IMAGES).read_bytes()
+    try:
+        write_images(project, seed=1)
+        assert (project / IMAGES).read_bytes() != before
+        assert stale(project) == ({"prepare_data"}, {"prepare_data"})
+        (project / IMAGES).unlink()
+        for engine in (("snakemake", "--cores", "2"), ("dvc", "repro")):
+            said = run(project, *engine, ok=False)
+            assert f"params.yaml: data.path: {IMAGES}: missing; allowed: a file or folder that is there" in said
+            assert "Traceback" not in said
+    finally:
+        (project / IMAGES).write_bytes(before)
+        as_before(project)
+
+
+WITH_DIFFUSERS = {
+    *("train_base", "train_recipe", "train_mixed", "finetune_slots", "finetune_groups", "merge_experts"),
+    *("profile_loss", "profile_floor", "prune", "evaluate_fid"),
+}
+
+
+@pytest.mark.parametrize(
+    ("library", "reached"),
+    [("torch", set(PROGRAMS)), ("diffusers", WITH_DIFFUSERS), ("optuna", {"prune"})],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
 def test_another_version_of_a_library_is_noticed(project: Path, tmp_path: Path, library: str, reached: set[str]):
     metadata = tmp_path / f"{library}-99.1.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Name: {library}\nVersion: 99.1+cpu\n")
     path = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{project}"}
     said = run(project, "python", "-m", "unequal.pipeline.fingerprint", environment=path)
-    assert {Path(line.split(": ")[0]).stem for line in said.splitlines() if library in line} >= reached
-    run(project, "python", "-m", "unequal.pipeline.fingerprint")
-    run(project, "snakemake", "--cores", "1", "--touch")
-
-
-def test_the_small_project_has_the_stages_that_are_tested():
-    assert set(FEW) == STAGES | {"code"}
-    assert Path("artifacts/code") == CODE
+    try:
+        assert {Path(line.split(": ")[0]).stem for line in said.splitlines() if library in line} == reached
+    finally:
+        run(project, "python", "-m", "unequal.pipeline.fingerprint")

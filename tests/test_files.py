@@ -17,7 +17,7 @@ from unequal.errors import UserError
 from unequal.files import (
     content_hash,
     files_below,
-    move_into_place,
+    put_into_place,
     read_json,
     read_npz,
     require,
@@ -95,9 +95,9 @@ def test_what_is_published_is_on_the_disk_before_it_is_moved(tmp_path: Path, mon
     write_bytes(tmp_path / "made/b", b"2")
     synced: list[Path] = []
     monkeypatch.setattr(files, "sync", lambda path: synced.append(path) or path.stat())
-    move_into_place(tmp_path / "made", tmp_path / "artifacts/model")
-    made, target = tmp_path / "made", tmp_path / "artifacts"
-    assert synced == [made / "b", made / "in/a", target]
+    put_into_place(tmp_path / "made", tmp_path / "artifacts/model")
+    target = tmp_path / "artifacts"
+    assert synced == [target / ".model.new/b", target / ".model.new/in/a", target]
 
 
 def test_written_files_can_be_read_by_others(tmp_path: Path) -> None:
@@ -226,15 +226,28 @@ def test_publishing_replaces_whatever_stood_there(tmp_path: Path, kind: str) -> 
         folder(target, old="old")
     elif kind == "link":
         target.symlink_to(elsewhere)
-    move_into_place(folder(tmp_path / "staging", new="new"), target)
+    folder(target.with_name(".model.new"), cut="short")  # by a kill
+    put_into_place(folder(tmp_path / "staging", new="new"), target)
     assert names(target) == ["new"]
     assert names(tmp_path / "out") == ["model"]
-    assert not (tmp_path / "staging").exists()
+    assert (tmp_path / "staging/new").samefile(target / "new")
     assert names(elsewhere) == ["kept"]
 
 
+def test_where_there_are_no_hard_links_what_is_published_is_a_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    monkeypatch.setattr(os, "link", refused)
+    put_into_place(folder(tmp_path / "staging", new="new"), tmp_path / "out/model")
+    assert (tmp_path / "out/model/new").read_text() == "new"
+    assert not (tmp_path / "staging/new").samefile(tmp_path / "out/model/new")
+
+
 def test_published_files_get_their_folder(tmp_path: Path) -> None:
-    move_into_place(folder(tmp_path, a="x") / "a", tmp_path / "new/deep/b")
+    put_into_place(folder(tmp_path, a="x") / "a", tmp_path / "new/deep/b")
     assert (tmp_path / "new/deep/b").read_text() == "x"
 
 

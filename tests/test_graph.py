@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 from graph import ROOT, Instance, instances, pipeline_presets, telling_instances
+from schemas import strings
 
 from studies.grid.settings import trial_name
 from unequal.files import read_json
 from unequal.pipeline.fingerprint import CODE, files_of, module_of
+from unequal.pipeline.sources import KEYS, SOURCES, sources
+from unequal.settings.outside import FORMAT
 from unequal.settings.params.core import Core
 from unequal.tools.params import params_models, read_params
 from unequal.tools.schema import SCHEMA, json_schema
@@ -47,22 +50,25 @@ def test_the_code_is_brought_up_to_date_in_every_run(file: Path):
     stage = yaml.safe_load(file.read_text(encoding="utf-8"))["stages"]["code"]
     assert stage["always_changed"] is True
     assert "deps" not in stage
-    assert stage["outs"] == [{str(CODE): {"cache": False, "persist": True}}]
+    assert stage["outs"] == [{str(one): {"cache": False, "persist": True}} for one in (CODE, SOURCES)]
 
 
 def inputs_in_code(instance: Instance) -> list[str]:
-    """Arguments of `run.input(…)`; from the first part on that is not an option, `*` stands for the rest."""
-    parameters = signature(instance.command.function).parameters.values()
+    """What `run.input(…)` and `run.source(…)` name; `*` stands for the rest where a part is not an option."""
+    function = instance.command.function
+    parameters = signature(function).parameters.values()
     defaults = {one.name: one.default for one in parameters if one.default is not Parameter.empty}
     found = []
-    for node in ast.walk(ast.parse((ROOT / instance.source).read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "run.input":
+    for node in ast.walk(ast.parse(Path(function.__code__.co_filename).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("run.input", "run.source"):
             expression = ast.unparse(node.args[0])
+            form = f"{SOURCES}/{{}}.json" if ast.unparse(node.func) == "run.source" else "{}"
             try:
                 # Our own source, options as names.
-                found.append(eval(expression, {"trial_name": trial_name}, defaults | instance.options))
+                said = eval(expression, {"trial_name": trial_name}, defaults | instance.options)
             except NameError:
-                found.append(expression.split("'")[1].split("{")[0] + "*")
+                said = expression.split("'")[1].split("{")[0] + "*"
+            found.append(form.format(said))
     return found
 
 
@@ -83,6 +89,35 @@ def test_a_stage_declares_the_files_that_it_reads(instance: Instance):
     assert unread == []
 
 
+@each_graph
+def test_a_key_that_names_what_lies_outside_has_its_file_and_its_reader(file: Path):
+    """Found by walking the schema: none can be added without."""
+    here = [i for i in instances() if ROOT / i.folder == file.parent]
+    read = {dep.removeprefix(f"{SOURCES}/") for i in here for dep in i.deps if dep.startswith(f"{SOURCES}/")}
+    programs = {i.program for i in here}
+    declared = {f"{name}.json" for name in sources(yaml.safe_load(file.with_name("params.yaml").read_text()))}
+    used = {name for name in declared if programs & READERS[name.partition(".")[0].partition("/")[0]]}
+    assert read == used
+
+
+#: Section of params.yaml → programs that read what its key names.
+READERS = {
+    "data": {"stages.prepare_data"},
+    "network": {"stages.train_base"},
+    "extractor": {"stages.build_extractor"},
+    "autoencoder": {"studies.latent.stages.train_autoencoder"},
+    "pruning": {"stages.prune"},
+    "plans": {"studies.tdc.stages.train_experts"},
+}
+
+
+@pytest.mark.parametrize(("folder", "model"), params_models(ROOT).items(), ids=lambda one: getattr(one, "name", ""))
+def test_every_key_that_names_what_lies_outside_is_known(folder: Path, model: type[Core]):
+    outside = {place for place, node in strings(json_schema(model)) if node.get("format") == FORMAT}
+    assert outside <= set(KEYS)
+    assert {"data.path", "network.pretrained"} <= outside
+
+
 @pytest.mark.parametrize("source", sorted((ROOT / "unequal").rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
 def test_layers_import_downwards_only(source: Path):
     layers = [
@@ -90,6 +125,8 @@ def test_layers_import_downwards_only(source: Path):
         ("diffusion", "evidence"),
         ("timesteps", "measures"),
         ("settings",),
+        # Of the harness, but below all that can be stopped, or shared among processes.
+        ("pipeline/processes", "pipeline/stopping"),
         ("workspace",),
         ("data", "artifacts"),
         ("models",),
@@ -108,7 +145,8 @@ def test_layers_import_downwards_only(source: Path):
 
     here = source.relative_to(ROOT)
     imports = module_of(source, 0, ".".join(here.parts[:-1])).imports
-    imported = {file.relative_to(ROOT) for name in imports for file in files_of(name, ROOT)}
+    found = {file.relative_to(ROOT) for name in imports for file in files_of(name, ROOT)}
+    imported = {file for file in found if file.name != "__init__.py"}  # which hold no code
     assert [str(file) for file in imported if layer(file) > layer(here)] == []
 
 

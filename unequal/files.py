@@ -56,6 +56,33 @@ def read_json(path: Path) -> Any:
         raise UserError(f"{path}: not valid JSON ({error}); make it again") from None
 
 
+def keep_json(folder: Path, contents: Mapping[str, Any]) -> dict[Path, tuple[str, Any]]:
+    """Make a folder hold just these JSON files, by their names; those that hold it already stay untouched.
+
+    Returns:
+        Files that were not so → `new`, `changed` or `deleted`, and what they held; None for what was no JSON.
+    """
+    changed: dict[Path, tuple[str, Any]] = {}
+    files = {folder / f"{name}.json": content for name, content in contents.items()}
+    for file, content in sorted(files.items()):
+        old = json_or_none(file)
+        if old != content:
+            changed[file] = ("changed" if file.exists() else "new", old)
+            write_json(file, content)
+    for file in sorted(set(folder.rglob("*.json")) - set(files)):
+        changed[file] = ("deleted", json_or_none(file))
+        file.unlink()
+    return changed
+
+
+def json_or_none(path: Path) -> Any:
+    """What a JSON file holds; None where it is missing or no JSON."""
+    try:
+        return read_json(path)
+    except UserError:
+        return None
+
+
 def write_npz(path: Path, **arrays: np.ndarray) -> None:
     """Write named arrays, without pickled objects."""
     content = io.BytesIO()
@@ -132,17 +159,40 @@ def settings_hash(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def move_into_place(source: Path, target: Path) -> None:
-    """Move a finished file or folder into place, replacing what stood there; it outlives a power cut from then on."""
-    for file in files_below(source):
-        sync(file)
+def put_into_place(source: Path, target: Path) -> None:
+    """Put a finished file or folder into place as well, replacing what stood there.
+
+    It appears there whole, and outlives a power cut from then on. Both share their content on the disk where they lie
+    in one file system that has hard links, and are copies elsewhere.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
-    if target.is_dir() and not target.is_symlink():
-        shutil.rmtree(target)
-    elif target.exists() or target.is_symlink():
-        target.unlink()
-    shutil.move(source, target)
+    new = target.with_name(f".{target.name}.new")
+    remove(new)
+    if source.is_dir():
+        shutil.copytree(source, new, copy_function=link)
+    else:
+        link(source, new)
+    for file in files_below(new):
+        sync(file)
+    remove(target)
+    os.replace(new, target)
     sync(target.parent)
+
+
+def link(source: str | Path, target: str | Path) -> None:
+    """A second name for a file, or a copy of it where there can be none."""
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, or one without hard links
+        shutil.copy2(source, target)
+
+
+def remove(path: Path) -> None:
+    """Delete whatever stands at a path, if anything does."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

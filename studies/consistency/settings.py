@@ -1,21 +1,22 @@
 """`consistency`: do models of other seeds and widths make the same picture of the same noise?"""
 
-import re
 from itertools import pairwise
 from typing import Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, ValidationError, model_validator
+from pydantic import Field, NonNegativeInt, ValidationError, model_validator
 
 from unequal.errors import UserError
+from unequal.settings.names import WidthName
 from unequal.settings.network import UNet2D
+from unequal.settings.numbers import BatchSize, Draws, Seed
 from unequal.settings.strict import Strict
 
 
 class Comparison(Strict):
     """What the models are shown, all of them the same."""
 
-    noises: int = Field(ge=2, description="pictures a model, sampled from the same start noises by all")
-    images: int = Field(ge=2, description="held-out images that are noised and of which x0 is predicted")
+    noises: Draws = Field(ge=2, description="pictures a model, sampled from the same start noises by all")
+    images: Draws = Field(ge=2, description="held-out images that are noised and of which x0 is predicted")
     timesteps: tuple[NonNegativeInt, ...] = Field(min_length=1, description="at which it is predicted, rising")
     optimum: bool = Field(
         description="also compare with the best possible denoiser of the training images, in closed form; "
@@ -33,28 +34,25 @@ class Comparison(Strict):
 class Landscape(Strict):
     """How curvature and the loss between two models are measured."""
 
-    draws: int = Field(ge=2, description="(image, timestep, noise) behind every loss; timesteps are equally spaced")
-    batch_size: PositiveInt = Field(description="draws at once")
-    iterations: PositiveInt = Field(description="Hessian–vector products for the largest eigenvalue")
-    points: int = Field(ge=3, description="on the line from one model to the other, both included")
+    draws: Draws = Field(ge=2, description="(image, timestep, noise) behind every loss; timesteps are equally spaced")
+    batch_size: BatchSize = Field(description="draws at once")
+    iterations: int = Field(gt=0, le=10_000, description="Hessian–vector products for the largest eigenvalue")
+    points: int = Field(ge=3, le=10_000, description="on the line from one model to the other, both included")
 
 
 class Consistency(Strict):
     """Replicas of the base: every width, trained from every seed."""
 
-    widths: tuple[str, ...] = Field(
+    widths: tuple[WidthName, ...] = Field(
         min_length=1, description="channels of each resolution, as in 16-32; they replace network.block_out_channels"
     )
-    seeds: tuple[NonNegativeInt, ...] = Field(min_length=2, description="training seeds")
+    seeds: tuple[Seed, ...] = Field(min_length=2, description="training seeds")
     comparison: Comparison
     landscape: Landscape
 
     @model_validator(mode="after")
     def replicas_differ(self) -> Self:
-        """Each width can be read, and none of the models is made twice."""
-        for width in self.widths:
-            if not re.fullmatch(r"[1-9]\d*(-[1-9]\d*)*", width):
-                raise ValueError(f"widths: '{width}' are no channels; write them as in 16-32")
+        """None of the models is made twice."""
         for field, values in (("widths", self.widths), ("seeds", self.seeds)):
             if len(set(values)) < len(values):
                 raise ValueError(f"{field}: {list(values)} names one twice")

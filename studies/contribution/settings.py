@@ -4,21 +4,22 @@ from typing import Self
 
 from pydantic import Field, PositiveInt, model_validator
 
+from unequal.settings.numbers import BatchSize, Draws
 from unequal.settings.strict import Strict
 
 
 class Windows(Strict):
     """Ranges of one width whose beginnings are spread evenly, the first at 1 and the last ending at T."""
 
-    count: PositiveInt
+    count: int = Field(gt=0, le=10_000)
     width: PositiveInt = Field(description="timesteps")
 
 
 class Contribution(Strict):
     """Which ranges of timesteps are tried, and on how many images."""
 
-    images: int = Field(ge=2, description="held-out images that are enlarged in every run")
-    batch_size: PositiveInt = Field(description="images at once; a call of the network holds one for each run")
+    images: Draws = Field(ge=2, description="held-out images that are enlarged in every run")
+    batch_size: BatchSize = Field(description="images at once; a call of the network holds one for each run")
     shown: PositiveInt = Field(description="images kept for the report's pictures")
     clip: bool = Field(description="keep predicted images within the range of pixels")
     ranges: tuple[tuple[PositiveInt, PositiveInt], ...] = Field(

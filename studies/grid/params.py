@@ -24,6 +24,11 @@ class Gridded(Core):
         """The grid's recipes beside the others."""
         return super().roles | self.grid_roles
 
+    @property
+    def with_other_batches(self) -> set[str]:
+        """Those of the grid have batches of their own."""
+        return {f"recipes.{name}" for name in self.grid_roles}
+
     @model_validator(mode="after")
     def batches_of_a_grid_can_be_trained(self) -> Self:
         """Found out here, and not at the first trial."""

@@ -22,7 +22,7 @@ def training_at(training: Training, batch: str, reference: int) -> Training:
             "gradient_accumulation": parts,
             "ema_decay": training.ema_decay ** (whole / reference),
             "log_every": log_every,
-            "checkpoint_every": log_every * (training.checkpoint_every // training.log_every),
+            "checkpoint_every": log_every * max(1, training.checkpoint_every // training.log_every),
         }
     )
 

@@ -4,16 +4,17 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from unequal.settings.names import Name
 from unequal.settings.strict import Strict
 
 
 class Interference(Strict):
     """Recipes that train the base on inside every slot, and the one that all samplers are held against."""
 
-    slot_recipes: tuple[str, ...] = Field(
+    slot_recipes: tuple[Name, ...] = Field(
         min_length=1, description="one a learning rate, `slot` among them; their models are <recipe>_<slot>"
     )
-    control: str = Field(description="the further recipe that draws timesteps uniformly")
+    control: Name = Field(description="the further recipe that draws timesteps uniformly")
 
     @model_validator(mode="after")
     def recipes_are_sound(self) -> Self:

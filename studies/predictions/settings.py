@@ -4,6 +4,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
+from unequal.settings.names import Name
 from unequal.settings.recipe import Selection
 from unequal.settings.strict import Strict
 
@@ -11,7 +12,7 @@ from unequal.settings.strict import Strict
 class Predictions(Strict):
     """Mixed recipes of a grid, whose other recipes predict ε, v or x0 alone, and how heads are combined."""
 
-    mixed: tuple[str, ...] = Field(min_length=1, description="recipes of three heads, each trained with every seed")
+    mixed: tuple[Name, ...] = Field(min_length=1, description="recipes of three heads, each trained with every seed")
     selections: tuple[Selection, ...] = Field(
         min_length=1, description="ways to combine the heads, each scored without training anew"
     )

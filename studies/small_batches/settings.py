@@ -2,21 +2,24 @@
 
 from typing import Self
 
-from pydantic import Field, PositiveInt, model_validator
+from pydantic import Field, model_validator
 
-from studies.grid.settings import parsed_batch
+from unequal.settings.names import BatchName, Name
+from unequal.settings.numbers import BatchSize, Draws
 from unequal.settings.strict import Strict
 
 
 class Gradients(Strict):
     """How many images stand behind the moments of gradients, and for which samplers and batches they are used."""
 
-    parts: PositiveInt = Field(description="cells that each slot is cut into; moments are constant within a cell")
-    folds: int = Field(ge=3, description="parts of the images, from which standard errors are made")
-    single_images: PositiveInt = Field(description="a cell, for lengths of single gradients; a multiple of folds")
-    mean_images: PositiveInt = Field(description="a cell, for its mean gradient; a multiple of folds")
-    batches: tuple[PositiveInt, ...] = Field(min_length=1, description="images of an optimizer step")
-    samplers: tuple[str, ...] = Field(min_length=1, description="recipes whose samplers are compared")
+    parts: int = Field(
+        gt=0, le=10_000, description="cells that each slot is cut into; moments are constant within a cell"
+    )
+    folds: int = Field(ge=3, le=10_000, description="parts of the images, from which standard errors are made")
+    single_images: Draws = Field(description="a cell, for lengths of single gradients; a multiple of folds")
+    mean_images: Draws = Field(description="a cell, for its mean gradient; a multiple of folds")
+    batches: tuple[BatchSize, ...] = Field(min_length=1, description="images of an optimizer step")
+    samplers: tuple[Name, ...] = Field(min_length=1, description="recipes whose samplers are compared")
 
     @model_validator(mode="after")
     def folds_are_alike(self) -> Self:
@@ -30,12 +33,7 @@ class Gradients(Strict):
 class SmallBatches(Strict):
     """The baseline of all recipes, and the batches at which it alone is trained besides the grid's."""
 
-    baselines: tuple[str, ...] = Field(min_length=1, max_length=1, description="the recipe that all are held against")
-    batches: tuple[str, ...] = Field(min_length=1, description="of the baseline alone: accumulated ones, large ones")
-
-    @model_validator(mode="after")
-    def batches_can_be_read(self) -> Self:
-        """They are written as the grid's are."""
-        for batch in self.batches:
-            parsed_batch(batch)
-        return self
+    baselines: tuple[Name, ...] = Field(min_length=1, max_length=1, description="the recipe that all are held against")
+    batches: tuple[BatchName, ...] = Field(
+        min_length=1, description="of the baseline alone: accumulated ones, large ones"
+    )

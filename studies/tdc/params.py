@@ -4,18 +4,21 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from studies.tdc.settings import Experts, check_plan
 from unequal.errors import UserError
+from unequal.settings.names import PlanName
 from unequal.settings.params.compared import Compared
 from unequal.settings.params.profiled import Profiled
 from unequal.settings.params.roles import FRESH, Role
-from unequal.settings.plan import Experts, Plan, check_plan
+from unequal.settings.plan import Plan
+from unequal.settings.recipe import Recipe
 
 
 class Params(Profiled, Compared):
     """All sections, and what holds of several of them."""
 
     plans: Annotated[
-        dict[str, Plan],
+        dict[PlanName, Plan],
         Field(description="ways of training models for groups of timesteps, each under a name like question/plan"),
     ]
     experts: Experts
@@ -24,6 +27,11 @@ class Params(Profiled, Compared):
     def roles(self) -> dict[str, Role]:
         """The base; plans have recipes of their own."""
         return super().roles | {"base": FRESH}
+
+    @property
+    def placed_recipes(self) -> dict[str, Recipe]:
+        """Those of the plans too."""
+        return super().placed_recipes | {f"plans.{name}.recipe": plan.recipe for name, plan in self.plans.items()}
 
     @model_validator(mode="after")
     def plans_can_be_carried_out(self) -> Self:
@@ -36,7 +44,7 @@ class Params(Profiled, Compared):
             if name not in self.experts.plans:
                 raise ValueError(f"experts.plans: does not list plan '{name}'; add it there or delete it")
             try:
-                check_plan(name, plan, schedule, self.recipes["base"].prediction)
+                check_plan(plan, schedule, self.recipes["base"].prediction)
             except UserError as error:
                 raise ValueError(f"plans.{name}: {error}") from None
             if plan.groups.kind == "excess_loss" and not self.has_floor:

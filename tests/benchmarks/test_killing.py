@@ -11,7 +11,22 @@ import pytest
 import torch
 
 from benchmarks.kill import COMMAND, DVC, SNAKEMAKE, WARM, summary
-from benchmarks.killing import Kill, Killer, Stage, Unexpected, clear, made_by, never, once_saved, saved
+from benchmarks.killing import (
+    BOTH,
+    SHARER,
+    STAGE,
+    Kill,
+    Killer,
+    Stage,
+    Unexpected,
+    clear,
+    leaving,
+    made_by,
+    never,
+    once_leaving,
+    once_saved,
+    saved,
+)
 from benchmarks.starting import Commands
 from unequal.training.checkpoint import Checkpoint, write_checkpoint
 
@@ -59,6 +74,26 @@ def test_a_moment_may_be_one_of_progress(killer: Killer) -> None:
     assert killer.kills[0].saved >= 3
 
 
+def test_a_moment_may_be_one_of_the_way_out(killer: Killer) -> None:
+    slow = Stage("stage", (sys.executable, "-c", PROGRAM + "time.sleep(300)", "the same"), ("out.txt",))
+    clear(killer.project, slow)
+    assert not killer.attempt(
+        slow, Commands(killer.project).start(slow.words), once_leaving(killer.project, slow, 0.01)
+    )
+    assert killer.kills[0].late and leaving(killer.project, slow)
+
+
+def test_of_processes_that_share_a_stage_one_is_killed(killer: Killer) -> None:
+    """A launcher that ends with status 1 when its process has been killed."""
+    launcher = (
+        "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(300)']); sys.exit(1)"
+    )
+    words = (sys.executable, "-c", launcher)
+    running = Commands(killer.project).start(words)
+    assert not killer.attempt(stage(), running, lambda one: one.ended(1.0), SHARER)
+    assert [(kill.hit, kill.signal) for kill in killer.kills] == [(SHARER, "SIGKILL")]
+
+
 @pytest.mark.parametrize("change", [lambda out: out.write_text("another"), lambda out: out.unlink()])
 def test_what_differs_is_named(killer: Killer, change: Callable[[Path], object]) -> None:
     change(killer.project / "out.txt")
@@ -82,15 +117,15 @@ def test_nothing_runs_on_when_the_benchmark_is_stopped(killer: Killer) -> None:
     assert running.ended(10) == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("outages", [0, 1])
-def test_an_engine_is_run_again_until_it_is_done(killer: Killer, outages: int) -> None:
+@pytest.mark.parametrize("hit", [STAGE, BOTH])
+def test_an_engine_is_run_again_until_it_is_done(killer: Killer, hit: str) -> None:
     """An engine that runs one program and ends as it ends."""
     engine = f"import subprocess, sys; sys.exit(subprocess.run({list(stage().words)!r}).returncode != 0)"
     clear(killer.project, stage())
     killer.seconds = {"stage": 0.15}
-    killer.through((sys.executable, "-c", engine), [stage()], outages)
+    killer.through((sys.executable, "-c", engine), [stage()], [hit])
     assert killer.finished == ["stage"]
-    assert {kill.outage for kill in killer.kills} == {bool(outages)}
+    assert {kill.hit for kill in killer.kills} == {hit}
     assert (killer.compared, killer.differing) == (1, [])
 
 
@@ -131,14 +166,14 @@ def test_saved_are_steps_parts_and_candidates(tmp_path: Path) -> None:
 def test_the_figures_are_sums_over_kinds_and_stages(tmp_path: Path) -> None:
     killers = {kind: Killer(tmp_path, {}, {}, Random(0)) for kind in (WARM, COMMAND, DVC, SNAKEMAKE)}
     killers[WARM].kills = [Kill("train_base", "SIGKILL", 0), Kill("train_base", "SIGTERM", 20)]
-    killers[DVC].kills = [Kill("train_base", "SIGKILL", 40, outage=True), Kill("check_params", "SIGTERM", 0)]
+    killers[DVC].kills = [Kill("train_base", "SIGKILL", 40, BOTH, late=True), Kill("check_params", "SIGTERM", 0)]
     killers[DVC].finished = ["check_params", "train_base", "prune@1"]
     killers[SNAKEMAKE].kills = [Kill("prune@1", "SIGTERM", 3), Kill("prune@0", "SIGTERM", 5)]
     killers[DVC].differing, killers[DVC].compared = ["a"], 7
     told = json.loads(json.dumps(summary(killers)))
     assert (told["kills"], told["signals"]) == (6, {"SIGKILL": 2, "SIGTERM": 4})
     assert (told["differing_files"], told["compared_files"]) == (["a"], 7)
-    assert told["kinds"][DVC]["with_the_engine"] == 1
+    assert (told["kinds"][DVC]["hit"], told["kinds"][DVC]["on_the_way_out"]) == ({BOTH: 1, STAGE: 1}, 1)
     assert told["stages"]["train_base"] == {
         "finished": 1,
         "kills": 3,

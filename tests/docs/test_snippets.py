@@ -30,7 +30,7 @@ def test_settings_can_be_written_so(block: Block, tmp_path: Path, monkeypatch: p
 def merged(settings: Any, changes: Any) -> Any:
     """Settings with these changes; values, lists and sections of another kind take the place of what was there."""
     both = isinstance(settings, dict) and isinstance(changes, dict)
-    if not both or changes.get("kind") not in (None, settings.get("kind")):
+    if not both or any(changes.get(key) not in (None, settings.get(key)) for key in ("kind", "method")):
         return changes
     return settings | {key: merged(settings.get(key), value) for key, value in changes.items()}
 

@@ -1,5 +1,7 @@
 """Merging by task vectors: its fixed points, linearity, and what does not fit."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from unequal.errors import UserError
-from unequal.models.merging import moved, shares, task_vector
+from unequal.models.merging import merge, shares, task_vector
 
 SHAPES = {"conv.weight": (2, 3, 3), "conv.bias": (2,), "norm": (4,)}
 
@@ -18,9 +20,7 @@ def weights(seed: int) -> dict[str, Tensor]:
 
 
 def merged(base: dict[str, Tensor], experts: list[dict[str, Tensor]], chosen: list[float]) -> dict[str, Tensor]:
-    change = sum(w * task_vector(base, expert) for w, expert in zip(chosen, experts, strict=True))
-    assert isinstance(change, Tensor)
-    return moved(base, change)
+    return merge(base, iter(experts), chosen).weights
 
 
 @given(st.lists(st.floats(-2, 2), min_size=1, max_size=4))
@@ -41,8 +41,9 @@ def test_the_mean_of_equal_experts_is_each_of_them(count: int) -> None:
 
 
 def test_a_weight_of_zero_leaves_the_base() -> None:
-    found = merged(weights(0), [weights(1), weights(2)], shares(0.0, 2))
-    assert all(torch.equal(found[name], start) for name, start in weights(0).items())
+    found = merge(weights(0), [weights(1), weights(2)], shares(0.0, 2))
+    assert all(torch.equal(found.weights[name], start) for name, start in weights(0).items())
+    assert found.length_over_orthogonal is None
 
 
 def test_one_expert_whole_is_itself() -> None:
@@ -58,6 +59,18 @@ def test_a_weight_for_all_or_one_for_each() -> None:
     assert shares((0.1, 0.9), 2) == [0.1, 0.9]
     with pytest.raises(UserError, match=r"^merging\.weights: 2 weights for 3 experts; allowed: one for each$"):
         shares((0.1, 0.9), 3)
+
+
+def test_the_sum_is_as_long_as_its_parts_agree() -> None:
+    base = weights(0)
+    ways = [{name: torch.zeros_like(tensor) for name, tensor in base.items()} for _ in range(2)]
+    ways[0]["norm"][0], ways[1]["norm"][1] = 3.0, 4.0
+    apart = [{name: base[name] + way[name] for name in base} for way in ways]
+    length = math.sqrt(sum(float(tensor.square().sum()) for tensor in base.values()))
+    found = merge(base, apart, [1.0, 1.0])
+    assert found.relative_lengths == pytest.approx([3 / length, 4 / length], rel=1e-4)
+    assert found.length_over_orthogonal == pytest.approx(1, rel=1e-4)
+    assert merge(base, [apart[0]] * 4, [0.25] * 4).length_over_orthogonal == pytest.approx(2, rel=1e-4)
 
 
 @pytest.mark.parametrize("other", [{"norm": torch.zeros(3)}, {"more": torch.zeros(1)}])

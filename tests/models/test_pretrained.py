@@ -106,7 +106,9 @@ def test_pretrained_with_three_heads(tmp_path: Path, tiny_net: Callable[..., UNe
 
 def test_pretrained_that_is_not_there(tmp_path: Path, load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    assert "holds no UNet2DModel" in refusal(load, tmp_path / "nothing")
+    assert refusal(load, tmp_path / "nothing").startswith(f"network.pretrained: {tmp_path}/nothing: missing")
+    assert refusal(load, "someone/something").endswith("it needs a revision, as in someone/something@main")
+    assert "holds no UNet2DModel" in refusal(load, "someone/something@main")
     (tmp_path / "empty").mkdir()
     assert "holds no UNet2DModel" in refusal(load, tmp_path / "empty")
 
@@ -245,25 +247,26 @@ def test_a_scheduler_on_the_hub(
 ) -> None:
     folder = pipeline(tmp_path, tiny_net(), DDPMScheduler())
 
-    def download(repository: str, name: str) -> str:
-        assert repository == "someone/something"
+    def download(repository: str, name: str, revision: str) -> str:
+        assert (repository, revision) == ("someone/something", "v1")
         if not (folder / name).exists():
             raise RemoteEntryNotFoundError("no such file", response=SimpleNamespace(headers={}, request=None))
         return str(folder / name)
 
-    def network(source: str, subfolder: str | None, **_: Any) -> UNet2DModel:
+    def network(source: str, subfolder: str | None, revision: str, **_: Any) -> UNet2DModel:
+        assert (source, revision) == ("someone/something", "v1")
         return tiny_net()
 
     monkeypatch.setattr(UNet2DModel, "from_pretrained", network)
     monkeypatch.setattr("unequal.models.backbones.unet2d.pretrained.hf_hub_download", download)
-    assert same_weights(take("someone/something"), tiny_net())
-    assert "was trained with 1000" in refusal(take, "someone/something", timesteps=77)
+    assert same_weights(take("someone/something@v1"), tiny_net())
+    assert "was trained with 1000" in refusal(take, "someone/something@v1", timesteps=77)
 
-    def unreachable(repository: str, name: str) -> str:
+    def unreachable(repository: str, name: str, revision: str) -> str:
         raise LocalEntryNotFoundError("offline")
 
     monkeypatch.setattr("unequal.models.backbones.unet2d.pretrained.hf_hub_download", unreachable)
-    assert "scheduler_config.json cannot be reached on the Hub" in refusal(take, "someone/something")
+    assert "scheduler_config.json cannot be reached on the Hub" in refusal(take, "someone/something@v1")
 
 
 def test_networks_that_are_told_more_than_timesteps(tmp_path: Path, load: Load) -> None:

@@ -19,6 +19,7 @@ from stage_project import write_params
 from stages import build_extractor, evaluate_fid, finetune_groups, group_timesteps, profile_loss, prune, train_base
 from unequal.data.prepared import PreparedData
 from unequal.models.folder import load_model, load_record
+from unequal.pipeline.sources import write_sources
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.network import UNet2D
 from unequal.settings.training import Training
@@ -152,6 +153,9 @@ def test_a_pretrained_base_is_held_against_the_settings(
     assert (record.images_seen, record.spec.timesteps, record.spec.prediction) == (0, 50, "epsilon")
     assert all(torch.equal(value, tiny_net().state_dict()[name]) for name, value in net.state_dict().items())
     DDIMScheduler(num_train_timesteps=60).save_pretrained("taken")
+    result = CliRunner().invoke(train_base.main)
+    assert "network.pretrained: taken: replaced since the engine began" in result.output.splitlines()[-1]
+    write_sources(Path("dvc.yaml"))
     result = CliRunner().invoke(train_base.main)
     assert result.exit_code == 1
     said = "schedule.timesteps: 50, but network.pretrained 'taken' was trained with 60"

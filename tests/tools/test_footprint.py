@@ -1,5 +1,6 @@
 """What memory stages are said to take follows their settings."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,11 @@ def test_prepared_data_say_how_many_images_there_are(tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_bytes((ROOT / "presets/own-images-32.yaml").read_bytes())
     assumed = Footprints.read(tmp_path)
     (tmp_path / "artifacts/data").mkdir(parents=True)
-    (tmp_path / "artifacts/data/facts.json").write_text('{"n": 500}')
+    facts = tmp_path / "artifacts/data/facts.json"
+    whole = {"n": 500, "shape": [3, 32, 32], "range": [0, 255], "source": "folder", "path": None, "labels": None}
+    split = {"train": [0, 450], "holdout": [450, 500]}
+    facts.write_text(json.dumps(whole)[:-5])
+    assert Footprints.read(tmp_path).images == assumed.images
+    facts.write_text(json.dumps(whole | {"sha256": "0", "split": split, "autoencoder": None}))
     assert Footprints.read(tmp_path).images == 500
     assert Footprints.read(tmp_path).of("profile_floor").device < assumed.of("profile_floor").device / 100

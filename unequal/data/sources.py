@@ -15,7 +15,7 @@ from PIL import Image
 from unequal.data.patches import KINDS, cut_patches
 from unequal.data.pictures import channels_first, decode, fitted, in_channels, readable, wrong_size
 from unequal.errors import UserError, one_line
-from unequal.files import walked
+from unequal.files import files_below
 from unequal.settings.data import Data
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
@@ -90,13 +90,13 @@ def cifar10(path: Path, data: Data) -> Source:
 def folder(path: Path, data: Data) -> Source:
     """Image files at any depth, sorted by name; subfolders are classes if all files lie one level deep.
 
-    Links are followed, to folders as to files; see `walked`.
+    Links are followed, to folders as to files; see `walked`. Hidden files are none.
     """
     if not path.is_dir():
         raise UserError(
             f"{path}: {'not a folder' if path.exists() else 'missing'}; data.path must be a folder of images"
         )
-    files = sorted(file for file in walked(path) if file.suffix.lower() in ENDINGS)
+    files = [file for file in files_below(path) if file.suffix.lower() in ENDINGS]
     if not files:
         raise UserError(f"{path}: no images in it; files that end in {', '.join(ENDINGS)} are read")
     if any(len(file.relative_to(path).parts) != 2 for file in files):

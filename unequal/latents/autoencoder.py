@@ -15,6 +15,7 @@ from unequal.errors import UserError
 from unequal.files import content_hash
 from unequal.models.folder import ModelRecord
 from unequal.settings.autoencoder import Pretrained
+from unequal.settings.outside import located
 
 Net = AutoencoderKL | VQModel
 AnyNet = TypeVar("AnyNet", bound=Net)
@@ -89,7 +90,8 @@ def take_over(chosen: Pretrained, image_size: int, channels: int) -> Net:
 
     Raises UserError where it is not there, does not fit the images, or has other latents than the settings say.
     """
-    net = find_net(chosen.source)
+    place = located(chosen.source, "autoencoder.source")
+    net = find_net(str(place)) if isinstance(place, Path) else find_net(*place)
     shape = latent_shape(net, image_size, channels, f"'{chosen.source}'")
     told = (chosen.latent_channels, image_size // chosen.factor, image_size // chosen.factor)
     if told != shape:
@@ -102,17 +104,17 @@ def take_over(chosen: Pretrained, image_size: int, channels: int) -> Net:
     return net
 
 
-def find_net(source: str) -> Net:
-    """The trained network from a folder or the Hub, of whose files nothing but tensors is read.
+def find_net(source: str, revision: str | None = None) -> Net:
+    """The trained network from a folder, or from the Hub at a revision, of whose files nothing but tensors is read.
 
     Raises UserError where there is none that loads.
     """
     reasons = []
     for subfolder in SUBFOLDERS:
         try:
-            kind = AutoencoderKL.load_config(source, subfolder=subfolder)["_class_name"]
+            kind = AutoencoderKL.load_config(source, subfolder=subfolder, revision=revision)["_class_name"]
             if kind in KINDS:
-                return KINDS[kind].from_pretrained(source, subfolder=subfolder)
+                return KINDS[kind].from_pretrained(source, subfolder=subfolder, revision=revision)
             reasons.append(f"it is a {kind}")
         except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             reasons.append(str(error).splitlines()[0])

@@ -4,7 +4,9 @@
 diffusion model so of experts for ranges of timesteps.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,6 +14,44 @@ from torch import Tensor
 from unequal.errors import UserError
 
 Weights = Mapping[str, Tensor]
+
+
+class Merged(NamedTuple):
+    """Merged weights, and how what the networks have learned goes together.
+
+    Attributes:
+        weights: by name.
+        relative_lengths: of each task vector, as a share of the base's weights.
+        length_over_orthogonal: length of the weighted sum, over what it would be were the task vectors orthogonal. 1:
+            what the networks have learned is orthogonal; √N: all have learned the same; less than 1: they disagree.
+            None where no weight moves.
+    """
+
+    weights: dict[str, Tensor]
+    relative_lengths: list[float]
+    length_over_orthogonal: float | None
+
+
+def merge(base: Weights, trained: Iterable[Weights], factors: Sequence[float]) -> Merged:
+    """θ_base + Σ_i w_i·(θ_i − θ_base).
+
+    Args:
+        base: from which all were trained on.
+        trained: N networks' weights, taken one after the other, so that never more than one need be in memory.
+        factors: w_i of each.
+
+    Raises:
+        UserError: one is not of the base's architecture.
+    """
+    change, lengths = torch.zeros(sum(weights.numel() for weights in base.values())), list[float]()
+    for factor, weights in zip(factors, trained, strict=True):
+        vector = task_vector(base, weights)
+        change += factor * vector
+        lengths.append(float(vector.norm()))
+    whole = float(torch.cat([weights.flatten() for weights in base.values()]).norm())
+    orthogonal = math.hypot(*(factor * length for factor, length in zip(factors, lengths, strict=True)))
+    agreement = float(change.norm()) / orthogonal if orthogonal else None
+    return Merged(moved(base, change), [length / whole for length in lengths], agreement)
 
 
 def task_vector(base: Weights, trained: Weights) -> Tensor:

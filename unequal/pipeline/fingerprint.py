@@ -8,8 +8,10 @@ that the dvc.yaml names. What counts is
 - the texts that such a module names, where they lie in its folder;
 - the versions of the libraries that these modules import.
 
-The harness, `unequal.pipeline`, does not count: it decides when a program runs and where its files lie, not what is
-in them. Nor does what is imported for the sake of types alone, which never runs.
+What lies outside the project is no code; `unequal.pipeline.sources` has a file for it, written by the same stage.
+
+The harness, `unequal.pipeline`, does not count: it decides when a program runs and stops, in how many processes and
+where its files lie, not what is in them. Nor does what is imported for the sake of types alone, which never runs.
 """
 
 import ast
@@ -25,7 +27,8 @@ from typing import Any
 import click
 
 from unequal.errors import UserError
-from unequal.files import read_json, write_json
+from unequal.files import keep_json, read_json
+from unequal.pipeline.sources import write_sources
 from unequal.pipeline.syntax import canonical
 from unequal.settings.strict import read_yaml
 
@@ -197,20 +200,16 @@ def write_fingerprints(graph: Path, root: Path = ROOT) -> list[str]:
     Raises:
         UserError: a command that starts none of the project's programs.
     """
-    changes, folder = [], graph.parent / CODE
     found = programs(graph)
-    for name, program in sorted(found.items()):
+    for program in found.values():
         if not (root / program).is_file():
             raise UserError(f"{graph}: there is no program {program}")
-        file, code = folder / f"{name}.json", fingerprint(root / program, root)
-        if (old := read_json(file) if file.exists() else None) != code:
-            write_json(file, code)
-            changes.append(f"{file}: {'new' if old is None else ', '.join(differences(old, code))}")
-    for file in folder.glob("*.json"):
-        if file.stem not in found:
-            file.unlink()
-            changes.append(f"{file}: deleted")
-    return changes
+    codes = {name: fingerprint(root / program, root) for name, program in found.items()}
+    changed = keep_json(graph.parent / CODE, codes)
+    return [
+        f"{file}: {', '.join(differences(old, codes[file.stem])) if what == 'changed' and old else what}"
+        for file, (what, old) in changed.items()
+    ]
 
 
 def differences(old: Any, new: Any) -> list[str]:
@@ -233,7 +232,7 @@ def refuse_other_code(name: str, code: Fingerprint) -> None:
 def main() -> None:
     """Bring the files of the dvc.yaml in the working directory up to date."""
     try:
-        for change in write_fingerprints(Path("dvc.yaml")):
+        for change in (*write_fingerprints(Path("dvc.yaml")), *write_sources(Path("dvc.yaml"))):
             click.echo(change)
     except UserError as error:
         raise click.ClickException(str(error)) from None

@@ -21,9 +21,10 @@ from typing import Self
 import click
 
 from unequal.errors import UserError
+from unequal.pipeline.finished import ENGINE, engine
+from unequal.pipeline.processes import FOLDER, LAUNCHED, OUTSIDE, failure_file, folder, rank
 from unequal.settings.runtime import Runtime
 from unequal.settings.strict import PARAMS
-from unequal.workspace.processes import FOLDER, LAUNCHED, OUTSIDE, failure_file, folder, rank
 
 #: How long processes may take to end when another one has failed.
 GRACE_SECONDS = 20.0
@@ -95,9 +96,10 @@ class Launched:
     def start(self, number: int, count: int, command: Sequence[str]) -> None:
         """Start the process of a rank; threads are divided among all."""
         threads = max(1, len(os.sched_getaffinity(0)) // count)
+        ordered_by = {} if (name := engine()) is None else {ENGINE: name}
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port), FOLDER: str(self.common)}
         ranks = {"WORLD_SIZE": str(count), "RANK": str(number), "LOCAL_RANK": str(number)}
-        environment = {"OMP_NUM_THREADS": str(threads)} | os.environ | place | ranks
+        environment = {"OMP_NUM_THREADS": str(threads)} | os.environ | ordered_by | place | ranks
         # In a session of its own: a terminal's Ctrl-C reaches the launcher alone.
         process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, start_new_session=True)
         self.processes.append(process)

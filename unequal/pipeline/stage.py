@@ -18,7 +18,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from inspect import Parameter, signature
 from pathlib import Path
@@ -26,30 +26,47 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 import click
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from unequal.errors import UserError
-from unequal.files import content_hash, files_below, move_into_place, read_json, require, settings_hash, write_json
+from unequal.files import (
+    content_hash,
+    files_below,
+    put_into_place,
+    require,
+    settings_hash,
+    sync,
+    write_bytes,
+    write_json,
+)
+from unequal.pipeline import processes
 from unequal.pipeline.fingerprint import Fingerprint, fingerprint, refuse_other_code
+from unequal.pipeline.finished import (
+    DVC_STAGE,
+    NOTE,
+    Finished,
+    FinishedBefore,
+    engine,
+    forget,
+    keep,
+    kept,
+    leave_outputs,
+)
 from unequal.pipeline.launching import follow_launcher, launch, leave_reason, same_command, wanted
 from unequal.pipeline.memory import memory_refusal
 from unequal.pipeline.project import study, work_root
+from unequal.pipeline.sources import refuse_other_source
 from unequal.pipeline.store import Execution
 from unequal.pipeline.tracker import Tracker
+from unequal.pipeline.workdirs import OUTPUTS, claim, clear, cleared, latest, locked, made, unlocked
 from unequal.settings.runtime import Runtime
 from unequal.settings.strict import PARAMS, StageSettings, read_yaml
-from unequal.workspace import processes
 
 if TYPE_CHECKING:
     import torch
 
 #: Raise it when the meaning of resumable states changes: none of the older ones is taken up then.
 FORMAT = 1
-#: File of a work directory that says which run it belongs to.
-OWNER = "run.json"
-#: How long a run waits for another one in its folder: a cluster may start a retry while the job that it has
-#: ended still saves (Slurm grants that `KillWait`, by default 30 s).
-PATIENCE_SECONDS = 60.0
 #: Compute capability of the first GPUs that have TF32 (Ampere).
 TF32_SINCE = (8, 0)
 #: Where a run computes, and what it computes float32 in.
@@ -85,9 +102,16 @@ class Run:
         #: The outputs of the others are of no use to anybody.
         self._unused = None if self.leads else tempfile.TemporaryDirectory(prefix="unequal-")
         self._inputs: dict[str, str] = {}
+        self._sources: list[str] = []
         self._outputs: dict[Path, Path] = {}
+        self._results: dict[str, Any] = {}
+        self._parent_results: dict[str, float] = {}
         self._parent_artifacts: list[Path] = []
         self._key_is_fixed = False
+        self._key = ""
+        self._engine = engine()
+        self._work: Path | None = None
+        self._finished: Finished | None = None
         self._lock: FileLock | None = None
         execution = Execution(name, self.options, settings.model_dump(mode="json"), read_yaml(PARAMS))
         self._tracker = Tracker(runtime.tracking, execution, active=self.leads)
@@ -107,29 +131,71 @@ class Run:
             self._tracker.input(Path(path))
         return Path(path)
 
-    @cached_property
+    def source(self, name: str) -> None:
+        """What lies outside and the stage reads, as its file in `artifacts/sources` tells of it; an input like others.
+
+        Raises:
+            UserError: something else lies there.
+        """
+        self.input(refuse_other_source(name))
+        self._sources.append(name)
+
+    @property
+    def instance(self) -> str:
+        """Name of the stage and its options, as one of a file: a variant's name may be a path."""
+        where = () if study() is None else (study(),)
+        return "-".join(map(str, (*where, self.name, *self.options.values()))).replace("/", "_")
+
+    @property
     def work(self) -> Path:
         """Folder of the resumable state; the same for the same stage, options, settings and inputs.
 
-        Raises UserError where another process is at work in it, or something else stands in its place.
+        Raises:
+            UserError: something else stands in its place.
+            FinishedBefore: an earlier attempt has finished, and its outputs are there.
         """
-        self._key_is_fixed = True
-        settings = self.settings.model_dump(mode="json")
-        shaping = (FORMAT, self.name, self.options, settings, list(self._inputs.items()), self.code)
-        key, where = settings_hash(shaping), () if study() is None else (study(),)
-        name = (*where, self.name, *self.options.values(), key[:12])
-        # One folder a run: a variant's name may be a path.
-        path = work_root() / "-".join(map(str, name)).replace("/", "_")
-        made(path.parent)
-        if self.leads:
-            lock = locked(path.with_name(path.name + ".lock"))
-            shutil.rmtree(cleared(path), ignore_errors=True)
-            shutil.rmtree(path / "outputs", ignore_errors=True)
-            claim(made(path), key)
-            self._lock = lock
-        elif processes.folder() is not None:
-            processes.wait_until(lambda: (path / OWNER).exists())
-        return made(path)
+        if self._work is None:
+            self._key_is_fixed = True
+            settings = self.settings.model_dump(mode="json")
+            self._key = settings_hash(
+                (FORMAT, self.name, self.options, settings, list(self._inputs.items()), self.code)
+            )
+            self._work = work_root() / f"{self.instance}-{self._key[:12]}"
+            made(self._work.parent)
+            if processes.agreed(self._finds_outputs):
+                raise FinishedBefore
+        return made(self._work)
+
+    def _finds_outputs(self) -> bool:
+        """Take the work directory; whether an earlier attempt has finished, whose outputs are then this one's."""
+        assert self._work is not None
+        lock = locked(self._work)
+        shutil.rmtree(cleared(self._work), ignore_errors=True)
+        claim(made(self._work), self._key)
+        self._lock = lock
+        self._finished = kept(self._work) if processes.can_agree() else None
+        if self._finished is None and (self._work / NOTE).exists():
+            clear(self._work)
+            claim(made(self._work), self._key)
+        forget(self._makes_needless, besides=[self._work])
+        write_bytes(latest(self.instance), self._key.encode())
+        if self._finished is None:
+            shutil.rmtree(self._work / OUTPUTS, ignore_errors=True)
+            return False
+        click.echo(f"{self.name}: finished before; the outputs are taken from {self._work}", err=True)
+        self._tracker.tags({"republished": "true"})
+        for path in self._finished.outputs:
+            self.output(path)
+        self._results, self._parent_results = self._finished.results, self._finished.parent_results
+        self._parent_artifacts = list(map(Path, self._finished.parent_artifacts))
+        self._tracker.results(self._results)
+        self._tracker.parent_results(self._parent_results)
+        return True
+
+    def _makes_needless(self, finished: Finished) -> bool:
+        """Whether the start of this run shows that nobody will ask for another one's outputs again."""
+        accepted = DVC_STAGE in os.environ and finished.engine == self._engine
+        return accepted or (finished.instance, finished.folder) == (self.instance, str(Path.cwd()))
 
     def output(self, path: str | Path) -> Path:
         """Where to write an output (a file, or a folder to be made); it appears at `path` when the stage ends well."""
@@ -164,6 +230,7 @@ class Run:
     ) -> None:
         """Write figures as a JSON output; its numbers are logged, and the headline's with the whole pipeline."""
         write_json(self.output(path), content)
+        self._results |= content
         self._tracker.results(content)
         self.parent_metrics(headline or {})
 
@@ -173,6 +240,7 @@ class Run:
 
     def parent_metrics(self, metrics: Mapping[str, float]) -> None:
         """Log figures with the whole pipeline, where its variants are compared."""
+        self._parent_results |= metrics
         self._tracker.parent_results(metrics)
 
     def parent_artifacts(self, paths: Sequence[str | Path]) -> None:
@@ -182,19 +250,22 @@ class Run:
     def complete(self) -> None:
         """Move the outputs into place, end the log, clear the work directory.
 
-        Until the last moment a run that is killed leaves its state: engines delete the outputs of one that failed.
+        Engines delete the outputs of a run that is killed before the end, or that they are killed with: so until an
+        engine has recorded them they are kept, and the state until then is.
 
         Raises:
-            UserError: the engine has been told of other code meanwhile, and would take the outputs for its own.
+            UserError: the engine has been told of other code or sources meanwhile, or the stage been begun with other
+                settings: the outputs would be taken for those of the latter.
         """
         refuse_other_code(self.name, self.code)
+        for name in self._sources:
+            refuse_other_source(name)
         processes.wait_for_others()
-        if self.leads:
+        if self.leads and self._outputs:
+            self._refuse_overtaken()
+            self._keep()
             for path, staged in self._outputs.items():
-                if not staged.exists():
-                    raise RuntimeError(f"output {path} was announced, but not written")
-            for path, staged in self._outputs.items():
-                move_into_place(staged, path)
+                put_into_place(staged, path)
         self._tracker.artifacts(list(self._outputs))
         self._tracker.parent_artifacts(self._parent_artifacts)
         self._tracker.finish("FINISHED")
@@ -205,19 +276,50 @@ class Run:
         self._leave_work(finished=False)
         self._tracker.finish(status)
 
+    def _refuse_overtaken(self) -> None:
+        """Raise UserError where the stage was begun with another key since: a run may outlive its engine."""
+        note = latest(self.instance)
+        if not note.exists() or note.read_text(encoding="utf-8") != self._key:
+            raise UserError(
+                "begun again meanwhile with other settings, inputs or code; the outputs of this run are not published"
+            )
+
+    def _keep(self) -> None:
+        """Note that this run has finished: whoever starts it again finds its outputs."""
+        for path, staged in self._outputs.items():
+            if not staged.exists():
+                raise RuntimeError(f"output {path} was announced, but not written")
+            for file in files_below(staged):
+                sync(file)
+        known = {} if self._finished is None else self._finished.outputs
+        finished = Finished(
+            instance=self.instance,
+            folder=str(Path.cwd()),
+            engine=self._engine,
+            outputs={str(path): known.get(str(path)) or content_hash(staged) for path, staged in self._outputs.items()},
+            results=self._results,
+            parent_results=self._parent_results,
+            parent_artifacts=list(map(str, self._parent_artifacts)),
+        )
+        keep(self.work, finished)
+
     def _leave_work(self, finished: bool) -> None:
-        """Delete the work directory or only its outputs, and let go of it."""
+        """Delete of the work directory what nobody will ask for, and let go of it."""
         if self._unused is not None:
             self._unused.cleanup()
         if self._lock is None:
             return
-        if finished:
-            # Moved at once: of a state that is deleted file by file, a kill would leave a part.
-            self.work.rename(cleared(self.work))
-        shutil.rmtree(cleared(self.work) if finished else self.work / "outputs", ignore_errors=True)
-        # Deleted while held: whoever opened the old file notices that it is gone and makes a new one.
-        Path(self._lock.lock_file).unlink(missing_ok=True)
-        self._lock.release()
+        if not finished:
+            if not (self.work / NOTE).exists():
+                shutil.rmtree(self.work / OUTPUTS, ignore_errors=True)
+        elif self._engine is None:
+            clear(self.work)
+        else:
+            leave_outputs(self.work)
+        note = latest(self.instance)
+        if note.exists() and note.read_text(encoding="utf-8") == self._key:
+            note.unlink()
+        unlocked(self._lock)
         self._lock = None
 
 
@@ -230,44 +332,27 @@ def float32_on_gpu(device: "torch.device") -> str:
     return ", ".join(f"{what} {'tf32' if has_tf32 and may else 'ieee'}" for what, may in allowed.items())
 
 
-def made(folder: Path) -> Path:
-    """The folder, which is made if it is missing. Raises UserError where something else stands there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise UserError(f"{folder}: a folder of resumable states is to be here; move what stands there away") from None
-    return folder
-
-
-def cleared(work: Path) -> Path:
-    """Where a work directory is deleted."""
-    return work.with_name(f".{work.name}.cleared")
-
-
-def claim(work: Path, key: str) -> None:
-    """Note in a work directory whose it is. Raises UserError where it holds the state of another run."""
-    note = work / OWNER
-    if not note.exists() and not files_below(work):
-        write_json(note, key)
-    elif not note.exists() or read_json(note) != key:
-        raise UserError(f"{work}: holds the state of another run; delete it to start again")
-
-
 class StageCommand(click.Command):
     """A stage as a command-line program.
 
     Attributes:
-        program: the file that holds the function.
+        program: the file that is run; if not another, the one that holds the function.
         stage_name: its name.
         settings: the keys of params.yaml that the stage reads.
         shared: whether several processes can share the work.
     """
 
-    def __init__(self, function: Callable[..., None], settings: type[StageSettings], shared: bool = False) -> None:
+    def __init__(
+        self,
+        function: Callable[..., None],
+        settings: type[StageSettings],
+        shared: bool = False,
+        program: Path | None = None,
+    ) -> None:
         self.function = function
         self.settings = settings
         self.shared = shared
-        self.program = Path(function.__code__.co_filename).resolve()
+        self.program = (program or Path(function.__code__.co_filename)).resolve()
         self.stage_name = self.program.stem
         options = list(signature(function, eval_str=True).parameters.values())[2:]
         super().__init__(self.stage_name, callback=self.run, params=list(map(option, options)), help=function.__doc__)
@@ -283,7 +368,8 @@ class StageCommand(click.Command):
             refuse_other_code(self.stage_name, code)
             run = Run(self.stage_name, settings, options, runtime, code)
             try:
-                self.function(run, settings, **options)
+                with suppress(FinishedBefore):
+                    self.function(run, settings, **options)
                 run.complete()
             except BaseException as error:
                 run.abandon("FAILED" if isinstance(error, Exception) else "KILLED")
@@ -307,19 +393,6 @@ def option(parameter: Parameter) -> click.Option:
     if parameter.default is Parameter.empty:
         return click.Option([name], type=kind, required=True)
     return click.Option([name], type=kind, default=parameter.default, show_default=True)
-
-
-def locked(path: Path) -> FileLock:
-    """Take a lock that the operating system frees with the process. Raises UserError where it stays held."""
-    lock = FileLock(path)
-    try:
-        lock.acquire(timeout=PATIENCE_SECONDS)
-    except Timeout:
-        raise UserError(
-            f"{path.with_suffix('')}: another process is at work on the same, for {PATIENCE_SECONDS:g} s and more; "
-            "wait for it or end it"
-        ) from None
-    return lock
 
 
 @contextmanager

@@ -2,8 +2,10 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
+from unequal.settings.numbers import BatchSize, Budget, Depth, Width
+from unequal.settings.outside import Outside
 from unequal.settings.strict import Strict
 
 
@@ -11,28 +13,30 @@ class Pretrained(Strict):
     """A trained one of diffusers."""
 
     kind: Literal["pretrained"]
-    source: str = Field(description="folder or Hub id of an AutoencoderKL or VQModel, or of a pipeline that holds one")
-    latent_channels: PositiveInt = Field(description="of its latents")
-    factor: PositiveInt = Field(description="pixels of an image for one of its latent, a side")
+    source: Outside = Field(
+        description="folder of an AutoencoderKL or VQModel or of a pipeline that holds one, or owner/name@revision"
+    )
+    latent_channels: Width = Field(description="of its latents")
+    factor: Width = Field(description="pixels of an image for one of its latent, a side")
     scaling_factor: PositiveFloat | None = Field(
         default=None, description="what latents are multiplied with; null: what its config says"
     )
-    batch_size: PositiveInt = Field(description="images that are encoded or decoded at once")
+    batch_size: BatchSize = Field(description="images that are encoded or decoded at once")
 
 
 class Trained(Strict):
     """An AutoencoderKL (2112.10752) trained on the images: squared error and a little KL divergence."""
 
     kind: Literal["trained"]
-    latent_channels: PositiveInt
-    block_out_channels: tuple[PositiveInt, ...] = Field(
-        min_length=1, description="channels of each resolution; each after the first halves the image"
+    latent_channels: Width
+    block_out_channels: tuple[Width, ...] = Field(
+        min_length=1, max_length=12, description="channels of each resolution; each after the first halves the image"
     )
-    layers_per_block: PositiveInt
-    norm_num_groups: PositiveInt
+    layers_per_block: Depth
+    norm_num_groups: Width
     kl_weight: float = Field(ge=0, description="of the KL divergence a latent value, beside the squared error a pixel")
-    images: PositiveInt = Field(description="budget: images seen in training")
-    batch_size: PositiveInt = Field(description="images a training step, and that are encoded or decoded at once")
+    images: Budget = Field(description="budget: images seen in training")
+    batch_size: BatchSize = Field(description="images a training step, and that are encoded or decoded at once")
     lr: PositiveFloat
 
     @model_validator(mode="after")

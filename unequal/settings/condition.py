@@ -10,13 +10,14 @@ from functools import partial
 from typing import Annotated, Literal
 
 import torch
-from pydantic import Field, PositiveInt
+from pydantic import Field
 from torch import Tensor
 
 from unequal.diffusion.network import Answer, NetworkFunction
 from unequal.diffusion.super_resolution import blurred
 from unequal.errors import UserError
 from unequal.randomness import Stream, torch_generator
+from unequal.settings.numbers import Width
 from unequal.settings.strict import Strict
 
 
@@ -97,7 +98,7 @@ class ClassLabels(Condition):
     """The image's class, int64, which the network embeds."""
 
     kind: Literal["labels"] = "labels"
-    classes: PositiveInt = Field(description="as many as the data's labels have")
+    classes: Width = Field(description="as many as the data's labels have")
 
     @property
     def title(self) -> str:

@@ -4,6 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from unequal.settings.outside import Outside
 from unequal.settings.strict import Strict
 
 #: Sources that come with scikit-learn, and the widest patch of which k-means finds its classes.
@@ -18,13 +19,13 @@ class Data(Strict):
         description="digits and patches of photographs (both in scikit-learn), cifar10 (torchvision), "
         "a folder of images, an .npy/.npz array"
     )
-    path: str | None = Field(description="folder or file; for cifar10 where it lies or is downloaded to")
+    path: Outside | None = Field(description="folder or file; for cifar10 where it lies or is downloaded to")
     image_size: int = Field(ge=4, le=4096, description="height and width in pixels")
     channels: Literal[1, 3] = Field(description="1 grey, 3 RGB")
     fit: Literal["exact", "crop", "resize"] = Field(
         description="images of another size: refused, resized and centre-cropped, or squeezed"
     )
-    holdout: float = Field(gt=0, lt=1, description="share of the images kept out of training")
+    holdout: float = Field(gt=0, le=0.9, description="share of the images kept out of training")
 
     @model_validator(mode="after")
     def source_has_what_it_needs(self) -> Self:

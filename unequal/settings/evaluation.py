@@ -5,6 +5,8 @@ from typing import Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
+from unequal.settings.numbers import BatchSize, Budget, Seed, Width
+from unequal.settings.outside import Outside
 from unequal.settings.strict import Strict
 
 
@@ -12,10 +14,10 @@ class Extractor(Strict):
     """Features that FID compares: a classifier trained on the labels, or Inception."""
 
     kind: Literal["classifier", "inception"]
-    weights: str | None = Field(description="inception: file of weights; null lets torch-fidelity download them")
-    features: PositiveInt = Field(description="classifier: length of the feature vector; inception: 2048")
-    images: PositiveInt = Field(description="classifier: images seen in training")
-    batch_size: PositiveInt
+    weights: Outside | None = Field(description="inception: file of weights; null lets torch-fidelity download them")
+    features: Width = Field(description="classifier: length of the feature vector; inception: 2048")
+    images: Budget = Field(description="classifier: images seen in training")
+    batch_size: BatchSize
     lr: PositiveFloat
 
     @model_validator(mode="after")
@@ -38,7 +40,7 @@ class Sampling(Strict):
         default="posterior", description="of the noise at eta 1: DDPM's β̃, or what the network has learned"
     )
     clip: bool = Field(description="keep predicted images within [-1, 1] at each step")
-    batch_size: PositiveInt
+    batch_size: BatchSize
 
     @model_validator(mode="after")
     def listed_steps_fall(self) -> Self:
@@ -59,8 +61,8 @@ class Sampling(Strict):
 class Evaluation(Strict):
     """How many samples and seeds stand behind a score."""
 
-    samples: int = Field(ge=2, description="images a seed")
-    seeds: tuple[NonNegativeInt, ...] = Field(min_length=1, description="seeds of the noise; spread is over them")
+    samples: int = Field(ge=2, le=10**7, description="images a seed")
+    seeds: tuple[Seed, ...] = Field(min_length=1, description="seeds of the noise; spread is over them")
     kid_subset: int = Field(ge=2, description="images a subset of KID; at most `samples`")
     allow_singular: bool = Field(description="score fewer samples than features all the same, and say so")
 

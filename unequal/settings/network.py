@@ -5,6 +5,8 @@ from typing import Literal, Self
 from pydantic import Field, PositiveInt, model_validator
 
 from unequal.settings.condition import AnyCondition, Unconditional
+from unequal.settings.numbers import Depth, Width
+from unequal.settings.outside import Outside
 from unequal.settings.strict import Strict
 
 #: Of a sampling step: settled by the schedule, or learned in further output channels.
@@ -15,7 +17,9 @@ class Network(Strict):
     """What the settings of every kind of network have; `unequal.models.backbones` makes networks of them."""
 
     kind: str
-    pretrained: str | None = Field(description="a trained network, taken as base instead of training one; null trains")
+    pretrained: Outside | None = Field(
+        description="a trained network, taken as base instead of training one; null trains"
+    )
     condition: AnyCondition = Field(
         default=Unconditional(), description="what the network is told: nothing, labels, or the image at low resolution"
     )
@@ -49,21 +53,23 @@ class UNet2D(Network):
     """A U-Net with attention (DDPM, IDDPM): its architecture, or where a trained one lies."""
 
     kind: Literal["unet2d"] = "unet2d"
-    pretrained: str | None = Field(
-        description="a diffusers folder or Hub id, or a .pt file of OpenAI's, taken as base instead of training one; "
-        "null trains"
+    pretrained: Outside | None = Field(
+        description="a diffusers folder, owner/name@revision on the Hub, or a .pt file of OpenAI's, taken as base "
+        "instead of training one; null trains"
     )
     openai: OpenAIFlags | None = Field(
         default=None, description="flags of a pretrained .pt file of improved-diffusion or guided-diffusion"
     )
-    block_out_channels: tuple[PositiveInt, ...] = Field(min_length=1, description="channels of each resolution")
-    layers_per_block: int = Field(ge=1)
+    block_out_channels: tuple[Width, ...] = Field(
+        min_length=1, max_length=12, description="channels of each resolution"
+    )
+    layers_per_block: Depth
     attention_resolutions: tuple[PositiveInt, ...] = Field(
         description="feature-map sizes in pixels that get attention, besides the middle block"
     )
     middle_attention: bool
-    attention_head_dim: PositiveInt
-    norm_num_groups: PositiveInt
+    attention_head_dim: Width
+    norm_num_groups: Width
     scale_shift: bool = Field(description="time embedding scales and shifts the norm (IDDPM)")
     dropout: float = Field(ge=0, lt=1)
 

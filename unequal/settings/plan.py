@@ -1,16 +1,13 @@
-"""`plans`: ways of training models for groups of timesteps, each under a name, and `experts`: which are carried out."""
+"""`plans`: ways of training models for groups of timesteps, each under a name."""
 
-import re
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
-from unequal.diffusion.schedule import NoiseSchedule
-from unequal.errors import UserError
 from unequal.settings.pruning import Pruning
 from unequal.settings.recipe import RangeRecipe
 from unequal.settings.strict import Strict
-from unequal.timesteps.groups import Grouping, check_groups, timestep_groups
+from unequal.timesteps.groups import Grouping
 
 
 class OneGroup(Strict):
@@ -47,49 +44,3 @@ class Plan(Strict):
         if self.base_share and self.start == "base":
             raise ValueError(f"base_share: {self.base_share} is for start 'scratch'; allowed: 0")
         return self
-
-
-class Experts(Strict):
-    """The plans that are carried out, each from every training seed.
-
-    What stands before the slash of a plan's name is the question that it helps to answer; those of `shared` help all.
-    """
-
-    questions: tuple[str, ...] = Field(min_length=1, description="each with a report of its own")
-    plans: tuple[str, ...] = Field(min_length=1, description="names under `plans`, each an instance")
-    seeds: tuple[NonNegativeInt, ...] = Field(
-        min_length=1, description="of pruning, fresh weights, batches and noise; not of the data, nor of the base"
-    )
-
-    @model_validator(mode="after")
-    def nothing_is_made_twice(self) -> Self:
-        """A plan and a seed name a folder."""
-        for axis in ("questions", "plans", "seeds"):
-            values = getattr(self, axis)
-            if len(set(values)) < len(values):
-                raise ValueError(f"{axis}: {list(values)} names one twice")
-        return self
-
-
-#: A plan's name is a path of two folders.
-NAME = re.compile(r"[a-z][a-z0-9_]*/[a-z][a-z0-9_]*")
-
-
-def check_plan(name: str, plan: Plan, schedule: NoiseSchedule, prediction: str | None) -> None:
-    """Raise UserError where a plan cannot be carried out, but for what only the base's measured loss can tell.
-
-    Args:
-        name: of the plan.
-        plan: to be checked.
-        schedule: whose timesteps are grouped.
-        prediction: the base's; None: not known.
-    """
-    if not NAME.fullmatch(name):
-        raise UserError("no name of a plan; allowed: question/plan, both of small letters, digits and _")
-    if prediction not in (None, plan.recipe.prediction) or plan.recipe.prediction == "mixed":
-        raise UserError(f"recipe.prediction: '{plan.recipe.prediction}'; the base's is '{prediction}', of one head")
-    if isinstance(plan.groups, SeveralGroups):
-        chosen = plan.groups
-        check_groups(schedule, chosen.count, chosen.min_ratio)
-        if chosen.kind != "excess_loss":
-            timestep_groups(chosen.kind, schedule, chosen.count, chosen.min_ratio)

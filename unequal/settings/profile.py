@@ -2,21 +2,22 @@
 
 from typing import Literal
 
-import numpy as np
 from pydantic import Field, PositiveInt
 
+from unequal.settings.numbers import BatchSize, Draws
 from unequal.settings.strict import Strict
 
 
 class Profile(Strict):
     """How many draws a timestep, and against which floor."""
 
-    images: int = Field(ge=2, description="images a timestep and split (two or more: standard errors)")
-    batch_size: PositiveInt
+    images: Draws = Field(ge=2, description="images a timestep and split (two or more: standard errors)")
+    batch_size: BatchSize
     floor: Literal["all", "none"] | PositiveInt = Field(
         description="of the best denoiser of all training images, of none, or of the first n, then profiled alone"
     )
 
-    def profiled(self, images: np.ndarray) -> np.ndarray:
-        """The training images [N, …] that are profiled: those that the floor is of."""
-        return images[: self.floor] if isinstance(self.floor, int) else images
+    @property
+    def profiled(self) -> slice:
+        """Which of the training images are profiled: those that the floor is of, all where there is none."""
+        return slice(self.floor if isinstance(self.floor, int) else None)

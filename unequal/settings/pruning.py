@@ -4,8 +4,10 @@ import re
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
+from unequal.settings.numbers import BatchSize, Budget, Draws
+from unequal.settings.outside import Outside
 from unequal.settings.strict import Strict
 
 #: Whose timesteps count: those of the pruned model's range alone, or all.
@@ -29,7 +31,7 @@ class Taylor(Strict):
 
     method: Literal["taylor"]
     timesteps: Timesteps = Field(description="drawn uniformly from the group's, or from all")
-    images: PositiveInt = Field(description="of the batch")
+    images: BatchSize = Field(description="of the batch")
 
 
 class DiffPruning(Strict):
@@ -37,7 +39,7 @@ class DiffPruning(Strict):
 
     method: Literal["diff_pruning"]
     timesteps: Timesteps = Field(description="the group's, or all")
-    images: PositiveInt = Field(description="at each timestep")
+    images: BatchSize = Field(description="at each timestep")
     threshold: float = Field(gt=0, lt=1, description="share of the largest loss so far under which the sum ends")
 
 
@@ -64,8 +66,10 @@ class Llm(Strict):
         default="json_schema", description="what the endpoint can be held to; answers are checked in any case"
     )
     timeout_s: PositiveFloat = Field(default=120.0, le=86_400, description="longest wait for an answer")
-    attempts: PositiveInt = Field(default=4, description="requests a round, until an answer is sound")
-    backoff_s: PositiveFloat = Field(default=2.0, description="wait before the second attempt; doubled with each")
+    attempts: int = Field(default=4, gt=0, le=20, description="requests a round, until an answer is sound")
+    backoff_s: PositiveFloat = Field(
+        default=2.0, le=60, description="wait before the second attempt; doubled with each"
+    )
 
     @model_validator(mode="after")
     def secrets_stand_elsewhere(self) -> Self:
@@ -86,8 +90,8 @@ class Llm(Strict):
 class Finetuning(Strict):
     """A short training of a candidate before its loss is measured; what is kept is untrained."""
 
-    images: PositiveInt
-    batch_size: PositiveInt
+    images: Budget
+    batch_size: BatchSize
     lr: PositiveFloat
 
 
@@ -98,11 +102,11 @@ class Proxy(Strict):
     decider: Annotated[Tpe | Llm, Field(discriminator="kind")]
     ranking: Importance = Field(description="which channels of a block go first")
     start: tuple[Importance, ...] = Field(description="methods whose choices are tried before the first round")
-    rounds: NonNegativeInt = Field(description="R; the paper runs 5")
-    candidates: PositiveInt = Field(description="schemes a round; the paper tries 3")
-    images: PositiveInt = Field(description="behind a candidate's loss, on the group's timesteps")
+    rounds: int = Field(ge=0, le=1000, description="R; the paper runs 5")
+    candidates: int = Field(gt=0, le=1000, description="schemes a round; the paper tries 3")
+    images: Draws = Field(description="behind a candidate's loss, on the group's timesteps")
     finetuning: Finetuning | None = Field(description="before that loss is measured; null: none")
-    replay: str | None = Field(
+    replay: Outside | None = Field(
         default=None, description="a recorded memory bank, whose schemes are tried in the proxy's place"
     )
 

@@ -6,6 +6,7 @@ from typing import Literal, Self
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from unequal.diffusion.predictions import ModelPrediction
+from unequal.settings.numbers import Budget
 from unequal.settings.samplers import Sampler, Slot
 from unequal.settings.strict import Strict
 
@@ -94,7 +95,7 @@ class Mixing(Strict):
 class Recipe(Strict):
     """One training run: independent choices (sampler, loss weight, prediction, optimizer) and a budget."""
 
-    images: PositiveInt = Field(description="budget: images seen, the unit of all comparisons")
+    images: Budget = Field(description="budget: images seen, the unit of all comparisons")
     prediction: ModelPrediction
     mixing: Mixing | None = None
     sampler: Sampler

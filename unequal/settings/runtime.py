@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat
 
 from unequal.settings.strict import Strict
 
@@ -14,16 +14,19 @@ class Tracking(Strict):
         description="tracking server; null: $MLFLOW_TRACKING_URI, else mlflow.db beside the project"
     )
     experiment: str = Field(min_length=1)
-    artifact_limit_mb: PositiveFloat = Field(description="larger files are logged as a reference only")
-    timeout_s: PositiveFloat = Field(description="longest wait for the tracking server at a stage's end")
+    artifact_limit_mb: PositiveFloat = Field(le=10**6, description="larger files are logged as a reference only")
+    timeout_s: PositiveFloat = Field(le=86_400, description="longest wait for the tracking server at a stage's end")
 
 
 class Runtime(Strict):
     """Device, processes, compiler and tracking."""
 
     device: Literal["auto", "cpu", "cuda"]
-    processes: PositiveInt | None = Field(
-        default=None, description="of a stage that trains, profiles or samples; null: one a visible GPU, else one"
+    processes: int | None = Field(
+        default=None,
+        gt=0,
+        le=1024,
+        description="of a stage that trains, profiles or samples; null: one a visible GPU, else one",
     )
     compile: bool = Field(description="torch.compile the network")
     channels_last: bool

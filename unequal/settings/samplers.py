@@ -8,6 +8,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
+from unequal.settings.numbers import Budget, Draws
 from unequal.settings.strict import Strict
 from unequal.timesteps.curricula import asymmetric, curriculum, easy_to_hard, gaussian_target, noise_rate_target
 from unequal.timesteps.partition import Partition, TimestepRange, equal_log_snr
@@ -173,7 +174,7 @@ class Curriculum(SamplerSettings):
 
     kind: Literal["curriculum"]
     target: Literal["noise_rate", "gaussian"]
-    ramp_images: PositiveInt = Field(description="images until the target is reached; at most the recipe's")
+    ramp_images: Budget = Field(description="images until the target is reached; at most the recipe's")
     uniform_share: float = Field(ge=0, lt=1, description="of its uniform probability, which every timestep keeps")
     mean: float = Field(default=0.3, ge=0, lt=1, description="of the gaussian target, as a share of T")
     std: PositiveFloat = Field(default=0.2, description="of the gaussian target, as a share of T")
@@ -208,7 +209,7 @@ class EasyToHard(SamplerSettings):
 
     kind: Literal["easy_to_hard"]
     clusters: PositiveInt
-    phase_images: PositiveInt = Field(description="images until the next cluster is opened")
+    phase_images: Budget = Field(description="images until the next cluster is opened")
 
     def check(self, images: int, plain_epsilon: bool) -> None:
         if (opened := (self.clusters - 1) * self.phase_images) >= images:
@@ -226,8 +227,10 @@ class LossSecondMoment(SamplerSettings):
     """Improved-diffusion's: p ∝ √E[L²] of the last losses of each timestep, learned while training."""
 
     kind: Literal["loss_second_moment"]
-    history: PositiveInt = Field(
+    history: int = Field(
         default=10,
+        gt=0,
+        le=1000,
         description="losses kept of each timestep; uniform until all are there: some 23 images a timestep for 10",
     )
     uniform_share: float = Field(default=0.001, ge=0, le=1, description="of uniform timesteps in the mix")
@@ -272,8 +275,8 @@ class Adaptive(SamplerSettings):
 
     kind: Literal["adaptive"]
     bins: PositiveInt | None = Field(default=None, description="intervals of log-SNR; null: the slots of equal loss")
-    refresh_images: PositiveInt = Field(description="images trained on between two measurements")
-    images_per_bin: PositiveInt = Field(description="gradients measured a bin each time; they count in the budget")
+    refresh_images: Budget = Field(description="images trained on between two measurements")
+    images_per_bin: Draws = Field(description="gradients measured a bin each time; they count in the budget")
     memory: float = Field(default=0.5, ge=0, lt=1, description="share of the estimate that a measurement leaves")
     uniform_share: float = Field(default=0.1, gt=0, le=1, description="of uniform timesteps in the mix; bounds weights")
 

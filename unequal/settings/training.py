@@ -2,22 +2,23 @@
 
 from typing import Literal, Self
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
+from unequal.settings.numbers import BatchSize, Interval
 from unequal.settings.strict import Strict
 
 
 class Training(Strict):
     """Batches, numerics, averaging and bookkeeping of the training loop."""
 
-    batch_size: PositiveInt = Field(description="images an optimizer step, over all processes")
-    gradient_accumulation: PositiveInt = Field(description="parts in which a batch goes through the network")
+    batch_size: BatchSize = Field(description="images an optimizer step, over all processes")
+    gradient_accumulation: BatchSize = Field(description="parts in which a batch goes through the network")
     gradient_clip: PositiveFloat | None = Field(description="largest gradient norm; null: no clipping")
     ema_decay: float = Field(ge=0, lt=1, description="decay a step of the averaged weights, after warm-up")
     horizontal_flips: bool
     precision: Literal["fp32", "bf16"]
-    log_every: PositiveInt = Field(description="steps between two lines of the log")
-    checkpoint_every: PositiveInt = Field(description="steps between two resumable states")
+    log_every: Interval = Field(description="steps between two lines of the log")
+    checkpoint_every: Interval = Field(description="steps between two resumable states")
 
     @model_validator(mode="after")
     def batch_can_be_split(self) -> Self:

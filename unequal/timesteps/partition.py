@@ -104,6 +104,10 @@ class Partition(tuple[TimestepRange, ...]):
         """Sums of a table [T] over each range, [K]."""
         return np.array([table[one.slice].sum() for one in self])
 
+    def shares_of(self, table: np.ndarray) -> np.ndarray:
+        """The share of the sum of a table [T] that lies in each range, [K]."""
+        return self.sums(table) / table.sum()
+
     def draw(self, chosen: np.ndarray, generator: np.random.Generator) -> np.ndarray:
         """A timestep of each of the chosen ranges [n], uniform within it, [n]."""
         first, last = np.array(self)[chosen].T

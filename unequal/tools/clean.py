@@ -1,42 +1,23 @@
-"""Show and delete work directories: resumable states of runs that were stopped and not taken up again."""
+"""Show and delete work directories: states of runs that were stopped, and outputs kept until an engine records them."""
 
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
-from filelock import FileLock, Timeout
 
 from unequal.files import files_below
 from unequal.pipeline.project import work_root
+from unequal.pipeline.workdirs import held
 
 SECONDS_PER_DAY = 86_400
 
 
 def size_and_age(folder: Path) -> tuple[int, float]:
-    """Bytes in a folder, and days since anything in it changed."""
+    """Bytes that go with a folder, and days since anything in it changed; what has a second name elsewhere stays."""
     stats = [path.stat() for path in (folder, *files_below(folder))]
     changed = max(stat.st_mtime for stat in stats)
-    return sum(stat.st_size for stat in stats[1:]), (time.time() - changed) / SECONDS_PER_DAY
-
-
-@contextmanager
-def held(folder: Path) -> Iterator[bool]:
-    """Hold a work directory's lock as a stage does; gives False, without waiting, where a stage is at work in it."""
-    lock = FileLock(folder.with_name(f"{folder.name}.lock"), timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        # Deleted while held: whoever opened the old file notices that it is gone and makes a new one.
-        Path(lock.lock_file).unlink(missing_ok=True)
-        lock.release()
+    return sum(stat.st_size for stat in stats[1:] if stat.st_nlink == 1), (time.time() - changed) / SECONDS_PER_DAY
 
 
 def visit(folder: Path, delete: bool, older_than: float) -> int:
@@ -56,7 +37,7 @@ def visit(folder: Path, delete: bool, older_than: float) -> int:
 @click.option("--delete", is_flag=True, help="Delete them instead of listing them only.")
 @click.option("--older-than", type=float, default=0.0, show_default=True, help="Only those unchanged for so many days.")
 def main(delete: bool, older_than: float) -> None:
-    """List or delete the work directories of unfinished runs; those that a running stage uses are left alone."""
+    """List or delete work directories; those that a running stage uses are left alone."""
     root = work_root()
     folders = sorted(path for path in root.iterdir() if path.is_dir()) if root.exists() else []
     total = 0

@@ -10,8 +10,9 @@ from functools import cached_property, partial, reduce
 from math import ceil
 from pathlib import Path
 
-from unequal.data.prepared import FACTS
+from unequal.data.prepared import FACTS, Facts
 from unequal.diffusion.predictions import ModelPrediction
+from unequal.errors import UserError
 from unequal.evaluation.sets import BATCH
 from unequal.files import read_json
 from unequal.models.backbones.unet2d.size import Size, size_of
@@ -19,12 +20,13 @@ from unequal.models.spec import ModelSpec
 from unequal.pruning.target import PIXELS_AT_ONCE
 from unequal.settings.evaluation import Evaluation, Extractor, Sampling
 from unequal.settings.profile import Profile
+from unequal.settings.strict import PARAMS, validate
 from unequal.tools.sections import Uses, seen
 
 #: Bytes of a value; a network's are taken for float32, of which bf16 keeps less.
 FLOAT, DOUBLE = 4, 8
 #: Bytes of a process that has imported the libraries: on a CPU, and with CUDA's.
-PROCESS, PROCESS_WITH_CUDA = 1.0e9, 3.5e9
+PROCESS, PROCESS_WITH_CUDA = 1.1e9, 3.5e9
 #: A job of a cluster holds Snakemake twice, which has read the graph: it starts a step of the job, which starts the
 #: stage.
 SNAKEMAKE_IN_A_JOB = 2 * 0.9e9
@@ -86,8 +88,7 @@ class Footprints:
     @classmethod
     def read(cls, folder: Path) -> "Footprints":
         """Of the params.yaml in a folder, with what is prepared there already. Raises UserError."""
-        facts = folder / "artifacts/data" / FACTS
-        return cls(Uses.read(folder / "params.yaml"), read_json(facts)["n"] if facts.exists() else None)
+        return cls(Uses.read(folder / PARAMS), prepared_images(folder / "artifacts/data" / FACTS))
 
     def megabytes(self, command: str, has_gpu: bool, on_cluster: bool) -> int:
         """Host memory to ask for, for all processes of `python -m package.program …`, in whole hundreds."""
@@ -203,6 +204,14 @@ class Footprints:
         features = extractor.features * (FLOAT * sum(sets) + 2 * DOUBLE * max(sets) + 8 * DOUBLE * extractor.features)
         network = INCEPTION if extractor.kind == "inception" else self.classified(BATCH).device
         return Footprint(features, network)
+
+
+def prepared_images(facts: Path) -> int | None:
+    """How many images the facts of prepared data tell of; None where there are none, or none that can be read."""
+    try:
+        return validate(Facts, read_json(facts), facts).n
+    except UserError:
+        return None
 
 
 def weights(size: Size) -> int:

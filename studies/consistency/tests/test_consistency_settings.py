@@ -18,8 +18,12 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("consistency.seeds", [0, -1], "consistency.seeds.1: -1: Input should be greater than or equal to 0"),
     ("consistency.widths", [], "consistency.widths: Tuple should have at least 1 item"),
     ("consistency.widths", ["16-32", "16-32"], "consistency: widths: ['16-32', '16-32'] names one twice"),
-    ("consistency.widths", ["16x32"], "consistency: widths: '16x32' are no channels; write them as in 16-32"),
-    ("consistency.widths", ["0-32"], "consistency: widths: '0-32' are no channels"),
+    (
+        "consistency.widths",
+        ["16x32"],
+        'consistency.widths.0: "16x32": no channels; allowed: those of each resolution, as in',
+    ),
+    ("consistency.widths", ["0-32"], 'consistency.widths.0: "0-32": no channels'),
     ("consistency.widths", [1632], "consistency.widths.0: 1632: Input should be a valid string"),
     (
         "consistency.widths",

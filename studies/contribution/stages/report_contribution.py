@@ -5,7 +5,8 @@ from typing import Any
 
 from studies.contribution.claims import verdicts
 from studies.contribution.figures import drawings
-from studies.contribution.findings import Training, coefficient_rows, csv_rows, prediction_table, range_table
+from studies.contribution.findings import Training
+from studies.contribution.tables import coefficient_rows, csv_rows, prediction_table, range_table
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import read_json, read_npz

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from studies.contribution.claims import verdicts
-from studies.contribution.findings import Pair, Quality, Training, coefficient_rows, csv_rows, range_table
+from studies.contribution.findings import Pair, Quality, Training
+from studies.contribution.tables import coefficient_rows, csv_rows, range_table
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.reporting.tables import plus_minus
 from unequal.reporting.verdicts import HELD, NOT_HELD, UNDECIDED, Verdict

@@ -1,37 +1,22 @@
 """Train one trial of a grid from the base on: a recipe at a batch, from a training seed."""
 
-from studies.grid.settings import trial_name
-from studies.grid.trial import recipe_at, training_at
+from studies.grid.job import TrialSettings, trial_job
 from unequal.artifacts.samplers import read_sampler
 from unequal.data.prepared import PreparedData
 from unequal.models.folder import load_record
 from unequal.pipeline.stage import Run, stage
-from unequal.settings.recipe import Recipe
-from unequal.settings.strict import StageSettings, key
-from unequal.settings.training import Training
 from unequal.training.results import write_results
-from unequal.training.train import TrainingJob, train_on
+from unequal.training.train import train_on
 
 
-class Settings(StageSettings):
-    """Keys of params.yaml that this stage reads."""
-
-    training: Training
-    recipe: Recipe = key("recipes.{recipe}")
-    reference_batch: int = key("grid.reference_batch")
-    lr_scaling: str = key("grid.lr_scaling")
-
-
-@stage(Settings, shared=True)
-def main(run: Run, settings: Settings, recipe: str, batch: str, seed: int) -> None:
+@stage(TrialSettings, shared=True)
+def main(run: Run, settings: TrialSettings, recipe: str, batch: str, seed: int) -> None:
     """Train a trial, starting from the base; the batch is written as images at once × parts accumulated."""
     data = PreparedData.open(run.input("artifacts/data"))
     base = run.input("artifacts/models/base")
     schedule = load_record(base).spec.noise_schedule()
     sampler = read_sampler(run.input(f"artifacts/samplers/{recipe}.json"), schedule)
-    chosen = recipe_at(settings.recipe, batch, settings.reference_batch, settings.lr_scaling)
-    training = training_at(settings.training, batch, settings.reference_batch)
-    job = TrainingJob(trial_name(recipe, batch, seed), chosen, training, data, seed)
+    job = trial_job(settings, data, recipe, batch, seed)
     write_results(run, train_on(run, job, base, sampler))
 
 

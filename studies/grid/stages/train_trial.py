@@ -1,36 +1,26 @@
 """Train one trial of a grid from fresh weights: a recipe at a batch, from a training seed."""
 
-from studies.grid.settings import trial_name
-from studies.grid.trial import recipe_at, training_at
+from studies.grid.job import TrialSettings, trial_job
 from unequal.data.prepared import PreparedData
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.network import AnyNetwork
-from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
-from unequal.settings.strict import StageSettings, key
-from unequal.settings.training import Training
 from unequal.training.results import write_results
-from unequal.training.train import TrainingJob, train_fresh
+from unequal.training.train import train_fresh
 
 
-class Settings(StageSettings):
+class Settings(TrialSettings):
     """Keys of params.yaml that this stage reads."""
 
     schedule: Schedule
     network: AnyNetwork
-    training: Training
-    recipe: Recipe = key("recipes.{recipe}")
-    reference_batch: int = key("grid.reference_batch")
-    lr_scaling: str = key("grid.lr_scaling")
 
 
 @stage(Settings, shared=True)
 def main(run: Run, settings: Settings, recipe: str, batch: str, seed: int) -> None:
     """Train a trial; the batch is written as images at once × parts accumulated."""
     data = PreparedData.open(run.input("artifacts/data"))
-    chosen = recipe_at(settings.recipe, batch, settings.reference_batch, settings.lr_scaling)
-    training = training_at(settings.training, batch, settings.reference_batch)
-    job = TrainingJob(trial_name(recipe, batch, seed), chosen, training, data, seed)
+    job = trial_job(settings, data, recipe, batch, seed)
     write_results(run, train_fresh(run, job, settings.network, settings.schedule))
 
 

@@ -1,9 +1,8 @@
 """Sample a model of latents or a set of experts, decode what they make and score it by FID and KID against images."""
 
-import numpy as np
-
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
+from unequal.evaluation.results import write_scores
 from unequal.evaluation.variant import Scoring
 from unequal.latents.autoencoder import check_origin, load_autoencoder
 from unequal.pipeline.stage import Run, stage
@@ -30,10 +29,9 @@ def main(run: Run, settings: Settings, variant: str) -> None:
     autoencoder = load_autoencoder(folder, run.device, settings.batch_size)
     check_origin(experts.record, folder)
     scoring = Scoring(run, settings.sampling, settings.evaluation, images, extractor, autoencoder.decode)
-    figures = scoring.figures(experts, variant) | {"autoencoder": experts.record.spec.space.autoencoder}
-    figures["decoding_flops_per_image"] = autoencoder.decoding_macs(experts.record.spec.space.shape)
-    np.save(run.output(f"artifacts/samples/{variant}.npy"), scoring.shown(experts, variant))
-    run.metrics(f"results/fid/{variant}.json", figures, headline={f"fid_{variant}": figures["fid_mean"]})
+    space = experts.record.spec.space
+    decoding = {"autoencoder": space.autoencoder, "decoding_flops_per_image": autoencoder.decoding_macs(space.shape)}
+    write_scores(scoring, experts, variant, decoding)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,14 @@
 """Decide what can be told of diffusion in latents, draw the pictures and write the page that holds both."""
 
-from functools import partial
-
 from studies.latent.claims import verdicts
-from studies.latent.findings import LatentFindings, conditions, read_findings
+from studies.latent.figures import drawings
+from studies.latent.findings import conditions, read_findings
 from studies.latent.tables import autoencoder_table, limits_table, scores_table
 from unequal.pipeline.stage import Run, stage
-from unequal.reporting.figures import picture_grid
-from unequal.reporting.groups import CAPTION, groups_and_limits
-from unequal.reporting.page import Drawing, Report
-from unequal.reporting.profiles import SPACES_CAPTION, losses_table, space_profiles
+from unequal.reporting.page import Report
+from unequal.reporting.profiles import losses_table
 from unequal.reporting.publish import publish
-from unequal.reporting.tables import fid_rows, label
+from unequal.reporting.tables import fid_rows
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings
 
@@ -19,10 +16,6 @@ TITLE = "Diffusion in latents: timesteps are unequal there too"
 NOTE = (
     "FIDs: mean ± standard deviation over sampling seeds of one training; verdicts speak for these weights. Losses and "
     "their floor are those of latents: the points of the best possible denoiser are the training images' latents."
-)
-SAMPLES_CAPTION = (
-    "Samples",
-    "Held-out images; the same encoded and decoded again; samples of every variant, each column from one noise.",
 )
 
 
@@ -52,18 +45,6 @@ def main(run: Run, settings: Settings) -> None:
         rows={"fid": fid_rows(list(found.variants.values()))},
     )
     publish(run, report)
-
-
-def drawings(found: LatentFindings) -> list[Drawing]:
-    """All pictures, in the order of the page."""
-    spaces = partial(space_profiles, losses=found.losses, floor=found.floor, schedule=found.schedule)
-    groups = partial(groups_and_limits, groups=found.groups, shares=found.group_shares)
-    grid = partial(picture_grid, rows={label(name): images for name, images in found.samples.items()})
-    return [
-        Drawing("loss_spaces", (10.5, 4.2), spaces, *SPACES_CAPTION),
-        Drawing("groups", (8.4, 5.6), groups, *CAPTION),
-        Drawing("samples", (8.4, 4.6), grid, *SAMPLES_CAPTION),
-    ]
 
 
 if __name__ == "__main__":

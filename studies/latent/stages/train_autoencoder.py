@@ -25,6 +25,7 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings) -> None:
     """Make the autoencoder."""
     images = PreparedData.open(run.input("artifacts/images"))
+    run.source("autoencoder")
     autoencoder = Autoencoder(made(run, settings, images), settings.autoencoder.batch_size)
     channels, size, _ = images.images.shape[1:]
     held_out = tensor_of(images.holdout[:JUDGED])

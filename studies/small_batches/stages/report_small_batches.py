@@ -6,8 +6,9 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from studies.small_batches import claims, figures, findings
+from studies.small_batches import claims, figures
 from studies.small_batches.findings import BatchFindings
+from studies.small_batches.tables import tables, trial_rows
 from unequal.data.prepared import PreparedData
 from unequal.files import read_json
 from unequal.pipeline.stage import Run, stage
@@ -48,10 +49,10 @@ def main(run: Run, settings: Settings) -> None:
         lead=f"{len(found.fids)} recipes and batches, {len(settings.seeds)} training seeds each, at equal images.",
         verdicts=claims.verdicts(found),
         note=NOTE,
-        tables=[findings.samplers_table(found), findings.batches_table(found), findings.slots_table(found)],
+        tables=tables(found),
         conditions=scoring_conditions(data.facts, first) | training_conditions(found, settings),
         drawings=[Drawing(name, *drawn, *figures.CAPTIONS[name]) for name, drawn in pictures(found).items()],
-        rows={"small_batches": findings.trial_rows(found, settings.seeds)},
+        rows={"small_batches": trial_rows(found, settings.seeds)},
     )
     publish(run, report)
 

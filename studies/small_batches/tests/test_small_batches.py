@@ -13,7 +13,8 @@ from small_batches_data import BATCHES, RECIPES, SEEDS, UNIFORM, fids, gradients
 
 from studies.small_batches.claims import correlations, noise_scale, verdicts
 from studies.small_batches.figures import CAPTIONS, cosines, fid_batches, gradient_lengths, variance_fid
-from studies.small_batches.findings import BatchFindings, batches_table, samplers_table, slots_table, trial_rows, whole
+from studies.small_batches.findings import BatchFindings, whole
+from studies.small_batches.tables import batches_table, samplers_table, slots_table, trial_rows
 from unequal.reporting.figures import save
 from unequal.reporting.verdicts import HELD, NOT_HELD, UNDECIDED
 

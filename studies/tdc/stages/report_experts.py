@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from studies.tdc.claims import CLAIMS, verdicts
 from studies.tdc.figures import pictures_of
 from studies.tdc.findings import Found, read_found
+from studies.tdc.settings import Experts
 from studies.tdc.tables import main_table, plan_rows, rounds_table, seconds_table
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
@@ -14,7 +15,7 @@ from unequal.pipeline.stage import Run, stage
 from unequal.reporting.conditions import scoring_conditions
 from unequal.reporting.page import Drawing, Report, Table
 from unequal.reporting.publish import publish
-from unequal.settings.plan import Experts, Plan
+from unequal.settings.plan import Plan
 from unequal.settings.strict import StageSettings
 
 TITLES = {

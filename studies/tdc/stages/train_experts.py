@@ -23,6 +23,7 @@ def main(run: Run, settings: Settings, plan: str, seed: int) -> None:
     """Make the models of a plan."""
     data, name = PreparedData.open(run.input("artifacts/data")), f"{plan}/seed_{seed}"
     base = run.input("artifacts/models/base")
+    run.source(f"plans/{plan}")
     excess = None
     if settings.plan.groups.kind == "excess_loss":
         excess = excess_of(run.input("artifacts/profiles/base.npz"), run.input("artifacts/profiles/floor.npz"))

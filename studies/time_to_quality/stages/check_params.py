@@ -1,22 +1,9 @@
 """Gate of the study: params.yaml as a whole is sound, before anything runs."""
 
 from studies.time_to_quality.params import Params
-from unequal.files import write_json
-from unequal.pipeline.stage import Run, stage
-from unequal.settings.strict import StageSettings
+from unequal.pipeline.gate import gate
 
-
-class Settings(StageSettings):
-    """None of its own: the gate reads the whole file as a dependency."""
-
-
-@stage(Settings)
-def main(run: Run, settings: Settings) -> None:
-    """Refuse a params.yaml with unknown keys, wrong values or combinations that cannot be."""
-    Params.read(run.input("params.yaml"))
-    # The same content at each pass: later stages wait for the gate, but do not go stale with it.
-    write_json(run.output("artifacts/params_checked.json"), {"params.yaml": "sound"})
-
+main = gate(__file__, Params.read)
 
 if __name__ == "__main__":
     main()

@@ -19,8 +19,8 @@ GAUSSIAN = {"kind": "curriculum", "target": "gaussian", "ramp_images": 9, "unifo
 @pytest.mark.parametrize(
     ("edits", "complaint"),
     [
-        ({"grid.batches": ["16"]}, "grid: batch '16' must be written as images at once × parts accumulated"),
-        ({"grid.batches": ["0x4"]}, "grid: batch '0x4' must be written"),
+        ({"grid.batches": ["16"]}, 'grid.batches.0: "16": no batch; allowed: images at once × parts accumulated'),
+        ({"grid.batches": ["0x4"]}, 'grid.batches.0: "0x4": no batch'),
         ({"grid.seeds": [0, 0]}, "grid: seeds: [0, 0] names one twice"),
         ({"grid.recipes": ["uniform", "none"]}, "recipes: 'none' is missing"),
         ({"grid.batches": ["24001x1"]}, "grid.batches: '24001x1' is a batch of 24001, recipe 'uniform' sees 24000"),

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from studies.time_to_quality.findings import Trial, compare, images_to_reach, paper_speed_up, pays, rows
+from studies.time_to_quality.claims import paper_speed_up, pays
+from studies.time_to_quality.findings import Trial, compare, images_to_reach
+from studies.time_to_quality.tables import rows
 from unequal.reporting.verdicts import HELD, NOT_HELD, UNDECIDED
 
 IMAGES = (1000, 2000, 4000, 8000)

@@ -4,6 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from unequal.settings.names import Name
 from unequal.settings.params.core import check_models
 from unequal.settings.params.scored import Scored
 
@@ -12,7 +13,8 @@ class Compared(Scored):
     """Variants are scored from the same noise: single models, and sets of experts."""
 
     variants: Annotated[
-        tuple[str, ...], Field(description="models and sets of experts that are scored, each an instance")
+        tuple[Name, ...],
+        Field(description="models and sets of experts that are scored, each an instance; the base among them"),
     ]
 
     @property

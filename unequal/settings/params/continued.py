@@ -1,10 +1,10 @@
 """Params files with recipes that train the base on."""
 
-import re
 from typing import Annotated
 
 from pydantic import Field, field_validator
 
+from unequal.settings.names import Name
 from unequal.settings.params.core import Core
 from unequal.settings.params.roles import CONTINUED, Role
 
@@ -16,7 +16,7 @@ class Continued(Core):
     """Further recipes are held against the base at equal compute."""
 
     further_recipes: Annotated[
-        tuple[str, ...], Field(min_length=1, description="recipes trained on from the base, each an instance")
+        tuple[Name, ...], Field(min_length=1, description="recipes trained on from the base, each an instance")
     ]
 
     @property
@@ -34,8 +34,6 @@ class Continued(Core):
     def recipes_have_names_of_their_own(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         """A further recipe's name becomes a model's and a folder's."""
         for name in names:
-            if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-                raise ValueError(f"'{name}' is no name; allowed: small letters, digits and _")
             if name in TAKEN or name.startswith(TAKEN_BEGINNINGS):
                 raise ValueError(f"'{name}' is the name of another stage's model")
         if len(set(names)) < len(names):

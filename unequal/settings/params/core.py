@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Self
 
-from pydantic import NonNegativeInt, model_validator
+from pydantic import model_validator
 
 from unequal.settings.data import Data
+from unequal.settings.names import Name
 from unequal.settings.network import AnyNetwork
+from unequal.settings.numbers import Seed
 from unequal.settings.params.roles import Role, check_recipes
 from unequal.settings.recipe import Recipe
 from unequal.settings.runtime import Runtime
@@ -18,13 +20,13 @@ from unequal.settings.training import Training
 class Core(Strict):
     """Sections that no training can do without."""
 
-    seed: NonNegativeInt
+    seed: Seed
     runtime: Runtime
     data: Data
     schedule: Schedule
     network: AnyNetwork
     training: Training
-    recipes: dict[str, Recipe]
+    recipes: dict[Name, Recipe]
 
     @classmethod
     def read(cls, path: Path = PARAMS) -> Self:
@@ -50,6 +52,35 @@ class Core(Strict):
     def recipes_fit_their_roles(self) -> Self:
         """Stages find their recipes, recipes their stages, and the two fit."""
         check_recipes(self.recipes, self.roles)
+        return self
+
+    @property
+    def placed_recipes(self) -> dict[str, Recipe]:
+        """All recipes, by the keys at which they stand."""
+        return {f"recipes.{name}": recipe for name, recipe in self.recipes.items()}
+
+    @property
+    def with_other_batches(self) -> set[str]:
+        """Keys of recipes whose batches are not of `training.batch_size`."""
+        return set()
+
+    @model_validator(mode="after")
+    def budgets_hold_a_batch(self) -> Self:
+        """A training of less than one step would see more images than it is to see."""
+        for place in sorted(set(self.placed_recipes) - self.with_other_batches):
+            images, batch = self.placed_recipes[place].images, self.training.batch_size
+            if batch > images:
+                raise ValueError(f"training.batch_size: {batch}; {place} sees {images} images in all")
+        return self
+
+    @model_validator(mode="after")
+    def warm_ups_end(self) -> Self:
+        """Otherwise the learning rate that a recipe tells would never be reached."""
+        for place, recipe in self.placed_recipes.items():
+            if (warm_up := recipe.optimizer.warmup_images) > recipe.images:
+                raise ValueError(
+                    f"{place}.optimizer.warmup_images: {warm_up} is longer than the training of {recipe.images} images"
+                )
         return self
 
     @model_validator(mode="after")

@@ -1,12 +1,12 @@
 """Params files with groups of timesteps, each of which has an expert."""
 
-import re
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from unequal.errors import UserError
 from unequal.settings.groups import Groups
+from unequal.settings.names import Name
 from unequal.settings.params.profiled import Profiled
 from unequal.settings.pruning import Pruning
 from unequal.timesteps.groups import check_groups, timestep_groups
@@ -17,15 +17,12 @@ class Grouped(Profiled):
 
     groups: Groups
     pruning: Annotated[
-        dict[str, Pruning], Field(description="ways of pruning by name; `expert` makes the pruned experts")
+        dict[Name, Pruning], Field(description="ways of pruning by name; `expert` makes the pruned experts")
     ]
 
     @model_validator(mode="after")
     def prunings_are_there(self) -> Self:
-        """A way of pruning has a name that can be a folder's, and the experts' stage finds its own."""
-        for name in self.pruning:
-            if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-                raise ValueError(f"pruning: '{name}' is no name; allowed: small letters, digits and _")
+        """The experts' stage finds its own way of pruning."""
         if "expert" not in self.pruning:
             raise ValueError("pruning: 'expert' is missing; it makes the pruned experts")
         return self

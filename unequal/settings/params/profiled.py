@@ -5,6 +5,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from unequal.settings.condition import Unconditional
+from unequal.settings.names import Name
 from unequal.settings.params.core import Core, check_models
 from unequal.settings.profile import Profile
 
@@ -13,7 +14,10 @@ class Profiled(Core):
     """Models' losses are measured at every timestep."""
 
     profile: Profile
-    profiled_models: Annotated[tuple[str, ...], Field(description="models whose losses are profiled, each an instance")]
+    profiled_models: Annotated[
+        tuple[Name, ...],
+        Field(description="models whose losses are profiled, each an instance; the base among them"),
+    ]
 
     @property
     def profiled_images(self) -> int:

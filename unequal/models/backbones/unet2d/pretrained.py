@@ -15,6 +15,7 @@ from unequal.models.backbones.unet2d.heads import restore_heads
 from unequal.models.backbones.unet2d.openai import load_openai
 from unequal.models.spec import ModelSpec
 from unequal.settings.network import OpenAIFlags, UNet2D
+from unequal.settings.outside import located
 
 SCHEDULER = "scheduler_config.json"
 #: Betas that differ by less are the same, computed in float32.
@@ -58,13 +59,21 @@ def check_pretrained(network: UNet2D, spec: ModelSpec) -> None:
 
 
 def load_diffusers(source: str) -> UNet2DModel:
-    """The UNet2DModel of a folder of a model or a pipeline, or of a Hub id. Raises UserError."""
+    """The UNet2DModel of a folder of a model or a pipeline, or of one on the Hub. Raises UserError."""
+    place, revision = on_hub_or_here(source)
     for subfolder in (None, "unet"):
         try:
-            return restore_heads(UNet2DModel.from_pretrained(source, subfolder=subfolder, use_safetensors=True))
+            found = UNet2DModel.from_pretrained(place, subfolder=subfolder, revision=revision, use_safetensors=True)
+            return restore_heads(found)
         except (OSError, ValueError) as error:
             reason = str(error).splitlines()[0]
     raise UserError(f"network.pretrained: '{source}' holds no UNet2DModel: {reason}")
+
+
+def on_hub_or_here(source: str) -> tuple[str, str | None]:
+    """What libraries ask for: a folder, or a Hub id and its revision. Raises UserError."""
+    place = located(source, "network.pretrained")
+    return (str(place), None) if isinstance(place, Path) else place
 
 
 def check_inputs(net: UNet2DModel, network: UNet2D) -> None:
@@ -89,9 +98,10 @@ def check_inputs(net: UNet2DModel, network: UNet2D) -> None:
 
 def scheduler_config(source: str) -> dict[str, Any] | None:
     """Settings of the scheduler beside a network, in a folder or on the Hub; None where there is none."""
+    place, revision = on_hub_or_here(source)
     for name in (SCHEDULER, f"scheduler/{SCHEDULER}"):
         try:
-            path = Path(source) / name if Path(source).is_dir() else Path(hf_hub_download(source, name))
+            path = Path(place) / name if revision is None else Path(hf_hub_download(place, name, revision=revision))
         except EntryNotFoundError as error:
             if isinstance(error, LocalEntryNotFoundError):
                 raise UserError(f"network.pretrained: '{source}': {name} cannot be reached on the Hub") from None

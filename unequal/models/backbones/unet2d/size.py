@@ -99,7 +99,8 @@ def residual(network: UNet2D, inputs: int, outputs: int, pixels: int, skipped: b
     )
     # Each layer keeps its input; dropout its mask besides.
     kept = 3 * inputs + (2 + shifts) * outputs + (2 * outputs if network.dropout else 0)
-    return Part(parameters, kept * pixels, (2 * inputs + 2 * outputs) * pixels, skipped * outputs * pixels)
+    # In hand: input, norm and SiLU or convolution, and what the latter lays out anew.
+    return Part(parameters, kept * pixels, 4 * (inputs + outputs) * pixels, skipped * outputs * pixels)
 
 
 def convolution(inputs: int, outputs: int, pixels: int, skipped: bool = False) -> Part:

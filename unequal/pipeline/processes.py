@@ -44,6 +44,25 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(POLL_SECONDS)
 
 
+def can_agree() -> bool:
+    """Whether the processes hear of each other, if there are several; those of a launcher not ours do not."""
+    return count() == 1 or folder() is not None
+
+
+def agreed(decide: Callable[[], bool]) -> bool:
+    """What the process that leads decides, for all: the others go on when it has; where they cannot hear of it, no."""
+    common = folder()
+    if rank() == 0:
+        answer = decide()
+        if common is not None:
+            decided_file(common, answer).touch()
+        return answer
+    if common is None:
+        return False
+    wait_until(lambda: any(decided_file(common, answer).exists() for answer in (True, False)))
+    return decided_file(common, True).exists()
+
+
 def wait_for_others() -> None:
     """Say that this process has done its part; the one that leads returns when all have said so."""
     common = folder()
@@ -57,6 +76,11 @@ def wait_for_others() -> None:
 def done_file(common: Path, number: int) -> Path:
     """What a process leaves when it has done its part."""
     return common / f"done-{number}"
+
+
+def decided_file(common: Path, answer: bool) -> Path:
+    """What the process that leads leaves as its answer."""
+    return common / f"decided-{'yes' if answer else 'no'}"
 
 
 def failure_file(common: Path, number: int) -> Path:

@@ -1,0 +1,276 @@
+"""What a finished run leaves for an engine that may not have recorded it: put into place again, once, and if whole."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import psutil
+import pytest
+import yaml
+
+from unequal.files import read_json
+from unequal.pipeline import finished
+from unequal.pipeline.finished import DVC_STAGE, ENGINE, forget_folder, forget_recorded
+from unequal.pipeline.stage import Run, stage
+from unequal.settings.strict import StageSettings
+
+RUNTIME = {
+    "device": "cpu",
+    "compile": False,
+    "channels_last": False,
+    "progress": False,
+    "tracking": {"uri": None, "experiment": "tests", "artifact_limit_mb": 1.0, "timeout_s": 5.0},
+}
+OUTPUTS = ("artifacts/file.txt", "artifacts/folder/inner.txt", "results/figures.json")
+
+
+class Recorder:
+    """Takes the tracker's place and keeps what it is told."""
+
+    calls: ClassVar[list[tuple[str, Any]]] = []
+
+    def __init__(self, *_: Any, active: bool) -> None: ...
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *args: Recorder.calls.append((name, args[0]))
+
+
+class Settings(StageSettings):
+    seed: int
+
+
+class Lost(BaseException):
+    """The power is cut: nothing is tidied up."""
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty project, whose stages are started by an engine."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("unequal.pipeline.stage.Tracker", Recorder)
+    monkeypatch.setattr(Recorder, "calls", [])
+    monkeypatch.setenv(ENGINE, "first")
+    monkeypatch.delenv(DVC_STAGE, raising=False)
+    write_params()
+    return tmp_path
+
+
+def write_params(seed: int = 1) -> None:
+    Path("params.yaml").write_text(yaml.safe_dump({"seed": seed, "runtime": RUNTIME}))
+
+
+def run(option: str = "plain") -> bool:
+    """Whether the stage, which has to end well, has computed anything."""
+    computed = []
+
+    @stage(Settings)
+    def main(run: Run, settings: Settings, option: str) -> None:
+        (run.work / "state").touch()
+        computed.append(option)
+        run.output("artifacts/file.txt").write_text(f"hello {settings.seed}")
+        folder = run.output("artifacts/folder")
+        folder.mkdir()
+        (folder / "inner.txt").write_text("hello")
+        run.metrics("results/figures.json", {"fid": {"mean": 3.5}}, headline={"fid_base": 3.5})
+        run.parent_artifacts(["artifacts/file.txt"])
+
+    with pytest.raises(SystemExit) as ended:
+        main(["--option", option])
+    assert ended.value.code == 0
+    return bool(computed)
+
+
+def delete_outputs() -> dict[str, str]:
+    """What an engine does that has recorded nothing, before it starts the stage again; gives what was there."""
+    said = {name: Path(name).read_text() for name in OUTPUTS}
+    for name in OUTPUTS:
+        Path(name).unlink()
+    Path("artifacts/folder").rmdir()
+    return said
+
+
+def kept() -> list[Path]:
+    return [note.parent for note in Path("work").glob("*/finished.json")]
+
+
+def test_a_finished_run_is_not_computed_again_but_published(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run()
+    told = [call for call in Recorder.calls if call[0] != "tags"]
+    before = delete_outputs()
+    Recorder.calls.clear()
+    monkeypatch.setenv(ENGINE, "second")
+    assert not run()
+    assert {name: Path(name).read_text() for name in OUTPUTS} == before
+    assert [call for call in Recorder.calls if call[0] != "tags"] == told
+    (work,) = kept()
+    assert capsys.readouterr().err == f"test_finished: finished before; the outputs are taken from {work.absolute()}\n"
+    assert sorted(path.name for path in work.iterdir()) == ["finished.json", "outputs", "run.json"]
+    assert read_json(work / "finished.json")["engine"] == "second"
+
+
+def test_what_is_kept_takes_no_disk_while_it_is_published() -> None:
+    run()
+    (work,) = kept()
+    assert all((work / "outputs" / name).samefile(name) for name in OUTPUTS)
+
+
+def test_a_run_that_a_person_started_leaves_nothing(monkeypatch: pytest.MonkeyPatch, project: Path) -> None:
+    monkeypatch.delenv(ENGINE)
+    assert run()
+    assert list((project / "work").iterdir()) == []
+    assert run()
+
+
+@pytest.mark.parametrize("moment", ["put_into_place", "leave_outputs"])
+def test_a_run_that_is_cut_off_on_its_way_out_has_finished(monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+    def cut(*_: object) -> None:
+        raise Lost
+
+    with monkeypatch.context() as patch:
+        patch.setattr(f"unequal.pipeline.stage.{moment}", cut)
+        patch.setattr(Run, "abandon", lambda *_: None)
+        with pytest.raises(Lost):
+            run()
+    assert kept()
+    assert not run()
+    assert all(Path(name).exists() for name in OUTPUTS)
+
+
+def test_what_fails_on_its_way_out_has_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is full where the outputs go, and is not later."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("unequal.pipeline.stage.put_into_place", full)
+        with pytest.raises(AssertionError, match="assert 1 == 0"):
+            run()
+    assert not run()
+
+
+def altered() -> None:
+    """A program writes into a published file, which is the kept one as well."""
+    with Path("artifacts/folder/inner.txt").open("a") as file:
+        file.write(" and more")
+
+
+def lost() -> None:
+    (work,) = kept()
+    (work / "outputs/artifacts/file.txt").unlink()
+
+
+def cut_short() -> None:
+    (work,) = kept()
+    (work / "finished.json").write_text('{"instance": ')
+
+
+def otherwise_set() -> None:
+    write_params(seed=2)
+
+
+@pytest.mark.parametrize("spoil", [altered, lost, cut_short, otherwise_set, forget_folder])
+def test_what_is_not_whole_or_not_wanted_is_computed_anew(spoil: Callable[[], None]) -> None:
+    run()
+    spoil()
+    delete_outputs()
+    assert run()
+    assert Path("artifacts/folder/inner.txt").read_text() == "hello"
+    assert len(kept()) == 1
+    assert len(list(Path("work").iterdir())) == 1
+
+
+def test_an_engine_that_ends_well_leaves_only_what_others_have_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    run("one")
+    monkeypatch.setenv(ENGINE, "second")
+    run("two")
+    forget_recorded("second")
+    assert [work.name[:17] for work in kept()] == ["test_finished-one"]
+
+
+def test_dvc_has_recorded_a_stage_when_it_starts_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ENGINE)
+    monkeypatch.setenv(DVC_STAGE, "one")
+    run("one")
+    with monkeypatch.context() as patch:
+        patch.setattr(finished, "named", lambda process: f"another than {process.pid}")
+        run("two")
+    assert len(kept()) == 2
+    run("three")
+    assert sorted(work.name.split("-")[1] for work in kept()) == ["three", "two"]
+
+
+def test_who_started_a_stage_is_told_from_other_processes_of_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ENGINE)
+    assert finished.engine() is None
+    monkeypatch.setenv(DVC_STAGE, "one")
+    parent = psutil.Process(os.getppid())
+    assert finished.engine() == finished.named(parent)
+    monkeypatch.setattr(psutil.Process, "create_time", lambda _: 0.0)
+    assert finished.engine() != finished.named(psutil.Process()) and finished.engine().endswith("-0.00")
+
+
+def test_a_run_that_has_outlived_its_engine_publishes_nothing_over_a_later_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The engine is killed, the settings are edited, the engine is started again; the first run ends last."""
+
+    @stage(Settings)
+    def main(run: Run, settings: Settings) -> None:
+        (run.work / "state").touch()
+        run.output("out.txt").write_text(str(settings.seed))
+        if settings.seed == 1:
+            write_params(seed=2)
+            with pytest.raises(SystemExit) as later:
+                main([])
+            assert later.value.code == 0
+
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.startswith(
+        "test_finished: begun again meanwhile with other settings, inputs or code"
+    )
+    assert Path("out.txt").read_text() == "2"
+    assert [path.name for path in Path("work").glob("*/state")] == ["state"]
+
+
+SHARED = """
+import os
+from pathlib import Path
+from unittest.mock import MagicMock
+from unequal.pipeline import stage as harness
+from unequal.pipeline.stage import Run, stage
+from unequal.settings.strict import StageSettings
+
+class Settings(StageSettings):
+    seed: int
+
+@stage(Settings, shared=True)
+def main(run: Run, settings: Settings) -> None:
+    run.work
+    Path(f"computed-{os.environ['RANK']}").touch()
+    if run.leads:
+        run.output("out.txt").write_text("1")
+
+harness.Tracker = MagicMock()
+main()
+"""
+
+
+def test_several_processes_agree_that_all_is_done(monkeypatch: pytest.MonkeyPatch, project: Path) -> None:
+    Path("shared.py").write_text(SHARED)
+    Path("params.yaml").write_text(yaml.safe_dump({"seed": 1, "runtime": RUNTIME | {"processes": 2}}))
+    monkeypatch.setenv("PYTHONPATH", str(Path(finished.__file__).parents[2]))
+    for computed in (True, False):
+        for path in project.glob("computed-*"):
+            path.unlink()
+        Path("out.txt").unlink(missing_ok=True)
+        subprocess.run([sys.executable, "shared.py"], check=True, timeout=60, capture_output=True)
+        assert [Path(f"computed-{rank}").exists() for rank in range(2)] == [computed] * 2
+        assert Path("out.txt").read_text() == "1"

@@ -1,0 +1,191 @@
+"""What lies outside is hashed, told in files that stay untouched while it does, and held against what is read."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from unequal.errors import UserError
+from unequal.files import read_json, write_json
+from unequal.pipeline import sources as module
+from unequal.pipeline.sources import SOURCES, check_sources, refuse_other_source, sources, write_sources
+
+Write = Callable[..., None]
+GRAPH = Path("dvc.yaml")
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Writes a params file; the working directory has images, a network's folder and a bank."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".dvc").mkdir()
+    (tmp_path / "images.npz").write_bytes(b"images")
+    (tmp_path / "net/unet").mkdir(parents=True)
+    (tmp_path / "net/unet/config.json").write_text("{}")
+    (tmp_path / "bank.jsonl").write_text("{}\n")
+
+    def to_file(**sections: Any) -> None:
+        document = {"data": {"source": "array", "path": "images.npz"}, "network": {"pretrained": "net"}} | sections
+        Path("params.yaml").write_text(yaml.safe_dump(document))
+
+    to_file()
+    return to_file
+
+
+def told(name: str) -> Any:
+    return read_json(SOURCES / f"{name}.json")
+
+
+def test_every_key_has_a_file_of_its_own(write: Write):
+    expert, drawn = {"method": "proxy", "replay": "bank.jsonl"}, {"method": "random"}
+    plans = {"ratios/half": {"pruning": expert}, "ratios/all": {"pruning": None}}
+    write(pruning={"expert": expert, "drawn": drawn}, plans=plans, extractor={"weights": None})
+    write_sources(GRAPH)
+    assert sorted(file.relative_to(SOURCES).as_posix() for file in SOURCES.rglob("*.json")) == [
+        "data.json", "extractor.json", "network.json", "plans/ratios/all.json", "plans/ratios/half.json",
+        "pruning/drawn.json", "pruning/expert.json",
+    ]  # fmt: skip
+    assert told("extractor") == told("pruning/drawn") == told("plans/ratios/all") == {"source": None}
+    assert told("pruning/expert") == told("plans/ratios/half")
+    assert set(told("data")) == {"source", "sha256"}
+
+
+def test_a_file_changes_with_the_content_alone(write: Write):
+    assert len(write_sources(GRAPH)) == 2
+    before = {file: file.stat().st_mtime_ns for file in SOURCES.rglob("*.json")}
+    os.utime("images.npz", (1, 1))
+    os.utime("net/unet/config.json", (1, 1))
+    assert write_sources(GRAPH) == []
+    assert {file: file.stat().st_mtime_ns for file in before} == before
+    Path("images.npz").write_bytes(b"others")
+    assert write_sources(GRAPH) == [f"{SOURCES}/data.json: changed"]
+
+
+def test_a_replaced_file_of_the_same_size_and_time_is_noticed(write: Write):
+    write_sources(GRAPH)
+    times = os.stat("images.npz")
+    Path("other.npz").write_bytes(b"IMAGES")
+    os.utime("other.npz", ns=(times.st_atime_ns, times.st_mtime_ns))
+    os.replace("other.npz", "images.npz")
+    assert write_sources(GRAPH) == [f"{SOURCES}/data.json: changed"]
+
+
+@pytest.mark.parametrize("change", ["content", "name", "further", "gone"])
+def test_of_a_folder_paths_and_contents_count(write: Write, change: str):
+    write_sources(GRAPH)
+    file = Path("net/unet/config.json")
+    match change:
+        case "content":
+            file.write_text("[]")
+        case "name":
+            file.rename("net/config.json")
+        case "further":
+            Path("net/weights").touch()
+        case "gone":
+            file.unlink()
+    assert write_sources(GRAPH) == [f"{SOURCES}/network.json: changed"]
+
+
+def test_what_has_not_changed_is_not_read_again(write: Write, monkeypatch: pytest.MonkeyPatch):
+    write_sources(GRAPH)
+    monkeypatch.setattr(module, "content_hash", lambda path: pytest.fail(f"{path} was read"))
+    assert write_sources(GRAPH) == []
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"x": 1}'])
+def test_a_damaged_memory_costs_a_hash_and_nothing_else(write: Write, content: str):
+    write_sources(GRAPH)
+    Path("work/sources.json").write_text(content)
+    assert write_sources(GRAPH) == []
+    assert read_json(Path("work/sources.json"))
+
+
+def test_files_of_vanished_keys_go(write: Write):
+    write(pruning={"expert": {"replay": "bank.jsonl"}})
+    write_sources(GRAPH)
+    write()
+    assert write_sources(GRAPH) == [f"{SOURCES}/pruning/expert.json: deleted"]
+
+
+def test_a_model_on_the_hub_is_told_by_its_revision(write: Write):
+    write(network={"pretrained": "someone/something@1f0e"})
+    write_sources(GRAPH)
+    assert told("network") == {"source": "someone/something@1f0e"}
+    write(network={"pretrained": "someone/something@main"})
+    assert write_sources(GRAPH) == [f"{SOURCES}/network.json: changed"]
+
+
+def test_a_folder_goes_before_the_hub(write: Write):
+    Path("someone/something").mkdir(parents=True)
+    write(network={"pretrained": "someone/something"})
+    write_sources(GRAPH)
+    assert "sha256" in told("network")
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"network": {"pretrained": "lost"}}, "network.pretrained: lost: missing; allowed: a file or folder"),
+        ({"network": {"pretrained": "a/b"}}, "network.pretrained: a/b: no such folder; on the Hub it needs a revision"),
+        ({"network": {"pretrained": "/lost/net"}}, "network.pretrained: /lost/net: missing"),
+        ({"data": {"source": "folder", "path": "lost"}}, "data.path: lost: missing"),
+        ({"extractor": {"weights": "a/b/c@main"}}, "extractor.weights: a/b/c@main: missing"),
+        ({"autoencoder": {"source": "x y/z@main"}}, "autoencoder.source: x y/z@main: missing"),
+        ({"pruning": {"expert": {"replay": "lost"}}}, "pruning.expert.replay: lost: missing"),
+        ({"plans": {"a/b": {"pruning": {"replay": "lost"}}}}, "plans.a/b.pruning.replay: lost: missing"),
+    ],
+)
+def test_what_is_not_there_is_refused_by_the_writer_and_by_the_gate(write: Write, sections: dict[str, Any], said: str):
+    write(**sections)
+    for refusing in (lambda: write_sources(GRAPH), check_sources):
+        with pytest.raises(UserError) as refusal:
+            refusing()
+        assert str(refusal.value).startswith(f"params.yaml: {said}")
+        assert "\n" not in str(refusal.value)
+    assert not SOURCES.exists()
+
+
+def test_what_cannot_be_read_is_refused(write: Write):
+    Path("net/loop").symlink_to(Path("net").resolve())
+    with pytest.raises(UserError, match=r"params.yaml: network.pretrained: .* whose files would count twice"):
+        write_sources(GRAPH)
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"data": {"source": "cifar10", "path": "to/come"}},
+        {"data": None},
+        {"data": {"path": 3}},
+        {"pruning": {"../../out": {"replay": "bank.jsonl"}}},
+        {"pruning": ["expert"]},
+        {"plans": {"a": {"pruning": "bank.jsonl"}}},
+    ],
+)
+def test_what_the_gate_refuses_or_a_download_brings_is_nothing_outside(write: Write, sections: dict[str, Any]):
+    write(**sections)
+    write_sources(GRAPH)
+    named = {name: source.value for name, source in sources(yaml.safe_load(Path("params.yaml").read_text())).items()}
+    assert {value for value in named.values() if value} <= {"images.npz", "net"}
+    assert [file for file in Path().rglob("*.json") if SOURCES not in file.parents and "out" in file.name] == []
+
+
+def test_a_study_looks_from_its_own_folder(write: Write):
+    Path("studies/x").mkdir(parents=True)
+    Path("studies/x/params.yaml").write_text("data: {source: array, path: ../../images.npz}\n")
+    assert write_sources(Path("studies/x/dvc.yaml")) == [f"studies/x/{SOURCES}/data.json: new"]
+    assert "sha256" in read_json(Path("studies/x") / SOURCES / "data.json")
+
+
+def test_a_stage_makes_the_missing_file_and_refuses_another_content(write: Write):
+    assert refuse_other_source("data") == SOURCES / "data.json"
+    refuse_other_source("data")
+    Path("images.npz").write_bytes(b"others")
+    with pytest.raises(UserError, match=r"data\.path: images\.npz: replaced since the engine began"):
+        refuse_other_source("data")
+    write_json(SOURCES / "data.json", {"source": None})
+    with pytest.raises(UserError, match="start the engine again"):
+        refuse_other_source("data")

@@ -1,0 +1,107 @@
+"""Whatever of a params file becomes part of a command or a path has a pattern that a shell takes for one plain word."""
+
+import json
+import re
+import shlex
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from graph import ROOT
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from params_files import edited
+from pydantic import TypeAdapter, ValidationError
+from schemas import strings
+
+from unequal.errors import UserError
+from unequal.settings.names import BatchName, Name, PlanName, WidthName
+from unequal.settings.params.core import Core
+from unequal.settings.params.pipeline import Params
+from unequal.tools.params import params_models
+from unequal.tools.schema import json_schema
+
+GRAPHS = [ROOT / "dvc.yaml", *sorted((ROOT / "studies").rglob("dvc.yaml"))]
+#: What a shell, a path, a glob or DVC's own templates would take for more than a name.
+BAD = ["x; touch pwned #", "$(touch pwned)", "`id`", "a b", "../up", "/etc", "-h", "", "a\nb", "a\x00b", "*", "${seed}"]
+BAD += ["x" * 300, "A", "ä", "a.b", "~", "a|b", "a>b", "a&b", "'", '"', "a\\b", "1;", "base\n"]
+#: Text that is none: it reaches neither a command nor a path of ours.
+FREE = re.compile(r"runtime\.tracking\.(uri|experiment)|.*decider\.(model|base_url|api_key_env)")
+
+
+def models() -> list[tuple[Path, type[Core]]]:
+    """The folder of each graph, and what checks its params file."""
+    by_folder = params_models(ROOT)
+    return [(file.parent, next(m for f, m in reversed(by_folder.items()) if f in (file.parent, *file.parent.parents)))
+            for file in GRAPHS]  # fmt: skip
+
+
+def axes(graph: Path) -> set[str]:
+    """Dotted keys of params.yaml that a dvc.yaml fills into stages, as values or as lists to fan out over."""
+    document = yaml.safe_load(graph.read_text(encoding="utf-8"))
+    found = set(re.findall(r"\$\{([^}]+)\}", json.dumps(document["stages"])))
+    own = {name for one in document.get("vars", []) if isinstance(one, dict) for name in one}
+    return {name for name in found if not name.startswith("item.")} - own
+
+
+@cache
+def nodes(model: type[Core]) -> dict[str, list[dict[str, Any]]]:
+    """Every string of a schema, by its place."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for place, node in strings(json_schema(model)):
+        found.setdefault(place, []).append(node)
+    return found
+
+
+@pytest.mark.parametrize(("folder", "model"), models(), ids=lambda one: getattr(one, "name", ""))
+def test_every_string_of_a_schema_is_a_choice_a_name_or_known_to_be_free(folder: Path, model: type[Core]) -> None:
+    loose = {
+        place
+        for place, alternatives in nodes(model).items()
+        for node in alternatives
+        if not {"enum", "const", "pattern"} & set(node) and not FREE.fullmatch(place)
+    }
+    assert loose == set()
+
+
+@pytest.mark.parametrize(("folder", "model"), models(), ids=lambda one: getattr(one, "name", ""))
+def test_what_a_graph_fills_in_is_refused_where_it_is_no_name(folder: Path, model: type[Core], tmp_path: Path) -> None:
+    """Found by walking the dvc.yaml: lists of names are fed with strings that mean more to a shell."""
+    content = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8"))
+    filled = axes(folder / "dvc.yaml")
+    assert filled
+    for dotted in filled:
+        value = content
+        for key in dotted.split("."):
+            value = value[key]
+        with pytest.raises(UserError) as refusal:
+            model.read(edited(folder / "params.yaml", {dotted: [BAD[0], *value[1:]]}, tmp_path))
+        assert str(refusal.value).startswith(f"{tmp_path / 'params.yaml'}: {dotted}.0: {json.dumps(BAD[0])}: ")
+        for node in nodes(model).get(dotted, []):
+            if "pattern" in node:
+                assert [bad for bad in BAD if re.search(node["pattern"].replace("$", r"\Z"), bad)] == []
+
+
+@pytest.mark.parametrize("kind", [Name, PlanName, BatchName, WidthName])
+@settings(max_examples=50, derandomize=True)
+@given(text=st.text() | st.from_regex(r"[a-z0-9_/x;$&. -]{1,9}", fullmatch=True))
+def test_what_is_a_name_is_one_plain_word_to_a_shell(kind: Any, text: str) -> None:
+    try:
+        name = TypeAdapter(kind).validate_python(text)
+    except ValidationError:
+        return
+    assert name not in BAD
+    assert shlex.quote(name) == name
+    assert name.isascii()
+    assert ".." not in name and not name.startswith(("-", "/"))
+    assert all(0 < len(part) <= 200 for part in name.split("/"))
+
+
+def test_a_name_of_a_mapping_is_refused_alike(tmp_path: Path) -> None:
+    """Keys that are the user's become folders and files."""
+    recipes = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))["recipes"]
+    edits = {"recipes": recipes | {BAD[0]: recipes["longer"]}}
+    with pytest.raises(UserError, match=r"recipes\.x; touch pwned #: .* no name; allowed: small letters"):
+        Params.read(edited(ROOT / "params.yaml", edits, tmp_path))

@@ -1,0 +1,122 @@
+"""An engine that is killed with its stage or without it: the same command goes on, and nothing finished is repeated."""
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from benchmarks.projects import copy_of_repository, run
+from benchmarks.starting import Command, Commands, log_of
+
+pytestmark = pytest.mark.slow
+
+ENGINES = {"dvc": ("dvc", "repro"), "snakemake": ("snakemake", "--cores", "1")}
+FORCED = {"dvc": ("dvc", "repro", "--force"), "snakemake": ("snakemake", "--cores", "1", "--forceall")}
+PATIENCE_SECONDS = 120
+#: Its program waits for a word before it ends, and counts how often it has come to that.
+PROGRAM = '''"""A stage that takes as long as it is told to."""
+
+import time
+from pathlib import Path
+
+from unequal.pipeline.stage import Run, stage
+from unequal.settings.strict import StageSettings
+
+
+class Settings(StageSettings):
+    """The only key."""
+
+    seed: int
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings) -> None:
+    """Wait, then write."""
+    made = run.output("artifacts/made")
+    Path("begun").touch()
+    while not Path("go").exists():
+        time.sleep(0.05)
+    with Path("computed").open("a") as file:
+        file.write("once ")
+    made.mkdir()
+    (made / "out.txt").write_text("made")
+
+
+if __name__ == "__main__":
+    main()
+'''
+MADE = Path("artifacts/made/out.txt")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A copy with that stage alone."""
+    project = copy_of_repository(tmp_path / "project")
+    shutil.rmtree(project / "studies")
+    (project / "stages/slow.py").write_text(PROGRAM)
+    code = yaml.safe_load((project / "dvc.yaml").read_text())["stages"]["code"]
+    slow = {
+        "cmd": "python -m stages.slow",
+        "deps": ["artifacts/code/slow.json"],
+        "params": ["seed"],
+        "outs": ["artifacts/made"],
+    }
+    (project / "dvc.yaml").write_text(yaml.safe_dump({"stages": {"code": code, "slow": slow}}))
+    return project
+
+
+def wait_for(reached: Callable[[], bool], engine: Command, project: Path) -> None:
+    """Until a condition holds, while an engine runs."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not reached():
+        assert engine.ended(0.02) is None and time.monotonic() < end, log_of(project).read_text()
+
+
+def said(project: Path) -> str:
+    """What the engine and its stage have said; Snakemake has the latter in a file."""
+    return "".join(path.read_text() for path in (log_of(project), project / "logs/slow.log") if path.exists())
+
+
+def killed(engine: Command, outliving: bool) -> psutil.Process:
+    """Kill an engine and, unless it is to outlive it, the stage that it has started; gives the latter."""
+    (stage,) = (
+        process
+        for process in psutil.Process(engine.pid).children(recursive=True)
+        if process.cmdline()[1:] == ["-m", "stages.slow"]
+    )
+    if outliving:
+        engine.process.kill()
+    else:
+        os.killpg(engine.pid, signal.SIGKILL)
+        with suppress(psutil.NoSuchProcess):
+            stage.kill()
+    engine.ended(PATIENCE_SECONDS)
+    return stage
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_the_same_command_goes_on_and_computes_nothing_twice(project: Path, name: str) -> None:
+    start = Commands(project).start
+    first = start(ENGINES[name])
+    wait_for((project / "begun").exists, first, project)
+    outliving = killed(first, outliving=True)
+    second = start(ENGINES[name])
+    wait_for(lambda: "waiting for another process that is at work on the same" in said(project), second, project)
+    assert outliving.is_running()
+    (project / "go").touch()
+    wait_for(lambda: "finished before" in said(project) and (project / MADE).exists(), second, project)
+    killed(second, outliving=False)
+    third = start(ENGINES[name])
+    assert third.ended(PATIENCE_SECONDS) == 0, said(project)
+    assert "finished before" in said(project)
+    assert (project / MADE).read_text() == "made"
+    assert (project / "computed").read_text() == "once "
+    run(project, *FORCED[name])
+    assert (project / "computed").read_text() == "once once "

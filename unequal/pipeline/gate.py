@@ -1,0 +1,29 @@
+"""The gate of a graph: its params.yaml as a whole is sound, before anything runs."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from unequal.files import write_json
+from unequal.pipeline.stage import Run, StageCommand
+from unequal.settings.strict import StageSettings
+
+
+class Settings(StageSettings):
+    """None of its own: the gate reads the whole file as a dependency."""
+
+
+def gate(program: str, read: Callable[[Path], object]) -> StageCommand:
+    """The stage that refuses a params.yaml with unknown keys, wrong values or combinations that cannot be.
+
+    Args:
+        program: the file that is run, `__file__` there.
+        read: checks a params file as a whole. Raises UserError where it is not sound.
+    """
+
+    def main(run: Run, settings: Settings) -> None:
+        """Refuse a params.yaml with unknown keys, wrong values or combinations that cannot be."""
+        read(run.input("params.yaml"))
+        # The same content at each pass: later stages wait for the gate, but do not go stale with it.
+        write_json(run.output("artifacts/params_checked.json"), {"params.yaml": "sound"})
+
+    return StageCommand(main, Settings, program=Path(program))

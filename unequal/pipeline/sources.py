@@ -1,0 +1,147 @@
+"""What lies outside the project and shapes results, as one small file for each key of params.yaml that names it.
+
+The stage `code` of every dvc.yaml writes these files, and the stages that read what lies there depend on them. Each
+holds the name and a hash of the content, over the relative paths where it is a folder; of a model on the Hub the
+revision is enough, and null stands where nothing is named. Sizes and times of files only decide whether they are hashed
+again.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from unequal.errors import UserError, one_line
+from unequal.files import content_hash, files_below, json_or_none, keep_json, read_json, write_json
+from unequal.pipeline.project import work_root
+from unequal.settings.names import NAME
+from unequal.settings.outside import located
+from unequal.settings.strict import PARAMS, read_yaml
+
+#: Where the files lie, below the folder of the dvc.yaml.
+SOURCES = Path("artifacts/sources")
+#: Keys that name what lies outside; `*` stands for names of the user's.
+KEYS = (
+    "data.path",
+    "network.pretrained",
+    "extractor.weights",
+    "autoencoder.source",
+    "pruning.*.replay",
+    "plans.*.pruning.replay",
+)
+#: Hashes that are known, below the folder of resumable states: path → its state, its hash.
+KNOWN = "sources.json"
+USER_NAME = re.compile(f"{NAME}(/{NAME})?")
+
+
+class Source(NamedTuple):
+    """A key of params.yaml, and what it names; None: nothing."""
+
+    key: str
+    value: str | None
+
+
+def sources(document: dict[str, Any]) -> dict[str, Source]:
+    """All of a params file, by the names of their files: section, or section/name."""
+    return {name: source for key in KEYS for name, source in found_at(document, *key.split("."))}
+
+
+def found_at(document: dict[str, Any], section: str, *keys: str) -> Iterator[tuple[str, Source]]:
+    """Those at one of the keys. What cannot be a name is left to the gate, which refuses it."""
+    content = document.get(section)
+    if not isinstance(content, dict):
+        return
+    if keys[0] != "*":
+        yield section, Source(f"{section}.{'.'.join(keys)}", named(content, *keys))
+        return
+    for name, one in content.items():
+        if USER_NAME.fullmatch(str(name)):
+            yield f"{section}/{name}", Source(f"{section}.{name}.{'.'.join(keys[1:])}", named(one, *keys[1:]))
+
+
+def named(content: Any, *keys: str) -> str | None:
+    """The text at keys below a section, if there is one.
+
+    CIFAR-10's folder may be empty before the download, and torchvision knows the hashes of all that it reads there.
+    """
+    if isinstance(content, dict) and content.get("source") == "cifar10":
+        return None
+    for key in keys:
+        content = content.get(key) if isinstance(content, dict) else None
+    return content if isinstance(content, str) else None
+
+
+def told(source: Source, folder: Path) -> dict[str, str | None]:
+    """What the file of a source holds. Raises UserError where there is no such thing, or it cannot be read."""
+    if source.value is None:
+        return {"source": None}
+    place = located(source.value, source.key, folder)
+    if not isinstance(place, Path):
+        return {"source": source.value}
+    try:
+        return {"source": source.value, "sha256": known_hash(place)}
+    except (OSError, UserError) as error:
+        raise UserError(f"{source.key}: {one_line(error)}") from None
+
+
+def known_hash(path: Path) -> str:
+    """The hash of a file's or folder's content, computed only where a size or a time has changed."""
+    memory, name, now = work_root() / KNOWN, str(path.resolve()), state(path)
+    content = json_or_none(memory)
+    known = content if isinstance(content, dict) else {}
+    match known.get(name):
+        case [then, str(sha256)] if then == now:
+            return sha256
+    sha256 = content_hash(path)
+    write_json(memory, known | {name: [now, sha256]})
+    return sha256
+
+
+def state(path: Path) -> str:
+    """A hash of the relative paths, sizes and times of all files; times of change tell of replaced ones, too."""
+    digest = sha256()
+    for file in files_below(path):
+        status = file.stat()
+        facts = (os.path.relpath(file, path), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+        digest.update(repr(facts).encode())
+    return digest.hexdigest()
+
+
+def check_sources(params: Path = PARAMS) -> None:
+    """Raise UserError where a params file names what is not there; nothing is read but the params file itself."""
+    for source in sources(read_yaml(params)).values():
+        if source.value is not None:
+            located(source.value, f"{params}: {source.key}", params.parent)
+
+
+def write_sources(graph: Path) -> list[str]:
+    """Bring `artifacts/sources` beside a dvc.yaml up to date; a line for each file that has changed.
+
+    Raises:
+        UserError: a params file that cannot be read, or names what is not there.
+    """
+    folder, params = graph.parent, graph.with_name(PARAMS.name)
+    found = {name: Source(f"{params}: {key}", value) for name, (key, value) in sources(read_yaml(params)).items()}
+    changed = keep_json(folder / SOURCES, {name: told(source, folder) for name, source in found.items()})
+    return [f"{file}: {what}" for file, (what, _) in changed.items()]
+
+
+def refuse_other_source(name: str) -> Path:
+    """The file that tells of a source, which is written where it is missing.
+
+    Raises:
+        UserError: what lies there is not what the file tells of.
+    """
+    file = SOURCES / f"{name}.json"
+    source = sources(read_yaml(PARAMS)).get(name, Source(name, None))
+    content = told(Source(f"{PARAMS}: {source.key}", source.value), Path())
+    if not file.exists():
+        write_json(file, content)
+    elif read_json(file) != content:
+        raise UserError(
+            f"{PARAMS}: {source.key}: {source.value}: replaced since the engine began ({file} tells of another "
+            "content); start the engine again, or `python -m unequal.pipeline.fingerprint`"
+        )
+    return file

@@ -1,0 +1,99 @@
+"""Work directories: folders in `work/`, one for each run of a stage, locked while a process is at work in them."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from filelock import FileLock, Timeout
+
+from unequal.errors import UserError
+from unequal.files import files_below, read_json, write_json
+from unequal.pipeline.project import checkout
+
+#: File of a work directory that says which run it belongs to.
+OWNER = "run.json"
+#: Folder of a work directory in which outputs are written.
+OUTPUTS = "outputs"
+
+
+def made(folder: Path) -> Path:
+    """The folder, which is made if it is missing. Raises UserError where something else stands there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise UserError(f"{folder}: a folder of resumable states is to be here; move what stands there away") from None
+    return folder
+
+
+def claim(work: Path, key: str) -> None:
+    """Note in a work directory whose it is. Raises UserError where it holds the state of another run."""
+    note = work / OWNER
+    if not note.exists() and not files_below(work):
+        write_json(note, key)
+    elif not note.exists() or read_json(note) != key:
+        raise UserError(f"{work}: holds the state of another run; delete it to start again")
+
+
+def lock_of(work: Path) -> FileLock:
+    """The lock of a work directory, which the operating system frees with the process that holds it."""
+    return FileLock(work.with_name(f"{work.name}.lock"))
+
+
+def locked(work: Path) -> FileLock:
+    """Take the lock of a work directory.
+
+    Whoever holds it is waited for, as it does what is to be done here: a stage that has outlived its engine, or a
+    job that a cluster has told to end, which still saves while its retry begins.
+    """
+    lock = lock_of(work)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        click.echo(
+            f"{work}: waiting for another process that is at work on the same; end it to go on at once", err=True
+        )
+        lock.acquire(poll_interval=0.2)
+    return lock
+
+
+def unlocked(lock: FileLock) -> None:
+    """Let go of a work directory, and delete the file of its lock."""
+    # Deleted while held: whoever opened the old file notices that it is gone and makes a new one.
+    Path(lock.lock_file).unlink(missing_ok=True)
+    lock.release()
+
+
+@contextmanager
+def held(work: Path) -> Iterator[bool]:
+    """Hold a work directory's lock as a stage does; gives False, without waiting, where a stage is at work in it."""
+    lock = lock_of(work)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        unlocked(lock)
+
+
+def cleared(work: Path) -> Path:
+    """Where a work directory is deleted."""
+    return work.with_name(f".{work.name}.cleared")
+
+
+def clear(work: Path) -> None:
+    """Delete a work directory whose lock is held, and what is left of one that was being deleted."""
+    shutil.rmtree(cleared(work), ignore_errors=True)
+    if work.exists():
+        # Moved at once: of a state that is deleted file by file, a kill would leave a part.
+        work.rename(cleared(work))
+        shutil.rmtree(cleared(work), ignore_errors=True)
+
+
+def latest(instance: str) -> Path:
+    """The note that says which key a stage instance of this checkout was last begun with."""
+    return checkout(Path.cwd()) / "work" / f".{instance}.latest"

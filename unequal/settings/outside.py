@@ -1,0 +1,47 @@
+"""What lies outside the project: files and folders that no stage makes, and models on the Hub.
+
+A Hub id is written with a revision, `owner/name@revision`: what it names is then settled in params.yaml, and no run
+has to ask the network.
+"""
+
+import re
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from pydantic import WithJsonSchema
+
+from unequal.errors import UserError
+from unequal.settings.names import fitting
+
+LINE = r"[^\x00-\x1f\x7f]{1,1024}"
+FORMAT = "outside"
+#: A value of params.yaml that names such a thing; `unequal.pipeline.sources` knows the keys of all of them.
+Outside = Annotated[
+    str,
+    *fitting(LINE, "no path; allowed: one line of at most 1,024 characters"),
+    WithJsonSchema({"type": "string", "pattern": f"^{LINE}$", "format": FORMAT}),
+]
+HUB_ID = re.compile(r"(?P<id>[\w.-]+/[\w.-]+)(@(?P<revision>[\w.-]+))?")
+
+
+class OnHub(NamedTuple):
+    """A model on the Hub, as it is at a revision: a commit, a tag or a branch."""
+
+    id: str
+    revision: str
+
+
+def located(text: str, key: str, folder: Path = Path()) -> Path | OnHub:
+    """The file or folder that stands at a key, seen from a folder; where there is none, the model on the Hub.
+
+    Raises:
+        UserError: there is no such file, and the text is no Hub id with a revision.
+    """
+    if (path := folder / text).exists():
+        return path
+    found = HUB_ID.fullmatch(text)
+    if found is None:
+        raise UserError(f"{key}: {text}: missing; allowed: a file or folder that is there, or owner/name@revision")
+    if found["revision"] is None:
+        raise UserError(f"{key}: {text}: no such folder; on the Hub it needs a revision, as in {text}@main")
+    return OnHub(found["id"], found["revision"])
