@@ -19,6 +19,7 @@ from unequal.errors import UserError
 from unequal.pipeline.fingerprint import write_fingerprints
 from unequal.pipeline.finished import ENGINE, forget_folder, forget_recorded
 from unequal.pipeline.sources import write_sources
+from unequal.tools.footprint import Footprints
 from unequal.tools.params import read_params
 
 # The profile of a cluster says so, and must know where its jobs go.
@@ -28,6 +29,7 @@ if config.get("cluster") == "slurm" and "slurm_partition" not in workflow.resour
 
 try:
     read_params()
+    FOOTPRINTS = Footprints.read(Path())
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -89,6 +91,12 @@ def outputs(stage):
     return [out.def_path if Path(out.def_path).suffix else directory(out.def_path) for out in stage.outs]
 
 
+def memory(stage):
+    """Megabytes of host memory: what its meta says, else an estimate from the settings."""
+    asked, on_gpu = stage.meta or {}, HAS_GPU and "gpu" in (stage.meta or {})
+    return asked.get("mem_mb") or FOOTPRINTS.megabytes(stage.cmd, on_gpu, ON_CLUSTER)
+
+
 def settings(stage):
     """The values of the keys of params.yaml that a stage declares; a change of them makes it stale."""
     declared = [dep for dep in stage.deps if hasattr(dep, "params")]
@@ -122,7 +130,7 @@ for stage in STAGES:
         resources:
             gpu=(stage.meta or {}).get("gpu", 0) if HAS_GPU and ON_CLUSTER else 0,
             local_gpu=(stage.meta or {}).get("gpu", 0) if HAS_GPU and not ON_CLUSTER else 0,
-            mem_mb=(stage.meta or {}).get("mem_mb", 4000),
+            mem_mb=memory(stage),
             runtime=(stage.meta or {}).get("runtime", 60),
         shell:
             # The stage takes the shell's place: a shell ends at once when a job is told to stop, and the job with it,

@@ -19,6 +19,7 @@ from benchmarks.killing import Stage, made_by
 from benchmarks.projects import commit, copy_of_repository, edit, environment_of, run, tiny_copy
 from benchmarks.server import Server
 from benchmarks.starting import Commands, log_of
+from unequal.tools.footprint import Footprints
 
 pytestmark = [
     pytest.mark.slow,
@@ -89,6 +90,12 @@ def jobs_of(environment: dict[str, str]) -> list[dict[str, str]]:
     ]
 
 
+def megabytes_of(job: dict[str, str]) -> int:
+    """The memory that a job was given; Slurm says gigabytes of 1,024 MB where it can."""
+    amount, unit = re.findall(r"mem=([\d.]+)([MG])", job["TRES"])[0]
+    return round(float(amount) * {"M": 1, "G": 1024}[unit])
+
+
 def rule_of(job: dict[str, str]) -> str:
     """The rule that the plugin has noted in a job's comment."""
     return job.get("Comment", "").removeprefix("rule_")
@@ -109,7 +116,8 @@ def test_the_pipeline_ran_as_jobs_with_what_its_stages_ask_for(finished: Path, c
     assert training["JobState"] == "COMPLETED"
     assert training["TresPerJob"] == "gres:gpu:1"
     assert training["TimeLimit"] == "1-00:00:00"
-    assert "mem=4000M" in training["TRES"].replace("3.90625G", "4000M")
+    footprints = Footprints.read(finished)
+    assert megabytes_of(training) == footprints.megabytes("python -m stages.train_base", has_gpu=True, on_cluster=True)
     assert training["CPUs/Task"] == "2"
     assert "TresPerJob" not in jobs["compute_slots"]
     assert all(job["Partition"] == one_node.PARTITION for job in jobs.values())

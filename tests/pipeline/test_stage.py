@@ -18,7 +18,7 @@ from filelock import FileLock
 
 from unequal.errors import UserError
 from unequal.pipeline.fingerprint import fingerprint
-from unequal.pipeline.stage import Run, StageCommand, stage
+from unequal.pipeline.stage import Run, StageCommand, float32_on_gpu, stage
 from unequal.settings.strict import StageSettings, Strict, key
 
 RUNTIME = {
@@ -204,16 +204,37 @@ def test_too_little_memory_is_one_line_that_names_what_to_lower(
     )
 
 
+@pytest.mark.parametrize(
+    ("capability", "convolutions", "products", "said"),
+    [
+        ((9, 0), True, False, "convolutions tf32, products ieee"),
+        ((8, 0), False, True, "convolutions ieee, products tf32"),
+        ((7, 5), True, True, "convolutions ieee, products ieee"),
+    ],
+)
+def test_the_log_says_what_float32_is_computed_in(
+    capability: tuple[int, int], convolutions: bool, products: bool, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    before = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
+    try:
+        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = convolutions, products
+        assert float32_on_gpu(torch.device("cuda", 0)) == said
+    finally:
+        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = before
+
+
 def test_each_process_works_on_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen: list[torch.device] = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device.index}")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 0))
     monkeypatch.setenv("LOCAL_RANK", "3")
     write_params(device="cuda")
     assert status(lambda run: chosen.append(run.device)) == 0
     assert chosen == [torch.device("cuda", 3)] * 2
-    assert ("tags", {"device": "GPU 3"}) in Recorder.calls
+    assert ("tags", {"device": "GPU 3", "fp32": "convolutions ieee, products ieee"}) in Recorder.calls
 
 
 def test_writing_to_a_device_that_is_full_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -453,7 +474,7 @@ def test_the_device_is_what_was_asked_for() -> None:
     seen: list[torch.device] = []
     assert status(lambda run: seen.append(run.device)) == 0
     assert seen == [torch.device("cpu")]
-    assert ("tags", {"device": "cpu"}) in Recorder.calls
+    assert ("tags", {"device": "cpu", "fp32": "ieee"}) in Recorder.calls
 
 
 def test_cuda_is_refused_where_there_is_none(

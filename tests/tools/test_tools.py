@@ -1,6 +1,7 @@
 """The commands beside the pipeline, as a user calls them."""
 
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,30 @@ def test_estimate_counts_every_stage_and_the_flops_of_training():
     # Two methods' schemes and two rounds of three, each tried on 512 images by networks within the groups' limits.
     assert 0.5 < works["prune"].forward / (4 * 8 * 512 * count_cost(net).macs) < 1
     assert works["prune"].training == 0
+
+
+def test_estimate_says_what_each_way_of_training_and_each_stage_takes(project: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(estimate, "start_seconds", lambda: 1.0)
+    monkeypatch.setattr(estimate, "TIMED_MACS", 1e8)
+    result = CliRunner().invoke(estimate.main, [str(ROOT / "params.yaml")])
+    assert result.exit_code == 0, result.output
+    (line,) = (line for line in result.output.splitlines() if line.startswith("Speed of training"))
+    assert re.search(r"of that in fp32: fp32 1\.00, bf16 \d+\.\d\d; chosen: fp32\.$", line)
+    rows = {line.split()[0]: line.split()[1:] for line in result.output.split("peak memory")[1].splitlines() if line}
+    assert {"train_base", "evaluate_fid", "profile_floor"} <= rows.keys()
+    assert all(row[1::2] == ["GB"] * 3 for name, row in rows.items() if "_" in name)
+
+
+def test_estimate_says_in_one_line_that_memory_is_out(project: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(*_: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nSee the documentation")
+
+    monkeypatch.setattr(estimate, "measured_rate", full)
+    result = CliRunner().invoke(estimate.main, [str(ROOT / "params.yaml")])
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: out of memory (CUDA out of memory. Tried to allocate 2 GiB.")
+    assert result.output.endswith("lower training.batch_size or sampling.batch_size\n")
+    assert result.output.count("\n") == 1
 
 
 def test_estimate_refuses_a_bad_file_in_one_line(project: Path):

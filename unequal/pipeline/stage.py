@@ -67,6 +67,10 @@ if TYPE_CHECKING:
 
 #: Raise it when the meaning of resumable states changes: none of the older ones is taken up then.
 FORMAT = 1
+#: Compute capability of the first GPUs that have TF32 (Ampere).
+TF32_SINCE = (8, 0)
+#: Where a run computes, and what it computes float32 in.
+CPU_TAGS = {"device": "cpu", "fp32": "ieee"}
 #: What a disk may refuse through no fault of the program.
 STORAGE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 
@@ -111,7 +115,7 @@ class Run:
         self._lock: FileLock | None = None
         execution = Execution(name, self.options, settings.model_dump(mode="json"), read_yaml(PARAMS))
         self._tracker = Tracker(runtime.tracking, execution, active=self.leads)
-        self._tracker.tags({"device": "cpu"})  # until the stage asks for another
+        self._tracker.tags(CPU_TAGS)  # until the stage asks for another
 
     def input(self, path: str | Path) -> Path:
         """A file or folder that the stage reads; its content becomes part of the work directory's key.
@@ -213,7 +217,8 @@ class Run:
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if use_cuda else torch.device("cpu")
         if use_cuda:
             torch.cuda.set_device(device)  # for libraries that say `cuda` without a number: it would be the first one's
-        self._tracker.tags({"device": torch.cuda.get_device_name(device) if use_cuda else "cpu"})
+        tags = {"device": torch.cuda.get_device_name(device), "fp32": float32_on_gpu(device)} if use_cuda else CPU_TAGS
+        self._tracker.tags(tags)
         return device
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
@@ -316,6 +321,15 @@ class Run:
             note.unlink()
         unlocked(self._lock)
         self._lock = None
+
+
+def float32_on_gpu(device: "torch.device") -> str:
+    """What PyTorch computes float32 in: TF32 (10 bits of mantissa) where its switches allow it and the GPU has it."""
+    import torch
+
+    has_tf32 = torch.cuda.get_device_capability(device) >= TF32_SINCE
+    allowed = {"convolutions": torch.backends.cudnn.allow_tf32, "products": torch.backends.cuda.matmul.allow_tf32}
+    return ", ".join(f"{what} {'tf32' if has_tf32 and may else 'ieee'}" for what, may in allowed.items())
 
 
 class StageCommand(click.Command):

@@ -3,28 +3,23 @@
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import click
 import numpy as np
 import torch
 from matplotlib.ticker import EngFormatter
-from pydantic import ConfigDict
 from torch import nn
 
 from unequal.diffusion.predictions import Prediction
 from unequal.errors import UserError
 from unequal.models.backbones.registry import build_network, load_pretrained
 from unequal.models.flops import Cost, count_cost
-from unequal.models.spec import ModelSpec, Space
-from unequal.settings.autoencoder import Autoencoder
-from unequal.settings.data import Data
+from unequal.models.spec import ModelSpec
 from unequal.settings.groups import Groups
-from unequal.settings.network import AnyNetwork
 from unequal.settings.params.core import Core
 from unequal.settings.schedule import Schedule
-from unequal.settings.strict import Strict, read_yaml, validate
 from unequal.timesteps.groups import TimestepGroup, mean_limit, timestep_groups
+from unequal.tools.sections import Architecture, seen
 
 #: 8.13e9 → `8.130 G`.
 readable = EngFormatter(places=3)
@@ -32,23 +27,6 @@ HEADER = f"{'network':34} {'parameters':>11} {'FLOPs':>11} {'with attention':>14
 NOTE = """\
 A FLOP is a multiply–accumulate of one image's forward pass, as in paper 3 without attention's two products.
 N groups; k is the smallest model's share of the FLOPs; the mean limit is over all timesteps."""
-
-
-class Architecture(Strict):
-    """What a params file, of whichever kind, says of its network and its groups; all else in it is passed over."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    data: Data
-    schedule: Schedule
-    network: AnyNetwork
-    autoencoder: Autoencoder | None = None
-    groups: Groups | None = None
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """Read and check these sections. Raises UserError."""
-        return validate(cls, read_yaml(path), path)
 
 
 @dataclass(frozen=True)
@@ -86,15 +64,6 @@ def network_cost(params: Architecture) -> Cost:
     """Cost of the base; one that is yet to be trained is built without memory for its weights."""
     with torch.device("meta") if params.network.pretrained is None else nullcontext():
         return count_cost(network_of(params))
-
-
-def seen(params: Architecture | Core) -> Space:
-    """What the network sees: images, or latents of an autoencoder that need not be there yet."""
-    size, channels = params.data.image_size, params.data.channels
-    chosen = params.autoencoder if isinstance(params, Architecture) else None
-    if chosen is None:
-        return Space(channels=channels, size=size)
-    return Space(channels=chosen.latent_channels, size=size // chosen.factor)
 
 
 def summary(name: str, cost: Cost, limits: Limits | None) -> str:

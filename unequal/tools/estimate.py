@@ -1,4 +1,4 @@
-"""What a params file will cost in time, disk and FLOPs, before anything runs.
+"""What a params file will cost in time, disk, memory and FLOPs, before anything runs.
 
 FLOPs follow from the settings. Times follow from FLOPs by rates that are measured here and now:
 a few training steps, a few forward passes, one start of a stage's imports.
@@ -7,21 +7,26 @@ a few training steps, a few forward passes, one start of a stage's imports.
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 import torch
 from torch import nn
 
-from unequal.errors import UserError
+from unequal.errors import UserError, one_line
 from unequal.models.backbones.registry import backbone_of
 from unequal.models.flops import count_cost, training_flops
+from unequal.pipeline.memory import QUOTED, out_of_memory
 from unequal.settings.params.pipeline import EXPERTS, Params, read_pipeline_params
 from unequal.settings.pruning import Proxy, Pruning
 from unequal.settings.strict import PARAMS
 from unequal.tools.architecture import Limits, network_of
+from unequal.tools.footprint import Footprints
+from unequal.tools.sections import Uses
 
 BYTES_PER_WEIGHT = 4
 TIMED_PASSES = 3
@@ -33,7 +38,7 @@ NOTES = """\
 On disk: {weights:.1f} MB of weights, in the workspace and in DVC's cache, and the data set as often; while a model
 is trained, {state:.1f} MB of resumable state besides.
 FLOPs are multiply–accumulates without attention's products; a training step counts three forward passes.
-Times are measured in float32 without torch.compile, on a few images: bf16 and compiled runs are faster."""
+Times are measured without torch.compile, on a few images; those of training in the precision that is chosen."""
 IMPORTS = "import torch, diffusers, mlflow"
 
 
@@ -101,8 +106,16 @@ def measured_rate(run: Callable[[], object], macs: float, device: torch.device) 
     return TIMED_PASSES * macs / (time.perf_counter() - start)
 
 
-def rates(params: Params, net: nn.Module, device: torch.device) -> tuple[float, float]:
-    """Rates of training and of forward passes, with the batch sizes of the params file."""
+@dataclass(frozen=True)
+class Rates:
+    """Multiply–accumulates a second: of training in each way that was tried, and of forward passes alone."""
+
+    training: Mapping[str, float]
+    forward: float
+
+
+def rates(params: Params, net: nn.Module, device: torch.device, compiled: bool) -> Rates:
+    """Measured with the batch sizes of the params file: training in float32 and in bf16, and compiled if asked for."""
     cost = count_cost(net)
 
     def batch(count: int) -> tuple[torch.Tensor, ...]:
@@ -112,11 +125,35 @@ def rates(params: Params, net: nn.Module, device: torch.device) -> tuple[float, 
     affordable = max(1, round(TIMED_MACS / cost.macs))
     trained = batch(min(affordable, params.training.batch_size // params.training.gradient_accumulation))
     sampled = batch(min(affordable, params.sampling.batch_size))
-    train = measured_rate(
-        lambda: net(*trained).sample.square().mean().backward(), training_flops(cost.macs, len(trained[0])), device
-    )
+
+    def step(forward: Callable[..., Any], precision: str) -> None:
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+            answer = forward(*trained).sample
+        answer.float().square().mean().backward()
+
+    ways: dict[str, Callable[[], object]] = {name: partial(step, net, name) for name in ("fp32", "bf16")}
+    if compiled:
+        chosen = params.training.precision
+        ways[f"{chosen}, compiled"] = partial(step, torch.compile(net), chosen)
+    macs = training_flops(cost.macs, len(trained[0]))
+    training = {name: measured_rate(run, macs, device) for name, run in ways.items()}
     with torch.no_grad():
-        return train, measured_rate(lambda: net(*sampled), cost.macs * len(sampled[0]), device)
+        return Rates(training, measured_rate(lambda: net(*sampled), cost.macs * len(sampled[0]), device))
+
+
+def comparison(measured: Rates, params: Params, device: torch.device) -> str:
+    """A line that says how fast each way of training is here; the settings choose one, and nothing else does."""
+    plain = measured.training["fp32"]
+    ways = ", ".join(f"{name} {rate / plain:.2f}" for name, rate in measured.training.items())
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
+    return f"Speed of training on {name}, of that in fp32: {ways}; chosen: {params.training.precision}."
+
+
+def processor() -> str:
+    """This machine's, the vector instructions that PyTorch uses, and whether bf16 has units of its own (AMX)."""
+    known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # earlier versions of PyTorch do not tell
+    amx = {True: ", AMX", False: ", no AMX", None: ""}[known.get("amx_bf16")]
+    return f"{known.get('cpu_name', 'the processor')} ({torch.backends.cpu.get_cpu_capability()}{amx})"
 
 
 def start_seconds() -> float:
@@ -141,6 +178,17 @@ def print_table(works: list[Work], train_rate: float, forward_rate: float, start
     click.echo(NOTES.format(weights=2 * total_bytes / 1e6, state=STATES_A_CHECKPOINT * largest_model(works) / 1e6))
 
 
+def print_memory(footprints: Footprints) -> None:
+    """A row a kind of stage: what it takes at its peak on a CPU, and with a GPU."""
+    click.echo(f"{'peak memory of a process':24} {'on a CPU':>10} {'beside a GPU':>14} {'on the GPU':>12}")
+    for program in footprints.kinds:
+        one = footprints.of(program)
+        sizes = (one.host_bytes(has_gpu=False), one.host_bytes(has_gpu=True), one.gpu_bytes)
+        on_cpu, beside, on_gpu = (f"{size / 1e9:.1f} GB" for size in sizes)
+        click.echo(f"{program:24} {on_cpu:>10} {beside:>14} {on_gpu:>12}")
+    click.echo(f"Counted for {footprints.images} images, from the settings, in float32, with a margin.")
+
+
 def largest_model(works: list[Work]) -> float:
     """Bytes of the largest single model."""
     return max(work.weights / max(1, work.instances) for work in works) * BYTES_PER_WEIGHT
@@ -156,7 +204,8 @@ def readable(seconds: float) -> str:
 
 @click.command()
 @click.argument("params_file", type=click.Path(path_type=Path), default=PARAMS)
-def main(params_file: Path) -> None:
+@click.option("--compiled", is_flag=True, help="Measure training with torch.compile too, which takes a minute.")
+def main(params_file: Path, compiled: bool) -> None:
     """Estimate what PARAMS_FILE costs on this machine."""
     try:
         params = read_pipeline_params(params_file)
@@ -165,7 +214,17 @@ def main(params_file: Path) -> None:
     except UserError as error:
         raise click.ClickException(str(error)) from None
     device = torch.device("cuda" if torch.cuda.is_available() and params.runtime.device != "cpu" else "cpu")
-    print_table(works, *rates(params, net.to(device), device), start_seconds())
+    try:
+        measured = rates(params, net.to(device), device, compiled)
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+        raise click.ClickException(
+            f"out of memory ({one_line(error)[:QUOTED]}); lower training.batch_size or sampling.batch_size"
+        ) from None
+    print_table(works, measured.training[params.training.precision], measured.forward, start_seconds())
+    click.echo(f"{comparison(measured, params, device)}\n")
+    print_memory(Footprints(Uses.read(params_file)))
 
 
 if __name__ == "__main__":
