@@ -1,8 +1,6 @@
 """The pipeline as jobs of a real Slurm, with a real tracking server: what a cluster's user does and sees."""
 
-import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +17,8 @@ from mlflow import MlflowClient
 
 from benchmarks.killing import Stage, made_by
 from benchmarks.projects import commit, copy_of_repository, edit, environment_of, run, tiny_copy
+from benchmarks.server import Server
+from benchmarks.starting import Commands, log_of
 
 pytestmark = [
     pytest.mark.slow,
@@ -49,31 +49,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of a tracking server on loopback."""
-    folder, port = tmp_path_factory.mktemp("server"), one_node.free_port()
-    command = ["timeout", str(one_node.LONGEST_LIFE_SECONDS), sys.executable, "-m", "mlflow", "server"]
-    command += ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    command += [
-        "--backend-store-uri",
-        f"sqlite:///{folder}/mlflow.db",
-        "--artifacts-destination",
-        str(folder / "files"),
-    ]
-    # Its workers for jobs of its own, half a dozen processes, would only take the cores.
-    environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    with (
-        (folder / "log").open("wb") as log,
-        subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment) as process,
-    ):
-        try:
-            wait_for(lambda: answers(port), "the tracking server")
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-
-
-def answers(port: int) -> bool:
-    with socket.socket() as one:
-        return one.connect_ex(("127.0.0.1", port)) == 0
+    with Server(tmp_path_factory.mktemp("server")) as server:
+        yield server.uri
 
 
 def wait_for(reached, what: str) -> None:
@@ -239,6 +216,22 @@ def test_a_job_that_is_ended_saves_first_and_goes_on_by_retry(
     for stage in ("check_params", "prepare_data", "train_base"):
         run(project, sys.executable, "-m", f"stages.{stage}", environment={"OMP_NUM_THREADS": "2"})
     assert made_by(project, MODEL) == trained
+
+
+def test_what_a_lost_login_node_has_begun_is_finished_and_not_trained_again(
+    tmp_path: Path, cluster: dict[str, str], server: str
+) -> None:
+    project = project_of(tmp_path / "project", LONG)
+    starter = Commands(project, cluster | {"MLFLOW_TRACKING_URI": server})
+    earlier = {job["JobId"] for job in jobs_of(cluster)}
+    command = ("snakemake", "--profile", "profiles/slurm", "artifacts/models/base")
+    lost = starter.start(command)
+    wait_for(lambda: lines_of_the_log(project) > 1, "the training's first lines")
+    lost.process.kill()
+    assert starter.start(command).ended(3 * PATIENCE_SECONDS) == 0, log_of(project).read_text()
+    assert [job["JobState"] for job in trainings(cluster, earlier)] == ["COMPLETED"] * 2
+    assert "train_base: finished before" in (project / "logs/train_base.log").read_text()
+    assert (project / MODEL.outputs[0]).is_dir()
 
 
 def test_a_profile_without_a_partition_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from unequal.pipeline.fingerprint import (
     Fingerprint,
     fingerprint,
     main,
+    module_of,
     programs,
     write_fingerprints,
 )
@@ -200,6 +201,14 @@ def plain(name: str) -> str:
 def all_programs() -> set[Path]:
     graphs = [ROOT / "dvc.yaml", *ROOT.glob("studies/**/dvc.yaml")]
     return {ROOT / program for graph in graphs for program in programs(graph).values()}
+
+
+def test_how_a_training_is_stopped_and_shared_does_not_count():
+    modules = fingerprint(ROOT / "stages/train_base.py")["modules"]
+    loop = module_of(ROOT / "unequal/training/loop.py", 0, "unequal.training")
+    assert "unequal/training/loop.py" in modules
+    assert "unequal.pipeline.stopping" in loop.imports
+    assert not [name for name in modules if name.startswith("unequal/pipeline/")]
 
 
 def test_every_program_counts_what_the_harness_writes_figures_with():

@@ -186,6 +186,15 @@ def test_clean_leaves_what_a_running_stage_uses(project: Path):
     assert list((project / "work").iterdir()) == []
 
 
+def test_what_a_published_file_shares_with_a_work_directory_is_not_freed(project: Path):
+    work = project / "work/train_base-0123"
+    work.mkdir(parents=True)
+    for name in ("outputs", "state"):
+        (work / name).write_bytes(b"x" * 10_000_000)
+    os.link(work / "outputs", project / "published")
+    assert clean.size_and_age(work)[0] == 10_000_000
+
+
 def test_estimate_counts_every_stage_and_the_flops_of_training():
     params = read_pipeline_params(ROOT / "params.yaml")
     net = build_network(params.network, base_spec(params))

@@ -11,6 +11,7 @@ from torch import Tensor
 from unequal.diffusion.network import NetworkFunction
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.backbones.unet2d.architecture import build_unet
+from unequal.pipeline import processes
 from unequal.settings.network import UNet2D
 from unequal.settings.recipe import Optimizer
 from unequal.settings.runtime import Runtime, Tracking
@@ -20,7 +21,6 @@ from unequal.training.batches import Batch, BatchSource
 from unequal.training.loop import Trainer
 from unequal.training.objectives.objective import Losses
 from unequal.training.objectives.single_head import SingleHead
-from unequal.workspace import processes
 
 #: No number of processes but one divides it.
 BATCH = 7

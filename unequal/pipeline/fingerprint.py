@@ -10,8 +10,8 @@ that the dvc.yaml names. What counts is
 
 What lies outside the project is no code; `unequal.pipeline.sources` has a file for it, written by the same stage.
 
-The harness, `unequal.pipeline`, does not count: it decides when a program runs and where its files lie, not what is
-in them. Nor does what is imported for the sake of types alone, which never runs.
+The harness, `unequal.pipeline`, does not count: it decides when a program runs and stops, in how many processes and
+where its files lie, not what is in them. Nor does what is imported for the sake of types alone, which never runs.
 """
 
 import ast

@@ -22,9 +22,9 @@ import click
 
 from unequal.errors import UserError
 from unequal.pipeline.finished import ENGINE, engine
+from unequal.pipeline.processes import FOLDER, LAUNCHED, OUTSIDE, failure_file, folder, rank
 from unequal.settings.runtime import Runtime
 from unequal.settings.strict import PARAMS
-from unequal.workspace.processes import FOLDER, LAUNCHED, OUTSIDE, failure_file, folder, rank
 
 #: How long processes may take to end when another one has failed.
 GRACE_SECONDS = 20.0

@@ -15,7 +15,7 @@ def checkout(here: Path) -> Path:
 
 
 def study() -> str | None:
-    """The study in whose folder the working directory lies, as `tdc` or `time_to_quality/patches`; None: in none."""
+    """The study in whose folder the working directory lies, as its path below `studies`; None: in none."""
     here = Path.cwd()
     return "/".join(here.relative_to(checkout(here)).parts[1:]) or None
 

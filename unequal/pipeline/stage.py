@@ -39,6 +39,7 @@ from unequal.files import (
     write_bytes,
     write_json,
 )
+from unequal.pipeline import processes
 from unequal.pipeline.fingerprint import Fingerprint, fingerprint, refuse_other_code
 from unequal.pipeline.finished import (
     DVC_STAGE,
@@ -60,7 +61,6 @@ from unequal.pipeline.tracker import Tracker
 from unequal.pipeline.workdirs import OUTPUTS, claim, clear, cleared, latest, locked, made, unlocked
 from unequal.settings.runtime import Runtime
 from unequal.settings.strict import PARAMS, StageSettings, read_yaml
-from unequal.workspace import processes
 
 if TYPE_CHECKING:
     import torch

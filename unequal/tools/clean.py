@@ -1,4 +1,4 @@
-"""Show and delete work directories: resumable states of runs that were stopped and not taken up again."""
+"""Show and delete work directories: states of runs that were stopped, and outputs kept until an engine records them."""
 
 import shutil
 import time
@@ -14,10 +14,10 @@ SECONDS_PER_DAY = 86_400
 
 
 def size_and_age(folder: Path) -> tuple[int, float]:
-    """Bytes in a folder, and days since anything in it changed."""
+    """Bytes that go with a folder, and days since anything in it changed; what has a second name elsewhere stays."""
     stats = [path.stat() for path in (folder, *files_below(folder))]
     changed = max(stat.st_mtime for stat in stats)
-    return sum(stat.st_size for stat in stats[1:]), (time.time() - changed) / SECONDS_PER_DAY
+    return sum(stat.st_size for stat in stats[1:] if stat.st_nlink == 1), (time.time() - changed) / SECONDS_PER_DAY
 
 
 def visit(folder: Path, delete: bool, older_than: float) -> int:
@@ -37,7 +37,7 @@ def visit(folder: Path, delete: bool, older_than: float) -> int:
 @click.option("--delete", is_flag=True, help="Delete them instead of listing them only.")
 @click.option("--older-than", type=float, default=0.0, show_default=True, help="Only those unchanged for so many days.")
 def main(delete: bool, older_than: float) -> None:
-    """List or delete the work directories of unfinished runs; those that a running stage uses are left alone."""
+    """List or delete work directories; those that a running stage uses are left alone."""
     root = work_root()
     folders = sorted(path for path in root.iterdir() if path.is_dir()) if root.exists() else []
     total = 0

@@ -23,6 +23,7 @@ from tqdm import tqdm
 
 from unequal.errors import UserError
 from unequal.files import sync, write_bytes
+from unequal.pipeline.stopping import stop_deferred
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.recipe import Optimizer
 from unequal.settings.training import Training
@@ -33,7 +34,6 @@ from unequal.training.feedback import Feedback
 from unequal.training.objectives.objective import Objective
 from unequal.training.optimizer import build_optimizer, load_moments, moments, momentum, set_schedule
 from unequal.training.snapshots import Snapshot, Snapshots
-from unequal.workspace.stopping import stop_deferred
 
 if TYPE_CHECKING:  # what shapes no result
     from unequal.settings.runtime import Runtime

@@ -1,1 +1,1 @@
-"""What a computation is given by whoever runs it: its files, device and log, chunks, processes, wishes to stop."""
+"""What a computation is given by whoever runs it: its files, device and log, and chunks of what takes long."""

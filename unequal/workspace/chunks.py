@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from unequal.files import write_bytes
-from unequal.workspace import processes
+from unequal.pipeline import processes
 
 #: Into how many chunks a computation is cut: one that is stopped loses a fiftieth at most.
 CHUNKS = 50

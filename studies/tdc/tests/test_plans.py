@@ -85,7 +85,7 @@ def test_impossible_plans_are_refused_in_one_line(tmp_path: Path, plan: dict[str
     ("name", "experts", "complaint"),
     [
         ("shared/other", {}, "experts.plans: does not list plan 'shared/other'; add it there or delete it"),
-        ("tdc", {"plans": [*STUDY["experts"]["plans"], "tdc"]}, "plans.tdc: no name of a plan; allowed: question/plan"),
+        ("tdc", {"plans": ["tdc"]}, 'experts.plans.0: "tdc": no name of a plan; allowed: question/plan'),
         ("shared/tdc", {"plans": ["shared/none"]}, "experts.plans: 'shared/none' is no plan; there is: "),
         ("shared/tdc", {"seeds": [1, 1]}, "experts: seeds: [1, 1] names one twice"),
     ],

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from unequal.workspace.processes import stop_signals
+from unequal.pipeline.processes import stop_signals
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from unequal.workspace.stopping import stop_deferred
+from unequal.pipeline.stopping import stop_deferred
 
 
 class Ended(Exception):
