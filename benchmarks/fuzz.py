@@ -197,8 +197,9 @@ def run_pipeline(folder: Path) -> str | None:
             if result.exception is not None and not isinstance(result.exception, SystemExit):
                 raise AssertionError(f"{stage.name}: {''.join(traceback.format_exception(result.exception))}")
             if result.exit_code:
+                assert result.exit_code == 1, f"{stage.name}: status {result.exit_code}: {result.stderr}"
+                assert result.stderr.strip(), f"{stage.name}: nothing was said"
                 line = result.stderr.strip().splitlines()[-1]
-                assert result.exit_code == 1, result.stderr
                 assert line.startswith(f"{words[0].rpartition('.')[2]}: "), result.stderr
                 assert not any((folder / out.def_path).exists() for out in stage.outs), f"{stage.name}: half-written"
                 return line

@@ -133,6 +133,7 @@ def test_a_folder_goes_before_the_hub(write: Write):
         ({"network": {"pretrained": "/lost/net"}}, "network.pretrained: /lost/net: missing"),
         ({"network": {"pretrained": "x" * 300}}, "network.pretrained: xxx"),
         ({"data": {"source": "folder", "path": "lost"}}, "data.path: lost: missing"),
+        ({"data": {"source": "folder", "path": "no/hub@main"}}, "data.path: no/hub@main: missing; allowed: a file"),
         ({"extractor": {"weights": "a/b/c@main"}}, "extractor.weights: a/b/c@main: missing"),
         ({"autoencoder": {"source": "x y/z@main"}}, "autoencoder.source: x y/z@main: missing"),
         ({"pruning": {"expert": {"replay": "lost"}}}, "pruning.expert.replay: lost: missing"),

@@ -32,14 +32,22 @@ class OnHub(NamedTuple):
     revision: str
 
 
+#: Keys at which a model of the Hub may stand.
+OF_MODELS = ("network.pretrained", "autoencoder.source")
+
+
 def located(text: str, key: str, folder: Path = Path()) -> Path | OnHub:
     """The file or folder that stands at a key, seen from a folder; where there is none, the model on the Hub.
+
+    What is said of it begins with the key, which may have the name of the params file before it.
 
     Raises:
         UserError: there is no such file, and the text is no Hub id with a revision.
     """
     if os.path.exists(path := folder / text):  # unlike the path's own method, for names that are too long, too
         return path
+    if not key.endswith(OF_MODELS):
+        raise UserError(f"{key}: {text}: missing; allowed: a file or folder that is there")
     found = HUB_ID.fullmatch(text)
     if found is None:
         raise UserError(f"{key}: {text}: missing; allowed: a file or folder that is there, or owner/name@revision")
