@@ -156,3 +156,13 @@ def test_kinds_that_nobody_knows() -> None:
         registry.build_network(Other(pretrained=None), spec_of())
     with pytest.raises(UserError, match="a network of class Identity is of no kind that is known: unet2d, stack"):
         registry.backbone_of(nn.Identity())
+
+
+def test_how_large_a_network_is_shows_without_a_line_for_it() -> None:
+    """By hand: the first convolution keeps its image, the ReLU and the last convolution what lies between them."""
+    spec = spec_of(condition=spec_of().condition)
+    size = registry.size_of(StackSettings(pretrained=None), spec)
+    net = registry.build_network(StackSettings(pretrained=None), spec)
+    assert size.parameters == sum(one.numel() for one in net.parameters())
+    pixels = spec.space.size**2
+    assert pixels * (1 + 8 + 8) <= size.kept <= pixels * (1 + 8 + 8) + 100

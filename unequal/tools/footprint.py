@@ -15,7 +15,8 @@ from unequal.diffusion.predictions import ModelPrediction
 from unequal.errors import UserError
 from unequal.evaluation.sets import BATCH
 from unequal.files import read_json
-from unequal.models.backbones.unet2d.size import Size, size_of
+from unequal.models.backbones.registry import size_of
+from unequal.models.backbones.size import Size
 from unequal.models.spec import ModelSpec
 from unequal.pruning.target import PIXELS_AT_ONCE
 from unequal.settings.evaluation import Evaluation, Extractor, Sampling
@@ -49,7 +50,7 @@ CLASSIFIER_VALUES, AUTOENCODER_VALUES = 160, 512
 #: Images where it is known without the data how many there are (of patches no fewer), and what is assumed otherwise.
 IMAGES, MANY_IMAGES = {"digits": 1_797, "patches": 35_000, "cifar10": 50_000}, 100_000
 #: Programs that hold next to nothing, by the last part of their module's name.
-LIGHT = ("check_params", "prepare_data", "compute_slots", "build_sampler", "group_timesteps")
+LIGHT = ("check_params", "prepare_data", "compute_slots", "build_sampler", "group_timesteps", "report")
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class Footprints:
                 found["evaluate_fid"] = lambda: self.sampled(sampling) | scored()
         if (autoencoder := uses.autoencoder) is not None:
             pixels = autoencoder.batch_size * uses.data.image_size**2
-            found["autoencoder"] = lambda: Footprint(device=FLOAT * AUTOENCODER_VALUES * pixels)
+            found["train_autoencoder"] = lambda: Footprint(device=FLOAT * AUTOENCODER_VALUES * pixels)
         return found
 
     @cached_property
@@ -149,7 +150,7 @@ class Footprints:
         """Of a network that predicts so."""
         space = seen(self.uses)
         spec = ModelSpec.of(self.uses.network, self.uses.schedule, prediction, space)
-        return size_of(self.uses.network, space.size, spec.input_channels, spec.output_channels)
+        return size_of(self.uses.network, spec)
 
     def values(self) -> int:
         """Of what the network sees of an image."""

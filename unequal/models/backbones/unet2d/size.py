@@ -7,25 +7,11 @@ attention themselves are never stored (PyTorch's fused attention).
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from unequal.models.backbones.size import Size
 from unequal.settings.network import UNet2D
 
 #: The time embedding is so many times as wide as the first level.
 EMBEDDING = 4
-
-
-@dataclass(frozen=True)
-class Size:
-    """Of a network: its parameters, and values that one image takes on its way.
-
-    Attributes:
-        parameters: of all layers.
-        kept: values that are kept for the backward pass.
-        passing: values that are there at once where none is kept: all skip connections and the widest block.
-    """
-
-    parameters: int
-    kept: int
-    passing: int
 
 
 @dataclass(frozen=True)
