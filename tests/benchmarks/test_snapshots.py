@@ -12,10 +12,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_share_is_of_one_training() -> None:
-    params = read_params(ROOT / "studies/time_to_quality/digits/params.yaml")
-    short = params.recipes["uniform"].model_copy(update={"images": 512, "snapshots": (128, 256)})
-    quick = params.model_copy(update={"recipes": {"uniform": short}})
-    result = measure(quick, "uniform", torch.device("cpu"), repeats=3)
+    params = read_params(ROOT / "params.yaml")
+    short = params.recipes["base"].model_copy(update={"images": 512, "snapshots": (128, 256)})
+    quick = params.model_copy(update={"recipes": {"base": short}})
+    result = measure(quick, "base", torch.device("cpu"), repeats=3)
     assert result["snapshots"] == 2
     assert result["share"] == pytest.approx(2 * result["snapshot_seconds"] / result["training_seconds"])
     assert 0 < result["share"] < 1

@@ -67,6 +67,6 @@ def read_pipeline_params(path: Path = PARAMS) -> Params:
     if document.get("autoencoder") is not None:
         # Said first: files for latents leave sections out besides.
         raise UserError(
-            f"{path}: autoencoder: the pipeline's models see pixels; studies/README.md names the study of latents"
+            f"{path}: autoencoder: the pipeline's models see pixels; docs/latents.md says how latents are trained on"
         )
     return validate(Params, document, path)
