@@ -6,7 +6,8 @@ import pytest
 
 from unequal.models.backbones.registry import build_network
 from unequal.models.flops import count_cost
-from unequal.tools.architecture import Architecture, Limits, network_cost, seen, spec_of
+from unequal.tools.architecture import Limits, network_cost, spec_of
+from unequal.tools.sections import Architecture, seen
 
 STUDY = Path(__file__).parents[1]
 
