@@ -39,7 +39,7 @@ def test_a_mutation_of_a_studys_params_is_taken_or_refused_in_one_line(
 TAKEN: list[dict[str, Any]] = [
     {},
     {"data.holdout": 0.9, "evaluation.allow_singular": True},
-    {"training.checkpoint_every": 1, "training.log_every": 1000, "training.batch_size": 1, "recipes.base.images": 64},
+    {"training.checkpoint_every": 1, "training.log_every": 1000, "training.batch_size": 16, "recipes.base.images": 64},
     {"groups.ids": [0], "groups.min_ratio": 1.0, "sampling.steps": [99], "sampling.eta": 1.0},
     {"slots.count": 100, "slots.finetune": [100], "profiled_models": ["base"], "variants": ["base", "experts_pruned"]},
 ]
@@ -50,10 +50,10 @@ TAKEN: list[dict[str, Any]] = [
 def test_what_the_gate_takes_runs_or_is_refused_by_a_stage_in_one_line(edits: dict[str, Any]) -> None:
     document = tiny_params()
     for dotted, value in edits.items():
-        section, *middle, last = dotted.split(".")
-        place = document[section]
-        for key in middle:
-            place = place[key]
+        *sections, last = dotted.split(".")
+        place = document
+        for section in sections:
+            place = place[section]
         place[last] = value
     found = outcome(document)
     assert found.startswith(("runs", "refused by a stage")), found
