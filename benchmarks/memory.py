@@ -8,7 +8,6 @@ peak is the resident memory of the process (`ru_maxrss`), which counts pages of 
 """
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -38,6 +37,13 @@ CHAIN = (
     "evaluate_fid --variant base",
 )
 STEPS = 2
+#: A small process between us and the stage: a program's peak begins with the size of the process that has started it.
+BETWEEN = """
+import resource, subprocess, sys
+status = subprocess.call(sys.argv[1:], stdout=sys.stderr)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+sys.exit(status)
+"""
 
 
 def project_of(target: Path, preset: Path) -> Path:
@@ -62,17 +68,17 @@ def peak_of(project: Path, command: str) -> int:
     """Bytes of resident memory that a stage took at its peak, in a process of its own."""
     words = [sys.executable, "-m", f"stages.{command.split()[0]}", *command.split()[1:]]
     with (project / "last.log").open("wb") as log:
-        process = subprocess.Popen(
-            words,
+        done = subprocess.run(
+            [sys.executable, "-S", "-c", BETWEEN, *words],
             cwd=project,
             env=environment_of(project) | {"MLFLOW_TRACKING_URI": NOBODY},
-            stdout=log,
-            stderr=subprocess.STDOUT,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            check=False,
         )
-        _, status, used = os.wait4(process.pid, 0)
-    if status:
+    if done.returncode:
         raise RuntimeError((project / "last.log").read_text()[-2000:])
-    return used.ru_maxrss * 1024
+    return int(done.stdout) * 1024
 
 
 def measure(preset: Path) -> dict[str, Any]:
