@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -70,11 +70,16 @@ def tiny_copy(target: Path, changes: Mapping[str, object]) -> Path:
 def small_copy(target: Path) -> Path:
     """A tiny copy with the first few stages alone, in a repository of its own with all files committed."""
     project = tiny_copy(target, {})
-    graph = yaml.safe_load((project / "dvc.yaml").read_text(encoding="utf-8"))
-    stages = {name: graph["stages"][name] for name in FEW}
-    (project / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}, sort_keys=False), encoding="utf-8")
+    keep_stages(project, FEW)
     commit(project, "small")
     return project
+
+
+def keep_stages(project: Path, names: Sequence[str]) -> None:
+    """Leave these stages alone in a project's graph."""
+    graph = yaml.safe_load((project / "dvc.yaml").read_text(encoding="utf-8"))
+    stages = {name: graph["stages"][name] for name in names}
+    (project / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}, sort_keys=False), encoding="utf-8")
 
 
 def copy_of_repository(target: Path) -> Path:

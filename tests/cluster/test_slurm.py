@@ -16,7 +16,7 @@ from engines_said import stages_of_repro
 from mlflow import MlflowClient
 
 from benchmarks.killing import Stage, made_by
-from benchmarks.projects import commit, copy_of_repository, edit, environment_of, run, tiny_copy
+from benchmarks.projects import commit, copy_of_repository, edit, environment_of, keep_stages, run, tiny_copy
 from benchmarks.server import Server
 from benchmarks.starting import Commands, log_of
 from unequal.tools.footprint import Footprints
@@ -27,6 +27,17 @@ pytestmark = [
     pytest.mark.skipif(one_node.missing() is not None, reason=str(one_node.missing())),
 ]
 
+#: Enough for jobs that wait for each other, and for jobs that need not: a job starts Snakemake twice.
+STAGES = (
+    "code",
+    "check_params",
+    "prepare_data",
+    "build_extractor",
+    "train_base",
+    "profile_loss",
+    "profile_floor",
+    "compute_slots",
+)
 PROFILE = "profiles/slurm/config.yaml"
 #: A training of many short steps, some ten seconds long, that saves its state only when it is told to stop.
 LONG = {
@@ -63,8 +74,9 @@ def wait_for(reached, what: str) -> None:
 
 
 def project_of(folder: Path, changes: dict[str, object]) -> Path:
-    """A tiny project whose profile names the node's partition, as a user of it would."""
-    project = tiny_copy(folder, changes)
+    """A tiny project of a few stages whose profile names the node's partition, as a user of it would."""
+    project = tiny_copy(folder, {"profiled_models": ["base"]} | changes)
+    keep_stages(project, STAGES)
     mine = {
         "default-resources.slurm_partition": one_node.PARTITION,
         "slurm-no-account": True,
@@ -104,7 +116,7 @@ def rule_of(job: dict[str, str]) -> str:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory, cluster: dict[str, str], server: str) -> Path:
     """A tiny pipeline, run as jobs of Slurm."""
-    project = project_of(tmp_path_factory.mktemp("cluster"), {"variants": ["base", "experts_pruned"]})
+    project = project_of(tmp_path_factory.mktemp("cluster"), {})
     environment = cluster | {"MLFLOW_TRACKING_URI": server}
     run(project, "snakemake", "--profile", "profiles/slurm", environment=environment)
     return project
