@@ -357,7 +357,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"autoencoder": {"kind": "pretrained", "source": "x"}, "merging": DELETE},
-        "autoencoder: the pipeline's models see pixels; studies/README.md names the study of latents",
+        "autoencoder: the pipeline's models see pixels; docs/latents.md says how latents are trained on",
     ),
 ]
 
