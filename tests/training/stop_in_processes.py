@@ -13,7 +13,7 @@ from train_in_processes import InDouble, trainer_of
 
 from unequal.diffusion.network import NetworkFunction
 from unequal.pipeline import processes
-from unequal.pipeline.stage import reported
+from unequal.pipeline.endings import reported
 from unequal.training import loop
 from unequal.training.batches import Batch
 from unequal.training.checkpoint import Checkpoint, write_checkpoint

@@ -10,20 +10,16 @@ output behind, only the resumable state. The key of a work directory holds all t
 result, so that a changed setting or input never resumes a stale state.
 """
 
-import errno
 import os
 import shutil
-import signal
 import sys
 import tempfile
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from inspect import Parameter, signature
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 from filelock import FileLock
@@ -40,6 +36,7 @@ from unequal.files import (
     write_json,
 )
 from unequal.pipeline import processes
+from unequal.pipeline.endings import reported
 from unequal.pipeline.fingerprint import Fingerprint, fingerprint, refuse_other_code
 from unequal.pipeline.finished import (
     DVC_STAGE,
@@ -52,7 +49,7 @@ from unequal.pipeline.finished import (
     kept,
     leave_outputs,
 )
-from unequal.pipeline.launching import follow_launcher, launch, leave_reason, same_command, wanted
+from unequal.pipeline.launching import launch, same_command, wanted
 from unequal.pipeline.memory import memory_refusal
 from unequal.pipeline.project import study, work_root
 from unequal.pipeline.sources import refuse_other_source
@@ -71,8 +68,6 @@ FORMAT = 1
 TF32_SINCE = (8, 0)
 #: Where a run computes, and what it computes float32 in.
 CPU_TAGS = {"device": "cpu", "fp32": "ieee"}
-#: What a disk may refuse through no fault of the program.
-STORAGE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 
 
 class RuntimeSettings(StageSettings):
@@ -393,51 +388,3 @@ def option(parameter: Parameter) -> click.Option:
     if parameter.default is Parameter.empty:
         return click.Option([name], type=kind, required=True)
     return click.Option([name], type=kind, default=parameter.default, show_default=True)
-
-
-@contextmanager
-def reported(name: str) -> Iterator[None]:
-    """Say what a user can mend in one line and leave with status 1; interruptions leave quietly."""
-    follow_launcher()
-    stops = processes.stop_signals()[0]
-    previous = signal.signal(stops, leave)
-    try:
-        yield
-    except UserError as error:
-        fail(name, str(error))
-    except KeyboardInterrupt:
-        sys.exit(128 + signal.SIGINT)
-    except Exception as error:
-        refusal = storage_refusal(error)
-        if refusal is None:
-            if leave_reason(traceback.format_exc()):
-                sys.exit(1)
-            raise
-        fail(name, refusal)
-    finally:
-        signal.signal(stops, previous)
-
-
-def leave(number: int, _: FrameType | None) -> NoReturn:
-    """End as SIGTERM does; a second one shall not break off what is done on the way out."""
-    signal.signal(number, signal.SIG_IGN)
-    sys.exit(128 + signal.SIGTERM)
-
-
-def fail(name: str, message: str) -> None:
-    """One line on stderr, status 1."""
-    line = f"{name}: {' '.join(message.split())}"
-    if not leave_reason(line):
-        click.echo(line, err=True)
-    sys.exit(1)
-
-
-def storage_refusal(error: Exception) -> str | None:
-    """Which path the disk refused and why, or None where the error says something else."""
-    if isinstance(error, OSError) and error.errno in STORAGE_ERRORS:
-        return f"{error.filename or Path.cwd()}: {os.strerror(error.errno)}"
-    # Libraries that write files by themselves wrap a full disk in errors of their own, and NumPy names no cause.
-    full = os.strerror(errno.ENOSPC)
-    if full in str(error) or shutil.disk_usage(Path.cwd()).free == 0:
-        return f"{Path.cwd()}: {full}"
-    return None

@@ -27,30 +27,8 @@ class Renamed:
 STAGES: dict[str, str] = {}
 FILES: dict[str, str] = {}
 #: Keys of params.yaml, dotted: old → new, in the same section.
-SETTINGS: dict[str, str] = {"experts.studies": "experts.questions"}
-#: Where the record of a model stands, as a file or among the figures of its training.
-RECORDS = ("artifacts/models/*model.json", "artifacts/pruned/*model.json", "results/metrics/train_*.json")
-#: Fields of a record → their place in its spec.
-SPEC = {
-    "prediction": "prediction",
-    "schedule": "schedule.name",
-    "timesteps": "schedule.timesteps",
-    "image_size": "space.size",
-    "channels": "space.channels",
-    "autoencoder": "space.autoencoder",
-}
-UNCONDITIONAL: dict[str, Any] = {"kind": "none"}
-CONDITIONS = {None: UNCONDITIONAL} | {
-    factor: {"kind": "low_resolution", "super_resolution_factor": factor} for factor in (2, 4, 8)
-}
-KEYS: list[Renamed] = [
-    *(Renamed(files, old, f"spec.{new}") for files in RECORDS for old, new in SPEC.items()),
-    *(Renamed(files, None, "spec.condition", {None: UNCONDITIONAL}) for files in RECORDS),
-    *(Renamed(files, "enlargement", "spec.condition", CONDITIONS) for files in RECORDS),
-    *(Renamed(files, "learned_variance", "spec.variance", {False: "fixed", True: "learned"}) for files in RECORDS),
-    *(Renamed(files, None, "backbone", {None: "unet2d"}) for files in RECORDS),
-    Renamed("results/contribution/*.json", "enlargement", "super_resolution_factor"),
-]
+SETTINGS: dict[str, str] = {}
+KEYS: list[Renamed] = []
 
 
 def new_path(path: str) -> str:

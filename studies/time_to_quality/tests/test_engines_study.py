@@ -66,3 +66,27 @@ def test_a_study_has_a_report_and_a_run_of_its_own(study: Path) -> None:
 def test_the_pipeline_knows_nothing_of_studies(study: Path) -> None:
     assert "train_trial" not in run(study, "dvc", "stage", "list", "--name-only")
     assert "train_trial" not in run(study, "snakemake", "--cores", "2", "-n", "-F")
+
+
+def test_in_an_experiment_beside_the_copys_code_is_run_and_counted(study: Path) -> None:
+    """`--temp` runs a copy of the project, of which the installed package knows nothing."""
+    commit(study, "before the experiment")
+    page = study / "unequal" / "reporting" / "page.py"
+    old, new = "escape(report.title)", 'escape(f"{report.title} by {__file__}")'
+    text = page.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    page.write_text(text.replace(old, new), encoding="utf-8")
+    run(study, "dvc", "exp", "run", "--temp", "-n", "titled", f"{STUDY}/dvc.yaml")
+    refs = run(study, "git", "for-each-ref", "--format=%(refname)", "refs/exps").split()
+    (ref,) = (name for name in refs if name.endswith("/titled"))
+    assert f" by {study}/.dvc/tmp/exps/" in run(study, "git", "show", f"{ref}:{STUDY}/results/report.html")
+    before, after = codes(study, "HEAD"), codes(study, ref)
+    changed = {name for name in after if after[name] != before[name]}
+    assert changed == {"artifacts/code/report_time_to_quality.json"}
+
+
+def codes(study: Path, revision: str) -> dict[str, str]:
+    """Digests of the code's files that a revision's lock tells of."""
+    lock = yaml.safe_load(run(study, "git", "show", f"{revision}:{STUDY}/dvc.lock"))
+    deps = [dep for stage in lock["stages"].values() for dep in stage.get("deps", [])]
+    return {dep["path"]: dep["md5"] for dep in deps if dep["path"].startswith("artifacts/code/")}

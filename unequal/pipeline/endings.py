@@ -1,0 +1,70 @@
+"""How a stage program ends that does not end well: in one line where a user can mend it, else by its signal."""
+
+import errno
+import os
+import shutil
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from unequal.errors import UserError
+from unequal.pipeline import processes
+from unequal.pipeline.launching import follow_launcher, leave_reason
+
+#: What a disk may refuse through no fault of the program.
+STORAGE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
+
+
+@contextmanager
+def reported(name: str) -> Iterator[None]:
+    """Say what a user can mend in one line and leave with status 1; interruptions leave quietly."""
+    follow_launcher()
+    stops = processes.stop_signals()[0]
+    previous = signal.signal(stops, leave)
+    try:
+        yield
+    except UserError as error:
+        fail(name, str(error))
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
+    except Exception as error:
+        refusal = storage_refusal(error)
+        if refusal is None:
+            if leave_reason(traceback.format_exc()):
+                sys.exit(1)
+            raise
+        fail(name, refusal)
+    finally:
+        signal.signal(stops, previous)
+
+
+def leave(number: int, _: FrameType | None) -> NoReturn:
+    """End as SIGTERM does; a second one shall not break off what is done on the way out."""
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + signal.SIGTERM)
+
+
+def fail(name: str, message: str) -> None:
+    """One line on stderr, status 1."""
+    line = f"{name}: {' '.join(message.split())}"
+    if not leave_reason(line):
+        click.echo(line, err=True)
+    sys.exit(1)
+
+
+def storage_refusal(error: Exception) -> str | None:
+    """Which path the disk refused and why, or None where the error says something else."""
+    if isinstance(error, OSError) and error.errno in STORAGE_ERRORS:
+        return f"{error.filename or Path.cwd()}: {os.strerror(error.errno)}"
+    # Libraries that write files by themselves wrap a full disk in errors of their own, and NumPy names no cause.
+    full = os.strerror(errno.ENOSPC)
+    if full in str(error) or shutil.disk_usage(Path.cwd()).free == 0:
+        return f"{Path.cwd()}: {full}"
+    return None
