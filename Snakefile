@@ -19,24 +19,21 @@ from unequal.errors import UserError
 from unequal.pipeline.fingerprint import write_fingerprints
 from unequal.pipeline.finished import ENGINE, forget_folder, forget_recorded
 from unequal.pipeline.sources import write_sources
-from unequal.tools.footprint import Footprints
-from unequal.tools.params import read_params
 
 # The profile of a cluster says so, and must know where its jobs go.
 ON_CLUSTER = config.get("cluster") is not None
 if config.get("cluster") == "slurm" and "slurm_partition" not in workflow.resource_settings.default_resources:
     raise WorkflowError("profile: default-resources: slurm_partition: missing; `sinfo` lists the partitions")
 
-try:
-    read_params()
-    FOOTPRINTS = Footprints.read(Path())
-except UserError as error:
-    raise WorkflowError(str(error)) from None
-
-# What DVC's stage `code` does. No rule does it, since all behind a rule runs again when it has run; and no job, since
-# what a job runs must not change under it.
+# What the gate and DVC's stage `code` do. No rule does the latter, since all behind a rule runs again when it has run.
+# Nor does a job: what it runs must not change under it, and what the checks import takes seconds.
 if workflow.is_main_process:
+    from unequal.tools.footprint import Footprints
+    from unequal.tools.params import read_params
+
     try:
+        read_params()
+        FOOTPRINTS = Footprints.read(Path())
         write_fingerprints(Path("dvc.yaml"), Path(workflow.basedir))
         write_sources(Path("dvc.yaml"))
     except UserError as error:
@@ -93,6 +90,8 @@ def outputs(stage):
 
 def memory(stage):
     """Megabytes of host memory: what its meta says, else an estimate from the settings."""
+    if not workflow.is_main_process:
+        return 0  # a job has been given its own
     asked, on_gpu = stage.meta or {}, HAS_GPU and "gpu" in (stage.meta or {})
     return asked.get("mem_mb") or FOOTPRINTS.megabytes(stage.cmd, on_gpu, ON_CLUSTER)
 

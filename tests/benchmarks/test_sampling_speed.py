@@ -17,6 +17,8 @@ from unequal.sampling.ensemble import Ensemble
 from unequal.settings.params.pipeline import Params, read_pipeline_params
 from unequal.timesteps.groups import mean_limit, timestep_groups
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

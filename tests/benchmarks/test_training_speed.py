@@ -11,6 +11,8 @@ from benchmarks.timing import in_turns, ratio
 from benchmarks.training import comparable, contestants, documented, measure, our_loop
 from unequal.settings.params.pipeline import Params, read_pipeline_params
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
 

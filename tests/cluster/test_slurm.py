@@ -1,6 +1,8 @@
 """The pipeline as jobs of a real Slurm, with a real tracking server: what a cluster's user does and sees."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -47,6 +49,15 @@ LONG = {
     "training.checkpoint_every": 100_000,
 }
 MODEL = Stage("train_base", (), ("artifacts/models/base",))
+#: Looks at Slurm's queue every two seconds. The plugin waits ten seconds longer after each look that finds nothing new.
+LOOKING_OFTEN = """
+import sys
+
+if "--profile" in sys.orig_argv:
+    from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
+
+    RemoteExecutor.next_seconds_between_status_checks = property(lambda executor: 2, lambda executor, seconds: None)
+"""
 #: Longest wait for a job to get somewhere.
 PATIENCE_SECONDS = 300
 
@@ -73,9 +84,9 @@ def wait_for(reached, what: str) -> None:
         time.sleep(0.5)
 
 
-def project_of(folder: Path, changes: dict[str, object]) -> Path:
+def project_of(folder: Path) -> Path:
     """A tiny project of a few stages whose profile names the node's partition, as a user of it would."""
-    project = tiny_copy(folder, {"profiled_models": ["base"]} | changes)
+    project = tiny_copy(folder, {"profiled_models": ["base"]})
     keep_stages(project, STAGES)
     mine = {
         "default-resources.slurm_partition": one_node.PARTITION,
@@ -87,6 +98,14 @@ def project_of(folder: Path, changes: dict[str, object]) -> Path:
     }
     edit(project, mine, PROFILE)
     commit(project, "tiny")
+    return project
+
+
+def training_longer(finished: Path, folder: Path) -> Path:
+    """A copy of a finished project in which the training is to be done anew, and longer."""
+    project = folder / "project"
+    shutil.copytree(finished, project, symlinks=True)
+    edit(project, LONG)
     return project
 
 
@@ -114,11 +133,23 @@ def rule_of(job: dict[str, str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory, cluster: dict[str, str], server: str) -> Path:
+def environment(tmp_path_factory: pytest.TempPathFactory, cluster: dict[str, str], server: str) -> dict[str, str]:
+    """What Snakemake is to find in its environment, beside the project's own code."""
+    hook = tmp_path_factory.mktemp("hook")
+    (hook / "sitecustomize.py").write_text(LOOKING_OFTEN)
+    return cluster | {"MLFLOW_TRACKING_URI": server, "HOOK": str(hook)}
+
+
+def beside(project: Path, environment: dict[str, str]) -> dict[str, str]:
+    """That environment with the project's own code."""
+    return environment | {"PYTHONPATH": f"{environment['HOOK']}{os.pathsep}{project}"}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Path:
     """A tiny pipeline, run as jobs of Slurm."""
-    project = project_of(tmp_path_factory.mktemp("cluster"), {})
-    environment = cluster | {"MLFLOW_TRACKING_URI": server}
-    run(project, "snakemake", "--profile", "profiles/slurm", environment=environment)
+    project = project_of(tmp_path_factory.mktemp("cluster") / "project")
+    run(project, "snakemake", "--profile", "profiles/slurm", environment=beside(project, environment))
     return project
 
 
@@ -197,18 +228,16 @@ def lines_of_the_log(project: Path) -> int:
 
 
 def test_a_job_that_is_ended_saves_first_and_goes_on_by_retry(
-    tmp_path: Path, cluster: dict[str, str], server: str
+    tmp_path: Path, finished: Path, cluster: dict[str, str], environment: dict[str, str]
 ) -> None:
     """No state is saved but by the jobs that Slurm ends: without it, the last one would begin anew."""
-    project = project_of(tmp_path / "project", LONG)
-    environment = cluster | {"MLFLOW_TRACKING_URI": server}
+    project = training_longer(finished, tmp_path)
     earlier = {job["JobId"] for job in jobs_of(cluster)}
     command = ["snakemake", "--profile", "profiles/slurm", "artifacts/models/base"]
     kept: list[bytes] = []
     with (tmp_path / "log").open("wb") as log:
-        engine = subprocess.Popen(
-            command, cwd=project, env=environment_of(project) | environment, stdout=log, stderr=log
-        )
+        whole_environment = environment_of(project) | beside(project, environment)
+        engine = subprocess.Popen(command, cwd=project, env=whole_environment, stdout=log, stderr=log)
     try:
         for number, stop in enumerate((cancel, run_out_of_time)):
             seen = lines_of_the_log(project)
@@ -233,16 +262,15 @@ def test_a_job_that_is_ended_saves_first_and_goes_on_by_retry(
     assert [whole[: len(part)] for part in kept] == kept
     assert 0 < len(kept[0]) < len(kept[1]) < len(whole)
     trained = made_by(project, MODEL)
-    for stage in ("check_params", "prepare_data", "train_base"):
-        run(project, sys.executable, "-m", f"stages.{stage}", environment={"OMP_NUM_THREADS": "2"})
+    run(project, sys.executable, "-m", "stages.train_base", environment={"OMP_NUM_THREADS": "2"})
     assert made_by(project, MODEL) == trained
 
 
 def test_what_a_lost_login_node_has_begun_is_finished_and_not_trained_again(
-    tmp_path: Path, cluster: dict[str, str], server: str
+    tmp_path: Path, finished: Path, cluster: dict[str, str], environment: dict[str, str]
 ) -> None:
-    project = project_of(tmp_path / "project", LONG)
-    starter = Commands(project, cluster | {"MLFLOW_TRACKING_URI": server})
+    project = training_longer(finished, tmp_path)
+    starter = Commands(project, beside(project, environment))
     earlier = {job["JobId"] for job in jobs_of(cluster)}
     command = ("snakemake", "--profile", "profiles/slurm", "artifacts/models/base")
     lost = starter.start(command)

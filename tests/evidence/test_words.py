@@ -33,6 +33,7 @@ def share(found: list[list[Finding]], *words: str) -> float:
     return float(np.mean([any(one.word in words for one in family) for family in found]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "deviations",
     [[1] * 9, [1] * 8 + [2], [2] + [1] * 8, [1, 2] * 4 + [1], [1] * 4, [2, 1, 1]],
@@ -48,6 +49,7 @@ def test_three_times_the_scatter_in_the_control_is_borne_nearly():
     assert share(families([3] + [1] * 8, [0] * 9, delta=1e-9), BETTER, WORSE) <= 0.07
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arms", "blocks"), [(9, 5), (4, 5), (3, 3)])
 def test_an_effect_of_the_promised_size_is_found_in_four_of_five_studies(arms: int, blocks: int):
     effect = visible_effect(Plan(arms, blocks, arms - 1), 1.0)
@@ -56,6 +58,7 @@ def test_an_effect_of_the_promised_size_is_found_in_four_of_five_studies(arms: i
     assert np.mean([family[0].word == BETTER for family in found]) == pytest.approx(0.8, abs=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deviations", [[1] * 5, [2, 1, 1, 1, 1]], ids=["equal", "a noisy control"])
 def test_a_difference_of_delta_is_called_none_in_at_most_one_family_in_twenty(deviations: list[float]):
     for sign in (1, -1):

@@ -292,6 +292,7 @@ def sick_server(request: pytest.FixtureRequest) -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.mark.slow
 def test_a_sick_server_costs_one_warning(project: Path, sick_server: str) -> None:
     write_stage(project, uri=f"http://user:secret@{sick_server}", timeout_s=2.0)
     process = start_stage(project, "one")

@@ -25,6 +25,8 @@ from unequal.settings.network import UNet2D
 from unequal.settings.training import Training
 from unequal.tools.export import export
 
+pytestmark = pytest.mark.slow
+
 RECIPE: dict[str, Any] = {
     "images": 16,
     "prediction": "epsilon",

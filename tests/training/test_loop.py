@@ -82,7 +82,7 @@ def build(
         sampler = sampler or IndependentSampler(uniform(50))
         source = BatchSource(tensor_of(prepared.train), settings.batch_size, sampler, 0, settings.horizontal_flips, CPU)
         chosen = runtime.model_copy(update=runtime_changes or {})
-        net = tiny_net(heads=heads, dropout=dropout)
+        net = tiny_net(heads=heads, dropout=dropout, block_out_channels=(8,), middle_attention=False)
         return Trainer(net, source, objective, optimizer, settings, chosen, images, tmp_path / work, log, snapshots)
 
     return make

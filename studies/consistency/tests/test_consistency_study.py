@@ -25,6 +25,8 @@ from unequal.models.folder import load_model
 from unequal.settings.network import UNet2D
 from unequal.settings.training import Training
 
+pytestmark = pytest.mark.slow
+
 WIDTHS, SEEDS, T = ["8-16", "12-16"], [0, 3], 50
 RECIPE: dict[str, Any] = {
     "images": 200,

@@ -22,6 +22,8 @@ from unequal.models.folder import ModelRecord, save_model
 from unequal.randomness import Stream
 from unequal.sampling.ensemble import Ensemble
 
+pytestmark = pytest.mark.slow
+
 T = 50
 CHOSEN: dict[str, Any] = {
     "images": 5,

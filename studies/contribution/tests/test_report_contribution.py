@@ -13,6 +13,8 @@ from stage_project import write_params
 from studies.contribution.stages.report_contribution import main
 from unequal.files import write_json, write_npz
 
+pytestmark = pytest.mark.slow
+
 T, PAIRS, WINDOWS = 1000, [(1, 500), (500, 1000), (1, 10)], [(1, 500), (501, 1000)]
 GRID: dict[str, list[Any]] = {"recipes": ["epsilon", "v_prediction"], "batches": ["8x1"], "seeds": [0, 1]}
 

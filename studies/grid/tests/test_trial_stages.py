@@ -18,6 +18,8 @@ from unequal.models.folder import load_model, load_record
 from unequal.settings.network import UNet2D
 from unequal.settings.training import Training
 
+pytestmark = pytest.mark.slow
+
 RECIPE: dict[str, Any] = {
     "images": 40,
     "snapshots": [10, 24],

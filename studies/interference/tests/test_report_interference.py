@@ -13,6 +13,8 @@ from stage_project import write_params
 from studies.interference.stages.report_interference import main
 from unequal.files import write_json, write_npz
 
+pytestmark = pytest.mark.slow
+
 T = 40
 SLOTS = [[0, 4], [5, 14], [15, 39]]
 OPTIMIZER = {"betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"}

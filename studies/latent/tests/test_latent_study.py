@@ -39,6 +39,8 @@ from unequal.models.folder import load_record
 from unequal.settings.network import UNet2D
 from unequal.settings.training import Training
 
+pytestmark = pytest.mark.slow
+
 T = 24
 AUTOENCODER: dict[str, Any] = {
     "kind": "trained",

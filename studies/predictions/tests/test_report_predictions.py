@@ -17,6 +17,8 @@ from unequal.diffusion.predictions import HEADS, x0_error_factor
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import content_hash, write_json, write_npz
 
+pytestmark = pytest.mark.slow
+
 T, DRAWS, BINS = 60, 5, 6
 SEEDS = (0, 1, 2)
 SCHEDULE = NoiseSchedule.linear(T)

@@ -18,6 +18,8 @@ from unequal.data.prepared import PreparedData
 from unequal.files import write_json, write_npz
 from unequal.models.folder import ModelRecord, save_model
 
+pytestmark = pytest.mark.slow
+
 SLOTS = [[0, 4], [5, 20], [21, 49]]
 SAMPLERS: dict[str, dict[str, Any]] = {
     "uniform": {"kind": "uniform"},

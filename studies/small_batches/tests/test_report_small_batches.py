@@ -13,6 +13,8 @@ from stage_project import write_params
 from studies.small_batches.stages.report_small_batches import main
 from unequal.files import write_json
 
+pytestmark = pytest.mark.slow
+
 SCORING = {
     "samples_per_seed": 1000,
     "sampling_seeds": [0],

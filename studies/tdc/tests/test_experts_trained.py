@@ -22,6 +22,8 @@ from unequal.models.folder import ModelRecord, load_record, save_model
 from unequal.pipeline.stage import Run
 from unequal.settings.training import Training
 
+pytestmark = pytest.mark.slow
+
 RECIPE: dict[str, Any] = {
     "images": 8,
     "prediction": "epsilon",

@@ -13,6 +13,8 @@ from studies.tdc.tables import main_table, plan_rows, rounds_of, rounds_table, s
 from unequal.reporting.figures import save
 from unequal.reporting.verdicts import HELD, NOT_HELD, UNDECIDED
 
+pytestmark = pytest.mark.slow
+
 #: Differences of FID that all seeds share decide; one below the seeds' scatter about it does not.
 PAPER = {"tdc": 0.8, "unpruned": 0.7, "longer": 0.9}
 
