@@ -1,6 +1,6 @@
-"""Group the timesteps and give each group its limit of FLOPs (TDC training)."""
+"""NumberedGroup the timesteps and give each group its limit of FLOPs (TDC training)."""
 
-from unequal.artifacts.partitions import Group, excess_of
+from unequal.artifacts.partitions import NumberedGroup, excess_of
 from unequal.files import write_json
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.groups import Groups
@@ -18,7 +18,7 @@ class Settings(StageSettings):
 
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
-    """Group the timesteps."""
+    """NumberedGroup the timesteps."""
     chosen = settings.groups
     schedule = settings.schedule.tables()
     excess = None
@@ -30,7 +30,7 @@ def main(run: Run, settings: Settings) -> None:
         "schedule": schedule.name,
         "kind": chosen.kind,
         "min_ratio": chosen.min_ratio,
-        "groups": [Group.of(number, one).model_dump() for number, one in enumerate(groups)],
+        "groups": [NumberedGroup.of(number, one).model_dump() for number, one in enumerate(groups)],
     }
     write_json(run.output("artifacts/groups.json"), table)
     figures = {"mean_limit_ratio": mean_limit(groups), "groups": len(groups)} | sizes(groups)

@@ -4,7 +4,7 @@ from typing import Self
 
 from pydantic import model_validator
 
-from unequal.settings.autoencoder import Autoencoder, Trained
+from unequal.settings.autoencoder import Autoencoder, TrainedAutoencoder
 from unequal.settings.condition import LowResolution
 from unequal.settings.params.compared import Compared
 from unequal.settings.params.continued import Continued
@@ -34,7 +34,7 @@ class Params(Continued, Slotted, Grouped, Compared):
         size, factor, chosen = self.data.image_size, self.autoencoder.factor, self.autoencoder
         if size % factor or size < 2 * factor:
             halved = f"block_out_channels: halve images {factor.bit_length() - 1} times"
-            which = halved if isinstance(chosen, Trained) else f"factor: {factor}"
+            which = halved if isinstance(chosen, TrainedAutoencoder) else f"factor: {factor}"
             raise ValueError(
                 f"autoencoder.{which}; data.image_size {size} is no multiple of {factor} with two latent pixels a side "
                 "or more"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from unequal.errors import UserError
 from unequal.evidence.blocks import Blocks, Estimate
-from unequal.evidence.power import Plan, visible_effect
+from unequal.evidence.power import Design, visible_effect
 from unequal.evidence.words import BETTER, NOT_TESTABLE, SAME, UNDECIDED, WORSE, Finding, findings, holm
 
 STUDIES = 2000
@@ -52,7 +52,7 @@ def test_three_times_the_scatter_in_the_control_is_borne_nearly():
 @pytest.mark.slow
 @pytest.mark.parametrize(("arms", "blocks"), [(9, 5), (4, 5), (3, 3)])
 def test_an_effect_of_the_promised_size_is_found_in_four_of_five_studies(arms: int, blocks: int):
-    effect = visible_effect(Plan(arms, blocks, arms - 1), 1.0)
+    effect = visible_effect(Design(arms, blocks, arms - 1), 1.0)
     found = families([1] * arms, [0, -effect, *[0] * (arms - 2)], delta=1e-9, blocks=blocks)
     # Holm's later steps can only add to what its first one finds.
     assert np.mean([family[0].word == BETTER for family in found]) == pytest.approx(0.8, abs=0.03)

@@ -24,7 +24,7 @@ from unequal.latents.autoencoder import (
     load_autoencoder,
     take_over,
 )
-from unequal.settings.autoencoder import Pretrained
+from unequal.settings.autoencoder import PretrainedAutoencoder
 
 CPU = torch.device("cpu")
 IMAGES = torch.randint(0, 256, (5, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
@@ -134,7 +134,7 @@ def test_a_folder_of_an_autoencoder_or_of_a_pipeline(tmp_path: Path, make: Calla
 
 def taken(folder: Path, image_size: int = 8, **changes: Any) -> Net:
     told = {"kind": "pretrained", "source": str(folder), "latent_channels": 2, "factor": 2, "batch_size": 4}
-    return take_over(Pretrained(**(told | changes)), image_size, 3)
+    return take_over(PretrainedAutoencoder(**(told | changes)), image_size, 3)
 
 
 @pytest.mark.parametrize(("told", "scale"), [(None, 0.5), (2.0, 2.0)])

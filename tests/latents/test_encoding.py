@@ -16,12 +16,12 @@ from unequal.latents.autoencoder import Autoencoder, latent_shape
 from unequal.latents.encoding import encode
 from unequal.latents.training import build_autoencoder
 from unequal.measures.profiling import Draws, profile_floor
-from unequal.settings.autoencoder import Trained
+from unequal.settings.autoencoder import TrainedAutoencoder
 from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.training.batches import BatchSource
 
 CPU = torch.device("cpu")
-TINY = Trained(
+TINY = TrainedAutoencoder(
     kind="trained",
     latent_channels=2,
     block_out_channels=(8, 8),

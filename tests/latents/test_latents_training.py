@@ -9,11 +9,11 @@ from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.latents.autoencoder import Autoencoder
 from unequal.latents.training import build_autoencoder, loss_of, spread_of, train_autoencoder
-from unequal.settings.autoencoder import Trained
+from unequal.settings.autoencoder import TrainedAutoencoder
 
 
-def settings(images: int) -> Trained:
-    return Trained(
+def settings(images: int) -> TrainedAutoencoder:
+    return TrainedAutoencoder(
         kind="trained",
         latent_channels=2,
         block_out_channels=(8, 8),

@@ -3,7 +3,7 @@
 import pytest
 
 from unequal.pruning.bank import Candidate
-from unequal.pruning.tpe import Tpe
+from unequal.pruning.tpe import TpeProposer
 
 BLOCKS = ["conv_in", "mid_block", "up_blocks.0"]
 
@@ -25,14 +25,14 @@ def search(seed: int, rounds: int) -> list[Candidate]:
     """A search whose best scheme is 0.8 in the first block and 0.2 in the second."""
     bank: list[Candidate] = []
     for round_ in range(rounds):
-        for _, scheme in Tpe(BLOCKS, 3, seed).propose(round_, bank):
+        for _, scheme in TpeProposer(BLOCKS, 3, seed).propose(round_, bank):
             loss = (scheme["conv_in"] - 0.8) ** 2 + (scheme["mid_block"] - 0.2) ** 2
             bank.append(candidate(len(bank), scheme, loss))
     return bank
 
 
 def test_schemes_are_whole_and_differ() -> None:
-    proposals = Tpe(BLOCKS, 3, 0).propose(1, [])
+    proposals = TpeProposer(BLOCKS, 3, 0).propose(1, [])
     assert [proposer for proposer, _ in proposals] == ["tpe"] * 3
     assert all(set(scheme) == set(BLOCKS) and all(0 <= r <= 1 for r in scheme.values()) for _, scheme in proposals)
     assert len({tuple(scheme.values()) for _, scheme in proposals}) == 3
@@ -40,11 +40,11 @@ def test_schemes_are_whole_and_differ() -> None:
 
 def test_the_same_seed_and_bank_give_the_same_schemes() -> None:
     bank = search(0, 3)
-    first, again = (Tpe(BLOCKS, 3, 0).propose(3, bank) for _ in range(2))
+    first, again = (TpeProposer(BLOCKS, 3, 0).propose(3, bank) for _ in range(2))
     assert first == again
-    assert Tpe(BLOCKS, 3, 1).propose(3, bank) != first
-    assert Tpe(BLOCKS, 3, 0).propose(4, bank) != first
-    assert Tpe(BLOCKS, 3, 0).propose(3, bank[:-1]) != first
+    assert TpeProposer(BLOCKS, 3, 1).propose(3, bank) != first
+    assert TpeProposer(BLOCKS, 3, 0).propose(4, bank) != first
+    assert TpeProposer(BLOCKS, 3, 0).propose(3, bank[:-1]) != first
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

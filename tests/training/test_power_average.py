@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unequal.errors import UserError
-from unequal.training.power_average import WIDEST, Profile, combination, decay, exponent_of, product
+from unequal.training.power_average import WIDEST, PowerProfile, combination, decay, exponent_of, product
 
 
 def averages(values: np.ndarray, exponent: float) -> np.ndarray:
@@ -47,15 +47,15 @@ def test_products_of_profiles_by_quadrature(share: float, a: float, b: float):
     points = (np.arange(100_000) + 0.5) / 100_000
     first = np.where(points <= share, (a + 1) * points**a / share ** (a + 1), 0)
     integral = np.mean(first * (b + 1) * points**b)
-    assert product(Profile(share, a), Profile(1, b)) == pytest.approx(integral, rel=1e-2)
+    assert product(PowerProfile(share, a), PowerProfile(1, b)) == pytest.approx(integral, rel=1e-2)
 
 
 def test_another_width_is_made_afterwards_from_kept_snapshots():
     values = np.cumsum(np.random.default_rng(1).normal(size=4000))
-    kept = [Profile(step, exponent_of(width)) for step in range(250, 4001, 250) for width in (0.05, 0.1)]
+    kept = [PowerProfile(step, exponent_of(width)) for step in range(250, 4001, 250) for width in (0.05, 0.1)]
     snapshots = np.array([averages(values, profile.exponent)[int(profile.time) - 1] for profile in kept])
     for width in (0.06, 0.08, 0.15):
-        weights = combination(kept, Profile(4000, exponent_of(width)))
+        weights = combination(kept, PowerProfile(4000, exponent_of(width)))
         true = averages(values, exponent_of(width))[-1]
         assert weights.sum() == pytest.approx(1, abs=0.02)
         assert weights @ snapshots == pytest.approx(true, abs=0.05 * values.std())
@@ -69,4 +69,4 @@ def test_widths_that_no_profile_has_are_refused(width: float):
 
 def test_an_average_beyond_the_snapshots_is_refused():
     with pytest.raises(UserError, match="an average at 11 from snapshots at"):
-        combination([Profile(10, 1)], Profile(11, 2))
+        combination([PowerProfile(10, 1)], PowerProfile(11, 2))

@@ -40,7 +40,7 @@ class SlotTable(Strict):
         return self.partition[number - 1]
 
 
-class Group(Strict):
+class NumberedGroup(Strict):
     """One group: its inclusive range and its limit as a share of the base's FLOPs."""
 
     group: NonNegativeInt
@@ -66,7 +66,7 @@ class GroupTable(Strict):
     schedule: str
     kind: str
     min_ratio: float
-    groups: tuple[Group, ...] = Field(min_length=1)
+    groups: tuple[NumberedGroup, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
     def groups_cover_all(self) -> Self:
@@ -76,7 +76,7 @@ class GroupTable(Strict):
             raise ValueError("groups are not numbered 0, 1, 2 … from the data end")
         return self
 
-    def of(self, number: int) -> Group:
+    def of(self, number: int) -> NumberedGroup:
         """A group, counted from 0. Raises UserError where there is none."""
         if not 0 <= number < len(self.groups):
             raise UserError(f"group {number}: there are groups 0 … {len(self.groups) - 1}")

@@ -16,7 +16,7 @@ POWER = 0.8
 STUDIES, SEED = 20_000, 0
 
 
-class Plan(NamedTuple):
+class Design(NamedTuple):
     """A study: A arms in B blocks, of which m comparisons of an arm with a control are judged together."""
 
     arms: int
@@ -36,7 +36,7 @@ def upper_deviation(deviation: float, freedom: int) -> float:
     return float(deviation * np.sqrt(freedom / chi2.ppf(1 - POWER, freedom)))
 
 
-def visible_effect(plan: Plan, deviation: float) -> float:
+def visible_effect(plan: Design, deviation: float) -> float:
     """The effect in ln(endpoint) that a study finds in 80 % of cases, for trainings of this standard deviation.
 
     Simulated with the very errors by which studies are judged (`Blocks.contrast`), Holm's first step for m
@@ -45,14 +45,14 @@ def visible_effect(plan: Plan, deviation: float) -> float:
     return deviation * unit_effect(plan)
 
 
-def textbook_effect(plan: Plan) -> float:
+def textbook_effect(plan: Design) -> float:
     """(t_{1−0.05/2m,ν} + t_{0.8,ν})·√(2/B): the same, if the pooled variance alone judged; for a deviation of 1."""
     found = student_t.ppf([1 - LEVEL / 2 / plan.comparisons, POWER], plan.freedom).sum()
     return float(found * np.sqrt(2 / plan.blocks))
 
 
 @cache
-def unit_effect(plan: Plan) -> float:
+def unit_effect(plan: Design) -> float:
     """The visible effect for trainings of standard deviation 1, to a per cent."""
     if plan.arms < 2 or plan.blocks < 2 or plan.comparisons < 1:
         raise UserError(f"{plan}: allowed: two arms, two blocks and one comparison or more")
@@ -62,7 +62,7 @@ def unit_effect(plan: Plan) -> float:
     return float(np.quantile(threshold * errors - differences, POWER))
 
 
-def null_studies(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+def null_studies(plan: Design) -> tuple[np.ndarray, np.ndarray]:
     """Differences of the first arm from the second and their errors, [STUDIES] each, where no arm has an effect."""
     generator = np.random.default_rng(SEED)
     names = tuple(map(str, range(plan.arms)))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from unequal.artifacts.partitions import Group
+from unequal.artifacts.partitions import NumberedGroup
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.files import read_json, write_json
@@ -73,7 +73,7 @@ def carry_out(workspace: Workspace, asked: ExpertsJob) -> tuple[list[Path], list
     return [part.work / MODEL for part in parts], found
 
 
-def groups_of(asked: ExpertsJob, base: ModelRecord) -> list[Group]:
+def groups_of(asked: ExpertsJob, base: ModelRecord) -> list[NumberedGroup]:
     """The groups of a plan, with their limits."""
     chosen, spec = asked.plan.groups, base.spec
     if isinstance(chosen, SeveralGroups):
@@ -81,10 +81,10 @@ def groups_of(asked: ExpertsJob, base: ModelRecord) -> list[Group]:
         found = timestep_groups(chosen.kind, schedule, chosen.count, chosen.min_ratio, asked.excess)
     else:
         found = [TimestepGroup(TimestepRange(0, spec.timesteps - 1), chosen.ratio)]
-    return [Group.of(number, one) for number, one in enumerate(found)]
+    return [NumberedGroup.of(number, one) for number, one in enumerate(found)]
 
 
-def expert(workspace: Workspace, asked: ExpertsJob, group: Group, groups: int) -> dict[str, Any]:
+def expert(workspace: Workspace, asked: ExpertsJob, group: NumberedGroup, groups: int) -> dict[str, Any]:
     """Prune and train the model of a group, unless an earlier attempt has; its figures."""
     figures = workspace.work / FIGURES
     if not figures.exists():
@@ -98,7 +98,7 @@ def expert(workspace: Workspace, asked: ExpertsJob, group: Group, groups: int) -
 
 
 def pruned_base(
-    workspace: Workspace, asked: ExpertsJob, group: Group, groups: int
+    workspace: Workspace, asked: ExpertsJob, group: NumberedGroup, groups: int
 ) -> tuple[Path, dict[str, Any] | None]:
     """Folder and figures of the base, pruned for a group; the base itself where the plan prunes nothing."""
     if asked.plan.pruning is None:
@@ -140,7 +140,9 @@ def save_whole(folder: Path, net: nn.Module, record: ModelRecord, removals: Sequ
     os.replace(unfinished, folder)
 
 
-def trained_model(workspace: Workspace, asked: ExpertsJob, group: Group, groups: int, pruned: Path) -> dict[str, Any]:
+def trained_model(
+    workspace: Workspace, asked: ExpertsJob, group: NumberedGroup, groups: int, pruned: Path
+) -> dict[str, Any]:
     """Train a group's model and save it; what is worth telling of it."""
     recipe = recipe_for(asked.plan, load_record(pruned), pruned != asked.base, groups)
     job = TrainingJob(f"{asked.name}/group_{group.group}", recipe, asked.training, asked.data, asked.seed)

@@ -14,7 +14,7 @@ from unequal.data.pixels import to_model_range, to_uint8
 from unequal.errors import UserError
 from unequal.files import content_hash
 from unequal.models.folder import ModelRecord
-from unequal.settings.autoencoder import Pretrained
+from unequal.settings.autoencoder import PretrainedAutoencoder
 from unequal.settings.outside import located
 
 Net = AutoencoderKL | VQModel
@@ -85,7 +85,7 @@ def latent_shape(net: Net, image_size: int, channels: int, source: str) -> tuple
     return net.config.get("vq_embed_dim") or net.config["latent_channels"], image_size // factor, image_size // factor
 
 
-def take_over(chosen: Pretrained, image_size: int, channels: int) -> Net:
+def take_over(chosen: PretrainedAutoencoder, image_size: int, channels: int) -> Net:
     """The trained network that the settings name, with their scale in its config.
 
     Raises UserError where it is not there, does not fit the images, or has other latents than the settings say.

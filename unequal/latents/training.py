@@ -13,13 +13,13 @@ from unequal.data.pixels import tensor_of, to_model_range
 from unequal.errors import UserError
 from unequal.latents.autoencoder import Autoencoder
 from unequal.randomness import Stream, numpy_generator, torch_seed
-from unequal.settings.autoencoder import Trained
+from unequal.settings.autoencoder import TrainedAutoencoder
 
 #: Training images, at most, whose latents set the scale.
 SCALED = 10_000
 
 
-def build_autoencoder(settings: Trained, image_size: int, channels: int, seed: int) -> AutoencoderKL:
+def build_autoencoder(settings: TrainedAutoencoder, image_size: int, channels: int, seed: int) -> AutoencoderKL:
     """The network with fresh weights."""
     torch.manual_seed(torch_seed(seed, Stream.AUTOENCODER))
     levels = len(settings.block_out_channels)
@@ -38,7 +38,7 @@ def build_autoencoder(settings: Trained, image_size: int, channels: int, seed: i
     )
 
 
-def train_autoencoder(net: AutoencoderKL, images: np.ndarray, settings: Trained, seed: int) -> None:
+def train_autoencoder(net: AutoencoderKL, images: np.ndarray, settings: TrainedAutoencoder, seed: int) -> None:
     """Train in place on [N, C, H, W] uint8 images for the budget; then set the scale by which latents have variance 1.
 
     Args:

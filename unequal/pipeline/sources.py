@@ -36,29 +36,29 @@ KNOWN = "sources.json"
 USER_NAME = re.compile(f"{NAME}(/{NAME})?")
 
 
-class Source(NamedTuple):
+class KeyedSource(NamedTuple):
     """A key of params.yaml, and what it names; None: nothing."""
 
     key: str
     value: str | None
 
 
-def sources(document: dict[str, Any]) -> dict[str, Source]:
+def sources(document: dict[str, Any]) -> dict[str, KeyedSource]:
     """All of a params file, by the names of their files: section, or section/name."""
     return {name: source for key in KEYS for name, source in found_at(document, *key.split("."))}
 
 
-def found_at(document: dict[str, Any], section: str, *keys: str) -> Iterator[tuple[str, Source]]:
+def found_at(document: dict[str, Any], section: str, *keys: str) -> Iterator[tuple[str, KeyedSource]]:
     """Those at one of the keys. What cannot be a name is left to the gate, which refuses it."""
     content = document.get(section)
     if not isinstance(content, dict):
         return
     if keys[0] != "*":
-        yield section, Source(f"{section}.{'.'.join(keys)}", named(content, *keys))
+        yield section, KeyedSource(f"{section}.{'.'.join(keys)}", named(content, *keys))
         return
     for name, one in content.items():
         if USER_NAME.fullmatch(str(name)):
-            yield f"{section}/{name}", Source(f"{section}.{name}.{'.'.join(keys[1:])}", named(one, *keys[1:]))
+            yield f"{section}/{name}", KeyedSource(f"{section}.{name}.{'.'.join(keys[1:])}", named(one, *keys[1:]))
 
 
 def named(content: Any, *keys: str) -> str | None:
@@ -73,7 +73,7 @@ def named(content: Any, *keys: str) -> str | None:
     return content if isinstance(content, str) else None
 
 
-def told(source: Source, folder: Path) -> dict[str, str | None]:
+def told(source: KeyedSource, folder: Path) -> dict[str, str | None]:
     """What the file of a source holds. Raises UserError where there is no such thing, or it cannot be read."""
     if source.value is None:
         return {"source": None}
@@ -123,7 +123,7 @@ def write_sources(graph: Path) -> list[str]:
         UserError: a params file that cannot be read, or names what is not there.
     """
     folder, params = graph.parent, graph.with_name(PARAMS.name)
-    found = {name: Source(f"{params}: {key}", value) for name, (key, value) in sources(read_yaml(params)).items()}
+    found = {name: KeyedSource(f"{params}: {key}", value) for name, (key, value) in sources(read_yaml(params)).items()}
     changed = keep_json(folder / SOURCES, {name: told(source, folder) for name, source in found.items()})
     return [f"{file}: {what}" for file, (what, _) in changed.items()]
 
@@ -135,8 +135,8 @@ def refuse_other_source(name: str) -> Path:
         UserError: what lies there is not what the file tells of.
     """
     file = SOURCES / f"{name}.json"
-    source = sources(read_yaml(PARAMS)).get(name, Source(name, None))
-    content = told(Source(f"{PARAMS}: {source.key}", source.value), Path())
+    source = sources(read_yaml(PARAMS)).get(name, KeyedSource(name, None))
+    content = told(KeyedSource(f"{PARAMS}: {source.key}", source.value), Path())
     if not file.exists():
         write_json(file, content)
     elif read_json(file) != content:

@@ -21,7 +21,7 @@ from unequal.pruning.importance import ranked
 from unequal.pruning.llm import LanguageModel, Unanswered
 from unequal.pruning.schemes import blocks_of, scaled_order, scheme_of
 from unequal.pruning.target import Target
-from unequal.pruning.tpe import Tpe
+from unequal.pruning.tpe import TpeProposer
 from unequal.settings import pruning as settings
 from unequal.workspace.protocol import Workspace
 
@@ -96,7 +96,7 @@ def rounds_by(workspace: Workspace, method: settings.Proxy, evaluator: Evaluator
     proposer: Proposer
     match method.decider:
         case settings.Tpe():
-            proposer = Tpe(list(blocks), method.candidates, evaluator.target.seed)
+            proposer = TpeProposer(list(blocks), method.candidates, evaluator.target.seed)
         case settings.Llm():
             proposer = LanguageModel(method.decider, evaluator, method.candidates)
     if method.start:

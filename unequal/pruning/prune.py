@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from unequal.artifacts.partitions import Group
+from unequal.artifacts.partitions import NumberedGroup
 from unequal.models.folder import ModelRecord, save_model
 from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.fit import PrunedNetwork, fit_to_limit
@@ -37,7 +37,7 @@ class PruningJob:
     net: nn.Module
     base: ModelRecord
     images: Tensor
-    group: Group
+    group: NumberedGroup
     groups: int
     seed: int
     labels: Tensor | None = None

@@ -9,7 +9,7 @@ from unequal.randomness import Stream, torch_seed
 STARTUP = 4
 
 
-class Tpe:
+class TpeProposer:
     """Proposes schemes by the bank alone: the same bank and seed give the same ones, whoever was stopped before.
 
     Args:

@@ -9,7 +9,7 @@ from unequal.settings.outside import Outside
 from unequal.settings.strict import Strict
 
 
-class Pretrained(Strict):
+class PretrainedAutoencoder(Strict):
     """A trained one of diffusers."""
 
     kind: Literal["pretrained"]
@@ -24,7 +24,7 @@ class Pretrained(Strict):
     batch_size: BatchSize = Field(description="images that are encoded or decoded at once")
 
 
-class Trained(Strict):
+class TrainedAutoencoder(Strict):
     """An AutoencoderKL (2112.10752) trained on the images: squared error and a little KL divergence."""
 
     kind: Literal["trained"]
@@ -55,4 +55,4 @@ class Trained(Strict):
         return 2 ** (len(self.block_out_channels) - 1)
 
 
-Autoencoder = Annotated[Pretrained | Trained, Field(discriminator="kind")]
+Autoencoder = Annotated[PretrainedAutoencoder | TrainedAutoencoder, Field(discriminator="kind")]

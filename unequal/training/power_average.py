@@ -16,7 +16,7 @@ from unequal.errors import UserError
 WIDEST = 12**-0.5
 
 
-class Profile(NamedTuple):
+class PowerProfile(NamedTuple):
     """What an average is of: the point t at which it stood (steps or images) and its exponent γ."""
 
     time: float
@@ -41,13 +41,13 @@ def decay(updates: int, exponent: float) -> float:
     return float((1 - 1 / updates) ** (exponent + 1))
 
 
-def product(one: Profile, other: Profile) -> float:
+def product(one: PowerProfile, other: PowerProfile) -> float:
     """∫ p·q of two profiles p(τ) = (γ+1)·τ^γ/t^(γ+1) on [0, t]."""
     (first, a), (second, b) = sorted((one, other))
     return (a + 1) * (b + 1) / (a + b + 1) * (first / second) ** b / second
 
 
-def combination(kept: Sequence[Profile], wanted: Profile) -> np.ndarray:
+def combination(kept: Sequence[PowerProfile], wanted: PowerProfile) -> np.ndarray:
     """Weights [n] that make an average which was never kept out of snapshots of others, by least squares on [0, t].
 
     The sum of weights × snapshots comes nearest to the wanted profile; the weights sum to about 1.

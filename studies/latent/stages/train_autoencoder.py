@@ -7,7 +7,7 @@ from unequal.latents.autoencoder import Autoencoder, Net, latent_shape, on_devic
 from unequal.latents.training import build_autoencoder, train_autoencoder
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.autoencoder import Autoencoder as Chosen
-from unequal.settings.autoencoder import Pretrained
+from unequal.settings.autoencoder import PretrainedAutoencoder
 from unequal.settings.strict import StageSettings
 
 #: Held-out images by which the autoencoder is judged, at most.
@@ -48,7 +48,7 @@ def main(run: Run, settings: Settings) -> None:
 def made(run: Run, settings: Settings, images: PreparedData) -> Net:
     """The network, trained here or elsewhere. Raises UserError where it does not fit the images."""
     chosen, (channels, size, _) = settings.autoencoder, images.images.shape[1:]
-    if isinstance(chosen, Pretrained):
+    if isinstance(chosen, PretrainedAutoencoder):
         return on_device(take_over(chosen, size, channels), run.device)
     fresh = build_autoencoder(chosen, size, channels, settings.seed)
     latent_shape(fresh, size, channels, "the network")

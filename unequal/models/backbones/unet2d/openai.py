@@ -54,7 +54,7 @@ def load_openai(path: Path, flags: OpenAIFlags, image_size: int, dropout: float)
     """
     state = read_state(path)
     try:
-        architecture = Architecture.of(state)
+        architecture = OpenAIArchitecture.of(state)
         with torch.device("meta"):
             net = architecture.network(image_size, flags, dropout)
         weights = translated(state, architecture, flags)
@@ -82,7 +82,7 @@ def read_state(path: Path) -> State:
 
 
 @dataclass(frozen=True)
-class Architecture:
+class OpenAIArchitecture:
     """The architecture behind a state dict.
 
     Attributes:
@@ -105,7 +105,7 @@ class Architecture:
     classes: int | None
 
     @classmethod
-    def of(cls, state: State) -> "Architecture":
+    def of(cls, state: State) -> "OpenAIArchitecture":
         """Read off names and shapes. Raises UserError where they are no such network's."""
         blocks = 0
         while f"output_blocks.{blocks}.0.in_layers.2.weight" in state:
@@ -223,7 +223,7 @@ def get(state: State, name: str) -> Tensor:
     return state[name]
 
 
-def translated(state: State, architecture: Architecture, flags: OpenAIFlags) -> dict[str, Tensor]:
+def translated(state: State, architecture: OpenAIArchitecture, flags: OpenAIFlags) -> dict[str, Tensor]:
     """The state dict of a UNet2DModel. Raises UserError where the file holds more or less than its architecture."""
     names = dict(ENDS)
     found: dict[str, Tensor] = {}
