@@ -50,6 +50,31 @@ STRANGE: list[Any] = [
     *("", "x", "none", "base", "slot_3", "x; touch pwned #", "../up", "1e-4", "\x00", "é" * 300),
     *([], {}, [0], [[]], ["base", "base"], [3, 1], {"kind": "none"}, {"kind": "slot", "overlap": 1.0}),
 ]
+#: What may slip into the text of a params file: YAML's signs, and values that its readers stumble over.
+PIECES = [
+    *(
+        "[",
+        "]",
+        "{",
+        "}",
+        ": ",
+        "- ",
+        "\n",
+        "  ",
+        "\t",
+        "#",
+        "&a ",
+        "*a",
+        "<<: ",
+        "? ",
+        "'",
+        '"',
+        "|",
+        "\x00",
+        "\u2028",
+    ),
+    *("!!int ", "!!bool ", "!!float ", "!!map ", " 2025-02-30", " " + "9" * 5000, "[" * 200, '"\\ud800"', '"\\e[2J"'),
+]
 #: Beside those of tiny.yaml: what makes a run take seconds.
 SMALLER = {
     **{f"recipes.{name}.images": 128 for name in ("base", "mixed", "slot", "expert", "stratified")},
@@ -142,14 +167,25 @@ def mutated(draw: st.DrawFn, document: Document) -> Document:
     return found
 
 
-def refusal(read: Callable[[Path], object], document: Document, folder: Path) -> str | None:
-    """What a reader of params files says of one that it refuses; None where it takes it.
+@st.composite
+def misspelt(draw: st.DrawFn, text: str) -> str:
+    """The text of a params file with one to three pieces of it inserted, replaced or deleted."""
+    for _ in range(draw(st.integers(1, 3))):
+        start, length = draw(st.integers(0, len(text))), draw(st.sampled_from([0, 1, 1, 5, 50]))
+        piece = draw(st.sampled_from(PIECES) | st.text(max_size=3))
+        text = text[:start] + piece + text[start + length :]
+    return text
+
+
+def refusal(read: Callable[[Path], object], document: Document | str, folder: Path) -> str | None:
+    """What a reader of params files says of a document or a text that it refuses; None where it takes it.
 
     Raises:
         AssertionError: the refusal is not one plain line that names the file.
     """
     path = folder / PARAMS
-    path.write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    text = document if isinstance(document, str) else yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    path.write_text(text, encoding="utf-8")
     try:
         read(path)
     except UserError as error:

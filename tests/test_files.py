@@ -106,11 +106,19 @@ def test_written_files_can_be_read_by_others(tmp_path: Path) -> None:
     assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("a", "b")] == [0o644, 0o644]
 
 
-@pytest.mark.parametrize("content", [b"", b'{"n": 3', b"\xff\xfe\x00", b"not json", b'{"a": 1} {"b": 2}'])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b'{"n": 3', b"\xff\xfe\x00", b"not json", b'{"a": 1} {"b": 2}', b"1" * 5000, b"[" * 100_000],
+    ids=lambda content: content[:8],
+)
 def test_damaged_json_is_told_with_its_path(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "facts.json").write_bytes(content)
     message = one_line(lambda: read_json(tmp_path / "facts.json"))
     assert message.startswith(f"{tmp_path / 'facts.json'}: not valid JSON")
+
+
+def test_a_folder_in_the_place_of_json_is_told_with_its_path(tmp_path: Path) -> None:
+    assert one_line(lambda: read_json(tmp_path)) == f"{tmp_path}: cannot be read: Is a directory"
 
 
 def test_a_missing_file_is_told_with_what_makes_it(tmp_path: Path) -> None:

@@ -10,4 +10,9 @@ class UserError(Exception):
 
 def one_line(error: BaseException) -> str:
     """What an exception says, without line breaks."""
-    return " ".join(str(error).split()) or type(error).__name__
+    return plain(str(error)) or type(error).__name__
+
+
+def plain(text: str) -> str:
+    """A text in one line, with escapes in the place of what no terminal shows, or takes for a command."""
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in " ".join(text.split()))

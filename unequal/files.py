@@ -49,10 +49,12 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON. Raises UserError where the file is missing, cut short or no JSON."""
+    """Read JSON. Raises UserError where the file is missing, cannot be read, is cut short or no JSON."""
     try:
         return json.loads(require(path).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:  # also of what is JSON, with too long a number or too deep
         raise UserError(f"{path}: not valid JSON ({error}); make it again") from None
 
 

@@ -9,7 +9,7 @@ from graph import ROOT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.fuzz import gate, mutated, outcome, refusal, tiny_params
+from benchmarks.fuzz import gate, misspelt, mutated, outcome, refusal, tiny_params
 from unequal.settings.params.core import Core
 from unequal.tools.params import params_models
 
@@ -23,6 +23,14 @@ def test_a_mutation_of_the_pipelines_params_is_taken_or_refused_in_one_line(
     document: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     refusal(gate, document, tmp_path_factory.getbasetemp())
+
+
+@settings(few, max_examples=150)
+@given(text=misspelt(yaml.safe_dump(tiny_params())))
+def test_a_text_that_is_hardly_yaml_is_taken_or_refused_in_one_line(
+    text: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    refusal(gate, text, tmp_path_factory.getbasetemp())
 
 
 @pytest.mark.parametrize(("folder", "model"), STUDIES, ids=lambda one: getattr(one, "name", ""))

@@ -85,6 +85,7 @@ def test_settings_cannot_be_changed_and_lists_become_tuples(params: Path) -> Non
         ("part: {size: 2, rate: 0.5, steps: [1, x]}", 'part.steps.1: "x": Input should be a valid integer'),
         ("parts: {size: {a: 1}}\npart: {size: 2, rate: 1}", "parts.size.a: unknown key; allowed here: size, rate"),
         ("parts: {x: {a: 1}}\npart: {size: 2, rate: 1}", "parts.x.a: unknown key; allowed here: size, rate, steps"),
+        ('"a\\e[2Jb": 3', "a\\x1b[2Jb: unknown key; allowed here: part, parts"),
         ('"a\\nb": 3', "a b: unknown key; allowed here: part, parts"),
     ],
 )
@@ -119,6 +120,15 @@ def test_a_word_is_not_explained_as_a_number(params: Path) -> None:
         ("seed: !!python/object:os.system {}", "not valid YAML"),
         ("2020-01-01: 3", "keys must be str"),
         ("part: &part {parts: *part}", "Circular reference"),
+        ("seed: 1\nday: 2025-02-30", "not valid YAML: line 2: '2025-02-30' is no !!timestamp"),
+        (f"seed: {'1' * 5000}", f"not valid YAML: line 1: '{'1' * 40}' is no !!int, or too long"),
+        ("seed: !!int abc", "not valid YAML: line 1: 'abc' is no !!int"),
+        ("seed: !!int ''", "not valid YAML: line 1: '' is no !!int"),
+        ("seed: !!float x", "not valid YAML: line 1: 'x' is no !!float"),
+        ("seed: !!bool x", "not valid YAML: line 1: 'x' is no !!bool"),
+        ("seed: !!timestamp x", "not valid YAML: line 1: 'x' is no !!timestamp"),
+        ("seed: !!map [1]", "not valid YAML: expected a mapping node"),
+        (f"seed: {'[' * 100_000}", "not valid YAML: line 1: more than 100 sections or lists within one another"),
     ],
 )
 def test_files_that_hold_no_settings_are_refused(params: Path, text: str, complaint: str) -> None:
@@ -130,6 +140,12 @@ def test_a_missing_file_and_a_binary_one_are_refused(params: Path) -> None:
         read_yaml(params)
     params.write_bytes(b"\xff\xfe\x00\x81")
     with pytest.raises(UserError, match=r"params\.yaml: not valid YAML"):
+        read_yaml(params)
+
+
+def test_a_folder_in_the_place_of_the_file_is_refused(params: Path) -> None:
+    params.mkdir()
+    with pytest.raises(UserError, match=r"params\.yaml: cannot be read: Is a directory$"):
         read_yaml(params)
 
 

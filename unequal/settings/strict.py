@@ -9,13 +9,17 @@ from typing import Any, Self, TypeVar, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from unequal.errors import UserError
+from unequal.errors import UserError, plain
 
 PARAMS = Path("params.yaml")
 #: A study is a folder in here, with a params.yaml and a dvc.yaml of its own.
 STUDIES = "studies"
 #: Keys by which one of several kinds of a section is chosen.
 DISCRIMINATORS = ("kind", "method")
+#: Characters of a value that are shown where it may be long.
+SHOWN = 40
+#: Sections and lists within one another; PyYAML's parser in C overruns its stack at some ten thousand.
+DEEPEST = 100
 
 
 class Strict(BaseModel):
@@ -64,25 +68,50 @@ class UniqueKeys(Loader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Build a mapping, or refuse it with the line of the second key."""
-        names = [key.value for key, _ in node.value]
+        names = [key.value for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
         for position, name in enumerate(names):
             if name in names[:position]:
                 line = node.value[position][0].start_mark.line + 1
                 raise yaml.YAMLError(f"line {line}: key '{name}' stands twice in one mapping")
         return super().construct_mapping(node, deep)
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Build a value, or refuse it with its line: PyYAML's own constructors fail in many ways."""
+        try:
+            return super().construct_object(node, deep)
+        except yaml.YAMLError:
+            raise
+        except Exception:
+            kind = node.tag.replace("tag:yaml.org,2002:", "!!")
+            shown = str(node.value)[:SHOWN]
+            raise yaml.YAMLError(f"line {node.start_mark.line + 1}: {shown!r} is no {kind}, or too long") from None
+
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a params file. Raises UserError where it is missing or no YAML mapping."""
+    """Read a params file. Raises UserError where it is missing, cannot be read, or is no YAML mapping."""
     try:
-        document = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys)
+        text = path.read_text(encoding="utf-8")
+        refuse_deep(text)
+        document = yaml.load(text, UniqueKeys)
     except FileNotFoundError:
         raise UserError(f"{path}: missing; run from the folder that holds it") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+        raise UserError(f"{path}: not valid YAML: {plain(str(error))}") from None
     if not isinstance(document, dict):
         raise UserError(f"{path}: holds no settings; expected a mapping of sections")
     return document
+
+
+def refuse_deep(text: str) -> None:
+    """Raise YAMLError where sections or lists stand too deep within one another."""
+    depth = 0
+    for event in yaml.parse(text, Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            line = event.start_mark.line + 1
+            raise yaml.YAMLError(f"line {line}: more than {DEEPEST} sections or lists within one another")
 
 
 def look_up(document: dict[str, Any], dotted: str, path: Path) -> Any:
@@ -91,7 +120,7 @@ def look_up(document: dict[str, Any], dotted: str, path: Path) -> Any:
     for part in dotted.split("."):
         if not isinstance(value, dict) or part not in value:
             there = ", ".join(map(str, value)) if isinstance(value, dict) else repr(value)
-            raise UserError(f"{path}: {dotted}: missing; there is: {there}")
+            raise UserError(f"{path}: {dotted}: missing; there is: {plain(there)}")
         value = value[part]
     return value
 
@@ -106,7 +135,7 @@ def validate(model: type[M], values: Any, path: Path, keys: dict[str, str] | Non
         return model.model_validate_json(text)
     except ValidationError as error:
         message = one_line(error, model, json.loads(text), keys or {})
-        raise UserError(f"{path}: {' '.join(message.split())}") from None
+        raise UserError(f"{path}: {plain(message)}") from None
 
 
 def one_line(error: ValidationError, model: type[Strict], values: Any, keys: dict[str, str]) -> str:
