@@ -100,6 +100,11 @@ def test_numbers_that_yaml_takes_for_text_are_explained(params: Path, number: st
     assert f"YAML reads {number} as text" in message
 
 
+def test_digits_that_are_no_number_are_refused_in_one_pass(params: Path) -> None:
+    """A search that goes back and forth would take minutes."""
+    assert "YAML reads" not in refusal_of(f"part: {{size: 2, rate: '{'1' * 200_000}'}}", params)
+
+
 @pytest.mark.parametrize("number", ["1.0e-4", "1.e-4", "0.0001", "1"])
 def test_numbers_written_with_point_and_sign_are_read(params: Path, number: str) -> None:
     params.write_text(f"part: {{size: 2, rate: {number}}}")

@@ -16,6 +16,8 @@ PARAMS = Path("params.yaml")
 STUDIES = "studies"
 #: Keys by which one of several kinds of a section is chosen.
 DISCRIMINATORS = ("kind", "method")
+#: Numbers that YAML takes for text; no two parts may take the same digits, else long ones take quadratic time.
+EXPONENT = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)e[-+]?\d+", re.IGNORECASE)
 #: Characters of a value that are shown where it may be long.
 SHOWN = 40
 #: Sections and lists within one another; PyYAML's parser in C overruns its stack at some ten thousand.
@@ -150,7 +152,7 @@ def one_line(error: ValidationError, model: type[Strict], values: Any, keys: dic
     shown = "" if isinstance(value, dict | list) else f"{json.dumps(value)}: "
     if first["type"] == "extra_forbidden":
         shown, message = "", f"unknown key; allowed here: {', '.join(model_at(model, place[:-1], values).model_fields)}"
-    if isinstance(value, str) and re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)e[-+]?\d+", value, re.IGNORECASE):
+    if isinstance(value, str) and EXPONENT.fullmatch(value):
         message += f" (YAML reads {value} as text; write it with a point and a sign, as in 1.0e-4 or 1.0e+4)"
     if place and place[0] in keys:
         place[0] = keys[place[0]]
