@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
 from hypothesis import settings as hypothesis_settings
 from specs import spec_of
 
@@ -18,6 +17,7 @@ from benchmarks.starting import warm
 from unequal.data.preparation import prepare
 from unequal.data.prepared import PreparedData
 from unequal.models.backbones.unet2d.architecture import build_unet
+from unequal.models.backbones.unet2d.network import UNet2DModel
 from unequal.models.flops import count_cost
 from unequal.models.folder import ModelRecord
 from unequal.settings.data import Data

@@ -40,13 +40,13 @@ def trainer_of(params: Core, recipe: str, device: torch.device, work: Path) -> T
         net,
         source,
         objective_for(spec, schedule.to(device)),
-        chosen.optimizer,
-        params.training,
-        params.runtime,
-        chosen.images,
-        work,
-        lambda figures, step: None,
-        chosen.snapshots,
+        optimizer=chosen.optimizer,
+        training=params.training,
+        runtime=params.runtime,
+        images=chosen.images,
+        work=work,
+        log=lambda figures, step: None,
+        snapshots=chosen.snapshots,
     )
 
 

@@ -64,12 +64,12 @@ def our_loop(params: Params, device: torch.device, work: Path, source: BatchSour
         build_network(params.network, spec_of(params)),
         source or source_of(params, device),
         SingleHead("epsilon", schedule.to(device), "none", None),
-        params.recipes["base"].optimizer,
-        training,
-        params.runtime,
-        STEPS * training.batch_size,
-        work,
-        lambda figures, step: None,
+        optimizer=params.recipes["base"].optimizer,
+        training=training,
+        runtime=params.runtime,
+        images=STEPS * training.batch_size,
+        work=work,
+        log=lambda figures, step: None,
     )
 
 

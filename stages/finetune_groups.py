@@ -33,7 +33,7 @@ def main(run: Run, settings: Settings, architecture: Literal["unpruned", "pruned
         "artifacts/models/base" if architecture == "unpruned" else f"artifacts/pruned/expert/group_{group}"
     )
     groups = read_groups(run.input("artifacts/groups.json"))
-    chosen = groups.of(group)
+    chosen = groups.numbered(group)
     job = TrainingJob(f"experts_{architecture}/group_{group}", settings.recipe, settings.training, data, settings.seed)
     write_results(run, train_on(run, job, folder, Scope(chosen.first, chosen.last, group, len(groups.groups))))
 

@@ -1,4 +1,4 @@
-"""NumberedGroup the timesteps and give each group its limit of FLOPs (TDC training)."""
+"""Group the timesteps and give each group its limit of FLOPs (TDC training)."""
 
 from unequal.artifacts.partitions import NumberedGroup, excess_of
 from unequal.files import write_json
@@ -18,7 +18,7 @@ class Settings(StageSettings):
 
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
-    """NumberedGroup the timesteps."""
+    """Group the timesteps."""
     chosen = settings.groups
     schedule = settings.schedule.tables()
     excess = None

@@ -30,7 +30,7 @@ def main(run: Run, settings: Settings, method: str, group: int) -> None:
         net=net,
         base=base,
         images=tensor_of(data.train),
-        group=groups.of(group),
+        group=groups.numbered(group),
         groups=len(groups.groups),
         seed=settings.seed,
         labels=data.train_labels,

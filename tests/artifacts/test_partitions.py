@@ -28,21 +28,21 @@ def written(path: Path, content: object) -> Path:
 
 def test_slots_count_from_one_and_groups_from_zero(tmp_path: Path) -> None:
     slots = read_slots(written(tmp_path / "slots.json", SLOTS), 10)
-    assert [slots.of(1), slots.of(2)] == [(0, 3), (4, 9)]
+    assert [slots.numbered(1), slots.numbered(2)] == [(0, 3), (4, 9)]
     groups = read_groups(written(tmp_path / "groups.json", GROUPS))
-    assert (groups.of(1).first, groups.of(1).last, groups.of(1).limit_ratio) == (4, 9, 1.0)
+    assert (groups.numbered(1).first, groups.numbered(1).last, groups.numbered(1).limit_ratio) == (4, 9, 1.0)
 
 
 @pytest.mark.parametrize("number", [0, 3, -1])
 def test_a_slot_that_is_not_there(tmp_path: Path, number: int) -> None:
     with pytest.raises(UserError, match=rf"slot {number}: there are slots 1 … 2"):
-        read_slots(written(tmp_path / "slots.json", SLOTS), 10).of(number)
+        read_slots(written(tmp_path / "slots.json", SLOTS), 10).numbered(number)
 
 
 @pytest.mark.parametrize("number", [2, -1])
 def test_a_group_that_is_not_there(tmp_path: Path, number: int) -> None:
     with pytest.raises(UserError, match=rf"group {number}: there are groups 0 … 1"):
-        read_groups(written(tmp_path / "groups.json", GROUPS)).of(number)
+        read_groups(written(tmp_path / "groups.json", GROUPS)).numbered(number)
 
 
 @pytest.mark.parametrize("content", [{}, [], {"slots": 3}, SLOTS | {"slots": []}, SLOTS | {"slots": [[0]]}])

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from unequal.diffusion.predictions import HEADS, PREDICTIONS
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.models.denoiser import Denoiser, load_denoiser
+from unequal.models.denoiser import Denoiser, load_denoiser, selected_heads
 from unequal.models.folder import Heads, save_model
 
 SCHEDULE = NoiseSchedule.linear(50)
@@ -194,7 +194,7 @@ def test_another_selection_needs_no_training(
     tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
 ) -> None:
     net, products = tiny_net(heads=3), torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64).diag().expand(50, 3, 3)
-    save_model(tmp_path, net, make_record(net, prediction="mixed"), heads=Heads.selected("blend", products))
+    save_model(tmp_path, net, make_record(net, prediction="mixed"), heads=selected_heads("blend", products))
     x_t = torch.randn(4, 1, 8, 8)
     heads = Denoiser(net, spec_of("mixed"), torch.ones(50, 3)).x0_of_heads(x_t, T)
     for select, expected in (("profile", heads[1]), ("sample", heads[0]), ("epsilon", heads[2])):

@@ -11,6 +11,7 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 
 from unequal.errors import UserError
 from unequal.files import content_hash
+from unequal.models.denoiser import selected_heads
 from unequal.models.folder import (
     CONFIG,
     HEADS,
@@ -87,8 +88,8 @@ def test_a_model_with_three_heads(tmp_path: Path, tiny_net: BuildNet, make_recor
 
 def test_heads_are_combined_by_their_products() -> None:
     products = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64).diag().expand(4, 3, 3)
-    assert torch.equal(Heads.selected("profile", products).weights, torch.tensor([[0.0, 1, 0]]).expand(4, 3).double())
-    assert torch.equal(Heads.selected("epsilon", products).weights, torch.tensor([[0.0, 0, 1]]).expand(4, 3).double())
+    assert torch.equal(selected_heads("profile", products).weights, torch.tensor([[0.0, 1, 0]]).expand(4, 3).double())
+    assert torch.equal(selected_heads("epsilon", products).weights, torch.tensor([[0.0, 0, 1]]).expand(4, 3).double())
 
 
 def test_weights_are_stored_in_float32(tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any]) -> None:

@@ -217,6 +217,9 @@ def test_every_program_counts_what_the_harness_writes_figures_with():
     assert {program for program in writing if "unequal/files.py" not in fingerprint(program)["modules"]} == set()
 
 
-@pytest.mark.parametrize("file", sorted((ROOT / "unequal").rglob("__init__.py")), ids=lambda file: file.parent.name)
+PACKAGES = sorted(file for name in ("unequal", "stages", "studies") for file in (ROOT / name).rglob("__init__.py"))
+
+
+@pytest.mark.parametrize("file", PACKAGES, ids=lambda file: str(file.parent.relative_to(ROOT)))
 def test_packages_hold_no_code(file: Path):
     assert canonical(file.read_text(encoding="utf-8")) == canonical("")

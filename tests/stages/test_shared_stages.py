@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,8 @@ from unequal.models.folder import ModelRecord, save_model
 ROOT = Path(__file__).parents[2]
 TWO = stage_project.RUNTIME | {"processes": 2}
 
+pytestmark = pytest.mark.usefixtures("warm_start")
+
 
 @pytest.fixture(autouse=True)
 def data(project: Path, prepared: PreparedData) -> None:
@@ -31,12 +32,12 @@ def data(project: Path, prepared: PreparedData) -> None:
 
 
 def run(runtime: dict[str, Any], monkeypatch: pytest.MonkeyPatch, sections: dict[str, Any], *command: str) -> str:
-    """Run a stage program; what it says on stderr."""
+    """Run a stage program, started out of the warm process; what it says on stderr. Those that share it start anew."""
     monkeypatch.setattr(stage_project, "RUNTIME", runtime)
     write_params(**sections)
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     ended = subprocess.run(
-        [sys.executable, "-m", *command], env=environment, capture_output=True, text=True, timeout=900, check=False
+        ["python", "-m", *command], env=environment, capture_output=True, text=True, timeout=900, check=False
     )
     return f"{ended.returncode} {ended.stderr}"
 

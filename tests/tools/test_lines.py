@@ -65,6 +65,37 @@ def test_where_it_was_not_it_is_named(tmp_path: Path):
     ]
 
 
+NEW = """
+    class Circle:
+        sides = 0
+
+        def area(self, r):
+            return 3 * r * r
+
+        def rim(self, r):
+            return 6 * r
+
+    def sector(r):
+        return area(r) / 2
+    """
+#: Lines of the old and the new text together that are executed where nothing new is called.
+IMPORTED = {14, 15, 17, 20, 23}
+
+
+def test_what_is_new_and_not_called_need_not_be_executed(tmp_path: Path):
+    assert complaints(tmp_path, OLD, OLD + NEW, set(), IMPORTED) == []
+
+
+def test_what_is_called_must_be_executed_whole(tmp_path: Path):
+    rest = complaints(tmp_path, OLD, OLD + NEW, set(), IMPORTED | {21})
+    assert rest == ["m.py:18: return 3 * r * r"]
+
+
+def test_what_takes_a_name_over_must_be_executed(tmp_path: Path):
+    new = OLD.replace("Square", "Box") + NEW.replace("Circle", "Square")
+    assert "m.py:18: return 3 * r * r" in complaints(tmp_path, OLD, new, set(), IMPORTED)
+
+
 def test_a_branch_that_is_new_must_be_taken(tmp_path: Path):
     new = OLD.replace("if r < 0:", "if r > 9:\n            return 0\n        if r < 0:")
     assert complaints(tmp_path, OLD, new, {3, 5, 7}, {3, 5, 7, 9}) == ["m.py:6: return 0"]

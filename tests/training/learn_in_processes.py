@@ -38,7 +38,8 @@ def learned(sampler: TimestepSampler, given: dict[str, Any], work: Path) -> dict
     net = build_unet(UNet2D.model_validate_json(json.dumps(given["network"])), 8, 1, 1)
     source = BatchSource(tensor_of(PreparedData.open(given["data"]).train), 6, sampler, 0, False, torch.device("cpu"))
     training, runtime = Training(**given["training"]), Runtime(**given["runtime"])
-    Trainer(net, source, OBJECTIVE, OPTIMIZER, training, runtime, 36, work, lambda *_: None).run()
+    rest = {"optimizer": OPTIMIZER, "training": training, "runtime": runtime, "images": 36, "work": work}
+    Trainer(net, source, OBJECTIVE, log=lambda *_: None, **rest).run()
     return sampler.state_dict()
 
 

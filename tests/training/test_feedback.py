@@ -72,7 +72,15 @@ def train(
         settings = training_settings(batch_size=6, gradient_accumulation=parts)
         work = tmp_path / str(parts)
         trainer = Trainer(
-            net or tiny_net(), source(sampler), OBJECTIVE, OPTIMIZER, settings, runtime, 12, work, lambda *_: None
+            net or tiny_net(),
+            source(sampler),
+            OBJECTIVE,
+            optimizer=OPTIMIZER,
+            training=settings,
+            runtime=runtime,
+            images=12,
+            work=work,
+            log=lambda *_: None,
         )
         trainer.run()
         return trainer

@@ -83,7 +83,8 @@ def build(
         source = BatchSource(tensor_of(prepared.train), settings.batch_size, sampler, 0, settings.horizontal_flips, CPU)
         chosen = runtime.model_copy(update=runtime_changes or {})
         net = tiny_net(heads=heads, dropout=dropout, block_out_channels=(8,), middle_attention=False)
-        return Trainer(net, source, objective, optimizer, settings, chosen, images, tmp_path / work, log, snapshots)
+        conditions = {"optimizer": optimizer, "training": settings, "runtime": chosen, "images": images}
+        return Trainer(net, source, objective, work=tmp_path / work, log=log, snapshots=snapshots, **conditions)
 
     return make
 
@@ -528,7 +529,8 @@ def test_a_step_does_not_wait_for_the_gpu(
     source = BatchSource(tensor_of(prepared.train), settings.batch_size, sampler, 0, True, device, prefetch=True)
     objective = SingleHead("epsilon", NoiseSchedule.linear(50).to(device), "none", None)
     on_gpu = runtime.model_copy(update={"device": "cuda"})
-    trainer = Trainer(tiny_net(), source, objective, OPTIMIZER, settings, on_gpu, 80, tmp_path, lambda *_: None)
+    conditions = {"optimizer": OPTIMIZER, "training": settings, "runtime": on_gpu, "images": 80}
+    trainer = Trainer(tiny_net(), source, objective, work=tmp_path, log=lambda *_: None, **conditions)
     trainer.advance()
     torch.cuda.set_sync_debug_mode("error")
     try:

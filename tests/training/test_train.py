@@ -19,8 +19,9 @@ from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import read_npz
+from unequal.models.denoiser import selected_heads
 from unequal.models.flops import count_cost
-from unequal.models.folder import Heads, load_heads, load_model, load_pruning, load_record, save_model
+from unequal.models.folder import load_heads, load_model, load_pruning, load_record, save_model
 from unequal.models.pruning_record import replay
 from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble
@@ -268,7 +269,7 @@ def test_other_classes_than_those_of_the_data(
 def test_three_heads(run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]) -> None:
     products = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64).diag().expand(50, 3, 3)
     start = start_of(tiny_net(heads=3), spec_of("mixed"))
-    here = run_training("mixed", start, recipe("mixed"), lambda net: Heads.selected("profile", products))
+    here = run_training("mixed", start, recipe("mixed"), lambda net: selected_heads("profile", products))
     folder = here.root / "artifacts/models/mixed"
     assert load_record(folder).spec.prediction == "mixed"
     heads = load_heads(folder)

@@ -74,7 +74,8 @@ def trainer_of(work: Path, steps: int, objective: type[SingleHead] = InDouble) -
     source = BatchSource(images, BATCH, IndependentSampler(uniform(50)), 0, True, torch.device("cpu"))
     loss = objective("epsilon", NoiseSchedule.linear(50), "none", None)
     net = build_unet(NETWORK, 8, 1, 1).double()
-    return Trainer(net, source, loss, OPTIMIZER, TRAINING, RUNTIME, steps * BATCH, work, lambda *_: None)
+    rest = {"optimizer": OPTIMIZER, "training": TRAINING, "runtime": RUNTIME, "images": steps * BATCH, "work": work}
+    return Trainer(net, source, loss, log=lambda *_: None, **rest)
 
 
 def train(work: Path, steps: int) -> dict[str, Tensor]:

@@ -33,7 +33,7 @@ class SlotTable(Strict):
         """The slots from the data end to the noise end."""
         return Partition(self.slots)
 
-    def of(self, number: int) -> TimestepRange:
+    def numbered(self, number: int) -> TimestepRange:
         """The range of a slot, counted from 1. Raises UserError where there is none."""
         if not 1 <= number <= len(self.slots):
             raise UserError(f"slot {number}: there are slots 1 … {len(self.slots)}")
@@ -76,7 +76,7 @@ class GroupTable(Strict):
             raise ValueError("groups are not numbered 0, 1, 2 … from the data end")
         return self
 
-    def of(self, number: int) -> NumberedGroup:
+    def numbered(self, number: int) -> NumberedGroup:
         """A group, counted from 0. Raises UserError where there is none."""
         if not 0 <= number < len(self.groups):
             raise UserError(f"group {number}: there are groups 0 … {len(self.groups) - 1}")

@@ -1,1 +1,1 @@
-"""The room of latents: autoencoders between images and what diffusion sees, their training, encoded data sets."""
+"""Autoencoders between images and what diffusion sees, their training, encoded data sets."""

@@ -7,6 +7,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
+from unequal.diffusion.heads import head_weights
 from unequal.diffusion.learned_variance import large_share
 from unequal.diffusion.predictions import HEADS, to_epsilon, to_x0
 from unequal.errors import UserError
@@ -140,7 +141,12 @@ def load_denoiser(
             raise UserError(
                 f"{folder}: prediction '{record.spec.prediction}' has one head; '{select}' selects among three"
             )
-        heads = Heads.selected(select, heads.products)
+        heads = selected_heads(select, heads.products)
     if resident:
         net.to(device)
     return Denoiser(net, record.spec, None if heads is None else heads.weights, device), record
+
+
+def selected_heads(select: str, products: Tensor) -> Heads:
+    """Three heads, combined in the way of that name by their products; see `unequal.diffusion.heads`."""
+    return Heads(torch.from_numpy(head_weights(select, products.numpy())), products)

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple, Self
 from pydantic import Field, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor, from_numpy, nn
+from torch import Tensor, nn
 
-from unequal.diffusion.heads import head_weights
 from unequal.errors import UserError
 from unequal.files import content_hash, files_below, read_json, require, write_json
 from unequal.models.backbones.registry import backbone_named, backbone_of
@@ -77,11 +76,6 @@ class Heads(NamedTuple):
 
     weights: Tensor
     products: Tensor
-
-    @classmethod
-    def selected(cls, select: str, products: Tensor) -> "Heads":
-        """Combined in the way of that name; see `unequal.diffusion.heads`."""
-        return cls(from_numpy(head_weights(select, products.numpy())), products)
 
 
 def save_model(

@@ -73,7 +73,7 @@ def named(content: Any, *keys: str) -> str | None:
     return content if isinstance(content, str) else None
 
 
-def told(source: KeyedSource, folder: Path) -> dict[str, str | None]:
+def content_of(source: KeyedSource, folder: Path) -> dict[str, str | None]:
     """What the file of a source holds. Raises UserError where there is no such thing, or it cannot be read."""
     if source.value is None:
         return {"source": None}
@@ -124,7 +124,7 @@ def write_sources(graph: Path) -> list[str]:
     """
     folder, params = graph.parent, graph.with_name(PARAMS.name)
     found = {name: KeyedSource(f"{params}: {key}", value) for name, (key, value) in sources(read_yaml(params)).items()}
-    changed = keep_json(folder / SOURCES, {name: told(source, folder) for name, source in found.items()})
+    changed = keep_json(folder / SOURCES, {name: content_of(source, folder) for name, source in found.items()})
     return [f"{file}: {what}" for file, (what, _) in changed.items()]
 
 
@@ -136,7 +136,7 @@ def refuse_other_source(name: str) -> Path:
     """
     file = SOURCES / f"{name}.json"
     source = sources(read_yaml(PARAMS)).get(name, KeyedSource(name, None))
-    content = told(KeyedSource(f"{PARAMS}: {source.key}", source.value), Path())
+    content = content_of(KeyedSource(f"{PARAMS}: {source.key}", source.value), Path())
     if not file.exists():
         write_json(file, content)
     elif read_json(file) != content:

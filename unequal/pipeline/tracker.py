@@ -142,9 +142,9 @@ class Tracker:
                 except Exception as error:
                     if self._silent:
                         return
-                    self._say(f"{told(error)}; the rest is logged")
+                    self._say(f"{reason_of(error)}; the rest is logged")
         except Exception as error:
-            self._give_up(told(error))
+            self._give_up(reason_of(error))
         finally:
             self._open.set()
 
@@ -158,10 +158,10 @@ class Tracker:
                 if self._silent or not passing(error):
                     raise
                 if not last_attempts:
-                    self._give_up(told(error))
+                    self._give_up(reason_of(error))
                     raise
                 self._open.set()
-                self._say(f"{told(error)}; going on, what is logged is sent when it answers")
+                self._say(f"{reason_of(error)}; going on, what is logged is sent when it answers")
             if self._closing.wait(delay):
                 last_attempts -= 1
                 time.sleep(LAST_SECONDS)
@@ -181,7 +181,7 @@ class Tracker:
             print(f"{without_credentials(words)[:300]}; {consequence}", file=sys.stderr)
 
 
-def told(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """An error's kind and words."""
     return f"{type(error).__name__}: {error}"
 

@@ -82,8 +82,10 @@ class Evaluator:
             net,
             self.target.source("group", settings.batch_size, seed),
             self.target.objective(),
-            Optimizer(lr=settings.lr, betas=(0.9, 0.999), weight_decay=0.0, warmup_images=0, decay="constant"),
-            Training(
+            optimizer=Optimizer(
+                lr=settings.lr, betas=(0.9, 0.999), weight_decay=0.0, warmup_images=0, decay="constant"
+            ),
+            training=Training(
                 batch_size=settings.batch_size,
                 gradient_accumulation=1,
                 gradient_clip=1.0,
@@ -93,9 +95,9 @@ class Evaluator:
                 log_every=CHECKPOINT_STEPS,
                 checkpoint_every=CHECKPOINT_STEPS,
             ),
-            self.runtime.model_copy(update={"compile": False, "progress": False}),
-            settings.images,
-            work,
+            runtime=self.runtime.model_copy(update={"compile": False, "progress": False}),
+            images=settings.images,
+            work=work,
             log=lambda figures, step: None,
         ).run()
 

@@ -30,7 +30,7 @@ def prompt_of(evaluator: Evaluator, bank: Sequence[Candidate], count: int) -> st
         share=f"{target.limit_macs / macs:.3f}",
         blocks=lines({"block": block, "layers": layers_of(anatomy, units)} for block, units in blocks.items()),
         finetuning=f", after a fine-tuning of {finetuning.images} images" if finetuning else "",
-        bank=lines(map(told, bank)) or "None yet.",
+        bank=lines(map(described, bank)) or "None yet.",
         count=count,
         count_of_blocks=len(blocks),
         example=json.dumps(dict.fromkeys(blocks, 0.3)),
@@ -67,7 +67,7 @@ def layer_facts(anatomy: Anatomy, index: int, units: Sequence[Unit]) -> dict[str
     }
 
 
-def told(candidate: Candidate) -> dict[str, Any]:
+def described(candidate: Candidate) -> dict[str, Any]:
     """A scheme of the bank as a model is told of it."""
     return {
         "round": candidate.round,

@@ -73,7 +73,16 @@ def target_of(job: PruningJob) -> Target:
     """What is pruned, and for what."""
     first, last = job.group.first, job.group.last
     seed = torch_seed(job.seed, Stream.PRUNING, first, last)
-    return Target(job.net, job.base, job.images, first, last, job.limit_macs, seed, job.labels)
+    return Target(
+        job.net,
+        job.base,
+        job.images,
+        first=first,
+        last=last,
+        limit_macs=job.limit_macs,
+        seed=seed,
+        labels=job.labels,
+    )
 
 
 def write(workspace: Workspace, job: PruningJob, pruned: PrunedNetwork, decision: Decision | None) -> None:

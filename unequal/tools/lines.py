@@ -14,6 +14,8 @@ from unequal.pipeline.syntax import canonical_node
 Executed = dict[str, set[int]]
 #: What has lines of its own that are executed when it is reached.
 Piece = ast.stmt | ast.ExceptHandler | ast.match_case
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = Function | ast.ClassDef
 #: Fields of a statement that hold statements, or what has some.
 STATEMENTS = ("body", "orelse", "finalbody", "handlers", "cases")
 
@@ -32,6 +34,12 @@ class Side:
         return {name: (self.root / name).read_text(encoding="utf-8") for name in sorted(self.modules)}
 
     @cached_property
+    def names(self) -> set[str]:
+        """Of all modules' functions and classes."""
+        nodes = (node for text in self.texts.values() for node in ast.parse(text).body)
+        return {node.name for node in nodes if isinstance(node, Definition)}
+
+    @cached_property
     def definitions(self) -> set[str]:
         """All functions and classes, as what they say."""
         return {one for text in self.texts.values() for one in definitions_in(text)}
@@ -40,18 +48,33 @@ class Side:
 def unexecuted(before: Side, after: Side) -> list[str]:
     """`path:line: text` of changed statements that were not executed: removed ones before, added ones after.
 
-    Layout, comments and docstrings do not count, nor do functions and classes that say the same somewhere else.
+    Layout, comments and docstrings do not count, nor do functions and classes that say the same somewhere else. Nor
+    does a module's function or class of a new name that nothing has called: what ran did without it, and recorded
+    settings cannot have asked for it.
     """
-    return [f"before, {one}" for one in unexecuted_in(before, after)] + unexecuted_in(after, before)
+    return [f"before, {one}" for one in unexecuted_in(before, after)] + unexecuted_in(after, before, before.names)
 
 
-def unexecuted_in(side: Side, other: Side) -> list[str]:
-    """Those of one side that the other has not."""
+def unexecuted_in(side: Side, other: Side, names: set[str] | None = None) -> list[str]:
+    """Those of one side that the other has not; definitions of none of these names may be there without being used."""
     found = []
     for name, text in side.texts.items():
         ran, lines = side.executed.get(name, set()), text.splitlines()
+        unused = set() if names is None else unused_lines(text, ran, names)
         pieces = changed_pieces(text, other.texts.get(name, ""), other.definitions)
-        found += [f"{name}:{own[0]}: {lines[own[0] - 1].strip()}" for own in pieces if not ran & set(own)]
+        found += [f"{name}:{own[0]}: {lines[own[0] - 1].strip()}" for own in pieces if not (ran | unused) & set(own)]
+    return found
+
+
+def unused_lines(text: str, ran: set[int], names: set[str]) -> set[int]:
+    """Lines of a source's functions and classes of none of these names, in which no function has run."""
+    found: set[int] = set()
+    for node in ast.parse(text).body:
+        if not isinstance(node, Definition) or node.name in names:
+            continue
+        functions = [one for one in ast.walk(node) if isinstance(one, Function)]
+        if not any(ran & set(range(one.body[0].lineno, (one.end_lineno or 0) + 1)) for one in functions):
+            found |= set(range(node.lineno, (node.end_lineno or 0) + 1))
     return found
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:  # what shapes no result
 
 CHECKPOINT, LOG = "checkpoint.safetensors", "training.jsonl"
 #: How many steps may pass before processes tell each other that one of them was asked to stop.
-STEPS_BETWEEN_TALKS = 10
+STEPS_BETWEEN_AGREEMENTS = 10
 Log = Callable[[dict[str, float], int], None]
 
 
@@ -79,6 +79,7 @@ class Trainer:
         net: nn.Module,
         source: BatchSource,
         objective: Objective,
+        *,
         optimizer: Optimizer,
         training: Training,
         runtime: "Runtime",
@@ -164,10 +165,10 @@ class Trainer:
         """Whether to stop after this step, as all processes agree; several talk of it only now and then."""
         if self.accelerator.num_processes == 1:
             return asked()
-        if self.step % STEPS_BETWEEN_TALKS:
+        if self.step % STEPS_BETWEEN_AGREEMENTS:
             return False
-        wishes = self.accelerator.reduce(torch.tensor(int(asked()), device=self.accelerator.device))
-        return bool(wishes)
+        asking = self.accelerator.reduce(torch.tensor(int(asked()), device=self.accelerator.device))
+        return bool(asking)
 
     @property
     def images_seen(self) -> int:

@@ -10,7 +10,7 @@ from unequal.data.pixels import tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.measures.profiling import Draws, head_products
-from unequal.models.denoiser import Denoiser
+from unequal.models.denoiser import Denoiser, selected_heads
 from unequal.models.folder import Heads
 from unequal.models.spec import ModelSpec
 from unequal.randomness import Stream, torch_seed
@@ -53,7 +53,7 @@ def with_three_heads(
 def combined(net: nn.Module, spec: ModelSpec, draws: Draws, batch_size: int, select: Selection) -> Heads:
     """How a network's three heads are combined, by their errors on draws."""
     products = torch.from_numpy(head_products(Denoiser.of_heads(net, spec), draws, batch_size).mean(1))
-    return Heads.selected(select, products)
+    return selected_heads(select, products)
 
 
 def mixed_objective(recipe: Recipe, mixing: Mixing, schedule: NoiseSchedule) -> Objective:

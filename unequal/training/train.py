@@ -122,13 +122,13 @@ def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: Timeste
         start.net,
         batches_of(workspace, job, start, sampler),
         job.objective or single_head(job.recipe, start.spec, workspace.device),
-        job.recipe.optimizer,
-        job.training,
-        workspace.runtime,
-        job.recipe.images,
-        workspace.work,
-        workspace.log,
-        job.recipe.snapshots,
+        optimizer=job.recipe.optimizer,
+        training=job.training,
+        runtime=workspace.runtime,
+        images=job.recipe.images,
+        work=workspace.work,
+        log=workspace.log,
+        snapshots=job.recipe.snapshots,
     )
     return Outcome(job, start, trainer.run())
 

@@ -1,8 +1,7 @@
 """The UNet2DModel of diffusers, built from settings."""
 
-from diffusers.models.unets.unet_2d import UNet2DModel
-
 from unequal.errors import UserError
+from unequal.models.backbones.unet2d.network import UNet2DModel
 from unequal.settings.network import UNet2D
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
 from torch import Tensor
 
 from unequal.models.backbones.backbone import Backbone
 from unequal.models.backbones.prunable import PrunableLayer
 from unequal.models.backbones.unet2d.architecture import build_unet
 from unequal.models.backbones.unet2d.heads import HEADS, give_heads
+from unequal.models.backbones.unet2d.network import UNet2DModel
 from unequal.models.backbones.unet2d.pretrained import check_pretrained, load_pretrained
 from unequal.models.backbones.unet2d.pruning import mend, prunable_layers
 from unequal.models.spec import ModelSpec

@@ -8,9 +8,9 @@ an attention layer divides its channels, so a network can be given others after 
 from collections.abc import Iterator
 
 from diffusers.models.attention_processor import Attention
-from diffusers.models.unets.unet_2d import UNet2DModel
 
 from unequal.errors import UserError
+from unequal.models.backbones.unet2d.network import UNet2DModel
 
 #: In a network's config, beside diffusers' own settings: heads of every attention layer, whatever its width.
 HEADS = "attention_heads"

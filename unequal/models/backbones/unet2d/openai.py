@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
 from torch import Tensor
 
 from unequal.errors import UserError
 from unequal.models.backbones.unet2d.heads import give_heads
+from unequal.models.backbones.unet2d.network import UNet2DModel
 from unequal.settings.network import OpenAIFlags
 
 #: Of every GroupNorm.

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from diffusers.models.unets.unet_2d import UNet2DModel
 from diffusers.pipelines.ddim.pipeline_ddim import DDIMPipeline
 from diffusers.pipelines.ddpm.pipeline_ddpm import DDPMPipeline
 from diffusers.schedulers.scheduling_ddim import DDIMScheduler
@@ -10,6 +9,7 @@ from diffusers.schedulers.scheduling_ddpm import DDPMScheduler
 
 from unequal.models.backbones.backbone import Unexportable
 from unequal.models.backbones.unet2d.heads import HEADS
+from unequal.models.backbones.unet2d.network import UNet2DModel
 from unequal.models.spec import ModelSpec
 from unequal.settings.condition import Unconditional
 

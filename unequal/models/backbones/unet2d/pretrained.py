@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
 from diffusers.schedulers.scheduling_ddpm import DDPMScheduler
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
@@ -12,6 +11,7 @@ from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 from unequal.errors import UserError
 from unequal.files import read_json
 from unequal.models.backbones.unet2d.heads import restore_heads
+from unequal.models.backbones.unet2d.network import UNet2DModel
 from unequal.models.backbones.unet2d.openai import load_openai
 from unequal.models.spec import ModelSpec
 from unequal.settings.network import OpenAIFlags, UNet2D

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 
 from diffusers.models.downsampling import Downsample2D
 from diffusers.models.resnet import ResnetBlock2D
-from diffusers.models.unets.unet_2d import UNet2DModel
 from diffusers.models.upsampling import Upsample2D
 from torch import Tensor, nn
 
 from unequal.models.backbones.prunable import Block, PrunableLayer, dependency_graph
 from unequal.models.backbones.unet2d.heads import attentions
+from unequal.models.backbones.unet2d.network import UNet2DModel
 
 #: Kinds of blocks in the order in which an image passes them.
 KINDS = ("conv_in", "down_blocks", "mid_block", "up_blocks")
