@@ -13,7 +13,7 @@ from unequal.tools.verify import TINY, shrink
 
 ROOT = Path(__file__).parents[1]
 #: Stages of a small copy.
-FEW = ("code", "check_params", "prepare_data", "build_extractor", "profile_floor")
+FEW = ("code", "check_params", "prepare_data", "profile_floor")
 
 
 def run(project: Path, *command: str, ok: bool = True, environment: dict[str, str] | None = None) -> str:
