@@ -317,6 +317,16 @@ def test_nobody_at_the_address(evaluator: Evaluator) -> None:
     assert found.endswith("in 3 attempts")
 
 
+@pytest.mark.parametrize("url", ["http://localhost:abc/v1", "http://host/\x01v1", "http://a..b/v1", "http://１.2/v1"])
+def test_what_is_no_address_is_told_at_once(evaluator: Evaluator, url: str) -> None:
+    """Also where the settings have not noticed: the libraries that are asked have ideas of their own."""
+    asked = model(closed_port(), evaluator)
+    asked.settings = asked.settings.model_copy(update={"base_url": url})
+    found = line_of(lambda: asked.propose(1, []))
+    assert found.isprintable()
+    assert ": no address (" in found
+
+
 @pytest.mark.parametrize("value", [None, "", "  ", "sk-1\nX-Header: 2", "schlüssel"])
 def test_no_key(evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch, value: str | None) -> None:
     monkeypatch.delenv("SOME_KEY")

@@ -98,6 +98,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "pruning.expert.decider.api_key: unknown key; allowed here: kind",
     ),
     ({"pruning.expert.decider": LLM | {"base_url": "localhost:1"}}, "pruning.expert.decider: base_url: is no address"),
+    *(
+        ({"pruning.expert.decider": LLM | {"base_url": url}}, "pruning.expert.decider: base_url: is no address")
+        for url in (
+            *("http://localhost:abc/v1", "http://host:99999/v1", "http://host:0/v1", "http://host/\x01v1"),
+            *("http://a..b/v1", f"http://{'a' * 300}/v1", "http://[::1/v1", "http://[::g]/v1"),
+        )
+    ),
     ({"pruning": {}}, "pruning: 'expert' is missing; it makes the pruned experts"),
     ({"pruning.a/b": {"method": "random"}}, 'pruning.a/b: "a/b": no name; allowed: small letters, digits and _'),
     ({"runtime.device": "tpu"}, "runtime.device: \"tpu\": Input should be 'auto', 'cpu' or 'cuda'"),

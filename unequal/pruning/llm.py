@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError, create_model
 
-from unequal.errors import UserError
+from unequal.errors import UserError, plain
 from unequal.pruning.bank import Candidate, Proposal
 from unequal.pruning.evaluator import Evaluator
 from unequal.pruning.prompt import prompt_of
@@ -149,17 +149,21 @@ class LanguageModel:
         http_client = openai.DefaultHttpxClient(
             follow_redirects=False, event_hooks={"response": [check]}, headers={"Accept-Encoding": "identity"}
         )
-        client = openai.OpenAI(
-            api_key=self.key or NO_KEY, base_url=self.settings.base_url, max_retries=0, http_client=http_client
-        )
         try:
-            with client:
+            with openai.OpenAI(
+                api_key=self.key or NO_KEY, base_url=self.settings.base_url, max_retries=0, http_client=http_client
+            ) as client:
                 body = within(self.settings.timeout_s, lambda: self.received(client, prompt, deadline))
                 return self.text_of(body)
         except (openai.APITimeoutError, TimeoutError):
             raise Failed(f"no answer within {self.settings.timeout_s:g} s") from None
         except openai.APIConnectionError as error:
             raise Unreachable(f"no connection ({self.quoted(error.__cause__ or error)})") from None
+        except Exception as error:
+            # The second one is the HTTP library's, of which openai has had several: there is no one class to name.
+            if not isinstance(error, UnicodeError) and type(error).__name__ != "InvalidURL":
+                raise
+            raise UserError(f"pruning: {plain(self.settings.base_url)}: no address ({self.quoted(error)})") from None
 
     def received(self, client: Any, prompt: str, deadline: float) -> bytes:
         """The body of the response. Raises Refused, or TimeoutError."""

@@ -79,12 +79,22 @@ class Llm(Strict):
                 "api_key_env: holds no name of an environment variable (capital letters, digits and _); "
                 "the key itself belongs into that variable, not here"
             )
-        address = urlsplit(self.base_url)
-        if address.scheme not in ("http", "https") or not address.hostname:
+        if not is_address(self.base_url):
             raise ValueError("base_url: is no address; allowed: http://… or https://…")
+        address = urlsplit(self.base_url)
         if address.username or address.password or address.query:
             raise ValueError("base_url: holds a user, a password or a query; keys come from api_key_env alone")
         return self
+
+
+def is_address(url: str) -> bool:
+    """Whether a URL of the web can be asked: with a host that name servers take, a port and no control characters."""
+    try:
+        address = urlsplit(url)
+        host, port = (address.hostname or "").encode("idna"), address.port
+    except ValueError:  # UnicodeError too: of a host with empty or too long parts
+        return False
+    return address.scheme in ("http", "https") and bool(host) and port != 0 and url.isprintable()
 
 
 class Finetuning(Strict):
