@@ -200,8 +200,25 @@ def other_kind(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps({"_class_name": "UNet2DModel"}))
 
 
+def no_settings(folder: Path) -> None:
+    (folder / "config.json").write_text("[]")
+
+
+def words_for_numbers(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"block_out_channels": "wide"}))
+
+
+def list_of_kinds(folder: Path) -> None:
+    (folder / "config.json").write_text(json.dumps({"_class_name": ["AutoencoderKL"]}))
+
+
 @pytest.mark.parametrize(
-    "harm", [break_weights, break_shapes, other_kind, lambda folder: (folder / "config.json").unlink()]
+    "harm",
+    [
+        *(break_weights, break_shapes, other_kind, no_settings, words_for_numbers, list_of_kinds),
+        lambda folder: (folder / "config.json").unlink(),
+    ],
 )
 def test_what_does_not_load_is_refused_in_one_line(tmp_path: Path, harm: Callable[[Path], None]) -> None:
     kl().save_pretrained(tmp_path)

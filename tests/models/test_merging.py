@@ -78,3 +78,11 @@ def test_another_architecture_is_refused(other: dict[str, Tensor]) -> None:
     name = next(iter(other))
     with pytest.raises(UserError, match=f"^weights '{name}' differ from the base's in shape; only unpruned experts"):
         task_vector(weights(0), weights(1) | other)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_merged_weights_are_finite(value: float) -> None:
+    expert = weights(1)
+    expert["norm"][2] = value
+    with pytest.raises(UserError, match=r"^merging: weight 'norm' holds NaN or infinite values; allowed: finite ones$"):
+        merge(weights(0), [expert], [1.0])

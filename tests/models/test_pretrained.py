@@ -121,6 +121,42 @@ def test_pretrained_cut_short(tmp_path: Path, tiny_net: Callable[..., UNet2DMode
     assert str(tmp_path) in refusal(load, tmp_path)
 
 
+def harmed(change: dict[str, Any]) -> Callable[[Any], Any]:
+    return lambda config: config | change
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        *(lambda _: None, lambda _: 3, lambda _: []),
+        *map(harmed, [{"norm_num_groups": 0}, {"layers_per_block": None}, {"block_out_channels": "wide"}]),
+    ],
+    ids=range(6),
+)
+def test_pretrained_whose_config_describes_no_network(
+    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load, harm: Callable[[Any], Any]
+) -> None:
+    tiny_net().save_pretrained(tmp_path)
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(harm(json.loads(config.read_text()))))
+    assert f"'{tmp_path}' holds no UNet2DModel: " in refusal(load, tmp_path)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_pretrained_weights_are_finite(
+    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load, take: Load, value: float
+) -> None:
+    net, theirs = tiny_net(), OpenAIUNet(layers=1, attended=())
+    with torch.no_grad():
+        net.conv_in.bias[0] = value
+        theirs.state_dict()["input_blocks.0.0.bias"][0] = value
+    net.save_pretrained(tmp_path)
+    torch.save(theirs.state_dict(), tmp_path / "model.pt")
+    said = "weight 'conv_in.bias' holds NaN or infinite values; allowed: finite ones"
+    assert refusal(load, tmp_path) == f"network.pretrained: '{tmp_path}': {said}"
+    assert said in refusal(take, tmp_path / "model.pt", image=(16, 3), openai=FLAGS, variance="learned")
+
+
 @pytest.fixture
 def take(network_settings: Callable[..., Any]) -> Load:
     """Take the network of a source over as a base of 50 timesteps that predicts ε, or as told."""

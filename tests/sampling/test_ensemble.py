@@ -104,6 +104,19 @@ def test_a_model_that_always_sees_one_image_samples_it(eta: float) -> None:
     assert torch.equal(samples, expected)
 
 
+@pytest.mark.parametrize("function", [lambda x: x * float("nan"), lambda x: x / 0], ids=["nan", "infinite"])
+def test_samples_that_are_no_numbers_become_no_images(function: Callable[[Tensor], Tensor]) -> None:
+    """uint8 would make black pixels of them, which an FID is computed of like of any others."""
+    with pytest.raises(UserError, match=r"^a: sampled NaN or infinite values in images 3 to 5$"):
+        single(Answering(function), "sample").images(range(3, 6), STEPS, clip=False)
+
+
+def test_images_that_are_no_numbers_are_not_the_decoders_alone() -> None:
+    experts = Ensemble([expert_of(Answering(lambda x: x * float("nan")), 0, 49, spec_of("sample", autoencoder="it"))])
+    with pytest.raises(UserError, match=r"^a: sampled NaN or infinite values in images 0 to 1$"):
+        experts.images(range(2), STEPS, clip=False, decode=torch.zeros_like)
+
+
 @pytest.mark.parametrize("eta", [0.0, 0.6, 1.0])
 def test_gaussian_data_come_out_with_their_variance(eta: float) -> None:
     """Data N(0, s²) have the posterior mean x0 = α·s²/(α²s² + σ²)·x_t; many steps end in variance s²."""

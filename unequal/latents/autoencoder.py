@@ -6,12 +6,11 @@ from typing import TypeVar
 import torch
 from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
 from diffusers.models.autoencoders.vq_model import VQModel
-from safetensors import SafetensorError
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from unequal.data.pixels import to_model_range, to_uint8
-from unequal.errors import UserError
+from unequal.errors import UserError, first_line
 from unequal.files import content_hash
 from unequal.models.folder import ModelRecord
 from unequal.settings.autoencoder import PretrainedAutoencoder
@@ -116,8 +115,8 @@ def find_net(source: str, revision: str | None = None) -> Net:
             if kind in KINDS:
                 return KINDS[kind].from_pretrained(source, subfolder=subfolder, revision=revision)
             reasons.append(f"it is a {kind}")
-        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-            reasons.append(str(error).splitlines()[0])
+        except Exception as error:  # of a config that describes no network, diffusers and PyTorch say so in many ways
+            reasons.append(first_line(error))
     raise UserError(f"autoencoder: '{source}' holds no {' or '.join(KINDS)} that loads: {reasons[0]}")
 
 

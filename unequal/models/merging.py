@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from unequal.errors import UserError
+from unequal.models.finite import check_finite
 
 Weights = Mapping[str, Tensor]
 
@@ -41,17 +42,19 @@ def merge(base: Weights, trained: Iterable[Weights], factors: Sequence[float]) -
         factors: w_i of each.
 
     Raises:
-        UserError: one is not of the base's architecture.
+        UserError: one is not of the base's architecture, or the merged weights are not finite.
     """
     change, lengths = torch.zeros(sum(weights.numel() for weights in base.values())), list[float]()
     for factor, weights in zip(factors, trained, strict=True):
         vector = task_vector(base, weights)
         change += factor * vector
         lengths.append(float(vector.norm()))
+    merged = moved(base, change)
+    check_finite(merged, "merging")
     whole = float(torch.cat([weights.flatten() for weights in base.values()]).norm())
     orthogonal = math.hypot(*(factor * length for factor, length in zip(factors, lengths, strict=True)))
     agreement = float(change.norm()) / orthogonal if orthogonal else None
-    return Merged(moved(base, change), [length / whole for length in lengths], agreement)
+    return Merged(merged, [length / whole for length in lengths], agreement)
 
 
 def task_vector(base: Weights, trained: Weights) -> Tensor:

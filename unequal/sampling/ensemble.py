@@ -200,14 +200,19 @@ class Ensemble:
         latents has sampled.
 
         Raises:
-            UserError: latents without a decoder, or clipped; labels of no class of the model.
+            UserError: latents without a decoder, or clipped; labels of no class of the model; samples that are not
+                finite, of which uint8 would make black pixels.
         """
         self.check_space(clip, decode is not None)
         noise = partial(self.noise_of, ids, seed, Stream.SAMPLE_ADDED)
         x_t = self.noise_of(ids, seed, Stream.SAMPLE_START)
         condition = self.condition(ids, originals, seed, labels)
         x0 = self.denoise(x_t, timesteps, eta, clip, noise, condition, variance)
-        return to_uint8(x0 if decode is None else decode(x0)).cpu()
+        images = x0 if decode is None else decode(x0)
+        # Of NaN in latents, a decoder to the nearest codes would make images like any others.
+        if not (bool(x0.isfinite().all()) and bool(images.isfinite().all())):
+            raise UserError(f"{self.record.name}: sampled NaN or infinite values in images {ids[0]} to {ids[-1]}")
+        return to_uint8(images).cpu()
 
     def check_space(self, clip: bool, decoded: bool) -> None:
         """Raise UserError where latents would be taken for pixels, or pixels for latents."""

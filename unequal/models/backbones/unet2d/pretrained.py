@@ -8,11 +8,12 @@ from diffusers.schedulers.scheduling_ddpm import DDPMScheduler
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
-from unequal.errors import UserError
+from unequal.errors import UserError, first_line
 from unequal.files import read_json
 from unequal.models.backbones.unet2d.heads import restore_heads
 from unequal.models.backbones.unet2d.network import UNet2DModel
 from unequal.models.backbones.unet2d.openai import load_openai
+from unequal.models.finite import check_finite
 from unequal.models.spec import ModelSpec
 from unequal.settings.network import OpenAIFlags, UNet2D
 from unequal.settings.outside import located
@@ -28,13 +29,15 @@ def load_pretrained(network: UNet2D, spec: ModelSpec) -> UNet2DModel:
     """The trained network that the settings name.
 
     Raises:
-        UserError: nothing that loads is there, or it is made for other images, or for more than images and timesteps.
+        UserError: nothing that loads is there, its weights are not finite, or it is made for other images, or for more
+            than images and timesteps.
     """
     source, (channels, size, _) = str(network.pretrained), spec.space.shape
     if network.openai is not None:
         net = load_openai(Path(source), network.openai, size, network.dropout)
     else:
         net = load_diffusers(source)
+    check_finite(net.state_dict(), f"network.pretrained: '{source}'")
     check_inputs(net, network)
     has = (net.config["sample_size"], net.config["in_channels"], net.config["out_channels"])
     needed = (size, spec.input_channels, spec.output_channels)
@@ -65,8 +68,10 @@ def load_diffusers(source: str) -> UNet2DModel:
         try:
             found = UNet2DModel.from_pretrained(place, subfolder=subfolder, revision=revision, use_safetensors=True)
             return restore_heads(found)
-        except (OSError, ValueError) as error:
-            reason = str(error).splitlines()[0]
+        except UserError:
+            raise
+        except Exception as error:  # of a config that describes no network, diffusers and PyTorch say so in many ways
+            reason = first_line(error)
     raise UserError(f"network.pretrained: '{source}' holds no UNet2DModel: {reason}")
 
 
