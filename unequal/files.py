@@ -121,6 +121,8 @@ def files_below(path: Path) -> list[Path]:
 def walked(folder: Path) -> Iterator[Path]:
     """All files of a folder at any depth, in no order; a linked folder's under the name of the link.
 
+    Hidden folders are left out: previews and notes of other programs.
+
     Raises:
         UserError: a link leads nowhere (hidden ones may: editors lock so), or a folder is reached twice, through a
             loop or a second link, where its files would count twice.
@@ -138,7 +140,7 @@ def walked(folder: Path) -> Iterator[Path]:
             if entry.is_symlink() and not path.exists():
                 if not entry.name.startswith("."):
                     raise UserError(f"{path}: a link that leads nowhere; mend it or remove it")
-            elif entry.is_dir():
+            elif entry.is_dir() and not entry.name.startswith("."):
                 pending.append(path)
             elif entry.is_file():
                 yield path

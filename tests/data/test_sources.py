@@ -3,6 +3,7 @@
 import hashlib
 import io
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -204,6 +205,22 @@ class TestFolder:
         monkeypatch.chdir(tmp_path)
         assert load_folder(tmp_path).labels is None and load_folder(Path(".")).labels is None
 
+    def test_what_lies_in_hidden_folders_is_no_image(self, tmp_path: Path) -> None:
+        for name in ["a/1.png", "b/1.png", "a/.ipynb_checkpoints/1.png", ".thumbnails/1.png"]:
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            Image.new("L", (8, 8)).save(tmp_path / name)
+        source = load_folder(tmp_path)
+        assert len(source.images) == source.classes == 2
+
+    @pytest.mark.parametrize("ending", ["tiff", "gif", "PPM"])
+    def test_images_of_other_kinds_are_not_left_out_in_silence(self, tmp_path: Path, ending: str) -> None:
+        Image.new("L", (8, 8)).save(tmp_path / "1.png")
+        for name in "23":
+            Image.new("L", (8, 8)).save(tmp_path / f"{name}.{ending}")
+        refused = f"{tmp_path}/2.{ending}: one of 2 images of a kind that is not read; allowed: .png, .jpg"
+        with pytest.raises(UserError, match=re.escape(refused)):
+            load_folder(tmp_path)
+
     def test_upright_as_exif_says(self, tmp_path: Path) -> None:
         exif = Image.Exif()
         exif[0x0112] = 3  # orientation: turned by 180°
@@ -306,7 +323,7 @@ class TestBadFolder:
         assert "file: not a folder" in refusal(load_folder, tmp_path / "file")
 
     def test_without_images(self, tmp_path: Path) -> None:
-        (tmp_path / "a.gif").touch()
+        (tmp_path / "a.txt").touch()
         assert "no images in it; files that end in .png" in refusal(load_folder, tmp_path)
 
     @pytest.mark.parametrize("content", [b"", b"no image at all", b"\x89PNG\r\n\x1a\n"])

@@ -1,6 +1,7 @@
 """FID against its closed form, KID's and FID's refusals, and the extractors behind them."""
 
 import json
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +16,17 @@ from stages.build_extractor import copy_tensors
 from unequal.errors import UserError
 from unequal.evaluation.classifier import Classifier, save_classifier
 from unequal.evaluation.fidelity import CLASSIFIER as WEIGHTS
-from unequal.evaluation.fidelity import FACTS, INCEPTION, BuiltExtractor, Scores, inception_of, score, spread
+from unequal.evaluation.fidelity import (
+    FACTS,
+    INCEPTION,
+    ROWS,
+    BuiltExtractor,
+    Features,
+    Scores,
+    inception_of,
+    score,
+    spread,
+)
 from unequal.files import content_hash
 
 CPU = torch.device("cpu")
@@ -144,6 +155,18 @@ def test_every_figure_names_its_extractor(extractor: BuiltExtractor) -> None:
     assert extractor.label == f"classifier-{extractor.weights_sha256[:12]}"
     downloaded = BuiltExtractor(kind="inception", features=2048, weights=None, weights_sha256=None)
     assert downloaded.label == "inception-torch-fideli"
+
+
+def test_statistics_are_those_of_numpy_and_take_the_memory_of_a_part() -> None:
+    features = np.random.default_rng(0).normal(3, 1, (5 * ROWS + 7, 24)).astype(np.float32)
+    tracemalloc.start()
+    found = Features.of(features)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # Five sixths of all would be float64 beside what is there; a part and its distances from the mean are two.
+    assert peak < 0.6 * 2 * features.nbytes
+    np.testing.assert_allclose(found.mean, features.astype(np.float64).mean(0), rtol=1e-12)
+    np.testing.assert_allclose(found.covariance, np.cov(features, rowvar=False), rtol=1e-9, atol=1e-12)
 
 
 def test_spread_over_seeds() -> None:

@@ -286,7 +286,34 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         },
         "recipes.mixed: loss_weight.kind: 'p2' would be divided out again by mixing.train 'balanced'; allowed: none",
     ),
+    (
+        {"recipes.base.sampler": {"kind": "easy_to_hard", "clusters": 1500, "phase_images": 1}},
+        "recipes.base: of 1500 clusters, number 2 from the data end is empty: ",
+    ),
+    (
+        {
+            "recipes.stratified.sampler": {
+                "kind": "adaptive",
+                "bins": 5000,
+                "refresh_images": 1000,
+                "images_per_bin": 1,
+            }
+        },
+        "recipes.stratified: of 5000 bins, ",
+    ),
+    (
+        {"recipes.base.sampler": {"kind": "near_noise", "power": 1.0e300}},
+        "recipes.base: timestep weights must be finite, not negative and not all 0",
+    ),
+    (
+        {"recipes.base.sampler": {"kind": "asymmetric", "boundary": 0.7, "ratio": 1.0e308}},
+        "recipes.base.sampler.ratio: 1e+308: Input should be less than or equal to 1000000",
+    ),
+    ({"profile.floor": 10**15}, "profile.floor: "),
+    ({"recipes.mixed.mixing.bins": 10**9}, "recipes.mixed.mixing.bins: 1000000000: Input should be less than"),
     ({"extractor.kind": "inception"}, "extractor: features: 64; inception has 2048"),
+    ({"extractor.images": 64}, "extractor: batch_size: 128; the classifier sees 64 images in all"),
+    ({"extractor.weights": "a.pth"}, "extractor: weights: a classifier is trained on the labels; allowed: null"),
     ({"evaluation.kid_subset": 1001}, "evaluation: kid_subset: 1001 exceeds samples 1000"),
     ({"evaluation.seeds": [1, 1]}, "evaluation: seeds: [1, 1] names a seed twice"),
     ({"sampling.steps": []}, "sampling: steps: [] must fall strictly"),

@@ -19,6 +19,8 @@ from unequal.files import files_below
 from unequal.settings.data import Data
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
+#: Of images that are not read: films, several pages, more than eight bits, or decoders that Pillow may lack.
+OTHER_ENDINGS = (".gif", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2", ".jxl", ".ppm", ".pgm")
 #: Every class takes memory in a classifier; a label beyond is none, but a number of something else.
 MOST_CLASSES = 1_000_000
 
@@ -90,13 +92,18 @@ def cifar10(path: Path, data: Data) -> Source:
 def folder(path: Path, data: Data) -> Source:
     """Image files at any depth, sorted by name; subfolders are classes if all files lie one level deep.
 
-    Links are followed, to folders as to files; see `walked`. Hidden files are none.
+    Links are followed, to folders as to files; see `walked`. Hidden files are none, nor what lies in hidden folders.
     """
     if not path.is_dir():
         raise UserError(
             f"{path}: {'not a folder' if path.exists() else 'missing'}; data.path must be a folder of images"
         )
-    files = [file for file in files_below(path) if file.suffix.lower() in ENDINGS]
+    found = files_below(path)
+    if others := [file for file in found if file.suffix.lower() in OTHER_ENDINGS]:
+        raise UserError(
+            f"{others[0]}: one of {len(others)} images of a kind that is not read; allowed: {', '.join(ENDINGS)}"
+        )
+    files = [file for file in found if file.suffix.lower() in ENDINGS]
     if not files:
         raise UserError(f"{path}: no images in it; files that end in {', '.join(ENDINGS)} are read")
     if any(len(file.relative_to(path).parts) != 2 for file in files):

@@ -30,6 +30,8 @@ from unequal.settings.strict import Strict, validate
 FACTS, CLASSIFIER, INCEPTION = "extractor.json", "classifier.safetensors", "inception.safetensors"
 #: Inception's layer, by torch-fidelity's name, whose 2,048 features FID compares.
 LAYER = "2048"
+#: Features of so many images are taken to float64 at once.
+ROWS = 4096
 #: Characters of a reason that may be as long as a network's list of weights.
 QUOTED = 200
 #: uint8 images [B, C, H, W] → features [B, F].
@@ -83,7 +85,13 @@ class Features:
     @classmethod
     def of(cls, features: np.ndarray) -> "Features":
         """With the statistics that belong to features."""
-        return cls(features, np.mean(features, axis=0), np.atleast_2d(np.cov(features, rowvar=False)))
+        mean: np.ndarray = features.mean(axis=0, dtype=np.float64)
+        products = np.zeros((len(mean), len(mean)))
+        # Part by part: all features in float64 would be twice as large again as they are.
+        for start in range(0, len(features), ROWS):
+            centred = features[start : start + ROWS] - mean
+            products += centred.T @ centred
+        return cls(features, mean, products / (len(features) - 1))
 
     @property
     def statistics(self) -> dict[str, np.ndarray]:

@@ -13,7 +13,7 @@ from tqdm import tqdm
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.ddim import sampling_timesteps
-from unequal.evaluation.fidelity import BuiltExtractor, Scores, score, spread
+from unequal.evaluation.fidelity import BuiltExtractor, Scores, require_enough, score, spread
 from unequal.evaluation.sets import ImageSet
 from unequal.sampling.ensemble import Ensemble, cut
 from unequal.settings.evaluation import Evaluation, Sampling
@@ -50,11 +50,18 @@ class Scoring:
     def scores(self, experts: Ensemble, name: str) -> list[Scores]:
         """Scores of a variant, one a sampling seed; `name` tells variants apart that share a work directory."""
         seeds = self.evaluation.seeds
+        self.check()
         # All processes sample together, and then score a seed each.
         for seed in seeds:
             self.make_samples(experts, name, seed)
         makers = {f"{seed}": partial(self.score_of, self.samples(experts, name, seed)) for seed in seeds}
         return [Scores(*map(float, row)) for row in self.chunks(f"scores-{name}").all(makers)]
+
+    def check(self) -> None:
+        """Raise UserError where there are too few images for a score; said before any is sampled."""
+        chosen, features = self.evaluation, self.extractor.features
+        for what, count in (("samples", chosen.samples), ("reference images", len(self.data.train))):
+            require_enough(what, count, features, chosen.kid_subset, chosen.allow_singular)
 
     def score_of(self, images: ImageSet) -> np.ndarray:
         """Scores of images, in the order of their fields."""

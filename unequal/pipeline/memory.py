@@ -10,6 +10,8 @@ from unequal.settings.strict import StageSettings
 #: How PyTorch says it where it has no class for it: of the host's memory, and of a library on the GPU.
 SIGNS = ("can't allocate memory", "std::bad_alloc", "ALLOC_FAILED", "CUDA error: out of memory")
 QUOTED = 160
+#: What takes memory where no batch does.
+COUNTS = ("samples", "images", "features")
 
 
 def memory_refusal(error: BaseException, settings: StageSettings, keys: Mapping[str, str]) -> str | None:
@@ -40,4 +42,5 @@ def remedies_in(settings: StageSettings, keys: Mapping[str, str]) -> list[str]:
     dumped = settings.model_dump(mode="json")
     found = [dotted for dotted, _ in leaves({dotted: dumped[field] for field, dotted in keys.items()})]
     parts = [f"raise {dotted}" for dotted in found if dotted.endswith("gradient_accumulation")]
-    return parts + [f"lower {dotted}" for dotted in found if dotted.endswith("batch_size")]
+    parts += [f"lower {dotted}" for dotted in found if dotted.endswith("batch_size")]
+    return parts or [f"lower {dotted}" for dotted in found if dotted.endswith(COUNTS)]

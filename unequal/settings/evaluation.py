@@ -27,6 +27,15 @@ class Extractor(Strict):
             raise ValueError(f"features: {self.features}; inception has 2048")
         return self
 
+    @model_validator(mode="after")
+    def a_classifier_is_trained_here(self) -> Self:
+        """For a step at least, and not read from a file."""
+        if self.kind == "classifier" and self.batch_size > self.images:
+            raise ValueError(f"batch_size: {self.batch_size}; the classifier sees {self.images} images in all")
+        if self.kind == "classifier" and self.weights is not None:
+            raise ValueError("weights: a classifier is trained on the labels; allowed: null, or kind inception")
+        return self
+
 
 class Sampling(Strict):
     """DDIM from the same noise for every variant."""

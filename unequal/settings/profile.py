@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 from unequal.settings.numbers import BatchSize, Draws
 from unequal.settings.strict import Strict
@@ -13,7 +13,7 @@ class Profile(Strict):
 
     images: Draws = Field(ge=2, description="images a timestep and split (two or more: standard errors)")
     batch_size: BatchSize
-    floor: Literal["all", "none"] | PositiveInt = Field(
+    floor: Literal["all", "none"] | Draws = Field(
         description="of the best denoiser of all training images, of none, or of the first n, then profiled alone"
     )
 

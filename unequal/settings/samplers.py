@@ -1,7 +1,7 @@
 """`sampler`: how the timesteps of a batch are drawn; each kind with its keys, its needs and how it is built."""
 
 from abc import abstractmethod
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, ClassVar, Literal, TypedDict
 
 import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
@@ -48,6 +48,8 @@ class SamplerSettings(Strict):
     """What all kinds have in common."""
 
     kind: str
+    #: Whether it is for a training of all timesteps.
+    for_all: ClassVar[bool] = True
 
     @property
     def needs(self) -> Needs:
@@ -108,6 +110,7 @@ class Slot(SamplerSettings):
     """Uniform inside one range, a slot or a group, which the stage gives; weights cannot undo probabilities of zero."""
 
     kind: Literal["slot"]
+    for_all: ClassVar[bool] = False
     overlap: float = Field(
         default=0.0, ge=0, le=1, description="share of its length by which the range is widened at either end"
     )
@@ -197,7 +200,7 @@ class Asymmetric(SamplerSettings):
 
     kind: Literal["asymmetric"]
     boundary: float = Field(gt=0, lt=1, description="share of T; SpeeD takes 0.7")
-    ratio: PositiveFloat = Field(description="how many times as likely; SpeeD takes 5")
+    ratio: float = Field(gt=0, le=1e6, description="how many times as likely; SpeeD takes 5")
     unbiased: Unbiased = False
 
     def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:

@@ -104,7 +104,7 @@ def take_over(workspace: Workspace, job: TrainingJob, network: Network, schedule
     Its record says nothing of what it has seen and cost elsewhere.
     """
     start = Start.taken_over(network, spec_for(job, network, schedule))
-    start.spec.condition.check_labels(job.data.facts["labels"])
+    check_data(job, start.spec)
     log = workspace.work / LOG
     log.write_text("")
     return Outcome(job, start, Trained(steps=0, images_seen=0, log=log))
@@ -171,6 +171,11 @@ def check_fit(job: TrainingJob, start: Start, sampler: TimestepSampler) -> None:
         raise UserError(f"prediction '{prediction}' of {job.name} {has} a way to combine three heads")
     if spec.space.autoencoder != job.data.facts["autoencoder"]:
         raise UserError(f"'{name}' works in other latents than those of the data, or in pixels; train it again")
+    check_data(job, spec)
+
+
+def check_data(job: TrainingJob, spec: ModelSpec) -> None:
+    """Raise UserError where the data lack what a model is told, or are far fewer than a batch."""
     spec.condition.check_labels(job.data.facts["labels"])
     if job.training.batch_size > (most := LARGEST_BATCH * (images := len(job.data.train))):
         raise UserError(f"training.batch_size: {job.training.batch_size} of {images} training images; at most {most}")

@@ -5,6 +5,7 @@ from typing import Self
 
 from pydantic import model_validator
 
+from unequal.errors import UserError
 from unequal.settings.data import Data
 from unequal.settings.names import Name
 from unequal.settings.network import AnyNetwork
@@ -87,6 +88,17 @@ class Core(Strict):
     def network_fits_the_images(self) -> Self:
         """The network halves what it sees, and attends where it says."""
         self.network.check_size(self.data.image_size)
+        return self
+
+    @model_validator(mode="after")
+    def samplers_can_be_built(self) -> Self:
+        """Those at least that nothing has to be measured for."""
+        for place, recipe in self.placed_recipes.items():
+            if recipe.sampler.for_all and not recipe.sampler.needs:
+                try:
+                    recipe.sampler.build(self.schedule.tables())
+                except UserError as error:
+                    raise ValueError(f"{place}: {error}") from None
         return self
 
     @model_validator(mode="after")
