@@ -86,9 +86,18 @@ def test_a_bank_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").touch()
     with pytest.raises(UserError, match=r"empty\.jsonl: a memory bank without a candidate"):
         read_bank(tmp_path / "empty.jsonl")
-    (tmp_path / "binary.jsonl").write_bytes(b"\xff\xfe")
-    with pytest.raises(UserError, match=r"binary\.jsonl: no memory bank that can be read"):
-        read_bank(tmp_path / "binary.jsonl")
+    (tmp_path / "binary.jsonl").write_bytes(b"\xff\xfe\n")
+    for read in (read_bank, Bank):
+        with pytest.raises(UserError, match=r"binary\.jsonl: line 1 is no candidate of a memory bank: ") as refusal:
+            read(tmp_path / "binary.jsonl")
+        assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("sign", ["\u2028", "\x85", "\x0b"])
+def test_a_name_with_signs_that_end_lines_elsewhere_is_one_line(tmp_path: Path, sign: str) -> None:
+    bank = Bank(tmp_path / "bank.jsonl")
+    bank.add(candidate(0, 0, proposer=f"llm a{sign}b"))
+    assert Bank(bank.path).candidates == read_bank(bank.path) == bank.candidates
 
 
 def test_rounds_are_whole() -> None:

@@ -35,7 +35,7 @@ from unequal.timesteps.samplers import (
 from unequal.training import checkpoint, loop
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import read_checkpoint
-from unequal.training.loop import CHECKPOINT, LOG, Log, Trainer
+from unequal.training.loop import CHECKPOINT, LOG, Log, Trainer, drop_lines_after
 from unequal.training.objectives.objective import Losses, Objective
 from unequal.training.objectives.single_head import SingleHead
 from unequal.training.objectives.three_heads import BalancedHeads
@@ -538,3 +538,26 @@ def test_a_step_does_not_wait_for_the_gpu(
         trainer.advance()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"\x00" * 40,
+        b"\xff\xfe{}",
+        b"{}",
+        b"[]",
+        b'{"step": null}',
+        b'{"step": 2, "lo',
+        b"",
+        b"7",
+        b"1" * 5000,
+        b"[" * 100_000,
+    ],
+    ids=lambda line: line[:8],
+)
+def test_damaged_lines_of_a_log_are_dropped(tmp_path: Path, damaged: bytes) -> None:
+    good = [json.dumps({"step": step, "loss": 0.5}).encode() for step in (1, 2, 3)]
+    (tmp_path / LOG).write_bytes(b"\n".join([good[0], damaged, *good[1:], damaged]))
+    drop_lines_after(tmp_path / LOG, 2)
+    assert (tmp_path / LOG).read_bytes() == b"".join(line + b"\n" for line in good[:2])

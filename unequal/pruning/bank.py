@@ -42,6 +42,9 @@ class Bank:
 
     Args:
         path: of the file; made with the first candidate. What a stopped process wrote of a line is cut off.
+
+    Raises:
+        UserError: a whole line is damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -51,7 +54,7 @@ class Bank:
             whole, _, rest = path.read_bytes().rpartition(b"\n")
             if rest:
                 os.truncate(path, path.stat().st_size - len(rest))
-            self.candidates = parsed(whole.decode(), path)
+            self.candidates = parsed(whole, path)
 
     def add(self, candidate: Candidate) -> None:
         """Write a candidate down; it is on the disk when this returns."""
@@ -84,20 +87,22 @@ def row_of(candidate: Candidate) -> dict[str, Any]:
 def read_bank(path: Path) -> list[Candidate]:
     """A recorded bank. Raises UserError where it is missing, empty or damaged."""
     try:
-        candidates = parsed(path.read_text(encoding="utf-8"), path)
-    except (OSError, UnicodeDecodeError) as error:
+        candidates = parsed(path.read_bytes().rstrip(b"\n"), path)
+    except OSError as error:
         raise UserError(f"{path}: no memory bank that can be read ({error})") from None
     if not candidates:
         raise UserError(f"{path}: a memory bank without a candidate")
     return candidates
 
 
-def parsed(text: str, path: Path) -> list[Candidate]:
+def parsed(content: bytes, path: Path) -> list[Candidate]:
     """The candidates of a bank's lines. Raises UserError."""
-    return [parsed_line(line, f"{path}: line {number}") for number, line in enumerate(text.splitlines(), 1)]
+    # A line ends with a line feed alone: names may hold other signs that Python takes for ends of lines.
+    lines = content.split(b"\n") if content else []
+    return [parsed_line(line, f"{path}: line {number}") for number, line in enumerate(lines, 1)]
 
 
-def parsed_line(line: str, place: str) -> Candidate:
+def parsed_line(line: bytes, place: str) -> Candidate:
     """A candidate from its line. Raises UserError."""
     try:
         return Candidate.model_validate_json(line)

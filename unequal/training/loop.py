@@ -321,8 +321,18 @@ def below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def drop_lines_after(log: Path, step: int) -> None:
-    """Cut a log back to a step, so that a resumed run writes no line twice."""
+    """Cut a log back to a step, so that a resumed run writes no line twice; damaged lines are dropped too."""
     if log.exists():
-        lines = [line for line in log.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
-        kept = [line for line in lines if json.loads(line)["step"] <= step]
-        write_bytes(log, "".join(line + "\n" for line in kept).encode())
+        kept = [
+            line for line in log.read_bytes().split(b"\n") if (found := step_of(line)) is not None and found <= step
+        ]
+        write_bytes(log, b"".join(line + b"\n" for line in kept))
+
+
+def step_of(line: bytes) -> int | None:
+    """The step of a line of the log; None where a kill or a power cut has left something else in its place."""
+    try:
+        found = json.loads(line)["step"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return found if isinstance(found, int) else None
