@@ -8,7 +8,7 @@ import torch
 from click.testing import CliRunner
 
 import benchmarks.__main__ as command
-from benchmarks import data, growth, overhead, pipelines, shares, utilisation
+from benchmarks import data, first_run, growth, overhead, pipelines, shares, utilisation
 from benchmarks.__main__ import main, on_cpu, on_gpu
 from benchmarks.table import ROWS, table
 from benchmarks.timing import keep
@@ -170,3 +170,14 @@ def test_what_cannot_be_run_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None
     refused = CliRunner().invoke(main, ["--only", "nothing"])
     assert refused.exit_code == 1
     assert refused.output.startswith("Error: --only nothing: no such benchmark; allowed: training_digits, ")
+
+
+def test_a_first_run_is_shared_out() -> None:
+    processes = [
+        {"begun": 10.0, "started": 13.0, "ended": 20.0, "gone": 21.0},
+        {"begun": 22.0, "started": 24.0, "ended": 25.0, "gone": 25.5},
+    ]
+    found = first_run.shared_out(set_up=4.0, whole=20.0, processes=processes)
+    assert found == {
+        "set-up": 4.0, "engine": 5.5, "stages' starts": 5.0, "stages' work": 8.0, "stages' ends": 1.5, "all": 24.0
+    }  # fmt: skip

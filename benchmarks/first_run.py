@@ -1,0 +1,103 @@
+"""How long the first run takes, and of what: `python -m benchmarks.first_run FOLDER`.
+
+The last commit is cloned into a new folder, set up and run there, as README's first command does it. The time is shared
+out between the set-up, the engine, the start of the stages' processes (Python and imports), what the stages do, and the
+rest of their processes (publishing and tracking).
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+
+from benchmarks.projects import ROOT
+from benchmarks.timing import keep
+
+#: Read by every Python that finds its folder on its path: notes when a stage's process, and its own function, begin
+#: and end.
+HOOK = """
+import atexit, json, os, sys, time
+
+times = {"begun": time.time()}
+if any(word.startswith("stages.") for word in sys.orig_argv):
+    from unequal.pipeline import stage
+
+    construct = stage.StageCommand.__init__
+
+    def constructed(command, function, *arguments, **named):
+        construct(command, function, *arguments, **named)
+
+        def timed(*arguments, **options):
+            times["started"] = time.time()
+            try:
+                return function(*arguments, **options)
+            finally:
+                times["ended"] = time.time()
+
+        command.function = timed
+
+    stage.StageCommand.__init__ = constructed
+
+    @atexit.register
+    def note():
+        with open(os.environ["NOTES"], "a") as file:
+            file.write(json.dumps(times | {"gone": time.time()}) + "\\n")
+"""
+UV = (sys.executable, "-m", "uv")
+
+
+def run(folder: Path, environment: Mapping[str, str], *command: str) -> float:
+    """Seconds of a command. Raises CalledProcessError."""
+    begun = time.perf_counter()
+    subprocess.run(command, cwd=folder, env=os.environ | dict(environment), check=True)
+    return time.perf_counter() - begun
+
+
+def measure(folder: Path) -> dict[str, Any]:
+    """Seconds of each part of the first run in a new folder."""
+    subprocess.run(["git", "clone", "-q", str(ROOT), str(folder)], check=True)
+    # Of this process's own environment nothing may lead elsewhere.
+    own = {"VIRTUAL_ENV": "", "PYTHONPATH": ""}
+    set_up = run(folder, own, *UV, "sync", "--quiet")
+    with tempfile.TemporaryDirectory() as place:
+        (Path(place) / "sitecustomize.py").write_text(HOOK)
+        notes = Path(place) / "notes"
+        noting = {"NOTES": str(notes), "PYTHONPATH": place}
+        whole = run(folder, own | noting, *UV, "run", "dvc", "repro")
+        processes = [json.loads(line) for line in notes.read_text().splitlines()]
+    return {"seconds": shared_out(set_up, whole, processes), "stages": len(processes), "cores": os.cpu_count()}
+
+
+def shared_out(set_up: float, whole: float, processes: list[dict[str, float]]) -> dict[str, float]:
+    """The parts of a run, given the moments of each stage's process."""
+    parts: Counter[str] = Counter()
+    for one in processes:
+        parts["stages' starts"] += one["started"] - one["begun"]
+        parts["stages' work"] += one["ended"] - one["started"]
+        parts["stages' ends"] += one["gone"] - one["ended"]
+    return {"set-up": set_up, "engine": whole - parts.total(), **parts, "all": set_up + whole}
+
+
+@click.command(help=__doc__)
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--name", help="keep the figures under this name in results/benchmarks")
+def main(folder: Path, name: str | None) -> None:
+    """Time the first run."""
+    result = measure(folder)
+    for what, taken in result["seconds"].items():
+        click.echo(f"{what:16} {taken:7.1f} s  {taken / result['seconds']['all']:6.1%}")
+    if name is not None:
+        keep(name, result, torch.device("cpu"))
+
+
+if __name__ == "__main__":
+    main()
