@@ -1,6 +1,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -148,6 +149,11 @@ def test_outputs_replace_older_ones_entirely() -> None:
         (OSError(errno.ENOSPC, "", "big.bin"), 1, "test_stage: big.bin: No space left on device\n", "FAILED"),
         (OSError(errno.EROFS, "", "big.bin"), 1, "test_stage: big.bin: Read-only file system\n", "FAILED"),
         (OSError(errno.EDQUOT, "", "big.bin"), 1, "test_stage: big.bin: Disk quota exceeded\n", "FAILED"),
+        (OSError(errno.EIO, ""), 1, "test_stage: {here}: Input/output error\n", "FAILED"),
+        (OSError(errno.ESTALE, "", "big.bin"), 1, "test_stage: big.bin: Stale file handle\n", "FAILED"),
+        (OSError(errno.EFBIG, ""), 1, "test_stage: {here}: File too large\n", "FAILED"),
+        (OSError(errno.EMFILE, ""), 1, "test_stage: {here}: Too many open files\n", "FAILED"),
+        (OSError(errno.EISDIR, "", "x"), 1, "test_stage: x: Is a directory\n", "FAILED"),
         (KeyboardInterrupt(), 130, "", "KILLED"),
     ],
 )
@@ -155,11 +161,20 @@ def test_what_stops_a_stage_leaves_no_output_and_keeps_the_state(
     project: Path, capsys: pytest.CaptureFixture[str], error: BaseException, code: int, line: str, end: str
 ) -> None:
     assert status(raising(error)) == code
-    assert capsys.readouterr().err == line
+    assert capsys.readouterr().err == line.format(here=project)
     assert not Path("artifacts").exists()
     kept = [path.relative_to(project / "work") for path in (project / "work").rglob("*") if path.is_file()]
     assert sorted(path.name for path in kept) == ["run.json", "state"]
     assert Recorder.calls[-1] == ("finish", end)
+
+
+@pytest.mark.parametrize("place", ["artifacts", "artifacts/deep"])
+def test_a_file_in_the_place_of_a_folder_of_outputs_is_one_line(capsys: pytest.CaptureFixture[str], place: str) -> None:
+    Path(place).parent.mkdir(exist_ok=True)
+    Path(place).write_text("mine")
+    assert status(lambda run: run.output("artifacts/deep/er/out.txt").write_text("x")) == 1
+    assert re.fullmatch(f"test_stage: {place}[a-z/]*: (File exists|Not a directory)\n", capsys.readouterr().err)
+    assert Path(place).read_text() == "mine"
 
 
 def test_a_full_disk_is_one_line_also_where_a_library_wraps_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,8 +18,11 @@ from unequal.errors import UserError
 from unequal.pipeline import processes
 from unequal.pipeline.launching import follow_launcher, leave_reason
 
-#: What a disk may refuse through no fault of the program.
-STORAGE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
+#: What a disk may refuse through no fault of the program, also where the error does not name the file.
+STORAGE_ERRORS = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES),
+    *(errno.EIO, errno.ESTALE, errno.EFBIG, errno.EMFILE, errno.ENFILE),
+)
 
 
 @contextmanager
@@ -60,8 +63,8 @@ def fail(name: str, message: str) -> None:
 
 
 def storage_refusal(error: Exception) -> str | None:
-    """Which path the disk refused and why, or None where the error says something else."""
-    if isinstance(error, OSError) and error.errno in STORAGE_ERRORS:
+    """Which path the disk refused, or what stands there, and why; None where the error says something else."""
+    if isinstance(error, OSError) and error.errno and (error.filename or error.errno in STORAGE_ERRORS):
         return f"{error.filename or Path.cwd()}: {os.strerror(error.errno)}"
     # Libraries that write files by themselves wrap a full disk in errors of their own, and NumPy names no cause.
     full = os.strerror(errno.ENOSPC)
