@@ -360,6 +360,21 @@ def test_a_batch_of_a_thousand_times_the_images_is_refused(
         run_training("a", start_of(tiny_net(), spec_of()), recipe(), batch_size=most + 1)
 
 
+def test_nor_is_a_base_taken_over_for_such_a_batch(
+    tmp_path: Path,
+    runtime: Runtime,
+    prepared: PreparedData,
+    tiny_net: Callable[..., UNet2DModel],
+    training_settings: Callable[..., Training],
+    network_settings: Callable[..., UNet2D],
+) -> None:
+    tiny_net().save_pretrained(tmp_path / "net")
+    job = TrainingJob("base", recipe(), training_settings(batch_size=10**6), prepared, 5)
+    network, schedule = network_settings(pretrained=str(tmp_path / "net")), Schedule(name="linear", timesteps=50)
+    with pytest.raises(UserError, match=r"^training.batch_size: 1000000 of 36 training images; at most 36000$"):
+        take_over(Here(tmp_path, runtime), job, network, schedule)
+
+
 def test_a_sampler_for_other_timesteps_is_refused(
     run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]
 ) -> None:
