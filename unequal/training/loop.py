@@ -27,6 +27,7 @@ from unequal.pipeline.stopping import stop_deferred
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.recipe import Optimizer
 from unequal.settings.training import Training
+from unequal.training.agreement import Agreement
 from unequal.training.batches import BatchSource
 from unequal.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from unequal.training.ema import EMA
@@ -39,8 +40,6 @@ if TYPE_CHECKING:  # what shapes no result
     from unequal.settings.runtime import Runtime
 
 CHECKPOINT, LOG = "checkpoint.safetensors", "training.jsonl"
-#: How many steps may pass before processes tell each other that one of them was asked to stop.
-STEPS_BETWEEN_AGREEMENTS = 10
 Log = Callable[[dict[str, float], int], None]
 
 
@@ -129,12 +128,13 @@ class Trainer:
 
     def run(self) -> Trained:
         """Train up to the budget. Raises UserError where the loss becomes NaN or infinite."""
+        agreement = Agreement(self.accelerator, self.step)
         with self.progress() as bar, stop_deferred() as stop_asked:
             while self.step < self.steps:
                 if (figures := self.advance()) is not None:
                     bar.set_postfix(loss=f"{figures['loss']:.4f}", refresh=False)
                 bar.update(self.training.batch_size)
-                stop = self.stops(stop_asked)
+                stop = agreement.stops(self.step, stop_asked)
                 # The last state is that of a finished run: whatever stops what comes after it repeats no step.
                 if stop or self.step % self.training.checkpoint_every == 0 or self.step == self.steps:
                     self.save()
@@ -160,15 +160,6 @@ class Trainer:
         figures = self.report()
         self.interval = Interval()
         return figures
-
-    def stops(self, asked: Callable[[], bool]) -> bool:
-        """Whether to stop after this step, as all processes agree; several talk of it only now and then."""
-        if self.accelerator.num_processes == 1:
-            return asked()
-        if self.step % STEPS_BETWEEN_AGREEMENTS:
-            return False
-        asking = self.accelerator.reduce(torch.tensor(int(asked()), device=self.accelerator.device))
-        return bool(asking)
 
     @property
     def images_seen(self) -> int:

@@ -1,0 +1,46 @@
+"""When processes that share a training tell each other of a stop."""
+
+from typing import Any
+
+import pytest
+from torch import Tensor, device
+
+from unequal.training import agreement
+from unequal.training.agreement import Agreement
+
+
+class Two:
+    """Stands for two processes that say the same."""
+
+    num_processes, device = 2, device("cpu")
+
+    def __init__(self) -> None:
+        self.talks = 0
+
+    def reduce(self, told: Tensor) -> Tensor:
+        self.talks += 1
+        return 2 * told
+
+
+@pytest.mark.parametrize(("seconds", "talks"), [(5.0, 40), (1.0, 40), (0.3, 14), (0.0, 4)])
+def test_slow_steps_are_talked_of_one_by_one(seconds: float, talks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    both: Any = Two()
+    now = [0.0]
+    monkeypatch.setattr(agreement.time, "monotonic", lambda: now[0])
+    of_both = Agreement(both, 100)
+    for step in range(101, 141):
+        now[0] += seconds
+        assert not of_both.stops(step, lambda: False)
+    assert both.talks == talks
+
+
+def test_whoever_is_asked_stops_both_within_ten_steps() -> None:
+    both: Any = Two()
+    of_both = Agreement(both, 0)
+    assert any(of_both.stops(step, lambda: True) for step in range(1, 11))
+
+
+def test_one_process_stops_when_it_is_asked() -> None:
+    alone: Any = Two()
+    alone.num_processes = 1
+    assert Agreement(alone, 0).stops(1, lambda: True) and not alone.talks

@@ -1,0 +1,37 @@
+"""Processes that share a training stop after the same step: now and then they tell each other whether to stop."""
+
+import time
+from collections.abc import Callable
+
+import torch
+from accelerate import Accelerator
+
+#: Most steps, and about the most seconds, between two talks. A cluster may kill 30 s after it has asked to stop, and
+#: the state has to be saved by then.
+STEPS, SECONDS = 10, 1.0
+
+
+class Agreement:
+    """Of all processes of a training, from a step on.
+
+    Attributes:
+        last, at: the step, and the moment, of the last talk.
+        next: the step after which they talk again, the same in all of them.
+    """
+
+    def __init__(self, accelerator: Accelerator, step: int) -> None:
+        self.accelerator, self.last, self.at, self.next = accelerator, step, time.monotonic(), step + 1
+
+    def stops(self, step: int, asked: Callable[[], bool]) -> bool:
+        """Whether to stop after this step; `asked` says whether this process was asked to."""
+        if self.accelerator.num_processes == 1:
+            return asked()
+        if step < self.next:
+            return False
+        seconds = (time.monotonic() - self.at) / (step - self.last)
+        told = torch.tensor([float(asked()), seconds], device=self.accelerator.device)
+        asking, seconds = self.accelerator.reduce(told).tolist()
+        # The mean over processes: all come to the same number of steps.
+        between = int(SECONDS * self.accelerator.num_processes / max(seconds, 1e-9))
+        self.last, self.at, self.next = step, time.monotonic(), step + min(max(between, 1), STEPS)
+        return asking > 0
