@@ -16,6 +16,8 @@ import numpy as np
 from unequal.errors import UserError
 
 CHUNK_BYTES = 1 << 20
+#: What `content_hash` gives; digests of shared files are held against it, as they become names of files.
+SHA256 = r"^[0-9a-f]{64}$"
 
 
 def write_bytes(path: Path, content: bytes) -> None:

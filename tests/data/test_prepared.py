@@ -62,6 +62,14 @@ def test_the_hash_is_that_of_the_values(folder: Path) -> None:
     assert data.facts["sha256"] == sha256(data.images.tobytes()).hexdigest()
 
 
+@pytest.mark.parametrize("digest", ["../../../x", "0" * 63, "0" * 64 + "\n"])
+def test_a_hash_that_may_be_a_path_is_refused(folder: Path, digest: str) -> None:
+    """It becomes part of the name of a file."""
+    facts = json.loads((folder / "facts.json").read_text())
+    (folder / "facts.json").write_text(json.dumps(facts | {"sha256": digest}))
+    assert "facts.json: sha256: " in refusal(folder)
+
+
 @pytest.mark.parametrize("name", ["images.npy", "labels.npy", "facts.json"])
 def test_missing(folder: Path, name: str) -> None:
     (folder / name).unlink()

@@ -150,6 +150,14 @@ def test_missing(extractor: BuiltExtractor, tmp_path: Path, name: str) -> None:
         BuiltExtractor.load(tmp_path)
 
 
+def test_a_digest_that_is_a_path_is_refused(tmp_path: Path) -> None:
+    """It becomes part of the name of a file."""
+    facts = {"kind": "inception", "features": 2048, "weights": None, "weights_sha256": "../../../x"}
+    (tmp_path / FACTS).write_text(json.dumps(facts))
+    with pytest.raises(UserError, match=f'{FACTS}: weights_sha256: "../../../x": String should match pattern'):
+        BuiltExtractor.load(tmp_path)
+
+
 def test_every_figure_names_its_extractor(extractor: BuiltExtractor) -> None:
     assert extractor.weights_sha256 is not None
     assert extractor.label == f"classifier-{extractor.weights_sha256[:12]}"
@@ -312,5 +320,5 @@ def test_a_single_feature(tmp_path: Path) -> None:
     """Its covariance is a number."""
     with torch.random.fork_rng():
         save_classifier(tmp_path / WEIGHTS, Classifier(1, 8, 1, 10))
-    single = BuiltExtractor(kind="classifier", features=1, weights=str(tmp_path / WEIGHTS), weights_sha256="0")
+    single = BuiltExtractor(kind="classifier", features=1, weights=str(tmp_path / WEIGHTS), weights_sha256="0" * 64)
     assert score(pictures(20, 0), pictures(20, 1), single, CPU, 10).fid >= 0

@@ -11,7 +11,7 @@ import psutil
 import pytest
 import yaml
 
-from unequal.files import read_json
+from unequal.files import read_json, write_json
 from unequal.pipeline import finished
 from unequal.pipeline.finished import DVC_STAGE, ENGINE, forget_folder, forget_recorded
 from unequal.pipeline.stage import Run, stage
@@ -275,3 +275,16 @@ def test_several_processes_agree_that_all_is_done(monkeypatch: pytest.MonkeyPatc
         subprocess.run([sys.executable, "shared.py"], check=True, timeout=60, capture_output=True)
         assert [Path(f"computed-{rank}").exists() for rank in range(2)] == [computed] * 2
         assert Path("out.txt").read_text() == "1"
+
+
+@pytest.mark.parametrize("key", ["outputs", "parent_artifacts"])
+@pytest.mark.parametrize("path", ["/etc/x", "../x", "artifacts/../../x", "", "."])
+def test_a_note_that_leads_out_of_the_folder_is_damaged(key: str, path: str) -> None:
+    run()
+    (work,) = kept()
+    facts = read_json(work / "finished.json")
+    assert finished.noted(work) is not None
+    changed = {path: "0"} if key == "outputs" else [path]
+    write_json(work / "finished.json", facts | {key: changed})
+    assert finished.noted(work) is None
+    assert run()

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unequal.data.pixels import tensor_of
 from unequal.errors import UserError
-from unequal.files import read_json, require
+from unequal.files import SHA256, read_json, require
 from unequal.settings.strict import Strict, validate
 
 IMAGES = "images.npy"
@@ -40,7 +40,7 @@ class Facts(Strict):
     source: str
     path: str | None
     labels: int | None = Field(description="number of classes; null without labels")
-    sha256: str = Field(description="of the values' bytes in stored order")
+    sha256: str = Field(pattern=SHA256, description="of the values' bytes in stored order")
     split: Split
     autoencoder: str | None = Field(default=None, description="hash of the one that made latents of the images")
 

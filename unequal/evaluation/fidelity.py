@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, astuple, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
-from pydantic import PositiveInt
+from pydantic import Field, PositiveInt
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
@@ -24,7 +24,7 @@ from torch_fidelity.metric_kid import KEY_METRIC_KID_MEAN, KEY_METRIC_KID_STD, k
 from unequal.errors import UserError, one_line
 from unequal.evaluation.classifier import load_classifier
 from unequal.evaluation.sets import ImageSet
-from unequal.files import content_hash, read_json, read_npz, require, write_npz
+from unequal.files import SHA256, content_hash, read_json, read_npz, require, write_npz
 from unequal.settings.strict import Strict, validate
 
 FACTS, CLASSIFIER, INCEPTION = "extractor.json", "classifier.safetensors", "inception.safetensors"
@@ -44,7 +44,7 @@ class BuiltExtractor(Strict):
     kind: Literal["classifier", "inception"]
     features: PositiveInt
     weights: str | None
-    weights_sha256: str | None
+    weights_sha256: Annotated[str, Field(pattern=SHA256)] | None
 
     @classmethod
     def load(cls, folder: Path) -> "BuiltExtractor":

@@ -19,10 +19,10 @@ import platform
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import psutil
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from unequal.files import content_hash, write_json
 from unequal.pipeline.project import work_root
@@ -34,6 +34,17 @@ NOTE = "finished.json"
 ENGINE = "UNEQUAL_ENGINE"
 #: DVC names the stage to its command.
 DVC_STAGE = "DVC_STAGE"
+
+
+def inside(path: str) -> str:
+    """A path that leads nowhere but below the folder that it starts from. Raises ValueError."""
+    if Path(path).is_absolute() or ".." in Path(path).parts or not Path(path).parts:
+        raise ValueError(f"{path}: leads out of the folder of the run")
+    return path
+
+
+#: Whoever may write into a shared `work/` shall not choose what is replaced elsewhere.
+Inside = Annotated[str, AfterValidator(inside)]
 
 
 class Finished(BaseModel):
@@ -53,10 +64,10 @@ class Finished(BaseModel):
     instance: str
     folder: str
     engine: str | None
-    outputs: dict[str, str]
+    outputs: dict[Inside, str]
     results: dict[str, Any]
     parent_results: dict[str, float]
-    parent_artifacts: list[str]
+    parent_artifacts: list[Inside]
 
 
 class FinishedBefore(BaseException):
