@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import yaml
@@ -88,6 +89,11 @@ def copy_of_repository(target: Path) -> Path:
     for name in tracked:
         if "results" not in Path(name).parts and Path(name).name != "dvc.lock" and (ROOT / name).exists():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, target / name)
+            shutil.copy2(ROOT / name, target / name)
+            # Modules that have been compiled need not be compiled again.
+            for compiled in (ROOT / name).parent.glob(f"__pycache__/{Path(name).stem}.*.pyc"):
+                (target / name).with_name("__pycache__").mkdir(exist_ok=True)
+                with suppress(FileNotFoundError):  # another process may be compiling it anew
+                    shutil.copy2(compiled, (target / name).with_name("__pycache__"))
     run(target, "git", "init", "-q")
     return target

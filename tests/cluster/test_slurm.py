@@ -30,16 +30,7 @@ pytestmark = [
 ]
 
 #: Enough for jobs that wait for each other, and for jobs that need not: a job starts Snakemake twice.
-STAGES = (
-    "code",
-    "check_params",
-    "prepare_data",
-    "build_extractor",
-    "train_base",
-    "profile_loss",
-    "profile_floor",
-    "compute_slots",
-)
+STAGES = ("code", "check_params", "prepare_data", "train_base")
 PROFILE = "profiles/slurm/config.yaml"
 #: A training of many short steps, some ten seconds long, that saves its state only when it is told to stop.
 LONG = {
@@ -162,7 +153,7 @@ def test_the_pipeline_ran_as_jobs_with_what_its_stages_ask_for(finished: Path, c
     footprints = Footprints.read(finished)
     assert megabytes_of(training) == footprints.megabytes("python -m stages.train_base", has_gpu=True, on_cluster=True)
     assert training["CPUs/Task"] == "2"
-    assert "TresPerJob" not in jobs["compute_slots"]
+    assert "TresPerJob" not in jobs["prepare_data"]
     assert all(job["Partition"] == one_node.PARTITION for job in jobs.values())
 
 
