@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 from hypothesis import settings as hypothesis_settings
 from specs import spec_of
 
-from benchmarks.starting import warm
+from benchmarks.starting import start_warm
 from unequal.data.preparation import prepare
 from unequal.data.prepared import PreparedData
 from unequal.models.backbones.unet2d.architecture import build_unet
@@ -58,10 +59,17 @@ def _one_thread() -> None:
 
 
 @pytest.fixture(scope="session")
-def warm_place() -> Iterator[Path]:
-    """The folder of a process that has the heavy libraries in memory, out of which programs start in no time."""
-    with warm() as folder:
-        yield folder
+def warm_place(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """The folder of a process that has the heavy libraries in memory, out of which programs start in no time.
+
+    One serves all workers, and ends when they have.
+    """
+    alone, base = worker_id == "master", tmp_path_factory.getbasetemp()
+    told = (base if alone else base.parent) / "warm"
+    with FileLock(told.with_suffix(".lock")):
+        if not told.exists():
+            told.write_text(str(start_warm(watched=os.getpid() if alone else os.getppid())[0]))
+    return Path(told.read_text())
 
 
 @pytest.fixture(scope="module")

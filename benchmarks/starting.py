@@ -112,9 +112,21 @@ class Warm:
 
 @contextmanager
 def warm() -> Iterator[Path]:
-    """A warm process for the length of the block.
+    """A warm process for the length of the block; see `start_warm`."""
+    folder, process = start_warm()
+    try:
+        yield folder
+    finally:
+        for one in (*psutil.Process(process.pid).children(recursive=True), process):
+            one.kill()
+        process.wait()
+        shutil.rmtree(folder)
 
-    Its folder has the socket, and for the head of a PATH `python` and the engines, started out of the warm process.
+
+def start_warm(watched: int | None = None) -> tuple[Path, subprocess.Popen[bytes]]:
+    """A warm process, which ends by itself with another one, and its folder, which then goes too.
+
+    The folder has the socket, and for the head of a PATH `python` and the engines, started out of the warm process.
     """
     folder = Path(tempfile.mkdtemp(prefix="warm-"))
     listening = folder / SOCKET
@@ -126,17 +138,13 @@ def warm() -> Iterator[Path]:
     # Read on import, before which a stage would have set it.
     environment |= {"MLFLOW_LOGGING_LEVEL": "CRITICAL", "MLFLOW_DISABLE_TELEMETRY": "true"}
     command = [sys.executable, "-P", str(HERE / "warm.py"), str(listening)]
-    with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL) as process:
-        try:
-            while not listening.exists():
-                if process.poll() is not None:
-                    raise RuntimeError(f"the warm process has ended with {process.returncode}")
-                time.sleep(0.01)
-            yield folder
-        finally:
-            for one in (*psutil.Process(process.pid).children(recursive=True), process):
-                one.kill()
-            shutil.rmtree(folder)
+    command += [] if watched is None else [str(watched)]
+    process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True)
+    while not listening.exists():
+        if process.poll() is not None:
+            raise RuntimeError(f"the warm process has ended with {process.returncode}")
+        time.sleep(0.01)
+    return folder, process
 
 
 def line_of(answers: socket.socket) -> str:

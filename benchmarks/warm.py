@@ -1,9 +1,10 @@
 """Programs started by a process that has the heavy libraries in memory already: a start costs a fork, not imports.
 
-`python -P warm.py SOCKET` listens at a socket. Who asks for a program hands over its standard streams and says what
-`python -m` or `python -c` is to run, where, and in which environment; the answers are its pid and, when it has ended,
-its status (negative: the signal that ended it), a line each. It is killed with whoever has asked for it. Of the project
-itself nothing is loaded beforehand: a program finds the memory that it would find in a process of its own.
+`python -P warm.py SOCKET [PID]` listens at a socket, as long as there is a process with that pid. Who asks for a program
+hands over its standard streams and says what `python -m` or `python -c` is to run, where, and in which environment; the
+answers are its pid and, when it has ended, its status (negative: the signal that ended it), a line each. It is killed
+with whoever has asked for it. Of the project itself nothing is loaded beforehand: a program finds the memory that it
+would find in a process of its own.
 """
 
 import importlib
@@ -11,10 +12,12 @@ import json
 import os
 import runpy
 import select
+import shutil
 import signal
 import socket
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 LIBRARIES = (
@@ -36,9 +39,11 @@ LIBRARIES = (
 )
 #: Bytes of a request's length.
 LENGTH = 8
+#: Between two looks at whether the watched process is there.
+LOOK_SECONDS = 1.0
 
 
-def main(path: str) -> None:
+def main(path: str, watched: int | None = None) -> None:
     """Start whatever is asked for, many programs at once."""
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(f"{path}.new")
@@ -47,12 +52,17 @@ def main(path: str) -> None:
         for name in LIBRARIES:
             importlib.import_module(name)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # attendants are waited for by nobody
-        while True:
-            asking, _ = listening.accept()
+        listening.settimeout(LOOK_SECONDS)
+        while watched is None or Path(f"/proc/{watched}").exists():
+            try:
+                asking, _ = listening.accept()
+            except TimeoutError:
+                continue
             if os.fork() == 0:
                 listening.close()
                 attend(asking)
             asking.close()
+    shutil.rmtree(Path(path).parent)
 
 
 def attend(asking: socket.socket) -> NoReturn:
@@ -101,4 +111,4 @@ def carry_out(asked: dict[str, Any], streams: list[int]) -> NoReturn:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], *map(int, sys.argv[2:]))
