@@ -1,14 +1,13 @@
 """How long the first run takes, and of what: `python -m benchmarks.first_run FOLDER`.
 
-The last commit is cloned into a new folder, set up and run there, as README's first command does it. The time is shared
-out between the set-up, the engine, the start of the stages' processes (Python and imports), what the stages do, and the
-rest of their processes (publishing and tracking).
+The last commit is cloned into a new folder, set up and run there by uv, as README's first command does it. The time is
+shared out between the set-up, the engine, the start of the stages' processes (Python and imports), what the stages do,
+and the rest of their processes (publishing and tracking).
 """
 
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -52,7 +51,7 @@ if any(word.startswith("stages.") for word in sys.orig_argv):
         with open(os.environ["NOTES"], "a") as file:
             file.write(json.dumps(times | {"gone": time.time()}) + "\\n")
 """
-UV = (sys.executable, "-m", "uv")
+UV = ("uv",)
 
 
 def run(folder: Path, environment: Mapping[str, str], *command: str) -> float:
@@ -66,7 +65,7 @@ def measure(folder: Path) -> dict[str, Any]:
     """Seconds of each part of the first run in a new folder."""
     subprocess.run(["git", "clone", "-q", str(ROOT), str(folder)], check=True)
     # Of this process's own environment nothing may lead elsewhere.
-    own = {"VIRTUAL_ENV": "", "PYTHONPATH": ""}
+    own = {"PYTHONPATH": ""}
     set_up = run(folder, own, *UV, "sync", "--quiet")
     with tempfile.TemporaryDirectory() as place:
         (Path(place) / "sitecustomize.py").write_text(HOOK)
