@@ -31,11 +31,10 @@ from unequal.training.loop import CHECKPOINT
 
 #: Budgets of a tiny project whose long stages save many times in a second or two.
 SETTINGS: dict[str, object] = {
-    "training.batch_size": 64,
     "training.log_every": 7,
     "training.checkpoint_every": 10,
-    "recipes.base.images": 6400,
-    "recipes.expert.images": 3200,
+    "recipes.base.images": 12800,
+    "recipes.expert.images": 6400,
     "profiled_models": ["base"],
     "variants": ["base", "experts_pruned"],
     "profile.images": 8,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from engines_said import children, rules_of_dry_run, stages_of_repro, tracked_runs
+from engines_said import rules_of_dry_run, stages_of_repro, tracked_runs
 
 from benchmarks.projects import commit, edit, run, tiny_copy
 
@@ -66,31 +66,3 @@ def test_a_study_has_a_report_and_a_run_of_its_own(study: Path) -> None:
 def test_the_pipeline_knows_nothing_of_studies(study: Path) -> None:
     assert "train_trial" not in run(study, "dvc", "stage", "list", "--name-only")
     assert "train_trial" not in run(study, "snakemake", "--cores", "2", "-n", "-F")
-
-
-def test_an_experiment_beside_runs_and_counts_the_copys_code_and_is_tracked_with_all_others(study: Path) -> None:
-    """`--temp` runs a copy of the project, of which the installed package knows nothing."""
-    tracked = tracked_runs(study)
-    commit(study, "before the experiment")
-    page = study / "unequal" / "reporting" / "page.py"
-    old, new = "escape(report.title)", 'escape(f"{report.title} by {__file__}")'
-    text = page.read_text(encoding="utf-8")
-    assert text.count(old) == 1
-    page.write_text(text.replace(old, new), encoding="utf-8")
-    run(study, "dvc", "exp", "run", "--temp", "-n", "titled", f"{STUDY}/dvc.yaml")
-    beside = [one for one in tracked_runs(study) if one.info.run_id not in {known.info.run_id for known in tracked}]
-    assert "titled" in {one.info.run_name for one in beside}
-    assert children(beside)
-    refs = run(study, "git", "for-each-ref", "--format=%(refname)", "refs/exps").split()
-    (ref,) = (name for name in refs if name.endswith("/titled"))
-    assert f" by {study}/.dvc/tmp/exps/" in run(study, "git", "show", f"{ref}:{STUDY}/results/report.html")
-    before, after = codes(study, "HEAD"), codes(study, ref)
-    changed = {name for name in after if after[name] != before[name]}
-    assert changed == {"artifacts/code/report_time_to_quality.json"}
-
-
-def codes(study: Path, revision: str) -> dict[str, str]:
-    """Digests of the code's files that a revision's lock tells of."""
-    lock = yaml.safe_load(run(study, "git", "show", f"{revision}:{STUDY}/dvc.lock"))
-    deps = [dep for stage in lock["stages"].values() for dep in stage.get("deps", [])]
-    return {dep["path"]: dep["md5"] for dep in deps if dep["path"].startswith("artifacts/code/")}
