@@ -51,7 +51,6 @@ if any(word.startswith("stages.") for word in sys.orig_argv):
         with open(os.environ["NOTES"], "a") as file:
             file.write(json.dumps(times | {"gone": time.time()}) + "\\n")
 """
-UV = ("uv",)
 
 
 def run(folder: Path, environment: Mapping[str, str], *command: str) -> float:
@@ -64,14 +63,13 @@ def run(folder: Path, environment: Mapping[str, str], *command: str) -> float:
 def measure(folder: Path) -> dict[str, Any]:
     """Seconds of each part of the first run in a new folder."""
     subprocess.run(["git", "clone", "-q", str(ROOT), str(folder)], check=True)
-    # Of this process's own environment nothing may lead elsewhere.
-    own = {"PYTHONPATH": ""}
-    set_up = run(folder, own, *UV, "sync", "--quiet")
+    own = {"PYTHONPATH": ""}  # which could lead to another copy of the code
+    set_up = run(folder, own, "uv", "sync", "--quiet")
     with tempfile.TemporaryDirectory() as place:
         (Path(place) / "sitecustomize.py").write_text(HOOK)
         notes = Path(place) / "notes"
         noting = {"NOTES": str(notes), "PYTHONPATH": place}
-        whole = run(folder, own | noting, *UV, "run", "dvc", "repro")
+        whole = run(folder, own | noting, "uv", "run", "dvc", "repro")
         processes = [json.loads(line) for line in notes.read_text().splitlines()]
     return {"seconds": shared_out(set_up, whole, processes), "stages": len(processes), "cores": os.cpu_count()}
 

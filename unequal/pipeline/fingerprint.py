@@ -54,30 +54,61 @@ class Module:
     strings: frozenset[str]
 
 
-def fingerprint(program: Path, root: Path = ROOT) -> Fingerprint:
-    """All that counts of a program, given by its file.
+@dataclass(frozen=True)
+class Reached:
+    """What a module counts for: its digest, and the texts (by label), libraries and project's files that it needs."""
 
-    Raises:
-        SyntaxError: a module that is none.
-    """
-    modules: dict[str, str | None] = {}
-    texts: dict[str, str | None] = {}
-    libraries: set[str] = set()
-    todo = {program, *initialisers(program.parent, root)}
-    while todo:
-        file = todo.pop()
-        module = module_of(file, file.stat().st_mtime_ns, package_of(file, root))
-        modules[label(file, root)] = module.digest
-        for text in (file.with_name(name) for name in module.strings):
-            if text.is_file():
-                texts[label(text, root)] = digest(text.read_text(encoding="utf-8"))
-        for name in module.imports:
-            if is_library(name, root):
-                libraries.add(name.split(".")[0])
-            elif not is_harness(name):
-                todo |= {found for found in files_of(name, root) if label(found, root) not in modules}
-    versions = {name: public_version(name) for name in libraries}
-    return {"modules": ordered(modules), "texts": ordered(texts), "libraries": ordered(versions)}
+    digest: str
+    texts: dict[str, str]
+    libraries: frozenset[str]
+    files: frozenset[Path]
+
+
+class Tree:
+    """The project's files as they are now; each is looked at once, however many programs reach it."""
+
+    def __init__(self, root: Path = ROOT) -> None:
+        self.root = root
+        self.looked_at: dict[Path, Reached] = {}
+
+    def fingerprint(self, program: Path) -> Fingerprint:
+        """All that counts of a program, given by its file.
+
+        Raises:
+            SyntaxError: a module that is none.
+        """
+        todo, seen = {program, *initialisers(program.parent, self.root)}, set[Path]()
+        while todo:
+            seen |= todo
+            todo = {file for one in todo for file in self.reached(one).files} - seen
+        found = {label(file, self.root): self.reached(file) for file in sorted(seen)}
+        texts: dict[str, str | None] = {name: text for one in found.values() for name, text in one.texts.items()}
+        libraries = {name for one in found.values() for name in one.libraries}
+        return {
+            "modules": ordered({name: one.digest for name, one in found.items()}),
+            "texts": ordered(texts),
+            "libraries": ordered({name: public_version(name) for name in libraries}),
+        }
+
+    def reached(self, file: Path) -> Reached:
+        """What a module of the project counts for."""
+        if file not in self.looked_at:
+            module = module_of(file, file.stat().st_mtime_ns, package_of(file, self.root))
+            texts = [text for name in sorted(module.strings) if (text := file.with_name(name)).is_file()]
+            libraries = {name for name in module.imports if is_library(name, self.root)}
+            ours = {name for name in module.imports - libraries if not is_harness(name)}
+            self.looked_at[file] = Reached(
+                module.digest,
+                {label(text, self.root): digest(text.read_text(encoding="utf-8")) for text in texts},
+                frozenset(name.split(".")[0] for name in libraries),
+                frozenset(found for name in ours for found in files_of(name, self.root)),
+            )
+        return self.looked_at[file]
+
+
+def fingerprint(program: Path, root: Path = ROOT) -> Fingerprint:
+    """All that counts of a program, as `Tree.fingerprint`."""
+    return Tree(root).fingerprint(program)
 
 
 def ordered(found: dict[str, str | None]) -> dict[str, str | None]:
@@ -204,7 +235,8 @@ def write_fingerprints(graph: Path, root: Path = ROOT) -> list[str]:
     for program in found.values():
         if not (root / program).is_file():
             raise UserError(f"{graph}: there is no program {program}")
-    codes = {name: fingerprint(root / program, root) for name, program in found.items()}
+    tree = Tree(root)
+    codes = {name: tree.fingerprint(root / program) for name, program in found.items()}
     changed = keep_json(graph.parent / CODE, codes)
     return [
         f"{file}: {', '.join(differences(old, codes[file.stem])) if what == 'changed' and old else what}"
