@@ -15,12 +15,11 @@ import numpy as np
 from torch import nn
 
 from unequal.artifacts.partitions import NumberedGroup
-from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.experts.expert import train_expert
 from unequal.files import read_json, write_json
 from unequal.models.flops import images_affordable
-from unequal.models.folder import ModelRecord, Removal, load_model, load_record, save_model
+from unequal.models.folder import ModelRecord, Removal, load_record, save_model
 from unequal.pruning.bank import Candidate
 from unequal.pruning.proxy import BANK
 from unequal.pruning.prune import PruningJob, figures_of, prune, pruned_record
@@ -105,18 +104,7 @@ def pruned_base(
         return asked.base, None
     folder, figures = workspace.work / PRUNED, workspace.work / f"{PRUNED}.json"
     if not figures.exists():
-        net, base = load_model(asked.base)
-        job = PruningJob(
-            name=f"{asked.name}/group_{group.group}",
-            method=asked.plan.pruning,
-            net=net,
-            base=base,
-            images=tensor_of(asked.data.train),
-            group=group,
-            groups=groups,
-            seed=asked.seed,
-            labels=asked.data.train_labels,
-        )
+        job = PruningJob.of(asked.name, asked.plan.pruning, asked.base, asked.data, group, groups, asked.seed)
         began = time.perf_counter()
         pruned, decision = prune(workspace, job)
         took = {"seconds": time.perf_counter() - began}
