@@ -19,6 +19,7 @@ from unequal.models.backbones import prunable_kinds, registry
 from unequal.models.backbones.backbone import Backbone, Unexportable
 from unequal.models.backbones.prunable import PrunableKind, PrunableLayer
 from unequal.models.backbones.prunable_kinds import prunable_kind_of
+from unequal.models.backbones.sizes import size_of
 from unequal.models.denoiser import load_denoiser
 from unequal.models.flops import count_cost
 from unequal.models.folder import load_model, load_record
@@ -182,7 +183,7 @@ def test_kinds_that_nobody_knows() -> None:
 def test_how_large_a_network_is_shows_without_a_line_for_it() -> None:
     """By hand: the first convolution keeps its image, the ReLU and the last convolution what lies between them."""
     spec = spec_of(condition=spec_of().condition)
-    size = registry.size_of(StackSettings(pretrained=None), spec)
+    size = size_of(StackSettings(pretrained=None), spec)
     net = registry.build_network(StackSettings(pretrained=None), spec)
     assert size.parameters == sum(one.numel() for one in net.parameters())
     pixels = spec.space.size**2
