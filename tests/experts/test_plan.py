@@ -180,7 +180,7 @@ def test_a_plan_that_was_stopped_goes_on_and_ends_alike(
     make: Callable[..., ExpertsJob], place: Somewhere, runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, _ = carry_out(Somewhere(tmp_path / "uninterrupted", runtime), make(pruning=PROXY))
-    real, calls = plans.train_on, []
+    real, calls = plans.train_expert, []
 
     def stops_at_the_second(place: Any, job: Any, *asked: Any, **choices: Any) -> Any:
         calls.append(job.name)
@@ -188,7 +188,7 @@ def test_a_plan_that_was_stopped_goes_on_and_ends_alike(
             raise KeyboardInterrupt
         return real(place, job, *asked, **choices)
 
-    monkeypatch.setattr(plans, "train_on", stops_at_the_second)
+    monkeypatch.setattr(plans, "train_expert", stops_at_the_second)
     with pytest.raises(KeyboardInterrupt):
         carry_out(place, make(pruning=PROXY))
     models, _ = carry_out(place, make(pruning=PROXY))
