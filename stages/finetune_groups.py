@@ -8,13 +8,13 @@ from typing import Literal
 
 from unequal.artifacts.partitions import read_groups
 from unequal.data.prepared import PreparedData
+from unequal.experts.expert import train_expert
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.recipe import RangeRecipe
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
-from unequal.training.initialisation import Scope
 from unequal.training.results import write_results
-from unequal.training.train import TrainingJob, train_on
+from unequal.training.train import TrainingJob
 
 
 class Settings(StageSettings):
@@ -33,9 +33,8 @@ def main(run: Run, settings: Settings, architecture: Literal["unpruned", "pruned
         "artifacts/models/base" if architecture == "unpruned" else f"artifacts/pruned/expert/group_{group}"
     )
     groups = read_groups(run.input("artifacts/groups.json"))
-    chosen = groups.numbered(group)
     job = TrainingJob(f"experts_{architecture}/group_{group}", settings.recipe, settings.training, data, settings.seed)
-    write_results(run, train_on(run, job, folder, Scope(chosen.first, chosen.last, group, len(groups.groups))))
+    write_results(run, train_expert(run, job, folder, groups.numbered(group), len(groups.groups)))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from unequal.errors import UserError
-from unequal.models.folder import ModelRecord, load_model, load_pruning, load_record, save_model
+from unequal.models.folder import ModelRecord, load_model, load_record, load_removals, save_model
 from unequal.models.merging import merge, shares
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.merging import Merging
@@ -38,7 +38,7 @@ def main(run: Run, settings: Settings) -> None:
 def unpruned_record(folder: Path, base: ModelRecord) -> ModelRecord:
     """The record of an expert. Raises UserError where it is pruned, or not trained on from this base."""
     record = load_record(folder)
-    if load_pruning(folder) is not None or record.parent != base.name:
+    if load_removals(folder) is not None or record.parent != base.name:
         raise UserError(f"{folder}: no unpruned expert trained on from '{base.name}'")
     return record
 

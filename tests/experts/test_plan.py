@@ -15,7 +15,8 @@ from unequal.errors import UserError
 from unequal.experts import plan as plans
 from unequal.experts.plan import ExpertsJob, carry_out, totals
 from unequal.models.flops import count_cost
-from unequal.models.folder import ModelRecord, load_model, load_pruning, load_record, save_model
+from unequal.models.folder import ModelRecord, load_record, load_removals, save_model
+from unequal.models.pruned import load_any_model
 from unequal.pruning.bank import read_bank
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.plan import Plan
@@ -104,12 +105,12 @@ def test_every_group_gets_a_model_within_its_limit(
     # F_u(i) = ((N − i − 1)/N·k + (i + 1)/N)·F with N = 2 and k = ½.
     assert [one["limit_ratio"] for one in figures] == [0.75, 1.0]
     for model, one in zip(models, figures, strict=True):
-        net, record = load_model(model)
+        net, record = load_any_model(model)
         assert one["macs"] == record.macs == count_cost(net).macs <= one["limit_ratio"] * whole.macs
         assert record.macs >= 0.97 * one["limit_ratio"] * whole.macs
         assert (record.first, record.last, record.groups) == (one["first"], one["last"], 2)
         assert (record.images_seen, record.inherited_images) == (16, 8000)
-        assert load_pruning(model) is not None
+        assert load_removals(model) is not None
 
 
 def test_its_models_are_experts_that_can_be_sampled(
@@ -153,9 +154,9 @@ def test_from_scratch_nothing_of_the_base_is_left(
     make: Callable[..., ExpertsJob], place: Somewhere, base: Path
 ) -> None:
     models, figures = carry_out(place, make(start="scratch"))
-    pruned = [load_model(place.work / f"group_{i}" / "pruned")[0] for i in range(2)]
+    pruned = [load_any_model(place.work / f"group_{i}" / "pruned")[0] for i in range(2)]
     for model, before in zip(models, pruned, strict=True):
-        net, record = load_model(model)
+        net, record = load_any_model(model)
         assert (record.parent, record.inherited_images, record.inherited_flops) == (None, 0, 0)
         # Sixteen images move fresh weights, but not on those of the base.
         first, second = net.conv_in.weight, before.conv_in.weight
@@ -179,7 +180,7 @@ def test_a_plan_that_was_stopped_goes_on_and_ends_alike(
     make: Callable[..., ExpertsJob], place: Somewhere, runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, _ = carry_out(Somewhere(tmp_path / "uninterrupted", runtime), make(pruning=PROXY))
-    real, calls = plans.train_on, []
+    real, calls = plans.train_expert, []
 
     def stops_at_the_second(place: Any, job: Any, *asked: Any, **choices: Any) -> Any:
         calls.append(job.name)
@@ -187,7 +188,7 @@ def test_a_plan_that_was_stopped_goes_on_and_ends_alike(
             raise KeyboardInterrupt
         return real(place, job, *asked, **choices)
 
-    monkeypatch.setattr(plans, "train_on", stops_at_the_second)
+    monkeypatch.setattr(plans, "train_expert", stops_at_the_second)
     with pytest.raises(KeyboardInterrupt):
         carry_out(place, make(pruning=PROXY))
     models, _ = carry_out(place, make(pruning=PROXY))

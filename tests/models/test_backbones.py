@@ -1,6 +1,6 @@
 """A second kind of network goes the way of the first: trained, stored, profiled and sampled, without a line for it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -15,11 +15,15 @@ from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.measures.profiling import Draws, profile
-from unequal.models.backbones import registry
+from unequal.models.backbones import prunable_kinds, registry
 from unequal.models.backbones.backbone import Backbone, Unexportable
+from unequal.models.backbones.prunable import PrunableKind, PrunableLayer
+from unequal.models.backbones.prunable_kinds import prunable_kind_of
+from unequal.models.backbones.sizes import size_of
 from unequal.models.denoiser import load_denoiser
 from unequal.models.flops import count_cost
 from unequal.models.folder import load_model, load_record
+from unequal.models.pruned import replay
 from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.condition import Condition
@@ -30,7 +34,7 @@ from unequal.settings.samplers import Slot, Uniform
 from unequal.settings.schedule import Schedule
 from unequal.settings.training import Training
 from unequal.timesteps.samplers import IndependentSampler, uniform
-from unequal.training.initialisation import Scope
+from unequal.training.initialisation import Scope, Start
 from unequal.training.results import write_results
 from unequal.training.train import TrainingJob, train_fresh, train_on
 
@@ -115,10 +119,11 @@ def test_a_second_backbone_goes_all_the_way(
     assert (record.backbone, record.spec) == ("stack", spec_of("sample", condition=condition))
 
     # On from the base, for all timesteps and for a range.
-    for name, timesteps in (("longer", IndependentSampler(uniform(50))), ("expert", Scope(10, 19, 0, 2))):
+    longer, expert = Start.of_model(base), Start.of_model(base, Scope(10, 19, 0, 2))
+    for name, on in {"longer": (longer, IndependentSampler(uniform(50))), "expert": (expert,)}.items():
         chosen = recipe(UNIFORM if name == "longer" else Slot(kind="slot"), 40)
         there = Here(tmp_path / name, runtime)
-        write_results(there, train_on(there, TrainingJob(name, chosen, settings, prepared, 5), base, timesteps))
+        write_results(there, train_on(there, TrainingJob(name, chosen, settings, prepared, 5), *on))
         assert load_record(tmp_path / name / "artifacts/models" / name).inherited_images == 400
 
     net, _ = load_model(base)
@@ -140,12 +145,29 @@ def test_a_second_backbone_goes_all_the_way(
 
 def test_what_a_backbone_does_not_say_is_refused_in_one_line(tmp_path: Path) -> None:
     net, backbone = registry.build_network(StackSettings(pretrained=None), spec_of()), StackBackbone()
-    with pytest.raises(UserError, match="networks of kind stack cannot be pruned"):
-        backbone.prunable_layers(net)
+    with pytest.raises(UserError, match="networks of kind stack cannot be pruned; allowed: unet2d"):
+        prunable_kind_of(net)
     with pytest.raises(UserError, match=r"network.pretrained: 'x'; networks of kind stack are trained: null"):
         registry.take_over(StackSettings(pretrained="x"), spec_of())
     with pytest.raises(Unexportable, match="a network of kind stack"):
         backbone.export(net, spec_of(), tmp_path)
+
+
+def test_how_a_second_backbone_is_pruned_is_said_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class PrunableStack(PrunableKind):
+        kind = "stack"
+
+        def layers(self, net: Stack) -> Iterator[PrunableLayer]:
+            return iter(())
+
+        def mend(self, net: Stack) -> None:
+            net.config = net.config | {"width": net.first.out_channels}
+
+    monkeypatch.setattr(prunable_kinds, "_registered", {})
+    prunable_kinds.register(PrunableStack())
+    net = registry.build_network(StackSettings(pretrained=None), spec_of())
+    replay(net, [("first", [0, 2, 4])])
+    assert net.config["width"] == net.last.in_channels == net.labels.embedding_dim == 5
 
 
 def test_kinds_that_nobody_knows() -> None:
@@ -161,7 +183,7 @@ def test_kinds_that_nobody_knows() -> None:
 def test_how_large_a_network_is_shows_without_a_line_for_it() -> None:
     """By hand: the first convolution keeps its image, the ReLU and the last convolution what lies between them."""
     spec = spec_of(condition=spec_of().condition)
-    size = registry.size_of(StackSettings(pretrained=None), spec)
+    size = size_of(StackSettings(pretrained=None), spec)
     net = registry.build_network(StackSettings(pretrained=None), spec)
     assert size.parameters == sum(one.numel() for one in net.parameters())
     pixels = spec.space.size**2

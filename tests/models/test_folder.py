@@ -19,13 +19,14 @@ from unequal.models.folder import (
     RECORD,
     WEIGHTS,
     Heads,
+    Loader,
     load_heads,
     load_model,
-    load_pruning,
     load_record,
+    load_removals,
     save_model,
 )
-from unequal.models.pruning_record import replay
+from unequal.models.pruned import load_any_model, replay
 
 BuildNet = Callable[..., UNet2DModel]
 
@@ -43,9 +44,9 @@ def folder(tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any]) 
     return tmp_path / "model"
 
 
-def refusal(folder: Path) -> str:
+def refusal(folder: Path, load: Loader = load_model) -> str:
     with pytest.raises(UserError) as caught:
-        load_model(folder)
+        load(folder)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -55,7 +56,7 @@ def test_what_was_saved_comes_back(folder: Path, tiny_net: BuildNet, make_record
     assert torch.equal(answer(net), answer(tiny_net()))
     assert record.sha256[WEIGHTS] == content_hash(folder / WEIGHTS)
     assert make_record(tiny_net(), sha256=record.sha256) == record
-    assert load_pruning(folder) is None
+    assert load_removals(folder) is None
     assert load_heads(folder) is None
     assert not net.training
     assert not any(parameter.requires_grad for parameter in net.parameters())
@@ -70,10 +71,27 @@ def test_a_pruned_model(tmp_path: Path, tiny_net: BuildNet, make_record: Callabl
     removals = [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6]), ("mid_block.attentions.0.to_q", [4, 5, 6, 7])]
     replay(net, removals)
     save_model(tmp_path / "pruned", net, make_record(net), removals)
-    loaded, record = load_model(tmp_path / "pruned")
+    loaded, record = load_any_model(tmp_path / "pruned")
     assert torch.equal(answer(loaded), answer(net))
     assert sum(parameter.numel() for parameter in loaded.parameters()) == record.parameters
-    assert load_pruning(tmp_path / "pruned") == [list(removal) for removal in removals]
+    assert load_removals(tmp_path / "pruned") == [list(removal) for removal in removals]
+
+
+def test_where_nothing_is_pruned_a_pruned_model_is_refused(
+    tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any]
+) -> None:
+    save_model(tmp_path, tiny_net(), make_record(tiny_net()), [])
+    assert refusal(tmp_path) == f"{tmp_path}: a pruned model; allowed here: models that were never pruned"
+    # What is damaged is said first.
+    (tmp_path / PRUNING).write_text("[")
+    assert "altered or cut short" in refusal(tmp_path)
+
+
+def test_any_model_may_also_be_one_that_was_never_pruned(folder: Path, tiny_net: BuildNet) -> None:
+    net, record = load_any_model(folder)
+    assert record == load_record(folder)
+    assert torch.equal(answer(net), answer(tiny_net()))
+    assert not net.training
 
 
 def test_a_model_with_three_heads(tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any]) -> None:
@@ -163,12 +181,12 @@ def test_weights_of_another_architecture(folder: Path) -> None:
 
 def test_a_pruning_record_of_another_base(folder: Path) -> None:
     (folder / PRUNING).write_text('[["down_blocks.9.conv", [0]]]')
-    assert "'down_blocks.9.conv' is no layer of this network" in refusal(folder)
+    assert "'down_blocks.9.conv' is no layer of this network" in refusal(folder, load_any_model)
 
 
 def test_a_pruning_record_that_leaves_nothing(folder: Path) -> None:
     (folder / PRUNING).write_text(json.dumps([["conv_in", list(range(8))]]))
-    assert "removing 8 channels empties 'conv_in'" in refusal(folder)
+    assert "removing 8 channels empties 'conv_in'" in refusal(folder, load_any_model)
 
 
 @pytest.mark.parametrize("kept", [0, 20, -1])

@@ -18,8 +18,9 @@ from unequal.models.backbones.registry import backbone_of
 from unequal.models.backbones.unet2d.heads import attentions
 from unequal.models.backbones.unet2d.openai import load_openai
 from unequal.models.backbones.unet2d.pretrained import load_diffusers
+from unequal.models.backbones.unet2d.pruning import PrunableUNet2D
 from unequal.models.folder import load_model, save_model
-from unequal.models.pruning_record import replay
+from unequal.models.pruned import load_any_model, replay
 from unequal.settings.network import OpenAIFlags
 
 TIMESTEPS = torch.tensor([0, 3, 999])
@@ -151,7 +152,7 @@ def test_pruning_takes_whole_heads_of_several_widths(
 ) -> None:
     """Heads whose outputs go nowhere can be pruned without a change of the answer."""
     loaded = copy.deepcopy(several[1])
-    parts = {layer.name: layer.parts for layer in backbone_of(loaded).prunable_layers(loaded) if layer.heads}
+    parts = {layer.name: layer.parts for layer in PrunableUNet2D().layers(loaded) if layer.heads}
     assert set(parts.values()) == {4}
     removals = [("down_blocks.0.attentions.0.to_q", range(8, 24)), ("mid_block.attentions.0.to_q", range(32, 64))]
     for name, gone in removals:
@@ -162,7 +163,7 @@ def test_pruning_takes_whole_heads_of_several_widths(
     assert [(one.heads, width) for one, width in attentions(loaded)] == [(2, 8), (4, 8), (4, 8), (2, 16)]
     record = make_record(loaded, size=16, channels=3, variance="learned")
     save_model(tmp_path, loaded, record, history)
-    again, _ = load_model(tmp_path)
+    again, _ = load_any_model(tmp_path)
     torch.testing.assert_close(again(images(), TIMESTEPS).sample, known, atol=1e-4, rtol=1e-4)
 
 

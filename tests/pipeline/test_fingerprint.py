@@ -211,6 +211,28 @@ def test_how_a_training_is_stopped_and_shared_does_not_count():
     assert not [name for name in modules if name.startswith("unequal/pipeline/")]
 
 
+@pytest.mark.parametrize(
+    ("program", "foreign"),
+    [
+        ("train_base", ("prun", "mix", "merg", "expert")),
+        ("profile_loss", ("prun",)),
+        ("train_mixed", ("prun",)),
+        ("finetune_slots", ("prun",)),
+    ],
+)
+def test_an_edit_of_what_a_program_never_does_leaves_it_fresh(program: str, foreign: tuple[str, ...]):
+    found = fingerprint(ROOT / f"stages/{program}.py")
+    names = [name for names in found.values() for name in names]
+    assert [name for name in names if any(part in name for part in foreign)] == []
+
+
+@pytest.mark.parametrize("program", ["finetune_groups", "evaluate_fid", "prune"])
+def test_what_meets_pruned_networks_counts_what_rebuilds_them(program: str):
+    found = fingerprint(ROOT / f"stages/{program}.py")
+    assert {"unequal/models/pruned.py", "unequal/models/backbones/unet2d/pruning.py"} <= set(found["modules"])
+    assert "torch_pruning" in found["libraries"]
+
+
 def test_every_program_counts_what_the_harness_writes_figures_with():
     # A gate writes none.
     writing = {program for program in all_programs() if program.stem != "check_params"}

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from unequal.errors import UserError
 from unequal.models.backbones.prunable import Block
 from unequal.models.flops import count_cost
-from unequal.models.pruning_record import replay
+from unequal.models.pruned import replay
 from unequal.pruning import fit
 from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.fit import fit_to_limit, remove, too_many

@@ -14,7 +14,7 @@ import stages.finetune_groups
 from unequal.data.prepared import PreparedData
 from unequal.files import write_json
 from unequal.models.folder import ModelRecord, save_model
-from unequal.models.pruning_record import replay
+from unequal.models.pruned import replay
 from unequal.settings.training import Training
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.training.initialisation import Start

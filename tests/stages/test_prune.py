@@ -16,7 +16,8 @@ from stages import prune
 from unequal.data.prepared import PreparedData
 from unequal.files import write_json
 from unequal.models.flops import count_cost
-from unequal.models.folder import ModelRecord, load_model, load_pruning, save_model
+from unequal.models.folder import ModelRecord, load_removals, save_model
+from unequal.models.pruned import load_any_model
 from unequal.pipeline.stage import Run
 from unequal.pruning.proxy import BANK
 
@@ -63,7 +64,7 @@ def run(*options: str) -> Result:
 @pytest.mark.parametrize("name", METHODS)
 def test_a_group_gets_a_model_within_its_limit(name: str, base: ModelRecord) -> None:
     assert run("--method", name, "--group", "0").exit_code == 0
-    net, record = load_model(Path(f"artifacts/pruned/{name}/group_0"))
+    net, record = load_any_model(Path(f"artifacts/pruned/{name}/group_0"))
     assert count_cost(net).macs == record.macs
     assert 0.97 * 0.7 * base.macs <= record.macs <= 0.7 * base.macs
     assert net.conv_out.out_channels == 2
@@ -78,14 +79,14 @@ def test_a_group_gets_a_model_within_its_limit(name: str, base: ModelRecord) -> 
 
 def test_the_last_group_keeps_the_whole_model(base: ModelRecord) -> None:
     assert run("--method", "expert", "--group", "1").exit_code == 0
-    assert load_pruning(Path("artifacts/pruned/expert/group_1")) == []
-    assert load_model(Path("artifacts/pruned/expert/group_1"))[1].macs == base.macs
+    assert load_removals(Path("artifacts/pruned/expert/group_1")) == []
+    assert load_any_model(Path("artifacts/pruned/expert/group_1"))[1].macs == base.macs
 
 
 def test_there_is_nothing_to_decide_where_all_may_stay(base: ModelRecord) -> None:
     assert run("--method", "decided", "--group", "1").exit_code == 0
     folder = Path("artifacts/pruned/decided/group_1")
-    assert load_model(folder)[1].macs == base.macs
+    assert load_any_model(folder)[1].macs == base.macs
     assert not (folder / BANK).exists()
 
 
@@ -96,7 +97,7 @@ def test_a_decision_leaves_its_memory_bank(monkeypatch: pytest.MonkeyPatch) -> N
     folder = Path("artifacts/pruned/decided/group_0")
     lines = [json.loads(line) for line in (folder / BANK).read_text().splitlines()]
     assert [line["proposer"] for line in lines] == ["taylor", "tpe", "tpe"]
-    assert BANK in load_model(folder)[1].sha256
+    assert BANK in load_any_model(folder)[1].sha256
     assert [(row["round"], row["loss"]) for row in tables["memory_bank"]] == [(ln["round"], ln["loss"]) for ln in lines]
     figures = json.loads(Path("results/metrics/prune_decided_group_0.json").read_text())
     assert figures["loss"] == min(line["loss"] for line in lines)

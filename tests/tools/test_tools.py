@@ -19,8 +19,8 @@ from unequal.diffusion.ddim import sampling_timesteps
 from unequal.errors import UserError
 from unequal.models.backbones.registry import build_network
 from unequal.models.flops import count_cost
-from unequal.models.folder import ModelRecord, load_model, save_model
-from unequal.models.pruning_record import replay
+from unequal.models.folder import ModelRecord, save_model
+from unequal.models.pruned import load_any_model, replay
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.network import UNet2D
 from unequal.settings.params.pipeline import read_pipeline_params
@@ -146,7 +146,7 @@ def test_what_no_pipeline_of_diffusers_holds_is_exported_as_it_is(
     assert capsys.readouterr().out == (
         f"{project / 'taken'}: diffusers cannot load {obstacle}; unequal.sampling.ensemble.Ensemble.load does\n"
     )
-    (taken, record), (net, _) = load_model(project / "taken"), load_model(source)
+    (taken, record), (net, _) = load_any_model(project / "taken"), load_any_model(source)
     assert record == Ensemble.load(project / "taken").record
     assert all(torch.equal(a, b) for a, b in zip(taken.parameters(), net.parameters(), strict=True))
 

@@ -15,14 +15,16 @@ from here import Here
 from specs import class_labels, low_resolution, spec_of
 from torch import nn
 
+from unequal.artifacts.partitions import NumberedGroup
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
+from unequal.experts.expert import train_expert
 from unequal.files import read_npz
 from unequal.models.denoiser import selected_heads
 from unequal.models.flops import count_cost
-from unequal.models.folder import load_heads, load_model, load_pruning, load_record, save_model
-from unequal.models.pruning_record import replay
+from unequal.models.folder import load_heads, load_model, load_record, load_removals, save_model
+from unequal.models.pruned import load_any_model, replay
 from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.network import UNet2D
@@ -37,7 +39,7 @@ from unequal.training.initialisation import Scope, Start
 from unequal.training.mixed_prediction import mixed_objective
 from unequal.training.objectives.three_heads import PERIODS, BalancedHeads, BestHead
 from unequal.training.results import trained_record, write_model, write_results
-from unequal.training.train import Outcome, TrainingJob, batches_of, take_over, train, train_fresh, train_on
+from unequal.training.train import Outcome, TrainingJob, batches_of, take_over, train, train_fresh
 
 SCHEDULE = NoiseSchedule.linear(50)
 
@@ -125,8 +127,8 @@ def test_a_child_inherits_what_its_parent_has_cost(
     start = Start(net, parent.spec, Scope(3, 9, group=1, groups=4), parent, removals)
     here = run_training("experts/group_1", start, recipe(images=8))
     folder = here.root / "artifacts/models/experts/group_1"
-    loaded, record = load_model(folder)
-    assert load_pruning(folder) == [list(removal) for removal in removals]
+    loaded, record = load_any_model(folder)
+    assert load_removals(folder) == [list(removal) for removal in removals]
     assert all(torch.equal(value, net.state_dict()[name]) for name, value in loaded.state_dict().items())
     assert (record.parent, record.first, record.last, record.group, record.groups) == ("base", 3, 9, 1, 4)
     assert (record.images_seen, record.inherited_images, record.total_images) == (8, 16, 24)
@@ -137,7 +139,7 @@ def test_a_child_inherits_what_its_parent_has_cost(
 
 
 @pytest.mark.parametrize("fresh_weights", [False, True])
-def test_a_pruned_model_is_trained_on_within_a_range(
+def test_the_expert_of_a_group_is_trained_within_a_range(
     tmp_path: Path,
     runtime: Runtime,
     prepared: PreparedData,
@@ -150,11 +152,10 @@ def test_a_pruned_model_is_trained_on_within_a_range(
     replay(net, removals)
     save_model(tmp_path / "pruned", net, make_record(net, name="pruned"), removals)
     chosen = recipe().model_copy(update={"sampler": Slot(kind="slot", overlap=0.5)})
-    job, scope = TrainingJob("expert", chosen, training_settings(), prepared, 5), Scope(20, 29, 1, 3)
-    drawn: list[int] = []
-    here = Here(tmp_path, runtime)
+    job, drawn = TrainingJob("expert", chosen, training_settings(), prepared, 5), list[int]()
+    group, here = NumberedGroup(group=1, first=20, last=29, limit_ratio=1), Here(tmp_path, runtime)
     with patch("unequal.training.train.batches_of", watching(drawn)):
-        outcome = train_on(here, job, tmp_path / "pruned", scope, fresh_weights)
+        outcome = train_expert(here, job, tmp_path / "pruned", group, 3, fresh_weights)
     record = trained_record(outcome)
     # The recipe widens what is seen by half the range's length at either end, and not what the model is for.
     assert set(drawn) <= set(range(15, 35))
@@ -163,7 +164,7 @@ def test_a_pruned_model_is_trained_on_within_a_range(
     assert record.parent == (None if fresh_weights else "pruned")
     assert record.inherited_images == (0 if fresh_weights else 12)
     write_model(tmp_path / "expert", outcome, outcome.start.net, record)
-    assert load_pruning(tmp_path / "expert") == [list(removal) for removal in removals]
+    assert load_removals(tmp_path / "expert") == [list(removal) for removal in removals]
     # Four small steps leave weights near where they began.
     moved = (outcome.start.net.conv_in.weight - net.conv_in.weight).abs().max()
     assert (moved > 0.02) == fresh_weights

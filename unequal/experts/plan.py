@@ -15,11 +15,11 @@ import numpy as np
 from torch import nn
 
 from unequal.artifacts.partitions import NumberedGroup
-from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
+from unequal.experts.expert import train_expert
 from unequal.files import read_json, write_json
 from unequal.models.flops import images_affordable
-from unequal.models.folder import ModelRecord, load_model, load_record, save_model
+from unequal.models.folder import ModelRecord, Removal, load_record, save_model
 from unequal.pruning.bank import Candidate
 from unequal.pruning.proxy import BANK
 from unequal.pruning.prune import PruningJob, figures_of, prune, pruned_record
@@ -28,9 +28,8 @@ from unequal.settings.recipe import RangeRecipe
 from unequal.settings.training import Training
 from unequal.timesteps.groups import TimestepGroup, timestep_groups
 from unequal.timesteps.partition import TimestepRange
-from unequal.training.initialisation import Scope
 from unequal.training.results import curve, trained_record, write_model
-from unequal.training.train import TrainingJob, train_on
+from unequal.training.train import TrainingJob
 from unequal.workspace.protocol import Nested, Workspace
 
 #: What a group's folder holds when its pruning and its training are over.
@@ -105,18 +104,7 @@ def pruned_base(
         return asked.base, None
     folder, figures = workspace.work / PRUNED, workspace.work / f"{PRUNED}.json"
     if not figures.exists():
-        net, base = load_model(asked.base)
-        job = PruningJob(
-            name=f"{asked.name}/group_{group.group}",
-            method=asked.plan.pruning,
-            net=net,
-            base=base,
-            images=tensor_of(asked.data.train),
-            group=group,
-            groups=groups,
-            seed=asked.seed,
-            labels=asked.data.train_labels,
-        )
+        job = PruningJob.of(asked.name, asked.plan.pruning, asked.base, asked.data, group, groups, asked.seed)
         began = time.perf_counter()
         pruned, decision = prune(workspace, job)
         took = {"seconds": time.perf_counter() - began}
@@ -131,11 +119,11 @@ def facts_of(candidate: Candidate) -> dict[str, Any]:
     return candidate.model_dump(include={"round", "candidate", "proposer", "loss"})
 
 
-def save_whole(folder: Path, net: nn.Module, record: ModelRecord, removals: Sequence[Any]) -> None:
+def save_whole(folder: Path, net: nn.Module, record: ModelRecord, removals: Sequence[Removal]) -> None:
     """Save a model folder that is there when it is whole."""
     unfinished = folder.with_name(f"unfinished-{folder.name}")
     shutil.rmtree(unfinished, ignore_errors=True)
-    save_model(unfinished, net, record, list(removals))
+    save_model(unfinished, net, record, removals)
     shutil.rmtree(folder, ignore_errors=True)
     os.replace(unfinished, folder)
 
@@ -146,8 +134,7 @@ def trained_model(
     """Train a group's model and save it; what is worth telling of it."""
     recipe = recipe_for(asked.plan, load_record(pruned), pruned != asked.base, groups)
     job = TrainingJob(f"{asked.name}/group_{group.group}", recipe, asked.training, asked.data, asked.seed)
-    scope = Scope(group.first, group.last, group.group, groups)
-    outcome = train_on(workspace, job, pruned, scope, fresh_weights=asked.plan.start == "scratch")
+    outcome = train_expert(workspace, job, pruned, group, groups, fresh_weights=asked.plan.start == "scratch")
     record, made = trained_record(outcome), workspace.work / MODEL
     write_model(made, outcome, outcome.start.net, record)
     if (bank := workspace.work / BANK).exists():

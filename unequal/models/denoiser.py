@@ -11,7 +11,7 @@ from unequal.diffusion.heads import head_weights
 from unequal.diffusion.learned_variance import large_share
 from unequal.diffusion.predictions import HEADS, to_epsilon, to_x0
 from unequal.errors import UserError
-from unequal.models.folder import Heads, ModelRecord, load_heads, load_model
+from unequal.models.folder import Heads, Loader, ModelRecord, load_heads, load_model
 from unequal.models.spec import ModelSpec
 
 
@@ -121,7 +121,11 @@ class Denoiser:
 
 
 def load_denoiser(
-    folder: Path, device: torch.device, select: str | None = None, resident: bool = True
+    folder: Path,
+    device: torch.device,
+    select: str | None = None,
+    resident: bool = True,
+    load: Loader = load_model,
 ) -> tuple[Denoiser, ModelRecord]:
     """A model folder as a denoiser on a device.
 
@@ -130,11 +134,12 @@ def load_denoiser(
         device: where it shall answer.
         select: how three heads are combined, instead of the way that was settled when they were trained.
         resident: put the weights there too, or leave them in host memory for `unequal.models.offload` to bring.
+        load: how; `unequal.models.pruned.load_any_model` where the model may be pruned.
 
     Raises:
-        UserError: a file is damaged, or a selection is asked of a model with one head.
+        UserError: the model cannot be loaded so, or a selection is asked of a model with one head.
     """
-    net, record = load_model(folder)
+    net, record = load(folder)
     heads = load_heads(folder)
     if select is not None:
         if heads is None:

@@ -1,6 +1,7 @@
 """A trained model as a folder: the network's config and weights, and a record of how it came about."""
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -12,7 +13,6 @@ from torch import Tensor, nn
 from unequal.errors import UserError
 from unequal.files import content_hash, files_below, read_json, require, write_json
 from unequal.models.backbones.registry import backbone_named, backbone_of
-from unequal.models.pruning_record import replay
 from unequal.models.spec import ModelSpec
 from unequal.settings.strict import Strict
 
@@ -23,6 +23,9 @@ PRUNING = "pruning.json"
 HEADS = "heads.safetensors"
 #: Folder within a model's, of its averaged weights at earlier points, each a model named by the images seen.
 SNAPSHOTS = "snapshots"
+
+#: What pruning has taken away: a layer's name, and its output channels, by their number in the unpruned network.
+Removal = tuple[str, Sequence[int]]
 
 
 class ModelRecord(Strict):
@@ -68,6 +71,10 @@ class ModelRecord(Strict):
         return type(self)(**(dict(self) | changes))
 
 
+#: Loads a model folder onto the CPU: `load_model`, or `unequal.models.pruned.load_any_model` where it may be pruned.
+Loader = Callable[[Path], tuple[nn.Module, ModelRecord]]
+
+
 class Heads(NamedTuple):
     """How three heads are combined: weights [T, 3], and what they were made from.
 
@@ -82,7 +89,7 @@ def save_model(
     folder: Path,
     net: nn.Module,
     record: ModelRecord,
-    pruning: list[Any] | None = None,
+    removals: Sequence[Removal] | None = None,
     heads: Heads | None = None,
 ) -> None:
     """Write a model folder.
@@ -91,15 +98,15 @@ def save_model(
         folder: made if missing.
         net: of a known backbone; its weights are saved in float32.
         record: the hashes of the other files are filled in here.
-        pruning: the pruning history that turns the architecture of `config.json` into this one.
+        removals: what pruning has taken from the architecture of `config.json`; None where nothing was pruned.
         heads: how a model with three heads combines them.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / CONFIG, backbone_of(net).config(net))
     state = {name: tensor.detach().cpu().float().contiguous() for name, tensor in net.state_dict().items()}
     save_file(state, folder / WEIGHTS, metadata={"format": "pt"})
-    if pruning is not None:
-        write_json(folder / PRUNING, pruning)
+    if removals is not None:
+        write_json(folder / PRUNING, removals)
     if heads is not None:
         save_file({name: table.contiguous() for name, table in heads._asdict().items()}, folder / HEADS)
     hashes = {path.name: content_hash(path) for path in files_below(folder) if path.name != RECORD}
@@ -124,8 +131,8 @@ def model_and_snapshots(folder: Path) -> list[Path]:
     return [*sorted((folder / SNAPSHOTS).glob("*"), key=lambda path: int(path.name)), folder]
 
 
-def load_pruning(folder: Path) -> list[Any] | None:
-    """The pruning history of a model folder, None for a model that was never pruned."""
+def load_removals(folder: Path) -> list[Removal] | None:
+    """What pruning has taken from the network of a model folder, None for a model that was never pruned."""
     return read_json(folder / PRUNING) if (folder / PRUNING).exists() else None
 
 
@@ -139,21 +146,30 @@ def load_heads(folder: Path) -> Heads | None:
 
 
 def load_model(folder: Path) -> tuple[nn.Module, ModelRecord]:
-    """Load a model folder, pruned or not, onto the CPU.
+    """Load the folder of a model that was never pruned onto the CPU.
 
     Raises:
-        UserError: a file is missing, cut short or not the one that was saved.
+        UserError: a file is missing, cut short or not the one that was saved, or the model is pruned.
     """
+    net, record = load_architecture(folder)
+    if load_removals(folder) is not None:
+        raise UserError(f"{folder}: a pruned model; allowed here: models that were never pruned")
+    return with_weights(net, folder), record
+
+
+def load_architecture(folder: Path) -> tuple[nn.Module, ModelRecord]:
+    """The network of a model folder before any pruning, with any weights. Raises UserError where a file is altered."""
     record = load_record(folder)
     for name, digest in record.sha256.items():
         if content_hash(require(folder / name)) != digest:
             raise UserError(f"{folder / name}: altered or cut short since it was saved; make the model again")
-    net = backbone_named(record.backbone).from_config(read_json(folder / CONFIG))
-    history = load_pruning(folder)
-    if history is not None:
-        replay(net, history)
+    return backbone_named(record.backbone).from_config(read_json(folder / CONFIG)), record
+
+
+def with_weights(net: nn.Module, folder: Path) -> nn.Module:
+    """The same network, to be asked, with the weights of a model folder. Raises UserError where they do not fit it."""
     try:
         net.load_state_dict(load_file(folder / WEIGHTS))
     except (SafetensorError, RuntimeError) as error:
         raise UserError(f"{folder / WEIGHTS}: does not fit {folder / CONFIG}: {str(error).splitlines()[0]}") from None
-    return net.eval().requires_grad_(False), record
+    return net.eval().requires_grad_(False)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from unequal.models.backbones.prunable import PrunableLayer
+from unequal.models.backbones.prunable_kinds import prunable_kind_of
 from unequal.models.backbones.registry import backbone_of
 
 Weighted = nn.Conv2d | nn.Linear
@@ -23,7 +24,7 @@ class Anatomy:
 
     def __init__(self, net: nn.Module) -> None:
         self.net = net
-        self.layers = list(backbone_of(net).prunable_layers(net))
+        self.layers = list(prunable_kind_of(net).layers(net))
         self.index = {layer.name: i for i, layer in enumerate(self.layers)}
         positions = positions_of(net)
         modules = list(positions)

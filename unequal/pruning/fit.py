@@ -9,7 +9,8 @@ from torch import nn
 
 from unequal.errors import UserError
 from unequal.models.flops import Cost, count_cost
-from unequal.models.pruning_record import Removal, replay
+from unequal.models.folder import Removal
+from unequal.models.pruned import replay
 from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.units import Unit
 

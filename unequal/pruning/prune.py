@@ -2,12 +2,15 @@
 
 import shutil
 from dataclasses import asdict, dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 from torch import Tensor, nn
 
 from unequal.artifacts.partitions import NumberedGroup
-from unequal.models.folder import ModelRecord, save_model
+from unequal.data.pixels import tensor_of
+from unequal.data.prepared import PreparedData
+from unequal.models.folder import ModelRecord, load_model, save_model
 from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.fit import PrunedNetwork, fit_to_limit
 from unequal.pruning.importance import ranked
@@ -41,6 +44,31 @@ class PruningJob:
     groups: int
     seed: int
     labels: Tensor | None = None
+
+    @classmethod
+    def of(
+        cls, models: str, method: Pruning, base: Path, data: PreparedData, group: NumberedGroup, groups: int, seed: int
+    ) -> Self:
+        """The pruning of a base for one group of timesteps. Raises UserError where the base cannot be loaded.
+
+        Args:
+            models: name of the folder of all groups' models, below `artifacts/pruned`.
+            method, group, groups, seed: as above.
+            base: folder of the trained network.
+            data: whose training set it is pruned by.
+        """
+        net, record = load_model(base)
+        return cls(
+            name=f"{models}/group_{group.group}",
+            method=method,
+            net=net,
+            base=record,
+            images=tensor_of(data.train),
+            group=group,
+            groups=groups,
+            seed=seed,
+            labels=data.train_labels,
+        )
 
     @property
     def limit_macs(self) -> float:

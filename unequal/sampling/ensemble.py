@@ -16,6 +16,7 @@ from unequal.errors import UserError
 from unequal.models.denoiser import Denoiser, load_denoiser
 from unequal.models.folder import RECORD, ModelRecord, load_record
 from unequal.models.offload import OneAtATime, all_fit
+from unequal.models.pruned import load_any_model
 from unequal.models.spec import ModelSpec
 from unequal.randomness import Stream, torch_generator
 from unequal.timesteps.partition import Partition
@@ -70,7 +71,7 @@ class Ensemble:
         select: str | None = None,
         resident: bool | None = None,
     ) -> "Ensemble":
-        """A model folder, or a folder of `group_0`, `group_1` … as many as the records say.
+        """A model folder, pruned or not, or a folder of `group_0`, `group_1` … as many as the records say.
 
         Args:
             folder: of a model or of several.
@@ -83,7 +84,7 @@ class Ensemble:
         folders = [folder] if single else group_folders(folder)
         if resident is None:
             resident = single or all_fit(sum(map(bytes_of_weights, folders)), device)
-        loaded = [load_denoiser(one, device, select, resident) for one in folders]
+        loaded = [load_denoiser(one, device, select, resident, load_any_model) for one in folders]
         experts = [Expert(denoiser, whole_range(record) if single else record) for denoiser, record in loaded]
         return cls(experts, resident)
 

@@ -8,7 +8,8 @@ import click
 from unequal.errors import UserError
 from unequal.models.backbones.backbone import Unexportable
 from unequal.models.backbones.registry import backbone_of
-from unequal.models.folder import PRUNING, RECORD, SNAPSHOTS, load_model
+from unequal.models.folder import PRUNING, RECORD, SNAPSHOTS
+from unequal.models.pruned import load_any_model
 from unequal.sampling.ensemble import Ensemble
 
 MODELS = Path("artifacts/models")
@@ -16,7 +17,7 @@ MODELS = Path("artifacts/models")
 
 def export_model(source: Path, target: Path) -> None:
     """Write one model as a pipeline of diffusers or, where diffusers cannot hold it, as the folder that it is."""
-    net, record = load_model(source)
+    net, record = load_any_model(source)
     try:
         if (source / PRUNING).exists():
             raise Unexportable("a pruned model")

@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 from unequal.models.backbones import registry
-from unequal.models.folder import ModelRecord, load_model, load_pruning
-from unequal.models.pruning_record import Removal, reinitialise
+from unequal.models.folder import Loader, ModelRecord, Removal, load_model, load_removals
 from unequal.models.spec import ModelSpec
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.network import Network
@@ -66,10 +65,16 @@ class Start:
         return cls(registry.take_over(network, spec), spec, Scope.whole(spec))
 
     @classmethod
-    def of_model(cls, folder: Path, scope: Scope | None = None) -> Self:
-        """A model, to be trained on, for its own timesteps or for others."""
-        net, parent = load_model(folder)
-        return cls(net, parent.spec, scope or Scope.whole(parent.spec), parent, load_pruning(folder))
+    def of_model(cls, folder: Path, scope: Scope | None = None, load: Loader = load_model) -> Self:
+        """A model, to be trained on, for its own timesteps or for others. Raises UserError where it cannot be loaded.
+
+        Args:
+            folder: of the model.
+            scope: None: all timesteps.
+            load: how; `unequal.models.pruned.load_any_model` where the model may be pruned.
+        """
+        net, parent = load(folder)
+        return cls(net, parent.spec, scope or Scope.whole(parent.spec), parent, load_removals(folder))
 
     def renewed(self, seed: int) -> Self:
         """The same architecture with fresh weights, of a seed and the scope's group."""
@@ -77,3 +82,10 @@ class Start:
         torch.manual_seed(torch_seed(seed, Stream.INITIAL_WEIGHTS, *key))
         reinitialise(self.net)
         return replace(self, parent=None)
+
+
+def reinitialise(net: nn.Module) -> None:
+    """Draw all weights anew from PyTorch's global generator, as layers of these (perhaps pruned) sizes begin."""
+    for module in net.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear | nn.GroupNorm | nn.Embedding):
+            module.reset_parameters()

@@ -6,7 +6,6 @@ own, and a way to combine them, which `unequal.training.mixed_prediction` hands 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +22,7 @@ from unequal.settings.schedule import Schedule
 from unequal.settings.training import Training
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.training.batches import BatchSource
-from unequal.training.initialisation import Scope, Start
+from unequal.training.initialisation import Start
 from unequal.training.loop import LOG, Trained, Trainer
 from unequal.training.objectives.choice import objective_for
 from unequal.training.objectives.objective import Objective
@@ -71,31 +70,19 @@ def train_fresh(workspace: Workspace, job: TrainingJob, network: Network, schedu
     return train(workspace, job, start, job.recipe.sampler.build(start.spec.noise_schedule()))
 
 
-def train_on(
-    workspace: Workspace,
-    job: TrainingJob,
-    folder: Path,
-    timesteps: TimestepSampler | Scope,
-    fresh_weights: bool = False,
-) -> Outcome:
+def train_on(workspace: Workspace, job: TrainingJob, start: Start, sampler: TimestepSampler | None = None) -> Outcome:
     """Train a model on.
 
     Args:
         workspace, job: where, and what is asked.
-        folder: of the model, pruned or not.
-        timesteps: a sampler of all of them, or a range, in which they are uniform. The recipe may widen the range:
+        start: the model.
+        sampler: of all timesteps; None: uniform over those that the start is for. The recipe may widen their range:
             routing goes by it, whatever a model has seen of its neighbours' timesteps.
-        fresh_weights: keep the architecture alone; nothing is inherited then.
 
     Raises:
         UserError: recipe, timesteps, data and model are not made for each other.
     """
-    start = Start.of_model(folder, timesteps if isinstance(timesteps, Scope) else None)
-    if fresh_weights:
-        start = start.renewed(job.seed)
-    if isinstance(timesteps, Scope):
-        timesteps = job.recipe.sampler.inside(timesteps.range, start.spec.timesteps)
-    return train(workspace, job, start, timesteps)
+    return train(workspace, job, start, sampler or job.recipe.sampler.inside(start.scope.range, start.spec.timesteps))
 
 
 def take_over(workspace: Workspace, job: TrainingJob, network: Network, schedule: Schedule) -> Outcome:

@@ -1,18 +1,17 @@
-"""What the library asks of a kind of network, so that it can be trained, measured, pruned, sampled and stored.
+"""What the library asks of a kind of network, so that it can be trained, measured, sampled and stored.
 
 A network is a `torch.nn.Module` that answers `net(sample, timestep, …)` with an object whose `sample` is the answer
-(see `unequal.settings.condition`). All else that depends on how it is made inside stands in its backbone.
+(see `unequal.settings.condition`). All else that depends on how it is made inside stands in its backbone, but for
+how it is pruned (`unequal.models.backbones.prunable`).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
 from unequal.errors import UserError
-from unequal.models.backbones.prunable import PrunableLayer
 from unequal.models.spec import ModelSpec
 
 
@@ -59,14 +58,6 @@ class Backbone(ABC):
     @abstractmethod
     def example_inputs(self, net: Any) -> tuple[Tensor, ...]:
         """What the network is asked with for one image, in the order of its arguments, on its device."""
-
-    def prunable_layers(self, net: Any) -> Iterator[PrunableLayer]:
-        """Every layer of which channels may go, once. Raises UserError where nothing may."""
-        raise UserError(f"pruning: networks of kind {self.kind} cannot be pruned")
-
-    def mend(self, net: Any) -> None:
-        """Bring what a pruned network knows of its own sizes in line with its layers. Raises UserError as above."""
-        raise UserError(f"pruning: networks of kind {self.kind} cannot be pruned")
 
     def export(self, net: Any, spec: ModelSpec, target: Path) -> None:
         """Write a pipeline of diffusers. Raises Unexportable where diffusers has none for such a model."""

@@ -1,11 +1,17 @@
-"""What can be pruned of a network, and the graph that says what hangs together with it."""
+"""What the library asks of a kind of network so that it can be pruned, and the graph of what hangs together.
 
-from collections.abc import Sequence
+It stands beside the backbone and not within it: what never prunes depends on none of it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
+
+from unequal.models.backbones.registry import backbone_of
 
 
 class Block(NamedTuple):
@@ -32,7 +38,25 @@ class PrunableLayer:
     heads: bool
 
 
-def dependency_graph(net: nn.Module, example_inputs: Sequence[Tensor]):  # type: ignore[no-untyped-def]  # torch-pruning is untyped
+class PrunableKind(ABC):
+    """How networks of one kind are pruned.
+
+    Attributes:
+        kind: that of their backbone.
+    """
+
+    kind: str
+
+    @abstractmethod
+    def layers(self, net: Any) -> Iterator[PrunableLayer]:
+        """Every layer of which channels may go, once."""
+
+    @abstractmethod
+    def mend(self, net: Any) -> None:
+        """Bring what a pruned network knows of its own sizes in line with its layers."""
+
+
+def dependency_graph(net: nn.Module):  # type: ignore[no-untyped-def]  # torch-pruning is untyped
     """torch-pruning's graph of a network, traced with one image."""
     import torch_pruning as tp
 
@@ -42,7 +66,7 @@ def dependency_graph(net: nn.Module, example_inputs: Sequence[Tensor]):  # type:
     try:
         with torch.enable_grad():
             return tp.DependencyGraph().build_dependency(
-                net, example_inputs=tuple(example_inputs), output_transform=lambda output: output.sample
+                net, example_inputs=backbone_of(net).example_inputs(net), output_transform=lambda output: output.sample
             )
     finally:
         for parameter in frozen:

@@ -4,10 +4,8 @@ from torch import nn
 
 from unequal.errors import UserError
 from unequal.models.backbones.backbone import Backbone
-from unequal.models.backbones.size import Size, traced_size
-from unequal.models.backbones.unet2d.size import size_of as unet2d_size
 from unequal.models.spec import ModelSpec
-from unequal.settings.network import Network, UNet2D
+from unequal.settings.network import Network
 
 #: Those from outside the library.
 _registered: dict[str, Backbone] = {}
@@ -50,13 +48,6 @@ def backbone_of(net: nn.Module) -> Backbone:
 def build_network(network: Network, spec: ModelSpec) -> nn.Module:
     """A network with fresh weights; see `Backbone.build`."""
     return backbone_named(network.kind).build(network, spec)
-
-
-def size_of(network: Network, spec: ModelSpec) -> Size:
-    """How large the network of these settings is; kinds that can count it do so without their libraries."""
-    if isinstance(network, UNet2D):
-        return unet2d_size(network, spec.space.size, spec.input_channels, spec.output_channels)
-    return traced_size(backbone_named(network.kind), network, spec)
 
 
 def load_pretrained(network: Network, spec: ModelSpec) -> nn.Module:

@@ -1,7 +1,6 @@
 """UNet2DModel as a backbone."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +8,10 @@ import torch
 from torch import Tensor
 
 from unequal.models.backbones.backbone import Backbone
-from unequal.models.backbones.prunable import PrunableLayer
 from unequal.models.backbones.unet2d.architecture import build_unet
 from unequal.models.backbones.unet2d.heads import HEADS, give_heads
 from unequal.models.backbones.unet2d.network import UNet2DModel
 from unequal.models.backbones.unet2d.pretrained import check_pretrained, load_pretrained
-from unequal.models.backbones.unet2d.pruning import mend, prunable_layers
 from unequal.models.spec import ModelSpec
 from unequal.settings.network import UNet2D
 
@@ -54,12 +51,6 @@ class UNet2DBackbone(Backbone):
         image = torch.zeros(1, net.config["in_channels"], height, width, device=device)
         index = torch.zeros(1, dtype=torch.long, device=device)
         return (image, index) if net.class_embedding is None else (image, index, index)
-
-    def prunable_layers(self, net: UNet2DModel) -> Iterator[PrunableLayer]:
-        return prunable_layers(net, self.example_inputs(net))
-
-    def mend(self, net: UNet2DModel) -> None:
-        mend(net)
 
     def export(self, net: UNet2DModel, spec: ModelSpec, target: Path) -> None:
         """As a DDIMPipeline, or as a DDPMPipeline if it has learned a variance."""

@@ -5,14 +5,14 @@ block reads it).
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from diffusers.models.downsampling import Downsample2D
 from diffusers.models.resnet import ResnetBlock2D
 from diffusers.models.upsampling import Upsample2D
-from torch import Tensor, nn
+from torch import nn
 
-from unequal.models.backbones.prunable import Block, PrunableLayer, dependency_graph
+from unequal.models.backbones.prunable import Block, PrunableKind, PrunableLayer, dependency_graph
 from unequal.models.backbones.unet2d.heads import attentions
 from unequal.models.backbones.unet2d.network import UNet2DModel
 
@@ -20,20 +20,38 @@ from unequal.models.backbones.unet2d.network import UNet2DModel
 KINDS = ("conv_in", "down_blocks", "mid_block", "up_blocks")
 
 
-def prunable_layers(net: UNet2DModel, example_inputs: Sequence[Tensor]) -> Iterator[PrunableLayer]:
-    """Every prunable layer once: convolutions that are added up count as one."""
-    import torch_pruning as tp
+class PrunableUNet2D(PrunableKind):
+    """Its convolutions, and the heads of its attention."""
 
-    names = {module: name for name, module in net.named_modules()}
-    graph = dependency_graph(net, example_inputs)
-    for group in graph.get_all_groups(ignored_layers=[net.conv_out], root_module_types=[nn.Conv2d]):
-        root = group[0].dep.target.module
-        name, norm_groups = names[root], net.config["norm_num_groups"]
-        yield PrunableLayer(name, block_of(name), group, root.out_channels, norm_groups, heads=False)
-    for attention, width in attentions(net):
-        size, name = attention.to_q.out_features, names[attention.to_q]
-        group = graph.get_pruning_group(attention.to_q, tp.prune_linear_out_channels, idxs=list(range(size)))
-        yield PrunableLayer(name, block_of(name), group, size, size // width, heads=True)
+    kind = "unet2d"
+
+    def layers(self, net: UNet2DModel) -> Iterator[PrunableLayer]:
+        """Convolutions that are added up count as one."""
+        import torch_pruning as tp
+
+        names = {module: name for name, module in net.named_modules()}
+        graph = dependency_graph(net)
+        for group in graph.get_all_groups(ignored_layers=[net.conv_out], root_module_types=[nn.Conv2d]):
+            root = group[0].dep.target.module
+            name, norm_groups = names[root], net.config["norm_num_groups"]
+            yield PrunableLayer(name, block_of(name), group, root.out_channels, norm_groups, heads=False)
+        for attention, width in attentions(net):
+            size, name = attention.to_q.out_features, names[attention.to_q]
+            group = graph.get_pruning_group(attention.to_q, tp.prune_linear_out_channels, idxs=list(range(size)))
+            yield PrunableLayer(name, block_of(name), group, size, size // width, heads=True)
+
+    def mend(self, net: UNet2DModel) -> None:
+        """diffusers keeps sizes beside its layers."""
+        for module in net.modules():
+            if isinstance(module, Upsample2D | Downsample2D) and isinstance(module.conv, nn.Conv2d):
+                module.channels, module.out_channels = module.conv.in_channels, module.conv.out_channels
+            if isinstance(module, ResnetBlock2D):
+                for sampler in (module.upsample, module.downsample):
+                    if isinstance(sampler, Upsample2D | Downsample2D):  # without a convolution of its own
+                        sampler.channels = module.norm1.num_channels
+        for attention, width in attentions(net):
+            attention.heads = attention.to_q.out_features // width
+            attention.inner_dim = attention.inner_kv_dim = attention.to_q.out_features
 
 
 def block_of(layer: str) -> Block:
@@ -41,17 +59,3 @@ def block_of(layer: str) -> Block:
     match = re.match(r"(down_blocks|up_blocks)\.\d+|[^.]+", layer)
     assert match is not None
     return Block(KINDS.index(match[0].partition(".")[0]), match[0])
-
-
-def mend(net: UNet2DModel) -> None:
-    """Bring the sizes that diffusers keeps beside its layers in line with the layers."""
-    for module in net.modules():
-        if isinstance(module, Upsample2D | Downsample2D) and isinstance(module.conv, nn.Conv2d):
-            module.channels, module.out_channels = module.conv.in_channels, module.conv.out_channels
-        if isinstance(module, ResnetBlock2D):
-            for sampler in (module.upsample, module.downsample):
-                if isinstance(sampler, Upsample2D | Downsample2D):  # without a convolution of its own
-                    sampler.channels = module.norm1.num_channels
-    for attention, width in attentions(net):
-        attention.heads = attention.to_q.out_features // width
-        attention.inner_dim = attention.inner_kv_dim = attention.to_q.out_features
