@@ -23,7 +23,7 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings, recipe: str) -> None:
     """Build the sampler of a recipe."""
     losses = read_npz(run.input("artifacts/profiles/base.npz"), ["train"])["train"]
-    slots = read_slots(run.input("artifacts/slots.json"), len(losses)).partition
+    slots = read_slots(run.input("artifacts/slots.json"), len(losses)).slots
     base = Measured(loss=LossProfile.of(losses).mean, losses=losses, slots=slots)
     schedule = settings.schedule.tables()
     sampler = settings.sampler.build(schedule, base)

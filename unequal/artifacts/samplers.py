@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import numpy as np
-from pydantic import Field, NonNegativeInt
+from pydantic import Field
 
+from unequal.artifacts.partitions import Slots
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
 from unequal.settings.samplers import Measured, Sampler
 from unequal.settings.strict import Strict, validate
-from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import TimestepSampler
 
 
@@ -21,7 +21,7 @@ class SamplerFile(Strict):
     timesteps: int = Field(gt=0)
     loss: tuple[float, ...] | None = None
     losses: tuple[tuple[float, ...], ...] | None = None
-    slots: tuple[tuple[NonNegativeInt, NonNegativeInt], ...] | None = None
+    slots: Slots | None = None
 
     @property
     def base(self) -> Measured:
@@ -32,7 +32,7 @@ class SamplerFile(Strict):
         if self.losses is not None:
             found["losses"] = np.array(self.losses)
         if self.slots is not None:
-            found["slots"] = Partition(self.slots, "slots")
+            found["slots"] = self.slots
         return found
 
 

@@ -12,10 +12,11 @@ from studies.interference import claims, figures, tables
 from studies.interference.findings import STEPS, Series, Summary, TrainedOn, Training, attention, summarise
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.reporting.verdicts import HELD, NOT_HELD, UNDECIDED
+from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import normalised, tilt, uniform
 
 T = 60
-SLOTS = [(0, 9), (10, 29), (30, 59)]
+SLOTS = Partition([(0, 9), (10, 29), (30, 59)])
 BASE = np.geomspace(1, 0.01, T)[:, None] * np.random.default_rng(0).uniform(0.9, 1.1, (T, 6))
 #: Share of draws in the slots: the first and the second favoured, the third neglected.
 NEAR_DATA = [0.4, 0.5, 0.1]
