@@ -7,7 +7,8 @@ from unequal.artifacts.samplers import write_sampler
 from unequal.files import read_npz
 from unequal.measures.loss_profile import LossProfile
 from unequal.pipeline.stage import Run, stage
-from unequal.settings.samplers import Measured, Sampler
+from unequal.settings.measured import Measured
+from unequal.settings.samplers import Sampler
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 

@@ -1,38 +1,18 @@
 """Slots and groups of timesteps as the files that stages hand on: written by one, checked by the next."""
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Self
 
 import numpy as np
-from pydantic import Field, GetPydanticSchema, NonNegativeInt, model_validator
-from pydantic_core.core_schema import no_info_after_validator_function
+from pydantic import Field, NonNegativeInt, model_validator
 
 from unequal.errors import UserError
 from unequal.files import read_json, read_npz
 from unequal.measures.loss_profile import excess_loss
+from unequal.settings.measured import SlotRanges, partition_of
 from unequal.settings.strict import Strict, validate
 from unequal.timesteps.groups import TimestepGroup
 from unequal.timesteps.partition import Partition, TimestepRange
-
-
-def partition_of(ranges: Iterable[Sequence[int]], what: str = "slots") -> Partition:
-    """Ranges of a file as a partition. Raises ValueError where they are none, which says in which file."""
-    try:
-        return Partition(ranges, what)
-    except UserError as error:
-        raise ValueError(str(error)) from None
-
-
-#: Slots in a file: [first, last] of each, both inclusive, from the data end to the noise end.
-Slots = Annotated[
-    Partition,
-    GetPydanticSchema(
-        lambda _, schema: no_info_after_validator_function(
-            partition_of, schema(tuple[tuple[NonNegativeInt, NonNegativeInt], ...])
-        )
-    ),
-]
 
 
 class SlotTable(Strict):
@@ -40,7 +20,7 @@ class SlotTable(Strict):
 
     timesteps: int = Field(gt=0)
     loss: str
-    slots: Slots
+    slots: SlotRanges
 
     @model_validator(mode="after")
     def slots_cover_all(self) -> Self:
@@ -58,8 +38,8 @@ class SlotTable(Strict):
 class SlotSets(Strict):
     """results/metrics/slots.json: slots of equal loss and of equal excess loss, where they can be made."""
 
-    total: Slots | None = None
-    excess: Slots | None = None
+    total: SlotRanges | None = None
+    excess: SlotRanges | None = None
 
 
 class NumberedGroup(Strict):

@@ -1,6 +1,6 @@
 """Loss profiles of several models side by side: in three spaces, above their floor, and the slots made of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
