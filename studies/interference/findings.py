@@ -26,15 +26,15 @@ ROUNDING = 1e-9
 STEPS = 100
 
 
-class Estimate(NamedTuple):
+class MeanChange(NamedTuple):
     """A figure and its standard error over draws."""
 
     value: float
     stderr: float
 
-    def over(self, count: float) -> "Estimate":
+    def over(self, count: float) -> "MeanChange":
         """Per step, image and so on."""
-        return Estimate(self.value / count, self.stderr / count)
+        return MeanChange(self.value / count, self.stderr / count)
 
     @property
     def percent(self) -> str:
@@ -42,7 +42,7 @@ class Estimate(NamedTuple):
         return f"{plus_minus(100 * self.value, 100 * self.stderr, signed=True)} %"
 
 
-class Training(NamedTuple):
+class TrainingFacts(NamedTuple):
     """How a model was trained on from the base."""
 
     lr: float
@@ -60,7 +60,7 @@ class Series:
     """
 
     name: str
-    training: Training
+    training: TrainingFacts
     losses: tuple[np.ndarray, ...]
     shares: np.ndarray
 
@@ -74,10 +74,10 @@ class Summary:
     """
 
     name: str
-    training: Training
-    favoured: Estimate | None
-    neglected: Estimate | None
-    every: Estimate
+    training: TrainingFacts
+    favoured: MeanChange | None
+    neglected: MeanChange | None
+    every: MeanChange
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class TrainedOn:
     slot_sets: dict[str, Partition]
     finetuned: tuple[int, ...]
     samplers: dict[str, np.ndarray]
-    trainings: dict[str, Training]
+    trainings: dict[str, TrainingFacts]
     kinds: dict[str, str]
     control: str
     data: dict[str, Any]
@@ -186,7 +186,8 @@ def read_trained_on(
         finetuned=tuple(finetuned),
         samplers={name: read_sampler(samplers / f"{name}.json", schedule).probabilities for name in further},
         trainings={
-            name: Training(recipes[name].optimizer.lr, one["steps"], one["images_seen"]) for name, one in made.items()
+            name: TrainingFacts(recipes[name].optimizer.lr, one["steps"], one["images_seen"])
+            for name, one in made.items()
         },
         kinds={name: recipes[name].sampler.kind for name in further},
         control=chosen.control,
@@ -200,9 +201,9 @@ def attention(series: Series, slots: Partition) -> np.ndarray:
     return np.where(np.abs(tilt) < ROUNDING, 0, np.sign(tilt))
 
 
-def mean_change(series: Series, before: np.ndarray, slots: Partition, chosen: np.ndarray) -> Estimate | None:
+def mean_change(series: Series, before: np.ndarray, slots: Partition, chosen: np.ndarray) -> MeanChange | None:
     """Mean relative change over chosen [m, K] slots of models; None where none is chosen."""
-    return Estimate(*weighted_change(before, series.losses, slots, chosen / chosen.sum())) if chosen.any() else None
+    return MeanChange(*weighted_change(before, series.losses, slots, chosen / chosen.sum())) if chosen.any() else None
 
 
 def summarise(series: Series, before: np.ndarray, slots: Partition) -> Summary:
@@ -210,5 +211,5 @@ def summarise(series: Series, before: np.ndarray, slots: Partition) -> Summary:
     drawn = attention(series, slots)
     favoured, neglected = (mean_change(series, before, slots, drawn == sign) for sign in (1, -1))
     weights = np.full(drawn.shape, 1 / drawn.size)
-    every = Estimate(*weighted_change(before, series.losses, slots, weights))
+    every = MeanChange(*weighted_change(before, series.losses, slots, weights))
     return Summary(series.name, series.training, favoured, neglected, every)

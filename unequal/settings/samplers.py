@@ -8,7 +8,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.settings.measured import Measured
-from unequal.settings.numbers import Budget, Draws
+from unequal.settings.numbers import Budget, DrawCount
 from unequal.settings.strict import Strict
 from unequal.timesteps.curricula import asymmetric, curriculum, easy_to_hard, gaussian_target, noise_rate_target
 from unequal.timesteps.partition import TimestepRange, equal_log_snr
@@ -267,7 +267,7 @@ class Adaptive(SamplerSettings):
     kind: Literal["adaptive"]
     bins: PositiveInt | None = Field(default=None, description="intervals of log-SNR; null: the slots of equal loss")
     refresh_images: Budget = Field(description="images trained on between two measurements")
-    images_per_bin: Draws = Field(description="gradients measured a bin each time; they count in the budget")
+    images_per_bin: DrawCount = Field(description="gradients measured a bin each time; they count in the budget")
     memory: float = Field(default=0.5, ge=0, lt=1, description="share of the estimate that a measurement leaves")
     uniform_share: float = Field(default=0.1, gt=0, le=1, description="of uniform timesteps in the mix; bounds weights")
 
