@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import GetPydanticSchema, NonNegativeInt
-from pydantic_core.core_schema import no_info_after_validator_function
+from pydantic import AfterValidator, GetPydanticSchema, NonNegativeInt
 from typing_extensions import TypedDict
 
 from unequal.errors import UserError
@@ -14,7 +13,7 @@ from unequal.timesteps.partition import Partition
 
 def made_of(form: Any, build: Callable[[Any], Any]) -> GetPydanticSchema:
     """How a file's lists of this form become a value."""
-    return GetPydanticSchema(lambda _, schema: no_info_after_validator_function(build, schema(form)))
+    return GetPydanticSchema(lambda _, schema: schema(Annotated[form, AfterValidator(build)]))
 
 
 def partition_of(ranges: Sequence[Sequence[int]], what: str = "slots") -> Partition:
