@@ -18,7 +18,7 @@ from benchmarks import data, growth, larger, overhead, pipelines, profile, sampl
 from benchmarks.table import table
 from benchmarks.timing import keep
 from unequal.diffusion.ddim import sampling_timesteps
-from unequal.settings.params.pipeline import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params
 
 DIGITS, COLOUR, IDDPM = (Path("presets") / f"{name}.yaml" for name in ("digits", "own-images-32", "cifar10-iddpm"))
 Benchmark = Callable[[], Mapping[str, Any]]
@@ -26,19 +26,19 @@ Benchmark = Callable[[], Mapping[str, Any]]
 
 def params_of(path: Path, device: torch.device, batch_size: int | None = None) -> Params:
     """A preset as both training loops can run it."""
-    return training.comparable(read_pipeline_params(path), device, batch_size)
+    return training.comparable(Params.read(path), device, batch_size)
 
 
 def experts(path: Path, device: torch.device, images: int, steps: int, rounds: int) -> dict[str, Any]:
     """Sampling with untrained experts of a preset's sizes, beside their FLOPs."""
-    params = read_pipeline_params(path)
+    params = Params.read(path)
     timesteps = sampling_timesteps(steps, params.schedule.timesteps, params.sampling.spacing)
     return sampling.measure(sampling.untrained(params, device), timesteps, images, images, rounds)
 
 
 def on_cpu(device: torch.device) -> dict[str, Benchmark]:
     """Sizes that take minutes on a core or two."""
-    digits, colour = (partial(read_pipeline_params, path) for path in (DIGITS, COLOUR))
+    digits, colour = (partial(Params.read, path) for path in (DIGITS, COLOUR))
     return {
         "training_digits": lambda: training.measure(params_of(DIGITS, device), device, 20, 9, also_compiled=True),
         "training_cifar10": lambda: training.measure(params_of(IDDPM, device, 4), device, 1, 3),
@@ -58,7 +58,7 @@ def on_cpu(device: torch.device) -> dict[str, Benchmark]:
 
 def on_gpu(device: torch.device) -> dict[str, Benchmark]:
     """The same on a GPU, at the presets' batches, compiled and in bf16 where they say so."""
-    digits, colour = (partial(read_pipeline_params, path) for path in (DIGITS, COLOUR))
+    digits, colour = (partial(Params.read, path) for path in (DIGITS, COLOUR))
     return {
         "training_digits": lambda: training.measure(compiled(params_of(DIGITS, device)), device, 200, 9),
         "training_cifar10": lambda: training.measure(compiled(params_of(IDDPM, device)), device, 20, 9),

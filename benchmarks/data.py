@@ -21,7 +21,7 @@ from benchmarks.shares import watched
 from benchmarks.timing import keep, seconds
 from benchmarks.training import advance, comparable, our_loop
 from unequal.data.pixels import tensor_of
-from unequal.settings.params.pipeline import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params
 from unequal.settings.strict import PARAMS
 from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.training.batches import BatchSource
@@ -134,7 +134,7 @@ def main(
 ) -> None:
     """Train the network of PARAMS_FILE on generated images that are read from disk."""
     place = torch.device(device)
-    params = comparable(read_pipeline_params(params_file), place, batch_size)
+    params = comparable(Params.read(params_file), place, batch_size)
     result = measure(params, place, images, size, steps, batches, rounds)
     for way, found in result["seconds"].items():
         click.echo(f"{way:14} {1e3 * found['wait']:8.2f} ms of {1e3 * found['step']:8.1f} ms a step")

@@ -36,7 +36,7 @@ from hypothesis import strategies as st
 from benchmarks.projects import ROOT
 from unequal.errors import UserError
 from unequal.pipeline.sources import check_sources, write_sources
-from unequal.settings.params.pipeline import read_pipeline_params
+from unequal.settings.params.pipeline import Params
 from unequal.settings.strict import PARAMS
 from unequal.tools.verify import TINY, shrink
 
@@ -179,7 +179,7 @@ def refusal(read: Callable[[Path], object], document: Document | str, folder: Pa
 
 def gate(path: Path) -> None:
     """What stands before all stages."""
-    read_pipeline_params(path)
+    Params.read(path)
     check_sources(path)
 
 

@@ -27,7 +27,7 @@ from unequal.measures.profiling import Draws, profile
 from unequal.models.backbones.registry import build_network
 from unequal.models.denoiser import Denoiser
 from unequal.pipeline.launching import launch
-from unequal.settings.params.pipeline import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params
 from unequal.settings.strict import PARAMS
 from unequal.timesteps.partition import TimestepRange
 from unequal.tools.architecture import Limits, spec_of
@@ -120,7 +120,7 @@ def wall_times_of(work: Mapping[str, Work], rounds: int, device: torch.device) -
 
 def measure(params_file: Path, device: torch.device, steps: int, rounds: int) -> dict[str, Any]:
     """Seconds by size of everything that can grow."""
-    params = comparable(read_pipeline_params(params_file), device, None)
+    params = comparable(Params.read(params_file), device, None)
     with tempfile.TemporaryDirectory() as folder:
         found = {
             "sampling steps": times_of(of_steps(params, device), rounds, device),
@@ -147,7 +147,7 @@ def main(params_file: Path, device: str, steps: int, rounds: int, alone: int | N
     """Time what grows, with the network of PARAMS_FILE."""
     place = torch.device(device)
     if alone is not None:
-        train(comparable(read_pipeline_params(params_file), place, None), alone)
+        train(comparable(Params.read(params_file), place, None), alone)
         return
     result = measure(params_file, place, steps, rounds)
     for what, found in result["seconds"].items():

@@ -20,7 +20,7 @@ import torch
 from benchmarks.projects import copy_of_repository, edit, environment_of
 from benchmarks.starting import NOBODY
 from benchmarks.timing import described
-from unequal.settings.params.pipeline import read_pipeline_params
+from unequal.settings.params.pipeline import Params
 from unequal.settings.strict import PARAMS
 from unequal.tools.footprint import Footprints
 from unequal.tools.verify import TINY, shrink
@@ -51,7 +51,7 @@ def project_of(target: Path, preset: Path) -> Path:
     project = copy_of_repository(target)
     (project / PARAMS).write_bytes(preset.read_bytes())
     shrink(project / PARAMS, project / TINY)
-    params = read_pipeline_params(project / PARAMS)
+    params = Params.read(project / PARAMS)
     trained = {f"recipes.{name}.images": STEPS * params.training.batch_size for name in params.recipes}
     changes: dict[str, object] = {
         "runtime.device": "cpu",

@@ -17,7 +17,7 @@ from benchmarks.sampling import experts_of
 from benchmarks.timing import in_turns, keep, ratio
 from unequal.diffusion.ddim import sampling_timesteps
 from unequal.models.backbones.registry import build_network
-from unequal.settings.params.pipeline import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params
 from unequal.settings.strict import PARAMS
 from unequal.timesteps.partition import TimestepRange
 from unequal.tools.architecture import spec_of
@@ -61,7 +61,7 @@ def measure(params: Params, device: torch.device, steps: int, images: int, round
 def main(params_file: Path, device: str, steps: int, images: int, rounds: int, name: str | None) -> None:
     """Time DDIM with the network of PARAMS_FILE."""
     place = torch.device(device)
-    result = measure(read_pipeline_params(params_file), place, steps, images, rounds)
+    result = measure(Params.read(params_file), place, steps, images, rounds)
     click.echo(f"ours over diffusers' {result['ratio']['median']:.2f}")
     if name is not None:
         keep(name, result, place)

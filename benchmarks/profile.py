@@ -20,7 +20,7 @@ from unequal.files import write_json
 from unequal.measures.profiling import Draws, profile
 from unequal.models.backbones.registry import build_network
 from unequal.models.denoiser import Denoiser
-from unequal.settings.params.pipeline import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params
 from unequal.settings.strict import PARAMS
 from unequal.tools.architecture import spec_of
 
@@ -73,7 +73,7 @@ def measure(params: Params, device: torch.device, repeats: int) -> dict[str, Any
 @click.option("--output", type=click.Path(path_type=Path), help="JSON file to write besides")
 def main(params_file: Path, device: str, repeats: int, output: Path | None) -> None:
     """Time the profile of PARAMS_FILE's base against bare forward passes."""
-    result = measure(read_pipeline_params(params_file), torch.device(device), repeats)
+    result = measure(Params.read(params_file), torch.device(device), repeats)
     click.echo(json.dumps(result, indent=2))
     if output is not None:
         write_json(output, result)

@@ -31,7 +31,7 @@ from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.fit import fit_to_limit
 from unequal.pruning.units import units_by
 from unequal.sampling.ensemble import Ensemble, Expert
-from unequal.settings.params.pipeline import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params
 from unequal.settings.strict import PARAMS
 from unequal.timesteps.partition import TimestepRange
 from unequal.tools.architecture import Limits, spec_of
@@ -139,7 +139,7 @@ def main(
 ) -> None:
     """Time sampling with the models of PARAMS_FILE."""
     try:
-        params, place = read_pipeline_params(params_file), torch.device(device)
+        params, place = Params.read(params_file), torch.device(device)
         found = (models / BASE).exists()
         contestants = trained(models, variants, place, resident) if found else untrained(params, place)
         timesteps = sampling_timesteps(params.sampling.steps, params.schedule.timesteps, params.sampling.spacing)

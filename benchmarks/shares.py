@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.timing import Clock, effort, keep
 from benchmarks.training import advance, comparable, our_loop
-from unequal.settings.params.pipeline import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params
 from unequal.settings.strict import PARAMS
 from unequal.training.batches import BatchSource
 from unequal.training.loop import Trainer
@@ -80,7 +80,7 @@ def measure(params: Params, device: torch.device, steps: int, rounds: int) -> di
 def main(params_file: Path, device: str, steps: int, rounds: int, name: str | None) -> None:
     """Time the parts of a step of PARAMS_FILE's base."""
     place = torch.device(device)
-    params = comparable(read_pipeline_params(params_file), place, None)
+    params = comparable(Params.read(params_file), place, None)
     result = measure(params, place, steps, rounds)
     for part, found in result["shares"].items():
         click.echo(f"{part:12} {100 * found:5.1f} % of a step")

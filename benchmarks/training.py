@@ -20,7 +20,7 @@ from accelerate.state import AcceleratorState
 from benchmarks.documented_loop import DocumentedLoop, Pictures, Recipe
 from benchmarks.timing import in_turns, keep, ratio
 from unequal.models.backbones.registry import build_network
-from unequal.settings.params.pipeline import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params
 from unequal.settings.strict import PARAMS
 from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.tools.architecture import spec_of
@@ -172,7 +172,7 @@ def main(
 ) -> None:
     """Time both loops with the network of PARAMS_FILE."""
     place = torch.device(device)
-    params = comparable(read_pipeline_params(params_file), place, batch_size)
+    params = comparable(Params.read(params_file), place, batch_size)
     result = measure(params, place, steps, rounds, also_compiled)
     for loop, speed in result["images_per_second"].items():
         click.echo(f"{loop:20} {speed:10.1f} images/s")

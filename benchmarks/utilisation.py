@@ -15,7 +15,7 @@ from benchmarks.timing import in_turns, keep, ratio
 from benchmarks.training import advance, comparable, our_loop
 from unequal.models.backbones.registry import build_network
 from unequal.models.flops import count_cost, training_flops
-from unequal.settings.params.pipeline import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params
 from unequal.settings.strict import PARAMS
 from unequal.tools.architecture import spec_of
 
@@ -75,7 +75,7 @@ def main(
 ) -> None:
     """Set the training of PARAMS_FILE's base beside the device's matmul rate."""
     place = torch.device(device)
-    params = comparable(read_pipeline_params(params_file), place, batch_size)
+    params = comparable(Params.read(params_file), place, batch_size)
     result = measure(params, place, steps, rounds, side, products)
     click.echo(f"{100 * result['utilisation']['median']:.1f} % of the measured matmul rate")
     if name is not None:

@@ -7,7 +7,8 @@ from unequal.artifacts.samplers import write_sampler
 from unequal.files import read_npz
 from unequal.measures.loss_profile import LossProfile
 from unequal.pipeline.stage import Run, stage
-from unequal.settings.samplers import Measured, Sampler
+from unequal.settings.measured import Measured
+from unequal.settings.samplers import Sampler
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 
@@ -23,7 +24,7 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings, recipe: str) -> None:
     """Build the sampler of a recipe."""
     losses = read_npz(run.input("artifacts/profiles/base.npz"), ["train"])["train"]
-    slots = read_slots(run.input("artifacts/slots.json"), len(losses)).partition
+    slots = read_slots(run.input("artifacts/slots.json"), len(losses)).slots
     base = Measured(loss=LossProfile.of(losses).mean, losses=losses, slots=slots)
     schedule = settings.schedule.tables()
     sampler = settings.sampler.build(schedule, base)

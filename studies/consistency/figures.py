@@ -12,7 +12,7 @@ from studies.consistency.findings import MEASURES, ReplicaFindings, Row, model_n
 from unequal.reporting.figures import GOLD, INK, OTHER_COLOURS, SOFT, log_scale, log_timesteps, picture_grid
 
 
-class Curve(NamedTuple):
+class DrawnCurve(NamedTuple):
     """A kind of pair and a condition, and how its likeness over timesteps is drawn."""
 
     relation: str
@@ -23,11 +23,11 @@ class Curve(NamedTuple):
 
 
 CURVES = (
-    Curve("seeds", "same", "other seed", INK),
-    Curve("widths", "same", "other width", "#2f7fb8"),
-    Curve("optimum", "same", "best denoiser", GOLD),
-    Curve("seeds", "other_noise", "other noise, same image", "#c8553d", "--"),
-    Curve("seeds", "other_image", "other noise, other image", SOFT, ":"),
+    DrawnCurve("seeds", "same", "other seed", INK),
+    DrawnCurve("widths", "same", "other width", "#2f7fb8"),
+    DrawnCurve("optimum", "same", "best denoiser", GOLD),
+    DrawnCurve("seeds", "other_noise", "other noise, same image", "#c8553d", "--"),
+    DrawnCurve("seeds", "other_image", "other noise, other image", SOFT, ":"),
 )
 #: Of widths, in their order.
 WIDTH_COLOURS = (INK, "#c8553d", "#2a9d74", GOLD, *OTHER_COLOURS)
@@ -65,7 +65,7 @@ def over_timesteps(rows: Sequence[Row], column: str) -> Mapping[int, list[float]
     return found
 
 
-def draw_curve(axes: Axes, figures: Mapping[int, list[float]], curve: Curve) -> None:
+def draw_curve(axes: Axes, figures: Mapping[int, list[float]], curve: DrawnCurve) -> None:
     """The mean over pairs as a line, all pairs as a band."""
     x = np.array(list(figures)) + 1
     table = np.array(list(figures.values()))

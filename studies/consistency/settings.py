@@ -8,15 +8,15 @@ from pydantic import Field, NonNegativeInt, ValidationError, model_validator
 from unequal.errors import UserError
 from unequal.settings.names import WidthName
 from unequal.settings.network import UNet2D
-from unequal.settings.numbers import BatchSize, Draws, Seed
+from unequal.settings.numbers import BatchSize, DrawCount, Seed
 from unequal.settings.strict import Strict
 
 
 class Comparison(Strict):
     """What the models are shown, all of them the same."""
 
-    noises: Draws = Field(ge=2, description="pictures a model, sampled from the same start noises by all")
-    images: Draws = Field(ge=2, description="held-out images that are noised and of which x0 is predicted")
+    noises: DrawCount = Field(ge=2, description="pictures a model, sampled from the same start noises by all")
+    images: DrawCount = Field(ge=2, description="held-out images that are noised and of which x0 is predicted")
     timesteps: tuple[NonNegativeInt, ...] = Field(min_length=1, description="at which it is predicted, rising")
     optimum: bool = Field(
         description="also compare with the best possible denoiser of the training images, in closed form; "
@@ -34,7 +34,9 @@ class Comparison(Strict):
 class Landscape(Strict):
     """How curvature and the loss between two models are measured."""
 
-    draws: Draws = Field(ge=2, description="(image, timestep, noise) behind every loss; timesteps are equally spaced")
+    draws: DrawCount = Field(
+        ge=2, description="(image, timestep, noise) behind every loss; timesteps are equally spaced"
+    )
     batch_size: BatchSize = Field(description="draws at once")
     iterations: int = Field(gt=0, le=10_000, description="Hessian–vector products for the largest eigenvalue")
     points: int = Field(ge=3, le=10_000, description="on the line from one model to the other, both included")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from studies.contribution.findings import SYMBOLS, Pair, Quality, Training, by_prediction, mean_and_error
+from studies.contribution.findings import SYMBOLS, ModelRuns, Pair, Quality, by_prediction, mean_and_error
 from unequal.diffusion.posterior import posterior
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.reporting.claims import EQUAL_COMPUTE, budget_rule, incomparable
@@ -52,12 +52,12 @@ def evidence_of(better: np.ndarray, worse: np.ndarray) -> Evidence:
     return Evidence(*mean_and_error(better - worse))
 
 
-def rule(trainings: Sequence[Training], what: str) -> str:
+def rule(trainings: Sequence[ModelRuns], what: str) -> str:
     """The rule of claims about images."""
     return f"{what}, {PAIRED.format(n=len(trainings[0].unreplaced.psnr))}; {SEVERAL}"
 
 
-def range_claim(claim: RangeClaim, trainings: Sequence[Training]) -> Verdict:
+def range_claim(claim: RangeClaim, trainings: Sequence[ModelRuns]) -> Verdict:
     """Replacing x0 in one range gives a higher PSNR than in another."""
     evidence = [evidence_of(one.ranges[claim.better].psnr, one.ranges[claim.worse].psnr) for one in trainings]
     return Verdict(
@@ -71,7 +71,7 @@ def range_claim(claim: RangeClaim, trainings: Sequence[Training]) -> Verdict:
     )
 
 
-def nearest_range_is_best(trainings: Sequence[Training]) -> Verdict:
+def nearest_range_is_best(trainings: Sequence[ModelRuns]) -> Verdict:
     """Replacing x0 within [1, 10] gives the highest PSNR of all ranges tried."""
     others = [pair for pair in trainings[0].ranges if pair != BEST]
     rival = max(others, key=lambda pair: np.mean([one.ranges[pair].psnr.mean() for one in trainings]))
@@ -89,7 +89,7 @@ def nearest_range_is_best(trainings: Sequence[Training]) -> Verdict:
     )
 
 
-def colours_come_from_late_steps(trainings: Sequence[Training], tried: Sequence[RangeClaim]) -> Verdict:
+def colours_come_from_late_steps(trainings: Sequence[ModelRuns], tried: Sequence[RangeClaim]) -> Verdict:
     """The ranges nearer the data take more of the colour shift away."""
     evidence = [
         evidence_of(one.ranges[claim.worse].colour_shift, one.ranges[claim.better].colour_shift)
@@ -108,7 +108,7 @@ def colours_come_from_late_steps(trainings: Sequence[Training], tried: Sequence[
     )
 
 
-def windows_matter_more_near_the_data(trainings: Sequence[Training]) -> Verdict:
+def windows_matter_more_near_the_data(trainings: Sequence[ModelRuns]) -> Verdict:
     """Of two neighbouring windows, the one nearer the data mends more."""
     neighbours = list(pairwise(trainings[0].windows))
     evidence = [
@@ -149,7 +149,7 @@ def x0_matters_in_few_steps(schedule: NoiseSchedule) -> Verdict:
     )
 
 
-def shifts_less(claim: PredictionClaim, trainings: Sequence[Training]) -> Verdict:
+def shifts_less(claim: PredictionClaim, trainings: Sequence[ModelRuns]) -> Verdict:
     """One prediction shifts colours less than another, with nothing replaced, trial by trial."""
     found = {(one.prediction, one.trial): one for one in trainings}
     trials = dict.fromkeys(one.trial for one in trainings)
@@ -172,7 +172,7 @@ def shifts_less(claim: PredictionClaim, trainings: Sequence[Training]) -> Verdic
     )
 
 
-def verdicts(trainings: Sequence[Training], schedule: NoiseSchedule) -> list[Verdict]:
+def verdicts(trainings: Sequence[ModelRuns], schedule: NoiseSchedule) -> list[Verdict]:
     """Verdicts on all claims whose ranges and predictions were tried."""
     first, predictions = trainings[0], {one.prediction for one in trainings}
     tried = [claim for claim in RANGE_CLAIMS if {claim.better, claim.worse} <= first.ranges.keys()]
@@ -187,7 +187,7 @@ def verdicts(trainings: Sequence[Training], schedule: NoiseSchedule) -> list[Ver
     return found + ([windows_matter_more_near_the_data(trainings)] if len(first.windows) > 1 else [])
 
 
-def left(trainings: Sequence[Training], pairs: Sequence[Pair]) -> dict[str, float]:
+def left(trainings: Sequence[ModelRuns], pairs: Sequence[Pair]) -> dict[str, float]:
     """What is left with x0 replaced in these ranges, by name: means over the images and trainings of a prediction."""
     return {
         f"{figure}_{name}_{pair[0]}_{pair[1]}": mean_of(found, pair, figure)
@@ -197,7 +197,7 @@ def left(trainings: Sequence[Training], pairs: Sequence[Pair]) -> dict[str, floa
     }
 
 
-def versus(trainings: Sequence[Training], better: Pair, worse: Pair, figure: str) -> str:
+def versus(trainings: Sequence[ModelRuns], better: Pair, worse: Pair, figure: str) -> str:
     """What two ranges leave, prediction by prediction, and what was there with nothing replaced."""
     shown = [
         f"{SYMBOLS[name]} {mean_of(found, better, figure):.3g} against {mean_of(found, worse, figure):.3g} "
@@ -207,7 +207,7 @@ def versus(trainings: Sequence[Training], better: Pair, worse: Pair, figure: str
     return f"{list(better)} against {list(worse)} (nothing replaced): {', '.join(shown)}"
 
 
-def mean_of(trainings: Sequence[Training], pair: Pair | None, figure: str) -> float:
+def mean_of(trainings: Sequence[ModelRuns], pair: Pair | None, figure: str) -> float:
     """Mean of a figure over images and trainings, with x0 replaced in a range or nowhere."""
     runs = [one.unreplaced if pair is None else one.ranges[pair] for one in trainings]
     return float(np.mean([getattr(run, figure) for run in runs]))

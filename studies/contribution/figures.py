@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from studies.contribution.claims import LAST_LARGE
-from studies.contribution.findings import SYMBOLS, Training, by_prediction, mean_and_error
+from studies.contribution.findings import SYMBOLS, ModelRuns, by_prediction, mean_and_error
 from unequal.diffusion.posterior import posterior
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.reporting.figures import INK, PALE, RED, log_scale, log_timesteps, picture_grid
@@ -60,7 +60,7 @@ def legend(figure: Figure, axes: Axes) -> None:
     figure.legend(*axes.get_legend_handles_labels(), loc="outside upper right", ncols=len(COLOURS))
 
 
-def ranges(figure: Figure, trainings: Sequence[Training]) -> None:
+def ranges(figure: Figure, trainings: Sequence[ModelRuns]) -> None:
     """What is left with x0 replaced in each range: every training a point, with ± 1 standard error over images."""
     names = ["nothing", *(str(list(pair)) for pair in trainings[0].ranges)]
     found = panels(figure)
@@ -82,7 +82,7 @@ def ranges(figure: Figure, trainings: Sequence[Training]) -> None:
     legend(figure, found["psnr"])
 
 
-def windows(figure: Figure, trainings: Sequence[Training]) -> None:
+def windows(figure: Figure, trainings: Sequence[ModelRuns]) -> None:
     """What is left with x0 replaced in windows that slide over all timesteps; dashed: with nothing replaced."""
     found = panels(figure)
     for quality, axes in found.items():
@@ -118,14 +118,14 @@ def strip(first: Mapping[str, Mapping[str, np.ndarray]]) -> dict[str, np.ndarray
     return {"low resolution": tables["low"]} | made | {"truth": tables["truth"]}
 
 
-def replaced(training: Training, tables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def replaced(training: ModelRuns, tables: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Samples of one training with nothing replaced and with each range replaced, and the truth."""
     names = ["nothing replaced", *(str(list(pair)) for pair in training.ranges)]
     return dict(zip(names, tables["samples"], strict=False)) | {"truth": tables["truth"]}
 
 
 def drawings(
-    trainings: Sequence[Training], schedule: NoiseSchedule, arrays: Sequence[Mapping[str, np.ndarray]]
+    trainings: Sequence[ModelRuns], schedule: NoiseSchedule, arrays: Sequence[Mapping[str, np.ndarray]]
 ) -> list[Drawing]:
     """All pictures, in the order of the page.
 

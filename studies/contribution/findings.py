@@ -19,7 +19,7 @@ class Quality(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Training:
+class ModelRuns:
     """One model and its runs: with nothing replaced, with x0 replaced in ranges, and in sliding windows.
 
     `trial` names batch and training seed, which models of different predictions share.
@@ -35,7 +35,7 @@ class Training:
     low_resolution: Quality
 
     @classmethod
-    def of(cls, facts: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> "Training":
+    def of(cls, facts: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> "ModelRuns":
         """From the JSON and the tables that the stage `contribution` writes."""
         qualities = [Quality(*one) for one in zip(tables["psnr"], tables["colour_shift"].mean(-1), strict=True)]
         runs = list(zip(facts["runs"], qualities, strict=True))
@@ -65,7 +65,7 @@ def mean_and_error(values: np.ndarray) -> tuple[float, float]:
     return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
-def by_prediction(trainings: Sequence[Training]) -> dict[str, list[Training]]:
+def by_prediction(trainings: Sequence[ModelRuns]) -> dict[str, list[ModelRuns]]:
     """Prediction → its trainings."""
     names = dict.fromkeys(one.prediction for one in trainings)
     return {name: [one for one in trainings if one.prediction == name] for name in names}

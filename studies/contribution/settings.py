@@ -4,7 +4,7 @@ from typing import Self
 
 from pydantic import Field, PositiveInt, model_validator
 
-from unequal.settings.numbers import BatchSize, Draws
+from unequal.settings.numbers import BatchSize, DrawCount
 from unequal.settings.strict import Strict
 
 
@@ -18,7 +18,7 @@ class Windows(Strict):
 class Contribution(Strict):
     """Which ranges of timesteps are tried, and on how many images."""
 
-    images: Draws = Field(ge=2, description="held-out images that are enlarged in every run")
+    images: DrawCount = Field(ge=2, description="held-out images that are enlarged in every run")
     batch_size: BatchSize = Field(description="images at once; a call of the network holds one for each run")
     shown: PositiveInt = Field(description="images kept for the report's pictures")
     clip: bool = Field(description="keep predicted images within the range of pixels")

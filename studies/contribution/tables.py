@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from studies.contribution.findings import SYMBOLS, Pair, Quality, Training, by_prediction, mean_and_error
+from studies.contribution.findings import SYMBOLS, ModelRuns, Pair, Quality, by_prediction, mean_and_error
 from unequal.diffusion.posterior import posterior
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.reporting.page import Table
@@ -22,12 +22,12 @@ RANGES_NOTE = (
 )
 
 
-def range_table(trainings: Sequence[Training]) -> Table:
+def range_table(trainings: Sequence[ModelRuns]) -> Table:
     """PSNR and colour shift of every range, for each prediction."""
     groups = by_prediction(trainings)
     columns = [f"{SYMBOLS[name]}: {figure}" for name in groups for figure in ("PSNR in dB", "colour shift")]
 
-    def cells(of: Callable[[Training], Quality]) -> list[str]:
+    def cells(of: Callable[[ModelRuns], Quality]) -> list[str]:
         return [cell for found in groups.values() for cell in over_images([of(one) for one in found])]
 
     rows = [["nothing", *cells(lambda one: one.unreplaced)]]
@@ -37,7 +37,7 @@ def range_table(trainings: Sequence[Training]) -> Table:
     return Table("What replacing x0 mends", ["x0 replaced within", *columns], rows, RANGES_NOTE, [enlarged])
 
 
-def within(pair: Pair, training: Training) -> Quality:
+def within(pair: Pair, training: ModelRuns) -> Quality:
     """What is left with x0 replaced in a range."""
     return training.ranges[pair]
 
@@ -48,7 +48,7 @@ def over_images(qualities: Sequence[Quality]) -> list[str]:
     return [plus_minus(*mean_and_error(values)) for values in by_image]
 
 
-def prediction_table(trainings: Sequence[Training]) -> Table:
+def prediction_table(trainings: Sequence[ModelRuns]) -> Table:
     """PSNR and colour shift of every training with nothing replaced, and what it had seen and cost."""
     rows = [
         [one.name, *over_images([one.unreplaced]), with_prefix(one.images_seen), with_prefix(one.training_flops)]
@@ -58,7 +58,7 @@ def prediction_table(trainings: Sequence[Training]) -> Table:
     return Table("Predictions compared", columns, rows, "± is the standard error over images of one training.")
 
 
-def csv_rows(trainings: Sequence[Training]) -> list[dict[str, Any]]:
+def csv_rows(trainings: Sequence[ModelRuns]) -> list[dict[str, Any]]:
     """Every run of every training as a row; what has no range leaves it empty."""
     found = []
     for one in trainings:

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from studies.interference.findings import STEPS, Estimate, Series, TrainedOn, attention, mean_change, summarise
+from studies.interference.findings import STEPS, MeanChange, Series, TrainedOn, attention, mean_change, summarise
 from unequal.measures.loss_profile import weighted_change
 from unequal.reporting.tables import changes, label
 from unequal.reporting.verdicts import SEVERAL, Evidence, Verdict, decide, tally
@@ -64,7 +64,7 @@ def all_slots_improve(found: TrainedOn, name: str) -> Verdict:
     """Paper 1's conclusion: losses of all scales in every batch fall together."""
     rows = changes(0, found.base, found.losses[name]["train"], found.slots)
     evidence = [Evidence(-one.change, one.stderr) for one in rows]
-    shown = (f"{one.slot}: {Estimate(one.change, one.stderr).percent}" for one in rows)
+    shown = (f"{one.slot}: {MeanChange(one.change, one.stderr).percent}" for one in rows)
     return Verdict(
         f"{name}_lowers_all",
         1,
@@ -104,7 +104,7 @@ def growth(low: Series, high: Series, found: TrainedOn) -> tuple[float, float]:
     return weighted_change(found.base, [*high.losses, *low.losses], found.slots, np.concatenate(parts))
 
 
-def required(estimate: Estimate | None) -> Estimate:
+def required(estimate: MeanChange | None) -> MeanChange:
     """An estimate of slots that there must be: tilted samplers and single slots favour some and neglect others."""
     if estimate is None:
         raise ValueError("a series that neither favours nor neglects a slot")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from studies.interference.settings import Interference
-from unequal.artifacts.partitions import read_slots
+from unequal.artifacts.partitions import read_slot_sets, read_slots
 from unequal.artifacts.samplers import read_sampler
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
@@ -17,6 +17,7 @@ from unequal.measures.loss_profile import weighted_change
 from unequal.reporting.conditions import data_condition
 from unequal.reporting.tables import Change, changes, plus_minus
 from unequal.settings.recipe import Recipe
+from unequal.timesteps.partition import Partition
 
 #: Shares of draws are quotients: what they differ by below this is rounding.
 ROUNDING = 1e-9
@@ -25,15 +26,15 @@ ROUNDING = 1e-9
 STEPS = 100
 
 
-class Estimate(NamedTuple):
+class MeanChange(NamedTuple):
     """A figure and its standard error over draws."""
 
     value: float
     stderr: float
 
-    def over(self, count: float) -> "Estimate":
+    def over(self, count: float) -> "MeanChange":
         """Per step, image and so on."""
-        return Estimate(self.value / count, self.stderr / count)
+        return MeanChange(self.value / count, self.stderr / count)
 
     @property
     def percent(self) -> str:
@@ -41,7 +42,7 @@ class Estimate(NamedTuple):
         return f"{plus_minus(100 * self.value, 100 * self.stderr, signed=True)} %"
 
 
-class Training(NamedTuple):
+class TrainingFacts(NamedTuple):
     """How a model was trained on from the base."""
 
     lr: float
@@ -59,7 +60,7 @@ class Series:
     """
 
     name: str
-    training: Training
+    training: TrainingFacts
     losses: tuple[np.ndarray, ...]
     shares: np.ndarray
 
@@ -73,10 +74,10 @@ class Summary:
     """
 
     name: str
-    training: Training
-    favoured: Estimate | None
-    neglected: Estimate | None
-    every: Estimate
+    training: TrainingFacts
+    favoured: MeanChange | None
+    neglected: MeanChange | None
+    every: MeanChange
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,8 @@ class TrainedOn:
     Attributes:
         losses: model → split → losses of all draws, [T, n]: base, one a further recipe, <recipe>_<slot>.
         floor: losses of the best possible denoiser on the training draws, [T, n], or [T, 0].
-        slots: inclusive ranges of timesteps; `finetuned` are those trained on inside, counted from 1.
-        slot_sets: ranges of equal loss (`total`) and of equal excess loss (`excess`).
+        slots: of equal loss; `finetuned` are those trained on inside, counted from 1.
+        slot_sets: slots of equal loss (`total`) and of equal excess loss (`excess`).
         samplers: further recipe → probability of each timestep, [T], at the end of the training.
         trainings: recipe → how it trained.
         kinds: further recipe → kind of its sampler.
@@ -98,11 +99,11 @@ class TrainedOn:
     losses: dict[str, dict[str, np.ndarray]]
     floor: np.ndarray
     schedule: NoiseSchedule
-    slots: Sequence[tuple[int, int]]
-    slot_sets: dict[str, list[tuple[int, int]]]
+    slots: Partition
+    slot_sets: dict[str, Partition]
     finetuned: tuple[int, ...]
     samplers: dict[str, np.ndarray]
-    trainings: dict[str, Training]
+    trainings: dict[str, TrainingFacts]
     kinds: dict[str, str]
     control: str
     data: dict[str, Any]
@@ -132,8 +133,8 @@ class TrainedOn:
     def series(self, recipe: str) -> Series:
         """The models of a recipe, by their training losses."""
         if recipe in self.samplers:
-            shares = [[self.samplers[recipe][first : last + 1].sum() for first, last in self.slots]]
-            return Series(recipe, self.trainings[recipe], (self.losses[recipe]["train"],), np.array(shares))
+            shares = self.slots.sums(self.samplers[recipe])[None]
+            return Series(recipe, self.trainings[recipe], (self.losses[recipe]["train"],), shares)
         losses = tuple(self.losses[f"{recipe}_{slot}"]["train"] for slot in self.finetuned)
         inside = np.eye(len(self.slots))[np.array(self.finetuned) - 1]
         return Series(recipe, self.trainings[recipe], losses, inside)
@@ -180,12 +181,13 @@ def read_trained_on(
         losses={name: read_npz(profiles / f"{name}.npz", ["train", "holdout"]) for name in names},
         floor=read_npz(profiles / "floor.npz", ["train"])["train"],
         schedule=schedule,
-        slots=read_slots(find("artifacts/slots.json"), schedule.timesteps).partition,
-        slot_sets=read_json(metrics / "slots.json"),
+        slots=read_slots(find("artifacts/slots.json"), schedule.timesteps).slots,
+        slot_sets=read_slot_sets(metrics / "slots.json"),
         finetuned=tuple(finetuned),
         samplers={name: read_sampler(samplers / f"{name}.json", schedule).probabilities for name in further},
         trainings={
-            name: Training(recipes[name].optimizer.lr, one["steps"], one["images_seen"]) for name, one in made.items()
+            name: TrainingFacts(recipes[name].optimizer.lr, one["steps"], one["images_seen"])
+            for name, one in made.items()
         },
         kinds={name: recipes[name].sampler.kind for name in further},
         control=chosen.control,
@@ -193,24 +195,21 @@ def read_trained_on(
     )
 
 
-def attention(series: Series, slots: Sequence[tuple[int, int]]) -> np.ndarray:
+def attention(series: Series, slots: Partition) -> np.ndarray:
     """[m, K]: 1 where a model drew a slot more often than uniformly, −1 where less often."""
-    lengths = np.array([last - first + 1 for first, last in slots])
-    tilt = series.shares - lengths / lengths.sum()
+    tilt = series.shares - slots.shares
     return np.where(np.abs(tilt) < ROUNDING, 0, np.sign(tilt))
 
 
-def mean_change(
-    series: Series, before: np.ndarray, slots: Sequence[tuple[int, int]], chosen: np.ndarray
-) -> Estimate | None:
+def mean_change(series: Series, before: np.ndarray, slots: Partition, chosen: np.ndarray) -> MeanChange | None:
     """Mean relative change over chosen [m, K] slots of models; None where none is chosen."""
-    return Estimate(*weighted_change(before, series.losses, slots, chosen / chosen.sum())) if chosen.any() else None
+    return MeanChange(*weighted_change(before, series.losses, slots, chosen / chosen.sum())) if chosen.any() else None
 
 
-def summarise(series: Series, before: np.ndarray, slots: Sequence[tuple[int, int]]) -> Summary:
+def summarise(series: Series, before: np.ndarray, slots: Partition) -> Summary:
     """What a way of training did to favoured and to neglected slots."""
     drawn = attention(series, slots)
     favoured, neglected = (mean_change(series, before, slots, drawn == sign) for sign in (1, -1))
     weights = np.full(drawn.shape, 1 / drawn.size)
-    every = Estimate(*weighted_change(before, series.losses, slots, weights))
+    every = MeanChange(*weighted_change(before, series.losses, slots, weights))
     return Summary(series.name, series.training, favoured, neglected, every)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unequal.artifacts.partitions import read_groups
+from unequal.artifacts.partitions import GroupTable, read_groups
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import read_json, read_npz
@@ -24,7 +24,7 @@ class LatentFindings:
         losses: model → split → losses of all draws of latents, [T, n].
         floor: losses of the best possible denoiser of the training latents, [T, n], or [T, 0].
         schedule: of all models.
-        groups: the content of artifacts/groups.json.
+        groups: of timesteps, with their limits.
         group_shares: FLOPs of each group's pruned model as a share of the base's.
         variants: scores and costs.
         references: the two ends of the scale, and `reconstructions`, what the autoencoder alone does to real images.
@@ -37,7 +37,7 @@ class LatentFindings:
     losses: dict[str, dict[str, np.ndarray]]
     floor: np.ndarray
     schedule: NoiseSchedule
-    groups: dict[str, Any]
+    groups: GroupTable
     group_shares: list[float]
     variants: dict[str, Variant]
     references: dict[str, Any]
@@ -69,7 +69,7 @@ def read_findings(
         losses={model: read_npz(profiles / f"{model}.npz", ["train", "holdout"]) for model in models},
         floor=read_npz(profiles / "floor.npz", ["train"])["train"],
         schedule=schedule,
-        groups=grouping.model_dump(),
+        groups=grouping,
         group_shares=[figures["share_of_base"] for figures in pruned],
         variants={variant: Variant.of(variant, facts[variant]) for variant in variants},
         references=read_json(scores / "reference.json") | {"reconstructions": reconstructions},

@@ -4,7 +4,7 @@ from typing import Self
 
 from pydantic import model_validator
 
-from unequal.settings.autoencoder import Autoencoder, TrainedAutoencoder
+from unequal.settings.autoencoder import AnyAutoencoder, TrainedAutoencoder
 from unequal.settings.condition import LowResolution
 from unequal.settings.params.compared import Compared
 from unequal.settings.params.continued import Continued
@@ -16,7 +16,7 @@ from unequal.settings.params.slotted import Slotted
 class Params(Continued, Slotted, Grouped, Compared):
     """All sections, and what holds of several of them."""
 
-    autoencoder: Autoencoder
+    autoencoder: AnyAutoencoder
 
     @property
     def roles(self) -> dict[str, Role]:

@@ -37,7 +37,7 @@ class SeedScores(NamedTuple):
         return cls(tuple(one["fid_mean"] for one in facts), tuple(one["kid_mean"] for one in facts))
 
 
-class HeadErrors(NamedTuple):
+class TimestepErrors(NamedTuple):
     """Held-out x0-errors of three heads, on draws that all trials share.
 
     Attributes:
@@ -117,7 +117,7 @@ class ThreeHeads:
 
     name: str
     mixing: Mixing
-    errors: tuple[HeadErrors, ...]
+    errors: tuple[TimestepErrors, ...]
     wins: tuple[Wins, ...]
     scores: dict[str, SeedScores]
 
@@ -265,11 +265,11 @@ def read_alone(path: Path) -> np.ndarray:
     return read_npz(path, ["products"])["products"].astype(np.float64).mean((1, 2, 3))
 
 
-def read_errors(path: Path) -> HeadErrors:
+def read_errors(path: Path) -> TimestepErrors:
     """The same of three heads."""
     tables = read_npz(path, ["products", "settled"])
     products = tables["products"].astype(np.float64)
-    return HeadErrors(products.mean(1), least_error(products), tables["settled"])
+    return TimestepErrors(products.mean(1), least_error(products), tables["settled"])
 
 
 def read_wins(path: Path) -> Wins:

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from studies.small_batches.findings import BatchFindings, order, slot_shares
+from studies.small_batches.findings import BatchFindings, order
 from unequal.reporting.figures import GOLD, INK, PALE, RED, SOFT, colour, log_scale
 from unequal.reporting.tables import label
 
@@ -107,7 +107,7 @@ def gradient_lengths(figure: Figure, found: BatchFindings) -> None:
     log_scale(upper, "{:g}")
     upper.set_ylabel("length of gradients")
     upper.legend(loc="best")
-    share = slot_shares(facts["slots"])
+    share = found.slots.shares
     least = share * np.sqrt(second)
     bars = (
         (share, PALE, "of timesteps"),

@@ -1,6 +1,5 @@
 """Small batches: what the study has found, and its tables."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +8,7 @@ import numpy as np
 from studies.grid.settings import parsed_batch
 from unequal.reporting.tables import plus_minus
 from unequal.reporting.verdicts import Evidence, paired
+from unequal.timesteps.partition import Partition
 
 #: A sampler has the gradient of uniform timesteps where its bias is below this share of that gradient's square.
 UNBIASED = 1e-6
@@ -34,6 +34,11 @@ class BatchFindings:
     batches: tuple[str, ...]
     gradients: dict[str, Any]
     images: int
+
+    @property
+    def slots(self) -> Partition:
+        """Whose gradients were measured."""
+        return Partition(self.gradients["slots"], "slots")
 
     def gain(self, better: tuple[str, str], worse: tuple[str, str]) -> Evidence:
         """By how much the FID of one lies below that of the other, in pairs of training seeds."""
@@ -87,9 +92,3 @@ def fid(found: BatchFindings, recipe: str, batch: str) -> str:
     """Mean ± standard deviation over training seeds."""
     values = found.fids[recipe, batch]
     return plus_minus(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
-
-
-def slot_shares(slots: Sequence[Sequence[int]]) -> np.ndarray:
-    """Share of all timesteps that each slot holds."""
-    lengths = np.array([last - first + 1 for first, last in slots])
-    return np.asarray(lengths / lengths.sum())

@@ -5,7 +5,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from unequal.settings.names import BatchName, Name
-from unequal.settings.numbers import BatchSize, Draws
+from unequal.settings.numbers import BatchSize, DrawCount
 from unequal.settings.strict import Strict
 
 
@@ -16,8 +16,8 @@ class Gradients(Strict):
         gt=0, le=10_000, description="cells that each slot is cut into; moments are constant within a cell"
     )
     folds: int = Field(ge=3, le=10_000, description="parts of the images, from which standard errors are made")
-    single_images: Draws = Field(description="a cell, for lengths of single gradients; a multiple of folds")
-    mean_images: Draws = Field(description="a cell, for its mean gradient; a multiple of folds")
+    single_images: DrawCount = Field(description="a cell, for lengths of single gradients; a multiple of folds")
+    mean_images: DrawCount = Field(description="a cell, for its mean gradient; a multiple of folds")
     batches: tuple[BatchSize, ...] = Field(min_length=1, description="images of an optimizer step")
     samplers: tuple[Name, ...] = Field(min_length=1, description="recipes whose samplers are compared")
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from studies.grid.settings import parsed_batch
-from studies.small_batches.findings import BatchFindings, fid, order, slot_shares
+from studies.small_batches.findings import BatchFindings, fid, order
 from unequal.reporting.page import Table
 from unequal.reporting.tables import label, plus_minus, with_prefix
 
@@ -50,7 +50,7 @@ def batches_table(found: BatchFindings) -> Table:
 def slots_table(found: BatchFindings) -> Table:
     """Lengths of gradients, slot by slot, and what each slot has of a uniform batch's variance."""
     facts = found.gradients
-    share = slot_shares(facts["slots"])
+    share = found.slots.shares
     parts = share * np.array(facts["second_moment"])
     rows = [
         (
@@ -61,7 +61,7 @@ def slots_table(found: BatchFindings) -> Table:
             plus_minus(facts["mean_square"][number - 1], facts["mean_square_stderr"][number - 1]),
             f"{100 * parts[number - 1] / parts.sum():.3g} %",
         )
-        for number, (first, last) in enumerate(facts["slots"], 1)
+        for number, (first, last) in enumerate(found.slots, 1)
     ]
     columns = ("slot", "timesteps", "share of timesteps", "E‖g‖²", "‖E g‖²", "share of E‖g‖² under uniform timesteps")
     return Table("Gradients of single images, slot by slot", columns, rows, SLOTS_NOTE)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from studies.tdc.findings import LONGER, TDC, UNPRUNED, Found, Outcome
+from studies.tdc.findings import LONGER, TDC, UNPRUNED, Found, PlanOutcome
 from studies.tdc.tables import rounds_of, starts_of
 from unequal.reporting.tables import mean_and_sd
 from unequal.reporting.verdicts import SEVERAL, Evidence, Verdict, decide, needed, paired, signed, tally
@@ -91,7 +91,7 @@ def groups(found: Found) -> list[Verdict]:
     ]
 
 
-def gaps(found: Found, best: Outcome, others: Sequence[Outcome]) -> list[Evidence]:
+def gaps(found: Found, best: PlanOutcome, others: Sequence[PlanOutcome]) -> list[Evidence]:
     """By how much the FIDs of others lie above the best one's."""
     return [found.gain(best.name, one.name) for one in others]
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from studies.tdc.findings import LONGER, TDC, UNPRUNED, Found, Outcome
+from studies.tdc.findings import LONGER, TDC, UNPRUNED, Found, PlanOutcome
 from studies.tdc.tables import rounds_of, starts_of
 from unequal.reporting.figures import FINE_TICKS, GOLD, INK, RED, SOFT, log_scale
 
@@ -83,7 +83,7 @@ def over_groups(figure: Figure, found: Found) -> None:
     axes.set_xlabel("groups, for as many images in all")
 
 
-def along(axes: Axes, places: Sequence[float], outcomes: Sequence[Outcome], found: Found, text: str) -> None:
+def along(axes: Axes, places: Sequence[float], outcomes: Sequence[PlanOutcome], found: Found, text: str) -> None:
     """FID along a number: single trainings, their means, and the base."""
     for place, one in zip(places, outcomes, strict=True):
         axes.plot([place] * len(one.fids), one.fids, linestyle="", marker="o", markersize=3.5, color=RED, alpha=0.5)
@@ -152,7 +152,7 @@ def limits(figure: Figure, found: Found) -> None:
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
-def colour_of(found: Found, outcome: Outcome) -> str:
+def colour_of(found: Found, outcome: PlanOutcome) -> str:
     """A plan's colour, the same in every picture of a question."""
     place = [one.name for one in found.own].index(outcome.name) if outcome in found.own else 0
     return COLOURS.get(outcome.name) or IN_TURN[place % len(IN_TURN)]

@@ -22,7 +22,7 @@ WORDS = {"tdc": "TDC", "unpruned": "TDC without pruning", "longer": "base, train
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PlanOutcome:
     """A plan with what came of it, one entry a training seed.
 
     Attributes:
@@ -85,16 +85,16 @@ class Found:
     """
 
     question: str
-    outcomes: Mapping[str, Outcome]
+    outcomes: Mapping[str, PlanOutcome]
     base: Mapping[str, Any]
     base_training: Mapping[str, Any]
 
     @property
-    def own(self) -> list[Outcome]:
+    def own(self) -> list[PlanOutcome]:
         """The question's plans."""
         return [one for one in self.outcomes.values() if not one.name.startswith(f"{SHARED}/")]
 
-    def __getitem__(self, name: str) -> Outcome:
+    def __getitem__(self, name: str) -> PlanOutcome:
         """The outcome of a shared plan by its whole name, of one of the question's by its last part."""
         return self.outcomes.get(name) or self.outcomes[f"{self.question}/{name}"]
 
@@ -116,7 +116,7 @@ class Found:
         """By how much a plan's FID lies below that of the one base, over the plan's training seeds."""
         return paired([self.base_fid - fid for fid in self[name].fids])
 
-    def share(self, outcome: Outcome) -> float:
+    def share(self, outcome: PlanOutcome) -> float:
         """Multiply–accumulates of a step, mean over timesteps, of the base's."""
         return float(outcome.mean("macs_a_step") / self.base_training["macs"])
 
@@ -153,7 +153,7 @@ def read_found(
             files = [f"{name}/seed_{seed}.json" for seed in seeds]
             experts = [read_json(find(f"results/experts/{file}")) for file in files]
             trials = [read_json(find(f"results/trials/{file}")) for file in files]
-            outcomes[name] = Outcome(name, plans[name], experts, trials)
+            outcomes[name] = PlanOutcome(name, plans[name], experts, trials)
     return Found(
         question,
         outcomes,

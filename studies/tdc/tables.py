@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from studies.tdc.findings import LONGER, Found, Outcome
+from studies.tdc.findings import LONGER, Found, PlanOutcome
 from unequal.reporting.page import Table
 from unequal.reporting.tables import mean_and_sd, with_prefix
 
@@ -37,7 +37,7 @@ def base_row(found: Found) -> tuple[str, ...]:
     )
 
 
-def row(found: Found, outcome: Outcome) -> tuple[str, ...]:
+def row(found: Found, outcome: PlanOutcome) -> tuple[str, ...]:
     """What a plan came to."""
     stored = f" ({with_prefix(outcome.mean('parameters'))})" if outcome.groups > 1 else ""
     return (
@@ -69,7 +69,7 @@ def seconds_table(found: Found) -> Table:
     return Table("Seconds", columns, rows, note)
 
 
-def rounds_of(outcome: Outcome) -> np.ndarray:
+def rounds_of(outcome: PlanOutcome) -> np.ndarray:
     """Loss of every candidate [seeds, rounds, candidates] of a proxy's rounds, the importance methods' start left out.
 
     Of outcomes with one group whose rounds have as many candidates each.
@@ -84,13 +84,13 @@ def losses_by_round(bank: Sequence[dict[str, Any]]) -> list[list[float]]:
     return [[one["loss"] for one in bank if one["round"] == number] for number in numbers]
 
 
-def starts_of(outcome: Outcome) -> np.ndarray:
+def starts_of(outcome: PlanOutcome) -> np.ndarray:
     """Loss of what the importance methods propose [seeds, methods]."""
     banks = [one["groups"][0]["pruning"]["bank"] for one in outcome.experts]
     return np.array([[one["loss"] for one in bank if one["round"] == 0] for bank in banks])
 
 
-def rounds_table(outcome: Outcome) -> Table:
+def rounds_table(outcome: PlanOutcome) -> Table:
     """The proxy's candidates, round by round (Fig. 5)."""
     losses, starts = rounds_of(outcome), starts_of(outcome)
     best = np.minimum.accumulate(losses.min(axis=2), axis=1)

@@ -11,7 +11,8 @@ from unequal.artifacts.samplers import read_sampler, write_sampler
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
-from unequal.settings.samplers import Measured, Sampler
+from unequal.settings.measured import Measured
+from unequal.settings.samplers import Sampler
 from unequal.timesteps.partition import Partition
 
 T = 30

@@ -16,7 +16,7 @@ from benchmarks.training import comparable, our_loop
 from unequal.files import read_json
 from unequal.models.backbones.registry import build_network
 from unequal.models.flops import count_cost
-from unequal.settings.params.pipeline import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params
 from unequal.tools.architecture import spec_of
 from unequal.training.batches import BatchSource
 
@@ -26,7 +26,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def params() -> Params:
-    return comparable(read_pipeline_params(ROOT / "presets/digits.yaml"), CPU, batch_size=4)
+    return comparable(Params.read(ROOT / "presets/digits.yaml"), CPU, batch_size=4)
 
 
 def test_every_way_to_read_gives_whole_batches_of_the_file(params: Params, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_utilisation_is_the_rate_of_training_over_that_of_products(params: Param
 
 @pytest.mark.gpu
 def test_a_gpu_trains_compiled_and_in_bf16() -> None:
-    iddpm = read_pipeline_params(ROOT / "presets/cifar10-iddpm.yaml")
+    iddpm = Params.read(ROOT / "presets/cifar10-iddpm.yaml")
     device = torch.device("cuda")
     found = utilisation.measure(comparable(iddpm, device, 16), device, steps=1, rounds=1, side=1024, products=5)
     assert found["precision"] == "bf16"

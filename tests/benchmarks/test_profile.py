@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from benchmarks import profile as benchmark
-from unequal.settings.params.pipeline import read_pipeline_params
+from unequal.settings.params.pipeline import Params
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,7 +21,7 @@ def test_both_timings_ask_the_network_the_same(monkeypatch: pytest.MonkeyPatch) 
         return net
 
     monkeypatch.setattr(benchmark, "build_network", watched)
-    params = read_pipeline_params(ROOT / "params.yaml")
+    params = Params.read(ROOT / "params.yaml")
     quick = params.model_copy(
         update={
             "schedule": params.schedule.model_copy(update={"timesteps": 30}),

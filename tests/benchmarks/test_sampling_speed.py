@@ -14,7 +14,7 @@ from unequal.diffusion.ddim import sampling_timesteps
 from unequal.files import read_json
 from unequal.models.folder import ModelRecord, save_model
 from unequal.sampling.ensemble import Ensemble
-from unequal.settings.params.pipeline import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params
 from unequal.timesteps.groups import mean_limit, timestep_groups
 
 pytestmark = pytest.mark.slow
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def params() -> Params:
-    return read_pipeline_params(ROOT / "params.yaml")
+    return Params.read(ROOT / "params.yaml")
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import torch
 from benchmarks.documented_loop import Pictures
 from benchmarks.timing import in_turns, ratio
 from benchmarks.training import comparable, contestants, documented, measure, our_loop
-from unequal.settings.params.pipeline import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params
 
 pytestmark = pytest.mark.slow
 
@@ -19,7 +19,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def params() -> Params:
-    return comparable(read_pipeline_params(ROOT / "presets/digits.yaml"), CPU, batch_size=4)
+    return comparable(Params.read(ROOT / "presets/digits.yaml"), CPU, batch_size=4)
 
 
 def test_both_loops_train_the_same_network_on_the_same_images(params: Params, tmp_path: Path) -> None:

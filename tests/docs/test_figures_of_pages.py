@@ -9,7 +9,7 @@ from pages import README, ROOT
 from benchmarks.table import table
 from unequal.errors import UserError
 from unequal.files import read_json
-from unequal.settings.params.pipeline import read_pipeline_params
+from unequal.settings.params.pipeline import Params
 from unequal.tools.readme import filled, findings, results_table
 
 #: Bytes of README.md at most: what a newcomer reads in one go.
@@ -33,7 +33,7 @@ def test_a_page_without_the_place_is_refused():
 
 def test_readme_names_the_conditions_of_the_run():
     text = " ".join(README.read_text(encoding="utf-8").split())
-    params, base = read_pipeline_params(ROOT / "params.yaml"), read_json(ROOT / "results/metrics/train_base.json")
+    params, base = Params.read(ROOT / "params.yaml"), read_json(ROOT / "results/metrics/train_base.json")
     trained = read_json(ROOT / "results/metrics/data.json")["split"]["train"][1]
     for condition in (
         f"({trained:,} training images of {params.data.image_size} × {params.data.image_size} pixels)",

@@ -19,6 +19,7 @@ from unequal.measures.loss_profile import (
     space_factor,
     weighted_change,
 )
+from unequal.timesteps.partition import Partition
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -155,7 +156,7 @@ def test_errors_of_an_excess_are_those_of_the_differences() -> None:
     np.testing.assert_allclose(excess_profile(sample, floor).stderr, stats.sem(sample - floor, axis=1))
 
 
-RANGES = [(0, 1), (2, 5), (6, 9)]
+RANGES = Partition([(0, 1), (2, 5), (6, 9)])
 OFF_DIAGONAL = (1 - np.eye(3)) / 6
 
 
@@ -195,11 +196,11 @@ def test_changes_of_one_slot_by_several_models_are_not_taken_for_independent() -
 def test_a_mean_of_one_change_is_that_change(seed: int) -> None:
     before, after = losses(seed), losses(seed + 1)
     expected = relative_change(before[2:], after[2:])
-    assert weighted_change(before, [after], [(0, 1), (2, 4)], np.array([[0, 1]])) == pytest.approx(expected)
+    assert weighted_change(before, [after], Partition([(0, 1), (2, 4)]), np.array([[0, 1]])) == pytest.approx(expected)
 
 
 def test_a_model_counted_twice_is_no_second_measurement() -> None:
     before, after = losses(0), losses(1)
-    once = weighted_change(before, [after], [(0, 4)], np.ones((1, 1)))
-    assert weighted_change(before, [after, after], [(0, 4)], np.full((2, 1), 0.5)) == pytest.approx(once)
-    assert weighted_change(before, [after, after], [(0, 4)], np.array([[1], [-1]])) == pytest.approx((0, 0))
+    once = weighted_change(before, [after], Partition([(0, 4)]), np.ones((1, 1)))
+    assert weighted_change(before, [after, after], Partition([(0, 4)]), np.full((2, 1), 0.5)) == pytest.approx(once)
+    assert weighted_change(before, [after, after], Partition([(0, 4)]), np.array([[1], [-1]])) == pytest.approx((0, 0))

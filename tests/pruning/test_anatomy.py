@@ -16,7 +16,7 @@ from unequal.models.flops import count_cost
 from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.fit import remove, removed_channels
 from unequal.pruning.units import Unit, units_by
-from unequal.settings.params.pipeline import read_pipeline_params
+from unequal.settings.params.pipeline import Params
 
 BuildNet = Callable[..., UNet2DModel]
 ATTENTIVE: dict[str, Any] = {"attention_resolutions": (8, 4), "scale_shift": True}
@@ -62,7 +62,7 @@ def test_the_cost_without_some_units_is_the_measured_one(anatomy: Anatomy, data:
 @pytest.mark.slow
 def test_uniform_ratios_are_the_known_staircase() -> None:
     """DDPM's network for CIFAR-10 (6.05 G): 0.25 of all channels gives 3.41 G; 0.30, cut to norm groups, 2.09 G."""
-    network = read_pipeline_params(PRESETS / "cifar10-ddpm.yaml").network
+    network = Params.read(PRESETS / "cifar10-ddpm.yaml").network
     with torch.device("meta"):
         anatomy = Anatomy(build_unet(network, 32, 3, 3))
     for ratio, macs in ((0.0, 6.054), (0.25, 3.41), (0.30, 2.09)):

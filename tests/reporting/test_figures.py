@@ -16,9 +16,10 @@ from PIL import Image
 from unequal.measures.loss_profile import relative_change
 from unequal.reporting import figures
 from unequal.reporting.tables import Change, Variant
+from unequal.timesteps.partition import Partition
 
 T = 60
-SLOTS = [(0, 5), (6, 20), (21, 59)]
+SLOTS = Partition([(0, 5), (6, 20), (21, 59)])
 
 
 def drawn(draw: Callable[[Figure], None]) -> Figure:

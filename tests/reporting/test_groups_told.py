@@ -1,7 +1,6 @@
 """Groups in the report: heights of their lines, the mean over timesteps, the table."""
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,19 +8,20 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
+from unequal.artifacts.partitions import GroupTable, NumberedGroup
 from unequal.reporting.groups import KINDS, groups_and_limits, groups_table
 from unequal.settings.groups import Groups
 
-GROUPS: dict[str, Any] = {
-    "schedule": "linear",
-    "timesteps": 60,
-    "kind": "snr",
-    "min_ratio": 0.5,
-    "groups": [
-        {"group": 0, "first": 0, "last": 19, "limit_ratio": 0.75},
-        {"group": 1, "first": 20, "last": 59, "limit_ratio": 1.0},
-    ],
-}
+GROUPS = GroupTable(
+    timesteps=60,
+    schedule="linear",
+    kind="snr",
+    min_ratio=0.5,
+    groups=(
+        NumberedGroup(group=0, first=0, last=19, limit_ratio=0.75),
+        NumberedGroup(group=1, first=20, last=59, limit_ratio=1.0),
+    ),
+)
 
 
 @pytest.fixture

@@ -11,10 +11,11 @@ from matplotlib.figure import Figure
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.reporting import profiles
 from unequal.reporting.figures import GOLD, INK, RED, binned, log_bins
+from unequal.timesteps.partition import Partition
 
 SCHEDULE = NoiseSchedule.linear(60)
 NO_FLOOR = np.zeros((60, 0))
-SETS = {"total": [(0, 9), (10, 29), (30, 59)], "excess": [(0, 4), (5, 9), (10, 59)]}
+SETS = {"total": Partition.of_lengths([10, 20, 30]), "excess": Partition.of_lengths([5, 5, 50])}
 
 
 def losses() -> dict[str, dict[str, np.ndarray]]:
@@ -65,7 +66,7 @@ def test_strips_are_cut_where_slots_end() -> None:
 
 @pytest.mark.parametrize(("timesteps", "count", "shown"), [(1000, 10, True), (1000, 4, False), (500, 10, False)])
 def test_the_papers_slots_stand_beside_comparable_ones_alone(timesteps: int, count: int, shown: bool) -> None:
-    slots = [(i * timesteps // count, (i + 1) * timesteps // count - 1) for i in range(count)]
+    slots = Partition.of_lengths([timesteps // count] * count)
     assert ("paper 1, Table 1" in profiles.all_sets({"total": slots}, timesteps)) == shown
 
 

@@ -15,6 +15,7 @@ from unequal.reporting.tables import (
     sd,
     with_prefix,
 )
+from unequal.timesteps.partition import Partition
 
 FACTS = {
     "fid_mean": 12.0, "fid_sd": 0.0, "kid_mean": 0.01, "kid_sd": 0.0, "sampling_seeds": [7], "images_seen": 5,
@@ -62,7 +63,7 @@ def test_decimals_follow_the_spread(mean: float, spread: float | None, text: str
 def test_changes_of_a_slot_are_those_of_its_timesteps() -> None:
     before = np.random.default_rng(0).uniform(1, 2, (10, 5))
     after = before * np.repeat([0.5, 1.0, 3.0], [2, 3, 5])[:, None]
-    found = changes(2, before, after, [(0, 1), (2, 4), (5, 9)])
+    found = changes(2, before, after, Partition([(0, 1), (2, 4), (5, 9)]))
     assert [one.change for one in found] == pytest.approx([-0.5, 0, 2])
     assert [one.stderr for one in found] == pytest.approx([0, 0, 0], abs=1e-12)
     assert [one.own for one in found] == [False, True, False]

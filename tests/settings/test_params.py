@@ -12,7 +12,7 @@ import yaml
 from graph import pipeline_presets
 
 from unequal.errors import UserError
-from unequal.settings.params.pipeline import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params
 from unequal.tools.schema import json_schema
 
 ROOT = Path(__file__).parents[2]
@@ -391,7 +391,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"autoencoder": {"kind": "pretrained", "source": "x"}, "merging": DELETE},
-        "autoencoder: the pipeline's models see pixels; docs/latents.md says how latents are trained on",
+        "autoencoder: unknown key; allowed here: seed, runtime, data, schedule, network",
     ),
 ]
 
@@ -467,7 +467,7 @@ def written(document: dict[str, Any], folder: Path) -> Path:
 
 @pytest.mark.parametrize("path", [ROOT / "params.yaml", *pipeline_presets()], ids=lambda path: path.name)
 def test_files_of_the_repository_are_sound(path: Path) -> None:
-    params = read_pipeline_params(path)
+    params = Params.read(path)
     assert params.schedule.timesteps == yaml.safe_load(path.read_text(encoding="utf-8"))["schedule"]["timesteps"]
 
 
@@ -477,7 +477,7 @@ def test_files_of_the_repository_are_sound(path: Path) -> None:
 def test_an_impossible_edit_is_refused_in_one_line(edits: dict[str, Any], complaint: str, tmp_path: Path) -> None:
     path = written(edited(edits), tmp_path)
     with pytest.raises(UserError) as refusal:
-        read_pipeline_params(path)
+        Params.read(path)
     assert "\n" not in str(refusal.value)
     assert str(refusal.value).startswith(f"{path}: {complaint}")
 
@@ -485,7 +485,7 @@ def test_an_impossible_edit_is_refused_in_one_line(edits: dict[str, Any], compla
 @pytest.mark.parametrize("edits", ACCEPTED, ids=lambda edits: ",".join(edits))
 def test_a_possible_edit_is_accepted(edits: dict[str, Any], tmp_path: Path) -> None:
     document = edited(edits)
-    read_pipeline_params(written(document, tmp_path))
+    Params.read(written(document, tmp_path))
     jsonschema.validate(document, schema())
 
 
@@ -501,7 +501,7 @@ def test_a_secret_in_the_settings_is_refused_and_not_repeated(
     secret: str, edits: dict[str, Any], tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=r"pruning\.expert\.decider: (api_key_env|base_url): holds") as refusal:
-        read_pipeline_params(written(edited({"pruning.expert.decider": LLM | edits}), tmp_path))
+        Params.read(written(edited({"pruning.expert.decider": LLM | edits}), tmp_path))
     assert secret not in str(refusal.value)
 
 
@@ -509,7 +509,7 @@ def test_a_recipe_may_have_the_name_of_a_key(tmp_path: Path) -> None:
     """Even then its unknown keys are refused with the ones it may have."""
     document = edited({"recipes.images": DEFAULT["recipes"]["longer"] | {"colour": 1}, "further_recipes": ["images"]})
     with pytest.raises(UserError, match=r"recipes\.images\.colour: unknown key; allowed here: images, prediction"):
-        read_pipeline_params(written(document, tmp_path))
+        Params.read(written(document, tmp_path))
 
 
 def test_the_schema_is_json_and_knows_the_default() -> None:

@@ -31,7 +31,7 @@ def footprints(tmp_path: Path):
 @pytest.mark.parametrize("path", PARAMS_FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_every_params_file_has_footprints(path: Path) -> None:
     found = Footprints(Uses.read(path))
-    every = [found.of(program) for program in found.kinds]
+    every = [found.encoded(), *(found.of(program) for program in found.kinds)]
     assert {"train_base", "merge_experts"} <= found.kinds.keys()
     # What a study's own program does is not known; it may do what takes most.
     assert found.of("its_own") == Footprint(max(one.host for one in every), max(one.device for one in every))

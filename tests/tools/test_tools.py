@@ -23,7 +23,7 @@ from unequal.models.folder import ModelRecord, save_model
 from unequal.models.pruned import load_any_model, replay
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.network import UNet2D
-from unequal.settings.params.pipeline import read_pipeline_params
+from unequal.settings.params.pipeline import Params
 from unequal.tools import clean, estimate
 from unequal.tools.architecture import spec_of as base_spec
 from unequal.tools.export import export
@@ -197,7 +197,7 @@ def test_what_a_published_file_shares_with_a_work_directory_is_not_freed(project
 
 
 def test_estimate_counts_every_stage_and_the_flops_of_training():
-    params = read_pipeline_params(ROOT / "params.yaml")
+    params = Params.read(ROOT / "params.yaml")
     net = build_network(params.network, base_spec(params))
     works = {work.name: work for work in estimate.workload(params, net)}
     assert sum(work.instances for work in works.values()) == len([one for one in instances() if one.folder == Path()])

@@ -1,6 +1,5 @@
 """Slots and groups of timesteps as the files that stages hand on: written by one, checked by the next."""
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -10,6 +9,7 @@ from pydantic import Field, NonNegativeInt, model_validator
 from unequal.errors import UserError
 from unequal.files import read_json, read_npz
 from unequal.measures.loss_profile import excess_loss
+from unequal.settings.measured import SlotRanges, partition_of
 from unequal.settings.strict import Strict, validate
 from unequal.timesteps.groups import TimestepGroup
 from unequal.timesteps.partition import Partition, TimestepRange
@@ -20,24 +20,26 @@ class SlotTable(Strict):
 
     timesteps: int = Field(gt=0)
     loss: str
-    slots: tuple[tuple[NonNegativeInt, NonNegativeInt], ...] = Field(min_length=1)
+    slots: SlotRanges
 
     @model_validator(mode="after")
     def slots_cover_all(self) -> Self:
         """Every timestep lies in one slot."""
-        covering(self.slots, self.timesteps, "slots")
+        check_covering(self.slots, self.timesteps, "slots")
         return self
-
-    @property
-    def partition(self) -> Partition:
-        """The slots from the data end to the noise end."""
-        return Partition(self.slots)
 
     def numbered(self, number: int) -> TimestepRange:
         """The range of a slot, counted from 1. Raises UserError where there is none."""
         if not 1 <= number <= len(self.slots):
             raise UserError(f"slot {number}: there are slots 1 … {len(self.slots)}")
-        return self.partition[number - 1]
+        return self.slots[number - 1]
+
+
+class SlotSets(Strict):
+    """results/metrics/slots.json: slots of equal loss and of equal excess loss, where they can be made."""
+
+    total: SlotRanges | None = None
+    excess: SlotRanges | None = None
 
 
 class NumberedGroup(Strict):
@@ -71,10 +73,15 @@ class GroupTable(Strict):
     @model_validator(mode="after")
     def groups_cover_all(self) -> Self:
         """Every timestep lies in one group, and groups are numbered in their order."""
-        covering([one.range for one in self.groups], self.timesteps, "groups")
+        check_covering(partition_of([one.range for one in self.groups], "groups"), self.timesteps, "groups")
         if [one.group for one in self.groups] != list(range(len(self.groups))):
             raise ValueError("groups are not numbered 0, 1, 2 … from the data end")
         return self
+
+    @property
+    def with_limits(self) -> list[TimestepGroup]:
+        """All groups, each with its limit."""
+        return [TimestepGroup(one.range, one.limit_ratio) for one in self.groups]
 
     def numbered(self, number: int) -> NumberedGroup:
         """A group, counted from 0. Raises UserError where there is none."""
@@ -83,10 +90,10 @@ class GroupTable(Strict):
         return self.groups[number]
 
 
-def covering(ranges: Iterable[Sequence[int]], timesteps: int, what: str) -> None:
-    """Raise ValueError where ranges do not cover 0 … T−1 once, in order."""
+def check_covering(partition: Partition, timesteps: int, what: str) -> None:
+    """Raise ValueError where a partition is one of another number of timesteps than its table tells."""
     try:
-        Partition(ranges, what).covering(timesteps, what)
+        partition.covering(timesteps, what)
     except UserError as error:
         raise ValueError(str(error)) from None
 
@@ -97,6 +104,11 @@ def read_slots(path: Path, timesteps: int) -> SlotTable:
     if table.timesteps != timesteps:
         raise UserError(f"{path}: slots of {table.timesteps} timesteps, the model has {timesteps}; compute them again")
     return table
+
+
+def read_slot_sets(path: Path) -> dict[str, Partition]:
+    """Read results/metrics/slots.json: loss → slots. Raises UserError where it is missing or altered."""
+    return {loss: slots for loss, slots in validate(SlotSets, read_json(path), path) if slots is not None}
 
 
 def read_groups(path: Path) -> GroupTable:

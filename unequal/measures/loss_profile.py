@@ -9,6 +9,7 @@ import numpy as np
 from unequal.diffusion.predictions import Prediction, x0_error_factor
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
+from unequal.timesteps.partition import Partition
 
 #: Losses are measured in ε-space; short name → prediction in whose space they are told besides.
 SPACES: dict[str, Prediction] = {"epsilon": "epsilon", "v": "v_prediction", "x0": "sample"}
@@ -83,7 +84,7 @@ def relative_change(before: np.ndarray, after: np.ndarray) -> tuple[float, float
 
 
 def weighted_change(
-    before: np.ndarray, after: Sequence[np.ndarray], slots: Sequence[tuple[int, int]], weights: np.ndarray
+    before: np.ndarray, after: Sequence[np.ndarray], slots: Partition, weights: np.ndarray
 ) -> tuple[float, float]:
     """Σ w_jk·R_jk over the relative changes R of slot k by model j, and its standard error over draws.
 
@@ -93,12 +94,12 @@ def weighted_change(
     Args:
         before: losses of the base, [T, n].
         after: losses of m models on the same draws, each [T, n].
-        slots: K inclusive ranges of timesteps, none overlapping another.
+        slots: K ranges of the T timesteps.
         weights: [m, K]; of a mean they add up to 1, of a difference of means to 0.
     """
     change, variance = 0.0, 0.0
-    for (first, last), column in zip(slots, weights.T, strict=True):
-        part = slice(first, last + 1)
+    for slot, column in zip(slots, weights.T, strict=True):
+        part = slot.slice
         found = [(w, *influences(before[part], losses[part])) for w, losses in zip(column, after, strict=True) if w]
         if found:
             change += sum(w * one for w, one, _ in found)

@@ -18,6 +18,7 @@ from matplotlib.transforms import Bbox
 
 from unequal.measures.loss_profile import LossProfile, relative_change
 from unequal.reporting.tables import Change, Variant, label
+from unequal.timesteps.partition import Partition, TimestepRange
 
 DPI = 160
 STYLE: Any = {
@@ -137,10 +138,15 @@ def curve(axes: Axes, losses: np.ndarray, band: bool = True, **style: Any) -> No
         axes.fill_between(x, np.maximum(low, profile.mean / 10), high, color=style["color"], alpha=0.2, linewidth=0)
 
 
-def slot_bands(axes: Axes, slots: Sequence[tuple[int, int]]) -> None:
+def log_edges(one: TimestepRange) -> tuple[float, float]:
+    """Where a range begins and ends among timesteps counted from 1, so that the first is no wider than the rest."""
+    return max(one.first + 0.5, 0.9), one.last + 1.5
+
+
+def slot_bands(axes: Axes, slots: Partition) -> None:
     """Shade every other slot and number all of them at the upper edge."""
-    for number, (first, last) in enumerate(slots, 1):
-        low, high = max(first + 0.5, 0.9), last + 1.5
+    for number, slot in enumerate(slots, 1):
+        low, high = log_edges(slot)
         if number % 2:
             axes.axvspan(low, high, color=PALE, linewidth=0, zorder=0)
         axes.text(np.sqrt(low * high), 1.01, str(number), transform=axes.get_xaxis_transform(), ha="center", color=SOFT)
@@ -168,7 +174,7 @@ def loss_profile(
     figure: Figure,
     losses: Mapping[str, Mapping[str, np.ndarray]],
     floor: np.ndarray,
-    slots: Sequence[tuple[int, int]],
+    slots: Partition,
 ) -> None:
     """Loss over timesteps: the base on training and held-out images, its floor, the other models behind them."""
     axes = figure.subplots()
@@ -190,9 +196,7 @@ def loss_profile(
     axes.legend(loc="lower left")
 
 
-def loss_changes(
-    figure: Figure, losses: Mapping[str, Mapping[str, np.ndarray]], slots: Sequence[tuple[int, int]]
-) -> None:
+def loss_changes(figure: Figure, losses: Mapping[str, Mapping[str, np.ndarray]], slots: Partition) -> None:
     """Loss of every further model over the base's, on the same draws, over timesteps."""
     axes = figure.subplots()
     slot_bands(axes, slots)
@@ -202,7 +206,8 @@ def loss_changes(
         slot = int(name.removeprefix("slot_")) if name.startswith("slot_") else None
         axes.plot(x, ratio, color=colour(name), linewidth=1.6 if slot is None else 0.9, label=label(name))
         if slot is not None:
-            inside = (x >= slots[slot - 1][0] + 0.5) & (x <= slots[slot - 1][1] + 1.5)
+            low, high = log_edges(slots[slot - 1])
+            inside = (x >= low) & (x <= high)
             axes.plot(x[inside], ratio[inside], color=colour(name), linewidth=3.2, solid_capstyle="butt")
         else:
             axes.fill_between(x, ratio - error, ratio + error, color=colour(name), alpha=0.2, linewidth=0)
@@ -316,7 +321,7 @@ def inside(box: Bbox, frame: Bbox) -> bool:
 
 
 def sampler_probabilities(
-    figure: Figure, samplers: Mapping[str, Sequence[np.ndarray]], slots: Sequence[tuple[int, int]] = ()
+    figure: Figure, samplers: Mapping[str, Sequence[np.ndarray]], slots: Partition | None = None
 ) -> None:
     """How often each sampler draws a timestep, as a multiple of uniform; what it changes from is paler.
 
@@ -326,7 +331,7 @@ def sampler_probabilities(
         slots: shaded where there are any.
     """
     axes = figure.subplots()
-    if slots:
+    if slots is not None:
         slot_bands(axes, slots)
     timesteps = len(next(iter(samplers.values()))[0])
     x = np.arange(1, timesteps + 1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unequal.artifacts.partitions import read_groups, read_slots
+from unequal.artifacts.partitions import GroupTable, read_groups, read_slot_sets, read_slots
 from unequal.artifacts.samplers import read_sampler
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
@@ -15,6 +15,7 @@ from unequal.errors import UserError
 from unequal.files import read_json, read_npz, require
 from unequal.reporting.conditions import scoring_conditions
 from unequal.reporting.tables import Change, GroupLimit, Variant, changes, steps_of_experts
+from unequal.timesteps.partition import Partition
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,9 @@ class PipelineFindings:
         losses: model → split → losses of all draws, [T, n].
         floor: losses of the best possible denoiser on the training draws, [T, n], or [T, 0].
         schedule: of all models.
-        slots: inclusive ranges of timesteps.
-        slot_sets: the ranges of equal loss (`total`) and of equal excess loss (`excess`), where they can be made.
-        groups: the content of artifacts/groups.json.
+        slots: those that models were trained on inside.
+        slot_sets: the slots of equal loss (`total`) and of equal excess loss (`excess`), where they can be made.
+        groups: of timesteps, with their limits.
         group_shares: FLOPs of each group's pruned model as a share of the base's.
         samplers: recipe → probability of each timestep, [T], at a few points of the training if it changes.
         variants: scores and costs.
@@ -40,9 +41,9 @@ class PipelineFindings:
     losses: dict[str, dict[str, np.ndarray]]
     floor: np.ndarray
     schedule: NoiseSchedule
-    slots: Sequence[tuple[int, int]]
-    slot_sets: dict[str, list[tuple[int, int]]]
-    groups: dict[str, Any]
+    slots: Partition
+    slot_sets: dict[str, Partition]
+    groups: GroupTable
     group_shares: list[float]
     samplers: dict[str, list[np.ndarray]]
     variants: dict[str, Variant]
@@ -106,14 +107,14 @@ def read_findings(
     facts = {variant: read_json(scores / f"{variant}.json") for variant in variants}
     shown = {variant: read_images(samples / f"{variant}.npy") for variant in variants}
     count = len(shown["base"])
-    grouping = read_groups(find("artifacts/groups.json")).model_dump()
-    schedule = NoiseSchedule.named(grouping["schedule"], grouping["timesteps"])
+    grouping = read_groups(find("artifacts/groups.json"))
+    schedule = NoiseSchedule.named(grouping.schedule, grouping.timesteps)
     return PipelineFindings(
         losses={model: read_npz(profiles / f"{model}.npz", ["train", "holdout"]) for model in models},
         floor=read_npz(profiles / "floor.npz", ["train"])["train"],
         schedule=schedule,
-        slots=read_slots(find("artifacts/slots.json"), schedule.timesteps).partition,
-        slot_sets=read_json(metrics / "slots.json"),
+        slots=read_slots(find("artifacts/slots.json"), schedule.timesteps).slots,
+        slot_sets=read_slot_sets(metrics / "slots.json"),
         groups=grouping,
         group_shares=[read_json(metrics / f"prune_expert_group_{group}.json")["share_of_base"] for group in groups],
         samplers={recipe: read_sampler(samplers / f"{recipe}.json", schedule).over_training() for recipe in recipes},

@@ -1,17 +1,17 @@
 """Groups of timesteps: where they lie on the SNR, what their models may take of the base's FLOPs, and what they do."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from unequal.artifacts.partitions import GroupTable
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.reporting.figures import GOLD, INK, PALE, RED, SOFT
 from unequal.reporting.page import Table
 from unequal.timesteps.groups import TimestepGroup, flops_by_timestep, mean_limit
-from unequal.timesteps.partition import TimestepRange
 
 #: How people read the kinds of groups.
 KINDS = {
@@ -36,19 +36,19 @@ NOTE = (
 )
 
 
-def groups_and_limits(figure: Figure, groups: Mapping[str, Any], shares: Sequence[float]) -> None:
+def groups_and_limits(figure: Figure, groups: GroupTable, shares: Sequence[float]) -> None:
     """SNR over timesteps with the groups (paper 3, Fig. 2), and below it the FLOPs that each deserves and gets.
 
     Args:
         figure: to draw on.
-        groups: the content of artifacts/groups.json.
+        groups: of timesteps, with their limits.
         shares: FLOPs of each group's pruned model as a share of the base's.
     """
-    schedule, found = NoiseSchedule.named(groups["schedule"], groups["timesteps"]), groups_of(groups)
+    schedule, found = NoiseSchedule.named(groups.schedule, groups.timesteps), groups.with_limits
     upper, lower = figure.subplots(2, 1, sharex=True)
     upper.plot(np.arange(schedule.timesteps), schedule.snr_db, color=INK, linewidth=1.8)
     upper.set_ylabel("SNR in dB")
-    flops = flops_by_timestep(schedule, groups["min_ratio"])
+    flops = flops_by_timestep(schedule, groups.min_ratio)
     lower.plot(np.arange(schedule.timesteps), flops, color=INK, linewidth=1.8, label="deserved by SNR")
     steps(lower, found, [group.limit_ratio for group in found], color=GOLD, label="limit of the group")
     steps(lower, found, shares, color=RED, linestyle=(0, (2, 1)), label="its pruned model")
@@ -63,7 +63,7 @@ def groups_and_limits(figure: Figure, groups: Mapping[str, Any], shares: Sequenc
         upper.text(middle, 1.02, name, transform=place, ha="center", color=SOFT, fontsize=9)
     lower.set_ylabel("share of the base's FLOPs")
     lower.set_xlabel("timestep t (0: data, T − 1: noise)")
-    lower.set_ylim(min(groups["min_ratio"], *shares) - 0.05, 1.05)
+    lower.set_ylim(min(groups.min_ratio, *shares) - 0.05, 1.05)
     lower.set_xlim(0, schedule.timesteps)
     lower.legend(loc="best")
 
@@ -74,15 +74,15 @@ def steps(axes: Axes, groups: Sequence[TimestepGroup], heights: Sequence[float],
     axes.hlines(heights, first, last, linewidth=2.4, **style)
 
 
-def groups_table(groups: Mapping[str, Any], shares: Sequence[float], sampling_steps: Sequence[int]) -> Table:
+def groups_table(groups: GroupTable, shares: Sequence[float], sampling_steps: Sequence[int]) -> Table:
     """A row a group.
 
     Args:
-        groups: the content of artifacts/groups.json.
+        groups: of timesteps, with their limits.
         shares: FLOPs of each group's pruned model as a share of the base's.
         sampling_steps: how many of the sampling steps fall to each group; none where no experts were scored.
     """
-    schedule, found = NoiseSchedule.named(groups["schedule"], groups["timesteps"]), groups_of(groups)
+    schedule, found = NoiseSchedule.named(groups.schedule, groups.timesteps), groups.with_limits
     rows = [
         (
             str(number),
@@ -94,10 +94,5 @@ def groups_table(groups: Mapping[str, Any], shares: Sequence[float], sampling_st
         )
         for number, group in enumerate(found)
     ]
-    kind = f"Made by: {KINDS[groups['kind']]}. Mean limit over timesteps: {mean_limit(found):.4f}. "
+    kind = f"Made by: {KINDS[groups.kind]}. Mean limit over timesteps: {mean_limit(found):.4f}. "
     return Table("Groups of timesteps", COLUMNS, rows, kind + NOTE)
-
-
-def groups_of(table: Mapping[str, Any]) -> list[TimestepGroup]:
-    """The groups of artifacts/groups.json."""
-    return [TimestepGroup(TimestepRange(row["first"], row["last"]), row["limit_ratio"]) for row in table["groups"]]

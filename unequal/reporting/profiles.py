@@ -1,6 +1,6 @@
 """Loss profiles of several models side by side: in three spaces, above their floor, and the slots made of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,20 +26,21 @@ from unequal.reporting.figures import (
     binned,
     curve,
     log_bins,
+    log_edges,
     log_timesteps,
 )
 from unequal.reporting.page import Table
 from unequal.reporting.tables import label, plus_minus
+from unequal.timesteps.partition import Partition
 
 Losses = Mapping[str, Mapping[str, np.ndarray]]
-Ranges = Sequence[tuple[int, int]]
 
 #: Space of a loss → how people write it.
 SYMBOLS = {"epsilon": "ε", "v": "v", "x0": "x0"}
 SET_NAMES = {"total": "equal loss", "excess": "equal excess loss"}
 GREEN = "#2a9d74"
 #: Paper 1, Table 1: guided diffusion on ImageNet-256, counted from 0.
-TABLE_1 = [(0, 4), (5, 12), (13, 22), (23, 36), (37, 55), (56, 81), (82, 119), (120, 176), (177, 276), (277, 999)]
+TABLE_1 = Partition.of_lengths([5, 8, 10, 14, 19, 26, 38, 57, 100, 723])
 
 SPACES_CAPTION = (
     "Losses in three spaces",
@@ -80,20 +81,20 @@ def draw_space(axes: Axes, losses: Losses, floor: np.ndarray, factor: np.ndarray
     axes.set_ylim(shown.min() / 20, shown.max() * 3)
 
 
-def all_sets(sets: Mapping[str, Ranges], timesteps: int) -> dict[str, Ranges]:
+def all_sets(sets: Mapping[str, Partition], timesteps: int) -> dict[str, Partition]:
     """Sets of slots by their names, the paper's beside them where it has as many slots of as many timesteps."""
     named = {SET_NAMES[loss]: slots for loss, slots in sets.items()}
-    comparable = timesteps == TABLE_1[-1][1] + 1 and all(len(slots) == len(TABLE_1) for slots in sets.values())
+    comparable = timesteps == TABLE_1.timesteps and all(len(slots) == len(TABLE_1) for slots in sets.values())
     return named | ({"paper 1, Table 1": TABLE_1} if comparable else {})
 
 
-def slot_strips(figure: Figure, sets: Mapping[str, Ranges], timesteps: int) -> None:
+def slot_strips(figure: Figure, sets: Mapping[str, Partition], timesteps: int) -> None:
     """A strip a set of slots, cut where its slots end."""
     axes = figure.subplots()
     named = all_sets(sets, timesteps)
     for row, slots in enumerate(named.values()):
-        for number, (first, last) in enumerate(slots, 1):
-            low, high = max(first + 0.5, 0.9), last + 1.5
+        for number, slot in enumerate(slots, 1):
+            low, high = log_edges(slot)
             axes.barh(row, high - low, left=low, height=0.7, color=PALE if number % 2 else "#d9dde1")
             axes.text(np.sqrt(low * high), row, str(number), ha="center", va="center", color=INK, fontsize=9)
     axes.set_yticks(range(len(named)), list(named))
@@ -104,21 +105,21 @@ def slot_strips(figure: Figure, sets: Mapping[str, Ranges], timesteps: int) -> N
     log_timesteps(axes, timesteps)
 
 
-def slots_table(sets: Mapping[str, Ranges], losses: Losses, floor: np.ndarray) -> Table:
+def slots_table(sets: Mapping[str, Partition], losses: Losses, floor: np.ndarray) -> Table:
     """Sets of slots side by side, and the share of the excess that the slots of equal loss hold."""
     base, named = losses["base"]["train"], all_sets(sets, len(floor))
     columns = {name: [f"{first} – {last}" for first, last in slots] for name, slots in named.items()}
     if floor.size and "total" in sets:
-        columns["excess in slots of equal loss"] = shares(excess_loss(base, floor), sets["total"])
+        columns["excess in slots of equal loss"] = percents(sets["total"].shares_of(excess_loss(base, floor)))
     if "excess" in sets:
-        columns["loss in slots of equal excess"] = shares(LossProfile.of(base).mean, sets["excess"])
+        columns["loss in slots of equal excess"] = percents(sets["excess"].shares_of(LossProfile.of(base).mean))
     rows = [(str(i), *cells) for i, cells in enumerate(zip(*columns.values(), strict=True), 1)]
     return Table("Slots", ("slot", *columns), rows, "Timesteps count from 0 (data) to T − 1 (noise).")
 
 
-def shares(loss: np.ndarray, slots: Ranges) -> list[str]:
-    """What each slot holds of a loss summed over timesteps, [T], in percent."""
-    return [f"{100 * loss[first : last + 1].sum() / loss.sum():.1f} %" for first, last in slots]
+def percents(shares: np.ndarray) -> list[str]:
+    """Shares as text."""
+    return [f"{100 * share:.1f} %" for share in shares]
 
 
 def losses_table(losses: Losses, floor: np.ndarray, schedule: NoiseSchedule) -> Table:

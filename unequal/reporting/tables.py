@@ -8,7 +8,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from unequal.artifacts.partitions import GroupTable
 from unequal.measures.loss_profile import relative_change
+from unequal.timesteps.partition import Partition
 
 INTERFERENCE_COLUMNS = ("split", "finetuned_slot", "slot", "change_percent", "stderr_percent")
 PREFIXES = ("", "k", "M", "G", "T", "P", "E", "Z")
@@ -73,11 +75,11 @@ class GroupLimit(NamedTuple):
     timesteps: int
 
     @classmethod
-    def all_of(cls, groups: Mapping[str, Any], shares: Sequence[float]) -> list["GroupLimit"]:
-        """Of the content of artifacts/groups.json, and what each group's pruned model takes."""
+    def all_of(cls, groups: GroupTable, shares: Sequence[float]) -> list["GroupLimit"]:
+        """Of all groups, and what each group's pruned model takes."""
         return [
-            cls(row["group"], share, row["limit_ratio"], row["last"] - row["first"] + 1)
-            for row, share in zip(groups["groups"], shares, strict=True)
+            cls(one.group, share, one.limit_ratio, one.range.length)
+            for one, share in zip(groups.groups, shares, strict=True)
         ]
 
 
@@ -99,16 +101,16 @@ class Change:
         return self.finetuned == self.slot
 
 
-def changes(finetuned: int, before: np.ndarray, after: np.ndarray, slots: Sequence[tuple[int, int]]) -> list[Change]:
+def changes(finetuned: int, before: np.ndarray, after: np.ndarray, slots: Partition) -> list[Change]:
     """The change of every slot's loss.
 
     Args:
         finetuned: the slot that was trained on, counted from 1.
         before, after: losses of the same draws, [T, n].
-        slots: inclusive ranges of timesteps.
+        slots: of the T timesteps.
     """
-    pairs = [(before[first : last + 1], after[first : last + 1]) for first, last in slots]
-    return [Change(finetuned, slot, *relative_change(*pair)) for slot, pair in enumerate(pairs, 1)]
+    found = [relative_change(before[slot.slice], after[slot.slice]) for slot in slots]
+    return [Change(finetuned, number, *change) for number, change in enumerate(found, 1)]
 
 
 def fid_rows(variants: Sequence[Variant]) -> list[dict[str, Any]]:

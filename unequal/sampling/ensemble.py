@@ -30,7 +30,7 @@ class Expert:
     record: ModelRecord
 
 
-class Way(TypedDict, total=False):
+class SamplingOptions(TypedDict, total=False):
     """How images are sampled; see `Ensemble.images`."""
 
     seed: int
@@ -173,7 +173,7 @@ class Ensemble:
         *,
         batch_size: int = 256,
         progress: bool = False,
-        **way: Unpack[Way],
+        **way: Unpack[SamplingOptions],
     ) -> Tensor:
         """Images 0 … count − 1 in batches, as uint8 [count, C, H, W] on the CPU; see `images`."""
         batches = tqdm(cut(count, batch_size), unit="batch", disable=None if progress else True)

@@ -55,4 +55,4 @@ class TrainedAutoencoder(Strict):
         return 2 ** (len(self.block_out_channels) - 1)
 
 
-Autoencoder = Annotated[PretrainedAutoencoder | TrainedAutoencoder, Field(discriminator="kind")]
+AnyAutoencoder = Annotated[PretrainedAutoencoder | TrainedAutoencoder, Field(discriminator="kind")]

@@ -11,7 +11,7 @@ Budget = Annotated[int, Field(gt=0, le=10**12)]
 #: Images that go through a network at once, or make one step.
 BatchSize = Annotated[int, Field(gt=0, le=2**20)]
 #: Images or noises behind one figure.
-Draws = Annotated[int, Field(gt=0, le=10**6)]
+DrawCount = Annotated[int, Field(gt=0, le=10**6)]
 #: Channels, features or classes of a layer.
 Width = Annotated[int, Field(gt=0, le=2**16)]
 #: Layers of a kind.

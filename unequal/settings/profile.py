@@ -4,16 +4,16 @@ from typing import Literal
 
 from pydantic import Field
 
-from unequal.settings.numbers import BatchSize, Draws
+from unequal.settings.numbers import BatchSize, DrawCount
 from unequal.settings.strict import Strict
 
 
 class Profile(Strict):
     """How many draws a timestep, and against which floor."""
 
-    images: Draws = Field(ge=2, description="images a timestep and split (two or more: standard errors)")
+    images: DrawCount = Field(ge=2, description="images a timestep and split (two or more: standard errors)")
     batch_size: BatchSize
-    floor: Literal["all", "none"] | Draws = Field(
+    floor: Literal["all", "none"] | DrawCount = Field(
         description="of the best denoiser of all training images, of none, or of the first n, then profiled alone"
     )
 

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, PositiveFloat, model_validator
 
-from unequal.settings.numbers import BatchSize, Budget, Draws
+from unequal.settings.numbers import BatchSize, Budget, DrawCount
 from unequal.settings.outside import Outside
 from unequal.settings.strict import Strict
 
@@ -114,7 +114,7 @@ class Proxy(Strict):
     start: tuple[Importance, ...] = Field(description="methods whose choices are tried before the first round")
     rounds: int = Field(ge=0, le=1000, description="R; the paper runs 5")
     candidates: int = Field(gt=0, le=1000, description="schemes a round; the paper tries 3")
-    images: Draws = Field(description="behind a candidate's loss, on the group's timesteps")
+    images: DrawCount = Field(description="behind a candidate's loss, on the group's timesteps")
     finetuning: Finetuning | None = Field(description="before that loss is measured; null: none")
     replay: Outside | None = Field(
         default=None, description="a recorded memory bank, whose schemes are tried in the proxy's place"

@@ -6,7 +6,7 @@ from typing import Literal, Self
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from unequal.diffusion.predictions import ModelPrediction
-from unequal.settings.numbers import Budget, Draws
+from unequal.settings.numbers import Budget, DrawCount
 from unequal.settings.samplers import Sampler, Slot
 from unequal.settings.strict import Strict
 
@@ -78,7 +78,7 @@ class Mixing(Strict):
     half_life_images: PositiveInt | None = Field(
         default=None, description="of balanced: images after which a loss counts half in its head's running mean"
     )
-    bins: Draws = Field(
+    bins: DrawCount = Field(
         default=40, description="ranges of timesteps, alike in log-SNR, in which losses are averaged and wins counted"
     )
     select: Selection = Field(description="which head speaks at a timestep when sampling")

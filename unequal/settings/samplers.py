@@ -1,17 +1,17 @@
 """`sampler`: how the timesteps of a batch are drawn; each kind with its keys, its needs and how it is built."""
 
 from abc import abstractmethod
-from typing import Annotated, ClassVar, Literal, TypedDict
+from typing import Annotated, ClassVar, Literal
 
-import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.settings.numbers import Budget, Draws
+from unequal.settings.measured import Measured
+from unequal.settings.numbers import Budget, DrawCount
 from unequal.settings.strict import Strict
 from unequal.timesteps.curricula import asymmetric, curriculum, easy_to_hard, gaussian_target, noise_rate_target
-from unequal.timesteps.partition import Partition, TimestepRange, equal_log_snr
+from unequal.timesteps.partition import TimestepRange, equal_log_snr
 from unequal.timesteps.samplers import (
     AdaptiveSampler,
     ChangingSampler,
@@ -28,22 +28,6 @@ from unequal.timesteps.samplers import (
 )
 
 
-class Measured(TypedDict, total=False):
-    """What has been measured of the base that a sampler can be made from; arrays of losses are its profile's."""
-
-    #: Mean loss of each timestep, [T].
-    loss: np.ndarray
-    #: Loss of each draw, [T, n].
-    losses: np.ndarray
-    #: Ranges of equal loss.
-    slots: Partition
-
-
-Needs = tuple[Literal["loss", "losses", "slots"], ...]
-#: How a need is called in a refusal.
-CALLED = {"loss": "profile", "losses": "profile", "slots": "slots"}
-
-
 class SamplerSettings(Strict):
     """What all kinds have in common."""
 
@@ -52,8 +36,8 @@ class SamplerSettings(Strict):
     for_all: ClassVar[bool] = True
 
     @property
-    def needs(self) -> Needs:
-        """What must have been measured of the base."""
+    def needs(self) -> tuple[str, ...]:
+        """What must have been measured of the base: keys of `Measured`."""
         return ()
 
     def check(self, images: int, plain_epsilon: bool) -> None:
@@ -68,10 +52,14 @@ class SamplerSettings(Strict):
     def build(self, schedule: NoiseSchedule, base: Measured | None = None) -> TimestepSampler:
         """The sampler. Raises UserError where it cannot be made for this schedule, or from what is known of a base."""
         known = base or Measured()
-        for need in self.needs:
-            if need not in known:
-                raise UserError(f"sampler.kind: '{self.kind}' needs the base's {CALLED[need]}, and there is none")
+        if not known.keys() >= set(self.needs):
+            raise UserError(f"sampler.kind: '{self.kind}' needs the base's profile, and there is none")
         return self.made(schedule, known)
+
+    def check_schedule(self, schedule: NoiseSchedule) -> None:
+        """Raise UserError where it cannot be made for this schedule, as far as that is known before all stages."""
+        if self.for_all and not self.needs:
+            self.build(schedule)
 
     def inside(self, trained: TimestepRange, timesteps: int) -> TimestepSampler:
         """The sampler for a model that is meant for a range of T timesteps. Raises UserError where it is for all."""
@@ -151,7 +139,7 @@ class Loss(SamplerSettings):
     unbiased: Unbiased = False
 
     @property
-    def needs(self) -> Needs:
+    def needs(self) -> tuple[str, ...]:
         return ("loss",)
 
     def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
@@ -165,7 +153,7 @@ class Stratified(SamplerSettings):
     unbiased: Unbiased = False
 
     @property
-    def needs(self) -> Needs:
+    def needs(self) -> tuple[str, ...]:
         return ("slots",)
 
     def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
@@ -241,7 +229,7 @@ class LossSecondMoment(SamplerSettings):
     unbiased: Unbiased = True
 
     @property
-    def needs(self) -> Needs:
+    def needs(self) -> tuple[str, ...]:
         return ("losses",) if self.warm_start else ()
 
     def check(self, images: int, plain_epsilon: bool) -> None:
@@ -279,12 +267,12 @@ class Adaptive(SamplerSettings):
     kind: Literal["adaptive"]
     bins: PositiveInt | None = Field(default=None, description="intervals of log-SNR; null: the slots of equal loss")
     refresh_images: Budget = Field(description="images trained on between two measurements")
-    images_per_bin: Draws = Field(description="gradients measured a bin each time; they count in the budget")
+    images_per_bin: DrawCount = Field(description="gradients measured a bin each time; they count in the budget")
     memory: float = Field(default=0.5, ge=0, lt=1, description="share of the estimate that a measurement leaves")
     uniform_share: float = Field(default=0.1, gt=0, le=1, description="of uniform timesteps in the mix; bounds weights")
 
     @property
-    def needs(self) -> Needs:
+    def needs(self) -> tuple[str, ...]:
         return ("slots",) if self.bins is None else ()
 
     def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:

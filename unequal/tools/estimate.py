@@ -21,7 +21,7 @@ from unequal.errors import UserError, one_line
 from unequal.models.backbones.registry import backbone_of
 from unequal.models.flops import count_cost, training_flops
 from unequal.pipeline.memory import QUOTED, out_of_memory
-from unequal.settings.params.pipeline import EXPERTS, Params, read_pipeline_params
+from unequal.settings.params.pipeline import EXPERTS, Params
 from unequal.settings.pruning import Proxy, Pruning
 from unequal.settings.strict import PARAMS
 from unequal.tools.architecture import Limits, network_of
@@ -208,7 +208,7 @@ def readable(seconds: float) -> str:
 def main(params_file: Path, compiled: bool) -> None:
     """Estimate what PARAMS_FILE costs on this machine."""
     try:
-        params = read_pipeline_params(params_file)
+        params = Params.read(params_file)
         net = network_of(params)
         works = workload(params, net)
     except UserError as error:

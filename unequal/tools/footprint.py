@@ -105,9 +105,12 @@ class Footprints:
         """
         if program in LIGHT:
             return Footprint()
-        kinds = self.kinds
-        one = kinds.get(program)
-        return one() if one is not None else reduce(Footprint.__or__, (kind() for kind in kinds.values()))
+        one = self.kinds.get(program)
+        return one() if one is not None else self.most()
+
+    def most(self) -> Footprint:
+        """What takes most of all that the settings speak of."""
+        return reduce(Footprint.__or__, (kind() for kind in self.kinds.values()), self.encoded())
 
     @cached_property
     def kinds(self) -> dict[str, Callable[[], Footprint]]:
@@ -131,9 +134,6 @@ class Footprints:
             found["evaluate_reference"] = scored = partial(self.scored, extractor, evaluation)
             if (sampling := uses.sampling) is not None:
                 found["evaluate_fid"] = lambda: self.sampled(sampling) | scored()
-        if (autoencoder := uses.autoencoder) is not None:
-            pixels = autoencoder.batch_size * uses.data.image_size**2
-            found["train_autoencoder"] = lambda: Footprint(device=FLOAT * AUTOENCODER_VALUES * pixels)
         return found
 
     @cached_property
@@ -187,6 +187,12 @@ class Footprints:
         batch = FLOAT * part * (self.base.kept + self.base.passing)
         searched = Footprint(weights(self.base), PRUNED_COPIES * weights(self.base) + batch)
         return searched | self.trained(self.base)
+
+    def encoded(self) -> Footprint:
+        """A batch of images on the way through an autoencoder, where there is one."""
+        chosen = self.uses.autoencoder
+        pixels = 0 if chosen is None else chosen.batch_size * self.uses.data.image_size**2
+        return Footprint(device=FLOAT * AUTOENCODER_VALUES * pixels)
 
     def classified(self, batch_size: int) -> Footprint:
         """A batch of images on the way through the classifier."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from unequal.errors import UserError
 from unequal.pipeline.project import checkout
 from unequal.settings.params.core import Core
-from unequal.settings.params.pipeline import Params, read_pipeline_params
+from unequal.settings.params.pipeline import Params
 from unequal.settings.strict import PARAMS, STUDIES
 
 
@@ -32,7 +32,7 @@ def params_of_study(name: str) -> type[Core]:
 def read_params(path: Path = PARAMS) -> Core:
     """Read and check a whole params file: a study's where it lies in one, else the pipeline's. Raises UserError."""
     name = study_of(path)
-    return read_pipeline_params(path) if name is None else params_of_study(name).read(path)
+    return Params.read(path) if name is None else params_of_study(name).read(path)
 
 
 def params_models(root: Path) -> dict[Path, type[Core]]:

@@ -6,7 +6,7 @@ from typing import Self
 from pydantic import ConfigDict
 
 from unequal.models.spec import Space
-from unequal.settings.autoencoder import Autoencoder
+from unequal.settings.autoencoder import AnyAutoencoder
 from unequal.settings.data import Data
 from unequal.settings.evaluation import Evaluation, Extractor, Sampling
 from unequal.settings.groups import Groups
@@ -28,7 +28,7 @@ class Architecture(Strict):
     data: Data
     schedule: Schedule
     network: AnyNetwork
-    autoencoder: Autoencoder | None = None
+    autoencoder: AnyAutoencoder | None = None
     groups: Groups | None = None
 
     @classmethod

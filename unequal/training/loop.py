@@ -103,7 +103,7 @@ class Trainer:
         self.snapshots = Snapshots(work, [self.steps_to(count) for count in snapshots])
         self.ema = EMA(self.net, training.ema_decay)
         self.optimizer = build_optimizer(self.parameters, optimizer, source.device)
-        self.interval = Interval()
+        self.interval = LogInterval()
         self.step = self.restore()
         self.forward = self.accelerator.prepare(self.compiled())
         self.first_bad_step = torch.full((), self.steps, device=source.device)
@@ -158,7 +158,7 @@ class Trainer:
             return None
         self.refuse_bad_steps()
         figures = self.report()
-        self.interval = Interval()
+        self.interval = LogInterval()
         return figures
 
     @property
@@ -269,14 +269,14 @@ class Trainer:
             load_moments(self.optimizer, below(saved.tensors, "optimizer."))
             self.objective.load_state_dict(below(saved.tensors, "objective."))
             self.source.sampler.load_state_dict(saved.facts["sampler"])
-            self.interval = Interval(saved.facts["interval_steps"], below(saved.tensors, "interval."))
+            self.interval = LogInterval(saved.facts["interval_steps"], below(saved.tensors, "interval."))
         if self.accelerator.is_main_process:
             drop_lines_after(self.work / LOG, step)
         self.accelerator.wait_for_everyone()
         return step
 
 
-class Interval:
+class LogInterval:
     """Sums of named terms since the last line of the log, kept on the device.
 
     `steps` and `sums` are those of an earlier process, whose time counts for no speed.

@@ -5,7 +5,7 @@ from typing import Any
 
 from studies.contribution.claims import verdicts
 from studies.contribution.figures import drawings
-from studies.contribution.findings import Training
+from studies.contribution.findings import ModelRuns
 from studies.contribution.tables import coefficient_rows, csv_rows, prediction_table, range_table
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
@@ -45,7 +45,7 @@ def main(run: Run, settings: Settings) -> None:
     ]
     facts = {name: read_json(results / f"{name}.json") for name in names}
     arrays = {name: read_npz(tables / f"{name}.npz", TABLES) for name in names}
-    trainings = [Training.of(facts[name], arrays[name]) for name in names]
+    trainings = [ModelRuns.of(facts[name], arrays[name]) for name in names]
     one = facts[names[0]]
     schedule = NoiseSchedule.named(one["schedule"], one["timesteps"])
     report = Report(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from studies.contribution.claims import verdicts
-from studies.contribution.findings import Pair, Quality, Training
+from studies.contribution.findings import ModelRuns, Pair, Quality
 from studies.contribution.tables import coefficient_rows, csv_rows, range_table
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.reporting.tables import plus_minus
@@ -32,10 +32,10 @@ def quality(psnr: float, seed: int, spread: float = 0.5) -> Quality:
 
 def training(
     prediction: str = "epsilon", seed: int = 0, plain: float = 15, levels: dict[Pair, float] | None = None, **how: Any
-) -> Training:
+) -> ModelRuns:
     chosen = PAPER if levels is None else levels
     windows = {(1 + 250 * i, 250 * (i + 1)): quality(40 - 5 * i, seed, **how) for i in range(4)}
-    return Training(
+    return ModelRuns(
         prediction,
         f"batch_8x1/seed_{seed}",
         100,
@@ -47,11 +47,11 @@ def training(
     )
 
 
-def decided(*trainings: Training, schedule: NoiseSchedule = SCHEDULE) -> dict[str, Verdict]:
+def decided(*trainings: ModelRuns, schedule: NoiseSchedule = SCHEDULE) -> dict[str, Verdict]:
     return {one.key: one for one in verdicts(trainings, schedule)}
 
 
-def words(*trainings: Training) -> dict[str, str]:
+def words(*trainings: ModelRuns) -> dict[str, str]:
     return {key: one.verdict for key, one in decided(*trainings).items()}
 
 

@@ -9,13 +9,14 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from studies.interference import claims, figures, tables
-from studies.interference.findings import STEPS, Series, Summary, TrainedOn, Training, attention, summarise
+from studies.interference.findings import STEPS, Series, Summary, TrainedOn, TrainingFacts, attention, summarise
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.reporting.verdicts import HELD, NOT_HELD, UNDECIDED
+from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import normalised, tilt, uniform
 
 T = 60
-SLOTS = [(0, 9), (10, 29), (30, 59)]
+SLOTS = Partition([(0, 9), (10, 29), (30, 59)])
 BASE = np.geomspace(1, 0.01, T)[:, None] * np.random.default_rng(0).uniform(0.9, 1.1, (T, 6))
 #: Share of draws in the slots: the first and the second favoured, the third neglected.
 NEAR_DATA = [0.4, 0.5, 0.1]
@@ -28,7 +29,7 @@ def changed(*percent: float, noise: float = 0.0) -> np.ndarray:
 
 
 def series(*losses: np.ndarray, shares: list[list[float]] | np.ndarray, lr: float = 1e-3, steps: int = 200) -> Series:
-    return Series("one", Training(lr, steps, 10 * steps), losses, np.array(shares))
+    return Series("one", TrainingFacts(lr, steps, 10 * steps), losses, np.array(shares))
 
 
 def percent(summary: Summary) -> list[float | None]:
@@ -51,8 +52,8 @@ def found_with(
         "near_noise": normalised(tilt(T, 2.0)),
         "near_data": normalised(tilt(T, 2.0)[::-1]),
     }
-    trainings = {name: Training(1e-3, 200, 2000) for name in kinds}
-    trainings |= {name: Training(lr, steps, 10 * steps) for name, (lr, steps) in rates.items()}
+    trainings = {name: TrainingFacts(1e-3, 200, 2000) for name in kinds}
+    trainings |= {name: TrainingFacts(lr, steps, 10 * steps) for name, (lr, steps) in rates.items()}
     return TrainedOn(
         losses={name: {"train": table, "holdout": table} for name, table in {"base": BASE, **losses}.items()},
         floor=np.zeros((T, 0)),

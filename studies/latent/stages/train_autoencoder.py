@@ -6,8 +6,7 @@ from unequal.diffusion.super_resolution import psnr
 from unequal.latents.autoencoder import Autoencoder, Net, latent_shape, on_device, take_over
 from unequal.latents.training import build_autoencoder, train_autoencoder
 from unequal.pipeline.stage import Run, stage
-from unequal.settings.autoencoder import Autoencoder as Chosen
-from unequal.settings.autoencoder import PretrainedAutoencoder
+from unequal.settings.autoencoder import AnyAutoencoder, PretrainedAutoencoder
 from unequal.settings.strict import StageSettings
 
 #: Held-out images by which the autoencoder is judged, at most.
@@ -18,7 +17,7 @@ class Settings(StageSettings):
     """Keys of params.yaml that this stage reads."""
 
     seed: int
-    autoencoder: Chosen
+    autoencoder: AnyAutoencoder
 
 
 @stage(Settings)

@@ -6,21 +6,22 @@ import pytest
 from studies.latent.claims import decoding_costs_less, verdicts
 from studies.latent.findings import LatentFindings
 from studies.latent.tables import autoencoder_table, limits_table, scores_table
+from unequal.artifacts.partitions import GroupTable, NumberedGroup
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.reporting.tables import Variant
 from unequal.reporting.verdicts import HELD, NOT_HELD, UNDECIDED
 
 T = 30
-GROUPS = {
-    "timesteps": T,
-    "schedule": "linear",
-    "kind": "snr",
-    "min_ratio": 0.5,
-    "groups": [
-        {"group": 0, "first": 0, "last": 9, "limit_ratio": 0.625},
-        {"group": 1, "first": 10, "last": 29, "limit_ratio": 1.0},
-    ],
-}
+GROUPS = GroupTable(
+    timesteps=T,
+    schedule="linear",
+    kind="snr",
+    min_ratio=0.5,
+    groups=(
+        NumberedGroup(group=0, first=0, last=9, limit_ratio=0.625),
+        NumberedGroup(group=1, first=10, last=29, limit_ratio=1.0),
+    ),
+)
 
 
 def found(fid: float = 2.0, sd: float | None = 0.1, decoded: float = 0.5) -> LatentFindings:

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from stage_project import write_params
 
-from studies.predictions.findings import HeadErrors, Wins, mean_ratio
+from studies.predictions.findings import TimestepErrors, Wins, mean_ratio
 from studies.predictions.stages.report_predictions import main
 from unequal.diffusion.predictions import HEADS, x0_error_factor
 from unequal.diffusion.schedule import NoiseSchedule
@@ -244,7 +244,7 @@ def test_hindsight_is_what_no_choice_by_timestep_has() -> None:
     """Two heads that are right in turns: the smaller error is always 0.01, either head's mean 0.505."""
     turns = np.array([[0.01, 1.0, 2.0], [1.0, 0.01, 2.0]])
     means = np.einsum("ni,ij->nij", turns, np.eye(3)).mean(0)
-    found = HeadErrors(np.tile(means, (4, 1, 1)), np.full(4, 0.01), np.tile(means, (4, 1, 1)))
+    found = TimestepErrors(np.tile(means, (4, 1, 1)), np.full(4, 0.01), np.tile(means, (4, 1, 1)))
     assert found.hindsight == pytest.approx(1 - 0.01 / 0.505)
     assert found.correlation == 0
 

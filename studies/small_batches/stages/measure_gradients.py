@@ -48,7 +48,7 @@ def main(run: Run, settings: Settings, model: str) -> None:
     """Measure the gradients of a model."""
     data = PreparedData.open(run.input("artifacts/data"))
     net, record = load_model(run.input(f"artifacts/models/{model}"))
-    slots = read_slots(run.input("artifacts/slots.json"), record.spec.timesteps).partition
+    slots = read_slots(run.input("artifacts/slots.json"), record.spec.timesteps).slots
     losses = read_npz(run.input(f"artifacts/profiles/{model}.npz"), ["train"])["train"]
     samplers = read_samplers(run.input("artifacts/samplers"), settings.gradients.samplers, record)
     cells = slots.split(settings.gradients.parts)

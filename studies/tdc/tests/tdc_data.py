@@ -4,7 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from studies.tdc.findings import Found, Outcome
+from studies.tdc.findings import Found, PlanOutcome
 from studies.tdc.params import Params
 from unequal.experts.plan import totals
 from unequal.settings.plan import Plan, SeveralGroups
@@ -28,7 +28,7 @@ def bank(shift: float) -> list[dict[str, Any]]:
     ]
 
 
-def outcome(name: str, plan: Plan, fid: float) -> Outcome:
+def outcome(name: str, plan: Plan, fid: float) -> PlanOutcome:
     """A plan whose seeds scatter about a FID."""
     chosen = plan.groups
     count = chosen.count if isinstance(chosen, SeveralGroups) else 1
@@ -61,7 +61,7 @@ def outcome(name: str, plan: Plan, fid: float) -> Outcome:
         {"seed": seed, "fid_mean": fid + off, "kid_mean": 0.1, "sampling_steps_per_expert": [5] * (count - 1) + [0]}
         for seed, off in zip(SEEDS, SCATTER, strict=True)
     ]
-    return Outcome(name, plan, [experts(off) for off in SCATTER], trials)
+    return PlanOutcome(name, plan, [experts(off) for off in SCATTER], trials)
 
 
 def settings() -> Params:

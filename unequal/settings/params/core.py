@@ -92,13 +92,12 @@ class Core(Strict):
 
     @model_validator(mode="after")
     def samplers_can_be_built(self) -> Self:
-        """Those at least that nothing has to be measured for."""
+        """Found out here as far as it can be, and not by a stage."""
         for place, recipe in self.placed_recipes.items():
-            if recipe.sampler.for_all and not recipe.sampler.needs:
-                try:
-                    recipe.sampler.build(self.schedule.tables())
-                except UserError as error:
-                    raise ValueError(f"{place}: {error}") from None
+            try:
+                recipe.sampler.check_schedule(self.schedule.tables())
+            except UserError as error:
+                raise ValueError(f"{place}: {error}") from None
         return self
 
     @model_validator(mode="after")

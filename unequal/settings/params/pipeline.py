@@ -4,19 +4,16 @@ Only the gate stage `check_params` and the tools import this module. A stage rea
 sections alone, so that a new key elsewhere does not make its results stale.
 """
 
-from pathlib import Path
 from typing import Self
 
 from pydantic import model_validator
 
-from unequal.errors import UserError
 from unequal.settings.merging import Merging
 from unequal.settings.params.compared import Compared
 from unequal.settings.params.continued import Continued
 from unequal.settings.params.grouped import Grouped
 from unequal.settings.params.roles import FRESH, INSIDE_A_RANGE, THREE_HEADS, Role
 from unequal.settings.params.slotted import Slotted
-from unequal.settings.strict import PARAMS, read_yaml, validate
 
 EXPERTS = ("experts_unpruned", "experts_pruned")
 #: The unpruned experts as one model.
@@ -59,14 +56,3 @@ class Params(Continued, Slotted, Grouped, Compared):
         if isinstance(weights, tuple) and len(weights) != groups:
             raise ValueError(f"merging.weights: {len(weights)} weights for {groups} groups; allowed: one for each")
         return self
-
-
-def read_pipeline_params(path: Path = PARAMS) -> Params:
-    """Read and check the pipeline's params file, or a preset of it. Raises UserError."""
-    document = read_yaml(path)
-    if document.get("autoencoder") is not None:
-        # Said first: files for latents leave sections out besides.
-        raise UserError(
-            f"{path}: autoencoder: the pipeline's models see pixels; docs/latents.md says how latents are trained on"
-        )
-    return validate(Params, document, path)

@@ -3,7 +3,6 @@
 from typing import Literal, NamedTuple
 
 from unequal.settings.recipe import Recipe
-from unequal.settings.samplers import Slot
 
 
 class Role(NamedTuple):
@@ -47,7 +46,7 @@ def check_recipes(recipes: dict[str, Recipe], roles: dict[str, Role]) -> None:
 def check_role(name: str, role: Role, recipes: dict[str, Recipe]) -> None:
     """Raise ValueError where a recipe's sampler or prediction does not fit its role."""
     recipe = recipes[name]
-    if role.ranged != isinstance(recipe.sampler, Slot):
+    if role.ranged == recipe.sampler.for_all:
         allowed = "only 'slot'" if role.ranged else "any but 'slot', which draws from the range that a stage gives"
         raise ValueError(f"recipes.{name}.sampler.kind: '{recipe.sampler.kind}'; allowed: {allowed}")
     if role.start == "fresh" and recipe.sampler.needs:
