@@ -33,8 +33,9 @@ from unequal.training.loop import CHECKPOINT
 SETTINGS: dict[str, object] = {
     "training.log_every": 7,
     "training.checkpoint_every": 10,
-    "recipes.base.images": 12800,
-    "recipes.expert.images": 6400,
+    "training.batch_size": 32,
+    "recipes.base.images": 3200,
+    "recipes.expert.images": 1600,
     "profiled_models": ["base"],
     "variants": ["base", "experts_pruned"],
     "profile.images": 8,

@@ -20,8 +20,8 @@ from benchmarks.projects import environment_of
 from benchmarks.warm_python import ask
 
 HERE, SOCKET = Path(__file__).parent, "socket"
-#: A tracking server that is not there, which costs nothing.
-NOBODY = "http://127.0.0.1:9"
+#: No tracking server at all: nothing is waited for.
+NOBODY = "nobody://"
 
 
 class Running(Protocol):

@@ -7,6 +7,8 @@ each. It is killed with whoever has asked for it. Of the project itself nothing 
 the memory that it would find in a process of its own.
 """
 
+import atexit
+import gc
 import importlib
 import json
 import os
@@ -41,16 +43,20 @@ LIBRARIES = (
 LENGTH = 8
 #: Between two looks at whether the watched process is there.
 LOOK_SECONDS = 1.0
+#: What a program that ends in order ends with.
+status: int | None = None
 
 
 def main(path: str, watched: int | None = None) -> None:
     """Start whatever is asked for, many programs at once."""
+    atexit.register(leave)  # before the libraries register anything: it comes last
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(f"{path}.new")
         listening.listen()
         os.rename(f"{path}.new", path)  # where it is found, it answers
         for name in LIBRARIES:
             importlib.import_module(name)
+        gc.freeze()  # or each program would look through all of that for what nobody needs, and copy it in doing so
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # attendants are waited for by nobody
         listening.settimeout(LOOK_SECONDS)
         while watched is None or Path(f"/proc/{watched}").exists():
@@ -103,11 +109,24 @@ def carry_out(asked: dict[str, Any], streams: list[int]) -> NoReturn:
     sys.modules.pop("sitecustomize", None)
     with suppress(ModuleNotFoundError):  # a new Python reads it as it starts
         importlib.import_module("sitecustomize")
-    if option == "-m":
-        runpy.run_module(program, run_name="__main__", alter_sys=True)
-    else:
-        exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
-    sys.exit(0)
+    try:
+        if option == "-m":
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        else:
+            exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
+        sys.exit(0)
+    except SystemExit as ending:
+        global status
+        status = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
+        raise
+
+
+def leave() -> None:
+    """End a program before Python takes the libraries apart, piece by piece."""
+    if status is not None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status & 0xFF)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from engines_said import stages_of_repro
 from mlflow import MlflowClient
 
 from benchmarks.killing import Stage, made_by
-from benchmarks.projects import commit, copy_of_repository, edit, environment_of, keep_stages, run, tiny_copy
+from benchmarks.projects import commit, copy_of_repository, edit, keep_stages, run, tiny_copy
 from benchmarks.server import Server
 from benchmarks.starting import Commands, log_of
 from unequal.tools.footprint import Footprints
@@ -218,36 +218,40 @@ def lines_of_the_log(project: Path) -> int:
     return sum(log.read_bytes().count(b"\n") for log in (project / "work").glob("train_base-*/training.jsonl"))
 
 
-def test_a_job_that_is_ended_saves_first_and_goes_on_by_retry(
+def test_a_job_that_is_ended_saves_first_and_goes_on_by_retry_and_without_its_login_node(
     tmp_path: Path, finished: Path, cluster: dict[str, str], environment: dict[str, str]
 ) -> None:
-    """No state is saved but by the jobs that Slurm ends: without it, the last one would begin anew."""
+    """No state is saved but by the jobs that Slurm ends: without it, the next one would begin anew.
+
+    Then the login node is lost, and with it the Snakemake that waits for the job: another one has it finished.
+    """
     project = training_longer(finished, tmp_path)
+    starter = Commands(project, beside(project, environment))
     earlier = {job["JobId"] for job in jobs_of(cluster)}
-    command = ["snakemake", "--profile", "profiles/slurm", "artifacts/models/base"]
+    command = ("snakemake", "--profile", "profiles/slurm", "artifacts/models/base")
     kept: list[bytes] = []
-    with (tmp_path / "log").open("wb") as log:
-        whole_environment = environment_of(project) | beside(project, environment)
-        engine = subprocess.Popen(command, cwd=project, env=whole_environment, stdout=log, stderr=log)
+
+    def wait_for_lines(job: int) -> None:
+        seen = lines_of_the_log(project)
+        wait_for(
+            lambda: len(trainings(cluster, earlier)) == job and lines_of_the_log(project) > seen + 1, "the next lines"
+        )
+
+    engine = starter.start(command)
     try:
-        for number, stop in enumerate((cancel, run_out_of_time)):
-            seen = lines_of_the_log(project)
-            wait_for(
-                lambda number=number, seen=seen: (
-                    len(trainings(cluster, earlier)) == number + 1 and lines_of_the_log(project) > seen + 1
-                ),
-                "the training's next lines",
-            )
+        for number, stop in enumerate((cancel, run_out_of_time), start=1):
+            wait_for_lines(number)
             stop(trainings(cluster, earlier)[-1]["JobId"], project, cluster)
-            wait_for(lambda number=number: len(trainings(cluster, earlier)) == number + 2, "the retry")
+            wait_for(lambda number=number: len(trainings(cluster, earlier)) == number + 1, "the retry")
             (state,) = (project / "work").glob("train_base-*/checkpoint.safetensors")
             kept.append((state.parent / "training.jsonl").read_bytes())
-        assert engine.wait(3 * PATIENCE_SECONDS) == 0, (tmp_path / "log").read_text()
+        wait_for_lines(3)
     finally:
-        engine.kill()
-        engine.wait()
+        engine.process.kill()
+    assert starter.start(command).ended(3 * PATIENCE_SECONDS) == 0, log_of(project).read_text()
     states = [job["JobState"] for job in trainings(cluster, earlier)]
-    assert states == ["CANCELLED", "TIMEOUT", "COMPLETED"]
+    assert states == ["CANCELLED", "TIMEOUT", "COMPLETED", "COMPLETED"]
+    assert "train_base: finished before" in (project / "logs/train_base.log").read_text()
     # Speeds differ from attempt to attempt: equal lines are the same lines.
     whole = (project / "artifacts/training/base.jsonl").read_bytes()
     assert [whole[: len(part)] for part in kept] == kept
@@ -255,22 +259,6 @@ def test_a_job_that_is_ended_saves_first_and_goes_on_by_retry(
     trained = made_by(project, MODEL)
     run(project, sys.executable, "-m", "stages.train_base", environment={"OMP_NUM_THREADS": "2"})
     assert made_by(project, MODEL) == trained
-
-
-def test_what_a_lost_login_node_has_begun_is_finished_and_not_trained_again(
-    tmp_path: Path, finished: Path, cluster: dict[str, str], environment: dict[str, str]
-) -> None:
-    project = training_longer(finished, tmp_path)
-    starter = Commands(project, beside(project, environment))
-    earlier = {job["JobId"] for job in jobs_of(cluster)}
-    command = ("snakemake", "--profile", "profiles/slurm", "artifacts/models/base")
-    lost = starter.start(command)
-    wait_for(lambda: lines_of_the_log(project) > 1, "the training's first lines")
-    lost.process.kill()
-    assert starter.start(command).ended(3 * PATIENCE_SECONDS) == 0, log_of(project).read_text()
-    assert [job["JobState"] for job in trainings(cluster, earlier)] == ["COMPLETED"] * 2
-    assert "train_base: finished before" in (project / "logs/train_base.log").read_text()
-    assert (project / MODEL.outputs[0]).is_dir()
 
 
 def test_a_profile_without_a_partition_is_refused_in_one_line(tmp_path: Path) -> None:

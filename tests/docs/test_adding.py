@@ -12,12 +12,11 @@ from test_commands import CHECKS
 from test_snippets import merged
 
 from benchmarks.projects import copy_of_repository, run
+from benchmarks.starting import NOBODY
 from unequal.settings.strict import read_yaml
 
 #: Modules whose programs take seconds.
 QUICK = ("pytest", "stages.", "unequal.pipeline.", "unequal.tools.schema")
-#: A tracking server that answers no one: stages say so and go on.
-NOBODY = "http://127.0.0.1:9"
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from engines_said import rules_of_dry_run, stages_of_repro
 
 from benchmarks.projects import commit, run, small_copy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 
 VERIFY = ("python", "-m", "unequal.tools.record", "--verify")
 PROGRAM = "stages/profile_floor.py"

@@ -88,7 +88,9 @@ class Tiny:
 
 def snakemake(root: Path, folder: Path, environment: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
     """Run a project's Snakefile on the graph of a folder; its output, both streams together."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path, own = os.environ["PATH"], str(Path(sys.executable).parent)
+    if own not in path.split(os.pathsep):
+        path = f"{own}{os.pathsep}{path}"
     command = [sys.executable, "-m", "snakemake", *options, "--directory", str(root / folder)]
     return subprocess.run(
         command,
