@@ -102,10 +102,12 @@ def carry_out(asked: dict[str, Any], streams: list[int]) -> NoReturn:
     os.environ.update(asked["environment"])
     # Libraries have read it when they were loaded.
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
-    option, program, *arguments = asked["words"]
-    sys.argv, sys.orig_argv = [program if option == "-m" else option, *arguments], [sys.executable, *asked["words"]]
+    words = asked["words"]
+    is_safe = words[0] == "-P"  # the folder is no place of modules then
+    option, program, *arguments = words[is_safe:]
+    sys.argv, sys.orig_argv = [program if option == "-m" else option, *arguments], [sys.executable, *words]
     places = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    sys.path[:0] = [asked["folder"], *filter(None, places)]
+    sys.path[:0] = [asked["folder"], *(os.path.abspath(place) for place in places if place)][is_safe:]
     sys.modules.pop("sitecustomize", None)
     with suppress(ModuleNotFoundError):  # a new Python reads it as it starts
         importlib.import_module("sitecustomize")

@@ -1,4 +1,5 @@
-"""Stands in PATH as `python`; what `-m` and `-c` would run the warm process runs, all else the real Python.
+"""Stands in PATH as `python`; what `-m` and `-c` would run, also behind `-P`, the warm process runs, all else the real
+Python.
 
 Before a user's words stand two that the file in PATH adds: the socket of `benchmarks.warm`, and the real Python.
 """
@@ -29,7 +30,7 @@ def ask(
 
 def main(path: str, real: str, words: list[str]) -> None:
     """Be that program to all outside: its streams, its status, the signals that it is sent."""
-    if words[:1] not in (["-m"], ["-c"]):
+    if words[words[:1] == ["-P"] :][:1] not in (["-m"], ["-c"]):
         os.execv(real, [real, *words])
     answers = ask(path, words, os.getcwd(), os.environ, (0, 1, 2)).makefile()
     pid = int(answers.readline())

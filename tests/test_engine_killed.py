@@ -1,11 +1,8 @@
 """An engine that is killed with its stage or without it: the same command goes on, and nothing finished is repeated."""
 
-import os
 import shutil
-import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -15,7 +12,7 @@ import yaml
 from benchmarks.projects import copy_of_repository, run
 from benchmarks.starting import Command, Commands, log_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 
 ENGINES = {"dvc": ("dvc", "repro"), "snakemake": ("snakemake", "--cores", "1")}
 FORCED = {"dvc": ("dvc", "repro", "--force"), "snakemake": ("snakemake", "--cores", "1", "--forceall")}
@@ -84,19 +81,17 @@ def said(project: Path) -> str:
     return "".join(path.read_text() for path in (log_of(project), project / "logs/slow.log") if path.exists())
 
 
-def killed(engine: Command, outliving: bool) -> psutil.Process:
-    """Kill an engine and, unless it is to outlive it, the stage that it has started; gives the latter."""
-    (stage,) = (
+def killed(engine: Command, outliving: bool, project: Path) -> psutil.Process:
+    """Kill an engine and, unless it is to outlive it, the stage that it has started last; gives the latter."""
+    stages = [
         process
-        for process in psutil.Process(engine.pid).children(recursive=True)
-        if process.cmdline()[1:] == ["-m", "stages.slow"]
-    )
-    if outliving:
-        engine.process.kill()
-    else:
-        os.killpg(engine.pid, signal.SIGKILL)
-        with suppress(psutil.NoSuchProcess):
-            stage.kill()
+        for process in psutil.process_iter(["cmdline", "cwd"])
+        if (process.info["cmdline"] or [])[-2:] == ["-m", "stages.slow"] and process.info["cwd"] == str(project)
+    ]
+    stage = max(stages, key=psutil.Process.create_time)
+    engine.process.kill()
+    if not outliving:
+        stage.kill()
     engine.ended(PATIENCE_SECONDS)
     return stage
 
@@ -106,13 +101,13 @@ def test_the_same_command_goes_on_and_computes_nothing_twice(project: Path, name
     start = Commands(project).start
     first = start(ENGINES[name])
     wait_for((project / "begun").exists, first, project)
-    outliving = killed(first, outliving=True)
+    outliving = killed(first, outliving=True, project=project)
     second = start(ENGINES[name])
     wait_for(lambda: "waiting for another process that is at work on the same" in said(project), second, project)
     assert outliving.is_running()
     (project / "go").touch()
     wait_for(lambda: "finished before" in said(project) and (project / MADE).exists(), second, project)
-    killed(second, outliving=False)
+    killed(second, outliving=False, project=project)
     third = start(ENGINES[name])
     assert third.ended(PATIENCE_SECONDS) == 0, said(project)
     assert "finished before" in said(project)

@@ -83,15 +83,6 @@ def test_a_bad_setting_stops_everything_in_one_line(project: Path, command: tupl
     }
 
 
-def test_experiments_are_tracked_in_the_same_store(project: Path):
-    commit(project, "before the experiment")
-    before = tracked_runs(project)
-    run(project, "dvc", "exp", "run", "--temp", "-n", "fewer-variants", "-S", "variants=[base,stratified]")
-    after = tracked_runs(project)
-    assert len(children(after)) > len(children(before))
-    assert "fewer-variants" in {one.info.run_name for one in after}
-
-
 @pytest.mark.gpu
 def test_on_a_gpu_the_pipeline_trains_compiled_and_in_bf16(tmp_path: Path):
     fast = {"runtime.device": "cuda", "runtime.compile": True, "runtime.channels_last": True}

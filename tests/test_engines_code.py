@@ -1,26 +1,20 @@
 """Code as both engines see it: what makes stages stale, and that nothing which shapes a result is left out."""
 
-import importlib
 import json
 import os
 import re
-import shlex
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 from dvc.repo import Repo
+from engines_said import rules_of_dry_run
 from graph import ROOT
 from tiny_pipeline import IMAGES, TinyPipeline, write_images
+from watched import other_without_the_harness, uncounted
 
 from benchmarks.projects import run
-from unequal.files import write_json
-from unequal.pipeline.fingerprint import fingerprint, programs
-from unequal.tools.outputs import content
+from unequal.pipeline.fingerprint import programs
+from unequal.settings.runtime import Runtime
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 
@@ -35,75 +29,12 @@ def project(tiny_pipeline: TinyPipeline, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_file_of_the_project_that_a_program_opens_counts(tiny_pipeline: TinyPipeline, name: str):
-    project, notes = tiny_pipeline.project, list(tiny_pipeline.notes.glob(f"stages.{name}.*"))
-    tracked = {
-        project / path for path in run(project, "git", "ls-files", ":!results", ":!params.yaml", f":!{IMAGES}").split()
-    }
-    pipeline = project / "unequal/pipeline"
-    # What the harness alone imports belongs to it.
-    harness = {project / path for file in pipeline.glob("*.py") for path in fingerprint(file, project)["modules"]}
-    opened = {Path(line) for file in notes for line in file.read_text().split("\n")}
-    code = fingerprint(project / PROGRAMS[name], project)
-    counted = {project / path for kind in ("modules", "texts") for path in code[kind]}
-    assert project / PROGRAMS[name] in opened
-    assert {str(file) for file in (opened & tracked) - counted - harness if pipeline not in file.parents} == set()
-
-
-class Stub:
-    """Takes the harness's place: files where they are asked for, nothing logged, locked or resumed."""
-
-    leads = True
-    device = torch.device("cpu")
-
-    def __init__(self, runtime: Any, work: Path) -> None:
-        self.runtime, self.work = runtime, work
-
-    def input(self, path: str | Path) -> Path:
-        return Path(path)
-
-    def source(self, name: str) -> None: ...
-
-    def output(self, path: str | Path) -> Path:
-        made = Path("stubbed") / path
-        made.parent.mkdir(parents=True, exist_ok=True)
-        return made
-
-    def metrics(self, path: str | Path, content: Any, headline: Any = None) -> None:
-        write_json(self.output(path), content)
-
-    def __getattr__(self, name: str) -> Any:
-        assert name in {"log", "table", "parent_metrics", "parent_artifacts"}
-        return lambda *_, **__: None
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """As many as Snakemake gives a rule: sums depend on it."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    assert uncounted(tiny_pipeline.project, tiny_pipeline.notes, PROGRAMS[name], IMAGES) == set()
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_without_the_harness_a_program_makes_the_same(
-    project: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: Any
-):
-    """Its first instance in the graph."""
-    monkeypatch.chdir(project)
-    command = importlib.import_module(f"stages.{name}").main
-    graph = Repo(str(project)).stage.load_all(str(project / "dvc.yaml"))
-    stage = next(stage for stage in graph if f" -m stages.{name}" in stage.cmd)
-    options = command.make_context(name, shlex.split(stage.cmd)[3:]).params
-    settings = command.settings.read(Path("params.yaml"), **options)
-    with threads((stage.meta or {}).get("threads", 1)):
-        command.function(Stub(runtime, tmp_path), settings, **options)
-    made = [file.relative_to("stubbed") for file in Path("stubbed").rglob("*") if file.is_file()]
-    assert made
-    assert {str(file) for file in made if content(file) != content("stubbed" / file)} == set()
-    shutil.rmtree("stubbed")
+def test_without_the_harness_a_program_makes_the_same(project: Path, name: str, tmp_path: Path, runtime: Runtime):
+    assert other_without_the_harness(project, PROGRAMS[name], tmp_path, runtime) == set()
 
 
 def stale(project: Path) -> tuple[set[str], set[str]]:
@@ -177,16 +108,27 @@ WITH_DIFFUSERS = {
 
 @pytest.mark.parametrize(
     ("library", "reached"),
-    [("torch", set(PROGRAMS)), ("diffusers", WITH_DIFFUSERS), ("optuna", {"prune"})],
+    [("torch", set(PROGRAMS)), ("diffusers", WITH_DIFFUSERS)],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_another_version_of_a_library_is_noticed(project: Path, tmp_path: Path, library: str, reached: set[str]):
+def test_another_version_of_a_library_is_noticed_by_both_engines(
+    project: Path, tmp_path: Path, library: str, reached: set[str]
+):
     metadata = tmp_path / f"{library}-99.1.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Name: {library}\nVersion: 99.1+cpu\n")
-    path = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{project}"}
-    said = run(project, "python", "-m", "unequal.pipeline.fingerprint", environment=path)
+    graph = Repo(str(project)).stage.load_all(str(project / "dvc.yaml"))
+    using = {re.sub(r"\W+", "_", stage.name) for stage in graph if program_of(stage.cmd) in reached}
+    environment = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{project}"}
     try:
-        assert {Path(line.split(": ")[0]).stem for line in said.splitlines() if library in line} == reached
+        # Snakemake tells of those behind them, too.
+        chosen = rules_of_dry_run(run(project, "snakemake", "--cores", "2", "-n", environment=environment))
+        assert (using - chosen, "prepare_data" in chosen) == (set(), "prepare_data" in using)
+        assert changed_for_dvc(project) == using
     finally:
-        run(project, "python", "-m", "unequal.pipeline.fingerprint")
+        as_before(project)
+
+
+def program_of(command: str) -> str:
+    """The last part of the module's name that a stage runs."""
+    return command.split(" -m ")[1].split()[0].rpartition(".")[2]

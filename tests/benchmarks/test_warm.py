@@ -36,7 +36,9 @@ def test_it_has_words_folder_environment_streams_and_status(folder: Path) -> Non
     assert done.stdout == f"['a', 'b'] {folder} this True False\n"
 
 
-@pytest.mark.parametrize(("words", "warm"), [(["-c"], b"True\n"), (["-P", "-c"], b"False\n")])
+@pytest.mark.parametrize(
+    ("words", "warm"), [(["-c"], b"True\n"), (["-P", "-c"], b"True\n"), (["-u", "-c"], b"False\n")]
+)
 def test_all_but_modules_and_commands_is_run_by_the_real_python(folder: Path, words: list[str], warm: bytes) -> None:
     program = "import sys; print('torch' in sys.modules)"
     assert subprocess.run(["python", *words, program], capture_output=True, check=True).stdout == warm

@@ -137,10 +137,16 @@ def beside(project: Path, environment: dict[str, str]) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Path:
+def warm(warm_place: Path) -> dict[str, str]:
+    """What has programs started out of the warm process, those of jobs among them, where their process is no matter."""
+    return {"PATH": f"{warm_place}{os.pathsep}{os.environ['PATH']}"}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str], warm: dict[str, str]) -> Path:
     """A tiny pipeline, run as jobs of Slurm."""
     project = project_of(tmp_path_factory.mktemp("cluster") / "project")
-    run(project, "snakemake", "--profile", "profiles/slurm", environment=beside(project, environment))
+    run(project, "snakemake", "--profile", "profiles/slurm", environment=beside(project, environment) | warm)
     return project
 
 
@@ -174,10 +180,10 @@ def test_all_stages_are_runs_on_the_server(finished: Path, server: str) -> None:
     assert not (finished / "mlflow.db").exists()
 
 
-def test_both_engines_find_nothing_left_to_do(finished: Path) -> None:
-    assert "Nothing to be done" in run(finished, "snakemake", "--cores", "2", "-n")
-    run(finished, "python", "-m", "unequal.tools.record")
-    assert stages_of_repro(run(finished, "dvc", "repro")) == set()
+def test_both_engines_find_nothing_left_to_do(finished: Path, warm: dict[str, str]) -> None:
+    assert "Nothing to be done" in run(finished, "snakemake", "--cores", "2", "-n", environment=warm)
+    run(finished, "python", "-m", "unequal.tools.record", environment=warm)
+    assert stages_of_repro(run(finished, "dvc", "repro", environment=warm)) == set()
 
 
 def cancel(job: str, project: Path, environment: dict[str, str]) -> None:

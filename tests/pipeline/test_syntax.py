@@ -34,7 +34,7 @@ SAMPLE = (
         return lambda *, z=(1,): [i async for i in z if i], x[1:2, ::3], not a < b <= 3
     """
 )
-#: As written by 3.11, 3.12 and 3.13.
+#: As written by 3.11, 3.12, 3.13 and 3.14.
 DIGEST = "4f4753ed65a546be"
 
 

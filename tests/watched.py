@@ -1,0 +1,132 @@
+"""What programs open, and what they make with a stub in the harness's place."""
+
+import importlib
+import os
+import shlex
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from dvc.repo import Repo
+
+from benchmarks.projects import run
+from unequal.files import write_json
+from unequal.pipeline.fingerprint import fingerprint
+from unequal.settings.runtime import Runtime
+from unequal.tools.outputs import content
+
+#: Read by every Python that finds its folder on its path: notes what a program opens, modules by their source.
+HOOK = """
+import importlib.util, os, sys
+
+if "-m" in sys.orig_argv and "NOTES" in os.environ:
+    program = sys.orig_argv[sys.orig_argv.index("-m") + 1]
+    notes = os.open(f"{os.environ['NOTES']}/{program}.{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def note(event, arguments):
+        if event == "open" and isinstance(arguments[0], str):
+            path = os.path.abspath(arguments[0])
+            if path.endswith(".pyc") and "__pycache__" in path:
+                path = importlib.util.source_from_cache(path)
+            os.write(notes, f"{path}\\n".encode())
+
+    sys.addaudithook(note)
+"""
+
+
+def noting(notes: Path, project: Path) -> dict[str, str]:
+    """The environment in which a project's programs note what they open, in a folder of notes, which is made."""
+    notes.mkdir(parents=True)
+    (notes / "sitecustomize.py").write_text(HOOK)
+    return {"NOTES": str(notes), "PYTHONPATH": f"{notes}{os.pathsep}{project}"}
+
+
+def uncounted(project: Path, notes: Path, program: Path, *given: str) -> set[str]:
+    """Tracked files that a program has opened and that are neither in its fingerprint nor the harness's own.
+
+    Args:
+        project: a checkout.
+        notes: the folder of notes of its run.
+        program: its path below the checkout.
+        given: patterns of files that engines know as inputs.
+    """
+    excluded = (":!*params.yaml", ":!results", *(f":!{pattern}" for pattern in given))
+    tracked = {project / path for path in run(project, "git", "ls-files", *excluded).split()}
+    pipeline = project / "unequal/pipeline"
+    # What the harness alone imports belongs to it.
+    harness = {project / path for file in pipeline.glob("*.py") for path in fingerprint(file, project)["modules"]}
+    files = list(notes.glob(f"{'.'.join(program.with_suffix('').parts)}.*"))
+    opened = {Path(line) for file in files for line in file.read_text().split("\n")}
+    assert project / program in opened
+    code = fingerprint(project / program, project)
+    counted = {project / path for kind in ("modules", "texts") for path in code[kind]}
+    return {str(file) for file in (opened & tracked) - counted - harness if pipeline not in file.parents}
+
+
+class Stub:
+    """Takes the harness's place: files where they are asked for, nothing logged, locked or resumed."""
+
+    leads = True
+    device = torch.device("cpu")
+
+    def __init__(self, runtime: Any, work: Path) -> None:
+        self.runtime, self.work = runtime, work
+
+    def input(self, path: str | Path) -> Path:
+        return Path(path)
+
+    def source(self, name: str) -> None: ...
+
+    def output(self, path: str | Path) -> Path:
+        made = Path("stubbed") / path
+        made.parent.mkdir(parents=True, exist_ok=True)
+        return made
+
+    def metrics(self, path: str | Path, content: Any, headline: Any = None) -> None:
+        write_json(self.output(path), content)
+
+    def __getattr__(self, name: str) -> Any:
+        assert name in {"log", "table", "parent_metrics", "parent_artifacts"}
+        return lambda *_, **__: None
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """As many as Snakemake gives a rule: sums depend on it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def other_without_the_harness(place: Path, program: Path, work: Path, runtime: Runtime) -> set[str]:
+    """What a program makes otherwise with a stub in the harness's place: its first instance in a graph that has run.
+
+    Args:
+        place: the folder of the dvc.yaml.
+        program: its path below the checkout.
+        work: an empty folder.
+        runtime: where it computes.
+    """
+    module = ".".join(program.with_suffix("").parts)
+    command = importlib.import_module(module).main
+    graph = Repo(str(place)).stage.load_all(str(place / "dvc.yaml"))
+    stage = next(stage for stage in graph if f" -m {module}" in stage.cmd)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        words = shlex.split(stage.cmd.partition(f" -m {module}")[2])
+        options = command.make_context(program.stem, words).params
+        settings = command.settings.read(Path("params.yaml"), **options)
+        with threads((stage.meta or {}).get("threads", 1)):
+            command.function(Stub(runtime, work), settings, **options)
+        made = [file.relative_to("stubbed") for file in Path("stubbed").rglob("*") if file.is_file()]
+        assert made
+        other = {str(file) for file in made if content(file) != content("stubbed" / file)}
+        shutil.rmtree("stubbed")
+    return other
