@@ -132,7 +132,7 @@ def noticed_by(fault: Fault, root: Path, only_near: bool, only_fast: bool) -> st
     closest = near(file, root)
     with planted(fault, file):
         asked = closest if only_near else [*closest, *TESTS]
-        for marks in ("not slow",) if only_fast else ("not slow", "slow"):
+        for marks in ("not slow",) if only_fast else ("not slow", "slow and not thorough"):
             if asked and (found := first_failure(root, asked, marks)) is not None:
                 return found
     return None
@@ -152,7 +152,7 @@ def copy() -> Iterator[Path]:
 
 def refuse_failing(tests: Sequence[str], root: Path) -> None:
     """Raise UserError where a test that is said to have noticed a fault fails without one."""
-    if tests and (failed := first_failure(root, tests, "")) is not None:
+    if tests and (failed := first_failure(root, tests, "not thorough")) is not None:
         raise UserError(f"{failed} fails without a fault")
 
 

@@ -54,6 +54,7 @@ TAKEN: list[dict[str, Any]] = [
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("edits", TAKEN, ids=lambda edits: ",".join(edits) or "none")
 def test_what_the_gate_takes_runs_or_is_refused_by_a_stage_in_one_line(edits: dict[str, Any]) -> None:
     document = tiny_params()

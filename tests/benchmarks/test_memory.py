@@ -10,6 +10,7 @@ from unequal.tools.footprint import PROCESS, Footprints
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_training_takes_no_more_than_is_said(tmp_path: Path) -> None:
     project = project_of(tmp_path, Path("presets/digits.yaml"))
     # A batch of which more is kept than the process takes without it.

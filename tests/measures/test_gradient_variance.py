@@ -171,6 +171,7 @@ def test_slots_are_mixtures_of_their_cells() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_network_scatters_as_its_moments_say(prepared: PreparedData, tiny_net: Callable[..., UNet2DModel]) -> None:
     """Brute force: 200 batches of each sampler, with the whole gradient of each."""
     net = tiny_net().requires_grad_(True)

@@ -24,6 +24,7 @@ assert torch.compile(lambda x: x + 1, backend="eager")(torch.zeros(1)).item() ==
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_what_was_not_imported_is_there_when_it_is_asked_for() -> None:
     ended = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr

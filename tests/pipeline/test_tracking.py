@@ -4,7 +4,6 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -93,10 +92,10 @@ def write_stage(project: Path, **tracking: Any) -> None:
     (project / "params.yaml").write_text(yaml.safe_dump(params))
 
 
-def start_stage(project: Path, name: str, python: str = sys.executable) -> subprocess.Popen[str]:
+def start_stage(project: Path, name: str) -> subprocess.Popen[str]:
     """A process that runs the stage."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [python, "-m", "toy", "--name", name]
+    command = ["python", "-m", "toy", "--name", name]
     return subprocess.Popen(command, cwd=project, env=environment, text=True, stderr=subprocess.PIPE)
 
 
@@ -226,7 +225,7 @@ def test_eight_processes_on_a_fresh_database_lose_nothing(project: Path) -> None
     (project / "mlflow.db").unlink()
     write_stage(project)
     names = [f"stage_{i}" for i in range(8)]
-    processes = [start_stage(project, name, "python") for name in names]
+    processes = [start_stage(project, name) for name in names]
     assert [(process.communicate()[1], process.returncode) for process in processes] == [("", 0)] * 8
     assert sorted(file.stem for file in (project / "artifacts").iterdir()) == names
     (parent,), children = runs(project)
@@ -293,6 +292,7 @@ def sick_server(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_start")
 def test_a_sick_server_costs_one_warning(project: Path, sick_server: str) -> None:
     write_stage(project, uri=f"http://user:secret@{sick_server}", timeout_s=2.0)
     process = start_stage(project, "one")

@@ -60,6 +60,7 @@ def test_a_profile_is_the_same_bytes(
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_a_score_is_the_same_bytes(
     monkeypatch: pytest.MonkeyPatch, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., ModelRecord]
 ) -> None:
