@@ -10,10 +10,11 @@ SIGKILL and SIGTERM at random moments, every third time on their way out, and st
 - the tracking server under the long stages, which have to end well without it.
 
 What they have made is compared byte by byte, but for the speed of a training in its log. Nothing is touched but a
-temporary folder and the JSON file.
+temporary folder and the JSON file, to whose figures those of each run are added.
 """
 
 import json
+import operator
 import signal
 import sys
 import tempfile
@@ -21,7 +22,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
-from statistics import median
 from typing import Any
 
 import click
@@ -40,11 +40,11 @@ from benchmarks.killing import (
     measured,
     stages_up_to,
 )
-from benchmarks.projects import tiny_copy
+from benchmarks.projects import ROOT, run, tiny_copy
 from benchmarks.server import Server
 from benchmarks.starting import Commands, Starter, Warm, warm
 from benchmarks.timing import described
-from unequal.files import write_json
+from unequal.files import read_json, write_json
 
 WARM, COMMAND, PROCESSES, SERVER, DVC, SNAKEMAKE = "warm", "command", "processes", "server", "dvc", "snakemake"
 #: What each kind of kill is told as.
@@ -72,9 +72,24 @@ ENGINES = {
 def measure(wanted: dict[str, int], seed: int) -> Iterator[dict[str, Any]]:
     """Kill until there are so many kills of each kind; what came of it so far, after each kind."""
     killers: dict[str, Killer] = {}
+    commit = run(ROOT, "git", "describe", "--always", "--dirty").strip()
     for kind, killer in killed(wanted, Random(seed)):
         killers[kind] = killer
-        yield summary(killers) | {"seed": seed} | described(torch.device("cpu"))
+        found = summary(killers)
+        conditions = {"seed": seed, "commit": commit} | described(torch.device("cpu"))
+        yield found | {"runs": [{"kills": found["kills"]} | conditions]}
+
+
+def added(one: Any, other: Any, name: str = "") -> Any:
+    """The figures of two runs as those of one: counts add up, of states the least and the most are kept."""
+    if isinstance(one, dict):
+        return {
+            key: added(one[key], other[key], key) if key in one and key in other else one.get(key, other.get(key))
+            for key in [*one, *(key for key in other if key not in one)]
+        }
+    if isinstance(one, str):
+        return other
+    return {"least": min, "most": max}.get(name, operator.add)(one, other)
 
 
 def killed(wanted: dict[str, int], random: Random) -> Iterator[tuple[str, Killer]]:
@@ -186,7 +201,7 @@ def of_stage(kills: Sequence[Kill], name: str) -> dict[str, Any]:
     counts = {"kills": len(kills), "before_anything_was_saved": len(kills) - len(left)}
     if not left or name not in units:
         return counts | {"resumed_from": {}}
-    states = {"unit": units[name], "least": min(left), "median": median(left), "most": max(left)}
+    states = {"unit": units[name], "least": min(left), "most": max(left)}
     return counts | {"resumed_from": states}
 
 
@@ -196,13 +211,14 @@ def option(kind: str) -> click.Option:
 
 
 @click.command(params=list(map(option, KINDS)))
-@click.option("--seed", default=0, show_default=True, help="Of signals and moments.")
+@click.option("--seed", type=int, help="Of signals and moments; else the number of runs before.")
 @click.option("--output", type=click.Path(path_type=Path), default="results/benchmarks/kill.json", show_default=True)
-def main(seed: int, output: Path, **wanted: int) -> None:
+def main(seed: int | None, output: Path, **wanted: int) -> None:
     """Kill stages at random moments, run them again, and compare; 0 kills of a kind leave it out."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # nothing is left behind then
-    for result in measure(wanted, seed):
-        write_json(output, result)
+    before = read_json(output) if output.exists() else {"runs": []}
+    for result in measure(wanted, len(before["runs"]) if seed is None else seed):
+        write_json(output, added(before, result))
     click.echo(json.dumps(result, indent=2))
     sys.exit(bool(result["differing_files"]))
 

@@ -1,7 +1,7 @@
 """What keeping snapshots costs, as a share of the training that keeps them.
 
-`python -m benchmarks.snapshots studies/time_to_quality/digits/params.yaml` trains one recipe in a temporary folder,
-and times the writing of a snapshot by itself, several times; it prints JSON.
+`python -m benchmarks.snapshots PARAMS_FILE` trains one recipe of a study of a grid in a temporary folder, and times the
+writing of a snapshot by itself, several times; it prints JSON.
 """
 
 import json

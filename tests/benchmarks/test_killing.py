@@ -4,13 +4,17 @@ import json
 import signal
 import sys
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from benchmarks.kill import COMMAND, DVC, SNAKEMAKE, WARM, summary
+from benchmarks.kill import COMMAND, DVC, SNAKEMAKE, WARM, added, summary
 from benchmarks.killing import (
     BOTH,
     SHARER,
@@ -47,6 +51,15 @@ Path("out.txt").write_text(sys.argv[1])
 for file in work.iterdir(): file.unlink()
 work.rmdir()
 """
+
+KILLS = st.builds(
+    Kill,
+    stage=st.sampled_from(["train_base", "prune@0", "check_params"]),
+    signal=st.sampled_from(["SIGKILL", "SIGTERM"]),
+    saved=st.integers(0, 9),
+    hit=st.sampled_from([STAGE, SHARER]),
+    late=st.booleans(),
+)
 
 
 def stage(said: str = "the same") -> Stage:
@@ -185,7 +198,17 @@ def test_the_figures_are_sums_over_kinds_and_stages(tmp_path: Path) -> None:
         "finished": 1,
         "kills": 3,
         "before_anything_was_saved": 1,
-        "resumed_from": {"unit": "steps", "least": 20, "median": 30, "most": 40},
+        "resumed_from": {"unit": "steps", "least": 20, "most": 40},
     }
     assert told["stages"]["check_params"]["resumed_from"] == {}
-    assert told["stages"]["prune"]["resumed_from"] == {"unit": "candidates", "least": 3, "median": 4, "most": 5}
+    assert told["stages"]["prune"]["resumed_from"] == {"unit": "candidates", "least": 3, "most": 5}
+
+
+@given(st.lists(st.lists(KILLS, max_size=6), min_size=2, max_size=4))
+def test_runs_add_up_to_what_one_of_all_kills_tells(runs: list[list[Kill]]) -> None:
+    def told(kills: list[Kill]) -> dict[str, Any]:
+        killer = Killer(Path(), {}, {}, Random(0), kills=kills, finished=[one.stage for one in kills])
+        killer.compared, killer.differing = len(kills), [one.stage for one in kills if one.late]
+        return json.loads(json.dumps(summary({WARM: killer})))
+
+    assert reduce(added, map(told, runs)) == told([kill for run in runs for kill in run])

@@ -7,6 +7,7 @@ from typing import Any, get_args, get_origin
 import pytest
 from pages import PAGES, README, ROOT, anchors, code_words, each_page, links, named
 
+from benchmarks.projects import run
 from unequal.settings.params.pipeline import Params
 from unequal.settings.strict import read_yaml, sections_in
 
@@ -72,3 +73,12 @@ def test_the_trees_folders_exist():
     made = {ROOT / "artifacts"}  # by stages; git ignores it
     assert len(folders) > 15
     assert [str(folder) for folder in folders if not folder.exists() and folder not in made] == []
+
+
+def test_a_study_is_named_in_its_own_folder_and_in_the_index_alone():
+    """So that adding or deleting one touches nothing else."""
+    studies = {file.relative_to(ROOT / "studies").parts[0] for file in (ROOT / "studies").rglob("params.yaml")}
+    assert studies
+    name = re.compile(rf"`({'|'.join(studies)})`|studies[/.]({'|'.join(studies)})\b")
+    tracked = run(ROOT, "git", "ls-files", "--", "*.md", "*.py", "*.toml", "Snakefile", ":!studies").split()
+    assert [path for path in tracked if name.search((ROOT / path).read_text(encoding="utf-8"))] == []
