@@ -224,6 +224,7 @@ def lines_of_the_log(project: Path) -> int:
     return sum(log.read_bytes().count(b"\n") for log in (project / "work").glob("train_base-*/training.jsonl"))
 
 
+@pytest.mark.thorough
 def test_a_job_that_is_ended_saves_first_and_goes_on_by_retry_and_without_its_login_node(
     tmp_path: Path, finished: Path, cluster: dict[str, str], environment: dict[str, str]
 ) -> None:
