@@ -17,9 +17,9 @@ from unequal.errors import UserError
 from unequal.measures.profiling import Draws, profile
 from unequal.models.backbones import prunable_kinds, registry
 from unequal.models.backbones.backbone import Backbone, Unexportable
+from unequal.models.backbones.counted import size_of
 from unequal.models.backbones.prunable import PrunableKind, PrunableLayer
 from unequal.models.backbones.prunable_kinds import prunable_kind_of
-from unequal.models.backbones.sizes import size_of
 from unequal.models.denoiser import load_denoiser
 from unequal.models.flops import count_cost
 from unequal.models.folder import load_model, load_record
