@@ -33,6 +33,7 @@ from unequal.settings.runtime import Runtime
 from unequal.settings.samplers import Slot, Uniform
 from unequal.settings.schedule import Schedule
 from unequal.settings.training import Training
+from unequal.timesteps.partition import TimestepRange
 from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.training.initialisation import Scope, Start
 from unequal.training.results import write_results
@@ -119,7 +120,7 @@ def test_a_second_backbone_goes_all_the_way(
     assert (record.backbone, record.spec) == ("stack", spec_of("sample", condition=condition))
 
     # On from the base, for all timesteps and for a range.
-    longer, expert = Start.of_model(base), Start.of_model(base, Scope(10, 19, 0, 2))
+    longer, expert = Start.of_model(base), Start.of_model(base, Scope(TimestepRange(10, 19), 0, 2))
     for name, on in {"longer": (longer, IndependentSampler(uniform(50))), "expert": (expert,)}.items():
         chosen = recipe(UNIFORM if name == "longer" else Slot(kind="slot"), 40)
         there = Here(tmp_path / name, runtime)

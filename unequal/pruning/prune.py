@@ -99,17 +99,10 @@ def prune(workspace: Workspace, job: PruningJob) -> tuple[PrunedNetwork, Decisio
 
 def target_of(job: PruningJob) -> Target:
     """What is pruned, and for what."""
-    first, last = job.group.first, job.group.last
-    seed = torch_seed(job.seed, Stream.PRUNING, first, last)
+    timesteps = job.group.range
+    seed = torch_seed(job.seed, Stream.PRUNING, *timesteps)
     return Target(
-        job.net,
-        job.base,
-        job.images,
-        first=first,
-        last=last,
-        limit_macs=job.limit_macs,
-        seed=seed,
-        labels=job.labels,
+        job.net, job.base, job.images, range=timesteps, limit_macs=job.limit_macs, seed=seed, labels=job.labels
     )
 
 
