@@ -47,7 +47,15 @@ class PruningJob:
 
     @classmethod
     def of(
-        cls, models: str, method: Pruning, base: Path, data: PreparedData, group: NumberedGroup, groups: int, seed: int
+        cls,
+        models: str,
+        method: Pruning,
+        base: Path,
+        data: PreparedData,
+        *,
+        group: NumberedGroup,
+        groups: int,
+        seed: int,
     ) -> Self:
         """The pruning of a base for one group of timesteps. Raises UserError where the base cannot be loaded.
 
