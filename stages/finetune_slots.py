@@ -27,7 +27,7 @@ def main(run: Run, settings: Settings, recipe: str, slot: int) -> None:
     base = run.input("artifacts/models/base")
     slots = read_slots(run.input("artifacts/slots.json"), load_record(base).spec.timesteps)
     job = TrainingJob(f"{recipe}_{slot}", settings.recipe, settings.training, data, settings.seed)
-    write_results(run, train_on(run, job, Start.of_model(base, Scope(*slots.numbered(slot)))))
+    write_results(run, train_on(run, job, Start.of_model(base, Scope(slots.numbered(slot)))))
 
 
 if __name__ == "__main__":

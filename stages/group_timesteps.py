@@ -22,7 +22,7 @@ def main(run: Run, settings: Settings) -> None:
     chosen = settings.groups
     schedule = settings.schedule.tables()
     excess = None
-    if chosen.kind == "excess_loss":
+    if chosen.needs_excess:
         excess = excess_of(run.input("artifacts/profiles/base.npz"), run.input("artifacts/profiles/floor.npz"))
     groups = timestep_groups(chosen.kind, schedule, len(chosen.ids), chosen.min_ratio, excess)
     table = {

@@ -17,7 +17,7 @@ from unequal.reporting.overview import CAPTIONS, TITLE, scores_and_costs, spread
 from unequal.reporting.page import Drawing, Report
 from unequal.reporting.profiles import comparison_rows, losses_table, slot_strips, slots_table, space_profiles
 from unequal.reporting.publish import publish
-from unequal.reporting.tables import INTERFERENCE_COLUMNS, fid_rows, interference_rows
+from unequal.reporting.tables import SLOT_CHANGE_COLUMNS, fid_rows, slot_change_rows
 from unequal.reporting.verdicts import Verdict
 from unequal.settings.strict import StageSettings, key
 
@@ -59,10 +59,10 @@ def main(run: Run, settings: Settings) -> None:
         rows={"fid": fid_rows(variants), "loss_comparison": comparison_rows(found.losses, found.floor)},
     )
     publish(run, report)
-    rows, path = interference_rows(changes), run.output("results/interference.csv")
+    rows, path = slot_change_rows(changes), run.output("results/interference.csv")
     # Where no slot model was profiled again, the head of the table says so.
-    write_csv(path, rows) if rows else write_bytes(path, f"{','.join(INTERFERENCE_COLUMNS)}\n".encode())
-    # Stages that took a score from a cache have logged nothing with this run's variant of the settings.
+    write_csv(path, rows) if rows else write_bytes(path, f"{','.join(SLOT_CHANGE_COLUMNS)}\n".encode())
+    # Stages that took a score from a cache have logged nothing with this run's configuration.
     run.parent_metrics({f"fid_{name}": variant.fid for name, variant in found.variants.items()})
 
 
@@ -94,7 +94,7 @@ def pictures(
         ),
         "slots": (LOW, partial(slot_strips, sets=found.slot_sets, timesteps=found.schedule.timesteps)),
         "loss_changes": (WIDE, partial(figures.loss_changes, losses=found.losses, slots=found.slots)),
-        "interference": (WIDE, partial(figures.interference, found=changes, count=len(found.slots))),
+        "interference": (WIDE, partial(figures.slot_changes, found=changes, count=len(found.slots))),
         "samplers": (WIDE, partial(figures.sampler_probabilities, samplers=found.samplers, slots=found.slots)),
         "groups": (TALL, partial(groups_and_limits, groups=found.groups, shares=found.group_shares)),
         "fid_training_flops": (WIDE, partial(scatter, cost="training_flops", text="training FLOPs")),

@@ -6,7 +6,7 @@ from typing import Any
 from studies.interference.findings import STEPS, Summary, TrainedOn
 from unequal.files import rounded
 from unequal.reporting.page import Table
-from unequal.reporting.tables import interference_rows, label
+from unequal.reporting.tables import label, slot_change_rows
 
 
 def summary_table(summaries: Sequence[Summary]) -> Table:
@@ -72,5 +72,5 @@ def matrix_rows(found: TrainedOn) -> list[dict[str, Any]]:
     return [
         {"recipe": recipe} | row
         for recipe in found.slot_recipes
-        for row in interference_rows({split: found.changes(recipe, split) for split in ("train", "holdout")})
+        for row in slot_change_rows({split: found.changes(recipe, split) for split in ("train", "holdout")})
     ]

@@ -47,6 +47,6 @@ class Params(Profiled, Compared):
                 check_plan(plan, schedule, self.recipes["base"].prediction)
             except UserError as error:
                 raise ValueError(f"plans.{name}: {error}") from None
-            if plan.groups.kind == "excess_loss" and not self.has_floor:
+            if plan.groups.needs_excess and not self.has_floor:
                 raise ValueError(f"plans.{name}.groups.kind: 'excess_loss' needs a floor; allowed: profile.floor: all")
         return self

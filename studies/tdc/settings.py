@@ -48,5 +48,5 @@ def check_plan(plan: Plan, schedule: NoiseSchedule, prediction: str | None) -> N
     if isinstance(plan.groups, SeveralGroups):
         chosen = plan.groups
         check_groups(schedule, chosen.count, chosen.min_ratio)
-        if chosen.kind != "excess_loss":
+        if not chosen.needs_excess:
             timestep_groups(chosen.kind, schedule, chosen.count, chosen.min_ratio)

@@ -11,9 +11,10 @@ from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.gradient_meter import GradientMeter
+from unequal.timesteps.partition import Partition, TimestepRange
 from unequal.training.objectives.single_head import SingleHead
 
-CELLS = [(0, 0), (1, 20), (21, 49)]
+CELLS = Partition([(0, 0), (1, 20), (21, 49)])
 OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50), "none", None)
 
 
@@ -37,9 +38,9 @@ def test_a_sample_is_made_of_cells_and_folds(meter: Callable[..., GradientMeter]
 
 def test_timesteps_are_drawn_inside_the_cell(meter: Callable[..., GradientMeter]) -> None:
     generator = np.random.default_rng(0)
-    for first, last in CELLS:
-        batch = meter().drawn(first, last, 400, generator)
-        assert (int(batch.timesteps.min()), int(batch.timesteps.max())) == (first, last)
+    for cell in CELLS:
+        batch = meter().drawn(cell, 400, generator)
+        assert (int(batch.timesteps.min()), int(batch.timesteps.max())) == cell
         assert torch.equal(batch.weights, torch.ones(400))
 
 
@@ -52,15 +53,15 @@ def test_a_cell_does_not_depend_on_the_others(meter: Callable[..., GradientMeter
 
 def test_lengths_and_means_are_of_the_same_loss(meter: Callable[..., GradientMeter]) -> None:
     """With one image and one timestep, single gradients and means differ by the noise alone: E‖g‖² > ‖μ‖² > 0."""
-    one = meter()
+    one, cell = meter(), TimestepRange(10, 10)
     moments = (
         GradientMeter(one.net, OBJECTIVE, one.images[:1], folds=4, single_images=64, mean_images=256, seed=0)
-        .sample([(10, 10)])
+        .sample([cell])
         .moments()
     )
     assert moments.second[0] > moments.products[0, 0] > 0
     generator = np.random.default_rng(5)
-    batch = GradientMeter(one.net, OBJECTIVE, one.images[:1], 4, 4, 4, 0).drawn(10, 10, 512, generator)
+    batch = GradientMeter(one.net, OBJECTIVE, one.images[:1], 4, 4, 4, 0).drawn(cell, 512, generator)
     gradient = torch.autograd.grad(OBJECTIVE(one.net, batch).weighted.mean(), list(one.net.parameters()))
     square = float(sum(part.double().square().sum() for part in gradient))
     assert moments.products[0, 0] == pytest.approx(square, rel=0.2)

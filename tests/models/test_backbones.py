@@ -17,9 +17,9 @@ from unequal.errors import UserError
 from unequal.measures.profiling import Draws, profile
 from unequal.models.backbones import prunable_kinds, registry
 from unequal.models.backbones.backbone import Backbone, Unexportable
+from unequal.models.backbones.counted import size_of
 from unequal.models.backbones.prunable import PrunableKind, PrunableLayer
 from unequal.models.backbones.prunable_kinds import prunable_kind_of
-from unequal.models.backbones.sizes import size_of
 from unequal.models.denoiser import load_denoiser
 from unequal.models.flops import count_cost
 from unequal.models.folder import load_model, load_record
@@ -33,6 +33,7 @@ from unequal.settings.runtime import Runtime
 from unequal.settings.samplers import Slot, Uniform
 from unequal.settings.schedule import Schedule
 from unequal.settings.training import Training
+from unequal.timesteps.partition import TimestepRange
 from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.training.initialisation import Scope, Start
 from unequal.training.results import write_results
@@ -119,7 +120,7 @@ def test_a_second_backbone_goes_all_the_way(
     assert (record.backbone, record.spec) == ("stack", spec_of("sample", condition=condition))
 
     # On from the base, for all timesteps and for a range.
-    longer, expert = Start.of_model(base), Start.of_model(base, Scope(10, 19, 0, 2))
+    longer, expert = Start.of_model(base), Start.of_model(base, Scope(TimestepRange(10, 19), 0, 2))
     for name, on in {"longer": (longer, IndependentSampler(uniform(50))), "expert": (expert,)}.items():
         chosen = recipe(UNIFORM if name == "longer" else Slot(kind="slot"), 40)
         there = Here(tmp_path / name, runtime)

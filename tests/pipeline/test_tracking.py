@@ -19,7 +19,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
 from unequal.pipeline import tracker as tracking
-from unequal.pipeline.store import VARIANT_TAG, Execution, Store, database_file, prepare_database
+from unequal.pipeline.store import CONFIGURATION_TAG, Execution, Store, database_file, prepare_database
 from unequal.pipeline.tracker import Tracker, numbers, without_credentials
 from unequal.settings.runtime import Tracking
 
@@ -75,7 +75,7 @@ def runs(project: Path) -> tuple[list[Run], list[Run]]:
     client = MlflowClient(f"sqlite:///{project / 'mlflow.db'}")
     experiment = client.get_experiment_by_name("tests")
     found = client.search_runs([experiment.experiment_id], max_results=1000)
-    parents = [run for run in found if VARIANT_TAG in run.data.tags]
+    parents = [run for run in found if CONFIGURATION_TAG in run.data.tags]
     return parents, [run for run in found if run not in parents]
 
 

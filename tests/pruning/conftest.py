@@ -18,6 +18,7 @@ from unequal.pruning.importance import ranked
 from unequal.pruning.target import Target
 from unequal.settings.pruning import Magnitude
 from unequal.settings.runtime import Runtime
+from unequal.timesteps.partition import TimestepRange
 
 MakeTarget = Callable[..., Target]
 
@@ -30,7 +31,9 @@ def make_target(prepared: PreparedData, make_record: Callable[..., ModelRecord])
         net: UNet2DModel, ratio: float = 0.7, seed: int = 0, first: int = 5, last: int = 20, **record: Any
     ) -> Target:
         limit = ratio * count_cost(net).macs
-        return Target(net, make_record(net, **record), tensor_of(prepared.train), first, last, limit, seed)
+        return Target(
+            net, make_record(net, **record), tensor_of(prepared.train), TimestepRange(first, last), limit, seed
+        )
 
     return make
 

@@ -14,6 +14,7 @@ from unequal.pruning import target
 from unequal.pruning.gradients import ascending_gradient, batch_gradient, parts, weighty
 from unequal.pruning.target import Target
 from unequal.randomness import Stream, numpy_generator, torch_generator
+from unequal.timesteps.partition import TimestepRange
 from unequal.training.batches import draw_at
 from unequal.training.shuffling import image_indices
 
@@ -100,4 +101,4 @@ def test_a_loss_that_rises_again_does_not_count() -> None:
 
 
 def test_parts_are_all_timesteps_in_order() -> None:
-    assert [part.tolist() for part in parts(3, 7, 2)] == [[3, 4], [5, 6], [7]]
+    assert [part.tolist() for part in parts(TimestepRange(3, 7), 2)] == [[3, 4], [5, 6], [7]]

@@ -124,7 +124,7 @@ def test_names_of_crowded_points_do_not_overlap(fids: list[float]) -> None:
 
 def test_the_heat_map_holds_the_changes_in_percent() -> None:
     found = [Change(row, slot, 0.1 * row - 0.2 * slot, 0.0001) for row in (1, 3) for slot in (1, 2, 3)]
-    figure = drawn(partial(figures.interference, found=found, count=3))
+    figure = drawn(partial(figures.slot_changes, found=found, count=3))
     axes = figure.axes[0]
     assert np.asarray(axes.images[0].get_array()) == pytest.approx(np.array([[-10, -30, -50], [10, -10, -30]]))
     assert axes.texts[0].get_text() == "−10.0\n± < 0.1"

@@ -9,10 +9,10 @@ from unequal.reporting.tables import (
     Variant,
     changes,
     fid_rows,
-    interference_rows,
     mean_and_sd,
     plus_minus,
     sd,
+    slot_change_rows,
     with_prefix,
 )
 from unequal.timesteps.partition import Partition
@@ -67,7 +67,7 @@ def test_changes_of_a_slot_are_those_of_its_timesteps() -> None:
     assert [one.change for one in found] == pytest.approx([-0.5, 0, 2])
     assert [one.stderr for one in found] == pytest.approx([0, 0, 0], abs=1e-12)
     assert [one.own for one in found] == [False, True, False]
-    rows = interference_rows({"train": found})
+    rows = slot_change_rows({"train": found})
     assert [row["change_percent"] for row in rows] == pytest.approx([-50, 0, 200], abs=1e-9)
 
 

@@ -84,5 +84,5 @@ def test_overlap_widens_what_is_drawn_and_not_what_is_routed(
     run(training_settings, overlap, "--architecture", architecture, "--group", "0")
     ((start, sampler),) = asked
     assert [t for t, p in enumerate(sampler.probabilities) if p > 0] == list(drawn)
-    assert (start.scope.first, start.scope.last) == (0, 9)
+    assert start.scope.range == (0, 9)
     assert (start.removals is None) == (architecture == "unpruned")

@@ -15,15 +15,17 @@ class Two:
     num_processes, device = 2, device("cpu")
 
     def __init__(self) -> None:
-        self.talks = 0
+        self.exchanges = 0
 
-    def reduce(self, told: Tensor) -> Tensor:
-        self.talks += 1
-        return 2 * told
+    def reduce(self, tensor: Tensor) -> Tensor:
+        self.exchanges += 1
+        return 2 * tensor
 
 
-@pytest.mark.parametrize(("seconds", "talks"), [(5.0, 40), (1.0, 40), (0.3, 14), (0.0, 4)])
-def test_slow_steps_are_talked_of_one_by_one(seconds: float, talks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("seconds", "exchanges"), [(5.0, 40), (1.0, 40), (0.3, 14), (0.0, 4)])
+def test_after_slow_steps_processes_exchange_every_time(
+    seconds: float, exchanges: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     both: Any = Two()
     now = [0.0]
     monkeypatch.setattr(agreement.time, "monotonic", lambda: now[0])
@@ -31,7 +33,7 @@ def test_slow_steps_are_talked_of_one_by_one(seconds: float, talks: int, monkeyp
     for step in range(101, 141):
         now[0] += seconds
         assert not of_both.stops(step, lambda: False)
-    assert both.talks == talks
+    assert both.exchanges == exchanges
 
 
 def test_whoever_is_asked_stops_both_within_ten_steps() -> None:
@@ -43,4 +45,4 @@ def test_whoever_is_asked_stops_both_within_ten_steps() -> None:
 def test_one_process_stops_when_it_is_asked() -> None:
     alone: Any = Two()
     alone.num_processes = 1
-    assert Agreement(alone, 0).stops(1, lambda: True) and not alone.talks
+    assert Agreement(alone, 0).stops(1, lambda: True) and not alone.exchanges

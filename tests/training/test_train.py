@@ -33,6 +33,7 @@ from unequal.settings.runtime import Runtime
 from unequal.settings.samplers import Slot, Uniform
 from unequal.settings.schedule import Schedule
 from unequal.settings.training import Training
+from unequal.timesteps.partition import TimestepRange
 from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.training.batches import BatchSource
 from unequal.training.initialisation import Scope, Start
@@ -124,7 +125,7 @@ def test_a_child_inherits_what_its_parent_has_cost(
     net, parent = load_model(here.root / "artifacts/models/base")
     removals = [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6])]
     replay(net, removals)
-    start = Start(net, parent.spec, Scope(3, 9, group=1, groups=4), parent, removals)
+    start = Start(net, parent.spec, Scope(TimestepRange(3, 9), group=1, groups=4), parent, removals)
     here = run_training("experts/group_1", start, recipe(images=8))
     folder = here.root / "artifacts/models/experts/group_1"
     loaded, record = load_any_model(folder)

@@ -73,10 +73,15 @@ class GroupTable(Strict):
     @model_validator(mode="after")
     def groups_cover_all(self) -> Self:
         """Every timestep lies in one group, and groups are numbered in their order."""
-        check_covering(partition_of([one.range for one in self.groups], "groups"), self.timesteps, "groups")
+        check_covering(self.partition, self.timesteps, "groups")
         if [one.group for one in self.groups] != list(range(len(self.groups))):
             raise ValueError("groups are not numbered 0, 1, 2 … from the data end")
         return self
+
+    @property
+    def partition(self) -> Partition:
+        """All timesteps, a range for each group. Raises ValueError where the groups are none."""
+        return partition_of([one.range for one in self.groups], "groups")
 
     @property
     def with_limits(self) -> list[TimestepGroup]:

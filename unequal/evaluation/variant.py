@@ -67,7 +67,15 @@ class Scoring:
         """Scores of images, in the order of their fields."""
         chosen, real = self.evaluation, self.data.train
         device, cache = self.workspace.device, self.features_cache()
-        found = score(images, real, self.extractor, device, chosen.kid_subset, chosen.allow_singular, cache)
+        found = score(
+            images,
+            real,
+            self.extractor,
+            device,
+            kid_subset=chosen.kid_subset,
+            allow_singular=chosen.allow_singular,
+            cache=cache,
+        )
         return np.array(astuple(found))
 
     def chunks(self, name: str) -> Chunks:

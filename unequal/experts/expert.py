@@ -28,5 +28,5 @@ def train_expert(
     Raises:
         UserError: the model cannot be loaded, or it, the recipe and the data are not made for each other.
     """
-    start = Start.of_model(model, Scope(group.first, group.last, group.group, groups), load_any_model)
+    start = Start.of_model(model, Scope(group.range, group.group, groups), load_any_model)
     return train_on(workspace, job, start.renewed(job.seed) if fresh_weights else start)

@@ -104,7 +104,9 @@ def pruned_base(
         return asked.base, None
     folder, figures = workspace.work / PRUNED, workspace.work / f"{PRUNED}.json"
     if not figures.exists():
-        job = PruningJob.of(asked.name, asked.plan.pruning, asked.base, asked.data, group, groups, asked.seed)
+        job = PruningJob.of(
+            asked.name, asked.plan.pruning, asked.base, asked.data, group=group, groups=groups, seed=asked.seed
+        )
         began = time.perf_counter()
         pruned, decision = prune(workspace, job)
         took = {"seconds": time.perf_counter() - began}

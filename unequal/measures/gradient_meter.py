@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from unequal.measures.gradients import GradientSample, flat_gradients, gram, squared_norms
 from unequal.randomness import Stream, numpy_generator
-from unequal.timesteps.partition import Partition
+from unequal.timesteps.partition import Partition, TimestepRange
 from unequal.training.batches import Batch, draw_at
 from unequal.training.objectives.objective import Objective
 
@@ -43,25 +43,25 @@ class GradientMeter:
 
     def sample(self, cells: Partition) -> GradientSample:
         """The gradients in inclusive ranges of timesteps. Holds as many vectors of all parameters as cells × folds."""
-        measured = [self.cell(first, last) for first, last in cells]
-        squares = np.stack([lengths for lengths, _ in measured])
-        products = gram(torch.cat([means for _, means in measured])).numpy()
+        found = [self.measured(cell) for cell in cells]
+        squares = np.stack([lengths for lengths, _ in found])
+        products = gram(torch.cat([means for _, means in found])).numpy()
         return GradientSample(squares, products.reshape((len(cells), self.folds) * 2))
 
-    def cell(self, first: int, last: int) -> tuple[np.ndarray, Tensor]:
-        """Squared lengths [F, n] of single images' gradients at timesteps first … last, and mean gradients [F, P]."""
-        generator = numpy_generator(self.seed, Stream.GRADIENTS, first, last)
+    def measured(self, cell: TimestepRange) -> tuple[np.ndarray, Tensor]:
+        """Squared lengths [F, n] of single images' gradients in a cell of timesteps, and mean gradients [F, P]."""
+        generator = numpy_generator(self.seed, Stream.GRADIENTS, *cell)
         parameters = list(self.net.parameters())
         torch.manual_seed(int(generator.integers(2**62)))  # dropout's
-        singles = self.drawn(first, last, self.single_images, generator).singles()
+        singles = self.drawn(cell, self.single_images, generator).singles()
         squares = squared_norms(self.losses(singles), parameters).reshape(self.folds, -1)
         size = self.mean_images // self.folds
-        folds = (self.drawn(first, last, size, generator) for _ in range(self.folds))
+        folds = (self.drawn(cell, size, generator) for _ in range(self.folds))
         return squares.cpu().numpy(), flat_gradients(self.losses(folds), parameters)
 
-    def drawn(self, first: int, last: int, count: int, generator: np.random.Generator) -> Batch:
-        """Images at timesteps drawn uniformly from first … last."""
-        timesteps = generator.integers(first, last, size=count, endpoint=True)
+    def drawn(self, cell: TimestepRange, count: int, generator: np.random.Generator) -> Batch:
+        """Images at timesteps drawn uniformly from a cell."""
+        timesteps = generator.integers(cell.first, cell.last, size=count, endpoint=True)
         return draw_at(self.images, timesteps, generator, next(self.net.parameters()).device, self.labels)
 
     def losses(self, batches: Iterator[Batch]) -> Iterator[Tensor]:

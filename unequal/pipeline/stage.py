@@ -235,7 +235,7 @@ class Run:
         self._tracker.table(name, rows)
 
     def parent_metrics(self, metrics: Mapping[str, float]) -> None:
-        """Log figures with the whole pipeline, where its variants are compared."""
+        """Log figures with the whole pipeline, where its configurations are compared."""
         self._parent_results |= metrics
         self._tracker.parent_results(metrics)
 

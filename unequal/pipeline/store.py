@@ -28,7 +28,7 @@ PARAMS_A_BATCH, POINTS_A_BATCH, PARAM_CHARACTERS, DIGEST_CHARACTERS = 100, 1000,
 #: Tells MLflow's pages to open the experiment as model training, not as work with language models.
 MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
 #: Tag of a parent run, by which the executions of the same settings find it.
-VARIANT_TAG = "unequal.variant"
+CONFIGURATION_TAG = "unequal.variant"
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Execution:
     document: Mapping[str, Any]
 
     @property
-    def variant(self) -> dict[str, Any]:
+    def configuration(self) -> dict[str, Any]:
         """The settings that shape results: executions that share them belong to one parent."""
         return {section: content for section, content in self.document.items() if section != "runtime"}
 
@@ -99,19 +99,20 @@ class Store:
                 time.sleep(delay)
 
     def find_parent(self) -> None:
-        """Find the run of this pipeline variant, or create it; the lock lets one process do so at a time."""
-        variant = settings_hash(self.execution.variant)
+        """Find the run of this configuration, or create it; the lock lets one process do so at a time."""
+        configuration = settings_hash(self.execution.configuration)
         with self.lock:
             experiment = self._experiment_id()
-            found = self.client.search_runs([experiment], f"tags.`{VARIANT_TAG}` = '{variant}'", max_results=1)
+            tagged = f"tags.`{CONFIGURATION_TAG}` = '{configuration}'"
+            found = self.client.search_runs([experiment], tagged, max_results=1)
             if found:
                 self.parent = found[0].info.run_id
                 self.client.update_run(self.parent, status="RUNNING")
                 return
-            name = os.environ.get("DVC_EXP_NAME", f"{study() or 'pipeline'}-{variant[:8]}")
-            run = self.client.create_run(experiment, run_name=name, tags={VARIANT_TAG: variant})
+            name = os.environ.get("DVC_EXP_NAME", f"{study() or 'pipeline'}-{configuration[:8]}")
+            run = self.client.create_run(experiment, run_name=name, tags={CONFIGURATION_TAG: configuration})
             self.parent = run.info.run_id
-            self._log_params(self.parent, self.execution.variant)
+            self._log_params(self.parent, self.execution.configuration)
 
     def create_child(self) -> None:
         """Create the run of this execution; its parent stands in a tag, whatever the environment says."""

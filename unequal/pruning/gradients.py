@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from unequal.pruning.target import Target
 from unequal.randomness import Stream, numpy_generator
 from unequal.settings.pruning import Timesteps
+from unequal.timesteps.partition import TimestepRange
 from unequal.training.batches import draw_at
 
 
@@ -48,8 +49,8 @@ def ascending_gradient(target: Target, timesteps: Timesteps, images: int, thresh
         The last timestep of the sum.
     """
     objective, largest = target.objective(), 0.0
-    first, last = target.range_of(timesteps)
-    for part in parts(first, last, max(1, target.images_at_once // images)):
+    chosen = target.range_of(timesteps)
+    for part in parts(chosen, max(1, target.images_at_once // images)):
         generator = numpy_generator(target.seed, Stream.PRUNING, int(part[0]))
         batch = draw_at(target.images, np.repeat(part, images), generator, target.device, target.labels)
         losses = objective(target.net, batch).weighted.reshape(len(part), images).mean(1)
@@ -58,13 +59,14 @@ def ascending_gradient(target: Target, timesteps: Timesteps, images: int, thresh
         if counted < len(part):
             return int(part[0]) + counted - 1
         largest = max(largest, float(losses.detach().max()))
-    return last
+    return chosen.last
 
 
-def parts(first: int, last: int, size: int) -> Iterator[np.ndarray]:
+def parts(timesteps: TimestepRange, size: int) -> Iterator[np.ndarray]:
     """Timesteps in rising order, so many at a time."""
-    for start in range(first, last + 1, size):
-        yield np.arange(start, min(start + size, last + 1))
+    end = timesteps.last + 1
+    for start in range(timesteps.first, end, size):
+        yield np.arange(start, min(start + size, end))
 
 
 def weighty(losses: Tensor, largest: float, threshold: float) -> int:

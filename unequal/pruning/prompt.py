@@ -22,8 +22,8 @@ def prompt_of(evaluator: Evaluator, bank: Sequence[Candidate], count: int) -> st
     macs, finetuning = target.record.macs, evaluator.finetuning
     template = Template(files("unequal.pruning").joinpath("prompt.md").read_text(encoding="utf-8"))
     return template.substitute(
-        first=target.first,
-        last=target.last,
+        first=target.range.first,
+        last=target.range.last,
         last_of_all=target.record.spec.timesteps - 1,
         limit=int(target.limit_macs),
         macs=macs,

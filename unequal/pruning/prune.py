@@ -47,7 +47,15 @@ class PruningJob:
 
     @classmethod
     def of(
-        cls, models: str, method: Pruning, base: Path, data: PreparedData, group: NumberedGroup, groups: int, seed: int
+        cls,
+        models: str,
+        method: Pruning,
+        base: Path,
+        data: PreparedData,
+        *,
+        group: NumberedGroup,
+        groups: int,
+        seed: int,
     ) -> Self:
         """The pruning of a base for one group of timesteps. Raises UserError where the base cannot be loaded.
 
@@ -99,17 +107,10 @@ def prune(workspace: Workspace, job: PruningJob) -> tuple[PrunedNetwork, Decisio
 
 def target_of(job: PruningJob) -> Target:
     """What is pruned, and for what."""
-    first, last = job.group.first, job.group.last
-    seed = torch_seed(job.seed, Stream.PRUNING, first, last)
+    timesteps = job.group.range
+    seed = torch_seed(job.seed, Stream.PRUNING, *timesteps)
     return Target(
-        job.net,
-        job.base,
-        job.images,
-        first=first,
-        last=last,
-        limit_macs=job.limit_macs,
-        seed=seed,
-        labels=job.labels,
+        job.net, job.base, job.images, range=timesteps, limit_macs=job.limit_macs, seed=seed, labels=job.labels
     )
 
 

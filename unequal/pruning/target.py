@@ -27,7 +27,7 @@ class Target:
         net: on the device where gradients and losses are taken.
         record: of the network.
         images: [N, C, H, W] uint8, the training set.
-        first, last: timesteps, inclusive.
+        range: of timesteps.
         limit_macs: largest number of multiply–accumulates of one image.
         seed: of everything random.
         labels: [N] int64 of the images, where they have any.
@@ -36,8 +36,7 @@ class Target:
     net: nn.Module
     record: ModelRecord
     images: Tensor
-    first: int
-    last: int
+    range: TimestepRange
     limit_macs: float
     seed: int
     labels: Tensor | None = None
@@ -55,7 +54,7 @@ class Target:
     def range_of(self, timesteps: Timesteps) -> TimestepRange:
         """The group's timesteps, or all."""
         if timesteps == "group":
-            return TimestepRange(self.first, self.last)
+            return self.range
         return TimestepRange(0, self.record.spec.timesteps - 1)
 
     def source(self, timesteps: Timesteps, batch_size: int, seed: int) -> BatchSource:

@@ -218,7 +218,7 @@ def loss_changes(figure: Figure, losses: Mapping[str, Mapping[str, np.ndarray]],
     axes.legend(loc="best", ncols=2)
 
 
-def interference(figure: Figure, found: Sequence[Change], count: int) -> None:
+def slot_changes(figure: Figure, found: Sequence[Change], count: int) -> None:
     """Change of every slot's loss (columns) after training inside one (rows), in percent ± standard error."""
     axes = figure.subplots()
     rows = sorted({one.finetuned for one in found})

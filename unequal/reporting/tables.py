@@ -12,7 +12,7 @@ from unequal.artifacts.partitions import GroupTable
 from unequal.measures.loss_profile import relative_change
 from unequal.timesteps.partition import Partition
 
-INTERFERENCE_COLUMNS = ("split", "finetuned_slot", "slot", "change_percent", "stderr_percent")
+SLOT_CHANGE_COLUMNS = ("split", "finetuned_slot", "slot", "change_percent", "stderr_percent")
 PREFIXES = ("", "k", "M", "G", "T", "P", "E", "Z")
 
 
@@ -122,12 +122,12 @@ def fid_rows(variants: Sequence[Variant]) -> list[dict[str, Any]]:
     ]
 
 
-def interference_rows(by_split: Mapping[str, Sequence[Change]]) -> list[dict[str, Any]]:
-    """The interference of slots as rows of a CSV, shares as percentages."""
+def slot_change_rows(by_split: Mapping[str, Sequence[Change]]) -> list[dict[str, Any]]:
+    """Changes of the loss by slot as rows of a CSV, shares as percentages."""
     return [
         dict(
             zip(
-                INTERFERENCE_COLUMNS,
+                SLOT_CHANGE_COLUMNS,
                 (split, one.finetuned, one.slot, 100 * one.change, 100 * one.stderr),
                 strict=True,
             )

@@ -5,7 +5,7 @@ from typing import Self
 from pydantic import Field, NonNegativeInt, model_validator
 
 from unequal.settings.strict import Strict
-from unequal.timesteps.groups import Grouping
+from unequal.timesteps.groups import BY_EXCESS, Grouping
 
 
 class Groups(Strict):
@@ -17,6 +17,11 @@ class Groups(Strict):
         "fall towards the noise; of equal excess loss, the highest limit where the mean excess is highest"
     )
     min_ratio: float = Field(gt=0, le=1, description="k: the smallest model's FLOPs as a share of the base's")
+
+    @property
+    def needs_excess(self) -> bool:
+        """Whether the base's excess loss, and with it a floor, has to be known."""
+        return self.kind in BY_EXCESS
 
     @model_validator(mode="after")
     def ids_count_up(self) -> Self:

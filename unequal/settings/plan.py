@@ -7,7 +7,7 @@ from pydantic import Field, PositiveInt, model_validator
 from unequal.settings.pruning import Pruning
 from unequal.settings.recipe import RangeRecipe
 from unequal.settings.strict import Strict
-from unequal.timesteps.groups import Grouping
+from unequal.timesteps.groups import BY_EXCESS, Grouping
 
 
 class OneGroup(Strict):
@@ -16,6 +16,11 @@ class OneGroup(Strict):
     kind: Literal["whole"]
     ratio: float = Field(gt=0, le=1, description="the model's largest FLOPs as a share of the base's")
 
+    @property
+    def needs_excess(self) -> bool:
+        """One group is made without measuring."""
+        return False
+
 
 class SeveralGroups(Strict):
     """Several groups, each with a limit of FLOPs, as in the section `groups`."""
@@ -23,6 +28,11 @@ class SeveralGroups(Strict):
     kind: Grouping
     count: PositiveInt = Field(description="N")
     min_ratio: float = Field(gt=0, le=1, description="k: the smallest model's FLOPs as a share of the base's")
+
+    @property
+    def needs_excess(self) -> bool:
+        """Whether the base's excess loss, and with it a floor, has to be known."""
+        return self.kind in BY_EXCESS
 
 
 class Plan(Strict):

@@ -13,6 +13,8 @@ from unequal.timesteps.partition import Partition, TimestepRange, equal_log_snr,
 
 #: How timesteps are grouped and limits given out: paper 3's Table II, and by the measured excess loss (ours).
 Grouping = Literal["snr", "constant", "uniform_increasing", "uniform_decreasing", "excess_loss"]
+#: Kinds that can be made only after the base's loss has been measured.
+BY_EXCESS = frozenset[Grouping]({"excess_loss"})
 
 
 class TimestepGroup(NamedTuple):
@@ -52,7 +54,7 @@ def timestep_groups(
     if kind in ("uniform_increasing", "uniform_decreasing"):
         even = equal_sums(np.ones(schedule.timesteps), groups, "groups")
         return limited(even, limits if kind == "uniform_increasing" else limits[::-1])
-    if kind == "excess_loss":
+    if kind in BY_EXCESS:
         return excess_groups(excess, limits)
     # FLOPs are linear in −SNR in dB, so that equal steps of the limit are equal intervals of SNR (eq. 5).
     rising = limited(equal_log_snr(schedule, groups, what="groups"), limits)

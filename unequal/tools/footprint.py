@@ -15,8 +15,8 @@ from unequal.diffusion.predictions import ModelPrediction
 from unequal.errors import UserError
 from unequal.evaluation.sets import BATCH
 from unequal.files import read_json
+from unequal.models.backbones.counted import size_of
 from unequal.models.backbones.size import Size
-from unequal.models.backbones.sizes import size_of
 from unequal.models.spec import ModelSpec
 from unequal.pruning.target import PIXELS_AT_ONCE
 from unequal.settings.evaluation import Evaluation, Extractor, Sampling

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import torch
 from accelerate import Accelerator
 
-#: Most steps, and about the most seconds, between two talks. A cluster may kill 30 s after it has asked to stop, and
-#: the state has to be saved by then.
+#: Most steps, and about the most seconds, between two exchanges. A cluster may kill 30 s after it has asked to stop,
+#: and the state has to be saved by then.
 STEPS, SECONDS = 10, 1.0
 
 
@@ -15,8 +15,8 @@ class Agreement:
     """Of all processes of a training, from a step on.
 
     Attributes:
-        last, at: the step, and the moment, of the last talk.
-        next: the step after which they talk again, the same in all of them.
+        last, at: the step, and the moment, of the last exchange.
+        next: the step after which they exchange again, the same in all of them.
     """
 
     def __init__(self, accelerator: Accelerator, step: int) -> None:
@@ -29,8 +29,8 @@ class Agreement:
         if step < self.next:
             return False
         seconds = (time.monotonic() - self.at) / (step - self.last)
-        told = torch.tensor([float(asked()), seconds], device=self.accelerator.device)
-        asking, seconds = self.accelerator.reduce(told).tolist()
+        ours = torch.tensor([float(asked()), seconds], device=self.accelerator.device)
+        asking, seconds = self.accelerator.reduce(ours).tolist()
         # The mean over processes: all come to the same number of steps.
         between = int(SECONDS * self.accelerator.num_processes / max(seconds, 1e-9))
         self.last, self.at, self.next = step, time.monotonic(), step + min(max(between, 1), STEPS)

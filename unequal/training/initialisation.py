@@ -17,22 +17,16 @@ from unequal.timesteps.partition import TimestepRange
 
 @dataclass(frozen=True)
 class Scope:
-    """The timesteps that a model is meant for, first … last; an expert's are those of `group` of `groups`."""
+    """The timesteps that a model is meant for; an expert's are those of `group` of `groups`."""
 
-    first: int
-    last: int
+    range: TimestepRange
     group: int | None = None
     groups: int | None = None
-
-    @property
-    def range(self) -> TimestepRange:
-        """The timesteps."""
-        return TimestepRange(self.first, self.last)
 
     @classmethod
     def whole(cls, spec: ModelSpec) -> Self:
         """All timesteps."""
-        return cls(0, spec.timesteps - 1)
+        return cls(TimestepRange(0, spec.timesteps - 1))
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class Workspace(Protocol):
         """Write figures as a JSON output, and log them; the headline's with the whole pipeline."""
 
     def parent_metrics(self, metrics: Mapping[str, float]) -> None:
-        """Log figures with the whole pipeline, where its variants are compared."""
+        """Log figures with the whole pipeline, where its configurations are compared."""
 
     def parent_artifacts(self, paths: Sequence[str | Path]) -> None:
         """Log outputs with the whole pipeline as well, once they are in place."""

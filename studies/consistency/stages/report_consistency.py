@@ -62,7 +62,17 @@ def main(run: Run, settings: Settings) -> None:
     """Write the study's report."""
     found = read_findings(run.input, settings.widths, settings.seeds)
     lead = f"{len(settings.seeds)} training seeds of {len(settings.widths)} widths, shown the same noise."
-    publish(run, Report(TITLE, lead, verdicts(found), NOTE, tables(found), conditions(found), drawings(found), {}))
+    report = Report(
+        title=TITLE,
+        lead=lead,
+        verdicts=verdicts(found),
+        note=NOTE,
+        tables=tables(found),
+        conditions=conditions(found),
+        drawings=drawings(found),
+        rows={},
+    )
+    publish(run, report)
 
 
 def drawings(found: ReplicaFindings) -> list[Drawing]:

@@ -90,7 +90,7 @@ def pictures(found: TrainedOn) -> dict[str, tuple[tuple[float, float], Callable[
         **{
             f"interference_{recipe}": (
                 (8.4, 1.2 + 0.48 * len(found.finetuned)),
-                partial(figures.interference, found=found.changes(recipe, "train"), count=count),
+                partial(figures.slot_changes, found=found.changes(recipe, "train"), count=count),
             )
             for recipe in found.slot_recipes
         },

@@ -25,7 +25,7 @@ def main(run: Run, settings: Settings, plan: str, seed: int) -> None:
     base = run.input("artifacts/models/base")
     run.source(f"plans/{plan}")
     excess = None
-    if settings.plan.groups.kind == "excess_loss":
+    if settings.plan.groups.needs_excess:
         excess = excess_of(run.input("artifacts/profiles/base.npz"), run.input("artifacts/profiles/floor.npz"))
     job = ExpertsJob(settings.plan, name, base, data, settings.training, seed, excess)
     models, figures = carry_out(run, job)

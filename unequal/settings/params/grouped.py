@@ -34,11 +34,11 @@ class Grouped(Profiled):
         try:
             schedule = self.schedule.tables()
             check_groups(schedule, count, min_ratio)
-            if kind != "excess_loss":
+            if not self.groups.needs_excess:
                 timestep_groups(kind, schedule, count, min_ratio)
         except UserError as error:
             raise ValueError(f"groups: {error}") from None
-        if kind == "excess_loss" and not self.has_floor:
+        if self.groups.needs_excess and not self.has_floor:
             raise ValueError(
                 "groups.kind: 'excess_loss' needs a floor; allowed for profile.floor: all, or a number of images"
             )
