@@ -19,6 +19,7 @@ from unequal.errors import UserError
 from unequal.pipeline.fingerprint import write_fingerprints
 from unequal.pipeline.finished import ENGINE, forget_folder, forget_recorded
 from unequal.pipeline.sources import write_sources
+from unequal.settings.strict import PARAMS, read_yaml
 
 # The profile of a cluster says so, and must know where its jobs go.
 ON_CLUSTER = config.get("cluster") is not None
@@ -67,6 +68,7 @@ onsuccess:
 STAGES = sorted(Repo().stage.load_all("dvc.yaml"), key=lambda stage: stage.name)
 STAGES = [stage for stage in STAGES if stage.name != "code"]
 OUTPUTS = {out.def_path: stage for stage in STAGES for out in stage.outs}
+THREADS = read_yaml(PARAMS)["runtime"].get("threads", 1)
 # A cluster hands GPUs out; on one machine, stages take turns on what there is.
 HAS_GPU = str(config.get("gpu", shutil.which("nvidia-smi") is not None)).lower() == "true"
 
@@ -125,7 +127,7 @@ for stage in STAGES:
             f"logs/{rule_name(stage)}.log",
         benchmark:
             f"logs/{rule_name(stage)}.benchmark.tsv"
-        threads: (stage.meta or {}).get("threads", 1)
+        threads: THREADS
         resources:
             gpu=(stage.meta or {}).get("gpu", 0) if HAS_GPU and ON_CLUSTER else 0,
             local_gpu=(stage.meta or {}).get("gpu", 0) if HAS_GPU and not ON_CLUSTER else 0,

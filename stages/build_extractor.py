@@ -11,6 +11,7 @@ from unequal.errors import UserError, one_line
 from unequal.evaluation.classifier import Classifier, accuracy, save_classifier, train_classifier
 from unequal.evaluation.fidelity import CLASSIFIER, FACTS, INCEPTION, BuiltExtractor, inception_of
 from unequal.files import content_hash, require, write_json
+from unequal.models.finite import check_finite
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.evaluation import Extractor
@@ -52,6 +53,7 @@ def copy_tensors(source: Path, target: Path) -> None:
     try:
         weights = torch.load(require(source), map_location="cpu", weights_only=True)
         inception_of(weights)
+        check_finite(weights, "extractor.weights")
     except UserError as error:
         raise UserError(f"{source}: {error}") from None
     except Exception as error:  # what is no such file fails in many ways

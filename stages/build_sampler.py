@@ -3,8 +3,8 @@
 import numpy as np
 
 from unequal.artifacts.partitions import read_slots
+from unequal.artifacts.profiles import read_losses
 from unequal.artifacts.samplers import write_sampler
-from unequal.files import read_npz
 from unequal.measures.loss_profile import LossProfile
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.measured import Measured
@@ -23,7 +23,7 @@ class Settings(StageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings, recipe: str) -> None:
     """Build the sampler of a recipe."""
-    losses = read_npz(run.input("artifacts/profiles/base.npz"), ["train"])["train"]
+    losses = read_losses(run.input("artifacts/profiles/base.npz"))
     slots = read_slots(run.input("artifacts/slots.json"), len(losses)).slots
     base = Measured(loss=LossProfile.of(losses).mean, losses=losses, slots=slots)
     schedule = settings.schedule.tables()

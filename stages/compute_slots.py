@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from unequal.artifacts.profiles import read_floor, read_losses
 from unequal.errors import UserError
-from unequal.files import read_npz, rounded, write_csv, write_json
+from unequal.files import rounded, write_csv, write_json
 from unequal.measures.loss_profile import LossProfile, excess_loss
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.strict import StageSettings, key
@@ -23,8 +24,8 @@ class Settings(StageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
     """Compute the slots from the base's profile."""
-    base = read_npz(run.input("artifacts/profiles/base.npz"), ["train"])["train"]
-    floor = read_npz(run.input("artifacts/profiles/floor.npz"), ["train"])["train"]
+    base = read_losses(run.input("artifacts/profiles/base.npz"))
+    floor = read_floor(run.input("artifacts/profiles/floor.npz"))
     losses = {"total": LossProfile.of(base).mean}
     if floor.size:
         losses["excess"] = excess_loss(base, floor)

@@ -23,6 +23,7 @@ def main(run: Run, settings: Settings, variant: str) -> None:
     data = PreparedData.open(run.input("artifacts/data"))
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     experts = Ensemble.load(run.input(f"artifacts/models/{variant}"), run.device)
+    experts.record.spec.check_images(data, variant)
     scoring = Scoring(run, settings.sampling, settings.evaluation, data, extractor)
     write_scores(scoring, experts, variant)
 

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from functools import partial
 
 from unequal.data.prepared import PreparedData
-from unequal.evaluation.fidelity import BuiltExtractor, score
+from unequal.evaluation.fidelity import BuiltExtractor, require_enough, score
 from unequal.evaluation.sets import noise
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import Stream, numpy_generator
@@ -25,13 +25,14 @@ def main(run: Run, settings: Settings, data: str = "data") -> None:
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     chosen = settings.evaluation
     train = images.train
+    # Of these images all variants are scored too, and this stage needs no model.
+    require_enough("reference images", len(train), extractor.features, chosen.kid_subset, chosen.allow_singular)
     subset = min(chosen.kid_subset, len(train) // 2)
     # Prepared images are shuffled: any two halves are random halves.
     halves = score(train[::2], train[1::2], extractor, run.device, subset, chosen.allow_singular)
     random = partial(numpy_generator, chosen.seeds[0], Stream.SAMPLE_START)
     images_of_noise = noise(chosen.samples, train.shape[1:], random)
-    subset_of_noise = min(chosen.kid_subset, len(train))
-    noised = score(images_of_noise, train, extractor, run.device, subset_of_noise, chosen.allow_singular)
+    noised = score(images_of_noise, train, extractor, run.device, chosen.kid_subset, chosen.allow_singular)
     run.metrics(
         "results/fid/reference.json",
         {
@@ -39,7 +40,7 @@ def main(run: Run, settings: Settings, data: str = "data") -> None:
             "noise_against_real": asdict(noised) | {"images": [chosen.samples, len(train)]},
             "extractor": extractor.label,
             "noise_seed": chosen.seeds[0],
-            "kid_subset": {"real_against_real": subset, "noise_against_real": subset_of_noise},
+            "kid_subset": {"real_against_real": subset, "noise_against_real": chosen.kid_subset},
         },
     )
 

@@ -25,6 +25,7 @@ def main(run: Run, settings: Settings, model: str) -> None:
     """Profile the loss of a model."""
     data = PreparedData.open(run.input("artifacts/data"))
     denoiser, record = load_denoiser(run.input(f"artifacts/models/{model}"), run.device)
+    record.spec.check_images(data, model)
     chosen = settings.profile
     losses = {}
     for split, images in (("train", data.train[chosen.profiled]), ("holdout", data.holdout)):

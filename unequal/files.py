@@ -95,17 +95,21 @@ def write_npz(path: Path, **arrays: np.ndarray) -> None:
 
 
 def read_npz(path: Path, names: Collection[str]) -> dict[str, np.ndarray]:
-    """Read the named arrays. Raises UserError where the file or one of them is missing or damaged."""
+    """Read the named arrays of numbers. Raises UserError where the file or one of them is missing or damaged."""
     try:
         with np.load(require(path), allow_pickle=False) as archive:
             missing = sorted(set(names) - set(archive.files))
             if missing:
                 raise UserError(f"{path}: no table '{missing[0]}' in it; make it again")
-            return {name: archive[name] for name in names}
+            tables = {name: archive[name] for name in names}
     except UserError:
         raise
     except Exception as error:
         raise UserError(f"{path}: damaged ({error}); make it again") from None
+    for name, table in tables.items():
+        if not isinstance(table, np.ndarray) or table.dtype.kind not in "buif":
+            raise UserError(f"{path}: table '{name}' holds no numbers; make it again")
+    return tables
 
 
 def require(path: Path) -> Path:

@@ -6,8 +6,9 @@ from typing import Self
 import numpy as np
 from pydantic import Field, NonNegativeInt, model_validator
 
+from unequal.artifacts.profiles import read_floor, read_losses
 from unequal.errors import UserError
-from unequal.files import read_json, read_npz
+from unequal.files import read_json
 from unequal.measures.loss_profile import excess_loss
 from unequal.settings.measured import SlotRanges, partition_of
 from unequal.settings.strict import Strict, validate
@@ -126,7 +127,7 @@ def excess_of(profile: Path, floor: Path) -> np.ndarray:
 
     Raises UserError where a file is missing or damaged, or the floor has not been computed.
     """
-    lowest = read_npz(floor, ["train"])["train"]
+    lowest = read_floor(floor)
     if not lowest.size:
         raise UserError("groups.kind: 'excess_loss' needs a floor; set profile.floor to all, or a number of images")
-    return excess_loss(read_npz(profile, ["train"])["train"], lowest)
+    return excess_loss(read_losses(profile), lowest)

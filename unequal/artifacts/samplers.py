@@ -31,6 +31,8 @@ def write_sampler(path: Path, sampler: Sampler, base: Measured, timesteps: int) 
 def read_sampler(path: Path, schedule: NoiseSchedule) -> TimestepSampler:
     """Build the sampler of a file. Raises UserError where it is missing, altered or for another number of timesteps."""
     settings = read_json(path)
+    if not isinstance(settings, dict):
+        raise UserError(f"{path}: no settings of a sampler; make it again")
     base = {name: settings.pop(name) for name in Measured.__annotations__ if name in settings}
     parts = {"timesteps": settings.pop("timesteps", None), "base": base, "sampler": settings}
     file = validate(SamplerFile, parts, path)

@@ -15,6 +15,8 @@ from unequal.settings.data import Data
 
 #: Refused images that are told of by name.
 TOLD = 3
+#: Of two images a spread can be computed, and real images are scored half against half.
+LEAST_HELD_OUT, LEAST_TRAINED = 2, 4
 
 
 def prepare(data: Data, seed: int, target: Path) -> dict[str, Any]:
@@ -68,13 +70,13 @@ def training_images(count: int, holdout: float) -> int:
     """How many of `count` images are for training.
 
     Raises:
-        UserError: one of the two parts would have fewer than two images, of which no spread could be computed.
+        UserError: one of the two parts would have too few images for the figures that are made of it.
     """
     held_out = round(count * holdout)
-    if not 2 <= held_out <= count - 2:
+    if not LEAST_HELD_OUT <= held_out <= count - LEAST_TRAINED:
         raise UserError(
-            f"data.holdout: {holdout}: holds out {held_out} of {count} images; "
-            "allowed: a share that gives at least 2 and leaves at least 2 for training"
+            f"data.holdout: {holdout}: holds out {held_out} of {count} images; allowed: a share that gives at least "
+            f"{LEAST_HELD_OUT} and leaves at least {LEAST_TRAINED} for training"
         )
     return count - held_out
 

@@ -4,6 +4,7 @@ A source hands out one image at a time and reads it from disk only then, so that
 larger than memory. Whatever it cannot use it refuses with a UserError that names the file.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp")
 OTHER_ENDINGS = (".gif", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2", ".jxl", ".ppm", ".pgm")
 #: Every class takes memory in a classifier; a label beyond is none, but a number of something else.
 MOST_CLASSES = 1_000_000
+#: Of the sources whose labels are known beforehand.
+CLASSES = {"digits": 10, "patches": 2 * KINDS, "cifar10": 10}
 
 
 class Images(Protocol):
@@ -55,19 +58,33 @@ def load(data: Data) -> Source:
     return loaders[data.source](Path(data.path), data)
 
 
+def classes_of(data: Data) -> int | None:
+    """How many classes the labels of a source have, None for one without; no image is looked at. Raises UserError."""
+    if data.source in CLASSES:
+        return CLASSES[data.source]
+    path = Path(data.path or "")
+    if data.source == "array":
+        labels = read_arrays(path, "labels").get("labels")
+        return None if labels is None else int(class_indices(labels, labels.size, path).max(initial=-1)) + 1
+    try:
+        return folder(path, data).classes
+    except OSError as error:
+        raise UserError(f"data.path: {path}: {one_line(error)}") from None
+
+
 def digits() -> Source:
     """scikit-learn's 1,797 handwritten digits, 8 × 8; their values 0 … 16 are spread over 0 … 255."""
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
     pixels = np.rint(bunch.images * (255 / 16)).astype(np.uint8)
-    return Source(pixels[:, None], bunch.target.astype(np.int64), classes=10)
+    return Source(pixels[:, None], bunch.target.astype(np.int64), CLASSES["digits"])
 
 
 def patches(size: int) -> Source:
     """Patches of scikit-learn's two sample photographs; classes are photographs and k-means clusters in them."""
     images, labels = cut_patches(size)
-    return Source(images, labels, classes=2 * KINDS)
+    return Source(images, labels, CLASSES["patches"])
 
 
 def cifar10(path: Path, data: Data) -> Source:
@@ -86,13 +103,14 @@ def cifar10(path: Path, data: Data) -> Source:
             raise UserError(f"{batches}: files missing or damaged; delete the folder to download it again") from None
         raise UserError(f"{path}: CIFAR-10 is not there and could not be downloaded ({one_line(error)})") from None
     labels = np.array(dataset.targets, dtype=np.int64)
-    return Source(ArrayImages(dataset.data, path, data), labels, classes=10)
+    return Source(ArrayImages(dataset.data, path, data), labels, CLASSES["cifar10"])
 
 
 def folder(path: Path, data: Data) -> Source:
     """Image files at any depth, sorted by name; subfolders are classes if all files lie one level deep.
 
-    Links are followed, to folders as to files; see `walked`. Hidden files are none, nor what lies in hidden folders.
+    Links are followed, to folders as to files, each of which may be reached once; see `walked`. Hard links are images
+    of their own, as copies are. Hidden files are none, nor what lies in hidden folders.
     """
     if not path.is_dir():
         raise UserError(
@@ -106,10 +124,22 @@ def folder(path: Path, data: Data) -> Source:
     files = [file for file in found if file.suffix.lower() in ENDINGS]
     if not files:
         raise UserError(f"{path}: no images in it; files that end in {', '.join(ENDINGS)} are read")
+    refuse_linked_twice(files)
     if any(len(file.relative_to(path).parts) != 2 for file in files):
         return Source(FolderImages(files, data))
     names, labels = np.unique([file.parent.name for file in files], return_inverse=True)
     return Source(FolderImages(files, data), labels.astype(np.int64), classes=len(names))
+
+
+def refuse_linked_twice(files: list[Path]) -> None:
+    """Raise UserError where links lead to a file that is there already: it would count twice, even in both splits."""
+    if not any(file.is_symlink() for file in files):
+        return
+    reached: dict[str, Path] = {}
+    for file in files:
+        first = reached.setdefault(os.path.realpath(file), file)
+        if first is not file:
+            raise UserError(f"{file}: the same file as {first}, which would count twice; remove one of the two")
 
 
 class FolderImages:
@@ -141,20 +171,27 @@ def array(path: Path, data: Data) -> Source:
     return Source(images, labels, classes=int(labels.max()) + 1)
 
 
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of an .npz by name, or the one of an .npy, mapped. Raises UserError where the file is unfit."""
+def read_arrays(path: Path, *names: str) -> dict[str, np.ndarray]:
+    """The arrays of an .npz by name, or the one of an .npy, mapped. Raises UserError where the file is unfit.
+
+    Of an .npz, those with these names alone, where any are given and as far as they are there.
+    """
     try:
         content = np.load(path, mmap_mode="r", allow_pickle=False)
         if isinstance(content, np.ndarray):
             return {"images": content}
         with content:
-            return dict(content)
+            arrays = {name: content[name] for name in content.files if not names or name in names}
     except FileNotFoundError:
         raise UserError(f"{path}: missing; data.path must be an .npy or .npz of images") from None
     except Exception as error:  # numpy has many ways to say that a file is damaged
         raise UserError(
             f"{path}: not readable ({one_line(error)}); allowed: a whole .npy or .npz without pickled objects"
         ) from None
+    # Of a member that is no array NumPy gives the bytes.
+    if others := [name for name, value in arrays.items() if not isinstance(value, np.ndarray)]:
+        raise UserError(f"{path}: '{others[0]}' in it is no array; allowed: arrays alone")
+    return arrays
 
 
 def only_images(arrays: dict[str, np.ndarray], path: Path) -> np.ndarray:
@@ -197,7 +234,7 @@ def class_indices(labels: np.ndarray, count: int, path: Path) -> np.ndarray:
         raise UserError(
             f"{path}: labels of type {labels.dtype} and shape {labels.shape}; allowed: integers, shape ({count},)"
         )
-    if wrong := [label for label in (labels.min(), labels.max()) if not 0 <= label < MOST_CLASSES]:
+    if wrong := [label for label in (labels.min(initial=0), labels.max(initial=0)) if not 0 <= label < MOST_CLASSES]:
         raise UserError(f"{path}: label {wrong[0]}; allowed: 0 … {MOST_CLASSES - 1}")
     return labels.astype(np.int64)
 

@@ -10,13 +10,13 @@ from unequal.diffusion.schedule import CLEAN, Level, NoiseSchedule
 from unequal.errors import UserError
 
 
-def sampling_timesteps(steps: int | Sequence[int], timesteps: int, spacing: str = "uniform") -> list[int]:
+def sampling_timesteps(steps: int | Sequence[int], timesteps: int, spacing: str | None = "uniform") -> list[int]:
     """Timesteps at which the model is asked, falling from T−1 to 0 where `steps` is a number.
 
     Args:
         steps: how many, or the list itself (falling, without repetition).
         timesteps: T.
-        spacing: `uniform`, or `quadratic` (denser near the data, as DDIM's authors use on CIFAR-10).
+        spacing: `uniform`, or `quadratic` (denser near the data, as DDIM's authors use on CIFAR-10), of a number.
     """
     if not isinstance(steps, int):
         chosen = [int(t) for t in steps]

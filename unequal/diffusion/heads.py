@@ -16,7 +16,12 @@ def head_weights(select: str, products: np.ndarray) -> np.ndarray:
         select: `profile` (the head with the least held-out error), `blend` (least variance of the
             weighted sum, w = C⁻¹1/(1ᵀC⁻¹1)), `blend_diagonal` (inverse error alone), or one head.
         products: C, [T, 3, 3], held-out mean products of the heads' x0-errors.
+
+    Raises:
+        UserError: an unknown selection, or errors that are no numbers.
     """
+    if len(wrong := np.flatnonzero(~np.isfinite(products).all(axis=(1, 2)))):
+        raise UserError(f"the heads' errors are NaN or infinite at t = {wrong[0]}; lower the learning rate")
     errors = np.diagonal(products, axis1=1, axis2=2)
     if select in HEADS:
         return np.tile(np.eye(len(HEADS))[HEADS.index(select)], (len(products), 1))

@@ -32,6 +32,8 @@ FACTS, CLASSIFIER, INCEPTION = "extractor.json", "classifier.safetensors", "ince
 LAYER = "2048"
 #: Features of so many images are taken to float64 at once.
 ROWS = 4096
+#: Of so many sets of reference images the features are kept.
+REFERENCES = 4
 #: Characters of a reason that may be as long as a network's list of weights.
 QUOTED = 200
 #: uint8 images [B, C, H, W] → features [B, F].
@@ -142,16 +144,22 @@ def score(
 
 
 def kept(path: Path, count: int, make: Callable[[], np.ndarray]) -> Features:
-    """The features of so many images that a file holds, made anew where it is missing, damaged or of others."""
+    """The features of so many images that a file holds, made anew where it is missing, damaged or of others.
+
+    Of the files beside it, those that were used last are kept.
+    """
     names = ("features", "mean", "covariance")
     try:
         found = Features(**read_npz(path, names))
         if len(found.features) == count:
+            path.touch()
             return found
     except UserError:
         pass
     made = Features.of(make())
     write_npz(path, **{name: getattr(made, name) for name in names})
+    for needless in sorted(path.parent.glob("*.npz"), key=lambda one: one.stat().st_mtime, reverse=True)[REFERENCES:]:
+        needless.unlink(missing_ok=True)
     return made
 
 

@@ -18,6 +18,7 @@ from unequal.evaluation.sets import ImageSet
 from unequal.sampling.ensemble import Ensemble, cut
 from unequal.settings.evaluation import Evaluation, Sampling
 from unequal.workspace.chunks import Chunks
+from unequal.workspace.devices import computed_on
 from unequal.workspace.protocol import Workspace
 
 #: Images kept for the report's grids.
@@ -165,4 +166,4 @@ class Scoring:
             "reference": f"training images: data set {self.reference}",
             "sampling": self.sampling.model_dump(mode="json"),
             "singular_covariance": min(self.evaluation.samples, len(self.data.train)) < self.extractor.features,
-        }
+        } | computed_on(self.workspace.device)

@@ -12,6 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from unequal.data.pixels import to_model_range, to_uint8
 from unequal.errors import UserError, first_line
 from unequal.files import content_hash
+from unequal.models.finite import check_finite
 from unequal.models.folder import ModelRecord
 from unequal.settings.autoencoder import PretrainedAutoencoder
 from unequal.settings.outside import located
@@ -60,8 +61,21 @@ class Autoencoder:
         return torch.cat([self.net.decode(part).sample for part in parts])
 
     def reconstruct(self, images: Tensor) -> Tensor:
-        """Images encoded and decoded again, uint8 [N, C, H, W] → the same on the CPU."""
-        return torch.cat([to_uint8(self.decode(self.encode(part))).cpu() for part in images.split(self.batch_size)])
+        """Images encoded and decoded again, uint8 [N, C, H, W] → the same on the CPU.
+
+        Raises UserError where they are no numbers, of which uint8 would make black pixels.
+        """
+        return torch.cat([self.reconstructed(part) for part in images.split(self.batch_size)])
+
+    def reconstructed(self, images: Tensor) -> Tensor:
+        """As many images again as fit at once."""
+        again = self.decode(self.encode(images))
+        if not bool(again.isfinite().all()):
+            raise UserError(
+                "autoencoder: decoded images hold NaN or infinite values; its weights or scaling_factor are unsound "
+                "(of a trained one, lower autoencoder.lr)"
+            )
+        return to_uint8(again).cpu()
 
     def decoding_macs(self, shape: tuple[int, int, int]) -> int:
         """Multiply–accumulates of decoding one latent [c, h, w], attention's products included."""
@@ -106,15 +120,19 @@ def take_over(chosen: PretrainedAutoencoder, image_size: int, channels: int) -> 
 def find_net(source: str, revision: str | None = None) -> Net:
     """The trained network from a folder, or from the Hub at a revision, of whose files nothing but tensors is read.
 
-    Raises UserError where there is none that loads.
+    Raises UserError where there is none that loads, or its weights are not finite.
     """
     reasons = []
     for subfolder in SUBFOLDERS:
         try:
             kind = AutoencoderKL.load_config(source, subfolder=subfolder, revision=revision)["_class_name"]
             if kind in KINDS:
-                return KINDS[kind].from_pretrained(source, subfolder=subfolder, revision=revision)
+                net = KINDS[kind].from_pretrained(source, subfolder=subfolder, revision=revision)
+                check_finite(net.state_dict(), f"autoencoder: '{source}'")
+                return net
             reasons.append(f"it is a {kind}")
+        except UserError:
+            raise
         except Exception as error:  # of a config that describes no network, diffusers and PyTorch say so in many ways
             reasons.append(first_line(error))
     raise UserError(f"autoencoder: '{source}' holds no {' or '.join(KINDS)} that loads: {reasons[0]}")

@@ -5,14 +5,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, NonNegativeInt, PositiveInt, TypeAdapter, ValidationError, model_validator
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from unequal.errors import UserError
+from unequal.errors import UserError, first_line, one_line
 from unequal.files import content_hash, files_below, read_json, require, write_json
 from unequal.models.backbones.registry import backbone_named, backbone_of
+from unequal.models.finite import check_finite
 from unequal.models.spec import ModelSpec
 from unequal.settings.strict import Strict
 
@@ -23,9 +24,13 @@ PRUNING = "pruning.json"
 HEADS = "heads.safetensors"
 #: Folder within a model's, of its averaged weights at earlier points, each a model named by the images seen.
 SNAPSHOTS = "snapshots"
+#: Characters of a reason that may be as long as a network's list of weights.
+QUOTED = 200
 
 #: What pruning has taken away: a layer's name, and its output channels, by their number in the unpruned network.
 Removal = tuple[str, Sequence[int]]
+#: A record of them, as JSON holds it.
+REMOVALS = TypeAdapter(list[tuple[str, list[NonNegativeInt]]])
 
 
 class ModelRecord(Strict):
@@ -40,21 +45,30 @@ class ModelRecord(Strict):
     name: str
     spec: ModelSpec
     backbone: str
-    seed: int
-    steps: int
-    images_seen: int
-    training_flops: int
-    macs: int
-    macs_with_attention: int
-    parameters: int
-    first: int
-    last: int
+    seed: NonNegativeInt
+    steps: NonNegativeInt
+    images_seen: NonNegativeInt
+    training_flops: NonNegativeInt
+    macs: NonNegativeInt
+    macs_with_attention: NonNegativeInt
+    parameters: NonNegativeInt
+    first: NonNegativeInt
+    last: NonNegativeInt
     parent: str | None = None
-    inherited_images: int = 0
-    inherited_flops: int = 0
-    group: int | None = None
-    groups: int | None = None
+    inherited_images: NonNegativeInt = 0
+    inherited_flops: NonNegativeInt = 0
+    group: NonNegativeInt | None = None
+    groups: PositiveInt | None = None
     sha256: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def range_within_timesteps(self) -> Self:
+        """The timesteps that it is meant for are some of its schedule's, which has as many as groups or more."""
+        if not self.first <= self.last < self.spec.timesteps:
+            raise ValueError(f"first {self.first}, last {self.last}: no range of {self.spec.timesteps} timesteps")
+        if self.groups is not None and self.groups > self.spec.timesteps:
+            raise ValueError(f"groups: {self.groups} of {self.spec.timesteps} timesteps")
+        return self
 
     @property
     def total_images(self) -> int:
@@ -100,10 +114,14 @@ def save_model(
         record: the hashes of the other files are filled in here.
         removals: what pruning has taken from the architecture of `config.json`; None where nothing was pruned.
         heads: how a model with three heads combines them.
+
+    Raises:
+        UserError: weights that are NaN or infinite, which the last step of a training may make unseen.
     """
+    state = {name: tensor.detach().cpu().float().contiguous() for name, tensor in net.state_dict().items()}
+    check_finite(state, f"model '{record.name}'")
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / CONFIG, backbone_of(net).config(net))
-    state = {name: tensor.detach().cpu().float().contiguous() for name, tensor in net.state_dict().items()}
     save_file(state, folder / WEIGHTS, metadata={"format": "pt"})
     if removals is not None:
         write_json(folder / PRUNING, removals)
@@ -132,8 +150,17 @@ def model_and_snapshots(folder: Path) -> list[Path]:
 
 
 def load_removals(folder: Path) -> list[Removal] | None:
-    """What pruning has taken from the network of a model folder, None for a model that was never pruned."""
-    return read_json(folder / PRUNING) if (folder / PRUNING).exists() else None
+    """What pruning has taken from the network of a model folder, None for a model that was never pruned.
+
+    Raises UserError where its record is damaged.
+    """
+    path = folder / PRUNING
+    if not path.exists():
+        return None
+    try:
+        return [*REMOVALS.validate_python(read_json(path))]
+    except ValidationError:
+        raise UserError(f"{path}: no record of pruning; make the model again") from None
 
 
 def load_heads(folder: Path) -> Heads | None:
@@ -160,10 +187,17 @@ def load_model(folder: Path) -> tuple[nn.Module, ModelRecord]:
 def load_architecture(folder: Path) -> tuple[nn.Module, ModelRecord]:
     """The network of a model folder before any pruning, with any weights. Raises UserError where a file is altered."""
     record = load_record(folder)
+    if not {CONFIG, WEIGHTS} <= record.sha256.keys():
+        raise UserError(f"{folder / RECORD}: has no hash of {CONFIG} or of {WEIGHTS}; make the model again")
     for name, digest in record.sha256.items():
         if content_hash(require(folder / name)) != digest:
             raise UserError(f"{folder / name}: altered or cut short since it was saved; make the model again")
-    return backbone_named(record.backbone).from_config(read_json(folder / CONFIG)), record
+    backbone, config = backbone_named(record.backbone), read_json(folder / CONFIG)
+    try:
+        return backbone.from_config(config), record
+    except Exception as error:  # of a config that describes no network, libraries say so in many ways
+        reason = f"describes no network of kind {backbone.kind} ({first_line(error)})"
+        raise UserError(f"{folder / CONFIG}: {reason}; make the model again") from None
 
 
 def with_weights(net: nn.Module, folder: Path) -> nn.Module:
@@ -171,5 +205,5 @@ def with_weights(net: nn.Module, folder: Path) -> nn.Module:
     try:
         net.load_state_dict(load_file(folder / WEIGHTS))
     except (SafetensorError, RuntimeError) as error:
-        raise UserError(f"{folder / WEIGHTS}: does not fit {folder / CONFIG}: {str(error).splitlines()[0]}") from None
+        raise UserError(f"{folder / WEIGHTS}: does not fit {folder / CONFIG}: {one_line(error)[:QUOTED]}") from None
     return net.eval().requires_grad_(False)

@@ -40,6 +40,8 @@ def replay(net: nn.Module, removals: Sequence[Removal]) -> None:
         layer = modules.get(name)
         if not isinstance(layer, nn.Conv2d | nn.Linear):
             raise UserError(f"pruning record: '{name}' is no layer of this network; it belongs to another base")
+        if (last := max(channels, default=0)) >= len(layer.weight):
+            raise UserError(f"pruning record: '{name}' has no channel {last}; it belongs to another base")
         prune = tp.prune_conv_out_channels if isinstance(layer, nn.Conv2d) else tp.prune_linear_out_channels
         group = graph.get_pruning_group(layer, prune, idxs=list(channels))
         if not graph.check_pruning_group(group):

@@ -78,6 +78,12 @@ class ModelSpec(Strict):
             return
         raise UserError(f"{what} has no meaning on schedule '{schedule}', where α² + σ² is not 1; allowed: {allowed}")
 
+    def check_images(self, data: PreparedData, model: str) -> None:
+        """Raise UserError where a prepared data set has other images than a model of that name works on."""
+        if (found := Space.of(data).shape) != self.space.shape:
+            ours, theirs = list(self.space.shape), list(found)
+            raise UserError(f"'{model}' works on images of shape {ours}, not {theirs} as in {data.path}; make it again")
+
     @property
     def timesteps(self) -> int:
         """T."""

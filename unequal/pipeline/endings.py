@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import click
 
-from unequal.errors import UserError
+from unequal.errors import UserError, plain
 from unequal.pipeline import processes
 from unequal.pipeline.launching import follow_launcher, leave_reason
 
@@ -56,7 +56,7 @@ def leave(number: int, _: FrameType | None) -> NoReturn:
 
 def fail(name: str, message: str) -> None:
     """One line on stderr, status 1."""
-    line = f"{name}: {' '.join(message.split())}"
+    line = f"{name}: {plain(message)}"
     if not leave_reason(line):
         click.echo(line, err=True)
     sys.exit(1)

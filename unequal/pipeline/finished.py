@@ -26,10 +26,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from unequal.files import content_hash, write_json
 from unequal.pipeline.project import work_root
-from unequal.pipeline.workdirs import OUTPUTS, OWNER, clear, held
+from unequal.pipeline.workdirs import NOTE, OUTPUTS, OWNER, clear, held
 
-#: File of a work directory that says that its run has finished.
-NOTE = "finished.json"
 #: Environment variable by which Snakemake's jobs know of whose run they are part; set in the Snakefile.
 ENGINE = "UNEQUAL_ENGINE"
 #: DVC names the stage to its command.

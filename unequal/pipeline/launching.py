@@ -94,12 +94,11 @@ class Launched:
             process.wait()
 
     def start(self, number: int, count: int, command: Sequence[str]) -> None:
-        """Start the process of a rank; threads are divided among all."""
-        threads = max(1, len(os.sched_getaffinity(0)) // count)
+        """Start the process of a rank."""
         ordered_by = {} if (name := engine()) is None else {ENGINE: name}
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port), FOLDER: str(self.common)}
         ranks = {"WORLD_SIZE": str(count), "RANK": str(number), "LOCAL_RANK": str(number)}
-        environment = {"OMP_NUM_THREADS": str(threads)} | os.environ | ordered_by | place | ranks
+        environment = os.environ | ordered_by | place | ranks
         # In a session of its own: a terminal's Ctrl-C reaches the launcher alone.
         process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, start_new_session=True)
         self.processes.append(process)

@@ -2,7 +2,7 @@
 
 The stage `code` of every dvc.yaml writes these files, and the stages that read what lies there depend on them. Each
 holds the name and a hash of the content, over the relative paths where it is a folder; of a model on the Hub the
-revision is enough, and null stands where nothing is named. Sizes and times of files only decide whether they are hashed
+commit is enough, and null stands where nothing is named. Sizes and times of files only decide whether they are hashed
 again.
 """
 

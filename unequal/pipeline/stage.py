@@ -20,9 +20,10 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import click
+import torch
 from filelock import FileLock
 
 from unequal.errors import UserError
@@ -41,7 +42,6 @@ from unequal.pipeline.endings import reported
 from unequal.pipeline.fingerprint import Fingerprint, fingerprint, refuse_other_code
 from unequal.pipeline.finished import (
     DVC_STAGE,
-    NOTE,
     Finished,
     FinishedBefore,
     engine,
@@ -55,24 +55,30 @@ from unequal.pipeline.memory import memory_refusal
 from unequal.pipeline.project import study, work_root
 from unequal.pipeline.sources import refuse_other_source
 from unequal.pipeline.store import Execution
+from unequal.pipeline.threads import threads
 from unequal.pipeline.tracker import Tracker
-from unequal.pipeline.workdirs import OUTPUTS, claim, clear, cleared, latest, locked, made, unlocked
+from unequal.pipeline.workdirs import (
+    NOTE,
+    OUTPUTS,
+    claim,
+    clear,
+    clear_given_up,
+    cleared,
+    latest,
+    locked,
+    made,
+    unlocked,
+)
 from unequal.settings.runtime import Runtime
 from unequal.settings.strict import PARAMS, StageSettings, read_yaml
-
-if TYPE_CHECKING:
-    import torch
+from unequal.workspace.devices import computed_on
 
 #: Raise it when the meaning of resumable states changes: none of the older ones is taken up then.
 FORMAT = 1
-#: Compute capability of the first GPUs that have TF32 (Ampere).
-TF32_SINCE = (8, 0)
-#: Where a run computes, and what it computes float32 in.
-CPU_TAGS = {"device": "cpu", "fp32": "ieee"}
 
 
 class RuntimeSettings(StageSettings):
-    """The section that the harness reads for every stage; it shapes no result, so no stage declares it."""
+    """The section that the harness reads for every stage; it changes no result but by rounding."""
 
     runtime: Runtime
 
@@ -111,7 +117,7 @@ class Run:
         self._lock: FileLock | None = None
         execution = Execution(name, self.options, settings.model_dump(mode="json"), read_yaml(PARAMS))
         self._tracker = Tracker(runtime.tracking, execution, active=self.leads)
-        self._tracker.tags(CPU_TAGS)  # until the stage asks for another
+        self._tracker.tags(computed_on(torch.device("cpu")))  # until the stage asks for another
 
     def input(self, path: str | Path) -> Path:
         """A file or folder that the stage reads; its content becomes part of the work directory's key.
@@ -166,14 +172,19 @@ class Run:
         """Take the work directory; whether an earlier attempt has finished, whose outputs are then this one's."""
         assert self._work is not None
         lock = locked(self._work)
-        shutil.rmtree(cleared(self._work), ignore_errors=True)
-        claim(made(self._work), self._key)
+        try:
+            shutil.rmtree(cleared(self._work), ignore_errors=True)
+            claim(made(self._work), self._key)
+        except BaseException:
+            unlocked(lock)
+            raise
         self._lock = lock
         self._finished = kept(self._work) if processes.can_agree() else None
         if self._finished is None and (self._work / NOTE).exists():
             clear(self._work)
             claim(made(self._work), self._key)
         forget(self._makes_needless, besides=[self._work])
+        clear_given_up(self._work, self.instance)
         write_bytes(latest(self.instance), self._key.encode())
         if self._finished is None:
             shutil.rmtree(self._work / OUTPUTS, ignore_errors=True)
@@ -202,10 +213,8 @@ class Run:
         return staged
 
     @cached_property
-    def device(self) -> "torch.device":
+    def device(self) -> torch.device:
         """The device of runtime.device. Raises UserError where CUDA is asked for and there is none."""
-        import torch
-
         wanted, has_cuda = self.runtime.device, torch.cuda.is_available()
         if wanted == "cuda" and not has_cuda:
             raise UserError(f"{PARAMS}: runtime.device: 'cuda': PyTorch finds no CUDA device; allowed here: auto, cpu")
@@ -213,8 +222,7 @@ class Run:
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if use_cuda else torch.device("cpu")
         if use_cuda:
             torch.cuda.set_device(device)  # for libraries that say `cuda` without a number: it would be the first one's
-        tags = {"device": torch.cuda.get_device_name(device), "fp32": float32_on_gpu(device)} if use_cuda else CPU_TAGS
-        self._tracker.tags(tags)
+        self._tracker.tags(computed_on(device))
         return device
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
@@ -259,6 +267,8 @@ class Run:
         processes.wait_for_others()
         if self.leads and self._outputs:
             self._refuse_overtaken()
+            for path in self._outputs:  # one that cannot be there shall be told of before another is
+                path.parent.mkdir(parents=True, exist_ok=True)
             self._keep()
             for path, staged in self._outputs.items():
                 put_into_place(staged, path)
@@ -319,15 +329,6 @@ class Run:
         self._lock = None
 
 
-def float32_on_gpu(device: "torch.device") -> str:
-    """What PyTorch computes float32 in: TF32 (10 bits of mantissa) where its switches allow it and the GPU has it."""
-    import torch
-
-    has_tf32 = torch.cuda.get_device_capability(device) >= TF32_SINCE
-    allowed = {"convolutions": torch.backends.cudnn.allow_tf32, "products": torch.backends.cuda.matmul.allow_tf32}
-    return ", ".join(f"{what} {'tf32' if has_tf32 and may else 'ieee'}" for what, may in allowed.items())
-
-
 class StageCommand(click.Command):
     """A stage as a command-line program.
 
@@ -364,7 +365,7 @@ class StageCommand(click.Command):
             refuse_other_code(self.stage_name, code)
             run = Run(self.stage_name, settings, options, runtime, code)
             try:
-                with suppress(FinishedBefore):
+                with suppress(FinishedBefore), threads(runtime.threads):
                     self.function(run, settings, **options)
                 run.complete()
             except BaseException as error:

@@ -2,10 +2,11 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -222,6 +223,9 @@ def prepare_database(path: Path) -> None:
     from mlflow.db import upgrade
 
     if path.exists():
+        # MLflow would try for minutes to open what is no database.
+        with closing(sqlite3.connect(path, timeout=LOCK_SECONDS)) as connection:
+            connection.execute("PRAGMA schema_version")
         upgrade.main([f"sqlite:///{path}"], standalone_mode=False)
         return
     unfinished = path.with_name(path.name + ".new")

@@ -18,6 +18,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from unequal.errors import plain
 from unequal.files import content_hash, files_below
 from unequal.pipeline.project import project_root
 from unequal.pipeline.store import Execution, Point, Reference, Store, leaves, passing
@@ -177,7 +178,7 @@ class Tracker:
         """Tell what is wrong, the first time."""
         if not self._said:
             self._said = True
-            words, _, consequence = " ".join(f"tracking: {self._uri}: {reason}".split()).rpartition("; ")
+            words, _, consequence = plain(f"tracking: {self._uri}: {reason}").rpartition("; ")
             print(f"{without_credentials(words)[:300]}; {consequence}", file=sys.stderr)
 
 

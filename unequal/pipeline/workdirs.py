@@ -1,5 +1,6 @@
 """Work directories: folders in `work/`, one for each run of a stage, locked while a process is at work in them."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,10 @@ from unequal.pipeline.project import checkout
 OWNER = "run.json"
 #: Folder of a work directory in which outputs are written.
 OUTPUTS = "outputs"
+#: File of a work directory that says that its run has finished.
+NOTE = "finished.json"
+#: So many states of other settings, inputs or code are kept for each stage instance, to be gone on from.
+GIVEN_UP = 8
 
 
 def made(folder: Path) -> Path:
@@ -92,6 +97,19 @@ def clear(work: Path) -> None:
         # Moved at once: of a state that is deleted file by file, a kill would leave a part.
         work.rename(cleared(work))
         shutil.rmtree(cleared(work), ignore_errors=True)
+
+
+def clear_given_up(work: Path, instance: str) -> None:
+    """Delete the states that a stage instance was not brought to an end from, but for the latest ones and its own.
+
+    What has finished and is kept for an engine, and what another process is at work on, is left alone.
+    """
+    name = re.compile(rf"{re.escape(instance)}-[0-9a-f]{{12}}")
+    others = [one for one in work.parent.iterdir() if one != work and name.fullmatch(one.name) and one.is_dir()]
+    for one in sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)[GIVEN_UP:]:
+        with held(one) as free:
+            if free and not (one / NOTE).exists():
+                clear(one)
 
 
 def latest(instance: str) -> Path:

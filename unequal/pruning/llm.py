@@ -4,6 +4,7 @@ It is told of the network and of what has been tried, never of images or weights
 they are checked against a schema, refused with the reason, and asked for again a bounded number of times.
 """
 
+import json
 import os
 import re
 import threading
@@ -245,9 +246,10 @@ class LanguageModel:
     def read(self, text: str) -> list[dict[str, float]]:
         """The schemes in an answer. Raises Refused."""
         try:
-            answer = self.answer.model_validate_json(unfenced(text))
+            answer = self.answer.model_validate_json(found := unfenced(text))
         except ValidationError as error:
             raise Refused(self.quoted(first_complaint(error))) from None
+        json.loads(found, object_pairs_hook=unique)
         return list(answer.model_dump(by_alias=True)["schemes"])
 
     def quoted(self, words: object) -> str:
@@ -279,6 +281,13 @@ def unfenced(text: str) -> str:
     _, _, behind = text.partition("```")
     inside, closed, _ = behind.partition("```")
     return inside.removeprefix("json") if closed else text
+
+
+def unique(pairs: Sequence[tuple[str, Any]]) -> None:
+    """Raise Refused where a key stands twice in an object: of its two values there is no telling which is meant."""
+    names = [name for name, _ in pairs]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise Refused(f"key '{twice}' stands twice in one object")
 
 
 def key_of(settings: Llm) -> str:

@@ -57,7 +57,8 @@ class PruningJob:
         groups: int,
         seed: int,
     ) -> Self:
-        """The pruning of a base for one group of timesteps. Raises UserError where the base cannot be loaded.
+        """The pruning of a base for one group of timesteps. Raises UserError where the base cannot be loaded, or is
+        for other images.
 
         Args:
             models: name of the folder of all groups' models, below `artifacts/pruned`.
@@ -66,6 +67,7 @@ class PruningJob:
             data: whose training set it is pruned by.
         """
         net, record = load_model(base)
+        record.spec.check_images(data, record.name)
         return cls(
             name=f"{models}/group_{group.group}",
             method=method,

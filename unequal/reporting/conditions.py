@@ -24,6 +24,7 @@ def scoring_conditions(data: Mapping[str, Any], scores: Mapping[str, Any]) -> di
         "sampling seeds": f"{seeds}{spread}",
         "sampling": f"DDIM, {steps} steps, {sampling['spacing']} spacing, η = {sampling['eta']:g}, "
         f"predicted images {'clipped' if sampling['clip'] else 'not clipped'}",
+        "computed on": f"{scores['device']}, in fp32: {scores['fp32']}",
     }
 
 

@@ -358,7 +358,8 @@ def picture_grid(figure: Figure, rows: Mapping[str, np.ndarray]) -> None:
     """The first of each row's images [n, C, H, W] (uint8) side by side, the row's name before them."""
     axes = figure.subplots()
     drawn = [mosaic_row(images[:COLUMNS]) for images in rows.values()]
-    height = drawn[0].shape[0]
+    height, width = drawn[0].shape[0], max(row.shape[1] for row in drawn)
+    drawn = [widened(row, width) for row in drawn]
     gap = max(1, height // 8)
     separator = np.full((gap, *drawn[0].shape[1:]), 255, np.uint8)
     wall = np.concatenate([part for row in drawn for part in (row, separator)][:-1])
@@ -368,6 +369,11 @@ def picture_grid(figure: Figure, rows: Mapping[str, np.ndarray]) -> None:
     axes.tick_params(length=0)
     axes.grid(False)
     axes.spines[:].set_visible(False)
+
+
+def widened(row: np.ndarray, width: int) -> np.ndarray:
+    """A row of pictures [H, w, …] as wide as another, white where it has fewer."""
+    return np.pad(row, [(0, 0), (0, width - row.shape[1]), *[(0, 0)] * (row.ndim - 2)], constant_values=255)
 
 
 def mosaic_row(images: np.ndarray) -> np.ndarray:

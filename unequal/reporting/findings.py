@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from unequal.artifacts.figures import PruningFigures, ReferenceFigures, ScoreFigures, read_figures
 from unequal.artifacts.partitions import GroupTable, read_groups, read_slot_sets, read_slots
+from unequal.artifacts.profiles import read_floor, read_profile
 from unequal.artifacts.samplers import read_sampler
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.files import read_json, read_npz, require
+from unequal.files import require
 from unequal.reporting.conditions import scoring_conditions
 from unequal.reporting.tables import Change, GroupLimit, Variant, changes, steps_of_experts
 from unequal.timesteps.partition import Partition
@@ -104,22 +106,25 @@ def read_findings(
     profiles, samples, scores = find("artifacts/profiles"), find("artifacts/samples"), find("results/fid")
     samplers, metrics = find("artifacts/samplers"), find("results/metrics")
     data = PreparedData.open(find("artifacts/data"))
-    facts = {variant: read_json(scores / f"{variant}.json") for variant in variants}
+    facts = {variant: read_figures(scores / f"{variant}.json", ScoreFigures) for variant in variants}
     shown = {variant: read_images(samples / f"{variant}.npy") for variant in variants}
     count = len(shown["base"])
     grouping = read_groups(find("artifacts/groups.json"))
     schedule = NoiseSchedule.named(grouping.schedule, grouping.timesteps)
     return PipelineFindings(
-        losses={model: read_npz(profiles / f"{model}.npz", ["train", "holdout"]) for model in models},
-        floor=read_npz(profiles / "floor.npz", ["train"])["train"],
+        losses={model: read_profile(profiles / f"{model}.npz") for model in models},
+        floor=read_floor(profiles / "floor.npz"),
         schedule=schedule,
         slots=read_slots(find("artifacts/slots.json"), schedule.timesteps).slots,
         slot_sets=read_slot_sets(metrics / "slots.json"),
         groups=grouping,
-        group_shares=[read_json(metrics / f"prune_expert_group_{group}.json")["share_of_base"] for group in groups],
+        group_shares=[
+            read_figures(metrics / f"prune_expert_group_{group}.json", PruningFigures)["share_of_base"]
+            for group in groups
+        ],
         samplers={recipe: read_sampler(samplers / f"{recipe}.json", schedule).over_training() for recipe in recipes},
         variants={variant: Variant.of(variant, facts[variant]) for variant in variants},
-        references=read_json(scores / "reference.json"),
+        references=read_figures(scores / "reference.json", ReferenceFigures),
         samples=shown,
         real=np.array((data.holdout if len(data.holdout) >= count else data.train)[:count]),
         data=data.facts,

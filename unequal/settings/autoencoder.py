@@ -14,7 +14,7 @@ class PretrainedAutoencoder(Strict):
 
     kind: Literal["pretrained"]
     source: Outside = Field(
-        description="folder of an AutoencoderKL or VQModel or of a pipeline that holds one, or owner/name@revision"
+        description="folder of an AutoencoderKL or VQModel or of a pipeline that holds one, or owner/name@commit"
     )
     latent_channels: Width = Field(description="of its latents")
     factor: Width = Field(description="pixels of an image for one of its latent, a side")

@@ -36,6 +36,10 @@ class Data(Strict):
             raise ValueError(
                 f"path: has no meaning for source '{self.source}', which lie in scikit-learn; set it to null"
             )
+        if self.source in EMBEDDED and self.fit != "exact":
+            raise ValueError(
+                f"fit: '{self.fit}' has no meaning for source '{self.source}', of one size; allowed: exact"
+            )
         if self.source == "digits" and (self.image_size, self.channels) != (8, 1):
             raise ValueError("digits are 8 pixels wide with 1 channel; set image_size: 8, channels: 1")
         if self.source == "patches" and (self.channels != 3 or self.image_size > WIDEST_PATCH):

@@ -43,7 +43,9 @@ class Sampling(Strict):
     steps: PositiveInt | tuple[NonNegativeInt, ...] = Field(
         description="number of DDIM steps, or the timesteps themselves in falling order"
     )
-    spacing: Literal["uniform", "quadratic"] = Field(description="how a number of steps is spread over T")
+    spacing: Literal["uniform", "quadratic"] | None = Field(
+        default=None, description="how a number of steps is spread over T; null: the timesteps are listed"
+    )
     eta: float = Field(ge=0, le=1, description="0: deterministic DDIM; 1: as noisy as DDPM")
     variance: Literal["posterior", "learned"] = Field(
         default="posterior", description="of the noise at eta 1: DDPM's β̃, or what the network has learned"
@@ -57,6 +59,15 @@ class Sampling(Strict):
         listed = self.steps if isinstance(self.steps, tuple) else (1, 0)
         if not listed or any(after >= before for before, after in pairwise(listed)):
             raise ValueError(f"steps: {list(listed)} must fall strictly, and hold one timestep at least")
+        return self
+
+    @model_validator(mode="after")
+    def a_number_of_steps_is_spread(self) -> Self:
+        """Listed timesteps are where they are."""
+        if isinstance(self.steps, int) and self.spacing is None:
+            raise ValueError("spacing: needed by a number of steps; allowed: uniform, quadratic")
+        if isinstance(self.steps, tuple) and self.spacing is not None:
+            raise ValueError(f"spacing: '{self.spacing}' has no meaning for listed steps; allowed: null")
         return self
 
     @model_validator(mode="after")

@@ -54,7 +54,7 @@ class UNet2D(Network):
 
     kind: Literal["unet2d"] = "unet2d"
     pretrained: Outside | None = Field(
-        description="a diffusers folder, owner/name@revision on the Hub, or a .pt file of OpenAI's, taken as base "
+        description="a diffusers folder, owner/name@commit on the Hub, or a .pt file of OpenAI's, taken as base "
         "instead of training one; null trains"
     )
     openai: OpenAIFlags | None = Field(

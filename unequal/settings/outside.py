@@ -1,7 +1,7 @@
 """What lies outside the project: files and folders that no stage makes, and models on the Hub.
 
-A Hub id is written with a revision, `owner/name@revision`: what it names is then settled in params.yaml, and no run
-has to ask the network.
+A Hub id is written with a commit, `owner/name@commit`: what it names is then settled in params.yaml, and no run has to
+ask the network. Branches move, and tags can be moved; nothing would tell of it.
 """
 
 import os
@@ -22,11 +22,12 @@ Outside = Annotated[
     *fitting(LINE, "no path; allowed: one line of at most 1,024 characters"),
     WithJsonSchema({"type": "string", "pattern": f"^{LINE}$", "format": FORMAT}),
 ]
-HUB_ID = re.compile(r"(?P<id>[\w.-]+/[\w.-]+)(@(?P<revision>[\w.-]+))?")
+HUB_ID = re.compile(r"(?P<id>[\w.-]+/[\w.-]+)(@(?P<revision>.+))?")
+COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 class OnHub(NamedTuple):
-    """A model on the Hub, as it is at a revision: a commit, a tag or a branch."""
+    """A model on the Hub, as it is at a revision: a commit."""
 
     id: str
     revision: str
@@ -42,7 +43,7 @@ def located(text: str, key: str, folder: Path = Path()) -> Path | OnHub:
     What is said of it begins with the key, which may have the name of the params file before it.
 
     Raises:
-        UserError: there is no such file, and the text is no Hub id with a revision.
+        UserError: there is no such file, and the text is no Hub id with a commit.
     """
     if os.path.exists(path := folder / text):  # unlike the path's own method, for names that are too long, too
         return path
@@ -50,7 +51,10 @@ def located(text: str, key: str, folder: Path = Path()) -> Path | OnHub:
         raise UserError(f"{key}: {text}: missing; allowed: a file or folder that is there")
     found = HUB_ID.fullmatch(text)
     if found is None:
-        raise UserError(f"{key}: {text}: missing; allowed: a file or folder that is there, or owner/name@revision")
-    if found["revision"] is None:
-        raise UserError(f"{key}: {text}: no such folder; on the Hub it needs a revision, as in {text}@main")
+        raise UserError(f"{key}: {text}: missing; allowed: a file or folder that is there, or owner/name@commit")
+    if COMMIT.fullmatch(found["revision"] or "") is None:
+        raise UserError(
+            f"{key}: {text}: no such folder; on the Hub it needs a commit, {found['id']}@ and its 40 hexadecimal "
+            "digits, since what a branch or a tag names may change"
+        )
     return OnHub(found["id"], found["revision"])

@@ -10,6 +10,9 @@ from unequal.settings.numbers import Budget, DrawCount
 from unequal.settings.samplers import Sampler, Slot
 from unequal.settings.strict import Strict
 
+#: What stands for SGD where AdamW has the coefficient of its second moment: recipes that share betas differ in name.
+UNUSED_BETA = 0.999
+
 
 class LossWeight(Strict):
     """How the losses of different timesteps are weighted: not at all, by Min-SNR or by P2."""
@@ -40,7 +43,9 @@ class Optimizer(Strict):
 
     name: Literal["adamw", "sgd"] = "adamw"
     lr: PositiveFloat
-    betas: tuple[float, float] = Field(description="of AdamW; SGD's momentum is the first")
+    betas: tuple[float, float] = Field(
+        description="of AdamW; the first is SGD's momentum, beside which stands 0.999, AdamW's usual second"
+    )
     weight_decay: float = Field(ge=0)
     warmup_images: NonNegativeInt = Field(description="images over which lr rises from 0")
     decay: Literal["constant", "cosine"] = Field(description="lr after the warm-up; cosine falls to a tenth")
@@ -51,6 +56,11 @@ class Optimizer(Strict):
         """Both moments are running averages; only a plain sum grows with its momentum."""
         if not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"betas: {list(self.betas)} must lie in [0, 1)")
+        if self.name == "sgd" and self.betas[1] != UNUSED_BETA:
+            raise ValueError(
+                f"betas: {list(self.betas)}; SGD has one coefficient, the first, and the second no meaning; "
+                f"allowed: {[self.betas[0], UNUSED_BETA]}"
+            )
         chosen = self.momentum_decay
         if chosen is not None and chosen.lr_compensation != "none" and self.name != "sgd":
             raise ValueError(

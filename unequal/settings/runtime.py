@@ -1,4 +1,4 @@
-"""`runtime`: where a stage runs and where it is logged. Shapes no result, so no stage declares it."""
+"""`runtime`: where a stage runs and where it is logged. Shapes no result beyond rounding, so no stage declares it."""
 
 from typing import Literal
 
@@ -19,7 +19,7 @@ class Tracking(Strict):
 
 
 class Runtime(Strict):
-    """Device, processes, compiler and tracking."""
+    """Device, processes, threads, compiler and tracking."""
 
     device: Literal["auto", "cpu", "cuda"]
     processes: int | None = Field(
@@ -27,6 +27,9 @@ class Runtime(Strict):
         gt=0,
         le=1024,
         description="of a stage that trains, profiles or samples; null: one a visible GPU, else one",
+    )
+    threads: int = Field(
+        default=1, gt=0, le=1024, description="of each process on a CPU; sums round otherwise with another number"
     )
     compile: bool = Field(description="torch.compile the network")
     channels_last: bool

@@ -172,6 +172,9 @@ class Curriculum(SamplerSettings):
     unbiased: Unbiased = False
 
     def check(self, images: int, plain_epsilon: bool) -> None:
+        unused = self.model_fields_set & {"mean", "std"} if self.target != "gaussian" else set()
+        if unused:
+            raise ValueError(f"sampler.{min(unused)}: has no meaning for target '{self.target}'; allowed: 'gaussian'")
         if self.ramp_images > images:
             raise ValueError(f"sampler.ramp_images: {self.ramp_images} is longer than the training of {images} images")
 

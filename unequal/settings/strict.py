@@ -22,6 +22,8 @@ EXPONENT = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)e[-+]?\d+", re.IGNORECASE)
 SHOWN = 40
 #: Sections and lists within one another; PyYAML's parser in C overruns its stack at some ten thousand.
 DEEPEST = 100
+#: Characters of all values, those behind an alias counted as often as it stands: nine lines can hold a billion words.
+LONGEST = 10_000_000
 
 
 class Strict(BaseModel):
@@ -65,17 +67,16 @@ class StageSettings(Strict):
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class UniqueKeys(Loader):
-    """YAML in which a key may stand once in a mapping: a second one would silently replace the first."""
+class SoundYaml(Loader):
+    """YAML in which a key stands once in a mapping, as a second one would silently replace the first, and no bombs."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Build a mapping, or refuse it with the line of the second key."""
-        names = [key.value for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
-        for position, name in enumerate(names):
-            if name in names[:position]:
-                line = node.value[position][0].start_mark.line + 1
-                raise yaml.YAMLError(f"line {line}: key '{name}' stands twice in one mapping")
-        return super().construct_mapping(node, deep)
+    def get_single_data(self) -> Any:
+        """The document. Raises YAMLError, with a line, where a key stands twice or aliases repeat too much."""
+        node = self.get_single_node()
+        if node is None:
+            return None
+        check_length(node, {})
+        return self.construct_document(node)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """Build a value, or refuse it with its line: PyYAML's own constructors fail in many ways."""
@@ -94,7 +95,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
         refuse_deep(text)
-        document = yaml.load(text, UniqueKeys)
+        document = yaml.load(text, SoundYaml)
     except FileNotFoundError:
         raise UserError(f"{path}: missing; run from the folder that holds it") from None
     except OSError as error:
@@ -114,6 +115,39 @@ def refuse_deep(text: str) -> None:
         if depth > DEEPEST:
             line = event.start_mark.line + 1
             raise yaml.YAMLError(f"line {line}: more than {DEEPEST} sections or lists within one another")
+
+
+def check_length(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
+    """Characters of a value with all that its aliases repeat. Raises YAMLError for too many, and for a repeated key.
+
+    Args:
+        node: of the value.
+        known: lengths of other nodes, this one's added: each is looked at once, however often it is repeated.
+    """
+    if node in known:
+        return known[node]
+    known[node] = 1  # for what holds itself, which is refused later
+    parts = node.value
+    if isinstance(node, yaml.MappingNode):
+        check_keys([key for key, _ in node.value])
+        parts = [part for pair in node.value for part in pair]
+    known[node] += len(parts) if isinstance(parts, str) else sum(check_length(part, known) for part in parts)
+    if known[node] > LONGEST:
+        line = node.start_mark.line + 1
+        raise yaml.YAMLError(f"line {line}: more than {LONGEST:,} characters, with all that aliases repeat")
+    return known[node]
+
+
+def check_keys(keys: Sequence[yaml.Node]) -> None:
+    """Raise YAMLError where one of a mapping's keys stands there twice."""
+    seen = set[str]()
+    for key in keys:
+        if not isinstance(key, yaml.ScalarNode):
+            continue  # no text: refused later
+        if key.value in seen:
+            line = key.start_mark.line + 1
+            raise yaml.YAMLError(f"line {line}: key {key.value[:SHOWN]!r} stands twice in one mapping")
+        seen.add(key.value)
 
 
 def look_up(document: dict[str, Any], dotted: str, path: Path) -> Any:

@@ -4,6 +4,7 @@ FLOPs follow from the settings. Times follow from FLOPs by rates that are measur
 a few training steps, a few forward passes, one start of a stage's imports.
 """
 
+import os
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ from unequal.errors import UserError, one_line
 from unequal.models.backbones.registry import backbone_of
 from unequal.models.flops import count_cost, training_flops
 from unequal.pipeline.memory import QUOTED, out_of_memory
+from unequal.pipeline.threads import threads
 from unequal.settings.params.pipeline import EXPERTS, Params
 from unequal.settings.pruning import Proxy, Pruning
 from unequal.settings.strict import PARAMS
@@ -115,7 +117,10 @@ class Rates:
 
 
 def rates(params: Params, net: nn.Module, device: torch.device, compiled: bool) -> Rates:
-    """Measured with the batch sizes of the params file: training in float32 and in bf16, and compiled if asked for."""
+    """Measured with the batch sizes of the params file: training in float32 and in bf16, and compiled if asked for.
+
+    On a CPU also with a thread for each core, if those are more than the settings say.
+    """
     cost = count_cost(net)
 
     def batch(count: int) -> tuple[torch.Tensor, ...]:
@@ -131,12 +136,14 @@ def rates(params: Params, net: nn.Module, device: torch.device, compiled: bool) 
             answer = forward(*trained).sample
         answer.float().square().mean().backward()
 
+    chosen, macs = params.training.precision, training_flops(cost.macs, len(trained[0]))
     ways: dict[str, Callable[[], object]] = {name: partial(step, net, name) for name in ("fp32", "bf16")}
     if compiled:
-        chosen = params.training.precision
         ways[f"{chosen}, compiled"] = partial(step, torch.compile(net), chosen)
-    macs = training_flops(cost.macs, len(trained[0]))
     training = {name: measured_rate(run, macs, device) for name, run in ways.items()}
+    if device.type == "cpu" and (cores := len(os.sched_getaffinity(0))) > params.runtime.threads:
+        with threads(cores):
+            training[f"{chosen}, {cores} threads"] = measured_rate(ways[chosen], macs, device)
     with torch.no_grad():
         return Rates(training, measured_rate(lambda: net(*sampled), cost.macs * len(sampled[0]), device))
 
@@ -146,7 +153,8 @@ def comparison(measured: Rates, params: Params, device: torch.device) -> str:
     plain = measured.training["fp32"]
     ways = ", ".join(f"{name} {rate / plain:.2f}" for name, rate in measured.training.items())
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
-    return f"Speed of training on {name}, of that in fp32: {ways}; chosen: {params.training.precision}."
+    on_threads = f", threads: {params.runtime.threads}" if device.type == "cpu" else ""
+    return f"Speed of training on {name}, of that in fp32: {ways}; chosen: {params.training.precision}{on_threads}."
 
 
 def processor() -> str:
@@ -215,7 +223,8 @@ def main(params_file: Path, compiled: bool) -> None:
         raise click.ClickException(str(error)) from None
     device = torch.device("cuda" if torch.cuda.is_available() and params.runtime.device != "cpu" else "cpu")
     try:
-        measured = rates(params, net.to(device), device, compiled)
+        with threads(params.runtime.threads):
+            measured = rates(params, net.to(device), device, compiled)
     except RuntimeError as error:
         if not out_of_memory(error):
             raise

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from unequal.files import content_hash, files_below
 from unequal.tools.renames import new_path, with_new_keys
 
 #: Fields of JSON and CSV files that differ from run to run: seconds and speeds.
-UNCOMPARED = {"seconds", "images_per_second"}
+UNCOMPARED = re.compile(r"(\w+_)?seconds|images_per_second")
 
 
 def differences(before: Path, after: Path, outs: tuple[set[str], set[str]]) -> list[str]:
@@ -59,5 +60,5 @@ def documents_of(file: Path) -> list[Any] | None:
 def compared(value: Any) -> Any:
     """A JSON value without what differs from run to run, and without nulls, which say what an absent key says."""
     if isinstance(value, dict):
-        return {k: compared(v) for k, v in value.items() if k not in UNCOMPARED and v is not None}
+        return {k: compared(v) for k, v in value.items() if v is not None and not UNCOMPARED.fullmatch(k)}
     return [compared(item) for item in value] if isinstance(value, list) else value

@@ -213,8 +213,9 @@ def shrink(params: Path, tiny: Path) -> None:
         *sections, last = dotted.split(".")
         section = document
         for name in sections:
-            if name not in section:
+            if not isinstance(section.get(name), dict):
                 raise UserError(f"{tiny}: {dotted}: there is no such section in {params}")
+            section[name] = dict(section[name])  # by an anchor, other sections may be the same one
             section = section[name]
         if value is None:
             section.pop(last, None)

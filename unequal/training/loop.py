@@ -7,7 +7,7 @@ stopped before it, and the checkpoint holds all else.
 import json
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -263,8 +263,11 @@ class Trainer:
         saved = read_checkpoint(self.work / CHECKPOINT)
         step = 0
         if saved is not None:
+            weights = below(saved.tensors, "net.")
+            if shapes(weights) != shapes(self.net.state_dict()):
+                raise UserError(f"{self.work / CHECKPOINT}: a state of another network; delete it to start again")
             step = saved.facts["step"]
-            self.net.load_state_dict(below(saved.tensors, "net."))
+            self.net.load_state_dict(weights)
             self.ema.load_state_dict(below(saved.tensors, "ema."), saved.facts["ema_updates"])
             load_moments(self.optimizer, below(saved.tensors, "optimizer."))
             self.objective.load_state_dict(below(saved.tensors, "objective."))
@@ -304,6 +307,11 @@ class LogInterval:
 def memory_format(runtime: "Runtime") -> torch.memory_format:
     """How images and filters lie in memory; settled before optimizer and average copy the parameters' strides."""
     return torch.channels_last if runtime.channels_last else torch.contiguous_format
+
+
+def shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    """Shape of each tensor, by name."""
+    return {name: tensor.shape for name, tensor in tensors.items()}
 
 
 def below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -158,6 +158,7 @@ def check_fit(job: TrainingJob, start: Start, sampler: TimestepSampler) -> None:
         raise UserError(f"prediction '{prediction}' of {job.name} {has} a way to combine three heads")
     if spec.space.autoencoder != job.data.facts["autoencoder"]:
         raise UserError(f"'{name}' works in other latents than those of the data, or in pixels; train it again")
+    spec.check_images(job.data, name)
     check_data(job, spec)
 
 

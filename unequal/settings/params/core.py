@@ -49,6 +49,16 @@ class Core(Strict):
         """Losses that the base's profile has of each timestep; 0: there is no profile."""
         return 0
 
+    @property
+    def seen(self) -> tuple[int, int]:
+        """Channels and width of what networks see."""
+        return self.data.channels, self.data.image_size
+
+    @property
+    def pruning_limits(self) -> dict[str, float]:
+        """Keys that say how small pruned networks are, each with the lowest limit, as a share of the base's FLOPs."""
+        return {}
+
     @model_validator(mode="after")
     def recipes_fit_their_roles(self) -> Self:
         """Stages find their recipes, recipes their stages, and the two fit."""
@@ -87,7 +97,7 @@ class Core(Strict):
     @model_validator(mode="after")
     def network_fits_the_images(self) -> Self:
         """The network halves what it sees, and attends where it says."""
-        self.network.check_size(self.data.image_size)
+        self.network.check_size(self.seen[1])
         return self
 
     @model_validator(mode="after")

@@ -9,7 +9,7 @@ from unequal.settings.groups import Groups
 from unequal.settings.names import Name
 from unequal.settings.params.profiled import Profiled
 from unequal.settings.pruning import Pruning
-from unequal.timesteps.groups import check_groups, timestep_groups
+from unequal.timesteps.groups import check_groups, least_limit, timestep_groups
 
 
 class Grouped(Profiled):
@@ -19,6 +19,12 @@ class Grouped(Profiled):
     pruning: Annotated[
         dict[Name, Pruning], Field(description="ways of pruning by name; `expert` makes the pruned experts")
     ]
+
+    @property
+    def pruning_limits(self) -> dict[str, float]:
+        """That of the group whose model is the smallest."""
+        chosen = self.groups
+        return {"groups.min_ratio": least_limit(chosen.kind, self.schedule.tables(), len(chosen.ids), chosen.min_ratio)}
 
     @model_validator(mode="after")
     def prunings_are_there(self) -> Self:

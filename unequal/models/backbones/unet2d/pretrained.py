@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from diffusers.schedulers.scheduling_ddpm import DDPMScheduler
+from diffusers.utils import logging
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
@@ -36,7 +37,7 @@ def load_pretrained(network: UNet2D, spec: ModelSpec) -> UNet2DModel:
     if network.openai is not None:
         net = load_openai(Path(source), network.openai, size, network.dropout)
     else:
-        net = load_diffusers(source)
+        net = load_diffusers(source, network.dropout)
     check_finite(net.state_dict(), f"network.pretrained: '{source}'")
     check_inputs(net, network)
     has = (net.config["sample_size"], net.config["in_channels"], net.config["out_channels"])
@@ -61,18 +62,43 @@ def check_pretrained(network: UNet2D, spec: ModelSpec) -> None:
         check_scheduler(config, network, spec)
 
 
-def load_diffusers(source: str) -> UNet2DModel:
-    """The UNet2DModel of a folder of a model or a pipeline, or of one on the Hub. Raises UserError."""
+def load_diffusers(source: str, dropout: float) -> UNet2DModel:
+    """The UNet2DModel of a folder of a model or a pipeline, or of one on the Hub. Raises UserError.
+
+    Its config may tell of another dropout, that of its own training; the settings' is for further training.
+    """
     place, revision = on_hub_or_here(source)
     for subfolder in (None, "unet"):
         try:
-            found = UNet2DModel.from_pretrained(place, subfolder=subfolder, revision=revision, use_safetensors=True)
-            return restore_heads(found)
+            return restore_heads(whole_network(source, place, subfolder, revision, dropout))
         except UserError:
             raise
         except Exception as error:  # of a config that describes no network, diffusers and PyTorch say so in many ways
             reason = first_line(error)
     raise UserError(f"network.pretrained: '{source}' holds no UNet2DModel: {reason}")
+
+
+def whole_network(source: str, place: str, subfolder: str | None, revision: str | None, dropout: float) -> UNet2DModel:
+    """What diffusers loads. Raises UserError where it is of another class, or lacks weights, of which it but warns."""
+    kind = UNet2DModel.load_config(place, subfolder=subfolder, revision=revision)["_class_name"]
+    if kind != UNet2DModel.__name__:
+        raise UserError(f"network.pretrained: '{source}' is a {kind}; allowed: {UNet2DModel.__name__}")
+    level = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        net, told = UNet2DModel.from_pretrained(
+            place,
+            subfolder=subfolder,
+            revision=revision,
+            use_safetensors=True,
+            output_loading_info=True,
+            dropout=dropout,
+        )
+    finally:
+        logging.set_verbosity(level)
+    if missing := sorted(told["missing_keys"]):
+        raise UserError(f"network.pretrained: '{source}' lacks {len(missing)} weights of its network: '{missing[0]}'")
+    return net
 
 
 def on_hub_or_here(source: str) -> tuple[str, str | None]:

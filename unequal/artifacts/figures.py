@@ -1,0 +1,73 @@
+"""Figures in `results/` that a report reads: of each file what is read of it is checked, the rest is of no interest."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, Field, NonNegativeInt
+
+from unequal.files import read_json
+from unequal.settings.strict import Strict, validate
+
+
+class Figures(Strict):
+    """Some of the figures of a file."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class SamplingFigures(Figures):
+    """How the images of a score were sampled."""
+
+    steps: int | tuple[int, ...]
+    spacing: str
+    eta: float
+    clip: bool
+
+
+class ScoreFigures(Figures):
+    """results/fid/<variant>.json."""
+
+    fid_mean: float
+    fid_sd: float | None
+    kid_mean: float
+    kid_sd: float | None
+    images_seen: NonNegativeInt
+    training_flops: NonNegativeInt
+    sampling_flops_per_image: NonNegativeInt
+    parameters: NonNegativeInt
+    sampling_steps_per_expert: tuple[NonNegativeInt, ...] = Field(min_length=1)
+    sampling_seeds: tuple[NonNegativeInt, ...] = Field(min_length=1)
+    samples_per_seed: NonNegativeInt
+    sampling: SamplingFigures
+    training_seed: NonNegativeInt
+    extractor: str
+    features: NonNegativeInt
+    reference: str
+    singular_covariance: bool
+
+
+class Distance(Figures):
+    """Between two sets of images."""
+
+    fid: float
+    kid: float
+
+
+class ReferenceFigures(Figures):
+    """results/fid/reference.json."""
+
+    real_against_real: Distance
+    noise_against_real: Distance
+
+
+class PruningFigures(Figures):
+    """results/metrics/prune_expert_group_<number>.json."""
+
+    share_of_base: float = Field(gt=0)
+
+
+def read_figures(path: Path, kind: type[Figures]) -> dict[str, Any]:
+    """The figures of a file as they stand there. Raises UserError where it is missing, or lacks what is read of it."""
+    found: dict[str, Any] = read_json(path)
+    validate(kind, found, path)
+    return found
