@@ -30,6 +30,17 @@ class Gridded(Core):
         return {f"recipes.{name}" for name in self.grid_roles}
 
     @model_validator(mode="after")
+    def fresh_weights_are_asked_for(self) -> Self:
+        """A trained network takes the place of a base alone."""
+        fresh = [name for name, role in self.grid_roles.items() if role.start == "fresh"]
+        if self.network.pretrained is not None and fresh:
+            raise ValueError(
+                f"network.pretrained: '{self.network.pretrained}'; recipe '{fresh[0]}' of the grid starts from fresh "
+                "weights: null"
+            )
+        return self
+
+    @model_validator(mode="after")
     def batches_of_a_grid_can_be_trained(self) -> Self:
         """Found out here, and not at the first trial."""
         for batch in self.grid.batches:

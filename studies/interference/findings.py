@@ -9,10 +9,11 @@ import numpy as np
 
 from studies.interference.settings import Interference
 from unequal.artifacts.partitions import read_slot_sets, read_slots
+from unequal.artifacts.profiles import read_floor, read_profile
 from unequal.artifacts.samplers import read_sampler
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.files import read_json, read_npz
+from unequal.files import read_json
 from unequal.measures.loss_profile import weighted_change
 from unequal.reporting.conditions import data_condition
 from unequal.reporting.tables import Change, changes, plus_minus
@@ -155,6 +156,7 @@ class TrainedOn:
 
 def read_trained_on(
     find: Callable[[str], Path],
+    schedule: NoiseSchedule,
     recipes: Mapping[str, Recipe],
     further: Sequence[str],
     finetuned: Sequence[int],
@@ -164,6 +166,7 @@ def read_trained_on(
 
     Args:
         find: turns a path within the study into one that exists.
+        schedule: that all models were trained with.
         recipes: all settings of trainings; `further` are the names of those with samplers of their own.
         finetuned: slots that were trained on inside, counted from 1.
         chosen: recipes of that, and the control.
@@ -172,14 +175,12 @@ def read_trained_on(
         UserError: something is missing or damaged.
     """
     profiles, samplers, metrics = find("artifacts/profiles"), find("artifacts/samplers"), find("results/metrics")
-    facts = read_json(metrics / "train_base.json")
-    schedule = NoiseSchedule.named(facts["schedule"], facts["timesteps"])
     names = ("base", *further, *(f"{recipe}_{slot}" for recipe in chosen.slot_recipes for slot in finetuned))
     first = {recipe: f"{recipe}_{finetuned[0]}" for recipe in chosen.slot_recipes} | {name: name for name in further}
     made = {recipe: read_json(metrics / f"train_{model}.json") for recipe, model in first.items()}
     return TrainedOn(
-        losses={name: read_npz(profiles / f"{name}.npz", ["train", "holdout"]) for name in names},
-        floor=read_npz(profiles / "floor.npz", ["train"])["train"],
+        losses={name: read_profile(profiles / f"{name}.npz") for name in names},
+        floor=read_floor(profiles / "floor.npz"),
         schedule=schedule,
         slots=read_slots(find("artifacts/slots.json"), schedule.timesteps).slots,
         slot_sets=read_slot_sets(metrics / "slots.json"),

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from unequal.artifacts.figures import ReferenceFigures, ScoreFigures, read_figures
 from unequal.artifacts.partitions import GroupTable, read_groups
+from unequal.artifacts.profiles import read_floor, read_profile
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.files import read_json, read_npz
+from unequal.files import read_json
 from unequal.reporting.conditions import scoring_conditions
 from unequal.reporting.findings import read_images
 from unequal.reporting.tables import Variant
@@ -59,20 +61,20 @@ def read_findings(
     samples, scores, metrics = find("artifacts/samples"), find("results/fid"), find("results/metrics")
     grouping = read_groups(find("artifacts/groups.json"))
     pruned = [read_json(metrics / f"prune_expert_group_{one.group}.json") for one in grouping.groups]
-    facts = {variant: read_json(scores / f"{variant}.json") for variant in variants}
+    facts = {variant: read_figures(scores / f"{variant}.json", ScoreFigures) for variant in variants}
     again = read_images(samples / "reconstructions.npy")
     reconstructions = read_json(scores / "reconstructions.json")
     shown = {"real images": np.array(images.holdout[: len(again)]), "decoded again": again}
     shown |= {variant: read_images(samples / f"{variant}.npy") for variant in variants}
     count = min(map(len, shown.values()))
     return LatentFindings(
-        losses={model: read_npz(profiles / f"{model}.npz", ["train", "holdout"]) for model in models},
-        floor=read_npz(profiles / "floor.npz", ["train"])["train"],
+        losses={model: read_profile(profiles / f"{model}.npz") for model in models},
+        floor=read_floor(profiles / "floor.npz"),
         schedule=schedule,
         groups=grouping,
         group_shares=[figures["share_of_base"] for figures in pruned],
         variants={variant: Variant.of(variant, facts[variant]) for variant in variants},
-        references=read_json(scores / "reference.json") | {"reconstructions": reconstructions},
+        references=read_figures(scores / "reference.json", ReferenceFigures) | {"reconstructions": reconstructions},
         autoencoder=read_json(metrics / "autoencoder.json"),
         samples={name: pictures[:count] for name, pictures in shown.items()},
         images=images.facts,

@@ -28,6 +28,11 @@ class Params(Continued, Slotted, Grouped, Compared):
         """The experts of all groups, with and without pruning."""
         return ("experts_unpruned", "experts_pruned")
 
+    @property
+    def seen(self) -> tuple[int, int]:
+        """Networks see latents."""
+        return self.autoencoder.latent_channels, self.data.image_size // self.autoencoder.factor
+
     @model_validator(mode="after")
     def network_fits_the_images(self) -> Self:
         """The network sees latents, and halves those."""
@@ -40,9 +45,9 @@ class Params(Continued, Slotted, Grouped, Compared):
                 "or more"
             )
         try:
-            self.network.check_size(size // factor)
+            self.network.check_size(self.seen[1])
         except ValueError as error:
-            raise ValueError(f"latents {size // factor} pixels wide: {error}") from None
+            raise ValueError(f"latents {self.seen[1]} pixels wide: {error}") from None
         return self
 
     @model_validator(mode="after")

@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from studies.tdc.settings import Experts, check_plan
+from studies.tdc.settings import Experts, check_plan, smallest_model
 from unequal.errors import UserError
 from unequal.settings.names import PlanName
 from unequal.settings.params.compared import Compared
@@ -32,6 +32,13 @@ class Params(Profiled, Compared):
     def placed_recipes(self) -> dict[str, Recipe]:
         """Those of the plans too."""
         return super().placed_recipes | {f"plans.{name}.recipe": plan.recipe for name, plan in self.plans.items()}
+
+    @property
+    def pruning_limits(self) -> dict[str, float]:
+        """Those of the plans that prune."""
+        schedule = self.schedule.tables()
+        pruned = {name: plan.groups for name, plan in self.plans.items() if plan.pruning is not None}
+        return {f"plans.{name}.groups": smallest_model(groups, schedule) for name, groups in pruned.items()}
 
     @model_validator(mode="after")
     def plans_can_be_carried_out(self) -> Self:

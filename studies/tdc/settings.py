@@ -8,9 +8,9 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.settings.names import Name, PlanName
 from unequal.settings.numbers import Seed
-from unequal.settings.plan import Plan, SeveralGroups
+from unequal.settings.plan import OneGroup, Plan, SeveralGroups
 from unequal.settings.strict import Strict
-from unequal.timesteps.groups import check_groups, timestep_groups
+from unequal.timesteps.groups import check_groups, least_limit, timestep_groups
 
 
 class Experts(Strict):
@@ -50,3 +50,10 @@ def check_plan(plan: Plan, schedule: NoiseSchedule, prediction: str | None) -> N
         check_groups(schedule, chosen.count, chosen.min_ratio)
         if not chosen.needs_excess:
             timestep_groups(chosen.kind, schedule, chosen.count, chosen.min_ratio)
+
+
+def smallest_model(groups: OneGroup | SeveralGroups, schedule: NoiseSchedule) -> float:
+    """The lowest limit of a plan's models, as a share of the base's FLOPs."""
+    if isinstance(groups, OneGroup):
+        return groups.ratio
+    return least_limit(groups.kind, schedule, groups.count, groups.min_ratio)

@@ -19,6 +19,7 @@ from unequal.reporting.profiles import comparison_rows, losses_table, slot_strip
 from unequal.reporting.publish import publish
 from unequal.reporting.verdicts import Verdict
 from unequal.settings.recipe import Recipe
+from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 
 TITLE = "Interference: what training on some timesteps does to the others"
@@ -32,6 +33,7 @@ NOTE = (
 class Settings(StageSettings):
     """Keys of params.yaml that this stage reads."""
 
+    schedule: Schedule
     recipes: dict[str, Recipe]
     further_recipes: tuple[str, ...]
     finetuned: tuple[int, ...] = key("slots.finetune")
@@ -41,8 +43,14 @@ class Settings(StageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
     """Write the study's report."""
-    chosen = settings.interference
-    found = read_trained_on(run.input, settings.recipes, settings.further_recipes, settings.finetuned, chosen)
+    found = read_trained_on(
+        run.input,
+        settings.schedule.tables(),
+        settings.recipes,
+        settings.further_recipes,
+        settings.finetuned,
+        settings.interference,
+    )
     summaries = found.summaries()
     report = Report(
         title=TITLE,

@@ -60,6 +60,7 @@ def write_profile(name: str, *changes: float) -> None:
 @pytest.fixture(autouse=True)
 def study(project: Path) -> None:
     write_params(
+        schedule={"name": "linear", "timesteps": T},
         recipes=RECIPES,
         further_recipes=["uniform", "near_noise"],
         slots={"finetune": [1, 3]},
@@ -76,8 +77,7 @@ def study(project: Path) -> None:
     write_json(Path("artifacts/slots.json"), {"timesteps": T, "loss": "total", "slots": SLOTS})
     write_json(Path("results/metrics/slots.json"), {"total": SLOTS})
     for name in ("base", "uniform", "near_noise", "slot_1", "slot_high_1"):
-        facts = {"steps": 50, "images_seen": 100, "schedule": "linear", "timesteps": T}
-        write_json(Path(f"results/metrics/train_{name}.json"), facts)
+        write_json(Path(f"results/metrics/train_{name}.json"), {"steps": 50, "images_seen": 100})
     write_json(Path("artifacts/samplers/uniform.json"), {"kind": "uniform", "timesteps": T})
     write_json(Path("artifacts/samplers/near_noise.json"), {"kind": "near_noise", "power": 2.0, "timesteps": T})
 

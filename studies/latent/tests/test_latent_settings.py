@@ -32,7 +32,9 @@ PRETRAINED = {"kind": "pretrained", "source": "x", "latent_channels": 4, "factor
 
 @pytest.mark.parametrize("autoencoder", [LATENTS, PRETRAINED])
 def test_an_autoencoder_is_trained_or_fetched(tmp_path: Path, autoencoder: dict[str, Any]) -> None:
-    assert Params.read(edited(STUDY, {"autoencoder": autoencoder}, tmp_path)).autoencoder.factor == 2
+    params = Params.read(edited(STUDY, {"autoencoder": autoencoder}, tmp_path))
+    assert params.autoencoder.factor == 2
+    assert params.seen == (4, 8)
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.stem)

@@ -28,6 +28,10 @@ STUDY = Path(__file__).parents[1] / "params.yaml"
             "recipes: no stage trains by 'v_prediction'",
         ),
         ({"predictions.mixed": ["best_common", "best_native"]}, "recipes: no stage trains by 'balanced'"),
+        (
+            {"recipes.balanced.images": 2559, "recipes.balanced.optimizer.warmup_images": 0},
+            "recipes.balanced.images: 2559; three heads are compared over 20 periods of their training: at least 2560",
+        ),
         ({"predictions.selections": ["blend", "blend"]}, "predictions: selections: ['blend', 'blend'] names one twice"),
         (
             {"grid.batches": ["1000000x1"]},
@@ -36,6 +40,10 @@ STUDY = Path(__file__).parents[1] / "params.yaml"
         (
             {"sampling.variance": "learned", "sampling.eta": 1.0, "network.variance": "learned"},
             "sampling.variance: 'learned'; mixed models have learned none; allowed: posterior",
+        ),
+        (
+            {"network.pretrained": "net"},
+            "network.pretrained: 'net'; recipe 'epsilon' of the grid starts from fresh weights: null",
         ),
     ],
 )

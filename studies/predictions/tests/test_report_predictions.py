@@ -34,7 +34,8 @@ RECIPE: dict[str, Any] = {
 CONDITIONS: dict[str, Any] = {
     "samples_per_seed": 64, "sampling_seeds": [0], "extractor": "classifier", "features": 4,
     "reference": "training images", "singular_covariance": False,
-    "sampling": {"steps": 5, "spacing": "uniform", "eta": 0.0, "clip": True},
+    "sampling": {"steps": 5, "spacing": "uniform", "eta": 0.0, "clip": True}, "device": "cpu",
+    "fp32": "ieee",
 }  # fmt: skip
 
 

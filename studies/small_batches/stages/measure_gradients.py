@@ -11,11 +11,12 @@ from torch import nn
 
 from studies.small_batches.settings import Gradients
 from unequal.artifacts.partitions import read_slots
+from unequal.artifacts.profiles import read_losses
 from unequal.artifacts.samplers import read_sampler
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
-from unequal.files import read_npz, write_csv
+from unequal.files import write_csv
 from unequal.measures.gradient_meter import GradientMeter
 from unequal.measures.gradient_variance import compare, exposure_of, mixture, settle
 from unequal.measures.gradients import GradientSample, Moments
@@ -49,7 +50,7 @@ def main(run: Run, settings: Settings, model: str) -> None:
     data = PreparedData.open(run.input("artifacts/data"))
     net, record = load_model(run.input(f"artifacts/models/{model}"))
     slots = read_slots(run.input("artifacts/slots.json"), record.spec.timesteps).slots
-    losses = read_npz(run.input(f"artifacts/profiles/{model}.npz"), ["train"])["train"]
+    losses = read_losses(run.input(f"artifacts/profiles/{model}.npz"))
     samplers = read_samplers(run.input("artifacts/samplers"), settings.gradients.samplers, record)
     cells = slots.split(settings.gradients.parts)
     sample = meter(net, record, data, settings, run.device).sample(cells)

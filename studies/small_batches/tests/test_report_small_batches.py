@@ -23,6 +23,8 @@ SCORING = {
     "reference": "training images",
     "sampling": {"steps": 20, "spacing": "uniform", "eta": 0.0, "clip": True},
     "singular_covariance": False,
+    "device": "cpu",
+    "fp32": "ieee",
 }
 
 

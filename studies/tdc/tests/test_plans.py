@@ -9,6 +9,7 @@ import yaml
 
 from studies.tdc.params import Params
 from unequal.errors import UserError
+from unequal.pruning.reach import check_reach
 from unequal.settings.plan import OneGroup, SeveralGroups
 
 STUDY = yaml.safe_load((Path(__file__).parents[1] / "params.yaml").read_text(encoding="utf-8"))
@@ -104,3 +105,10 @@ def test_equal_excess_needs_a_floor(tmp_path: Path) -> None:
     path.write_text(yaml.safe_dump(document), encoding="utf-8")
     with pytest.raises(UserError, match=r"plans.schedules/excess_loss.groups.kind: 'excess_loss' needs a floor"):
         Params.read(path)
+
+
+def test_a_limit_that_no_pruning_reaches_is_refused_beforehand(tmp_path: Path) -> None:
+    small = {"groups": {"kind": "whole", "ratio": 0.001}}
+    with pytest.raises(UserError, match=r"^params\.yaml: plans\.shared/tdc\.groups: a limit of 0\.001 of the base"):
+        check_reach(Params.read(written(tmp_path, small)))
+    check_reach(Params.read(written(tmp_path, small | {"pruning": None})))

@@ -1,6 +1,5 @@
 """A small study run through both engines: a graph of its own, beside the pipeline's."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -17,18 +16,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 
 STUDY = "studies/time_to_quality/digits"
 PROGRAMS = programs(ROOT / STUDY / "dvc.yaml")
-TINY_STUDY = {
-    "training.log_every": 2,
-    "training.checkpoint_every": 4,
-    "grid.recipes": ["uniform", "curriculum"],
-    "grid.batches": ["32x1"],
-    "grid.seeds": [0, 1],
-    "time_to_quality": {"baselines": {"curriculum": "uniform"}, "rivals": {}},
-    "extractor.images": 6400,
-    "sampling.steps": 5,
-    "evaluation.samples": 100,
-    "evaluation.kid_subset": 50,
-}
 
 
 @pytest.fixture(scope="module")
@@ -40,15 +27,8 @@ def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory, warm_start: None, notes: Path) -> Path:
     """A tiny study, run by Snakemake and recorded by DVC."""
-    project = tiny_copy(tmp_path_factory.mktemp("study"), {})
+    project = tiny_copy(tmp_path_factory.mktemp("study"), {}, STUDY)
     commit(project, "tiny")
-    recipes = yaml.safe_load((project / STUDY / "params.yaml").read_text(encoding="utf-8"))["recipes"]
-    short = json.loads(json.dumps({name: recipes[name] for name in ("uniform", "curriculum")}))
-    for recipe in short.values():
-        recipe |= {"images": 1280, "snapshots": [640]}
-        recipe["optimizer"]["warmup_images"] = 640
-    short["curriculum"]["sampler"]["ramp_images"] = 640
-    edit(project, {**TINY_STUDY, "recipes": short}, f"{STUDY}/params.yaml")
     run(project, "snakemake", "--cores", "2", "--directory", STUDY, environment=noting(notes, project))
     run(project, "python", "-m", "unequal.tools.record", f"{STUDY}/dvc.yaml")
     return project
