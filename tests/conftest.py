@@ -2,14 +2,19 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from diffusers.models.unets.unet_2d import UNet2DModel
 from filelock import FileLock
+from small_inputs import write_inputs
 from tiny_pipeline import IMAGES, TinyPipeline, write_images
 from watched import noting
 
 from benchmarks.projects import commit, run, tiny_copy
+from unequal.data.prepared import PreparedData
+from unequal.models.folder import ModelRecord
 
 
 @pytest.fixture(scope="session")
@@ -41,3 +46,25 @@ def make(tiny: TinyPipeline, warm_place: Path) -> None:
     run(tiny.project, "snakemake", "--cores", "2", environment=noting(tiny.notes, tiny.project) | warm)
     run(tiny.project, "python", "-m", "unequal.tools.record", environment=warm)
     commit(tiny.project, "recorded")
+
+
+@pytest.fixture(scope="session")
+def inputs_made_once(
+    tmp_path_factory: pytest.TempPathFactory,
+    prepared: PreparedData,
+    tiny_net: Callable[..., UNet2DModel],
+    make_record: Callable[..., ModelRecord],
+) -> Path:
+    """A folder with all that the stages of a small pipeline read of one another."""
+    folder, net = tmp_path_factory.mktemp("inputs"), tiny_net()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        write_inputs(prepared.path, net, make_record(net))
+    return folder
+
+
+@pytest.fixture
+def small_inputs(project: Path, inputs_made_once: Path) -> Path:
+    """A copy of them in the working directory, to be spoiled."""
+    shutil.copytree(inputs_made_once, project, dirs_exist_ok=True)
+    return project

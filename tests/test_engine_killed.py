@@ -3,6 +3,7 @@
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -21,6 +22,7 @@ PATIENCE_SECONDS = 120
 PROGRAM = '''"""A stage that takes as long as it is told to."""
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from unequal.pipeline.stage import Run, stage
@@ -91,7 +93,8 @@ def killed(engine: Command, outliving: bool, project: Path) -> psutil.Process:
     stage = max(stages, key=psutil.Process.create_time)
     engine.process.kill()
     if not outliving:
-        stage.kill()
+        with suppress(psutil.NoSuchProcess):  # it was done
+            stage.kill()
     engine.ended(PATIENCE_SECONDS)
     return stage
 

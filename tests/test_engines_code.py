@@ -61,7 +61,7 @@ FORMULAS = [("unequal/models/merging.py", "", "EDITED = 1\n"), ("unequal/pruning
 
 @pytest.mark.parametrize(
     ("edits", "reached"),
-    [(HARMLESS, set()), (FORMULAS, {"merge_experts", "prune_0", "prune_1"})],
+    [(HARMLESS, set()), (FORMULAS, {"check_params", "merge_experts", "prune_0", "prune_1"})],
     ids=["comment, docstring, harness", "formulas"],
 )
 def test_an_edit_makes_stale_what_it_reaches_in_both_engines(
@@ -102,7 +102,7 @@ def test_another_content_outside_makes_stale_who_reads_it_in_both_engines(projec
 
 WITH_DIFFUSERS = {
     *("train_base", "train_recipe", "train_mixed", "finetune_slots", "finetune_groups", "merge_experts"),
-    *("profile_loss", "profile_floor", "prune", "evaluate_fid"),
+    *("profile_loss", "profile_floor", "prune", "evaluate_fid", "check_params"),
 }
 
 

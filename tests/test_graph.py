@@ -1,12 +1,13 @@
 """dvc.yaml declares exactly what its stages read: settings, code, inputs."""
 
 import ast
+import shutil
 from inspect import Parameter, signature
 from pathlib import Path
 
 import pytest
 import yaml
-from graph import ROOT, Instance, instances, pipeline_presets, telling_instances
+from graph import ROOT, Instance, instances, model_of, pipeline_presets, telling_instances
 from schemas import strings
 
 from studies.grid.settings import trial_name
@@ -17,6 +18,7 @@ from unequal.settings.outside import FORMAT
 from unequal.settings.params.core import Core
 from unequal.tools.params import params_models, read_params
 from unequal.tools.schema import SCHEMA, json_schema
+from unequal.tools.verify import TINY, shrink
 
 each_instance = pytest.mark.parametrize("instance", telling_instances(), ids=lambda instance: instance.id)
 each_program = pytest.mark.parametrize(
@@ -192,3 +194,11 @@ def test_most_presets_are_the_pipelines():
 @pytest.mark.parametrize("file", DVC_FILES, ids=lambda path: path.parent.name)
 def test_every_graph_has_sound_params(file: Path):
     read_params(file.with_name("params.yaml"))
+
+
+@each_graph
+def test_every_graph_has_a_small_run(file: Path, tmp_path: Path):
+    params = file.with_name("params.yaml")
+    small = Path(shutil.copy(params, tmp_path))
+    shrink(small, file.with_name(TINY))
+    assert model_of(params).read(small) != read_params(params)

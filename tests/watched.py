@@ -4,8 +4,6 @@ import importlib
 import os
 import shlex
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from dvc.repo import Repo
 from benchmarks.projects import run
 from unequal.files import write_json
 from unequal.pipeline.fingerprint import fingerprint
+from unequal.pipeline.threads import threads
 from unequal.settings.runtime import Runtime
 from unequal.tools.outputs import content
 
@@ -94,17 +93,6 @@ class Stub:
         return lambda *_, **__: None
 
 
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """As many as Snakemake gives a rule: sums depend on it."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def other_without_the_harness(place: Path, program: Path, work: Path, runtime: Runtime) -> set[str]:
     """What a program makes otherwise with a stub in the harness's place: its first instance in a graph that has run.
 
@@ -123,7 +111,7 @@ def other_without_the_harness(place: Path, program: Path, work: Path, runtime: R
         words = shlex.split(stage.cmd.partition(f" -m {module}")[2])
         options = command.make_context(program.stem, words).params
         settings = command.settings.read(Path("params.yaml"), **options)
-        with threads((stage.meta or {}).get("threads", 1)):
+        with threads(runtime.threads):
             command.function(Stub(runtime, work), settings, **options)
         made = [file.relative_to("stubbed") for file in Path("stubbed").rglob("*") if file.is_file()]
         assert made

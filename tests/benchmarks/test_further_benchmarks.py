@@ -1,5 +1,6 @@
 """Benchmarks of data, shares of a step, utilisation and pipelines: what is timed is what is said."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 from click.testing import CliRunner
 
 import benchmarks.__main__ as command
-from benchmarks import data, first_run, growth, overhead, pipelines, shares, utilisation
+from benchmarks import busy, data, first_run, growth, overhead, pipelines, shares, utilisation
 from benchmarks.__main__ import main, on_cpu, on_gpu
 from benchmarks.table import ROWS, table
 from benchmarks.timing import keep
@@ -175,9 +176,29 @@ def test_what_cannot_be_run_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_first_run_is_shared_out() -> None:
     processes = [
         {"begun": 10.0, "started": 13.0, "ended": 20.0, "gone": 21.0},
-        {"begun": 22.0, "started": 24.0, "ended": 25.0, "gone": 25.5},
+        {"begun": 18.0, "started": 20.0, "ended": 24.0, "gone": 25.0},
+        {"begun": 27.0, "started": 28.0, "ended": 30.0, "gone": 30.5},
     ]
     found = first_run.shared_out(set_up=4.0, whole=20.0, processes=processes)
     assert found == {
-        "set-up": 4.0, "engine": 5.5, "stages' starts": 5.0, "stages' work": 8.0, "stages' ends": 1.5, "all": 24.0
+        "set-up": 4.0, "engine": 1.5, "stages' starts": 5.0, "stages' work": 11.5, "stages' ends": 2.0, "all": 24.0
     }  # fmt: skip
+
+
+def test_a_way_of_training_beside_a_busy_core_is_held_against_the_same_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[tuple[int, int]] = []
+    monkeypatch.setattr(busy, "CORES", 2)
+    monkeypatch.setattr(busy, "trainings", lambda command, threads, at_once: commands.append((threads, at_once)))
+    found = busy.measure(ROOT / "params.yaml", steps=1, rounds=2)
+    assert sorted(commands) == [(1, 2)] * 4 + [(2, 1)] * 4
+    assert {*found["busy_over_idle"]} == {busy.ONE_BY_ONE, busy.SIDE_BY_SIDE}
+    assert all(len(times) == 2 for times in found["seconds"].values())
+
+
+def test_trainings_share_out_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(busy, "CORES", 2)
+    note = "import os, sys; open(sys.argv[1], 'a').write(os.environ['OMP_NUM_THREADS'])"
+    busy.trainings([sys.executable, "-c", note, str(tmp_path / "noted")], threads=2, at_once=1)
+    assert (tmp_path / "noted").read_text() == "22"
+    with pytest.raises(RuntimeError, match="has failed"):
+        busy.trainings([sys.executable, "-c", "raise SystemExit(1)"], threads=1, at_once=2)

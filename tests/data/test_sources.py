@@ -385,7 +385,18 @@ class TestLinks:
         assert source.labels is not None and source.labels.tolist() == [0, 0, 0, 1, 1, 1]
 
     def test_linked_files_too(self, linked: Path) -> None:
-        (linked / "a/9.png").symlink_to(linked / "b/0.png")
+        (linked.parent / "lone.png").write_bytes((linked / "b/0.png").read_bytes())
+        (linked / "a/9.png").symlink_to(linked.parent / "lone.png")
+        assert len(load_folder(linked).images) == 7
+
+    @pytest.mark.parametrize("target", ["images/a/0.png", "elsewhere/0.png", "images/b/0.png"])
+    def test_no_file_is_read_twice(self, linked: Path, target: str) -> None:
+        (linked / "a/9.png").symlink_to(linked.parent / target)
+        said = refusal(load_folder, linked)
+        assert "the same file as" in said and said.endswith("which would count twice; remove one of the two")
+
+    def test_hard_links_are_images_of_their_own(self, linked: Path) -> None:
+        (linked / "a/9.png").hardlink_to(linked / "b/0.png")
         assert len(load_folder(linked).images) == 7
 
     @pytest.mark.parametrize("target", ["images", "images/a", "elsewhere"])

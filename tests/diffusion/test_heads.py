@@ -75,6 +75,14 @@ def test_one_head_speaks_alone(head: str) -> None:
     assert weights.sum() == len(weights)
 
 
+@pytest.mark.parametrize("select", ["profile", "blend"])
+def test_errors_that_are_no_numbers_are_refused(select: str) -> None:
+    spoiled = products(0)
+    spoiled[2, 1, 0] = np.inf
+    with pytest.raises(UserError, match=r"^the heads' errors are NaN or infinite at t = 2"):
+        head_weights(select, spoiled)
+
+
 def test_an_unknown_selection_is_refused() -> None:
     with pytest.raises(UserError, match=r"^selection 'vote' is unknown; allowed: profile, blend, blend_diagonal, sam"):
         head_weights("vote", products(0))

@@ -1,6 +1,7 @@
 """FID against its closed form, KID's and FID's refusals, and the extractors behind them."""
 
 import json
+import os
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from unequal.evaluation.fidelity import CLASSIFIER as WEIGHTS
 from unequal.evaluation.fidelity import (
     FACTS,
     INCEPTION,
+    REFERENCES,
     ROWS,
     BuiltExtractor,
     Features,
@@ -101,6 +103,16 @@ def test_the_reference_is_kept_and_used_again(extractor: BuiltExtractor, tmp_pat
     again = score(images, pictures(60, 2, 20), extractor, CPU, 30, cache=cache)
     assert again == first
     assert score(images, reference, extractor, CPU, 30) == first
+
+
+def test_of_the_references_those_that_were_used_last_are_kept(extractor: BuiltExtractor, tmp_path: Path) -> None:
+    images, reference = pictures(60, 0, 160), pictures(60, 1)
+    for number in range(REFERENCES):
+        score(images, reference, extractor, CPU, 30, cache=(tmp_path / "cache", str(number)))
+        os.utime(tmp_path / "cache" / f"{number}.npz", (number, number))
+    for name in ("0", "another"):  # the oldest is used again
+        score(images, reference, extractor, CPU, 30, cache=(tmp_path / "cache", name))
+    assert {path.stem for path in (tmp_path / "cache").iterdir()} == {"0", "2", "3", "another"}
 
 
 @pytest.mark.parametrize(("samples", "reference"), [(5, 50), (50, 5)])
@@ -211,6 +223,17 @@ class Mark:
 def random_inception() -> Iterator[inception.FeatureExtractorInceptionV3]:
     with pytest.MonkeyPatch.context() as monkeypatch:
         yield inception_of_random_weights(monkeypatch)
+
+
+@pytest.mark.slow
+def test_inception_with_weights_that_are_no_numbers(
+    tmp_path: Path, random_inception: inception.FeatureExtractorInceptionV3
+) -> None:
+    name, weight = next(iter(random_inception.state_dict().items()))
+    torch.save(random_inception.state_dict() | {name: weight * float("nan")}, tmp_path / "weights.pth")
+    with pytest.raises(UserError, match=rf"extractor\.weights: weight '{name}' holds NaN or infinite values"):
+        copy_tensors(tmp_path / "weights.pth", tmp_path / INCEPTION)
+    assert not (tmp_path / INCEPTION).exists()
 
 
 @pytest.mark.slow

@@ -23,6 +23,8 @@ from unequal.settings.plan import Plan
 from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
 
+pytestmark = pytest.mark.slow
+
 T = 50
 RECIPE: dict[str, Any] = {
     "images": 16,

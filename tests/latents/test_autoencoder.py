@@ -99,6 +99,18 @@ def test_a_reconstruction_is_what_decoding_leaves_in_256_values(batch_size: int)
     assert (found.int() - to_uint8(autoencoder.decode(autoencoder.encode(IMAGES))).int()).abs().max() <= 1
 
 
+@pytest.mark.parametrize("part", ["encoder", "decoder"])
+def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, part: str) -> None:
+    net = kl()
+    with torch.no_grad():
+        getattr(net, part).conv_out.bias[0] = float("nan")
+    with pytest.raises(UserError, match=r"^autoencoder: decoded images hold NaN or infinite values"):
+        Autoencoder(net, 4).reconstruct(IMAGES)
+    net.save_pretrained(tmp_path)
+    with pytest.raises(UserError, match=rf"^autoencoder: '{tmp_path}': weight '{part}\.conv_out\.bias' holds NaN"):
+        find_net(str(tmp_path))
+
+
 def test_decoding_costs_four_times_as_much_at_twice_the_width() -> None:
     autoencoder = Autoencoder(kl(), 2)
     small, large = (autoencoder.decoding_macs((2, side, side)) for side in (4, 8))

@@ -28,6 +28,8 @@ from unequal.timesteps.samplers import (
 from unequal.training.batches import Batch, draw_at
 from unequal.training.objectives.single_head import SingleHead
 
+pytestmark = pytest.mark.slow
+
 T = 50
 SLOTS = Partition([(0, 2), (3, 9), (10, 24), (25, 49)])
 CELLS = SLOTS.split(3)

@@ -51,6 +51,20 @@ def refusal(folder: Path, load: Loader = load_model) -> str:
     return str(caught.value)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+def test_weights_that_are_no_numbers_are_not_saved(
+    tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any], value: float
+) -> None:
+    net = tiny_net()
+    with torch.no_grad():
+        net.conv_out.bias[0] = value
+    with pytest.raises(
+        UserError, match=r"^model 'tiny': weight 'conv_out\.bias' holds NaN or infinite values; allowed"
+    ):
+        save_model(tmp_path / "model", net, make_record(net))
+    assert not (tmp_path / "model").exists()
+
+
 def test_what_was_saved_comes_back(folder: Path, tiny_net: BuildNet, make_record: Callable[..., Any]) -> None:
     net, record = load_model(folder)
     assert torch.equal(answer(net), answer(tiny_net()))
@@ -74,7 +88,7 @@ def test_a_pruned_model(tmp_path: Path, tiny_net: BuildNet, make_record: Callabl
     loaded, record = load_any_model(tmp_path / "pruned")
     assert torch.equal(answer(loaded), answer(net))
     assert sum(parameter.numel() for parameter in loaded.parameters()) == record.parameters
-    assert load_removals(tmp_path / "pruned") == [list(removal) for removal in removals]
+    assert load_removals(tmp_path / "pruned") == removals
 
 
 def test_where_nothing_is_pruned_a_pruned_model_is_refused(

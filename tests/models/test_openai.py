@@ -138,12 +138,14 @@ def test_heads_of_several_widths_stay_in_a_model_folder(
     known = net(images(), TIMESTEPS)
     torch.testing.assert_close(again(images(), TIMESTEPS).sample, known, atol=1e-4, rtol=1e-4)
     # As the `pretrained` network of another project: diffusers alone would read past the heads.
-    torch.testing.assert_close(load_diffusers(str(tmp_path))(images(), TIMESTEPS).sample, known, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(
+        load_diffusers(str(tmp_path), 0.0)(images(), TIMESTEPS).sample, known, atol=1e-4, rtol=1e-4
+    )
     assert float((UNet2DModel.from_pretrained(tmp_path)(images(), TIMESTEPS).sample - known).abs().max()) > 1e-2
     config = tmp_path / "config.json"
     config.write_text(config.read_text().replace('"attention_heads": 4', '"attention_heads": 5'))
     with pytest.raises(UserError, match="attention_heads: 5; allowed: what divides 32, the channels of a level"):
-        load_diffusers(str(tmp_path))
+        load_diffusers(str(tmp_path), 0.0)
 
 
 @torch.no_grad()

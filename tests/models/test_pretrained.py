@@ -23,6 +23,7 @@ from unequal.settings.network import OpenAIFlags, UNet2D
 
 Load = Callable[..., UNet2DModel]
 ENLARGING = low_resolution(4)
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def spec(network: UNet2D, size: int, channels: int, prediction: str = "epsilon", **changes: Any) -> ModelSpec:
@@ -59,6 +60,16 @@ def test_pretrained_from_a_folder_of_a_pipeline(
     net = tiny_net()
     DDPMPipeline(net, DDPMScheduler()).save_pretrained(tmp_path / "pipeline")
     assert same_weights(load(tmp_path / "pipeline"), net)
+
+
+def test_dropout_is_that_of_the_settings(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load) -> None:
+    tiny_net(dropout=0.5).save_pretrained(tmp_path)
+    for chosen in (0.0, 0.2):
+        net, fresh = load(tmp_path, dropout=chosen), tiny_net(dropout=chosen)
+        found, wanted = ([one.p for one in n.modules() if isinstance(one, torch.nn.Dropout)] for n in (net, fresh))
+        assert found == wanted
+        assert net.config["dropout"] == chosen
+        assert same_weights(net, fresh)
 
 
 def test_pretrained_for_super_resolution(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load) -> None:
@@ -107,8 +118,8 @@ def test_pretrained_with_three_heads(tmp_path: Path, tiny_net: Callable[..., UNe
 def test_pretrained_that_is_not_there(tmp_path: Path, load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert refusal(load, tmp_path / "nothing").startswith(f"network.pretrained: {tmp_path}/nothing: missing")
-    assert refusal(load, "someone/something").endswith("it needs a revision, as in someone/something@main")
-    assert "holds no UNet2DModel" in refusal(load, "someone/something@main")
+    assert refusal(load, "someone/something").endswith("since what a branch or a tag names may change")
+    assert "holds no UNet2DModel" in refusal(load, f"someone/something@{COMMIT}")
     (tmp_path / "empty").mkdir()
     assert "holds no UNet2DModel" in refusal(load, tmp_path / "empty")
 
@@ -284,25 +295,30 @@ def test_a_scheduler_on_the_hub(
     folder = pipeline(tmp_path, tiny_net(), DDPMScheduler())
 
     def download(repository: str, name: str, revision: str) -> str:
-        assert (repository, revision) == ("someone/something", "v1")
+        assert (repository, revision) == ("someone/something", COMMIT)
         if not (folder / name).exists():
             raise RemoteEntryNotFoundError("no such file", response=SimpleNamespace(headers={}, request=None))
         return str(folder / name)
 
-    def network(source: str, subfolder: str | None, revision: str, **_: Any) -> UNet2DModel:
-        assert (source, revision) == ("someone/something", "v1")
-        return tiny_net()
+    def config(source: str, subfolder: str | None, revision: str) -> dict[str, Any]:
+        assert (source, revision) == ("someone/something", COMMIT)
+        return {"_class_name": "UNet2DModel"}
 
+    def network(source: str, subfolder: str | None, revision: str, **_: Any) -> tuple[UNet2DModel, dict[str, Any]]:
+        assert (source, revision) == ("someone/something", COMMIT)
+        return tiny_net(), {"missing_keys": []}
+
+    monkeypatch.setattr(UNet2DModel, "load_config", config)
     monkeypatch.setattr(UNet2DModel, "from_pretrained", network)
     monkeypatch.setattr("unequal.models.backbones.unet2d.pretrained.hf_hub_download", download)
-    assert same_weights(take("someone/something@v1"), tiny_net())
-    assert "was trained with 1000" in refusal(take, "someone/something@v1", timesteps=77)
+    assert same_weights(take(f"someone/something@{COMMIT}"), tiny_net())
+    assert "was trained with 1000" in refusal(take, f"someone/something@{COMMIT}", timesteps=77)
 
     def unreachable(repository: str, name: str, revision: str) -> str:
         raise LocalEntryNotFoundError("offline")
 
     monkeypatch.setattr("unequal.models.backbones.unet2d.pretrained.hf_hub_download", unreachable)
-    assert "scheduler_config.json cannot be reached on the Hub" in refusal(take, "someone/something@v1")
+    assert "scheduler_config.json cannot be reached on the Hub" in refusal(take, f"someone/something@{COMMIT}")
 
 
 def test_networks_that_are_told_more_than_timesteps(tmp_path: Path, load: Load) -> None:

@@ -185,6 +185,7 @@ def test_the_command_refuses_in_one_line(project: Path):
     assert (result.exit_code, result.output.count("\n")) == (1, 1)
 
 
+@pytest.mark.slow
 def test_the_names_of_distributions_are_those_that_are_installed():
     installed = packages_distributions()
     libraries = {name for program in all_programs() for name in fingerprint(program)["libraries"]}
@@ -233,6 +234,7 @@ def test_what_meets_pruned_networks_counts_what_rebuilds_them(program: str):
     assert "torch_pruning" in found["libraries"]
 
 
+@pytest.mark.slow
 def test_every_program_counts_what_the_harness_writes_figures_with():
     # A gate writes none.
     writing = {program for program in all_programs() if program.stem != "check_params"}

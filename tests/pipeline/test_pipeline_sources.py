@@ -15,6 +15,7 @@ from unequal.pipeline.sources import SOURCES, check_sources, refuse_other_source
 
 Write = Callable[..., None]
 GRAPH = Path("dvc.yaml")
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 @pytest.fixture
@@ -110,11 +111,11 @@ def test_files_of_vanished_keys_go(write: Write):
     assert write_sources(GRAPH) == [f"{SOURCES}/pruning/expert.json: deleted"]
 
 
-def test_a_model_on_the_hub_is_told_by_its_revision(write: Write):
-    write(network={"pretrained": "someone/something@1f0e"})
+def test_a_model_on_the_hub_is_told_by_its_commit(write: Write):
+    write(network={"pretrained": f"someone/something@{COMMIT}"})
     write_sources(GRAPH)
-    assert told("network") == {"source": "someone/something@1f0e"}
-    write(network={"pretrained": "someone/something@main"})
+    assert told("network") == {"source": f"someone/something@{COMMIT}"}
+    write(network={"pretrained": f"someone/something@{COMMIT[::-1]}"})
     assert write_sources(GRAPH) == [f"{SOURCES}/network.json: changed"]
 
 
@@ -129,7 +130,13 @@ def test_a_folder_goes_before_the_hub(write: Write):
     ("sections", "said"),
     [
         ({"network": {"pretrained": "lost"}}, "network.pretrained: lost: missing; allowed: a file or folder"),
-        ({"network": {"pretrained": "a/b"}}, "network.pretrained: a/b: no such folder; on the Hub it needs a revision"),
+        *(
+            (
+                {"network": {"pretrained": f"a/b{at}"}},
+                f"network.pretrained: a/b{at}: no such folder; on the Hub it needs",
+            )
+            for at in ("", "@main", "@v1.0", "@refs/pr/1", f"@{COMMIT[:7]}", f"@{COMMIT.upper()}")
+        ),
         ({"network": {"pretrained": "/lost/net"}}, "network.pretrained: /lost/net: missing"),
         ({"network": {"pretrained": "x" * 300}}, "network.pretrained: xxx"),
         ({"data": {"source": "folder", "path": "lost"}}, "data.path: lost: missing"),

@@ -19,7 +19,7 @@ from filelock import FileLock
 
 from unequal.errors import UserError
 from unequal.pipeline.fingerprint import fingerprint
-from unequal.pipeline.stage import Run, StageCommand, float32_on_gpu, stage
+from unequal.pipeline.stage import Run, StageCommand, stage
 from unequal.settings.strict import StageSettings, Strict, key
 
 RUNTIME = {
@@ -217,26 +217,6 @@ def test_too_little_memory_is_one_line_that_names_what_to_lower(
     assert line.endswith(
         "; raise training.gradient_accumulation or lower training.batch_size or lower autoencoder.batch_size\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("capability", "convolutions", "products", "said"),
-    [
-        ((9, 0), True, False, "convolutions tf32, products ieee"),
-        ((8, 0), False, True, "convolutions ieee, products tf32"),
-        ((7, 5), True, True, "convolutions ieee, products ieee"),
-    ],
-)
-def test_the_log_says_what_float32_is_computed_in(
-    capability: tuple[int, int], convolutions: bool, products: bool, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    before = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
-    try:
-        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = convolutions, products
-        assert float32_on_gpu(torch.device("cuda", 0)) == said
-    finally:
-        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = before
 
 
 def test_each_process_works_on_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -513,8 +493,9 @@ def test_of_several_processes_only_the_leader_publishes(monkeypatch: pytest.Monk
     assert Path("artifacts/file.txt").exists()
 
 
-def test_the_harness_starts_without_the_heavy_libraries() -> None:
-    code = "import sys, unequal.pipeline.stage; print([name for name in ('torch', 'mlflow') if name in sys.modules])"
+@pytest.mark.slow
+def test_the_harness_starts_without_the_library_of_tracking() -> None:
+    code = "import sys, unequal.pipeline.stage; print([name for name in ('mlflow',) if name in sys.modules])"
     root = Path(__file__).parents[1]
     run = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

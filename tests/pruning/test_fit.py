@@ -30,6 +30,8 @@ from unequal.pruning.target import Target
 from unequal.pruning.units import Unit
 from unequal.settings.pruning import DiffPruning, Magnitude, Proxy, Random, Taylor, Tpe
 
+pytestmark = pytest.mark.slow
+
 BuildNet = Callable[..., UNet2DModel]
 MakeTarget = Callable[..., Target]
 ATTENTIVE = {"attention_resolutions": (8, 4), "scale_shift": True}

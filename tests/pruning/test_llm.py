@@ -17,6 +17,8 @@ from unequal.pruning.llm import LONGEST_WAIT_S, Failed, LanguageModel, Unanswere
 from unequal.pruning.schemes import blocks_of
 from unequal.settings.pruning import Llm
 
+pytestmark = pytest.mark.slow
+
 KEY = "sk-very-secret-1234"
 SETTINGS: dict[str, Any] = {
     "kind": "llm",
@@ -277,7 +279,7 @@ def test_waits_double(evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_late_answer_is_not_waited_for(evaluator: Evaluator, reply: Reply) -> None:
     """Neither one that does not begin, nor one that does not end."""
     with serving([reply, sound(evaluator, 0.1, 0.2)]) as chat:
-        assert len(model(chat, evaluator, timeout_s=0.2).propose(1, [])) == 2
+        assert len(model(chat, evaluator, timeout_s=0.6).propose(1, [])) == 2
     with serving([reply]) as chat:
         found = line_of(lambda: model(chat, evaluator, timeout_s=0.1, attempts=2).propose(1, []), Unanswered)
     assert found.endswith("no sound answer in 2 attempts, at last: no answer within 0.1 s")

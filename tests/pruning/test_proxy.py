@@ -22,6 +22,8 @@ from unequal.pruning.schemes import blocks_of
 from unequal.pruning.target import Target
 from unequal.settings.pruning import Proxy
 
+pytestmark = pytest.mark.slow
+
 MAGNITUDE = {"method": "magnitude"}
 TAYLOR = {"method": "taylor", "timesteps": "group", "images": 8}
 SEARCH: dict[str, Any] = {

@@ -143,6 +143,14 @@ def test_the_grid_keeps_pixels_and_order(channels: int) -> None:
     assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["base", "real images"]
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_row_of_few_pictures_ends_in_white(channels: int) -> None:
+    rows = {name: np.zeros((count, channels, 8, 8), np.uint8) for name, count in (("few", 4), ("more", 5))}
+    wall = np.asarray(drawn(partial(figures.picture_grid, rows=rows)).axes[0].images[0].get_array())
+    assert wall.shape[:2] == (8 + 1 + 8, 5 * 9 - 1)
+    assert (wall[:8, 4 * 9 :] == 255).all() and (wall[9:, 4 * 9 :] == 0).all()
+
+
 def test_saving_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     samplers = {"longer": [np.full(T, 1 / T)], "stratified": [np.full(T, 2 / T), np.full(T, 1 / T)]}
     draw = partial(figures.sampler_probabilities, samplers=samplers, slots=SLOTS)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -9,9 +10,13 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from refusals import Bad, check_refused, table
 
+import stages.report
 from stages.report import main
 from unequal.files import content_hash, write_json, write_npz
+
+pytestmark = pytest.mark.slow
 
 T = 40
 SLOTS = [[0, 4], [5, 14], [15, 39]]
@@ -52,6 +57,7 @@ def score(fid: float, flops: int) -> dict[str, Any]:
         "sampling_flops_per_image": flops, "parameters": 10, "samples_per_seed": 64, "sampling_seeds": [0, 1],
         "extractor": "classifier", "features": 4, "reference": "training images", "singular_covariance": False,
         "sampling": {"steps": [39, 20, 0], "spacing": "uniform", "eta": 0.0, "clip": True}, "training_seed": 0,
+        "device": "cpu", "fp32": "ieee",
     }  # fmt: skip
 
 
@@ -100,8 +106,8 @@ def write_inputs() -> None:
     write_data(random.integers(0, 256, (24, 1, 8, 8), dtype=np.uint8))
     base = np.geomspace(1, 0.0001, T)[:, None] * random.uniform(0.9, 1.1, (T, 6)).astype(np.float32)
     after = base * np.repeat([1.5, 0.8, 2.0], [5, 10, 25])[:, None]
-    for name, table in {"base": base, "slot_2": after}.items():
-        write_npz(Path(f"artifacts/profiles/{name}.npz"), train=table, holdout=table)
+    for name, losses in {"base": base, "slot_2": after}.items():
+        write_npz(Path(f"artifacts/profiles/{name}.npz"), train=losses, holdout=losses)
     write_npz(Path("artifacts/profiles/floor.npz"), train=base / 2)
     write_json(Path("artifacts/slots.json"), {"timesteps": T, "loss": "total", "slots": SLOTS})
     write_json(Path("results/metrics/slots.json"), {"total": SLOTS, "excess": SLOTS})
@@ -189,3 +195,45 @@ def test_missing_and_cut_files_are_named_in_one_line(path: str, harm: Any) -> No
     assert result.output.startswith(f"report: {path}: ")
     assert result.output.count("\n") == 1
     assert not Path("results/report.html").exists()
+
+
+def rewritten(path: str, **changes: Any) -> Callable[[], None]:
+    """A file of figures with others; `None` deletes one."""
+
+    def spoil() -> None:
+        found = json.loads(Path(path).read_text()) | changes
+        Path(path).write_text(json.dumps({name: value for name, value in found.items() if value is not None}))
+
+    return spoil
+
+
+BASE, ENDS, PRUNED = "results/fid/base.json", "results/fid/reference.json", "results/metrics/prune_expert_group_0.json"
+PROFILE, SAMPLES = "artifacts/profiles/slot_2.npz", "artifacts/samples/base.npy"
+
+SPOILED: dict[str, Bad] = {
+    "scores that are missing": Bad(Path(BASE).unlink, f"{BASE}: missing"),
+    "scores cut short": Bad(lambda: Path(BASE).write_text(Path(BASE).read_text()[:40]), f"{BASE}: not valid JSON"),
+    "scores in a list": Bad(lambda: Path(BASE).write_text("[]"), f"{BASE}: Input should be an object"),
+    "scores without FID": Bad(rewritten(BASE, fid_mean=None), f"{BASE}: fid_mean: Field required"),
+    "FID in words": Bad(rewritten(BASE, fid_mean="low"), f'{BASE}: fid_mean: "low": Input should be a valid number'),
+    "FID that is no number": Bad(rewritten(BASE, fid_mean=float("nan")), f"{BASE}: fid_mean: NaN: Input should be"),
+    "no seed": Bad(rewritten(BASE, sampling_seeds=[]), f"{BASE}: sampling_seeds"),
+    "no conditions": Bad(rewritten(BASE, sampling=None), f"{BASE}: sampling: Field required"),
+    "ends of no scale": Bad(rewritten(ENDS, noise_against_real=None), f"{ENDS}: noise_against_real: Field required"),
+    "a share of nothing": Bad(rewritten(PRUNED, share_of_base=0), f"{PRUNED}: share_of_base: 0: Input should be"),
+    "a profile of words": Bad(
+        lambda: write_npz(Path(PROFILE), train=np.full((T, 2), "a"), holdout=np.ones((T, 2))),
+        f"{PROFILE}: table 'train' holds no numbers; make it again",
+    ),
+    "a profile with NaN": Bad(
+        lambda: write_npz(Path(PROFILE), train=np.full((T, 2), np.nan), holdout=np.ones((T, 2))),
+        f"{PROFILE}: the loss profile holds nan at t = 0",
+    ),
+    "samples cut short": Bad(lambda: Path(SAMPLES).write_bytes(Path(SAMPLES).read_bytes()[:-9]), f"{SAMPLES}: damaged"),
+}
+
+
+@table(SPOILED)
+def test_spoiled_figures_are_refused_and_the_report_of_before_stays(bad: Bad) -> None:
+    bad.spoil()
+    check_refused(stages.report, said=bad.said, outputs=["results/report.html", "results/verdicts.json"])

@@ -139,6 +139,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"data.path": "x"}, "data: path: has no meaning for source 'digits', which lie in scikit-learn"),
     ({"data.image_size": 16}, "data: digits are 8 pixels wide with 1 channel; set image_size: 8, channels: 1"),
     ({"data.channels": 3}, "data: digits are 8 pixels wide with 1 channel"),
+    (
+        {"data.fit": "crop"},
+        "data: fit: 'crop' has no meaning for source 'digits', of one size; allowed: exact",
+    ),
+    ({"data": PATCHES | {"fit": "resize"}}, "data: fit: 'resize' has no meaning for source 'patches', of one size"),
     ({"data.source": "patches"}, "data: patches have 3 channels and at most 128 pixels a side"),
     (
         {"data": {**PATCHES, "image_size": 129}},
@@ -198,6 +203,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"training.gradient_accumulation": 129}, "training: gradient_accumulation: 129 parts of a batch of 128"),
     ({"groups.ids": [0, 2]}, "groups: ids: [0, 2] must count 0, 1, 2"),
     ({"merging.weights": "sum"}, "merging.weights: \"sum\": Input should be 'mean' or a valid number or a valid array"),
+    *(
+        ({"merging.weights": weights}, f"merging.weights{place}: {shown}: Input should be {allowed}")
+        for weights, place, shown, allowed in (
+            (1.0e300, "", "1e+300", "'mean' or less than or equal to 1000"),
+            ([1, 1, 1, -1.0e300], ".3", "-1e+300", "greater than or equal to -1000"),
+        )
+    ),
     ({"merging.weights": [0.5, 0.5]}, "merging.weights: 2 weights for 4 groups; allowed: one for each"),
     (
         {"recipes.expert.sampler.overlap": 1.5},
@@ -245,11 +257,22 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         },
         "recipes.base.sampler.uniform_share: 1.0: Input should be less than 1",
     ),
+    *(
+        (
+            {"recipes.base.sampler": CURRICULUM | {"ramp_images": 9, "uniform_share": 0.1, unused: 0.2}},
+            f"recipes.base: sampler.{unused}: has no meaning for target 'noise_rate'; allowed: 'gaussian'",
+        )
+        for unused in ("mean", "std")
+    ),
     (
         {"recipes.base.sampler": {"kind": "easy_to_hard", "clusters": 5, "phase_images": 40000}},
         "recipes.base: sampler.phase_images: the hardest cluster would be opened after 160000 images",
     ),
     ({"recipes.base.optimizer.betas": [1.0, 0.999]}, "recipes.base.optimizer: betas: [1.0, 0.999] must lie in [0, 1)"),
+    (
+        {"recipes.base.optimizer.name": "sgd", "recipes.base.optimizer.betas": [0.9, 0.99]},
+        "recipes.base.optimizer: betas: [0.9, 0.99]; SGD has one coefficient, the first, and the second no meaning",
+    ),
     (
         {"recipes.base.optimizer.momentum_decay": {"kind": "demon", "floor": 0.0, "lr_compensation": "raise"}},
         "recipes.base.optimizer: momentum_decay.lr_compensation: 'raise' does not fit adamw",
@@ -316,6 +339,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"extractor.weights": "a.pth"}, "extractor: weights: a classifier is trained on the labels; allowed: null"),
     ({"evaluation.kid_subset": 1001}, "evaluation: kid_subset: 1001 exceeds samples 1000"),
     ({"evaluation.seeds": [1, 1]}, "evaluation: seeds: [1, 1] names a seed twice"),
+    (
+        {"sampling.steps": [999, 500]},
+        "sampling: spacing: 'uniform' has no meaning for listed steps; allowed: null",
+    ),
+    ({"sampling.spacing": None}, "sampling: spacing: needed by a number of steps; allowed: uniform, quadratic"),
     ({"sampling.steps": []}, "sampling: steps: [] must fall strictly"),
     ({"sampling.steps": [3, 9]}, "sampling: steps: [3, 9] must fall strictly"),
     # Combinations of sections.
@@ -364,7 +392,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "slots.loss: 'excess' needs a floor; allowed for profile.floor: all, or a number of images",
     ),
     ({"sampling.steps": 1001}, "sampling.steps: 1001 steps of 1000 timesteps; at most schedule.timesteps"),
-    ({"sampling.steps": [1000, 5]}, "sampling.steps: 1000 reaches beyond the last timestep 999"),
+    (
+        {"sampling.steps": [1000, 5], "sampling.spacing": None},
+        "sampling.steps: 1000 reaches beyond the last timestep 999",
+    ),
     (
         {"evaluation.samples": 63, "evaluation.kid_subset": 10},
         "evaluation.samples: 63 is fewer than extractor.features",
@@ -411,8 +442,10 @@ ACCEPTED: list[dict[str, Any]] = [
     },
     {"recipes.longer.sampler": {"kind": "near_data", "power": 0.5, "unbiased": True}},
     {"recipes.longer.loss_weight": {"kind": "min_snr", "gamma": 5}},
-    {"sampling.steps": [999, 500, 20, 0]},
+    {"sampling.steps": [999, 500, 20, 0], "sampling.spacing": None},
     {"sampling.steps": 1000},
+    {"recipes.base.optimizer.name": "sgd"},
+    {"recipes.base.sampler": CURRICULUM | {"target": "gaussian", "ramp_images": 9, "uniform_share": 0.1, "std": 0.1}},
     {"profile.floor": 300},
     {"slots.loss": "excess"},
     {"schedule": {"name": "cosine", "timesteps": 4000}},

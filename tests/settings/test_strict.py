@@ -140,6 +140,25 @@ def test_files_that_hold_no_settings_are_refused(params: Path, text: str, compla
     assert refusal_of(text, params).startswith(complaint)
 
 
+@pytest.mark.parametrize("link", ["*a{}", "{{<<: *a{0}, b: *a{0}}}"])
+def test_aliases_that_stand_for_billions_are_refused_at_once(params: Path, link: str) -> None:
+    lines = [f"a{i + 1}: &a{i + 1} [{', '.join([link.format(i)] * 9)}]" for i in range(30)]
+    message = refusal_of("\n".join(["a0: &a0 {x: lol}", *lines]), params)
+    assert message.startswith("not valid YAML: line ")
+    assert message.endswith("more than 10,000,000 characters, with all that aliases repeat")
+
+
+def test_a_long_text_that_aliases_repeat_is_refused(params: Path) -> None:
+    text = f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 100)}]"
+    assert refusal_of(text, params).startswith("not valid YAML: line 2: more than 10,000,000 characters")
+
+
+def test_a_section_may_replace_keys_of_one_that_it_repeats(params: Path) -> None:
+    """Also where it stands deeper than a third one, which repeats it in turn."""
+    params.write_text("a: &a {k: 1}\nfirst: {deep: {x: &b {<<: *a, k: 2}}}\nsecond: {<<: *b}\n")
+    assert read_yaml(params) == {"a": {"k": 1}, "first": {"deep": {"x": {"k": 2}}}, "second": {"k": 2}}
+
+
 def test_a_missing_file_and_a_binary_one_are_refused(params: Path) -> None:
     with pytest.raises(UserError, match=r"params\.yaml: missing; run from the folder that holds it$"):
         read_yaml(params)

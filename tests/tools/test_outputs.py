@@ -19,7 +19,9 @@ def runs(tmp_path: Path) -> tuple[Path, Path]:
         folder = tmp_path / name
         (folder / "made").mkdir(parents=True)
         (folder / "made" / "weights.bin").write_bytes(b"123")
-        (folder / "figures.json").write_text(json.dumps({"fid": 3.0, "parts": [{"seconds": seconds}], "seed": 1}))
+        (folder / "figures.json").write_text(
+            json.dumps({"fid": 3.0, "parts": [{"seconds": seconds}], "seed": 1, "own_seconds": seconds})
+        )
         (folder / "log.jsonl").write_text(f'{{"loss": 1.0, "images_per_second": {seconds}}}\n')
         (folder / "table.csv").write_text(f"step,seconds\n1,{seconds}\n")
     return tmp_path / "before", tmp_path / "after"

@@ -9,6 +9,8 @@ from click.testing import CliRunner
 
 from unequal.tools.record import main
 
+pytestmark = pytest.mark.slow
+
 GRAPH = """
 stages:
   draw:

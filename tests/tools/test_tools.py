@@ -216,7 +216,8 @@ def test_estimate_says_what_each_way_of_training_and_each_stage_takes(project: P
     result = CliRunner().invoke(estimate.main, [str(ROOT / "params.yaml")])
     assert result.exit_code == 0, result.output
     (line,) = (line for line in result.output.splitlines() if line.startswith("Speed of training"))
-    assert re.search(r"of that in fp32: fp32 1\.00, bf16 \d+\.\d\d; chosen: fp32\.$", line)
+    speeds = r"fp32 1\.00, bf16 \d+\.\d\d(, fp32, \d+ threads \d+\.\d\d)?"
+    assert re.search(rf"of that in fp32: {speeds}; chosen: fp32, threads: 1\.$", line)
     rows = {line.split()[0]: line.split()[1:] for line in result.output.split("peak memory")[1].splitlines() if line}
     assert {"train_base", "evaluate_fid", "profile_floor"} <= rows.keys()
     assert all(row[1::2] == ["GB"] * 3 for name, row in rows.items() if "_" in name)

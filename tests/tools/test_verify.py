@@ -6,6 +6,9 @@ import pytest
 from engines_said import rules_of_dry_run, stages_of_repro
 
 from benchmarks.projects import commit, run, small_copy
+from unequal.errors import UserError
+from unequal.settings.strict import read_yaml
+from unequal.tools.verify import shrink
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 
@@ -52,3 +55,24 @@ def test_what_makes_the_same_is_recorded_for_both_engines(recorded: Path):
     assert stages_of_repro(run(recorded, "dvc", "repro")) == set()
     assert "Nothing to be done" in run(recorded, "snakemake", "--cores", "2", "-n")
     assert run(recorded, "git", "worktree", "list").count("\n") == 1
+
+
+def shrunk(folder: Path, tiny: str) -> dict:
+    """A params file of two recipes with one optimizer, changed as a text says."""
+    params, budgets = folder / "params.yaml", folder / "tiny.yaml"
+    params.write_text("recipes: {base: {optimizer: &own {lr: 1}}, other: {optimizer: *own}}\n", encoding="utf-8")
+    budgets.write_text(tiny, encoding="utf-8")
+    shrink(params, budgets)
+    return read_yaml(params)["recipes"]
+
+
+def test_a_small_setting_changes_one_place_where_sections_share_an_anchor(tmp_path: Path):
+    recipes = shrunk(tmp_path, "recipes.base.optimizer.lr: 2\n")
+    assert recipes == {"base": {"optimizer": {"lr": 2}}, "other": {"optimizer": {"lr": 1}}}
+    assert shrunk(tmp_path, "recipes.other: null\n").keys() == {"base"}
+
+
+@pytest.mark.parametrize("key", ["recipes.none.images", "recipes.base.optimizer.lr.low"])
+def test_a_small_setting_of_a_section_that_is_not_there_is_refused(tmp_path: Path, key: str):
+    with pytest.raises(UserError, match=f"{key}: there is no such section in .*params.yaml"):
+        shrunk(tmp_path, f"{key}: 2\n")

@@ -95,7 +95,7 @@ def test_moments_are_named_by_parameter() -> None:
 
 def decaying(kind: str, floor: float = 0.0, compensate: str = "none", **changes: Any) -> Optimizer:
     decay = MomentumDecay(kind=kind, floor=floor, lr_compensation=compensate)
-    return settings(momentum_decay=decay, betas=(0.9, 0.95), **changes)
+    return settings(momentum_decay=decay, betas=(0.9, 0.999), **changes)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,195 @@
+"""What one stage hands to the next, spoiled in every way: the stage that reads it refuses it in one line."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from refusals import Bad, as_process, check_refused, table
+from small_inputs import GROUPS, SAMPLER, SLOTS, T
+
+from stages import (
+    build_sampler,
+    compute_slots,
+    evaluate_reference,
+    finetune_slots,
+    group_timesteps,
+    prune,
+    train_recipe,
+)
+from unequal.files import read_json, write_npz
+
+BASE, FLOOR = Path("artifacts/profiles/base.npz"), Path("artifacts/profiles/floor.npz")
+SLOT_FILE, GROUP_FILE = Path("artifacts/slots.json"), Path("artifacts/groups.json")
+SAMPLER_FILE, EXTRACTOR = Path("artifacts/samplers/longer.json"), Path("artifacts/extractor")
+LOSSES = np.random.default_rng(0).gamma(2.0, size=(T, 4)).astype(np.float32)
+
+pytestmark = pytest.mark.usefixtures("small_inputs")
+
+
+def written(path: Path, content: Any) -> Callable[[], object]:
+    """The file with other content: bytes as they are, all else as JSON, where NaN may stand."""
+    return lambda: path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+
+
+def changed(path: Path, **changes: Any) -> Callable[[], object]:
+    return lambda: written(path, read_json(path) | changes)()
+
+
+def losses(path: Path, table: Any) -> Callable[[], None]:
+    return lambda: write_npz(path, train=np.asarray(table), holdout=LOSSES)
+
+
+def cut(path: Path, kept: int) -> Callable[[], object]:
+    return lambda: path.write_bytes(path.read_bytes()[:kept])
+
+
+def replaced(path: Path) -> Callable[[], None]:
+    """A folder in a file's place."""
+    return lambda: (path.unlink(), path.mkdir())[1]
+
+
+NOT_FINITE = np.where(np.arange(T)[:, None] == 7, np.nan, LOSSES)
+
+PROFILES: dict[str, Bad] = {
+    "no profile": Bad(BASE.unlink, f"{BASE}: missing; an earlier stage makes it"),
+    "a folder": Bad(replaced(BASE), f"{BASE}: damaged"),
+    "nothing": Bad(written(BASE, b""), f"{BASE}: damaged"),
+    "cut short": Bad(cut(BASE, 100), f"{BASE}: damaged"),
+    "text": Bad(written(BASE, {"train": [1]}), f"{BASE}: damaged"),
+    "another table": Bad(lambda: write_npz(BASE, holdout=LOSSES), f"{BASE}: no table 'train' in it; make it again"),
+    "words": Bad(losses(BASE, [["a", "b"]] * T), f"{BASE}: table 'train' holds no numbers; make it again"),
+    "days": Bad(losses(BASE, np.zeros((T, 4), "datetime64[s]")), f"{BASE}: table 'train' holds no numbers"),
+    "complex": Bad(losses(BASE, LOSSES + 1j), f"{BASE}: table 'train' holds no numbers"),
+    "records": Bad(losses(BASE, np.zeros((T, 4), [("a", int)])), f"{BASE}: table 'train' holds no numbers"),
+    "one number": Bad(losses(BASE, 3.0), f"{BASE}: losses of shape [] are no profile; needed: [timesteps, 2"),
+    "a row": Bad(losses(BASE, LOSSES[:, 0]), f"{BASE}: losses of shape [50] are no profile"),
+    "one draw": Bad(losses(BASE, LOSSES[:, :1]), f"{BASE}: losses of shape [50, 1] are no profile"),
+    "no timestep": Bad(losses(BASE, np.zeros((0, 0))), f"{BASE}: losses of shape [0, 0] are no profile"),
+    "not a number": Bad(losses(BASE, NOT_FINITE), f"{BASE}: the loss profile holds nan at t = 7; losses are finite"),
+    "infinite": Bad(losses(BASE, LOSSES / 0.0), f"{BASE}: the loss profile holds inf at t = 0; losses are finite"),
+    "below zero": Bad(losses(BASE, -LOSSES), "at t = 0; losses are finite and not negative"),
+    "zero": Bad(losses(BASE, 0 * LOSSES), "the loss profile is 0 at every timestep; there is nothing to split"),
+    "fewer timesteps": Bad(losses(BASE, LOSSES[:-1]), "losses of shape [49, 4] have no floor of shape [50, 4]"),
+    "no floor": Bad(FLOOR.unlink, f"{FLOOR}: missing"),
+    "a floor in words": Bad(losses(FLOOR, [["a"] * 4] * T), f"{FLOOR}: table 'train' holds no numbers"),
+    "a floor that is no number": Bad(losses(FLOOR, NOT_FINITE), f"{FLOOR}: the loss profile holds nan at t = 7"),
+    "a floor of a row": Bad(losses(FLOOR, LOSSES[:, 0]), f"{FLOOR}: losses of shape [50] are no profile"),
+    "a floor of fewer draws": Bad(losses(FLOOR, LOSSES[:, :2]), "shape [50, 4] have no floor of shape [50, 2]"),
+}  # fmt: skip
+
+
+@table(PROFILES)
+@pytest.mark.parametrize("stage", [compute_slots, group_timesteps], ids=["slots", "groups"])
+def test_a_bad_profile_is_split_into_nothing(stage: Any, bad: Bad) -> None:
+    bad.spoil()
+    said = "" if stage is group_timesteps and bad.said.startswith(("at t", "the loss profile is")) else bad.said
+    check_refused(stage, said=said, outputs=["artifacts/slots.json", "artifacts/groups.json"])
+
+
+SLOT_TABLES: dict[str, Bad] = {
+    "no slots": Bad(SLOT_FILE.unlink, f"{SLOT_FILE}: missing"),
+    "slots cut short": Bad(cut(SLOT_FILE, 30), f"{SLOT_FILE}: not valid JSON"),
+    "slots of bytes": Bad(written(SLOT_FILE, b"\xff\0"), f"{SLOT_FILE}: not valid JSON"),
+    "a folder for slots": Bad(replaced(SLOT_FILE), f"{SLOT_FILE}: cannot be read: Is a directory"),
+    "a list for slots": Bad(written(SLOT_FILE, [SLOTS]), f"{SLOT_FILE}: Input should be an object"),
+    "slots with another key": Bad(changed(SLOT_FILE, version=2), f"{SLOT_FILE}: version: unknown key; allowed here"),
+    "slots in words": Bad(changed(SLOT_FILE, slots="all"), f"{SLOT_FILE}: slots: "),
+    "slots that are no numbers": Bad(changed(SLOT_FILE, slots=[[0, float("nan")]]), f"{SLOT_FILE}: slots"),
+    "slots of three ends": Bad(changed(SLOT_FILE, slots=[[0, 9, 49]]), f"{SLOT_FILE}: slots.0"),
+    "slots with a gap": Bad(changed(SLOT_FILE, slots=[[0, 9], [11, 49]]), "do not cover timesteps 0 … 49 once each"),
+    "slots that overlap": Bad(changed(SLOT_FILE, slots=[[0, 9], [9, 49]]), "do not cover timesteps 0 … 49 once each"),
+    "slots of other timesteps": Bad(
+        written(SLOT_FILE, SLOTS | {"timesteps": 10, "slots": [[0, 9]]}), "slots of 10 timesteps, the model has 50"
+    ),
+}
+GROUPINGS: dict[str, Bad] = {
+    "no groups": Bad(GROUP_FILE.unlink, f"{GROUP_FILE}: missing"),
+    "cut short": Bad(cut(GROUP_FILE, 30), f"{GROUP_FILE}: not valid JSON"),
+    "nothing": Bad(written(GROUP_FILE, None), f"{GROUP_FILE}: null: Input should be an object"),
+    "no group": Bad(changed(GROUP_FILE, groups=[]), f"{GROUP_FILE}: groups"),
+    "an unlimited one": Bad(changed(GROUP_FILE, groups=[{}]), f"{GROUP_FILE}: groups.0"),
+    "a limit of nothing": Bad(
+        changed(GROUP_FILE, groups=[GROUPS["groups"][0] | {"limit_ratio": 0.0}, GROUPS["groups"][1]]),
+        f"{GROUP_FILE}: groups.0.limit_ratio: 0.0: Input should be greater than 0",
+    ),
+    "a limit that is no number": Bad(
+        changed(GROUP_FILE, groups=[GROUPS["groups"][0] | {"limit_ratio": float("nan")}, GROUPS["groups"][1]]),
+        f"{GROUP_FILE}: groups.0.limit_ratio",
+    ),
+    "another order": Bad(changed(GROUP_FILE, groups=GROUPS["groups"][::-1]), f"{GROUP_FILE}: "),
+    "a gap": Bad(changed(GROUP_FILE, groups=GROUPS["groups"][:1]), "the groups end at t = 9, the model at t = 49"),
+    "a key more": Bad(changed(GROUP_FILE, version=2), f"{GROUP_FILE}: version: unknown key; allowed here"),
+}
+SAMPLERS: dict[str, Bad] = {
+    "no sampler": Bad(SAMPLER_FILE.unlink, f"{SAMPLER_FILE}: missing"),
+    "nothing": Bad(written(SAMPLER_FILE, None), f"{SAMPLER_FILE}: no settings of a sampler; make it again"),
+    "a list": Bad(written(SAMPLER_FILE, [SAMPLER]), f"{SAMPLER_FILE}: no settings of a sampler; make it again"),
+    "a word": Bad(written(SAMPLER_FILE, "uniform"), f"{SAMPLER_FILE}: no settings of a sampler; make it again"),
+    "cut short": Bad(cut(SAMPLER_FILE, 40), f"{SAMPLER_FILE}: not valid JSON"),
+    "no keys": Bad(written(SAMPLER_FILE, {}), f"{SAMPLER_FILE}: "),
+    "another kind": Bad(changed(SAMPLER_FILE, kind="gaussian"), f"{SAMPLER_FILE}: sampler: Input tag 'gaussian'"),
+    "without losses": Bad(
+        written(SAMPLER_FILE, {k: v for k, v in SAMPLER.items() if k != "loss"}), "'loss' needs the base's profile"
+    ),
+    "fewer losses": Bad(changed(SAMPLER_FILE, loss=[1.0]), "the profile has 1 timesteps, the model 50"),
+    "losses below zero": Bad(changed(SAMPLER_FILE, loss=[-1.0] * T), "holds -1.0 at t = 0; losses are finite and not"),
+    "losses of nothing": Bad(changed(SAMPLER_FILE, loss=[0.0] * T), "weights must be finite, not negative and not"),
+    "losses that are no numbers": Bad(changed(SAMPLER_FILE, loss=[float("nan")] * T), f"{SAMPLER_FILE}: base.loss"),
+    "losses in words": Bad(changed(SAMPLER_FILE, loss="high"), f"{SAMPLER_FILE}: base.loss"),
+    "another number of timesteps": Bad(changed(SAMPLER_FILE, timesteps=9), "made for 9 timesteps, the model has 50"),
+}
+EXTRACTORS: dict[str, Bad] = {
+    "no record": Bad((EXTRACTOR / "extractor.json").unlink, "extractor.json: missing"),
+    "no weights": Bad((EXTRACTOR / "classifier.safetensors").unlink, "classifier.safetensors: missing"),
+    "weights cut short": Bad(
+        cut(EXTRACTOR / "classifier.safetensors", 200), "classifier.safetensors: altered or cut short since"
+    ),
+    "weights elsewhere": Bad(
+        changed(EXTRACTOR / "extractor.json", weights="../../params.yaml"), "build the extractor again"
+    ),
+    "another kind": Bad(changed(EXTRACTOR / "extractor.json", kind="clip"), 'extractor.json: kind: "clip": Input'),
+    "no hash": Bad(changed(EXTRACTOR / "extractor.json", weights_sha256="0"), "extractor.json: weights_sha256"),
+    "the weights of another kind": Bad(
+        changed(EXTRACTOR / "extractor.json", kind="inception"), "not those of torch-fidelity's Inception"
+    ),
+}
+
+
+@table(SLOT_TABLES)
+def test_bad_slots_are_not_trained_on(bad: Bad) -> None:
+    bad.spoil()
+    check_refused(finetune_slots, "--recipe", "slot", "--slot", "1", said=bad.said, outputs=["artifacts/models/slot_1"])
+
+
+def test_a_sampler_is_not_made_of_bad_slots() -> None:
+    SLOT_TABLES["slots with a gap"].spoil()
+    check_refused(build_sampler, "--recipe", "longer", said="do not cover", outputs=[str(SAMPLER_FILE)])
+
+
+@table(GROUPINGS)
+def test_nothing_is_pruned_for_bad_groups(bad: Bad) -> None:
+    bad.spoil()
+    check_refused(prune, "--method", "expert", "--group", "0", said=bad.said, outputs=["artifacts/pruned/x"])
+
+
+@table(SAMPLERS)
+def test_a_bad_sampler_draws_nothing(bad: Bad) -> None:
+    bad.spoil()
+    check_refused(train_recipe, "--recipe", "longer", said=bad.said, outputs=["artifacts/models/longer"])
+
+
+@table(EXTRACTORS)
+def test_a_bad_extractor_scores_nothing(bad: Bad) -> None:
+    bad.spoil()
+    check_refused(evaluate_reference, said=bad.said, outputs=["results/fid/reference.json"])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("warm_start")
+def test_a_process_that_meets_a_bad_profile_says_one_line() -> None:
+    bad = PROFILES["words"]
+    bad.spoil()
+    check_refused(compute_slots, said=bad.said, outputs=["artifacts/slots.json"], run=as_process)

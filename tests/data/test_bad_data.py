@@ -1,0 +1,224 @@
+"""Bad images of every kind, as `prepare_data` meets them: one line, and the data prepared before stay as they are."""
+
+import io
+import pickle
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from refusals import Bad, as_process, check_refused, table
+from small_inputs import write_settings
+from torchvision.datasets import CIFAR10
+
+from stages import prepare_data
+
+OUTPUTS = ("artifacts/data", "results/metrics/data.json")
+HERE = Path("images")
+GREY = np.random.default_rng(0).integers(0, 256, (24, 8, 8), dtype=np.uint8)
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def settings(source: str, path: str | None, **changes: Any) -> None:
+    grey = {"image_size": 8, "channels": 1, "fit": "exact", "holdout": 0.25}
+    write_settings(data=grey | {"source": source, "path": path} | changes)
+
+
+def folder(change: Callable[[], object], **changes: Any) -> Callable[[], None]:
+    """A folder of 24 grey images of 8 × 8 pixels, changed."""
+
+    def spoil() -> None:
+        HERE.mkdir()
+        for number, pixels in enumerate(GREY):
+            Image.fromarray(pixels).save(HERE / f"{number:02}.png")
+        settings("folder", str(HERE), **changes)
+        change()
+
+    return spoil
+
+
+def file(content: bytes, name: str = "07.png") -> Callable[[], None]:
+    """One of them replaced."""
+    return folder(partial((HERE / name).write_bytes, content))
+
+
+def picture(picture: Image.Image, **changes: Any) -> Callable[[], None]:
+    """One of them of another kind."""
+    return folder(lambda: picture.save(HERE / "07.png"), **changes)
+
+
+def array(content: bytes, name: str = "images.npz", **changes: Any) -> Callable[[], None]:
+    """A file of arrays."""
+
+    def spoil() -> None:
+        Path(name).write_bytes(content)
+        settings("array", name, **changes)
+
+    return spoil
+
+
+def npz(**arrays: Any) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def npy(content: Any) -> bytes:
+    file = io.BytesIO()
+    np.save(file, content)
+    return file.getvalue()
+
+
+def header(shape: tuple[int, ...], kind: str = "|u1") -> bytes:
+    """An .npy that promises more than it holds."""
+    text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode()
+
+
+def bomb() -> bytes:
+    """A PNG of some bytes that promises 60,000 × 60,000 pixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    size = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 0, 0, 0, 0)
+    return PNG + chunk(b"IHDR", size) + chunk(b"IDAT", zlib.compress(b"\0" * 1000)) + chunk(b"IEND", b"")
+
+
+def zipped(**members: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def emptied() -> None:
+    for one in HERE.iterdir():
+        one.unlink()
+
+
+def all_but(count: int) -> Callable[[], None]:
+    """Deletes all images but some."""
+
+    def change() -> None:
+        for one in sorted(HERE.iterdir())[count:]:
+            one.unlink()
+
+    return change
+
+
+def linked(name: str, target: str) -> Callable[[], None]:
+    return lambda: (HERE / name).symlink_to(target)
+
+
+def cifar(batches: Mapping[str, bytes]) -> Callable[[], None]:
+    """A folder of CIFAR-10 with these files."""
+
+    def spoil() -> None:
+        base = Path(CIFAR10.base_folder)
+        base.mkdir()
+        for name, content in batches.items():
+            (base / name).write_bytes(content)
+        settings("cifar10", ".", image_size=32, channels=3)
+
+    return spoil
+
+
+class Touch:
+    """Unpickled, it would leave a file behind."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (Path("unpickled"),)
+
+
+WHOLE = npz(images=GREY)
+BATCH = pickle.dumps({b"data": np.zeros((2, 3072), np.uint8), b"labels": [0, 1]})
+ALL_BATCHES = [name for name, _ in [*CIFAR10.train_list, *CIFAR10.test_list]]
+
+IMAGES: dict[str, Bad] = {
+    "no folder": Bad(lambda: settings("folder", "nowhere"), "data.path: nowhere: missing; allowed: a file or folder"),
+    "a file for a folder": Bad(
+        lambda: (Path("one").touch(), settings("folder", "one")), "one: not a folder; data.path must be a folder"
+    ),
+    "an empty folder": Bad(folder(emptied), "images: no images in it; files that end in .png"),
+    "one image": Bad(folder(all_but(1)), "data.holdout: 0.25: holds out"),
+    "two images": Bad(folder(all_but(2)), "data.holdout: 0.25: holds out"),
+    "text": Bad(file(b"I am a picture"), "images/07.png: not a readable image"),
+    "nothing": Bad(file(b""), "images/07.png: not a readable image"),
+    "a signature alone": Bad(file(PNG), "images/07.png: not a readable image"),
+    "zeros": Bad(file(b"\0" * 4096), "images/07.png: not a readable image"),
+    "a pickle": Bad(file(pickle.dumps(Touch())), "images/07.png: not a readable image"),
+    "a web page": Bad(file(b"<!DOCTYPE html><title>404"), "images/07.png: not a readable image"),
+    "a bomb": Bad(file(bomb()), "images/07.png: not a readable image"),
+    "a film": Bad(folder(lambda: Image.new("L", (8, 8)).save(HERE / "99.gif")), "images/99.gif: one of 1 images of a"),
+    "colour": Bad(picture(Image.new("RGB", (8, 8), "red")), "images/07.png: RGB, where data.channels: 1"),
+    "grey": Bad(folder(lambda: None, channels=3), "24 of 24 images cannot be used: images/00.png: grey, where"),
+    "see-through": Bad(picture(Image.new("LA", (8, 8), (9, 9))), "images/07.png: has transparent pixels"),
+    "sixteen bits": Bad(picture(Image.new("I;16", (8, 8))), "images/07.png: pixels of mode I;16"),
+    "another size": Bad(picture(Image.new("L", (8, 9))), "images/07.png: 8 × 9 pixels, where data.image_size is 8"),
+    "a link to nowhere": Bad(folder(linked("99.png", "nowhere")), "images/99.png: a link that leads nowhere"),
+    "a loop": Bad(folder(linked("again", ".")), "images/again: the same folder as images"),
+    "a name of two lines": Bad(file(b"none", "a\nb.png"), "images/a b.png: not a readable image"),
+    "a name that clears the screen": Bad(file(b"none", "\x1b[2J.png"), "images/\\x1b[2J.png: not a readable image"),
+    "no file of arrays": Bad(lambda: settings("array", "nowhere.npz"), "data.path: nowhere.npz: missing; allowed"),
+    "a folder for arrays": Bad(lambda: (HERE.mkdir(), settings("array", str(HERE))), "images: not readable"),
+    "an archive cut short": Bad(array(WHOLE[:-40]), "images.npz: not readable"),
+    "an altered archive": Bad(array(WHOLE.replace(GREY.tobytes()[:64], bytes(64))), "images.npz: not readable"),
+    "an archive of text": Bad(array(zipped(**{"images.npy": b"text"})), "images.npz: "),
+    "an empty archive": Bad(array(zipped()), "images.npz: holds no images"),
+    "other names": Bad(array(npz(x=GREY, y=GREY)), "images.npz: holds x, y; name the array of images 'images'"),
+    "pickled objects": Bad(array(npz(images=np.array([Touch()] * 24, object))), "without pickled objects"),
+    "a pickle of arrays": Bad(array(pickle.dumps(Touch())), "without pickled objects"),
+    "an array cut short": Bad(array(npy(GREY)[:-1], "images.npy"), "images.npy: not readable"),
+    "a promise of exabytes": Bad(array(header((2**40, 1024, 1024)), "images.npy"), "images.npy: not readable"),
+    "a negative shape": Bad(array(header((-1, 8, 8)), "images.npy"), "images.npy: "),
+    "floats": Bad(array(npz(images=GREY / 255)), "images.npz: values of type float64; allowed: uint8, 0 to 255"),
+    "not a number": Bad(array(npz(images=np.full((24, 8, 8), np.nan))), "images.npz: values of type float64"),
+    "one number": Bad(array(npz(images=np.uint8(3))), "images.npz: shape (); data.channels: 1 allows"),
+    "a table": Bad(array(npz(images=GREY[0])), "images.npz: shape (8, 8); data.channels: 1 allows"),
+    "films": Bad(array(npz(images=GREY[None, :, None])), "images.npz: shape (1, 24, 1, 8, 8); data.channels"),
+    "no image": Bad(array(npz(images=GREY[:0])), "images.npz: no images in it, its shape is (0, 8, 8)"),
+    "other pixels": Bad(array(npz(images=GREY[:, :, :7])), "images.npz: 7 × 8 pixels, where data.image_size is 8"),
+    "fewer labels": Bad(array(npz(images=GREY, labels=np.arange(23))), "labels of type int64 and shape (23,); allowed"),
+    "labels of two": Bad(array(npz(images=GREY, labels=np.zeros((24, 2), int))), "and shape (24, 2); allowed"),
+    "labels that are no numbers": Bad(array(npz(images=GREY, labels=np.full(24, np.nan))), "labels of type float64"),
+    "labels in words": Bad(array(npz(images=GREY, labels=np.array(["cat"] * 24))), "labels of type <U3"),
+    "a label below zero": Bad(array(npz(images=GREY, labels=np.full(24, -1))), "images.npz: label -1; allowed: 0 …"),
+    "a label of billions": Bad(array(npz(images=GREY, labels=np.full(24, 10**9))), "label 1000000000; allowed: 0 …"),
+    "CIFAR-10 without files": Bad(cifar({}), f"{CIFAR10.base_folder}: files missing or damaged; delete the folder"),
+    "CIFAR-10 cut short": Bad(
+        cifar(dict.fromkeys(ALL_BATCHES, BATCH[:9])), f"{CIFAR10.base_folder}: files missing or damaged"
+    ),
+    "CIFAR-10 with other keys": Bad(
+        cifar(dict.fromkeys(ALL_BATCHES, BATCH)), f"{CIFAR10.base_folder}: files missing or damaged"
+    ),
+    "CIFAR-10 with a program": Bad(
+        cifar(dict.fromkeys(ALL_BATCHES, pickle.dumps(Touch()))), f"{CIFAR10.base_folder}: files missing or damaged"
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _place(project: Path) -> None:
+    """A working directory."""
+
+
+@table(IMAGES)
+def test_bad_images_are_refused_and_the_data_of_before_stay(bad: Bad) -> None:
+    bad.spoil()
+    check_refused(prepare_data, said=bad.said, outputs=OUTPUTS)
+    assert not Path("unpickled").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("warm_start")
+def test_a_process_that_meets_a_bad_image_says_one_line() -> None:
+    IMAGES["a bomb"].spoil()
+    check_refused(prepare_data, said=IMAGES["a bomb"].said, outputs=OUTPUTS, run=as_process)

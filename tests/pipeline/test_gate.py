@@ -1,0 +1,32 @@
+"""The gate checks the whole file, wherever the project lies and whatever its folder is called."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from params_files import edited
+
+ROOT = Path(__file__).parents[2]
+FILES = [ROOT / "params.yaml", *sorted((ROOT / "studies").rglob("params.yaml"))]
+#: Of each depth one: the pipeline's, a study's, that of a study's runs on other data.
+FOLDERS = {len(file.relative_to(ROOT).parts): file.parent.relative_to(ROOT) for file in FILES}.values()
+
+
+@pytest.mark.parametrize("clone", ["studies", "studies/unequal"])
+@pytest.mark.parametrize("folder", FOLDERS, ids=str)
+def test_in_a_folder_called_studies(project: Path, monkeypatch: pytest.MonkeyPatch, clone: str, folder: Path) -> None:
+    here = project / clone / folder
+    here.mkdir(parents=True)
+    (project / clone / ".dvc").mkdir()
+    monkeypatch.chdir(here)
+    main = importlib.import_module(".".join((*folder.parts[:2], "stages.check_params"))).main
+    edited(ROOT / folder / "params.yaml", {"colour": "red"}, here)
+    result = CliRunner().invoke(main, [])
+    assert (result.exit_code, result.output.count("\n")) == (1, 1)
+    assert result.output.startswith("check_params: params.yaml: colour: unknown key; allowed here: seed, runtime, data")
+    assert not Path("artifacts/params_checked.json").exists()
+    edited(ROOT / folder / "params.yaml", {}, here)
+    assert CliRunner().invoke(main, []).exit_code == 0
+    assert Path("artifacts/params_checked.json").exists()
+    assert [path for path in project.rglob("work") if path != project / clone / "work"] == []

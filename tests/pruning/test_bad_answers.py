@@ -1,0 +1,127 @@
+"""Bad answers of a language model, as `prune` gets them: one line, no pruned model, and the key nowhere in a file."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_server import Chat, Reply, answer, closed_port, error, serving
+from refusals import as_process, check_refused
+from small_inputs import GROUPS, write_settings
+
+from stages import prune
+from unequal.files import write_json
+
+KEY = "sk-very-secret-1234"
+BLOCKS = ["conv_in", "down_blocks.0", "down_blocks.1", "mid_block", "up_blocks.0", "up_blocks.1"]
+SCHEME = dict.fromkeys(BLOCKS, 0.5)
+OPTIONS = ("--method", "decided", "--group", "0")
+OUTPUTS = ("artifacts/pruned/decided/group_0", "results/metrics/prune_decided_group_0.json")
+DECIDED: dict[str, Any] = {
+    "method": "proxy",
+    "ranking": {"method": "magnitude"},
+    "start": [],
+    "rounds": 1,
+    "candidates": 2,
+    "images": 4,
+    "finetuning": {"images": 8, "batch_size": 4, "lr": 1.0e-3},
+}
+LLM = {"kind": "llm", "model": "tiny", "api_key_env": "SOME_KEY", "attempts": 1, "backoff_s": 0.01}
+
+
+@pytest.fixture(autouse=True)
+def _key(small_inputs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A key in the environment, no proxy, and a limit that asks for pruning."""
+    monkeypatch.setenv("SOME_KEY", KEY)
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    groups = [GROUPS["groups"][0] | {"limit_ratio": 0.7}, GROUPS["groups"][1]]
+    write_json(Path("artifacts/groups.json"), GROUPS | {"groups": groups})
+    yield
+    assert not [file for file in Path().rglob("*") if file.is_file() and KEY.encode() in file.read_bytes()]
+
+
+def schemes(*found: Any, **more: Any) -> Reply:
+    return answer(json.dumps({"schemes": found} | more))
+
+
+def scheme(**changes: Any) -> Reply:
+    """Two schemes, with other ratios in the first one."""
+    return schemes(SCHEME | changes, SCHEME)
+
+
+def text(content: str) -> Reply:
+    """A completion whose text is no JSON of ours."""
+    return answer(content)
+
+
+SOUND = json.dumps({"schemes": [SCHEME, SCHEME]})
+UNSOUND = "no sound answer in 1 attempts, at last: "
+
+ANSWERS: dict[str, tuple[Reply, str]] = {
+    "blanks": (text(" \n\t" * 1000), UNSOUND + "it is empty"),
+    "endless blanks": (text("```" + " " * 900_000), UNSOUND + "Invalid JSON"),
+    "two fences": (text(f"```json\n[]\n```\n```json\n{SOUND}\n```"), UNSOUND + "Input should be"),
+    "a fence of prose": (text("```\nmid_block: 0.5\n```"), UNSOUND + "Invalid JSON"),
+    "a list": (text(json.dumps([SCHEME, SCHEME])), UNSOUND + "Input should be an object"),
+    "null": (text("null"), UNSOUND + "Input should be an object"),
+    "one scheme": (schemes(SCHEME), UNSOUND + "schemes: List should have at least 2 items"),
+    "no schemes": (schemes(), UNSOUND + "schemes: List should have at least 2 items"),
+    "schemes in words": (schemes("mild", "wild"), UNSOUND + "schemes.0: Input should be an object"),
+    "another key beside": (schemes(SCHEME, SCHEME, why="so"), UNSOUND + "why: Extra inputs are not permitted"),
+    "a block too few": (schemes({"conv_in": 0.5}, SCHEME), UNSOUND + "schemes.0.down_blocks"),
+    "percents": (scheme(conv_in=50), UNSOUND + "schemes.0.conv_in: Input should be less than or equal to 1"),
+    "less than nothing": (scheme(conv_in=-0.1), UNSOUND + "schemes.0.conv_in: Input should be greater than or equal"),
+    "infinite": (scheme(conv_in=float("inf")), UNSOUND + "schemes.0.conv_in: Input should be"),
+    "beyond floats": (text(SOUND.replace("0.5", "1e999", 1)), UNSOUND + "schemes.0.conv_in: Input should be"),
+    "a list for a ratio": (scheme(conv_in=[0.5]), UNSOUND + "schemes.0.conv_in: Input should be a valid number"),
+    "a ratio twice": (
+        text(SOUND.replace('"conv_in": 0.5', '"conv_in": 0.1, "conv_in": 0.9')),
+        UNSOUND + "key 'conv_in' stands twice in one object",
+    ),
+    "no completion": (Reply(body=b"[]"), UNSOUND + "it is no chat completion, "),
+    "a web page": (Reply(body=b"<html>Sign in</html>"), UNSOUND + "it is no chat completion, Invalid JSON"),
+    "bytes that are no text": (Reply(body=b"\xff\xfe\x00{"), UNSOUND + "it is no chat completion, Invalid JSON"),
+    "text that is no UTF-8": (
+        Reply(body=answer("é").body.replace(b"\\u00e9", b"\xe9")), UNSOUND + "it is no chat completion, "
+    ),
+    "half a character": (Reply(body=answer("x").body.replace(b'"x"', b'"\\ud800"')), UNSOUND),
+    "packed": (Reply(body=answer(SOUND).body, header=("Content-Encoding", "gzip")), UNSOUND + "it is compressed"),
+    "broken off": (Reply(body=answer(SOUND).body, cut=True), UNSOUND + "it broke off"),
+    "silence": (Reply(delay_s=1.0), UNSOUND + "no answer within 0.2 s"),
+    "a slow drip": (Reply(body=b" " * 40, pieces=20, pause_s=0.05), UNSOUND + "no answer within 0.2 s"),
+    "a wrong key": (error(401, f"Incorrect API key {KEY}"), "the key in $SOME_KEY is refused, status 401 (Incorrect"),
+    "too fast": (error(429, "slow down"), UNSOUND + "status 429 (slow down)"),
+    "no money": (error(429, "pay", "insufficient_quota"), ": status 429 (pay)"),
+    "an error of the server": (error(500, "oops"), UNSOUND + "status 500 (oops)"),
+    "a redirection": (Reply(302, b"there", header=("Location", "/v2")), ": status 302 (there)"),
+    "nothing there": (Reply(204, b""), UNSOUND + "it is no chat completion"),
+}  # fmt: skip
+
+
+def ask(chat: Chat | str, timeout_s: float = 60.0) -> None:
+    url = chat if isinstance(chat, str) else chat.url
+    write_settings(pruning={"decided": DECIDED | {"decider": LLM | {"base_url": url, "timeout_s": timeout_s}}})
+
+
+@pytest.mark.parametrize("bad", ANSWERS)
+def test_a_bad_answer_prunes_nothing(bad: str) -> None:
+    reply, said = ANSWERS[bad]
+    with serving([reply]) as chat:
+        ask(chat, 0.2 if "no answer within" in said else 60.0)
+        check_refused(prune, *OPTIONS, said=said, outputs=OUTPUTS)
+
+
+def test_nobody_answers() -> None:
+    ask(closed_port())
+    check_refused(prune, *OPTIONS, said=": no connection (", outputs=OUTPUTS)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("warm_start")
+def test_a_process_that_gets_a_bad_answer_says_one_line() -> None:
+    reply, said = ANSWERS["percents"]
+    with serving([reply]) as chat:
+        ask(chat)
+        check_refused(prune, *OPTIONS, said=said, outputs=OUTPUTS, run=as_process)

@@ -1,0 +1,53 @@
+"""Limits that no pruning can reach are refused before anything is trained, and only those."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
+from params_files import edited
+
+from unequal.errors import UserError
+from unequal.models.flops import count_cost
+from unequal.pruning.anatomy import Anatomy
+from unequal.pruning.fit import fit_to_limit
+from unequal.pruning.reach import check_reach, least_share
+from unequal.pruning.units import units_by
+from unequal.settings.params.pipeline import Params
+
+DEFAULT = Path(__file__).parents[2] / "params.yaml"
+TINY = {"block_out_channels": [8, 16], "attention_head_dim": 4, "norm_num_groups": 4}
+MANY = {"groups.ids": list(range(100)), "groups.kind": "uniform_increasing", "groups.min_ratio": 0.002}
+
+
+def tiny(folder: Path, **edits: Any) -> Params:
+    """Settings of the network of `tiny_net`."""
+    return Params.read(edited(DEFAULT, {f"network.{key}": value for key, value in TINY.items()} | edits, folder))
+
+
+def test_the_least_share_is_what_pruning_leaves_at_most(tmp_path: Path, tiny_net: Callable[..., UNet2DModel]) -> None:
+    net = tiny_net()
+    share, whole = least_share(tiny(tmp_path)), count_cost(net).macs
+    anatomy = Anatomy(net)
+    order = units_by(lambda group: torch.rand(len(group[0].idxs)), anatomy)
+    assert fit_to_limit(anatomy, order, share * whole + 0.5).cost.macs == round(share * whole)
+    with pytest.raises(UserError, match="out of reach"):
+        fit_to_limit(anatomy, order, share * whole - 0.5)
+
+
+def test_a_limit_that_no_pruning_reaches_is_refused_in_one_line(tmp_path: Path) -> None:
+    """The smallest of N models may take 1/N of the base and (N − 1)/N·k more."""
+    check_reach(tiny(tmp_path, **MANY | {"groups.min_ratio": 0.5}))
+    check_reach(tiny(tmp_path, **MANY | {"groups.ids": [0, 1]}))
+    with pytest.raises(UserError) as refusal:
+        check_reach(tiny(tmp_path, **MANY))
+    assert str(refusal.value).startswith(
+        "params.yaml: groups.min_ratio: a limit of 0.01198 of the base's FLOPs is out of"
+    )
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_network_from_elsewhere_is_not_looked_at(tmp_path: Path) -> None:
+    check_reach(tiny(tmp_path, **MANY | {"network.pretrained": "net"}))

@@ -1,0 +1,115 @@
+"""What bad input of any kind comes to: one line that says what is wrong, status 1, and every file as it was."""
+
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from unequal.pipeline.fingerprint import fingerprint
+
+ROOT = Path(__file__).parents[1]
+#: What stands at an output's place before a stage that is refused, and after it.
+EARLIER = "of an earlier run"
+
+
+#: Of a program whose code does not change meanwhile: it takes most of the time of a stage that is refused.
+fingerprint_once = cache(fingerprint)
+
+
+class Stage(Protocol):
+    """The module of a stage program."""
+
+    __name__: str
+    main: click.Command
+
+
+class Bad(NamedTuple):
+    """A way to spoil an input, and what the line about it must say."""
+
+    spoil: Callable[[], object]
+    said: str
+
+
+class Ended(NamedTuple):
+    """How a stage has ended: its status and its lines on stderr."""
+
+    status: int
+    said: str
+
+
+def table(bad: dict[str, Bad]) -> pytest.MarkDecorator:
+    """The test for each row of a table of bad inputs."""
+    return pytest.mark.parametrize("bad", bad.values(), ids=bad)
+
+
+def in_process(stage: Stage, *options: str) -> Ended:
+    """Run a stage within this process; what is no refusal is raised as it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("unequal.pipeline.stage.fingerprint", fingerprint_once)
+        result = CliRunner().invoke(stage.main, options)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Ended(result.exit_code, result.stderr)
+
+
+def as_process(stage: Stage, *options: str) -> Ended:
+    """Run a stage as its user does; with the fixture `warm_start` it need import nothing."""
+    ended = subprocess.run(
+        ["python", "-m", stage.__name__, *options],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return Ended(ended.returncode, ended.stderr)
+
+
+def check_refused(
+    stage: Stage, *options: str, said: str, outputs: Sequence[str] = (), run: Callable[..., Ended] = in_process
+) -> None:
+    """Run a stage in the working directory and see that it is refused in one line and leaves nothing behind.
+
+    Args:
+        stage, options: as its user starts it.
+        said: words of the line.
+        outputs: paths that the stage would write; what stands there has to stay.
+        run: how it is started.
+    """
+    for output in map(Path, outputs):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(EARLIER)
+    before = standing()
+    ended = run(stage, *options)
+    assert ended.status == 1, ended.said
+    line = ended.said.removesuffix("\n")
+    assert line.isprintable() and line != ended.said, ended.said
+    assert line.startswith(f"{stage.__name__.rpartition('.')[2]}: "), line
+    assert said in line, line
+    assert standing() == before, "files have changed"
+    assert half_written() == []
+
+
+def standing() -> dict[str, bytes]:
+    """Every file by its content, a link by where it leads; resumable states, notes of sources and tracking are none."""
+    return {
+        str(path): os.readlink(path).encode() if path.is_symlink() else path.read_bytes()
+        for path in Path().rglob("*")
+        if not path.is_relative_to("work") and not path.is_relative_to("artifacts/sources")
+        if not path.name.startswith("mlflow.db") and (path.is_symlink() or path.is_file())
+    }
+
+
+def half_written() -> list[Path]:
+    """Files among the resumable states that are no state: outputs that were begun, and what was not yet moved."""
+    return [
+        path
+        for path in Path("work").rglob("*")
+        if path.is_file() and ("outputs" in path.parts or path.name.endswith(".new"))
+    ]

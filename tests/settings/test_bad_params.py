@@ -1,0 +1,105 @@
+"""Bad files of settings, as the gate before all stages meets them: one line, and nothing is begun."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from refusals import ROOT, Bad, as_process, check_refused, table
+
+from stages import check_params
+
+PARAMS = Path("params.yaml")
+TEXT = (ROOT / PARAMS).read_text(encoding="utf-8")
+
+
+@pytest.fixture(autouse=True)
+def _sound(project: Path) -> None:
+    """The repository's own settings."""
+    PARAMS.write_text(TEXT, encoding="utf-8")
+
+
+def holds(content: bytes | str) -> Callable[[], object]:
+    return lambda: PARAMS.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def replaced(old: str, new: str) -> Callable[[], object]:
+    """The sound text with one thing else in it."""
+    assert old in TEXT
+    return holds(TEXT.replace(old, new, 1))
+
+
+def edited(dotted: str, value: Any) -> Callable[[], None]:
+    """The sound settings with another value at a key."""
+
+    def spoil() -> None:
+        document = yaml.safe_load(TEXT)
+        *sections, last = dotted.split(".")
+        place = document
+        for section in sections:
+            place = place[section]
+        place[last] = value
+        PARAMS.write_text(yaml.safe_dump(document))
+
+    return spoil
+
+
+BAD: dict[str, Bad] = {
+    "no file": Bad(PARAMS.unlink, "params.yaml: missing; run from the folder that holds it"),
+    "a folder": Bad(lambda: (PARAMS.unlink(), PARAMS.mkdir()), "params.yaml: cannot be read: Is a directory"),
+    "a link to nowhere": Bad(lambda: (PARAMS.unlink(), PARAMS.symlink_to("nowhere")), "params.yaml: missing"),
+    "nothing": Bad(holds(""), "params.yaml: holds no settings"),
+    "a comment": Bad(holds("# to be written\n"), "params.yaml: holds no settings"),
+    "a list": Bad(holds("- seed\n- data\n"), "params.yaml: holds no settings"),
+    "a word": Bad(holds("default"), "params.yaml: holds no settings"),
+    "bytes": Bad(holds(b"\xff\xfe\x00\x01"), "params.yaml: not valid YAML"),
+    "Latin 1": Bad(holds(TEXT.encode() + "# größer\n".encode("latin-1")), "params.yaml: not valid YAML"),
+    "a null byte": Bad(holds(TEXT + "\0"), "params.yaml: not valid YAML"),
+    "half": Bad(holds(TEXT[: TEXT.index("schedule:")] + "schedule: {name: lin"), "params.yaml: not valid YAML"),
+    "tabs": Bad(holds("seed: 1\n\tdata: 2\n"), "params.yaml: not valid YAML"),
+    "two documents": Bad(holds("seed: 1\n---\nseed: 2\n"), "params.yaml: not valid YAML"),
+    "an open bracket": Bad(replaced("seed: ", "seed: ["), "params.yaml: not valid YAML"),
+    "a program": Bad(replaced("seed: ", "seed: !!python/object/apply:os.getpid [] #"), "params.yaml: not valid YAML"),
+    "an unknown anchor": Bad(holds(TEXT + "\nmore: *nowhere\n"), "params.yaml: not valid YAML"),
+    "an endless loop": Bad(holds(TEXT + "\nmore: &more [*more]\n"), "params.yaml: Circular reference"),
+    "a key twice": Bad(holds(TEXT + "\nseed: 3\n"), "key 'seed' stands twice in one mapping"),
+    "very deep": Bad(holds("seed: " + "[" * 100_000), "more than 100 sections or lists within one another"),
+    "an endless number": Bad(holds("seed: " + "9" * 5000), "is no !!int, or too long"),
+    "a day that is none": Bad(holds("seed: 2025-02-30"), "is no !!timestamp, or too long"),
+    "a key that is a day": Bad(holds(TEXT + "\n2025-02-28: 1\n"), "params.yaml: keys must be str"),
+    "a key that clears the screen": Bad(holds(TEXT + '\n"\\e[2J": 1\n'), "params.yaml: \\x1b[2J: unknown key"),
+    "an unknown section": Bad(edited("colour", "red"), "params.yaml: colour: unknown key; allowed here: seed"),
+    "an unknown key": Bad(edited("training.batchsize", 3), "training.batchsize: unknown key; allowed here: batch_size"),
+    "no number": Bad(edited("seed", "zero"), 'params.yaml: seed: "zero": Input should be a valid integer'),
+    "a number in quotes": Bad(edited("training.batch_size", "128"), 'training.batch_size: "128": Input should be'),
+    "a truth": Bad(edited("training.batch_size", True), "training.batch_size: true: Input should be a valid integer"),
+    "nothing at a key": Bad(edited("training.batch_size", None), "training.batch_size: null: Input should be"),
+    "not a number": Bad(edited("data.holdout", float("nan")), "data.holdout: NaN: Input should be a finite number"),
+    "infinite": Bad(edited("recipes.base.optimizer.lr", float("inf")), "recipes.base.optimizer.lr: Infinity: Input"),
+    "below zero": Bad(edited("recipes.base.images", -1), "recipes.base.images: -1: Input should be greater than 0"),
+    "beyond all": Bad(edited("recipes.base.images", 10**30), "recipes.base.images: 1000"),
+    "a list for a section": Bad(edited("training", [1, 2]), "params.yaml: training: Input should be an object"),
+    "a section for a number": Bad(edited("seed", {"value": 1}), "params.yaml: seed: Input should be a valid integer"),
+    "an impossible pair": Bad(edited("data.image_size", 16), "data: digits are 8 pixels wide with 1 channel"),
+    "a path for digits": Bad(edited("data.path", "x"), "data: path: has no meaning for source 'digits'"),
+    "a path of two lines": Bad(edited("network.pretrained", "a\nb"), "network.pretrained"),
+    "a path that is not there": Bad(
+        edited("network.pretrained", "/nowhere/at/all"), "network.pretrained: /nowhere/at/all: missing; allowed"
+    ),
+    "an untrained variant": Bad(edited("variants", ["base", "best"]), "variants: 'best' is not trained; allowed: base"),
+}  # fmt: skip
+
+
+@table(BAD)
+def test_bad_settings_do_not_pass_the_gate(bad: Bad) -> None:
+    bad.spoil()
+    check_refused(check_params, said=bad.said, outputs=["artifacts/params_checked.json"])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("warm_start")
+def test_a_process_that_meets_bad_settings_says_one_line() -> None:
+    bad = BAD["an unknown key"]
+    bad.spoil()
+    check_refused(check_params, said=bad.said, outputs=["artifacts/params_checked.json"], run=as_process)

@@ -1,0 +1,62 @@
+"""Both ends of FID's scale; too few images for them are refused before any model is trained."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from stage_project import write_params
+
+from stages.evaluate_reference import main
+from unequal.data.preparation import prepare
+from unequal.data.prepared import PreparedData
+from unequal.evaluation.classifier import Classifier, save_classifier
+from unequal.evaluation.fidelity import CLASSIFIER, FACTS
+from unequal.files import content_hash, read_json, write_json
+from unequal.settings.data import Data
+
+
+@pytest.fixture(autouse=True)
+def extractor(project: Path) -> None:
+    """Four features."""
+    folder = Path("artifacts/extractor")
+    folder.mkdir(parents=True)
+    save_classifier(folder / CLASSIFIER, Classifier(1, 8, 4, 2))
+    facts = {"kind": "classifier", "features": 4, "weights": CLASSIFIER}
+    write_json(folder / FACTS, facts | {"weights_sha256": content_hash(folder / CLASSIFIER)})
+
+
+def run(**changes: Any) -> Result:
+    evaluation = {"samples": 50, "seeds": [0], "kid_subset": 6, "allow_singular": False}
+    write_params(evaluation=evaluation | changes)
+    return CliRunner().invoke(main, [])
+
+
+def test_halves_are_scored_with_subsets_that_fit(prepared: PreparedData) -> None:
+    """36 images: halves of 18."""
+    shutil.copytree(prepared.path, "artifacts/data")
+    assert run(kid_subset=30).exit_code == 0
+    found = read_json(Path("results/fid/reference.json"))
+    assert found["kid_subset"] == {"real_against_real": 18, "noise_against_real": 30}
+    assert found["real_against_real"]["fid"] < found["noise_against_real"]["fid"]
+
+
+def test_fewer_images_than_all_variants_are_scored_with(prepared: PreparedData) -> None:
+    shutil.copytree(prepared.path, "artifacts/data")
+    said = "KID: subsets of 37 of 36 reference images; allowed: 2 … 36, evaluation.kid_subset"
+    assert run(kid_subset=37).output == f"evaluate_reference: {said}\n"
+
+
+@pytest.mark.parametrize("pixels", ["random", "alike"])
+def test_the_smallest_data_set_that_can_be_prepared_is_scored(project: Path, pixels: str) -> None:
+    images = np.random.default_rng(0).integers(0, 256 if pixels == "random" else 1, (6, 8, 8)).astype(np.uint8)
+    np.save(project / "a.npy", images)
+    data = Data(source="array", path=str(project / "a.npy"), image_size=8, channels=1, fit="exact", holdout=0.4)
+    prepare(data, 0, Path("artifacts/data"))
+    result = run(kid_subset=2)
+    singular = "evaluate_reference: FID: 2 samples for 4 features make the covariance singular; use more, or set"
+    assert result.output.startswith(singular)
+    assert run(kid_subset=2, allow_singular=True).exit_code == 0
+    assert read_json(Path("results/fid/reference.json"))["real_against_real"]["images"] == [2, 2]

@@ -1,0 +1,168 @@
+"""Bad states in `work/`: a training takes up the one before, or refuses both in one line, and deletes neither."""
+
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from refusals import as_process, check_refused, in_process
+from safetensors.torch import save
+
+from stages import train_base
+from unequal.training import loop
+from unequal.training.checkpoint import Checkpoint, before, read_whole, write_checkpoint
+from unequal.training.loop import CHECKPOINT
+
+OUTPUTS = ("results/metrics/train_base.json", "results/training/base.csv")
+Spoil = Callable[[Path], object]
+
+
+class Halted(Exception):
+    """In the place of what ends a training half-way."""
+
+
+@pytest.fixture(scope="module")
+def stopped(module_project: Path, inputs_made_once: Path) -> Path:
+    """A folder in which a training was stopped at its third step of four; a state was saved after each."""
+    train_step = loop.Trainer.train_step
+
+    def halting(trainer: loop.Trainer) -> dict[str, torch.Tensor]:
+        if trainer.step == 3:
+            raise Halted
+        return train_step(trainer)
+
+    shutil.copytree(inputs_made_once, module_project, dirs_exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop.Trainer, "train_step", halting)
+        with pytest.raises(Halted):
+            in_process(train_base)
+    return module_project
+
+
+@pytest.fixture
+def state(project: Path, stopped: Path) -> Path:
+    """The last state there, in a copy; the one before is that of the second step."""
+    shutil.copytree(stopped, project, dirs_exist_ok=True)
+    (path,) = Path("work").glob(f"train_base-*/{CHECKPOINT}")
+    return path
+
+
+def content(value: bytes) -> Spoil:
+    return lambda path: path.write_bytes(value)
+
+
+def cut(kept: int) -> Spoil:
+    return lambda path: path.write_bytes(path.read_bytes()[:kept])
+
+
+def flipped(place: int) -> Spoil:
+    def spoil(path: Path) -> None:
+        found = bytearray(path.read_bytes())
+        found[place] ^= 1
+        path.write_bytes(found)
+
+    return spoil
+
+
+def folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+#: How to spoil a state → what is said of it where the one before is spoiled alike.
+DAMAGED: dict[str, tuple[Spoil, str]] = {
+    "nothing": (content(b""), "cut short or altered"),
+    "one byte": (content(b"{"), "cut short or altered"),
+    "zeros": (content(bytes(4096)), "cut short or altered"),
+    "text": (content(b"I was a state once" * 99), "cut short or altered"),
+    "JSON": (content(b'{"step": 3}'), "cut short or altered"),
+    "a program": (content(b"\x80\x04cposix\nsystem\n"), "cut short or altered"),
+    "a promise of exabytes": (content((2**60).to_bytes(8, "little") + b"{}"), "cut short or altered"),
+    "cut in the header": (cut(100), "cut short or altered"),
+    "cut in the tensors": (cut(20_000), "cut short or altered"),
+    "a byte short": (cut(-1), "cut short or altered"),
+    "a bit of a tensor": (flipped(-1), "altered since it was saved"),
+    "a bit of the header": (flipped(60), "altered"),
+    "tensors without a word": (content(save({"net.x": torch.zeros(3)})), "altered since it was saved"),
+    "a folder": (folder, "cut short or altered"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_of_two_bad_states_none_is_taken_up(state: Path, damage: str) -> None:
+    spoil, said = DAMAGED[damage]
+    for path in (state, before(state)):
+        spoil(path)
+    check_refused(train_base, said=said, outputs=OUTPUTS)
+    assert all(path.exists() for path in (state, before(state))), "they are the user's to delete"
+
+
+@pytest.mark.parametrize("damage", ["nothing", "a program", "cut in the tensors", "a bit of a tensor"])
+def test_the_state_before_a_bad_one_is_taken_up(state: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    DAMAGED[damage][0](state)
+    steps: list[int] = []
+    train_step = loop.Trainer.train_step
+    monkeypatch.setattr(loop.Trainer, "train_step", lambda self: (steps.append(self.step), train_step(self))[1])
+    assert in_process(train_base) == (0, "")
+    assert steps == [2, 3]
+
+
+def others(state: Path, change: Callable[[Checkpoint], Checkpoint]) -> None:
+    """Both states are whole ones of another training: copied here by hand."""
+    for path in (state, before(state)):
+        write_checkpoint(path, change(read_whole(path)))
+
+
+def without(name: str, checkpoint: Checkpoint) -> Checkpoint:
+    return Checkpoint({one: value for one, value in checkpoint.tensors.items() if one != name}, checkpoint.facts)
+
+
+def wider(name: str, checkpoint: Checkpoint) -> Checkpoint:
+    return Checkpoint(checkpoint.tensors | {name: torch.zeros(7, 7)}, checkpoint.facts)
+
+
+STRANGE: dict[str, Callable[[Path], None]] = {
+    "a weight too few": partial(others, change=partial(without, "net.conv_in.weight")),
+    "a weight too many": partial(others, change=partial(wider, "net.more.weight")),
+    "another shape": partial(others, change=partial(wider, "net.conv_in.weight")),
+    "no tensors": partial(others, change=lambda one: Checkpoint({}, one.facts)),
+}
+
+
+@pytest.mark.parametrize("strange", STRANGE)
+def test_a_state_of_another_network_is_refused(state: Path, strange: str) -> None:
+    STRANGE[strange](state)
+    said = f"{state.absolute()}: a state of another network; delete it to start again"
+    check_refused(train_base, said=said, outputs=OUTPUTS)
+
+
+def owned_by(text: str) -> Callable[[Path], object]:
+    return lambda work: (work / "run.json").write_text(text)
+
+
+OWNERS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "nobody": (lambda work: (work / "run.json").unlink(), "holds the state of another run; delete it to start again"),
+    "another": (owned_by('"0123"'), "holds the state of another run; delete it to start again"),
+    "a list": (owned_by("[]"), "holds the state of another run; delete it to start again"),
+    "half a word": (owned_by('"01'), "run.json: not valid JSON"),
+    "nothing": (owned_by(""), "run.json: not valid JSON"),
+}
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_a_folder_of_states_of_another_is_left_alone(state: Path, owner: str) -> None:
+    spoil, said = OWNERS[owner]
+    spoil(state.parent)
+    kept = state.read_bytes()
+    check_refused(train_base, said=said, outputs=OUTPUTS)
+    assert state.read_bytes() == kept
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("warm_start")
+def test_a_process_that_meets_bad_states_says_one_line(state: Path) -> None:
+    for path in (state, before(state)):
+        DAMAGED["cut in the header"][0](path)
+    check_refused(train_base, said="cut short or altered", outputs=OUTPUTS, run=as_process)
