@@ -14,7 +14,7 @@ from typing import Any
 import click
 import torch
 
-from benchmarks import data, growth, larger, overhead, pipelines, profile, sampling, shares, training, utilisation
+from benchmarks import busy, data, growth, larger, overhead, pipelines, profile, sampling, shares, training, utilisation
 from benchmarks.table import table
 from benchmarks.timing import keep
 from unequal.diffusion.ddim import sampling_timesteps
@@ -52,6 +52,7 @@ def on_cpu(device: torch.device) -> dict[str, Benchmark]:
         "shares": lambda: shares.measure(params_of(DIGITS, device), device, 50, 3),
         "overhead": lambda: overhead.measure(5),
         "growth": lambda: growth.measure(DIGITS, device, 100, 3),
+        "busy": lambda: busy.measure(DIGITS, 150, 5),
         "utilisation": lambda: utilisation.measure(params_of(IDDPM, device, 4), device, 1, 3, 1024, 20),
     }
 

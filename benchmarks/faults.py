@@ -1,9 +1,9 @@
 """Whether the tests notice faults: each of faults.yaml is planted in a copy of the repository, and the tests run there.
 
 `python -m benchmarks.faults` prints a line a fault: the test that noticed it, or that none did. The tests nearest to
-the faulty module run first: those that mirror it, those that import it, then all others. `--near` leaves the others
-out, `--fast` those that are marked slow; `--only 3` plants a single fault. A fault that is noticed nearby takes
-seconds, one that nobody notices a whole run of the tests.
+the faulty module run first: those that mirror it, those that import it, those of its package, then all others. `--near`
+leaves the others out, `--fast` those that are marked slow; `--only 3` plants a single fault. A fault that is noticed
+nearby takes seconds, one that nobody notices a whole run of the tests.
 """
 
 import os
@@ -87,14 +87,16 @@ def planted(fault: Fault, file: Path) -> Iterator[None]:
 
 
 def near(file: Path, root: Path) -> list[str]:
-    """Files of tests from the root: those that mirror a module, then those that import it, or what imports it."""
+    """Files of tests from the root: those that mirror a module, import it or what imports it, or are of its package."""
     tests, code = files_below(TESTS, "test_*.py", root), files_below(CODE, "*.py", root)
     mirrors = [test for test in tests if test.stem in (f"test_{file.stem}", f"test_{file.parent.name}_{file.stem}")]
     modules, seen = [file], {file}
     while modules and not (found := importing(modules, tests, root)):
         modules = [one for one in importing(modules, code, root) if one not in seen]
         seen |= {*modules}
-    return [str(test.relative_to(root)) for test in dict.fromkeys((*mirrors, *found))]
+    package = root.joinpath("tests", *file.relative_to(root).parts[1:2])
+    beside = [test for test in tests if package in test.parents]
+    return [str(test.relative_to(root)) for test in dict.fromkeys((*mirrors, *found, *beside))]
 
 
 def importing(modules: Sequence[Path], files: Sequence[Path], root: Path) -> list[Path]:
@@ -158,7 +160,7 @@ def refuse_failing(tests: Sequence[str], root: Path) -> None:
 
 @click.command(help=__doc__)
 @click.option("--only", type=int, multiple=True, help="Number of a fault, from 1; may be given again.")
-@click.option("--near", "only_near", is_flag=True, help="Ask the tests alone that mirror or import the faulty module.")
+@click.option("--near", "only_near", is_flag=True, help="Ask no other tests than the nearest.")
 @click.option("--fast", "only_fast", is_flag=True, help="Leave out the tests that are marked slow.")
 def main(only: tuple[int, ...], only_near: bool, only_fast: bool) -> None:
     """Plant the faults; the status is 1 where one was missed."""

@@ -2,7 +2,8 @@
 
 The last commit is cloned into a new folder, set up and run there by uv, as README's first command does it. The time is
 shared out between the set-up, the engine, the start of the stages' processes (Python and imports), what the stages do,
-and the rest of their processes (publishing and tracking).
+and the rest of their processes (publishing and tracking). Where several stages are at work, each has an equal part of
+the time; the engine has what is left, in which there is none.
 """
 
 import json
@@ -12,6 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,11 @@ import torch
 from benchmarks.projects import ROOT
 from benchmarks.timing import keep
 
+#: README's first one.
+COMMAND = ("snakemake", "--cores", "all")
+#: The parts of a stage's process, and the moments between them.
+PARTS = ("stages' starts", "stages' work", "stages' ends")
+MOMENTS = ("begun", "started", "ended", "gone")
 #: Read by every Python that finds its folder on its path: notes when a stage's process, and its own function, begin
 #: and end.
 HOOK = """
@@ -69,18 +76,23 @@ def measure(folder: Path) -> dict[str, Any]:
         (Path(place) / "sitecustomize.py").write_text(HOOK)
         notes = Path(place) / "notes"
         noting = {"NOTES": str(notes), "PYTHONPATH": place}
-        whole = run(folder, own | noting, "uv", "run", "dvc", "repro")
+        whole = run(folder, own | noting, "uv", "run", *COMMAND)
         processes = [json.loads(line) for line in notes.read_text().splitlines()]
     return {"seconds": shared_out(set_up, whole, processes), "stages": len(processes), "cores": os.cpu_count()}
 
 
 def shared_out(set_up: float, whole: float, processes: list[dict[str, float]]) -> dict[str, float]:
     """The parts of a run, given the moments of each stage's process."""
-    parts: Counter[str] = Counter()
-    for one in processes:
-        parts["stages' starts"] += one["started"] - one["begun"]
-        parts["stages' work"] += one["ended"] - one["started"]
-        parts["stages' ends"] += one["gone"] - one["ended"]
+    spans = [
+        (part, one[begin], one[end])
+        for one in processes
+        for part, (begin, end) in zip(PARTS, pairwise(MOMENTS), strict=True)
+    ]
+    parts = Counter(dict.fromkeys(PARTS, 0.0))
+    for begin, end in pairwise(sorted({moment for _, *span in spans for moment in span})):
+        at_work = [part for part, first, last in spans if first <= begin and end <= last]
+        for part in at_work:
+            parts[part] += (end - begin) / len(at_work)
     return {"set-up": set_up, "engine": whole - parts.total(), **parts, "all": set_up + whole}
 
 

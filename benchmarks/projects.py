@@ -60,11 +60,17 @@ def commit(project: Path, message: str) -> None:
     run(project, "git", "-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "-qm", message)
 
 
-def tiny_copy(target: Path, changes: Mapping[str, object]) -> Path:
-    """A copy whose whole pipeline runs in a minute, with these changes of its settings."""
+def tiny_copy(target: Path, changes: Mapping[str, object], folder: str = ".") -> Path:
+    """A copy in which all of a folder's graph runs in a minute or two, with these changes of its settings.
+
+    Args:
+        target: where the copy is made.
+        changes: values by dotted keys.
+        folder: that of the graph, below the copy: the pipeline's or a study's.
+    """
     project = copy_of_repository(target)
-    shrink(project / "params.yaml", project / TINY)
-    edit(project, changes)
+    shrink(project / folder / "params.yaml", project / folder / TINY)
+    edit(project, changes, f"{folder}/params.yaml")
     return project
 
 

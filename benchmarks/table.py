@@ -55,6 +55,13 @@ def growth(found: Mapping[str, float]) -> str:
     return f"{', '.join(found)}: {', '.join(f'{taken / first:.2f}' for taken in found.values())}"
 
 
+def beside_a_busy_core(figures: Figures) -> str:
+    """What each way of training loses on a machine that does something else too, and how the two ways compare."""
+    lost = [f"{way} {spread(one)}" for way, one in figures["busy_over_idle"].items()]
+    compared = [f"{state} {spread(one)}" for state, one in figures["side_by_side_over_one_by_one"].items()]
+    return f"{'; '.join(lost)}; side by side over one after the other: {', '.join(compared)}"
+
+
 def training(name: str) -> tuple[str, Callable[[Figures], str]]:
     """A row of a training."""
     return f"training, {name}: images/s over the documented loop's", faster
@@ -84,6 +91,7 @@ ROWS: dict[str, tuple[str, Callable[[Figures], str]]] = {
         ),
     ),
     "growth": ("time, of the first one's", growths),
+    "busy": ("trainings with one core busy, time over that on an idle machine", beside_a_busy_core),
     "utilisation": (
         "model FLOPs utilisation, IDDPM's CIFAR-10 net",
         lambda one: f"{share(one['utilisation']['median'])} of the measured matmul rate, {one['precision']}",
