@@ -83,6 +83,17 @@ def said(project: Path) -> str:
     return "".join(path.read_text() for path in (log_of(project), project / "logs/slow.log") if path.exists())
 
 
+def hold_between_writes(engine: Command, project: Path) -> None:
+    """Suspend an engine where DVC's table of locks is whole: DVC writes it in place (docs/faults.md)."""
+    table = project / ".dvc/tmp/rwlock"
+    process = psutil.Process(engine.process.pid)
+    process.suspend()
+    while table.exists() and not table.read_text().endswith("}"):
+        process.resume()
+        time.sleep(0.01)
+        process.suspend()
+
+
 def killed(engine: Command, outliving: bool, project: Path) -> psutil.Process:
     """Kill an engine and, unless it is to outlive it, the stage that it has started last; gives the latter."""
     stages = [
@@ -91,6 +102,7 @@ def killed(engine: Command, outliving: bool, project: Path) -> psutil.Process:
         if (process.info["cmdline"] or [])[-2:] == ["-m", "stages.slow"] and process.info["cwd"] == str(project)
     ]
     stage = max(stages, key=psutil.Process.create_time)
+    hold_between_writes(engine, project)
     engine.process.kill()
     if not outliving:
         with suppress(psutil.NoSuchProcess):  # it was done
