@@ -42,22 +42,22 @@ class Report:
 
     Attributes:
         title, lead: heading, and what was compared, in a sentence; the count of verdicts is added.
-        verdicts: rows of the first table.
-        note: what their spreads hold, and what they do not.
-        tables: further ones.
+        tables: below what is said.
         conditions: what the figures mean nothing without, name → text.
         drawings: pictures, in their order.
         rows: what lies beside the page as CSV files, by their names.
+        verdicts: rows of a first table, where claims were decided.
+        note: what their spreads hold, and what they do not.
     """
 
     title: str
     lead: str
-    verdicts: Sequence[Verdict]
-    note: str
     tables: Sequence[Table]
     conditions: Mapping[str, str]
     drawings: Sequence[Drawing]
     rows: Mapping[str, Sequence[Mapping[str, Any]]]
+    verdicts: Sequence[Verdict] = ()
+    note: str = ""
 
 
 class Picture(NamedTuple):
@@ -125,16 +125,7 @@ dd { margin: 0; overflow-wrap: anywhere; }
 <h1>$title</h1>
 <p>$lead</p>
 
-<h2>Verdicts</h2>
-<div class="card">
-<table class="verdicts">
-<thead><tr><th>claim</th><th>from</th><th>verdict</th><th>figures, and the rule that decided</th></tr></thead>
-<tbody>
 $verdicts
-</tbody>
-</table>
-</div>
-<p class="soft">$note</p>
 
 $tables
 
@@ -156,13 +147,29 @@ def render(report: Report, pictures: Sequence[Picture]) -> str:
     conditions = (f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in report.conditions.items())
     return PAGE.substitute(
         title=escape(report.title),
-        lead=escape(f"{report.lead} {counted(report.verdicts)}"),
-        verdicts="\n".join(map(verdict_row, report.verdicts)),
-        note=escape(report.note),
+        lead=escape(f"{report.lead} {counted(report.verdicts)}" if report.verdicts else report.lead),
+        verdicts=verdicts_of(report.verdicts, report.note) if report.verdicts else "",
         tables="\n".join(map(table_of, report.tables)),
         conditions="\n".join(conditions),
         pictures="\n".join(map(figure_of, pictures)),
     )
+
+
+VERDICTS = Template("""<h2>Verdicts</h2>
+<div class="card">
+<table class="verdicts">
+<thead><tr><th>claim</th><th>from</th><th>verdict</th><th>figures, and the rule that decided</th></tr></thead>
+<tbody>
+$rows
+</tbody>
+</table>
+</div>
+<p class="soft">$note</p>""")
+
+
+def verdicts_of(verdicts: Sequence[Verdict], note: str) -> str:
+    """The table of claims."""
+    return VERDICTS.substitute(rows="\n".join(map(verdict_row, verdicts)), note=escape(note))
 
 
 def counted(verdicts: Sequence[Verdict]) -> str:

@@ -8,7 +8,7 @@ from unequal.workspace.protocol import Workspace
 
 
 def publish(run: Workspace, report: Report, folder: str = "results", claims: str = "claims") -> None:
-    """Write report.html, pictures, a CSV file a table of rows, and verdicts.json, and log them.
+    """Write report.html, pictures and a CSV file a table of rows, and log them; verdicts.json where there are any.
 
     Args:
         run: where they are written.
@@ -24,7 +24,8 @@ def publish(run: Workspace, report: Report, folder: str = "results", claims: str
     write_bytes(run.output(f"{folder}/report.html"), render(report, drawn).encode())
     for name, rows in report.rows.items():
         write_csv(run.output(f"{folder}/{name}.csv"), rows)
-    document = verdict_document(report.verdicts)
-    headline = {f"{claims}_{word}": count for word, count in document["counts"].items()}
-    run.metrics(f"{folder}/verdicts.json", document, headline)
+    if report.verdicts:
+        document = verdict_document(report.verdicts)
+        headline = {f"{claims}_{word}": count for word, count in document["counts"].items()}
+        run.metrics(f"{folder}/verdicts.json", document, headline)
     run.parent_artifacts([f"{folder}/report.html", f"{folder}/pictures"])

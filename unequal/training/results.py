@@ -23,13 +23,7 @@ def write_results(workspace: Workspace, outcome: Outcome) -> None:
     if not workspace.leads:
         return
     name, trained = outcome.job.name, outcome.trained
-    record, folder = trained_record(outcome), workspace.output(f"artifacts/models/{name}")
-    write_model(folder, outcome, outcome.start.net, record)
-    for snapshot in trained.snapshots:
-        net = deepcopy(outcome.start.net)
-        net.load_state_dict(snapshot.weights())
-        below = f"{SNAPSHOTS}/{snapshot.images_seen}"
-        write_model(folder / below, outcome, net, trained_record(outcome, snapshot).changed(name=f"{name}/{below}"))
+    record = write_models(workspace.output(f"artifacts/models/{name}"), outcome)
     if trained.statistics:
         write_npz(workspace.output(f"artifacts/statistics/{name}.npz"), **trained.statistics)
     lines = curve(trained.log)
@@ -40,6 +34,18 @@ def write_results(workspace: Workspace, outcome: Outcome) -> None:
     final = {"final_loss": lines[-1]["loss"]} if lines else {}
     conditions = record.model_dump(exclude={"sha256"}, exclude_none=True)
     workspace.metrics(f"results/metrics/train_{flat}.json", final | conditions)
+
+
+def write_models(folder: Path, outcome: Outcome) -> ModelRecord:
+    """Save what a training came to as a model folder, with its snapshots in it; its record."""
+    record, name = trained_record(outcome), outcome.job.name
+    write_model(folder, outcome, outcome.start.net, record)
+    for snapshot in outcome.trained.snapshots:
+        net = deepcopy(outcome.start.net)
+        net.load_state_dict(snapshot.weights())
+        below = f"{SNAPSHOTS}/{snapshot.images_seen}"
+        write_model(folder / below, outcome, net, trained_record(outcome, snapshot).changed(name=f"{name}/{below}"))
+    return record
 
 
 def write_model(folder: Path, outcome: Outcome, net: nn.Module, record: ModelRecord) -> None:

@@ -1,0 +1,1 @@
+"""What studies share that compare arms in blocks of trainings, and find out beforehand what they can see."""

@@ -1,0 +1,88 @@
+"""A study's pictures: every comparison with its interval, and where in time arms differ."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from studies.blocks.findings import Found
+from studies.blocks.judgement import Family
+from studies.blocks.tables import NAMES, against
+from unequal.evidence.words import BETTER, SAME, WORSE, Finding
+from unequal.reporting.figures import GOLD, INK, PALE, RED, SOFT, log_timesteps
+from unequal.reporting.page import Drawing
+from unequal.reporting.tables import label
+
+WORD_COLOURS = {BETTER: "#2a9d74", WORSE: RED, SAME: INK}
+#: Inches of a row of a comparison, and of what stands around a panel.
+ROW, AROUND, WIDTH = 0.28, 1.1, 8.5
+
+
+def drawings(families: Sequence[Family], found: Found) -> list[Drawing]:
+    """All pictures of a page."""
+    rows = len(families[0].found) + 1
+    return [
+        Drawing(
+            "comparisons",
+            (WIDTH, len(families) * (AROUND + ROW * rows)),
+            lambda figure: comparisons(figure, families, found),
+            "Arms against their controls",
+            "Change of every endpoint with its 95 % interval; left is better. Shaded: within δ. Dotted: the least "
+            "change that so many blocks show in four of five studies. Grey, below: the control trained once more.",
+        ),
+        Drawing(
+            "curves",
+            (WIDTH, 4.6),
+            lambda figure: curves(figure, found),
+            "Where in time arms differ",
+            "Held-out loss of ε of arms over that of their controls, geometric mean over blocks ± its standard error.",
+        ),
+    ]
+
+
+def comparisons(figure: Figure, families: Sequence[Family], found: Found) -> None:
+    """A panel an endpoint, a row a comparison."""
+    again = found.blocks.repeated
+    panels = np.atleast_1d(figure.subplots(len(families), 1))
+    for axes, family in zip(panels, families, strict=True):
+        names = [against(one.arm, one.control) for one in family.found]
+        rows = [*family.found.values(), family.repeated]
+        axes.axvspan(*(100 * np.expm1([-family.delta, family.delta])), color=PALE, linewidth=0, zorder=0)
+        axes.axvline(0, color=SOFT, linewidth=1)
+        if family.visible is not None:
+            for edge in (-family.visible, family.visible):
+                axes.axvline(100 * np.expm1(edge), color=GOLD, linewidth=1, linestyle=":")
+        for place, finding in enumerate(rows):
+            checked = place == len(family.found)
+            interval(axes, place, finding, SOFT if checked else WORD_COLOURS.get(finding.word, "#5f6f7a"))
+        axes.set_yticks(range(len(rows)), [*names, f"{against(again.arm, again.control)} (A/A)"])
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.grid(axis="y", visible=False)
+        axes.set_title(NAMES[family.endpoint], loc="left", fontsize=10)
+        axes.set_xlabel("change in %")
+
+
+def interval(axes: Axes, place: int, finding: Finding, ink: str) -> None:
+    """A change with its interval."""
+    axes.plot([100 * finding.low, 100 * finding.high], [place, place], color=ink, linewidth=2)
+    axes.plot(100 * finding.change, place, "o", color=ink, markersize=5)
+
+
+def curves(figure: Figure, found: Found) -> None:
+    """An arm's loss over its control's, over timesteps counted from 1."""
+    axes = figure.subplots()
+    first = np.array(found.any["curve"]["first"]) + 1.0
+    timesteps = found.any["curve"]["timesteps"][0]
+    middle = np.sqrt(first * np.append(first[1:], timesteps + 1))
+    for one in (*found.blocks.comparisons, found.blocks.repeated):
+        logs = np.log(found.curves(one.arm)) - np.log(found.curves(one.control))
+        mean, error = logs.mean(0), logs.std(0, ddof=1) / np.sqrt(len(logs))
+        style = {"color": SOFT} if one is found.blocks.repeated else {}
+        (line,) = axes.plot(middle, 100 * np.expm1(mean), label=label(one.arm), linewidth=1.6, **style)
+        low, high = (100 * np.expm1(mean + side * error) for side in (-1, 1))
+        axes.fill_between(middle, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+    axes.axhline(0, color=INK, linewidth=1)
+    log_timesteps(axes, int(timesteps))
+    axes.set_ylabel("loss against the control's, change in %")
+    axes.legend(loc="best", ncols=2)

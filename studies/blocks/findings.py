@@ -1,0 +1,103 @@
+"""What the trainings of a study have come to, as it lies in results/endpoints: no model is needed for it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import PositiveFloat
+
+from studies.blocks.settings import Blocks
+from unequal.artifacts.figures import Figures, read_figures
+from unequal.errors import UserError
+
+#: Where the endpoints of every training lie, a folder an arm, and the name of a base's folder.
+FOLDER, BASE = "results/endpoints", "base"
+#: Blocks without which nothing is known of the scatter.
+LEAST = 2
+
+
+class TrainingFigures(Figures):
+    """results/endpoints/<arm>/block_<seed>.json."""
+
+    endpoints: dict[str, PositiveFloat]
+    costs: dict[str, float | None]
+    curve: dict[str, list[float]]
+    conditions: dict[str, Any]
+
+
+def file_of(arm: str, block: int) -> str:
+    """The file of a training, below the folder of all."""
+    return f"{arm}/block_{block}.json"
+
+
+@dataclass(frozen=True)
+class Found:
+    """Endpoints of a study's trainings.
+
+    Attributes:
+        blocks: the plan.
+        trainings: of the arms in complete blocks, arm → block → figures.
+        bases: of the same blocks, as far as they were measured.
+        missing: incomplete block → why it is.
+    """
+
+    blocks: Blocks
+    trainings: Mapping[str, Mapping[int, Mapping[str, Any]]]
+    bases: Mapping[int, Mapping[str, Any]]
+    missing: Mapping[int, str]
+
+    @property
+    def complete(self) -> tuple[int, ...]:
+        """Seeds of the blocks that are judged."""
+        return tuple(seed for seed in self.blocks.all_seeds if seed not in self.missing)
+
+    @property
+    def any(self) -> Mapping[str, Any]:
+        """One of the trainings: what all have alike stands in it."""
+        return self.trainings[self.blocks.repeated.control][self.complete[0]]
+
+    def logarithms(self, endpoint: str, arms: Sequence[str]) -> np.ndarray:
+        """ln(endpoint) of arms, [arms, complete blocks]."""
+        return np.log([[self.trainings[arm][block]["endpoints"][endpoint] for block in self.complete] for arm in arms])
+
+    def curves(self, arm: str) -> np.ndarray:
+        """Losses over bins of timesteps, [complete blocks, bins]."""
+        return np.array([self.trainings[arm][block]["curve"]["loss"] for block in self.complete])
+
+
+def read_found(folder: Path, blocks: Blocks) -> Found:
+    """Read what there is of all blocks.
+
+    Raises:
+        UserError: a file that lacks what is read of it, an endpoint that was not measured, or fewer than two complete
+            blocks.
+    """
+    files = {(arm, block): folder / file_of(arm, block) for arm in (BASE, *blocks.arms) for block in blocks.all_seeds}
+    read = {key: read_figures(file, TrainingFigures) for key, file in files.items() if file.exists()}
+    for key, figures in read.items():
+        if unknown := [one for one in blocks.endpoints if one not in figures["endpoints"]]:
+            raise UserError(f"{files[key]}: endpoint '{unknown[0]}' is missing; measure the training again")
+    missing = {block: why for block in blocks.all_seeds if (why := lack(blocks, block, read))}
+    if len(blocks.all_seeds) - len(missing) < LEAST:
+        raise UserError(f"{folder}: fewer than {LEAST} complete blocks; {told(missing)}")
+    complete = [block for block in blocks.all_seeds if block not in missing]
+    trainings = {arm: {block: read[arm, block] for block in complete} for arm in blocks.arms}
+    bases = {block: read[BASE, block] for block in complete if (BASE, block) in read}
+    return Found(blocks, trainings, bases, missing)
+
+
+def lack(blocks: Blocks, block: int, read: Mapping[tuple[str, int], Mapping[str, Any]]) -> str:
+    """Why a block cannot be judged; empty where it can."""
+    if gone := [arm for arm in blocks.arms if (arm, block) not in read]:
+        return f"without {', '.join(gone)}"
+    conditions = {arm: read[arm, block]["conditions"] for arm in blocks.arms}
+    first = conditions[blocks.arms[0]]
+    other = {key for one in conditions.values() for key in one.keys() | first.keys() if one.get(key) != first.get(key)}
+    return f"its arms differ in {', '.join(sorted(other))}" if other else ""
+
+
+def told(missing: Mapping[int, str]) -> str:
+    """The incomplete blocks, as a clause."""
+    return "; ".join(f"block {block}: {why}" for block, why in missing.items())

@@ -1,0 +1,112 @@
+"""A training's endpoints: losses of held-out images and FID, on the same draws and from the same noise for all."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unequal.data.pixels import tensor_of
+from unequal.data.prepared import PreparedData
+from unequal.evaluation.fidelity import BuiltExtractor
+from unequal.evaluation.variant import Scoring
+from unequal.files import rounded
+from unequal.measures.endpoints import Errors, endpoints
+from unequal.measures.profiling import Draws, profile
+from unequal.reporting.conditions import data_condition
+from unequal.reporting.figures import log_bins
+from unequal.sampling.ensemble import Ensemble
+from unequal.settings.evaluation import Evaluation, Sampling
+from unequal.settings.profile import Profile
+from unequal.settings.strict import StageSettings
+from unequal.workspace.chunks import Chunks
+from unequal.workspace.protocol import Workspace
+
+#: Bins of timesteps, on a log scale, over which a curve is told.
+BINS = 40
+#: What is told of samples beside FID, as it stands in a score.
+SCORES = ("fid_half", "kid", "precision", "recall")
+#: What a score tells of costs → how it is called here.
+COSTS = {
+    "images_seen": "images",
+    "training_flops": "training_flops",
+    "sampling_flops_per_image": "sampling_flops",
+    "parameters": "parameters",
+}
+#: What all arms of a block have alike, or they cannot be compared.
+CONDITIONS = ("extractor", "features", "reference", "samples_per_seed", "sampling_seeds", "sampling", "device", "fp32")
+
+
+class MeasuringSettings(StageSettings):
+    """Keys of params.yaml by which every training is measured."""
+
+    seed: int
+    profile: Profile
+    sampling: Sampling
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """What all trainings are measured by.
+
+    Attributes:
+        workspace: where chunks are kept, and on which device.
+        settings: keys of params.yaml.
+        data: held-out images are those whose loss is measured.
+        extractor: of the features that FID compares.
+    """
+
+    workspace: Workspace
+    settings: MeasuringSettings
+    data: PreparedData
+    extractor: BuiltExtractor
+
+    def figures(self, folder: Path, name: str) -> dict[str, Any]:
+        """All that is measured of a model or a set of experts, whose name tells it apart within the workspace."""
+        began = time.perf_counter()
+        experts = Ensemble.load(folder, self.workspace.device)
+        errors = self.errors(experts, name)
+        scores = self.scoring.figures(experts, name)
+        told = endpoints(experts.schedule)
+        found = {endpoint: one.of(errors)[0] for endpoint, one in told.items()} | {"fid": scores["fid_mean"]}
+        return {
+            "endpoints": found,
+            "scores": {one: scores[f"{one}_mean"] for one in SCORES if f"{one}_mean" in scores},
+            "costs": {ours: scores[its] for its, ours in COSTS.items()}
+            | {"measuring_seconds": time.perf_counter() - began},
+            "curve": curve(errors.epsilon),
+            "conditions": self.conditions(scores),
+        }
+
+    def errors(self, experts: Ensemble, name: str) -> Errors:
+        """Of held-out draws."""
+        chosen, images = self.settings.profile, tensor_of(self.data.holdout)
+        labels = self.data.labels_of("holdout")
+        timesteps, device = experts.schedule.timesteps, self.workspace.device
+        draws = Draws.of(images, timesteps, chosen.images, self.settings.seed, device, labels)
+        kept = Chunks(self.workspace.work / f"losses-{name.replace('/', '_')}")
+        return profile(experts, draws, chosen.batch_size, self.workspace.runtime.progress, kept)
+
+    @property
+    def scoring(self) -> Scoring:
+        """How samples are scored."""
+        return Scoring(self.workspace, self.settings.sampling, self.settings.evaluation, self.data, self.extractor)
+
+    def conditions(self, scores: Mapping[str, Any]) -> dict[str, Any]:
+        """What the figures mean nothing without, the same for all that are compared."""
+        return {
+            "data": data_condition(self.data.facts),
+            "data_sha256": self.data.facts["sha256"],
+            "draws_per_timestep": self.settings.profile.images,
+            **{name: scores[name] for name in CONDITIONS},
+        }
+
+
+def curve(losses: np.ndarray) -> dict[str, list[float]]:
+    """Mean loss over bins of timesteps, from losses [T, n]: T, each bin's first timestep, and its loss."""
+    first = log_bins(len(losses), BINS)[:-1]
+    means = np.add.reduceat(losses.mean(1, dtype=float), first) / np.diff([*first, len(losses)])
+    return {"timesteps": [len(losses)], "first": first.tolist(), "loss": list(map(rounded, means))}

@@ -1,0 +1,116 @@
+"""Params files of studies that compare arms in blocks."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from studies.blocks.settings import Blocks, Pilot
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+from unequal.settings.names import Name
+from unequal.settings.params.roles import FRESH, Role
+from unequal.settings.params.scored import Scored
+from unequal.settings.plan import OneGroup, Plan, SeveralGroups
+from unequal.settings.profile import Profile
+from unequal.settings.recipe import Recipe
+from unequal.timesteps.groups import check_groups, least_limit, timestep_groups
+
+
+class Blocked(Scored):
+    """Arms are trained in blocks and judged by the loss of held-out images and by FID."""
+
+    profile: Profile
+    blocks: Blocks
+    pilot: Pilot
+
+    @model_validator(mode="after")
+    def the_pilot_fits_the_study(self) -> Self:
+        """It is of the study's arms, and on other seeds."""
+        self.pilot.check(self.blocks)
+        return self
+
+    @model_validator(mode="after")
+    def no_floor_is_asked_for(self) -> Self:
+        """Arms are held against each other."""
+        if self.profile.floor != "none":
+            raise ValueError(f"profile.floor: {self.profile.floor}; arms are compared without one: none")
+        return self
+
+
+class Recipes(Blocked):
+    """Every arm is a recipe, by which fresh weights are trained that all arms of a block share."""
+
+    @property
+    def roles(self) -> dict[str, Role]:
+        """A recipe is an arm."""
+        return super().roles | dict.fromkeys(self.blocks.arms, FRESH)
+
+    @model_validator(mode="after")
+    def weights_are_fresh(self) -> Self:
+        """A trained network has one set of weights for all blocks."""
+        if self.network.pretrained is not None:
+            raise ValueError(f"network.pretrained: '{self.network.pretrained}'; blocks begin with fresh weights: null")
+        return self
+
+
+class Plans(Blocked):
+    """Every arm is a plan, carried out on the base of its block."""
+
+    plans: Annotated[dict[Name, Plan], Field(description="ways of training the base on, in groups of timesteps or not")]
+
+    @property
+    def roles(self) -> dict[str, Role]:
+        """The base; plans have recipes of their own."""
+        return super().roles | {"base": FRESH}
+
+    @property
+    def placed_recipes(self) -> dict[str, Recipe]:
+        """Those of the plans too."""
+        return super().placed_recipes | {f"plans.{name}.recipe": plan.recipe for name, plan in self.plans.items()}
+
+    @property
+    def pruning_limits(self) -> dict[str, float]:
+        """Those of the plans that prune."""
+        schedule = self.schedule.tables()
+        pruned = {name: plan.groups for name, plan in self.plans.items() if plan.pruning is not None}
+        return {f"plans.{name}.groups": smallest_model(groups, schedule) for name, groups in pruned.items()}
+
+    @model_validator(mode="after")
+    def bases_are_trained(self) -> Self:
+        """A trained network would be the same base in all blocks."""
+        if self.network.pretrained is not None:
+            raise ValueError(f"network.pretrained: '{self.network.pretrained}'; every block trains a base: null")
+        return self
+
+    @model_validator(mode="after")
+    def arms_are_plans(self) -> Self:
+        """Every arm has a plan, every plan is an arm, and each can be carried out as far as is known beforehand."""
+        for name in self.blocks.arms:
+            if name not in self.plans:
+                raise ValueError(f"blocks.arms: '{name}' is no plan; there is: {', '.join(self.plans)}")
+        for name, plan in self.plans.items():
+            if name not in self.blocks.arms:
+                raise ValueError(f"blocks.arms: does not list plan '{name}'; add it there or delete it")
+            try:
+                check_plan(plan, self.schedule.tables(), self.recipes["base"].prediction)
+            except UserError as error:
+                raise ValueError(f"plans.{name}: {error}") from None
+        return self
+
+
+def check_plan(plan: Plan, schedule: NoiseSchedule, prediction: str) -> None:
+    """Raise UserError where a plan cannot be carried out on a base of this schedule and prediction."""
+    if plan.recipe.prediction != prediction or prediction == "mixed":
+        raise UserError(f"recipe.prediction: '{plan.recipe.prediction}'; the base's is '{prediction}', of one head")
+    if plan.groups.needs_excess:
+        raise UserError("groups.kind: 'excess_loss' needs a floor, which no block measures")
+    if isinstance(plan.groups, SeveralGroups):
+        check_groups(schedule, plan.groups.count, plan.groups.min_ratio)
+        timestep_groups(plan.groups.kind, schedule, plan.groups.count, plan.groups.min_ratio)
+
+
+def smallest_model(groups: OneGroup | SeveralGroups, schedule: NoiseSchedule) -> float:
+    """The lowest limit of a plan's models, as a share of the base's FLOPs."""
+    if isinstance(groups, OneGroup):
+        return groups.ratio
+    return least_limit(groups.kind, schedule, groups.count, groups.min_ratio)

@@ -1,0 +1,101 @@
+"""What a pilot tells beforehand: how trainings scatter, what a study of them can see, and how long it will take."""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from studies.blocks.settings import Blocks as Plan
+from studies.blocks.settings import Pilot
+from unequal.evidence.blocks import Blocks
+from unequal.evidence.power import Design, upper_deviation, visible_effect
+
+#: More blocks than this are not asked for.
+MOST_BLOCKS = 40
+
+#: Figures of trainings, one a block; of an arm by the rate as text, one a block.
+Trainings = Sequence[Mapping[str, Any]]
+Arms = Mapping[str, Trainings]
+
+
+def pilot_document(plan: Plan, pilot: Pilot, bases: Trainings, arms: Arms) -> dict[str, Any]:
+    """All that a pilot tells of a study, as JSON.
+
+    Args:
+        plan: of the study.
+        pilot: its settings.
+        bases: figures of the pilot's bases, measured at half and at the end of their training.
+        arms: arm → a block's trainings by rate.
+    """
+    cells = [[block[rate] for block in found] for found in arms.values() for rate in found[0]]
+    return {
+        "seeds": list(pilot.seeds),
+        "share": pilot.share,
+        "endpoints": {
+            name: scatter(name, cells) | slope(name, bases, delta) | promise(name, cells, plan, delta)
+            for name, delta in plan.endpoints.items()
+        },
+        "rates": {arm: rates(found, plan) for arm, found in arms.items()},
+        **seconds(plan, pilot, bases, [one for cell in cells for one in cell]),
+    }
+
+
+def scatter(endpoint: str, cells: Sequence[Trainings]) -> dict[str, Any]:
+    """Standard deviation of a training in ln(endpoint), with its degrees of freedom and its 80 % upper bound.
+
+    It is what is left when arms at their rates, and blocks, have had their share: what a study is judged by, too.
+    """
+    values = np.log([[one["endpoints"][endpoint] for one in cell] for cell in cells])
+    study = Blocks(tuple(map(str, range(len(cells)))), values)
+    deviation = study.pooled_variance**0.5
+    upper = upper_deviation(deviation, study.freedom)
+    return {"deviation": deviation, "freedom": study.freedom, "upper_deviation": upper}
+
+
+def slope(endpoint: str, bases: Trainings, delta: float) -> dict[str, Any]:
+    """Change of a base's ln(endpoint) over the last doubling of its images, and which factor of them is worth δ."""
+    doubling = fmean(float(np.log(one["endpoints"][endpoint] / one["half"][endpoint])) for one in bases)
+    return {"slope_per_doubling": doubling, "images_worth_delta": 2 ** (delta / -doubling) if doubling < 0 else None}
+
+
+def promise(endpoint: str, cells: Sequence[Trainings], plan: Plan, delta: float) -> dict[str, Any]:
+    """What the planned study shows in four of five cases, and how many blocks would show δ; null: more than 40."""
+    bound = scatter(endpoint, cells)["upper_deviation"]
+    arms, comparisons = max(2, len(plan.pooled_arms)), len(plan.comparisons)
+
+    def visible(blocks: int) -> float:
+        return visible_effect(Design(arms, blocks, comparisons), bound)
+
+    planned = visible(len(plan.all_seeds))
+    enough = next((blocks for blocks in range(2, MOST_BLOCKS + 1) if visible(blocks) <= delta), None)
+    return {"delta": delta, "visible_effect": planned, "sees_delta": planned <= delta, "blocks_for_delta": enough}
+
+
+def rates(found: Trainings, plan: Plan) -> dict[str, Any]:
+    """Mean ln(endpoints) of an arm at each learning rate that it was tried at, and the best by the first endpoint."""
+    tried = [
+        {"lr": found[0][rate]["lr"]}
+        | {name: fmean(float(np.log(block[rate]["endpoints"][name])) for block in found) for name in plan.endpoints}
+        for rate in found[0]
+    ]
+    first = next(iter(plan.endpoints))
+    return {"best_lr": min(tried, key=lambda one: one[first])["lr"], "tried": tried}
+
+
+def seconds(plan: Plan, pilot: Pilot, bases: Trainings, arms: Trainings) -> dict[str, Any]:
+    """Seconds an image of a training here, and of the whole study on one thread: trained in full, and measured."""
+
+    def mean(trainings: Trainings, name: str) -> float:
+        return fmean(one["costs"][name] for one in trainings)
+
+    both = (bases, arms)
+    base, arm = (
+        mean(trainings, "training_seconds") / pilot.share + mean(trainings, "measuring_seconds") for trainings in both
+    )
+    images = sum(one["costs"]["images"] for trainings in both for one in trainings)
+    spent = sum(one["costs"]["training_seconds"] for trainings in both for one in trainings)
+    return {
+        "training_image_seconds": spent / images,
+        "study_seconds": len(plan.seeds) * (base + len(plan.arms) * arm),
+    }

@@ -1,0 +1,136 @@
+"""`blocks`: arms that are trained in blocks and compared; `pilot`: short trainings that tell what the study can see."""
+
+from collections.abc import Sequence
+from typing import Literal, Self, get_args
+
+from pydantic import Field, PositiveFloat, model_validator
+
+from unequal.randomness import torch_seed
+from unequal.settings.names import Name
+from unequal.settings.numbers import Seed
+from unequal.settings.recipe import Recipe
+from unequal.settings.strict import Strict
+
+#: What a training is judged by, less being better: means of the loss of held-out images, and FID.
+Endpoint = Literal["loss_over_timesteps", "loss_over_log_snr", "x0_loss_over_log_snr", "fid"]
+ENDPOINTS: tuple[Endpoint, ...] = get_args(Endpoint)
+
+
+class Comparison(Strict):
+    """An arm and what it is held against."""
+
+    arm: Name
+    control: Name
+    pooled: bool = Field(
+        default=True,
+        description="within blocks, by the variance of all arms; false where optimizer or batch are others: Welch's",
+    )
+
+    @property
+    def arms(self) -> tuple[str, str]:
+        """The two."""
+        return self.arm, self.control
+
+
+class Blocks(Strict):
+    """Every arm is trained once in every block; what is compared, and what counts as the same, is settled before."""
+
+    question: str = Field(min_length=1, description="of the study, the heading of its page")
+    seeds: tuple[Seed, ...] = Field(min_length=1, description="of blocks that are trained here: of bases, say")
+    earlier: tuple[Seed, ...] = Field(
+        default=(), description="of blocks whose endpoints are in results already: judged, but not trained again"
+    )
+    arms: tuple[Name, ...] = Field(min_length=2, description="each a plan or a recipe of that name")
+    comparisons: tuple[Comparison, ...] = Field(min_length=1, description="those that have words, a family an endpoint")
+    repeated: Comparison = Field(description="the A/A arm, a control once more with other draws, and that control")
+    endpoints: dict[Endpoint, PositiveFloat] = Field(
+        min_length=1, description="what is judged → δ: the difference of its logarithm below which two arms are alike"
+    )
+
+    @property
+    def all_seeds(self) -> tuple[int, ...]:
+        """Of all blocks that are judged."""
+        return (*self.earlier, *self.seeds)
+
+    @property
+    def pooled_arms(self) -> tuple[str, ...]:
+        """Arms that share a variance, in their order."""
+        pooled = {arm for one in (*self.comparisons, self.repeated) if one.pooled for arm in one.arms}
+        return tuple(arm for arm in self.arms if arm in pooled)
+
+    @model_validator(mode="after")
+    def nothing_is_trained_twice(self) -> Self:
+        """An arm and a block name a training."""
+        for axis, values in (("seeds", self.all_seeds), ("arms", self.arms)):
+            refuse_twice(axis, values)
+        return self
+
+    @model_validator(mode="after")
+    def comparisons_are_of_arms(self) -> Self:
+        """Each once, of two arms that are trained; and none is trained for nothing."""
+        planned = [one.arms for one in (*self.comparisons, self.repeated)]
+        for arms in planned:
+            if unknown := [arm for arm in arms if arm not in self.arms]:
+                raise ValueError(f"comparisons: '{unknown[0]}' is no arm; there is: {', '.join(self.arms)}")
+            if arms[0] == arms[1]:
+                raise ValueError(f"comparisons: '{arms[0]}' is held against itself; allowed: another arm")
+        refuse_twice("comparisons", [" against ".join(arms) for arms in planned])
+        compared = {arm for arms in planned for arm in arms}
+        if idle := [arm for arm in self.arms if arm not in compared]:
+            raise ValueError(f"arms: '{idle[0]}' is in no comparison; name it in one or delete it")
+        return self
+
+
+class Pilot(Strict):
+    """Short trainings on seeds of their own: how trainings scatter, what doubling brings, and which rate an arm likes.
+
+    Every arm has as many tries as the others: each of the rates, from each of the seeds.
+    """
+
+    arms: tuple[Name, ...] = Field(min_length=1, description="some of those in `blocks`")
+    rates: tuple[PositiveFloat, ...] = Field(min_length=1, description="each times the lr of an arm's own recipe")
+    seeds: tuple[Seed, ...] = Field(min_length=2, description="none of those in `blocks`")
+    share: float = Field(gt=0, le=1, description="of the images that the study gives each training")
+
+    @property
+    def cells(self) -> tuple[tuple[str, float], ...]:
+        """An arm at a rate, as they are trained from every seed."""
+        return tuple((arm, rate) for arm in self.arms for rate in self.rates)
+
+    @model_validator(mode="after")
+    def scatter_can_be_told(self) -> Self:
+        """Two trainings a block, and nothing twice."""
+        for axis in ("arms", "rates", "seeds"):
+            refuse_twice(axis, getattr(self, axis))
+        if len(self.cells) < 2:
+            raise ValueError(
+                "arms: one arm at one rate tells no scatter within blocks; allowed: two arms, or two rates"
+            )
+        return self
+
+    def check(self, blocks: Blocks) -> None:
+        """Raise ValueError where the pilot is of other arms than the study, or on its very seeds."""
+        if unknown := [arm for arm in self.arms if arm not in blocks.arms]:
+            raise ValueError(f"pilot.arms: '{unknown[0]}' is no arm; there is: {', '.join(blocks.arms)}")
+        if shared := [seed for seed in self.seeds if seed in blocks.all_seeds]:
+            raise ValueError(f"pilot.seeds: {shared[0]} is a block of the study; allowed: others")
+
+
+def refuse_twice(axis: str, values: Sequence[object]) -> None:
+    """Raise ValueError where a value stands twice."""
+    if len(set(values)) < len(values):
+        raise ValueError(f"{axis}: {list(values)} names one twice")
+
+
+def arm_seed(block: int, arm: str) -> int:
+    """The seed of an arm's own draws within a block: two arms of the same settings are two trainings."""
+    return torch_seed(block, *arm.encode())
+
+
+def shortened(recipe: Recipe, share: float, rate: float = 1.0) -> Recipe:
+    """A recipe for a share of its images, warm-up and snapshots included, at so many times its learning rate."""
+    optimizer = recipe.optimizer.model_copy(
+        update={"lr": rate * recipe.optimizer.lr, "warmup_images": round(share * recipe.optimizer.warmup_images)}
+    )
+    images, snapshots = round(share * recipe.images), tuple(round(share * one) for one in recipe.snapshots)
+    return recipe.model_copy(update={"images": images, "snapshots": snapshots, "optimizer": optimizer})

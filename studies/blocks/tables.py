@@ -1,0 +1,119 @@
+"""What a study says, as tables of its page, as rows of files and in Markdown for its README."""
+
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from studies.blocks.findings import Found
+from studies.blocks.judgement import Family
+from unequal.evidence.words import SAME, Finding
+from unequal.reporting.page import Table
+from unequal.reporting.tables import label, mean_and_sd, with_prefix
+
+#: How people read the endpoints.
+NAMES = {
+    "loss_over_timesteps": "held-out loss of ε, over timesteps",
+    "loss_over_log_snr": "held-out loss of ε, over log-SNR",
+    "x0_loss_over_log_snr": "held-out loss of x0, over log-SNR",
+    "fid": "FID",
+}
+COLUMNS = ("arm against control", "change", "95 % interval", "p (Holm)", "the study says")
+NOTE = (
+    "Changes are of the endpoint's geometric mean over blocks; less is better. Intervals are for one comparison alone, "
+    "p and word for all of the table together, but for the last row: an arm that is its control once more, with other "
+    "draws, where nothing should be found."
+)
+
+
+def family_table(family: Family, found: Found) -> Table:
+    """An endpoint's comparisons, and the A/A arm below them."""
+    again = found.blocks.repeated
+    rows = [(against(one.arm, one.control), *cells(finding, family.delta)) for one, finding in family.found.items()]
+    checked = (against(again.arm, again.control), *cells(family.repeated, family.delta))
+    note = f"δ = {percent(family.delta)}. {promise(family)} {NOTE}"
+    return Table(NAMES[family.endpoint], COLUMNS, rows, note, [checked])
+
+
+def promise(family: Family) -> str:
+    """What so many blocks can see."""
+    if family.visible is None:
+        return "No pilot tells what these blocks can see."
+    return f"In four of five studies of so many blocks, a difference of {percent(family.visible)} is seen."
+
+
+def cells(finding: Finding, delta: float) -> tuple[str, ...]:
+    """A finding as text."""
+    interval = f"{percent(finding.low, sign=True)} … {percent(finding.high, sign=True)}"
+    word = f"{finding.word} within {percent(delta)}" if finding.word == SAME else finding.word
+    return percent(finding.change, sign=True), interval, p_value(finding.p_difference), word
+
+
+def percent(share: float, sign: bool = False) -> str:
+    """A share of 1 in per cent, to three digits, at most two of them decimals."""
+    text = f"{100 * share:{'+' if sign else ''}.{1 if abs(share) >= 0.1 else 2}f} %"
+    return text.replace("-", "−")
+
+
+def p_value(p: float) -> str:
+    """Two digits, as far down as anybody looks."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+
+
+def against(arm: str, control: str) -> str:
+    """A comparison's name."""
+    return f"{label(arm)} against {label(control)}"
+
+
+def arms_table(found: Found) -> Table:
+    """Endpoints, other scores and costs of every arm, and of the bases."""
+    endpoints = list(found.blocks.endpoints)
+    scores = sorted(found.any["scores"])
+    columns = ["arm", *(NAMES[one] for one in endpoints), *map(label, scores)]
+    columns += ["images", "training FLOPs", "sampling FLOPs", "parameters"]
+    everything = {label(arm): list(found.trainings[arm].values()) for arm in found.blocks.arms}
+    rows = [(name, *arm_cells(trainings, endpoints, scores)) for name, trainings in everything.items()]
+    bases = list(found.bases.values())
+    references = [("base", *arm_cells(bases, endpoints, scores))] if bases else []
+    return Table("Arms", columns, rows, "± is the standard deviation over blocks.", references)
+
+
+def arm_cells(trainings: Sequence[Any], endpoints: Sequence[str], scores: Sequence[str]) -> Iterator[str]:
+    """Means of an arm as text."""
+    for kind, names in (("endpoints", endpoints), ("scores", scores)):
+        yield from (mean_and_sd([one[kind][name] for one in trainings]) for name in names)
+    for cost in ("images", "training_flops", "sampling_flops", "parameters"):
+        yield with_prefix(fmean(one["costs"][cost] for one in trainings))
+
+
+def training_rows(found: Found) -> list[dict[str, Any]]:
+    """A row a training, with its endpoints, scores and costs."""
+    return [
+        {"arm": arm, "block": block} | one["endpoints"] | one["scores"] | one["costs"]
+        for arm, trainings in found.trainings.items()
+        for block, one in trainings.items()
+    ]
+
+
+def markdown(families: Sequence[Family], first: str) -> str:
+    """What a README says: data, network and budget in a sentence, and a row a comparison with a word an endpoint."""
+    head = ["arm against control", *(f"{NAMES[one.endpoint]} (δ {percent(one.delta)})" for one in families)]
+    lines = [first, "", f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    for comparison in families[0].found:
+        words = (cells(one.found[comparison], one.delta) for one in families)
+        told = [f"{change}: {word}" for change, _, _, word in words]
+        lines.append(f"| {' | '.join((against(comparison.arm, comparison.control), *told))} |")
+    return "\n".join(lines) + "\n"
+
+
+def first_sentence(found: Found) -> str:
+    """Data, network and budget."""
+    one, control = found.any, found.blocks.repeated.control
+    images = fmean(each["costs"]["images"] for each in found.trainings[control].values())
+    base = np.mean([each["costs"]["images"] for each in found.bases.values()]) if found.bases else 0
+    budget = f"{with_prefix(images)} images" + (f", {with_prefix(base)} of them the base's," if base else "")
+    return (
+        f"On {one['conditions']['data']}, with a network of {with_prefix(one['costs']['parameters'])} parameters and "
+        f"{budget} behind {label(control)}; {len(found.complete)} blocks."
+    )

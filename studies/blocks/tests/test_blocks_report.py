@@ -1,0 +1,116 @@
+"""A study's words, from the files of its trainings alone."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from blocks_data import PILOT, design, write_trainings
+from click.testing import CliRunner, Result
+from stage_project import write_params
+
+from studies.blocks.findings import read_found
+from studies.blocks.judgement import families, family
+from studies.blocks.stages import report_blocks
+from unequal.errors import UserError
+from unequal.evidence.words import BETTER, NOT_TESTABLE, SAME, WORSE
+from unequal.files import read_json, write_json
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def trainings(project: Path) -> Path:
+    write_trainings(project / "results/endpoints", design())
+    return project / "results/endpoints"
+
+
+def test_words_are_those_of_the_known_answers(trainings: Path) -> None:
+    for one in families(read_found(trainings, design()), PILOT):
+        words = {comparison.arm: finding.word for comparison, finding in one.found.items()}
+        assert words == {"lower": BETTER, "alike": SAME, "other": WORSE}
+        assert one.repeated.word == SAME
+        assert one.visible is not None
+        assert one.visible < one.delta
+
+
+def test_blocks_as_hard_as_may_be_change_no_estimate_but_welchs(trainings: Path) -> None:
+    before = family(read_found(trainings, design()), "fid", 0.02, PILOT)
+    for arm in design().arms:
+        path = trainings / f"{arm}/block_0.json"
+        figures = read_json(path)
+        figures["endpoints"]["fid"] *= 7
+        write_json(path, figures)
+    after = family(read_found(trainings, design()), "fid", 0.02, PILOT)
+    pooled, welch = [one for one in before.found if one.pooled], next(one for one in before.found if not one.pooled)
+    assert [after.found[one].change for one in pooled] == pytest.approx([before.found[one].change for one in pooled])
+    assert [after.found[one].high for one in pooled] == pytest.approx([before.found[one].high for one in pooled])
+    assert after.found[welch].high > 2 * before.found[welch].high
+
+
+def test_what_a_pilot_cannot_see_gets_no_word(trainings: Path) -> None:
+    blind = {"endpoints": {"fid": {"upper_deviation": 0.02}}}
+    losses, fid = families(read_found(trainings, design()), blind)
+    assert {one.word for one in fid.found.values()} == {NOT_TESTABLE}
+    assert losses.visible is None
+
+
+def test_a_block_without_an_arm_or_measured_otherwise_is_left_out(trainings: Path) -> None:
+    (trainings / "lower/block_1.json").unlink()
+    path = trainings / "alike/block_3.json"
+    figures = read_json(path)
+    figures["conditions"]["extractor"] = "another"
+    write_json(path, figures)
+    found = read_found(trainings, design())
+    assert found.complete == (0, 2, 4)
+    assert found.missing == {1: "without lower", 3: "its arms differ in extractor"}
+    assert found.logarithms("fid", ["lower"]).shape == (1, 3)
+    # A block that was measured elsewhere as a whole is one like others.
+    for arm in design().arms:
+        path = trainings / f"{arm}/block_3.json"
+        write_json(path, read_json(path) | {"conditions": {"extractor": "another"}})
+    assert read_found(trainings, design()).complete == (0, 2, 3, 4)
+
+
+def test_one_complete_block_tells_nothing(trainings: Path) -> None:
+    for block in (0, 1, 2, 3):
+        (trainings / f"again/block_{block}.json").unlink()
+    with pytest.raises(UserError, match="fewer than 2 complete blocks; block 0: without again; block 1"):
+        read_found(trainings, design())
+
+
+def test_an_endpoint_that_was_not_measured_is_named(trainings: Path) -> None:
+    plan = design(endpoints={"loss_over_log_snr": 0.01})
+    with pytest.raises(UserError, match=r"block_0\.json: endpoint 'loss_over_log_snr' is missing; measure"):
+        read_found(trainings, plan)
+
+
+def report() -> Result:
+    return CliRunner().invoke(report_blocks.main, [])
+
+
+def test_the_page_says_what_was_judged_and_what_was_not(trainings: Path) -> None:
+    (trainings / "lower/block_4.json").unlink()
+    write_params(blocks=design().model_dump(mode="json"))
+    write_json(Path("results/pilot.json"), PILOT)
+    result = report()
+    assert result.exit_code == 0, result.output
+    page = Path("results/report.html").read_text(encoding="utf-8")
+    assert "On digits, made up, with a network of 100 parameters and 1.40 k images" in page
+    assert "Not judged: block 4: without lower" in page
+    assert "lower against control" in page
+    document = json.loads(Path("results/findings.json").read_text())
+    assert document["blocks"] == [0, 1, 2, 3]
+    told = document["endpoints"]["fid"]["comparisons"]["lower against control"]
+    assert told["word"] == BETTER
+    assert told["change"] == pytest.approx(np.expm1(-0.1), abs=0.01)
+    markdown = Path("results/findings.md").read_text(encoding="utf-8")
+    assert f"{100 * told['change']:.2f} %: better".replace("-", "−") in markdown
+    assert "the same within 2.00 %" in markdown
+
+
+def test_readmes_say_what_their_studies_found() -> None:
+    """Verbatim: no word of a README is stronger than those that were found."""
+    for found in (ROOT / "studies").glob("*/results/findings.md"):
+        readme = found.parents[1] / "README.md"
+        assert found.read_text(encoding="utf-8").strip() in readme.read_text(encoding="utf-8"), readme

@@ -1,0 +1,75 @@
+"""Plans of studies in blocks: what is impossible is refused in one line."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blocks_data import DESIGN
+from params_files import edited
+
+from studies.blocks.settings import Blocks, Pilot, arm_seed, shortened
+from studies.experts.params import Params
+from unequal.errors import UserError
+from unequal.settings.recipe import LossWeight, Optimizer, Recipe
+from unequal.settings.samplers import Uniform
+
+STUDY = Path(__file__).parents[2] / "experts/params.yaml"
+
+
+@pytest.mark.parametrize(
+    ("edits", "complaint"),
+    [
+        ({"blocks.seeds": [0, 0]}, "blocks: seeds: [0, 0] names one twice"),
+        ({"blocks.earlier": [4]}, "blocks: seeds: [4, 0, 1, 2, 3, 4] names one twice"),
+        ({"blocks.repeated.arm": "joint"}, "blocks: comparisons: 'joint' is held against itself; allowed: another arm"),
+        ({"blocks.repeated.arm": "none"}, "blocks: comparisons: 'none' is no arm; there is: joint, joint_again"),
+        ({"blocks.comparisons": [{"arm": "snr", "control": "joint"}]}, "blocks: arms: 'pruned' is in no comparison"),
+        ({"blocks.endpoints": {"speed": 0.1}}, "blocks.endpoints.speed: "),
+        ({"pilot.seeds": [4, 5]}, "pilot.seeds: 4 is a block of the study; allowed: others"),
+        ({"pilot.arms": ["none"]}, "pilot.arms: 'none' is no arm; there is: joint"),
+        ({"pilot.arms": ["joint"], "pilot.rates": [1.0]}, "pilot: arms: one arm at one rate tells no scatter"),
+        ({"plans.other": {}}, "plans.other"),
+        ({"network.pretrained": "runs/base"}, "network.pretrained: 'runs/base'; every block trains a base: null"),
+        ({"profile.floor": "all"}, "profile.floor: all; arms are compared without one: none"),
+        ({"plans.snr.groups.kind": "excess_loss"}, "plans.snr: groups.kind: 'excess_loss' needs a floor"),
+        ({"plans.snr.groups.count": 600}, "plans.snr: of 600 groups, number 2 from the data end is empty"),
+        ({"plans.snr.recipe.prediction": "v_prediction"}, "plans.snr: recipe.prediction: 'v_prediction'; the base's"),
+    ],
+)
+def test_impossible_plans_are_refused_in_one_line(tmp_path: Path, edits: dict[str, Any], complaint: str) -> None:
+    path = edited(STUDY, edits, tmp_path)
+    with pytest.raises(UserError) as refusal:
+        Params.read(path)
+    assert str(refusal.value).startswith(f"{path}: {complaint}"), refusal.value
+    assert "\n" not in str(refusal.value)
+
+
+def test_arms_that_share_no_variance_are_left_out_of_the_pool() -> None:
+    assert Blocks.model_validate(DESIGN, strict=False).pooled_arms == ("control", "again", "lower", "alike")
+
+
+def test_every_arm_of_a_block_has_draws_of_its_own() -> None:
+    seeds = {arm_seed(block, arm) for block in range(50) for arm in ("joint", "joint_again", "snr", "base")}
+    assert len(seeds) == 200
+    assert arm_seed(0, "joint") == arm_seed(0, "joint")
+
+
+def test_a_pilots_cells_are_all_arms_at_all_rates() -> None:
+    pilot = Pilot(arms=("a", "b"), rates=(0.5, 2.0), seeds=(0, 1), share=0.5)
+    assert pilot.cells == (("a", 0.5), ("a", 2.0), ("b", 0.5), ("b", 2.0))
+
+
+def test_a_shortened_recipe_keeps_its_shape() -> None:
+    optimizer = Optimizer(lr=1e-3, betas=(0.9, 0.999), weight_decay=0.0, warmup_images=40, decay="cosine")
+    whole = Recipe(
+        images=1000,
+        snapshots=(500,),
+        prediction="epsilon",
+        sampler=Uniform(kind="uniform"),
+        loss_weight=LossWeight(kind="none"),
+        optimizer=optimizer,
+    )
+    short = shortened(whole, 0.25, 2.0)
+    assert (short.images, short.snapshots, short.optimizer.warmup_images) == (250, (125,), 10)
+    assert short.optimizer.lr == pytest.approx(2e-3)
+    assert shortened(whole, 1.0) == whole

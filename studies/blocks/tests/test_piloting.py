@@ -1,0 +1,72 @@
+"""What a pilot tells of a study, on made-up trainings whose scatter and slope are known."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from blocks_data import design
+
+from studies.blocks.piloting import pilot_document
+from studies.blocks.settings import Pilot
+from unequal.evidence.power import Design, visible_effect
+
+SCATTER, SLOPE, SEEDS = 0.01, -0.3, tuple(range(100, 140))
+PILOT = Pilot(arms=("control", "lower"), rates=(0.5, 1.0), seeds=SEEDS, share=0.25)
+
+
+def training(level: float, **more: Any) -> dict[str, Any]:
+    endpoint = float(np.exp(level))
+    costs = {"images": 100, "training_seconds": 50.0, "measuring_seconds": 10.0}
+    return {"endpoints": {"loss_over_timesteps": endpoint, "fid": endpoint}, "costs": costs} | more
+
+
+@pytest.fixture(scope="module")
+def told() -> dict[str, Any]:
+    generator = np.random.default_rng(0)
+    levels = generator.normal(size=len(SEEDS))
+    bases = [training(level, half=training(level - SLOPE)["endpoints"]) for level in levels]
+    # At half of its rate every arm ends 5 % lower.
+    arms = {
+        arm: [
+            {
+                rate: training(level + SCATTER * generator.normal() - 0.05 * (rate == "0.5"), lr=1e-3 * float(rate))
+                for rate in ("0.5", "1")
+            }
+            for level in levels
+        ]
+        for arm in PILOT.arms
+    }
+    return pilot_document(design(), PILOT, bases, arms)
+
+
+def test_the_scatter_is_that_within_blocks(told: dict[str, Any]) -> None:
+    fid = told["endpoints"]["fid"]
+    assert fid["freedom"] == 3 * (len(SEEDS) - 1)
+    assert fid["deviation"] == pytest.approx(SCATTER, rel=0.15)
+    assert fid["deviation"] < fid["upper_deviation"] < 1.2 * fid["deviation"]
+
+
+def test_a_doubling_and_what_delta_is_worth(told: dict[str, Any]) -> None:
+    fid = told["endpoints"]["fid"]
+    assert fid["slope_per_doubling"] == pytest.approx(SLOPE)
+    # δ = 0.02 is a fifteenth of a doubling.
+    assert fid["images_worth_delta"] == pytest.approx(2 ** (1 / 15))
+
+
+def test_blocks_that_delta_needs_are_the_fewest(told: dict[str, Any]) -> None:
+    fid = told["endpoints"]["fid"]
+    assert fid["visible_effect"] == pytest.approx(visible_effect(Design(4, 5, 3), fid["upper_deviation"]))
+    needed = fid["blocks_for_delta"]
+    assert visible_effect(Design(4, needed, 3), fid["upper_deviation"]) <= 0.02
+    assert visible_effect(Design(4, needed - 1, 3), fid["upper_deviation"]) > 0.02
+    assert fid["sees_delta"] == (needed <= 5)
+
+
+def test_the_best_rate_is_the_lower_one(told: dict[str, Any]) -> None:
+    assert {arm: one["best_lr"] for arm, one in told["rates"].items()} == {"control": 5e-4, "lower": 5e-4}
+
+
+def test_the_price_of_the_study(told: dict[str, Any]) -> None:
+    assert told["training_image_seconds"] == pytest.approx(0.5)
+    # Two blocks are trained here, of a base and five arms: each four times as long as in the pilot, and measured.
+    assert told["study_seconds"] == pytest.approx(2 * 6 * (4 * 50 + 10))

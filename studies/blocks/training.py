@@ -1,0 +1,49 @@
+"""The trainings of a block: a base, and arms that go on from it or begin with the block's fresh weights."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from unequal.experts.plan import ExpertsJob, carry_out, totals
+from unequal.models.folder import ModelRecord
+from unequal.settings.network import AnyNetwork
+from unequal.settings.schedule import Schedule
+from unequal.training.initialisation import Start
+from unequal.training.results import curve, trained_record
+from unequal.training.train import Outcome, TrainingJob, spec_for, train
+from unequal.workspace.protocol import Workspace
+
+
+def train_weights(
+    workspace: Workspace, job: TrainingJob, block: int, network: AnyNetwork, schedule: Schedule
+) -> Outcome:
+    """Train the fresh weights of a block: all its arms share them, and each has the draws of its job's seed."""
+    start = Start.fresh(network, spec_for(job, network, schedule), block)
+    return train(workspace, job, start, job.recipe.sampler.build(start.spec.noise_schedule()))
+
+
+def train_plan(workspace: Workspace, job: ExpertsJob, folder: Path) -> dict[str, Any]:
+    """Carry a plan out, with its models below a folder; what it has come to, base included."""
+    models, figures = carry_out(workspace, job)
+    for number, model in enumerate(models):
+        shutil.copytree(model, folder / f"group_{number}", dirs_exist_ok=True)
+    return totals(figures, figures[-1]["last"] + 1) | {"groups": figures}
+
+
+def costs_of(outcome: Outcome) -> dict[str, Any]:
+    """What a training has cost by itself; in seconds by its log, which a resumed one has written in parts."""
+    record, seconds, seen = trained_record(outcome), 0.0, 0
+    for line in curve(outcome.trained.log):
+        seconds += (line["images_seen"] - seen) / line["images_per_second"]
+        seen = line["images_seen"]
+    return {"images": record.images_seen, "training_flops": record.training_flops, "training_seconds": seconds}
+
+
+def own_costs(totals: Mapping[str, Any], base: ModelRecord) -> dict[str, Any]:
+    """What a plan has cost beyond its base."""
+    return {
+        "images": totals["images"] - base.total_images,
+        "training_flops": totals["training_flops"] - base.total_flops,
+        "training_seconds": totals["training_seconds"] + totals["pruning_seconds"],
+    }

@@ -1,0 +1,61 @@
+"""Run a study's pilot, or go on with it, and say what the study will see: `python -m unequal.tools.pilot studies/NAME`.
+
+The trainings are stages of the study's own graph; Snakemake runs those alone that the pilot needs.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from unequal.errors import UserError
+from unequal.files import read_json
+from unequal.pipeline.project import checkout
+from unequal.tools.estimate import readable
+from unequal.tools.verify import snakemake
+
+#: The stage that ends a pilot, and what it writes.
+TARGET, PILOT = "judge_pilot", Path("results/pilot.json")
+
+
+def run_pilot(folder: Path, cores: int) -> dict[str, Any]:
+    """Run the pilot of the study in a folder; what it tells. Raises UserError where it fails."""
+    if not (folder / "dvc.yaml").exists():
+        raise UserError(f"{folder}: no study; allowed: a folder with params.yaml and dvc.yaml")
+    root = checkout(folder)
+    done = snakemake(root, folder.relative_to(root), {}, "--cores", str(cores), TARGET)
+    if done.returncode:
+        raise UserError(f"{folder}: the pilot failed; its logs are in {folder / 'logs'}\n{done.stdout[-2000:]}")
+    found: dict[str, Any] = read_json(folder / PILOT)
+    return found
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    """What a pilot tells, as text."""
+    told = [f"{'endpoint':24} {'δ':>8} {'visible':>8} {'sd':>8} {'≤':>8} {'ν':>3} {'doubling':>9} {'blocks for δ':>13}"]
+    for name, one in found["endpoints"].items():
+        shares = (one["delta"], one["visible_effect"], one["deviation"], one["upper_deviation"])
+        blocks = one["blocks_for_delta"] or "> 40"
+        told.append(
+            f"{name:24} {' '.join(f'{share:8.2%}' for share in shares)} {one['freedom']:3} "
+            f"{one['slope_per_doubling']:+9.2%} {blocks:>13}"
+        )
+    told += [f"{arm}: best learning rate {one['best_lr']:g}" for arm, one in found["rates"].items()]
+    told.append(f"the study on one thread here: {readable(found['study_seconds'])}")
+    return told
+
+
+@click.command(help=__doc__)
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--cores", default=2, show_default=True, help="Stages that run side by side.")
+def main(folder: Path, cores: int) -> None:
+    """Run one study's pilot."""
+    try:
+        found = run_pilot(folder.resolve(), cores)
+    except UserError as error:
+        raise click.ClickException(str(error)) from None
+    click.echo("\n".join(lines(found)))
+
+
+if __name__ == "__main__":
+    main()
