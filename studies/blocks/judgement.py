@@ -57,11 +57,12 @@ def family(found: Found, endpoint: str, delta: float, pilot: Mapping[str, Any]) 
 
 
 def estimate(found: Found, endpoint: str, comparison: Comparison) -> Estimate:
-    """The difference of two arms, by the variance of all pooled arms or by the two's alone."""
-    if not comparison.pooled:
+    """The difference of two arms, with its error by the test that the plan names."""
+    if comparison.test == "welch":
         return welch(*found.logarithms(endpoint, comparison.arms).tolist())
-    pooled = found.blocks.pooled_arms
-    return Blocks(pooled, found.logarithms(endpoint, pooled)).contrast(*comparison.arms)
+    # Of two arms alone this is Student's test of pairs, which asks for no equal variances.
+    arms = comparison.arms if comparison.test == "paired" else found.blocks.pooled_arms
+    return Blocks(arms, found.logarithms(endpoint, arms)).contrast(*comparison.arms)
 
 
 def visible_here(

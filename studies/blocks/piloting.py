@@ -1,11 +1,13 @@
 """What a pilot tells beforehand: how trainings scatter, what a study of them can see, and how long it will take."""
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
+from studies.blocks.findings import LEAST
 from studies.blocks.settings import Blocks as Plan
 from studies.blocks.settings import Pilot
 from unequal.evidence.blocks import Blocks
@@ -68,7 +70,10 @@ def promise(endpoint: str, cells: Sequence[Trainings], plan: Plan, delta: float)
         return visible_effect(Design(arms, blocks, comparisons), bound)
 
     planned = visible(len(plan.all_seeds))
-    enough = next((blocks for blocks in range(2, MOST_BLOCKS + 1) if visible(blocks) <= delta), None)
+    # More blocks see smaller effects, so the fewest that see δ are found by halving.
+    counts = range(LEAST, MOST_BLOCKS + 1)
+    place = bisect_left(counts, -delta, key=lambda blocks: -visible(blocks))
+    enough = counts[place] if place < len(counts) else None
     return {"delta": delta, "visible_effect": planned, "sees_delta": planned <= delta, "blocks_for_delta": enough}
 
 

@@ -21,9 +21,10 @@ class Comparison(Strict):
 
     arm: Name
     control: Name
-    pooled: bool = Field(
-        default=True,
-        description="within blocks, by the variance of all arms; false where optimizer or batch are others: Welch's",
+    test: Literal["pooled", "paired", "welch"] = Field(
+        default="pooled",
+        description="by the variance of all pooled arms within blocks; where an arm scatters otherwise, by another "
+        "optimizer or batch, say: by the two arms' own within blocks, or by Welch's, without blocks",
     )
 
     @property
@@ -55,7 +56,7 @@ class Blocks(Strict):
     @property
     def pooled_arms(self) -> tuple[str, ...]:
         """Arms that share a variance, in their order."""
-        pooled = {arm for one in (*self.comparisons, self.repeated) if one.pooled for arm in one.arms}
+        pooled = {arm for one in (*self.comparisons, self.repeated) if one.test == "pooled" for arm in one.arms}
         return tuple(arm for arm in self.arms if arm in pooled)
 
     @model_validator(mode="after")

@@ -16,7 +16,7 @@ DESIGN: dict[str, Any] = {
     "comparisons": [
         {"arm": "lower", "control": "control"},
         {"arm": "alike", "control": "control"},
-        {"arm": "other", "control": "control", "pooled": False},
+        {"arm": "other", "control": "control", "test": "paired"},
     ],
     "repeated": {"arm": "again", "control": "control"},
     "endpoints": {"loss_over_timesteps": 0.02, "fid": 0.02},
