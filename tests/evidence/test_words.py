@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unequal.errors import UserError
-from unequal.evidence.blocks import Blocks, Estimate
+from unequal.evidence.blocks import Blocks, Estimate, welch
 from unequal.evidence.power import Design, visible_effect
 from unequal.evidence.words import BETTER, NOT_TESTABLE, SAME, UNDECIDED, WORSE, Finding, findings, holm
 
@@ -47,6 +47,17 @@ def test_without_effects_at_most_one_family_in_twenty_claims_one(deviations: lis
 
 def test_three_times_the_scatter_in_the_control_is_borne_nearly():
     assert share(families([3] + [1] * 8, [0] * 9, delta=1e-9), BETTER, WORSE) <= 0.07
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("deviations", [[1, 1, 1], [3, 1, 1], [1, 3, 3]], ids=["equal", "noisy control", "noisy arms"])
+def test_arms_that_scatter_otherwise_are_compared_by_welch_or_in_pairs(deviations: list[float]):
+    generator, found = np.random.default_rng(0), []
+    for _ in range(STUDIES):
+        control, *arms = np.array(deviations)[:, None] * generator.normal(size=(3, 5))
+        pairs = Blocks(("arm", "control"), np.stack([arms[1], control])).contrast("arm", "control")
+        found.append(findings([welch(arms[0], control), pairs], delta=1e-9))
+    assert share(found, BETTER, WORSE) <= 0.05 + MARGIN
 
 
 @pytest.mark.slow

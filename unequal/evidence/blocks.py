@@ -6,7 +6,6 @@ y_ab = arm_a + block_b + e the logarithm of an endpoint, so that a difference of
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -58,47 +57,65 @@ class Blocks:
         """ν = (A − 1)(B − 1)."""
         return (len(self.arms) - 1) * (self.blocks - 1)
 
-    @cached_property
-    def residuals(self) -> np.ndarray:
-        """e_ab = y_ab less the means of its arm and of its block, [A, B]."""
-        y = self.values
-        return y - y.mean(1, keepdims=True) - y.mean(0, keepdims=True) + y.mean()
-
-    @cached_property
+    @property
     def pooled_variance(self) -> float:
         """s² = Σe²/ν: the variance of a training, if it is the same in all arms."""
-        return float((self.residuals**2).sum() / self.freedom)
+        return float(pooled_variance(self.values))
 
-    @cached_property
+    @property
     def variances(self) -> np.ndarray:
-        """Variance of each arm's trainings, [A], never below the pooled one.
-
-        E[Σ_b e_ab²]/(B − 1) = (1 − 2/A)·σ_a² + Σσ²/A², solved for σ_a². With two arms the residuals are each other's
-        mirror images and tell nothing apart.
-        """
-        arms = len(self.arms)
-        if arms == 2:
-            return np.full(2, self.pooled_variance)
-        squares = (self.residuals**2).sum(1) / (self.blocks - 1)
-        whole = squares.sum() / (1 - 1 / arms)
-        return np.maximum((squares - whole / arms**2) / (1 - 2 / arms), self.pooled_variance)
+        """Variance of each arm's trainings, [A], never below the pooled one."""
+        return variances(self.values)
 
     def contrast(self, arm: str, control: str) -> Estimate:
-        """Mean of ln(endpoint) of an arm less that of a control, over the blocks.
-
-        The squared error is (σ²_arm + σ²_control)/B, or s²_d/B of the pair's own differences where that is larger.
-        With the pooled variance alone, a control that scatters twice as much as the others would make 13 of 100
-        families of comparisons claim an effect that is not there.
-        """
-        first, second = self.values[self._row(arm)], self.values[self._row(control)]
-        arms = self.variances[self._row(arm)] + self.variances[self._row(control)]
-        own = float(np.var(first - second, ddof=1))
-        return Estimate(float(np.mean(first - second)), float(np.sqrt(max(arms, own) / self.blocks)), self.freedom)
+        """Mean of ln(endpoint) of an arm less that of a control, over the blocks; see `contrast`."""
+        difference, error = contrast(self.values, self._row(arm), self._row(control))
+        return Estimate(float(difference), float(error), self.freedom)
 
     def _row(self, arm: str) -> int:
         if arm not in self.arms:
             raise UserError(f"arm '{arm}' was not trained; there is: {', '.join(self.arms)}")
         return self.arms.index(arm)
+
+
+def residuals(values: np.ndarray) -> np.ndarray:
+    """e_ab = y_ab less the means of its arm and of its block, [..., A, B], of one study or of many at once."""
+    arms, blocks = values.mean(-1, keepdims=True), values.mean(-2, keepdims=True)
+    return values - arms - blocks + values.mean((-2, -1), keepdims=True)
+
+
+def pooled_variance(values: np.ndarray) -> np.ndarray:
+    """s² = Σe²/ν, [...], of values [..., A, B]."""
+    arms, blocks = values.shape[-2:]
+    return np.asarray((residuals(values) ** 2).sum((-2, -1)) / ((arms - 1) * (blocks - 1)))
+
+
+def variances(values: np.ndarray) -> np.ndarray:
+    """Variance of each arm's trainings, [..., A], never below the pooled one, of values [..., A, B].
+
+    E[Σ_b e_ab²]/(B − 1) = (1 − 2/A)·σ_a² + Σσ²/A², solved for σ_a². With two arms the residuals are each other's
+    mirror images and tell nothing apart.
+    """
+    arms, blocks = values.shape[-2:]
+    pooled = pooled_variance(values)[..., None]
+    if arms == 2:
+        return np.repeat(pooled, 2, axis=-1)
+    squares = (residuals(values) ** 2).sum(-1) / (blocks - 1)
+    whole = squares.sum(-1, keepdims=True) / (1 - 1 / arms)
+    return np.maximum((squares - whole / arms**2) / (1 - 2 / arms), pooled)
+
+
+def contrast(values: np.ndarray, arm: int, control: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean difference of two arms over the blocks, and its standard error, both [...], of values [..., A, B].
+
+    The squared error is (σ²_arm + σ²_control)/B, or s²_d/B of the pair's own differences where that is larger.
+    With the pooled variance alone, a control that scatters twice as much as the others would make 13 of 100
+    families of comparisons claim an effect that is not there.
+    """
+    differences = values[..., arm, :] - values[..., control, :]
+    own = differences.var(-1, ddof=1)
+    both = variances(values)[..., [arm, control]].sum(-1)
+    return differences.mean(-1), np.sqrt(np.maximum(both, own) / values.shape[-1])
 
 
 def welch(first: Sequence[float], second: Sequence[float]) -> Estimate:

@@ -1,0 +1,62 @@
+"""The pilot of a study: the engine is asked for it alone, and what it tells is shown."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from unequal.files import write_json
+from unequal.tools import pilot
+
+FOUND: dict[str, Any] = {
+    "endpoints": {
+        "fid": {
+            "delta": 0.05,
+            "visible_effect": 0.081,
+            "deviation": 0.021,
+            "upper_deviation": 0.032,
+            "freedom": 4,
+            "slope_per_doubling": -0.31,
+            "blocks_for_delta": None,
+        }
+    },
+    "rates": {"joint": {"best_lr": 5e-4}},
+    "study_seconds": 7200.0,
+}
+
+
+@pytest.fixture
+def asked(project: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What Snakemake was asked for, in place of which the pilot's file appears."""
+    calls: list[tuple[Any, ...]] = []
+
+    def engine(root: Path, folder: Path, environment: dict[str, str], *options: str) -> Any:
+        calls.append((folder, options))
+        write_json(root / folder / pilot.PILOT, FOUND)
+        return subprocess.CompletedProcess([], 0, "")
+
+    (project / ".git").mkdir()
+    (project / "studies/one").mkdir(parents=True)
+    monkeypatch.setattr(pilot, "checkout", lambda _: project)
+    monkeypatch.setattr(pilot, "snakemake", engine)
+    return calls
+
+
+def test_the_engine_is_asked_for_the_pilot_alone(project: Path, asked: list[tuple[Any, ...]]):
+    (project / "studies/one/dvc.yaml").touch()
+    result = CliRunner().invoke(pilot.main, ["studies/one", "--cores", "1"])
+    assert result.exit_code == 0, result.output
+    assert asked == [(Path("studies/one"), ("--cores", "1", "judge_pilot"))]
+    fid = result.output.splitlines()[1].split()
+    assert fid == ["fid", "5.00%", "8.10%", "2.10%", "3.20%", "4", "-31.00%", ">", "40"]
+    assert "joint: best learning rate 0.0005" in result.output
+    assert "the study on one thread here: 2.0 h" in result.output
+
+
+def test_what_is_no_study_is_refused(asked: list[tuple[Any, ...]]):
+    result = CliRunner().invoke(pilot.main, ["studies/one"])
+    assert result.exit_code == 1
+    assert result.output.endswith("studies/one: no study; allowed: a folder with params.yaml and dvc.yaml\n")
+    assert not asked
