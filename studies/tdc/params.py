@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from studies.tdc.settings import Experts, check_plan, smallest_model
+from studies.tdc.settings import Experts
 from unequal.errors import UserError
 from unequal.settings.names import PlanName
 from unequal.settings.params.compared import Compared
@@ -37,8 +37,8 @@ class Params(Profiled, Compared):
     def pruning_limits(self) -> dict[str, float]:
         """Those of the plans that prune."""
         schedule = self.schedule.tables()
-        pruned = {name: plan.groups for name, plan in self.plans.items() if plan.pruning is not None}
-        return {f"plans.{name}.groups": smallest_model(groups, schedule) for name, groups in pruned.items()}
+        pruned = {name: plan for name, plan in self.plans.items() if plan.pruning is not None}
+        return {f"plans.{name}.groups": plan.least_limit(schedule) for name, plan in pruned.items()}
 
     @model_validator(mode="after")
     def plans_can_be_carried_out(self) -> Self:
@@ -51,7 +51,7 @@ class Params(Profiled, Compared):
             if name not in self.experts.plans:
                 raise ValueError(f"experts.plans: does not list plan '{name}'; add it there or delete it")
             try:
-                check_plan(plan, schedule, self.recipes["base"].prediction)
+                plan.check(schedule, self.recipes["base"], self.training.batch_size)
             except UserError as error:
                 raise ValueError(f"plans.{name}: {error}") from None
             if plan.groups.needs_excess and not self.has_floor:

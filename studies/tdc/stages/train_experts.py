@@ -34,7 +34,7 @@ def main(run: Run, settings: Settings, plan: str, seed: int) -> None:
         shutil.copytree(model, folder / f"group_{number}")
     for one in (one for one in figures if one["pruning"] and one["pruning"]["bank"]):
         run.table(f"memory_bank_group_{one['group']}", one["pruning"]["bank"])
-    whole = totals(figures, figures[-1]["last"] + 1)
+    whole = totals(figures)
     run.metrics(f"results/experts/{name}.json", {"plan": plan, "seed": seed} | whole | {"groups": figures})
 
 

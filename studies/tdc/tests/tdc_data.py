@@ -43,8 +43,9 @@ def outcome(name: str, plan: Plan, fid: float) -> PlanOutcome:
             "limit_ratio": share,
             "macs": share * BASE_MACS,
             "parameters": 100,
-            "images_seen": plan.recipe.images // 100,
-            "training_flops": 3 * share * BASE_MACS * plan.recipe.images // 100,
+            "stride": 1,
+            "images_seen": plan.recipe.images // 100 // count,
+            "training_flops": 3 * share * BASE_MACS * (plan.recipe.images // 100 // count),
             "inherited_images": BASE_IMAGES if plan.start == "base" else 0,
             "inherited_flops": 3 * BASE_MACS * BASE_IMAGES if plan.start == "base" else 0,
             "training_seconds": 9.0,
@@ -55,7 +56,7 @@ def outcome(name: str, plan: Plan, fid: float) -> PlanOutcome:
     def experts(shift: float) -> dict[str, Any]:
         searched = {"seconds": 1.0, "search_flops": 7, "bank": bank(shift)}
         whole = [one | {"pruning": searched if plan.pruning else None} for one in groups]
-        return totals(whole, T) | {"groups": whole}
+        return totals(whole) | {"groups": whole}
 
     trials = [
         {"seed": seed, "fid_mean": fid + off, "kid_mean": 0.1, "sampling_steps_per_expert": [5] * (count - 1) + [0]}

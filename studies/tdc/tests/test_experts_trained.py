@@ -25,7 +25,7 @@ from unequal.settings.training import Training
 pytestmark = pytest.mark.slow
 
 RECIPE: dict[str, Any] = {
-    "images": 8,
+    "images": 16,
     "prediction": "epsilon",
     "sampler": {"kind": "slot"},
     "loss_weight": {"kind": "none"},

@@ -41,8 +41,7 @@ def test_budgets_of_stage_2_are_alike_where_something_else_is_compared(tmp_path:
     params = Params.read(written(tmp_path, {}))
     for name, plan in params.plans.items():
         if name.split("/")[0] in ("shared", "schedules", "groups", "ratios", "methods"):
-            count = plan.groups.count if isinstance(plan.groups, SeveralGroups) else 1
-            assert count * plan.recipe.images == 25600, name
+            assert plan.recipe.images == 25600, name
 
 
 @pytest.mark.parametrize(
@@ -58,6 +57,11 @@ def test_budgets_of_stage_2_are_alike_where_something_else_is_compared(tmp_path:
             "plans.shared/tdc: of 600 groups, number 2 from the data end is empty: schedule 'linear' jumps over",
         ),
         ({"start": "somewhere"}, "plans.shared/tdc.start: \"somewhere\": Input should be 'base' or 'scratch'"),
+        ({"from_images": 100}, "plans.shared/tdc: from_images: 100 is no snapshot of the base; it keeps []"),
+        (
+            {"recipe": TDC["recipe"] | {"images": 2000}},
+            "plans.shared/tdc: recipe.images: 2000 leave 500 to a group; the warm-up takes 640",
+        ),
         ({"base_share": 1.0}, "plans.shared/tdc: base_share: 1.0 is for start 'scratch'; allowed: 0"),
         ({"pruning": {"method": "guess"}}, "plans.shared/tdc.pruning: Input tag 'guess' found using 'method'"),
         (
