@@ -33,7 +33,7 @@ from unequal.pruning.units import units_by
 from unequal.sampling.ensemble import Ensemble, Expert
 from unequal.settings.params.pipeline import Params
 from unequal.settings.strict import PARAMS
-from unequal.timesteps.partition import TimestepRange
+from unequal.timesteps.partition import TimestepRange, TimestepSet
 from unequal.tools.architecture import Limits, spec_of
 
 BASE = "base"
@@ -62,7 +62,7 @@ def untrained(params: Params, device: torch.device) -> dict[str, Ensemble]:
 
 
 def experts_of(
-    nets: Sequence[nn.Module], ranges: Sequence[TimestepRange], params: Params, device: torch.device
+    nets: Sequence[nn.Module], ranges: Sequence[TimestepSet], params: Params, device: torch.device
 ) -> Ensemble:
     """Networks that answer for these ranges of timesteps."""
     experts = []

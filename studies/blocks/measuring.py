@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -57,12 +57,14 @@ class Measuring:
         settings: keys of params.yaml.
         data: held-out images are those whose loss is measured.
         extractor: of the features that FID compares.
+        half: of the held-out images, whose losses are measured: the one that nothing is chosen by, or the other.
     """
 
     workspace: Workspace
     settings: MeasuringSettings
     data: PreparedData
     extractor: BuiltExtractor
+    half: Literal["report", "choice"] = "report"
 
     def figures(self, folder: Path, name: str) -> dict[str, Any]:
         """All that is measured of a model or a set of experts, whose name tells it apart within the workspace."""
@@ -83,8 +85,10 @@ class Measuring:
 
     def errors(self, experts: Ensemble, name: str) -> Errors:
         """Of held-out draws."""
-        chosen, images = self.settings.profile, tensor_of(self.data.holdout)
-        labels = self.data.labels_of("holdout")
+        chosen, data = self.settings.profile, self.data
+        images, labels = tensor_of(data.holdout_report), data.holdout_report_labels
+        if self.half == "choice":
+            images, labels = tensor_of(data.holdout_choice), data.holdout_choice_labels
         timesteps, device = experts.schedule.timesteps, self.workspace.device
         draws = Draws.of(images, timesteps, chosen.images, self.settings.seed, device, labels)
         kept = Chunks(self.workspace.work / f"losses-{name.replace('/', '_')}")
@@ -101,6 +105,7 @@ class Measuring:
             "data": data_condition(self.data.facts),
             "data_sha256": self.data.facts["sha256"],
             "draws_per_timestep": self.settings.profile.images,
+            "held_out_half": self.half,
             **{name: scores[name] for name in CONDITIONS},
         }
 

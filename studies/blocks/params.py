@@ -5,15 +5,13 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from studies.blocks.settings import Blocks, Pilot
-from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.settings.names import Name
 from unequal.settings.params.roles import FRESH, Role
 from unequal.settings.params.scored import Scored
-from unequal.settings.plan import OneGroup, Plan, SeveralGroups
+from unequal.settings.plan import Plan
 from unequal.settings.profile import Profile
 from unequal.settings.recipe import Recipe
-from unequal.timesteps.groups import check_groups, least_limit, timestep_groups
 
 
 class Blocked(Scored):
@@ -72,8 +70,8 @@ class Plans(Blocked):
     def pruning_limits(self) -> dict[str, float]:
         """Those of the plans that prune."""
         schedule = self.schedule.tables()
-        pruned = {name: plan.groups for name, plan in self.plans.items() if plan.pruning is not None}
-        return {f"plans.{name}.groups": smallest_model(groups, schedule) for name, groups in pruned.items()}
+        pruned = {name: plan for name, plan in self.plans.items() if plan.pruning is not None}
+        return {f"plans.{name}.groups": plan.least_limit(schedule) for name, plan in pruned.items()}
 
     @model_validator(mode="after")
     def bases_are_trained(self) -> Self:
@@ -91,26 +89,10 @@ class Plans(Blocked):
         for name, plan in self.plans.items():
             if name not in self.blocks.arms:
                 raise ValueError(f"blocks.arms: does not list plan '{name}'; add it there or delete it")
+            if plan.groups.needs_excess:
+                raise ValueError(f"plans.{name}.groups.kind: 'excess_loss' needs a floor, which no block measures")
             try:
-                check_plan(plan, self.schedule.tables(), self.recipes["base"].prediction)
+                plan.check(self.schedule.tables(), self.recipes["base"], self.training.batch_size)
             except UserError as error:
                 raise ValueError(f"plans.{name}: {error}") from None
         return self
-
-
-def check_plan(plan: Plan, schedule: NoiseSchedule, prediction: str) -> None:
-    """Raise UserError where a plan cannot be carried out on a base of this schedule and prediction."""
-    if plan.recipe.prediction != prediction or prediction == "mixed":
-        raise UserError(f"recipe.prediction: '{plan.recipe.prediction}'; the base's is '{prediction}', of one head")
-    if plan.groups.needs_excess:
-        raise UserError("groups.kind: 'excess_loss' needs a floor, which no block measures")
-    if isinstance(plan.groups, SeveralGroups):
-        check_groups(schedule, plan.groups.count, plan.groups.min_ratio)
-        timestep_groups(plan.groups.kind, schedule, plan.groups.count, plan.groups.min_ratio)
-
-
-def smallest_model(groups: OneGroup | SeveralGroups, schedule: NoiseSchedule) -> float:
-    """The lowest limit of a plan's models, as a share of the base's FLOPs."""
-    if isinstance(groups, OneGroup):
-        return groups.ratio
-    return least_limit(groups.kind, schedule, groups.count, groups.min_ratio)

@@ -1,19 +1,20 @@
 """`blocks`: arms that are trained in blocks and compared; `pilot`: short trainings that tell what the study can see."""
 
 from collections.abc import Sequence
-from typing import Literal, Self, get_args
+from typing import Literal, Self, TypeVar
 
 from pydantic import Field, PositiveFloat, model_validator
 
 from unequal.randomness import torch_seed
 from unequal.settings.names import Name
 from unequal.settings.numbers import Seed
+from unequal.settings.plan import Plan
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import Strict
 
 #: What a training is judged by, less being better: means of the loss of held-out images, and FID.
 Endpoint = Literal["loss_over_timesteps", "loss_over_log_snr", "x0_loss_over_log_snr", "fid"]
-ENDPOINTS: tuple[Endpoint, ...] = get_args(Endpoint)
+R = TypeVar("R", bound=Recipe)
 
 
 class Comparison(Strict):
@@ -128,10 +129,16 @@ def arm_seed(block: int, arm: str) -> int:
     return torch_seed(block, *arm.encode())
 
 
-def shortened(recipe: Recipe, share: float, rate: float = 1.0) -> Recipe:
+def shortened(recipe: R, share: float, rate: float = 1.0) -> R:
     """A recipe for a share of its images, warm-up and snapshots included, at so many times its learning rate."""
     optimizer = recipe.optimizer.model_copy(
         update={"lr": rate * recipe.optimizer.lr, "warmup_images": round(share * recipe.optimizer.warmup_images)}
     )
     images, snapshots = round(share * recipe.images), tuple(round(share * one) for one in recipe.snapshots)
     return recipe.model_copy(update={"images": images, "snapshots": snapshots, "optimizer": optimizer})
+
+
+def shortened_plan(plan: Plan, share: float, rate: float) -> Plan:
+    """A plan for a share of its images, on a base that is shortened likewise, at so many times its learning rate."""
+    start = None if plan.from_images is None else round(share * plan.from_images)
+    return plan.model_copy(update={"recipe": shortened(plan.recipe, share, rate), "from_images": start})

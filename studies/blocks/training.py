@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from unequal.experts.plan import ExpertsJob, carry_out, totals
-from unequal.models.folder import ModelRecord
 from unequal.settings.network import AnyNetwork
 from unequal.settings.schedule import Schedule
 from unequal.training.initialisation import Start
@@ -28,7 +27,7 @@ def train_plan(workspace: Workspace, job: ExpertsJob, folder: Path) -> dict[str,
     models, figures = carry_out(workspace, job)
     for number, model in enumerate(models):
         shutil.copytree(model, folder / f"group_{number}", dirs_exist_ok=True)
-    return totals(figures, figures[-1]["last"] + 1) | {"groups": figures}
+    return totals(figures) | {"groups": figures}
 
 
 def costs_of(outcome: Outcome) -> dict[str, Any]:
@@ -40,10 +39,10 @@ def costs_of(outcome: Outcome) -> dict[str, Any]:
     return {"images": record.images_seen, "training_flops": record.training_flops, "training_seconds": seconds}
 
 
-def own_costs(totals: Mapping[str, Any], base: ModelRecord) -> dict[str, Any]:
+def own_costs(totals: Mapping[str, Any]) -> dict[str, Any]:
     """What a plan has cost beyond its base."""
     return {
-        "images": totals["images"] - base.total_images,
-        "training_flops": totals["training_flops"] - base.total_flops,
+        "images": sum(one["images_seen"] for one in totals["groups"]),
+        "training_flops": sum(one["training_flops"] for one in totals["groups"]),
         "training_seconds": totals["training_seconds"] + totals["pruning_seconds"],
     }

@@ -102,6 +102,7 @@ OWN: dict[str, Bad] = {
     "a record of an unknown network": Bad(facts(BASE, backbone="dit"), "'dit' is unknown; allowed: unet2d"),
     "a record of fewer than no images": Bad(facts(BASE, images_seen=-1), FOREIGN),
     "a record of timesteps that are none": Bad(facts(BASE, first=10, last=T), FOREIGN),
+    "a record of strides that miss the last timestep": Bad(facts(BASE, first=0, last=4, stride=3), FOREIGN),
     "a record that vouches for nothing": Bad(facts(BASE, sha256={}), "model.json: has no hash of config.json or of"),
     "weights cut short": Bad(cut(BASE / WEIGHTS, 5000), f"{WEIGHTS}: {ALTERED}"),
     "no weight": Bad(written(BASE / WEIGHTS, b""), f"{WEIGHTS}: {ALTERED}"),

@@ -27,6 +27,7 @@ from unequal.models.folder import (
     save_model,
 )
 from unequal.models.pruned import load_any_model, replay
+from unequal.timesteps.partition import TimestepRange
 
 BuildNet = Callable[..., UNet2DModel]
 
@@ -177,6 +178,14 @@ def test_a_foreign_record(folder: Path, change: str) -> None:
     (folder / RECORD).write_text(json.dumps([facts] if change == "list" else facts))
     with pytest.raises(UserError, match=r"model\.json: not a record of this version"):
         load_record(folder)
+
+
+def test_a_record_from_before_strides_is_one_of_a_range(folder: Path) -> None:
+    known, facts = load_record(folder), json.loads((folder / RECORD).read_text())
+    del facts["stride"]
+    (folder / RECORD).write_text(json.dumps(facts))
+    assert load_record(folder) == known
+    assert known.timesteps == TimestepRange(known.first, known.last)
 
 
 def rehash(folder: Path, name: str) -> None:

@@ -14,12 +14,13 @@ from search_place import Here
 
 from unequal.errors import UserError
 from unequal.pruning.anatomy import Anatomy
-from unequal.pruning.evaluator import Evaluator
+from unequal.pruning.evaluator import FRESH, Evaluator
 from unequal.pruning.fit import fit_to_limit
 from unequal.pruning.importance import ranked
 from unequal.pruning.proxy import BANK, Decision, decide
 from unequal.pruning.schemes import blocks_of
 from unequal.pruning.target import Target
+from unequal.randomness import Stream, torch_seed
 from unequal.settings.pruning import Proxy
 
 pytestmark = pytest.mark.slow
@@ -95,6 +96,29 @@ def test_the_ranking_methods_own_start_is_what_it_would_prune(here: Here, evalua
     assert line["loss"] == evaluator.loss(pruned.net, here.work)
 
 
+def test_what_is_chosen_is_scored_on_draws_that_chose_nothing(here: Here, evaluator: Evaluator) -> None:
+    decided = search(here, evaluator, rounds=0, start=(MAGNITUDE,))
+    figures, net = decided.figures, decided.pruned.net
+    source = evaluator.target.source("group", 8, torch_seed(evaluator.target.seed, Stream.PRUNING, FRESH))
+    with torch.no_grad():
+        expected = float(evaluator.target.objective()(net, source.draw(0)).weighted.mean())
+    assert figures["fresh_loss"] == pytest.approx(expected, rel=1e-5)
+    assert figures["fresh_loss"] != figures["loss"]
+    assert not any(name.startswith("control") for name in figures)
+
+
+def test_a_search_is_set_beside_as_many_random_schemes(here: Here, evaluator: Evaluator) -> None:
+    figures = search(here, evaluator, control="random").figures
+    drawn = [json.loads(line) for line in (here.work / "control" / BANK).read_text().splitlines()]
+    assert len(drawn) == figures["candidates"] == 6
+    assert {one["proposer"] for one in drawn} == {"random"}
+    assert figures["control_loss"] == min(one["loss"] for one in drawn)
+    assert figures["gain_over_control"] == figures["control_fresh_loss"] - figures["fresh_loss"]
+    # It costs the search nothing and changes nothing of it.
+    alone = search(elsewhere(here, "alone"), evaluator).figures
+    assert {name: value for name, value in figures.items() if "control" not in name} == alone
+
+
 def test_a_search_is_a_function_of_its_seed(here: Here, evaluator: Evaluator) -> None:
     banks = []
     for name, seed in (("first", 0), ("again", 0), ("other", 1)):
@@ -109,10 +133,10 @@ def stop_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kill the process at the trial of that number."""
     counted, whole = iter(range(100)), Evaluator.loss
 
-    def loss(self: Evaluator, net: UNet2DModel, work: Path) -> float:
+    def loss(self: Evaluator, net: UNet2DModel, work: Path, *draws: int) -> float:
         if next(counted) == number:
             raise KeyboardInterrupt
-        return whole(self, net, work)
+        return whole(self, net, work, *draws)
 
     monkeypatch.setattr(Evaluator, "loss", loss)
 

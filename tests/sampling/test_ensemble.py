@@ -195,6 +195,16 @@ def test_each_timestep_goes_to_its_expert() -> None:
     assert routed.parameters == 30
 
 
+def test_interleaved_timesteps_go_to_their_experts() -> None:
+    nets, spec = [Answering(), Answering(), Answering()], spec_of()
+    records = [record_of(i, 48 + i if i < 2 else 47, spec).changed(stride=3) for i in range(3)]
+    experts = [Expert(Denoiser(net, spec), one) for net, one in zip(nets, records, strict=True)]
+    routed = Ensemble(experts[::-1])
+    routed.sample(1, [49, 47, 30, 12, 10, 9, 1])
+    assert [net.asked for net in nets] == [[30, 12, 9], [49, 10, 1], [47]]
+    assert routed.steps_per_expert([49, 47, 30, 12, 10, 9, 1]) == [3, 3, 1]
+
+
 def test_experts_may_predict_differently() -> None:
     image = torch.full((1, 1, 8, 8), 0.25)
     experts = Ensemble(

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.timesteps.partition import Partition, TimestepRange, equal_log_snr, equal_sums
+from unequal.timesteps.groups import interleaved_groups
+from unequal.timesteps.partition import (
+    Interleaved,
+    Partition,
+    TimestepRange,
+    TimestepSet,
+    equal_log_snr,
+    equal_sums,
+    members_of,
+)
 
 #: Table 1 of the slots' paper: guided diffusion on ImageNet-256, ten slots.
 TABLE_1 = [(0, 4), (5, 12), (13, 22), (23, 36), (37, 55), (56, 81), (82, 119), (120, 176), (177, 276), (277, 999)]
@@ -114,11 +123,44 @@ def test_drawn_timesteps_lie_in_the_ranges_that_were_chosen(lengths: list[int], 
     np.testing.assert_array_equal(found.of(drawn), chosen)
 
 
-@given(LENGTHS, st.data())
-def test_counts_are_of_the_timesteps_in_each_range(lengths: list[int], data: st.DataObject) -> None:
-    found = Partition.of_lengths(lengths)
-    steps = data.draw(st.lists(st.integers(0, found.timesteps - 1), min_size=1))
-    assert found.counts(steps) == [sum(first <= t <= last for t in steps) for first, last in found]
+@given(st.integers(1, 40), st.integers(1, 9), st.data())
+def test_interleaved_timesteps_are_those_of_one_remainder(length: int, stride: int, data: st.DataObject) -> None:
+    first = data.draw(st.integers(0, stride - 1))
+    found = Interleaved(first, first + (length - 1) * stride, stride)
+    table = np.arange(found.last + 5)
+    held = [t for t in table if t % stride == first and t <= found.last]
+    np.testing.assert_array_equal(table[found.slice], held)
+    assert found.length == len(held)
+
+
+@given(LENGTHS, st.integers(2, 9))
+def test_every_timestep_has_one_member_in_ranges_and_between_them(lengths: list[int], count: int) -> None:
+    ranges = Partition.of_lengths(lengths)
+    np.testing.assert_array_equal(members_of(ranges, ranges.timesteps, "experts"), ranges.members)
+    timesteps = count + sum(lengths)
+    woven = [one.range for one in interleaved_groups(timesteps, count, 1.0)]
+    np.testing.assert_array_equal(members_of(woven, timesteps, "experts"), np.arange(timesteps) % count)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "complaint"),
+    [
+        ([Interleaved(0, 8, 2), Interleaved(1, 7, 2)], "do not cover timesteps 0 … 9 once each"),
+        ([Interleaved(0, 8, 2), Interleaved(0, 9, 3)], "hold a timestep twice"),
+        ([Interleaved(0, 8, 2), TimestepRange(1, 9)], "hold a timestep twice"),
+        ([Interleaved(0, 10, 2), Interleaved(1, 9, 2)], "do not cover timesteps 0 … 9 once each"),
+    ],
+)
+def test_timesteps_without_one_member_are_refused(chosen: list[TimestepSet], complaint: str) -> None:
+    with pytest.raises(UserError) as refusal:
+        members_of(chosen, 10, "experts")
+    assert str(refusal.value) == f"experts {[list(one) for one in chosen]} {complaint}"
+
+
+def test_interleaved_timesteps_have_no_ends_to_widen() -> None:
+    assert Interleaved(1, 9, 2).widened(0.0, 10) == Interleaved(1, 9, 2)
+    with pytest.raises(UserError, match=r"^sampler\.overlap: 0\.1 of interleaved timesteps"):
+        Interleaved(1, 9, 2).widened(0.1, 10)
 
 
 @given(LENGTHS, st.integers(1, 9))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from unequal.errors import UserError
-from unequal.timesteps.partition import Partition, TimestepRange
+from unequal.timesteps.partition import Interleaved, Partition, TimestepRange
 from unequal.timesteps.samplers import (
     AdaptiveSampler,
     IndependentSampler,
@@ -171,6 +171,10 @@ def test_remainders_go_to_every_slot_alike(size: int) -> None:
     share = size % len(SLOTS) / len(SLOTS)
     spread = np.sqrt(batches * share * (1 - share))
     assert np.abs(counts - batches * size / len(SLOTS)).max() < 4 * spread
+
+
+def test_between_other_timesteps_a_sampler_draws_its_own_alike() -> None:
+    assert within(Interleaved(2, 58, 4), T).tolist() == [1 / 15 if t % 4 == 2 else 0 for t in range(T)]
 
 
 def test_within_its_slot_a_stratified_timestep_is_uniform() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-from pydantic import Field, NonNegativeInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from unequal.artifacts.profiles import read_floor, read_losses
 from unequal.errors import UserError
@@ -13,7 +13,7 @@ from unequal.measures.loss_profile import excess_loss
 from unequal.settings.measured import SlotRanges, partition_of
 from unequal.settings.strict import Strict, validate
 from unequal.timesteps.groups import TimestepGroup
-from unequal.timesteps.partition import Partition, TimestepRange
+from unequal.timesteps.partition import Partition, TimestepRange, TimestepSet, stride_of, timesteps_of
 
 
 class SlotTable(Strict):
@@ -44,22 +44,25 @@ class SlotSets(Strict):
 
 
 class NumberedGroup(Strict):
-    """One group: its inclusive range and its limit as a share of the base's FLOPs."""
+    """One group: its timesteps first, first + stride, … last, and its limit as a share of the base's FLOPs."""
 
     group: NonNegativeInt
     first: NonNegativeInt
     last: NonNegativeInt
+    stride: PositiveInt = 1
     limit_ratio: float = Field(gt=0, le=1)
 
     @classmethod
     def of(cls, number: int, group: TimestepGroup) -> Self:
         """The group with this number, counted from 0 at the data end."""
-        return cls(group=number, first=group.range.first, last=group.range.last, limit_ratio=group.limit_ratio)
+        held = group.range
+        limit = group.limit_ratio
+        return cls(group=number, first=held.first, last=held.last, stride=stride_of(held), limit_ratio=limit)
 
     @property
-    def range(self) -> TimestepRange:
+    def range(self) -> TimestepSet:
         """Its timesteps."""
-        return TimestepRange(self.first, self.last)
+        return timesteps_of(self.first, self.last, self.stride)
 
 
 class GroupTable(Strict):
@@ -82,7 +85,7 @@ class GroupTable(Strict):
     @property
     def partition(self) -> Partition:
         """All timesteps, a range for each group. Raises ValueError where the groups are none."""
-        return partition_of([one.range for one in self.groups], "groups")
+        return partition_of([(one.first, one.last) for one in self.groups], "groups")
 
     @property
     def with_limits(self) -> list[TimestepGroup]:

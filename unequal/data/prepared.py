@@ -95,6 +95,16 @@ class PreparedData:
         return self.images[slice(*self.facts["split"]["holdout"])]
 
     @property
+    def holdout_choice(self) -> np.ndarray:
+        """Every other held-out image: for what is chosen by held-out images, a budget or a rate."""
+        return self.holdout[::2]
+
+    @property
+    def holdout_report(self) -> np.ndarray:
+        """The other held-out images, which nothing is chosen by: for what is told of a choice."""
+        return self.holdout[1::2]
+
+    @property
     def train_labels(self) -> Tensor | None:
         """The training images' labels, [n_train], where there are any."""
         return self.labels_of("train")
@@ -103,6 +113,18 @@ class PreparedData:
     def holdout_labels(self) -> Tensor | None:
         """The held-out images' labels, [n − n_train], where there are any."""
         return self.labels_of("holdout")
+
+    @property
+    def holdout_choice_labels(self) -> Tensor | None:
+        """Labels of `holdout_choice`, where there are any."""
+        labels = self.holdout_labels
+        return None if labels is None else labels[::2]
+
+    @property
+    def holdout_report_labels(self) -> Tensor | None:
+        """Labels of `holdout_report`, where there are any."""
+        labels = self.holdout_labels
+        return None if labels is None else labels[1::2]
 
     def labels_of(self, split: str) -> Tensor | None:
         """Labels of `train` or `holdout`, int64, where there are any."""

@@ -150,7 +150,7 @@ class Scoring:
             "sampling_flops_per_image": experts.macs_per_image(timesteps),
             "parameters": experts.parameters,
             "experts": len(records),
-            "sampling_steps_per_expert": experts.partition.counts(timesteps),
+            "sampling_steps_per_expert": experts.steps_per_expert(timesteps),
             "prediction": records[0].spec.prediction,
             "training_seed": records[0].seed,
         }

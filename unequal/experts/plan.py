@@ -3,11 +3,13 @@
 What a group has come to is kept: a plan that was stopped goes on within the group where it was.
 """
 
+import math
 import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +18,31 @@ from torch import nn
 
 from unequal.artifacts.partitions import NumberedGroup
 from unequal.data.prepared import PreparedData
+from unequal.errors import UserError
+from unequal.experts.allocation import Trace, by_gain, shared_out
 from unequal.experts.expert import train_expert
+from unequal.experts.held_out import CHOICE, REPORT, HeldOut
 from unequal.files import read_json, write_json
-from unequal.models.flops import images_affordable
-from unequal.models.folder import ModelRecord, Removal, load_record, save_model
+from unequal.models.flops import FORWARDS_PER_STEP, images_affordable
+from unequal.models.folder import SNAPSHOTS, ModelRecord, Removal, load_record, save_model
+from unequal.models.pruned import load_any_model
 from unequal.pruning.bank import Candidate
 from unequal.pruning.proxy import BANK
 from unequal.pruning.prune import PruningJob, figures_of, prune, pruned_record
-from unequal.settings.plan import Plan, SeveralGroups
+from unequal.settings.plan import ByGain, Plan
 from unequal.settings.recipe import RangeRecipe
 from unequal.settings.training import Training
-from unequal.timesteps.groups import TimestepGroup, timestep_groups
-from unequal.timesteps.partition import TimestepRange
+from unequal.timesteps.groups import TimestepGroup
+from unequal.timesteps.partition import timesteps_of
 from unequal.training.results import curve, trained_record, write_model
-from unequal.training.train import TrainingJob
+from unequal.training.train import Outcome, TrainingJob
 from unequal.workspace.protocol import Nested, Workspace
 
 #: What a group's folder holds when its pruning and its training are over.
 PRUNED, MODEL = "pruned", "model"
 FIGURES = "figures.json"
+#: What has been measured of all groups while their budgets were settled.
+TRACE = "allocation.json"
 
 
 @dataclass(frozen=True)
@@ -44,8 +52,8 @@ class ExpertsJob:
     Attributes:
         plan: how models come about.
         name: of their folder below `artifacts/models`.
-        base: folder of the base.
-        data: the training images.
+        base: folder of the base, with its snapshots where the plan starts from one.
+        data: the training images, and the held-out ones where models are measured.
         training: settings that all trainings share.
         seed: of pruning, fresh weights, batches and noise.
         excess: [T], what the base loses beyond the floor; needed for groups of equal excess loss alone.
@@ -59,6 +67,21 @@ class ExpertsJob:
     seed: int
     excess: np.ndarray | None = None
 
+    @property
+    def start(self) -> Path:
+        """Folder of the base at the point from which the plan goes on.
+
+        Raises UserError where that snapshot is missing. It may hold a few images more, as batches are whole.
+        """
+        asked = self.plan.from_images
+        if asked is None:
+            return self.base
+        kept = sorted(int(folder.name) for folder in (self.base / SNAPSHOTS).glob("*"))
+        found = [images for images in kept if asked <= images < asked + self.training.batch_size]
+        if not found:
+            raise UserError(f"from_images: {asked}; {self.base} has snapshots after {kept} images")
+        return self.base / SNAPSHOTS / str(found[0])
+
 
 def carry_out(workspace: Workspace, asked: ExpertsJob) -> tuple[list[Path], list[dict[str, Any]]]:
     """Carry a plan out: a model folder and its figures for each group, from the data end to the noise end.
@@ -66,54 +89,183 @@ def carry_out(workspace: Workspace, asked: ExpertsJob) -> tuple[list[Path], list
     Raises:
         UserError: groups that cannot be made, a limit out of reach, a recipe that does not fit the base.
     """
-    groups = groups_of(asked, load_record(asked.base))
-    parts = [Nested(workspace, f"group_{group.group}") for group in groups]
-    found = [expert(part, asked, group, len(groups)) for part, group in zip(parts, groups, strict=True)]
-    return [part.work / MODEL for part in parts], found
+    start = asked.start
+    groups = groups_of(asked, load_record(start))
+    trace = Trace(workspace.work / TRACE)
+    parts = [Part(Nested(workspace, f"group_{one.group}"), asked, start, one, len(groups), trace) for one in groups]
+    found = [part.figures(images) for part, images in zip(parts, allocated(asked, parts), strict=True)]
+    return [part.model for part in parts], found
 
 
 def groups_of(asked: ExpertsJob, base: ModelRecord) -> list[NumberedGroup]:
     """The groups of a plan, with their limits."""
-    chosen, spec = asked.plan.groups, base.spec
-    if isinstance(chosen, SeveralGroups):
-        schedule = spec.noise_schedule()
-        found = timestep_groups(chosen.kind, schedule, chosen.count, chosen.min_ratio, asked.excess)
-    else:
-        found = [TimestepGroup(TimestepRange(0, spec.timesteps - 1), chosen.ratio)]
+    found = asked.plan.groups.made(base.spec.noise_schedule(), asked.excess)
     return [NumberedGroup.of(number, one) for number, one in enumerate(found)]
 
 
-def expert(workspace: Workspace, asked: ExpertsJob, group: NumberedGroup, groups: int) -> dict[str, Any]:
-    """Prune and train the model of a group, unless an earlier attempt has; its figures."""
-    figures = workspace.work / FIGURES
-    if not figures.exists():
-        pruned, decided = pruned_base(workspace, asked, group, groups)
+def allocated(asked: ExpertsJob, parts: "Sequence[Part]") -> list[int]:
+    """Images of each group's training, of the plan's. Those that are measured to choose by are paid for first.
+
+    A forward pass alone is paid as a third of an image that is trained on, see `unequal.models.flops`.
+    """
+    plan, chosen = asked.plan, asked.plan.allocation
+    images = plan.recipe.images - math.ceil(plan.measured_to_choose(len(parts)) / FORWARDS_PER_STEP)
+    if not isinstance(chosen, ByGain):
+        return shared_out(images, plan.shares([TimestepGroup(part.group.range, 1.0) for part in parts]))
+    falling = 0.0 if plan.recipe.optimizer.decay == "constant" else plan.recipe.optimizer.decay_share
+    before = by_gain(
+        chosen,
+        int((1 - falling) * images),
+        len(parts),
+        asked.training.batch_size,
+        parts[0].trace,
+        lambda group, given: parts[group].measured(given),
+    )
+    return [int(given / (1 - falling)) for given in before]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A group of a plan on its way.
+
+    Attributes:
+        workspace: of its own, within the plan's.
+        asked: the plan.
+        start: folder of the base.
+        group, groups: which group, of how many.
+        trace: of all groups, where budgets are settled by what they gain.
+    """
+
+    workspace: Workspace
+    asked: ExpertsJob
+    start: Path
+    group: NumberedGroup
+    groups: int
+    trace: Trace
+
+    @property
+    def model(self) -> Path:
+        """Folder of the group's model."""
+        return self.workspace.work / MODEL
+
+    def figures(self, images: int) -> dict[str, Any]:
+        """Prune and train the group's model, unless an earlier attempt has; its figures."""
+        path = self.workspace.work / FIGURES
+        if not path.exists():
+            began = time.perf_counter()
+            outcome = self.trained(images)
+            seconds = time.perf_counter() - began + self.trace.seconds(self.group.group)
+            write_json(path, self.told(outcome) | {"training_seconds": seconds, "pruning": self.pruned[1]})
+        found: dict[str, Any] = read_json(path)
+        return found
+
+    @cached_property
+    def pruned(self) -> tuple[Path, dict[str, Any] | None]:
+        """Folder and figures of the base, pruned for the group; the base itself where the plan prunes nothing."""
+        asked, group = self.asked, self.group
+        if asked.plan.pruning is None:
+            return self.start, None
+        folder, figures = self.workspace.work / PRUNED, self.workspace.work / f"{PRUNED}.json"
+        if not figures.exists():
+            job = PruningJob.of(
+                asked.name, asked.plan.pruning, self.start, asked.data, group=group, groups=self.groups, seed=asked.seed
+            )
+            began = time.perf_counter()
+            pruned, decision = prune(self.workspace, job)
+            took = {"seconds": time.perf_counter() - began}
+            save_whole(folder, pruned.net, pruned_record(job, pruned), pruned.removals)
+            bank = [] if decision is None else [facts_of(one) for one in decision.bank.candidates]
+            write_json(figures, figures_of(job, pruned, decision) | took | {"bank": bank})
+        return folder, read_json(figures)
+
+    def trained(self, images: int, *, falls: bool = True) -> Outcome:
+        """Train the group's model up to so many images, going on where its training was stopped.
+
+        Args:
+            images: of the group, without those that the base's compute pays for.
+            falls: whether the learning rate falls at the end, as the recipe says; else the training may go on.
+        """
+        asked, (pruned, _) = self.asked, self.pruned
+        more = self.images_for_base_share(load_record(pruned))
+        recipe = asked.plan.recipe.model_copy(update={"images": images + more})
+        recipe = recipe if falls else at_a_constant_rate(recipe)
+        job = TrainingJob(f"{asked.name}/group_{self.group.group}", recipe, asked.training, asked.data, asked.seed)
+        fresh = asked.plan.start == "scratch"
+        return train_expert(self.workspace, job, pruned, self.group, self.groups, fresh_weights=fresh)
+
+    def images_for_base_share(self, parent: ModelRecord) -> int:
+        """What starts from scratch also gets its part of the base's training FLOPs, in images."""
+        if not self.asked.plan.base_share:
+            return 0
+        spent = load_record(self.start).total_flops
+        return images_affordable(self.asked.plan.base_share * spent / self.groups, parent.macs)
+
+    def measured(self, images: int) -> tuple[float, float]:
+        """Error of the group's model after so many images at a constant rate, by which budgets are settled; seconds."""
         began = time.perf_counter()
-        trained = trained_model(workspace, asked, group, groups, pruned)
-        took = {"training_seconds": time.perf_counter() - began}
-        write_json(figures, group.model_dump() | trained | took | {"pruning": decided})
-    found: dict[str, Any] = read_json(figures)
-    return found
+        net = self.trained(images, falls=False).start.net if images else load_any_model(self.pruned[0])[0]
+        seconds = time.perf_counter() - began
+        return self.held_out(CHOICE).error(net, self.group.range), seconds
 
-
-def pruned_base(
-    workspace: Workspace, asked: ExpertsJob, group: NumberedGroup, groups: int
-) -> tuple[Path, dict[str, Any] | None]:
-    """Folder and figures of the base, pruned for a group; the base itself where the plan prunes nothing."""
-    if asked.plan.pruning is None:
-        return asked.base, None
-    folder, figures = workspace.work / PRUNED, workspace.work / f"{PRUNED}.json"
-    if not figures.exists():
-        job = PruningJob.of(
-            asked.name, asked.plan.pruning, asked.base, asked.data, group=group, groups=groups, seed=asked.seed
+    def held_out(self, half: int) -> HeldOut:
+        """The draws of a half of the held-out images."""
+        count = self.asked.plan.holdout_images
+        assert count is not None  # as the settings see to
+        return HeldOut.of(
+            self.asked.data,
+            half,
+            count=count,
+            spec=load_record(self.start).spec,
+            seed=self.asked.seed,
+            device=self.workspace.device,
         )
-        began = time.perf_counter()
-        pruned, decision = prune(workspace, job)
-        took = {"seconds": time.perf_counter() - began}
-        save_whole(folder, pruned.net, pruned_record(job, pruned), pruned.removals)
-        bank = [] if decision is None else [facts_of(one) for one in decision.bank.candidates]
-        write_json(figures, figures_of(job, pruned, decision) | took | {"bank": bank})
-    return folder, read_json(figures)
+
+    def told(self, outcome: Outcome) -> dict[str, Any]:
+        """Save the group's model; what is worth telling of it."""
+        record, net = trained_record(outcome), outcome.start.net
+        write_model(self.model, outcome, net, record)
+        if (bank := self.workspace.work / BANK).exists():
+            shutil.copyfile(bank, self.model / BANK)
+        lines = curve(outcome.trained.log)
+        facts = ("macs", "parameters", "images_seen", "training_flops", "inherited_images", "inherited_flops")
+        return (
+            self.group.model_dump()
+            | {name: getattr(record, name) for name in facts}
+            | {
+                "inherited_images_inside": round(
+                    record.inherited_images * self.group.range.length / record.spec.timesteps
+                )
+            }
+            | {"final_loss": lines[-1]["loss"] if lines else None}
+            | self.set_beside_the_base(net, record)
+        )
+
+    def set_beside_the_base(self, net: nn.Module, record: ModelRecord) -> dict[str, Any]:
+        """Errors of base and model on held-out images, and which of the two the group is left with.
+
+        What the model has cost stays the plan's where the base is kept; the folder's record is then that of the base.
+        """
+        if self.asked.plan.holdout_images is None:
+            return {}
+        base, known = load_any_model(self.start)
+        kept = "expert"
+        if self.asked.plan.keep_base:
+            choice = self.held_out(CHOICE)
+            if choice.error(base, self.group.range) < choice.error(net, self.group.range):
+                kept = "base"
+                scope = {name: getattr(record, name) for name in ("name", "first", "last", "stride", "group", "groups")}
+                own = {"parent": known.name, "steps": 0, "images_seen": 0, "training_flops": 0}
+                spent = {"inherited_images": known.total_images, "inherited_flops": known.total_flops}
+                save_whole(self.model, base, known.changed(**scope, **own, **spent), None)
+        report = self.held_out(REPORT)
+        errors = {name: report.error(one, self.group.range) for name, one in (("base", base), ("expert", net))}
+        return {"kept": kept, "holdout_error": errors}
+
+
+def at_a_constant_rate(recipe: RangeRecipe) -> RangeRecipe:
+    """A recipe whose learning rate does not know where the training ends."""
+    optimizer = recipe.optimizer.model_copy(update={"decay": "constant", "decay_share": 1.0})
+    return recipe.model_copy(update={"optimizer": optimizer})
 
 
 def facts_of(candidate: Candidate) -> dict[str, Any]:
@@ -121,7 +273,7 @@ def facts_of(candidate: Candidate) -> dict[str, Any]:
     return candidate.model_dump(include={"round", "candidate", "proposer", "loss"})
 
 
-def save_whole(folder: Path, net: nn.Module, record: ModelRecord, removals: Sequence[Removal]) -> None:
+def save_whole(folder: Path, net: nn.Module, record: ModelRecord, removals: Sequence[Removal] | None) -> None:
     """Save a model folder that is there when it is whole."""
     unfinished = folder.with_name(f"unfinished-{folder.name}")
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -130,34 +282,10 @@ def save_whole(folder: Path, net: nn.Module, record: ModelRecord, removals: Sequ
     os.replace(unfinished, folder)
 
 
-def trained_model(
-    workspace: Workspace, asked: ExpertsJob, group: NumberedGroup, groups: int, pruned: Path
-) -> dict[str, Any]:
-    """Train a group's model and save it; what is worth telling of it."""
-    recipe = recipe_for(asked.plan, load_record(pruned), pruned != asked.base, groups)
-    job = TrainingJob(f"{asked.name}/group_{group.group}", recipe, asked.training, asked.data, asked.seed)
-    outcome = train_expert(workspace, job, pruned, group, groups, fresh_weights=asked.plan.start == "scratch")
-    record, made = trained_record(outcome), workspace.work / MODEL
-    write_model(made, outcome, outcome.start.net, record)
-    if (bank := workspace.work / BANK).exists():
-        shutil.copyfile(bank, made / BANK)
-    lines = curve(outcome.trained.log)
-    facts = ("macs", "parameters", "images_seen", "training_flops", "inherited_images", "inherited_flops")
-    return {name: getattr(record, name) for name in facts} | {"final_loss": lines[-1]["loss"] if lines else None}
-
-
-def recipe_for(plan: Plan, parent: ModelRecord, is_pruned: bool, groups: int) -> RangeRecipe:
-    """A plan's recipe; what starts from scratch also gets its part of the base's training FLOPs, in images."""
-    if not plan.base_share:
-        return plan.recipe
-    spent = parent.inherited_flops if is_pruned else parent.total_flops
-    more = images_affordable(plan.base_share * spent / groups, parent.macs)
-    return plan.recipe.model_copy(update={"images": plan.recipe.images + more})
-
-
-def totals(figures: Sequence[Mapping[str, Any]], timesteps: int) -> dict[str, Any]:
+def totals(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What a plan came to as a whole; costs of a step are means over the timesteps."""
-    shares = [(one["last"] - one["first"] + 1) / timesteps for one in figures]
+    lengths = [timesteps_of(one["first"], one["last"], one["stride"]).length for one in figures]
+    shares = [length / sum(lengths) for length in lengths]
     searches = [one["pruning"] for one in figures if one["pruning"]]
     return {
         "limit_ratio": weighted(shares, figures, "limit_ratio"),

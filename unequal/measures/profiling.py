@@ -23,7 +23,6 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.endpoints import Errors
 from unequal.models.denoiser import Denoiser
 from unequal.randomness import Stream, numpy_generator, torch_generator
-from unequal.timesteps.partition import Partition
 from unequal.workspace.chunks import UNKEPT, Chunks, ranges
 
 
@@ -31,8 +30,8 @@ class Routed(Protocol):
     """What is profiled: a denoiser alone, or an ensemble of experts."""
 
     @property
-    def partition(self) -> Partition:
-        """Ranges of timesteps that are each asked of one denoiser."""
+    def routes(self) -> np.ndarray:
+        """The number of the denoiser that each timestep is asked of, [T]."""
 
     def ready(self, timestep: int) -> Denoiser:
         """The denoiser of a timestep, its network on the device."""
@@ -167,7 +166,7 @@ def measure(
 
         def measured(share: range) -> np.ndarray:
             found = []
-            for part in cut_at_borders(share, count * model.partition.firsts):
+            for part in cut_at_borders(share, count * borders(model.routes)):
                 denoiser = model.ready(part.start // count)
                 for one in draws.batches(batch_size, part):
                     x_t = add_noise(one.x0, one.epsilon, *denoiser.schedule.at(one.t, one.x0))
@@ -178,6 +177,11 @@ def measure(
 
         whole = np.concatenate(chunks.all({str(share.start): partial(measured, share) for share in shares}), axis=1)
     return whole.reshape(len(whole), *draws.index.shape)
+
+
+def borders(routes: np.ndarray) -> np.ndarray:
+    """Timesteps that another denoiser is asked of than the one before, of the routes of all, [T]."""
+    return np.flatnonzero(np.diff(routes)) + 1
 
 
 def cut_at_borders(share: range, firsts: np.ndarray) -> list[range]:

@@ -4,6 +4,7 @@ import copy
 from pathlib import Path
 from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -13,7 +14,6 @@ from unequal.diffusion.predictions import HEADS, to_epsilon, to_x0
 from unequal.errors import UserError
 from unequal.models.folder import Heads, Loader, ModelRecord, load_heads, load_model
 from unequal.models.spec import ModelSpec
-from unequal.timesteps.partition import Partition
 
 
 class Denoiser:
@@ -54,9 +54,9 @@ class Denoiser:
         return self.spec.heads
 
     @property
-    def partition(self) -> Partition:
-        """All timesteps in one range: alone it answers for each of them, as an ensemble's experts do for theirs."""
-        return Partition.of_lengths([self.spec.timesteps])
+    def routes(self) -> np.ndarray:
+        """The number of the denoiser that each timestep is asked of, [T]: alone it answers for all of them."""
+        return np.zeros(self.spec.timesteps, dtype=int)
 
     def ready(self, timestep: int) -> Self:
         """The denoiser of a timestep, its network on the device: this one; see `unequal.sampling.ensemble`."""

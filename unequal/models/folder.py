@@ -16,6 +16,7 @@ from unequal.models.backbones.registry import backbone_named, backbone_of
 from unequal.models.finite import check_finite
 from unequal.models.spec import ModelSpec
 from unequal.settings.strict import Strict
+from unequal.timesteps.partition import TimestepSet, timesteps_of
 
 CONFIG = "config.json"
 WEIGHTS = "diffusion_pytorch_model.safetensors"
@@ -36,8 +37,8 @@ REMOVALS = TypeAdapter(list[tuple[str, list[NonNegativeInt]]])
 class ModelRecord(Strict):
     """The conditions behind a model: what it is, for which timesteps, and what it cost.
 
-    `spec` says what its network is asked and answers, `backbone` of which kind that is. `first` and `last` are the
-    timesteps that it is meant for; an expert's are its group's, and `group` of `groups` says which one it is.
+    `spec` says what its network is asked and answers, `backbone` of which kind that is. It is meant for timesteps
+    `first`, `first` + `stride`, … `last`; an expert's are its group's, and `group` of `groups` says which one it is.
     `images_seen` and `training_flops` (3 × multiply–accumulates × images) are those of its own run; what the models
     that it was trained on from had seen and cost stands in `inherited_images` and `inherited_flops`.
     """
@@ -54,6 +55,7 @@ class ModelRecord(Strict):
     parameters: NonNegativeInt
     first: NonNegativeInt
     last: NonNegativeInt
+    stride: PositiveInt = 1
     parent: str | None = None
     inherited_images: NonNegativeInt = 0
     inherited_flops: NonNegativeInt = 0
@@ -66,9 +68,16 @@ class ModelRecord(Strict):
         """The timesteps that it is meant for are some of its schedule's, which has as many as groups or more."""
         if not self.first <= self.last < self.spec.timesteps:
             raise ValueError(f"first {self.first}, last {self.last}: no range of {self.spec.timesteps} timesteps")
+        if (self.last - self.first) % self.stride:
+            raise ValueError(f"stride: {self.stride} does not lead from timestep {self.first} to {self.last}")
         if self.groups is not None and self.groups > self.spec.timesteps:
             raise ValueError(f"groups: {self.groups} of {self.spec.timesteps} timesteps")
         return self
+
+    @property
+    def timesteps(self) -> TimestepSet:
+        """The timesteps that it is meant for."""
+        return timesteps_of(self.first, self.last, self.stride)
 
     @property
     def total_images(self) -> int:
@@ -136,7 +145,8 @@ def load_record(folder: Path) -> ModelRecord:
     path = require(folder) / RECORD
     refusal = UserError(f"{path}: not a record of this version; make the model again")
     facts = read_json(path)
-    if not isinstance(facts, dict) or facts.keys() != ModelRecord.model_fields.keys():
+    # Records of models for ranges alone have been written without a stride.
+    if not isinstance(facts, dict) or {*facts, "stride"} != ModelRecord.model_fields.keys():
         raise refusal
     try:
         return ModelRecord.model_validate_json(json.dumps(facts))

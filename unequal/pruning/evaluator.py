@@ -25,8 +25,8 @@ if TYPE_CHECKING:  # what shapes no result
 
 #: Steps of fine-tuning between two resumable states.
 CHECKPOINT_STEPS = 500
-#: Purposes of the batches that are drawn.
-MEASURED, FINETUNED = 0, 1
+#: Purposes of drawn batches: schemes are chosen by those that are measured, what is chosen is scored by fresh ones.
+MEASURED, FINETUNED, FRESH = 0, 1, 2
 
 
 @dataclass(frozen=True)
@@ -53,19 +53,24 @@ class Evaluator:
         """The target's network, pruned by a scheme that is scaled to the limit."""
         return fit_to_limit(self.anatomy, scaled_order(self.ranking, scheme), self.target.limit_macs)
 
-    def loss(self, net: nn.Module, work: Path) -> float:
+    def fresh_loss(self, scheme: Scheme, work: Path) -> float:
+        """Loss of a scheme's network on draws by which no scheme is chosen."""
+        return self.loss(self.prune(scheme).net, work, FRESH)
+
+    def loss(self, net: nn.Module, work: Path, draws: int = MEASURED) -> float:
         """Loss at the timesteps of the target, after the fine-tuning, which changes the network.
 
         Args:
             net: a pruned network.
             work: folder of the fine-tuning's resumable state.
+            draws: which, MEASURED or FRESH.
 
         Raises:
             UserError: it is NaN or infinite.
         """
         if self.finetuning is not None:
             self.finetune(net, self.finetuning, work)
-        source = self.target.source("group", self.images, torch_seed(self.target.seed, Stream.PRUNING, MEASURED))
+        source = self.target.source("group", self.images, torch_seed(self.target.seed, Stream.PRUNING, draws))
         objective, total = self.target.objective(), 0.0
         with torch.no_grad():
             for start in range(0, self.images, self.target.images_at_once):

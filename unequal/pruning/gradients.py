@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from unequal.pruning.target import Target
 from unequal.randomness import Stream, numpy_generator
 from unequal.settings.pruning import Timesteps
-from unequal.timesteps.partition import TimestepRange
+from unequal.timesteps.partition import TimestepSet
 from unequal.training.batches import draw_at
 
 
@@ -62,11 +62,11 @@ def ascending_gradient(target: Target, timesteps: Timesteps, images: int, thresh
     return chosen.last
 
 
-def parts(timesteps: TimestepRange, size: int) -> Iterator[np.ndarray]:
+def parts(chosen: TimestepSet, size: int) -> Iterator[np.ndarray]:
     """Timesteps in rising order, so many at a time."""
-    end = timesteps.last + 1
-    for start in range(timesteps.first, end, size):
-        yield np.arange(start, min(start + size, end))
+    rising = np.arange(chosen.last + 1)[chosen.slice]
+    for start in range(0, len(rising), size):
+        yield rising[start : start + size]
 
 
 def weighty(losses: Tensor, largest: float, threshold: float) -> int:

@@ -13,6 +13,7 @@ from unequal.pruning.bank import Candidate
 from unequal.pruning.evaluator import Evaluator
 from unequal.pruning.schemes import blocks_of
 from unequal.pruning.units import Unit
+from unequal.timesteps.partition import Interleaved, TimestepSet
 
 
 def prompt_of(evaluator: Evaluator, bank: Sequence[Candidate], count: int) -> str:
@@ -22,8 +23,7 @@ def prompt_of(evaluator: Evaluator, bank: Sequence[Candidate], count: int) -> st
     macs, finetuning = target.record.macs, evaluator.finetuning
     template = Template(files("unequal.pruning").joinpath("prompt.md").read_text(encoding="utf-8"))
     return template.substitute(
-        first=target.range.first,
-        last=target.range.last,
+        timesteps=described_timesteps(target.range),
         last_of_all=target.record.spec.timesteps - 1,
         limit=int(target.limit_macs),
         macs=macs,
@@ -35,6 +35,12 @@ def prompt_of(evaluator: Evaluator, bank: Sequence[Candidate], count: int) -> st
         count_of_blocks=len(blocks),
         example=json.dumps(dict.fromkeys(blocks, 0.3)),
     )
+
+
+def described_timesteps(chosen: TimestepSet) -> str:
+    """Which timesteps, in words."""
+    words = f"{chosen.first} to {chosen.last}"
+    return f"{words}, one in {chosen.stride}," if isinstance(chosen, Interleaved) else words
 
 
 def lines(items: Any) -> str:

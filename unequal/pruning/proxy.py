@@ -19,13 +19,17 @@ from unequal.pruning.evaluator import Evaluator
 from unequal.pruning.fit import PrunedNetwork, removed_channels, too_many
 from unequal.pruning.importance import ranked
 from unequal.pruning.llm import LanguageModel, Unanswered
-from unequal.pruning.schemes import blocks_of, scaled_order, scheme_of
+from unequal.pruning.schemes import blocks_of, random_scheme, scaled_order, scheme_of
 from unequal.pruning.target import Target
 from unequal.pruning.tpe import TpeProposer
+from unequal.randomness import Stream, numpy_generator
 from unequal.settings import pruning as settings
-from unequal.workspace.protocol import Workspace
+from unequal.workspace.protocol import Nested, Workspace
 
 BANK = "memory_bank.jsonl"
+#: Folder of the control, and its place among what is drawn.
+CONTROL = "control"
+CONTROL_KEY = (0, 1)
 
 
 class Proposer(Protocol):
@@ -37,12 +41,23 @@ class Proposer(Protocol):
 
 @dataclass(frozen=True)
 class Decision:
-    """What a search came to: the best network, the bank, the cost of the trials, and why it ended early, if it did."""
+    """What a search came to.
+
+    Attributes:
+        pruned: the best network.
+        bank: all schemes that were tried.
+        flops: multiply–accumulates of their trials.
+        fresh_loss: of the best one, on draws that it was not chosen by.
+        ended: why the search ended early, if it did.
+        control: what as many random schemes came to, where that was asked for.
+    """
 
     pruned: PrunedNetwork
     bank: Bank
     flops: int
+    fresh_loss: float
     ended: str | None
+    control: "Control | None" = None
 
     @property
     def figures(self) -> dict[str, Any]:
@@ -53,10 +68,28 @@ class Decision:
             "round": best.round,
             "candidate": best.candidate,
             "loss": best.loss,
+            "fresh_loss": self.fresh_loss,
             "candidates": len(self.bank.candidates),
             "rounds": max(one.round for one in self.bank.candidates),
             "search_flops": self.flops,
             "ended": self.ended,
+            **({} if self.control is None else self.control.figures(self.fresh_loss)),
+        }
+
+
+@dataclass(frozen=True)
+class Control:
+    """The best of some random schemes: its loss on the draws that it was chosen by, and on fresh ones."""
+
+    loss: float
+    fresh_loss: float
+
+    def figures(self, searched: float) -> dict[str, float]:
+        """What is worth telling beside the fresh loss of a scheme that was searched for."""
+        return {
+            "control_loss": self.loss,
+            "control_fresh_loss": self.fresh_loss,
+            "gain_over_control": self.fresh_loss - searched,
         }
 
 
@@ -76,13 +109,23 @@ def decide(workspace: Workspace, method: settings.Proxy, target: Target, anatomy
         except Unanswered as reason:
             if not bank.candidates:
                 raise
-            ended = str(reason)
-            best = bank.best
+            ended, best = str(reason), bank.best
             going_on = f"going on with the best scheme so far, candidate {best.candidate} of round {best.round}"
             print(f"{ended}; {going_on}", file=sys.stderr)
             break
     flops = sum(evaluator.flops(one.macs) for one in bank.candidates)
-    return Decision(evaluator.prune(bank.best.proposed), bank, flops, ended)
+    chosen = bank.best.proposed
+    fresh = evaluator.fresh_loss(chosen, workspace.work / "fresh")
+    control = None if method.control is None else random_control(workspace, evaluator, len(bank.candidates))
+    return Decision(evaluator.prune(chosen), bank, flops, fresh, ended, control)
+
+
+def random_control(workspace: Workspace, evaluator: Evaluator, count: int) -> Control:
+    """The best of so many random schemes: what a search of as many trials has to beat."""
+    place = Nested(workspace, CONTROL)
+    bank = Bank(place.work / BANK)
+    try_round(place, 0, Draws(evaluator, count), evaluator, bank)
+    return Control(bank.best.loss, evaluator.fresh_loss(bank.best.proposed, place.work / "fresh"))
 
 
 def rounds_by(workspace: Workspace, method: settings.Proxy, evaluator: Evaluator) -> Iterator[tuple[int, Proposer]]:
@@ -149,6 +192,19 @@ class Starts:
         target, anatomy = self.evaluator.target, self.evaluator.anatomy
         gone = too_many(anatomy, ranked(method, target, anatomy), target.limit_macs)
         return scheme_of(gone, self.evaluator.ranking)
+
+
+class Draws:
+    """Proposes schemes at random, whatever came of others."""
+
+    def __init__(self, evaluator: Evaluator, count: int) -> None:
+        self.evaluator, self.count = evaluator, count
+
+    def propose(self, round_: int, bank: Sequence[Candidate]) -> list[Proposal]:
+        """So many schemes."""
+        blocks = list(blocks_of(self.evaluator.ranking))
+        generator = numpy_generator(self.evaluator.target.seed, Stream.PRUNING, *CONTROL_KEY)
+        return [Proposal("random", random_scheme(blocks, generator)) for _ in range(self.count)]
 
 
 class Recorded:

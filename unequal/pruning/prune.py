@@ -148,6 +148,7 @@ def pruned_record(job: PruningJob, pruned: PrunedNetwork) -> ModelRecord:
         parameters=pruned.cost.parameters,
         first=job.group.first,
         last=job.group.last,
+        stride=job.group.stride,
         group=job.group.group,
         groups=job.groups,
         parent=job.base.name,

@@ -8,6 +8,8 @@ is scaled until it does.
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from unequal.models.backbones.prunable import Block
 from unequal.pruning.units import Unit
 
@@ -39,6 +41,11 @@ def scaled_order(ranking: Sequence[Unit], scheme: Scheme) -> list[Unit]:
         for i, unit in enumerate(units):
             scales[unit] = scale_at(scheme[block], (i + 0.5) / len(units))
     return sorted(ranking, key=scales.__getitem__)
+
+
+def random_scheme(blocks: Sequence[str], generator: np.random.Generator) -> dict[str, float]:
+    """Ratios drawn uniformly from [0, 1); the limit scales them."""
+    return dict(zip(blocks, generator.random(len(blocks)).tolist(), strict=True))
 
 
 def scale_at(ratio: float, share: float) -> float:

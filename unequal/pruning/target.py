@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from unequal.models.folder import ModelRecord
 from unequal.settings.pruning import Timesteps
-from unequal.timesteps.partition import Partition, TimestepRange
+from unequal.timesteps.partition import Partition, TimestepRange, TimestepSet
 from unequal.timesteps.samplers import IndependentSampler, within
 from unequal.training.batches import BatchSource
 from unequal.training.objectives.choice import objective_for
@@ -36,7 +36,7 @@ class Target:
     net: nn.Module
     record: ModelRecord
     images: Tensor
-    range: TimestepRange
+    range: TimestepSet
     limit_macs: float
     seed: int
     labels: Tensor | None = None
@@ -51,7 +51,7 @@ class Target:
         """How many images go through the network together."""
         return max(1, PIXELS_AT_ONCE // self.record.spec.space.size**2)
 
-    def range_of(self, timesteps: Timesteps) -> TimestepRange:
+    def range_of(self, timesteps: Timesteps) -> TimestepSet:
         """The group's timesteps, or all."""
         if timesteps == "group":
             return self.range

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from unequal.pruning.bank import Candidate, Proposal
 from unequal.randomness import Stream, torch_seed
 
-#: Schemes that are tried before the estimator has a say; those of importance methods count.
-STARTUP = 4
+#: Schemes of the bank from which on the estimator has its say, so that the first round goes by what it starts from.
+STARTUP = 1
 
 
 class TpeProposer:

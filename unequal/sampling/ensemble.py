@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypedDict, Unpack
 
+import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm
@@ -19,12 +20,12 @@ from unequal.models.offload import OneAtATime, all_fit
 from unequal.models.pruned import load_any_model
 from unequal.models.spec import ModelSpec
 from unequal.randomness import Stream, torch_generator
-from unequal.timesteps.partition import Partition
+from unequal.timesteps.partition import members_of
 
 
 @dataclass(frozen=True)
 class Expert:
-    """A denoiser and the inclusive range of timesteps that are routed to it."""
+    """A denoiser and its record, which says what timesteps are routed to it."""
 
     denoiser: Denoiser
     record: ModelRecord
@@ -59,8 +60,9 @@ class Ensemble:
         self.schedule = self.experts[0].denoiser.schedule
         self.device = self.experts[0].denoiser.device
         self.offload = None if resident else OneAtATime([one.denoiser.net for one in self.experts], self.device)
-        ranges = [(expert.record.first, expert.record.last) for expert in self.experts]
-        self.partition = Partition(ranges, "experts").covering(self.schedule.timesteps, "experts")
+        self.routes = members_of(
+            [expert.record.timesteps for expert in self.experts], self.schedule.timesteps, "experts"
+        )
         check_alike([expert.record.spec for expert in self.experts])
 
     @classmethod
@@ -90,7 +92,7 @@ class Ensemble:
 
     def of(self, timestep: int) -> Expert:
         """The expert of a timestep."""
-        return self.experts[int(self.partition.of(timestep))]
+        return self.experts[self.routes[timestep]]
 
     def ready(self, timestep: int) -> Denoiser:
         """The denoiser of a timestep, its network on the device."""
@@ -98,6 +100,10 @@ class Ensemble:
         if self.offload is not None:
             self.offload.bring(denoiser.net)
         return denoiser
+
+    def steps_per_expert(self, timesteps: Sequence[int]) -> list[int]:
+        """How many of these timesteps are routed to each expert."""
+        return np.bincount(self.routes[list(timesteps)], minlength=len(self.experts)).tolist()
 
     def macs_per_image(self, timesteps: Sequence[int]) -> int:
         """Multiply–accumulates of sampling one image at these timesteps."""
@@ -273,4 +279,4 @@ def noise_of(shape: Sequence[int], ids: Sequence[int], *key: int) -> Tensor:
 
 def whole_range(record: ModelRecord) -> ModelRecord:
     """A model sampled alone answers for every timestep, also those that it was not fine-tuned on."""
-    return record.changed(first=0, last=record.spec.timesteps - 1)
+    return record.changed(first=0, last=record.spec.timesteps - 1, stride=1)

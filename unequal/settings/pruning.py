@@ -116,6 +116,11 @@ class Proxy(Strict):
     candidates: int = Field(gt=0, le=1000, description="schemes a round; the paper tries 3")
     images: DrawCount = Field(description="behind a candidate's loss, on the group's timesteps")
     finetuning: Finetuning | None = Field(description="before that loss is measured; null: none")
+    control: Literal["random"] | None = Field(
+        default=None,
+        description="as many random schemes as were tried, the best of which is scored beside the chosen one on draws "
+        "that neither was chosen by; null: none",
+    )
     replay: Outside | None = Field(
         default=None, description="a recorded memory bank, whose schemes are tried in the proxy's place"
     )

@@ -49,6 +49,9 @@ class Optimizer(Strict):
     weight_decay: float = Field(ge=0)
     warmup_images: NonNegativeInt = Field(description="images over which lr rises from 0")
     decay: Literal["constant", "cosine"] = Field(description="lr after the warm-up; cosine falls to a tenth")
+    decay_share: float = Field(
+        default=1.0, gt=0, le=1, description="share of the training, at its end, over which lr falls; before, it stands"
+    )
     momentum_decay: MomentumDecay | None = None
 
     @model_validator(mode="after")
@@ -61,6 +64,8 @@ class Optimizer(Strict):
                 f"betas: {list(self.betas)}; SGD has one coefficient, the first, and the second no meaning; "
                 f"allowed: {[self.betas[0], UNUSED_BETA]}"
             )
+        if self.decay == "constant" and self.decay_share != 1:
+            raise ValueError(f"decay_share: {self.decay_share} has no meaning for decay 'constant'; allowed: 1.0")
         chosen = self.momentum_decay
         if chosen is not None and chosen.lr_compensation != "none" and self.name != "sgd":
             raise ValueError(

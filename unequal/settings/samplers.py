@@ -11,7 +11,7 @@ from unequal.settings.measured import Measured
 from unequal.settings.numbers import Budget, DrawCount
 from unequal.settings.strict import Strict
 from unequal.timesteps.curricula import asymmetric, curriculum, easy_to_hard, gaussian_target, noise_rate_target
-from unequal.timesteps.partition import TimestepRange, equal_log_snr
+from unequal.timesteps.partition import TimestepSet, equal_log_snr
 from unequal.timesteps.samplers import (
     AdaptiveSampler,
     ChangingSampler,
@@ -61,7 +61,7 @@ class SamplerSettings(Strict):
         if self.for_all and not self.needs:
             self.build(schedule)
 
-    def inside(self, trained: TimestepRange, timesteps: int) -> TimestepSampler:
+    def inside(self, trained: TimestepSet, timesteps: int) -> TimestepSampler:
         """The sampler for a model that is meant for a range of T timesteps. Raises UserError where it is for all."""
         raise UserError(f"sampler.kind: '{self.kind}' draws from all timesteps; allowed inside a range: slot")
 
@@ -106,7 +106,7 @@ class Slot(SamplerSettings):
     def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
         raise UserError("sampler.kind: 'slot' draws inside a range, and this training is of all timesteps")
 
-    def inside(self, trained: TimestepRange, timesteps: int) -> TimestepSampler:
+    def inside(self, trained: TimestepSet, timesteps: int) -> TimestepSampler:
         return IndependentSampler(within(trained.widened(self.overlap, timesteps), timesteps))
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.timesteps.partition import Partition, TimestepRange, equal_log_snr, equal_sums
+from unequal.timesteps.partition import Interleaved, Partition, TimestepSet, equal_log_snr, equal_sums
 
 #: How timesteps are grouped and limits given out: paper 3's Table II, and by the measured excess loss (ours).
 Grouping = Literal["snr", "constant", "uniform_increasing", "uniform_decreasing", "excess_loss"]
@@ -18,9 +18,9 @@ BY_EXCESS = frozenset[Grouping]({"excess_loss"})
 
 
 class TimestepGroup(NamedTuple):
-    """A range of timesteps and the FLOPs that its model may take, as a share of the base's."""
+    """A range of timesteps, or interleaved ones, and the FLOPs that its model may take, as a share of the base's."""
 
-    range: TimestepRange
+    range: TimestepSet
     limit_ratio: float
 
 
@@ -59,6 +59,18 @@ def timestep_groups(
     # FLOPs are linear in −SNR in dB, so that equal steps of the limit are equal intervals of SNR (eq. 5).
     rising = limited(equal_log_snr(schedule, groups, what="groups"), limits)
     return rising if kind == "snr" else [group._replace(limit_ratio=mean_limit(rising)) for group in rising]
+
+
+def interleaved_groups(timesteps: int, groups: int, limit_ratio: float) -> list[TimestepGroup]:
+    """Groups t ≡ i (mod N), all with one limit: as many models as by other groupings, none of which specialises.
+
+    Raises UserError where a group would be empty, or one alone.
+    """
+    if not 2 <= groups <= timesteps:
+        raise UserError(f"{groups} interleaved groups of {timesteps} timesteps; allowed: 2 … {timesteps}")
+    lasts = range(timesteps - groups, timesteps)
+    found = [Interleaved(last % groups, last, groups) for last in lasts]
+    return [TimestepGroup(one, limit_ratio) for one in sorted(found)]
 
 
 def check_groups(schedule: NoiseSchedule, groups: int, min_ratio: float) -> None:

@@ -38,6 +38,46 @@ class TimestepRange(NamedTuple):
         return TimestepRange(max(0, self.first - beyond), min(timesteps - 1, self.last + beyond))
 
 
+class Interleaved(NamedTuple):
+    """Every timestep `stride` after the one before, first, first + stride, … last: all of one remainder."""
+
+    first: int
+    last: int
+    stride: int
+
+    @property
+    def length(self) -> int:
+        """How many timesteps it holds."""
+        return (self.last - self.first) // self.stride + 1
+
+    @property
+    def slice(self) -> slice:
+        """Its part of a table over timesteps."""
+        return slice(self.first, self.last + 1, self.stride)
+
+    def widened(self, overlap: float, timesteps: int) -> "Interleaved":
+        """Itself. Raises UserError where it is to be wider: others lie between its timesteps, none beyond its ends."""
+        if overlap:
+            raise UserError(
+                f"sampler.overlap: {overlap} of interleaved timesteps, which border on no others; allowed: 0"
+            )
+        return self
+
+
+#: The timesteps that a model may be meant for.
+TimestepSet = TimestepRange | Interleaved
+
+
+def timesteps_of(first: int, last: int, stride: int) -> TimestepSet:
+    """Timesteps first, first + stride, … last; a range where nothing is left out."""
+    return TimestepRange(first, last) if stride == 1 else Interleaved(first, last, stride)
+
+
+def stride_of(chosen: TimestepSet) -> int:
+    """How far apart some timesteps are; 1 in a range."""
+    return chosen.stride if isinstance(chosen, Interleaved) else 1
+
+
 class Partition(tuple[TimestepRange, ...]):
     """Contiguous ranges that cover 0 … T−1 once, counted from the data end (0) to the noise end (K−1)."""
 
@@ -96,10 +136,6 @@ class Partition(tuple[TimestepRange, ...]):
         """The number of the range that holds each of these timesteps."""
         return np.searchsorted(self.firsts, timesteps, side="right") - 1
 
-    def counts(self, timesteps: Sequence[int]) -> list[int]:
-        """How many of these timesteps fall into each range."""
-        return np.bincount(self.of(np.array(timesteps)), minlength=len(self)).tolist()
-
     def sums(self, table: np.ndarray) -> np.ndarray:
         """Sums of a table [T] over each range, [K]."""
         return np.array([table[one.slice].sum() for one in self])
@@ -128,6 +164,23 @@ class Partition(tuple[TimestepRange, ...]):
                 f"the {what} end at t = {self[-1].last}, the model at t = {timesteps - 1}: they are of another T"
             )
         return self
+
+
+def members_of(chosen: Sequence[TimestepSet], timesteps: int, what: str) -> np.ndarray:
+    """The number of the range, or of the interleaved timesteps, that holds each of 0 … T−1, [T].
+
+    Raises UserError where they do not hold each timestep once.
+    """
+    if all(isinstance(one, TimestepRange) for one in chosen):
+        return Partition(chosen, what).covering(timesteps, what).members
+    members = np.full(max(timesteps, *(one.last + 1 for one in chosen)), -1)
+    for number, one in enumerate(chosen):
+        if (members[one.slice] >= 0).any():
+            raise UserError(f"{what} {[list(one) for one in chosen]} hold a timestep twice")
+        members[one.slice] = number
+    if len(members) > timesteps or (members < 0).any():
+        raise UserError(f"{what} {[list(one) for one in chosen]} do not cover timesteps 0 … {timesteps - 1} once each")
+    return members
 
 
 def equal_log_snr(schedule: NoiseSchedule, count: int, what: str = "ranges", drop_empty: bool = False) -> Partition:

@@ -15,7 +15,7 @@ import numpy as np
 from unequal.errors import UserError
 from unequal.timesteps.curricula import Changing
 from unequal.timesteps.learning import BinMoments, LossHistory
-from unequal.timesteps.partition import Partition, TimestepRange, check_losses
+from unequal.timesteps.partition import Partition, TimestepSet, check_losses
 
 #: Timesteps [n] → squared norms ‖g‖² [n] of the gradients of single images at them.
 Measure = Callable[[np.ndarray], np.ndarray]
@@ -229,13 +229,13 @@ def tilt(timesteps: int, power: float) -> np.ndarray:
     return ((np.arange(timesteps) + 0.5) / timesteps) ** power
 
 
-def within(range_: TimestepRange, timesteps: int) -> np.ndarray:
-    """Uniform over a range, 0 elsewhere. Raises UserError where that is no range within 0 … T−1."""
-    first, last = range_
-    if not 0 <= first <= last < timesteps:
-        raise UserError(f"timesteps {first} … {last} are no range within 0 … {timesteps - 1}")
-    t = np.arange(timesteps)
-    return normalised(((t >= first) & (t <= last)).astype(float))
+def within(chosen: TimestepSet, timesteps: int) -> np.ndarray:
+    """Uniform over some timesteps, 0 elsewhere. Raises UserError where they are no range within 0 … T−1."""
+    if not 0 <= chosen.first <= chosen.last < timesteps:
+        raise UserError(f"timesteps {chosen.first} … {chosen.last} are no range within 0 … {timesteps - 1}")
+    weights = np.zeros(timesteps)
+    weights[chosen.slice] = 1
+    return normalised(weights)
 
 
 def normalised(weights: np.ndarray) -> np.ndarray:

@@ -79,8 +79,8 @@ def summary(name: str, cost: Cost, limits: Limits | None) -> str:
 def group_lines(name: str, cost: Cost, limits: Limits) -> list[str]:
     """The limit of each group of a network."""
     rows = [
-        f"{i:5} {first:6} … {last:5} {limit:8.3f} {readable(limit * cost.macs):>11}"
-        for i, ((first, last), limit) in enumerate(limits.groups)
+        f"{i:5} {chosen.first:6} … {chosen.last:5} {limit:8.3f} {readable(limit * cost.macs):>11}"
+        for i, (chosen, limit) in enumerate(limits.groups)
     ]
     return [f"\n{name}", f"{'group':>5} {'timesteps':>14} {'limit':>8} {'FLOPs':>11}", *rows]
 

@@ -12,14 +12,14 @@ from unequal.models.folder import Loader, ModelRecord, Removal, load_model, load
 from unequal.models.spec import ModelSpec
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.network import Network
-from unequal.timesteps.partition import TimestepRange
+from unequal.timesteps.partition import TimestepRange, TimestepSet
 
 
 @dataclass(frozen=True)
 class Scope:
     """The timesteps that a model is meant for; an expert's are those of `group` of `groups`."""
 
-    range: TimestepRange
+    range: TimestepSet
     group: int | None = None
     groups: int | None = None
 

@@ -43,8 +43,14 @@ def learning_rate(settings: Optimizer, images_seen: int, budget: int) -> float:
     rise = min(1.0, (images_seen + 1) / settings.warmup_images) if settings.warmup_images else 1.0
     if settings.decay == "constant":
         return settings.lr * rise
-    fall = 0.5 * (1 + math.cos(math.pi * min(1.0, images_seen / budget)))
+    fall = 0.5 * (1 + math.cos(math.pi * decay_progress(settings, images_seen, budget)))
     return settings.lr * rise * (FINAL_SHARE + (1 - FINAL_SHARE) * fall)
+
+
+def decay_progress(settings: Optimizer, images_seen: int, budget: int) -> float:
+    """How much of the learning rate's decay is over, from 0 as long as it has not begun to 1."""
+    before = 1 - settings.decay_share
+    return max(0.0, (min(1.0, images_seen / budget) - before) / settings.decay_share)
 
 
 def momentum(settings: Optimizer, images_seen: int, budget: int) -> float:

@@ -12,6 +12,7 @@ from unequal.files import write_csv, write_npz
 from unequal.models.backbones.registry import backbone_of
 from unequal.models.flops import count_cost, training_flops
 from unequal.models.folder import SNAPSHOTS, ModelRecord, save_model
+from unequal.timesteps.partition import stride_of
 from unequal.training.loop import Trained
 from unequal.training.snapshots import Snapshot
 from unequal.training.train import Outcome
@@ -71,6 +72,7 @@ def trained_record(outcome: Outcome, trained: Trained | Snapshot | None = None) 
         parameters=cost.parameters,
         first=start.scope.range.first,
         last=start.scope.range.last,
+        stride=stride_of(start.scope.range),
         parent=parent.name if parent else None,
         inherited_images=parent.total_images if parent else 0,
         inherited_flops=parent.total_flops if parent else 0,

@@ -31,14 +31,17 @@ def main(run: Run, settings: Settings, block: int) -> None:
     """Train and measure a base."""
     data = PreparedData.open(run.input("artifacts/data"))
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
-    measuring = Measuring(run, settings, data, extractor)
+    measuring = Measuring(run, settings, data, extractor, "choice")
     short = shortened(settings.recipe, settings.share)
-    short = short.model_copy(update={"snapshots": (short.images // 2,)})
+    middle = short.images // 2
+    short = short.model_copy(update={"snapshots": tuple(sorted({*short.snapshots, middle}))})
     job = TrainingJob(f"base/block_{block}", short, settings.training, data, arm_seed(block, "base"))
     outcome = train_weights(run, job, block, settings.network, settings.schedule)
     folder = run.output(f"artifacts/pilot/base/block_{block}")
     write_models(folder, outcome)
-    half, whole = (measuring.figures(one, f"base_{one.name}") for one in model_and_snapshots(folder))
+    *snapshots, end = model_and_snapshots(folder)
+    half_way = next(one for one in snapshots if int(one.name) >= middle)  # batches are whole
+    half, whole = (measuring.figures(one, f"base_{one.name}") for one in (half_way, end))
     told = whole | {"half": half["endpoints"], "costs": whole["costs"] | costs_of(outcome)}
     run.metrics(f"results/pilot/base/block_{block}.json", {"block": block} | told)
 

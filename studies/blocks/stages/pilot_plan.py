@@ -1,12 +1,11 @@
 """Carry an arm's plan out on the base of a block of the pilot, at every learning rate that it is tried at."""
 
 from studies.blocks.measuring import Measuring, MeasuringSettings
-from studies.blocks.settings import arm_seed, shortened
+from studies.blocks.settings import arm_seed, shortened_plan
 from studies.blocks.training import own_costs, train_plan
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.experts.plan import ExpertsJob
-from unequal.models.folder import load_record
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.plan import Plan
 from unequal.settings.strict import key
@@ -30,18 +29,17 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     base = run.input(f"artifacts/pilot/base/block_{block}")
     run.source(f"plans/{arm}")
-    measuring, inherited = Measuring(run, settings, data, extractor), load_record(base)
+    measuring = Measuring(run, settings, data, extractor, "choice")
     tried = {}
     for rate in settings.rates:
-        recipe = shortened(settings.plan.recipe, settings.share, rate)
-        plan = settings.plan.model_copy(update={"recipe": recipe})
+        plan = shortened_plan(settings.plan, settings.share, rate)
         # Draws of its own: of trainings that share them, less than a training's scatter would be seen.
         name = f"{arm}_at_{rate:g}"
         job = ExpertsJob(plan, f"{name}/block_{block}", base, data, settings.training, arm_seed(block, name))
         folder = run.work / f"{name}_models"
-        costs = own_costs(train_plan(Nested(run, name), job, folder), inherited)
+        costs = own_costs(train_plan(Nested(run, name), job, folder))
         figures = measuring.figures(folder, name)
-        tried[f"{rate:g}"] = figures | {"lr": recipe.optimizer.lr, "costs": figures["costs"] | costs}
+        tried[f"{rate:g}"] = figures | {"lr": plan.recipe.optimizer.lr, "costs": figures["costs"] | costs}
     run.metrics(f"results/pilot/{arm}/block_{block}.json", {"arm": arm, "block": block, "rates": tried})
 
 

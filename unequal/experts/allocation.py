@@ -1,0 +1,104 @@
+"""Sharing a plan's images out over its groups: by fixed shares, or in rounds by what they gain (ours).
+
+In rounds, a group's training is one training that is stopped and goes on: each round asks for more images of it, and
+the loop takes up its own state, moments and average included. That is exact as long as the learning rate does not know
+where the training ends, so rounds share out the part before the rate falls; the fall comes last, over the same share
+of every group's training. What a group ends with is the model of one uninterrupted training of its budget.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from unequal.errors import UserError
+from unequal.files import read_json, write_json
+from unequal.settings.plan import ByGain
+
+
+class Point(NamedTuple):
+    """What a group had come to after so many images."""
+
+    group: int
+    images: int
+    error: float
+    seconds: float
+
+
+class Trace:
+    """The points that have been measured, in a file: whoever was stopped measures none of them again.
+
+    Args:
+        path: of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.points = [Point(*one) for one in read_json(path)] if path.exists() else []
+
+    def at(self, group: int, images: int, measure: Callable[[], tuple[float, float]]) -> Point:
+        """The point of a group after so many images; `measure` tells its error and the seconds that it took."""
+        for one in self.points:
+            if one[:2] == (group, images):
+                return one
+        self.points.append(Point(group, images, *measure()))
+        write_json(self.path, self.points)
+        return self.points[-1]
+
+    def gain(self, group: int, images: int) -> float:
+        """By how much a group's error had last fallen by the image, after so many."""
+        before, after = [one for one in self.points if one.group == group and one.images <= images][-2:]
+        return (before.error - after.error) / (after.images - before.images)
+
+    def seconds(self, group: int) -> float:
+        """What a group's points took."""
+        return sum(one.seconds for one in self.points if one.group == group)
+
+
+def shared_out(images: int, shares: Sequence[float]) -> list[int]:
+    """Whole images in proportion to shares, all of them given out."""
+    edges = np.rint(np.cumsum([0.0, *shares]) / np.sum(shares) * images).astype(int)
+    return np.diff(edges).tolist()
+
+
+def by_gain(
+    chosen: ByGain,
+    images: int,
+    groups: int,
+    batch: int,
+    trace: Trace,
+    measure: Callable[[int, int], tuple[float, float]],
+) -> list[int]:
+    """Images of each group's training before its rate falls.
+
+    Args:
+        chosen: the settings.
+        images: to be given out, of all groups together.
+        groups: how many.
+        batch: images of an optimizer step.
+        trace: what has been measured so far.
+        measure: (group, images) → error of the group's model when it has been trained on so many, and seconds.
+
+    Raises:
+        UserError: a share or a round of less than a step.
+    """
+    first = shared_out(round(chosen.first * images), [1.0] * groups)
+    rounds = shared_out(images - sum(first), [1.0] * chosen.rounds)
+    if min(*first, *rounds) < batch:
+        raise UserError(
+            f"allocation: {images} images are {min(first)} a group at first and {min(rounds)} in each of "
+            f"{chosen.rounds} rounds; a step takes {batch}"
+        )
+    given = [0] * groups
+
+    def give(group: int, more: int) -> None:
+        given[group] += more
+        trace.at(group, given[group], lambda: measure(group, given[group]))
+
+    for group in range(groups):
+        give(group, 0)
+        give(group, first[group])
+    for more in rounds:
+        give(max(range(groups), key=lambda group: trace.gain(group, given[group])), more)
+    return given

@@ -1,0 +1,113 @@
+"""Errors on held-out images within a group of timesteps, weighted by what they do to samples.
+
+The error is that of x0, clipped as in sampling, as a mean over λ = ln(α²/σ²) in [−4, 9]: nearer the noise a model can
+know little more than the mean image, nearer the data nothing is left to remove. A group's part of that mean is the sum
+over its timesteps, so that the parts of all groups add up to the error of all models together.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from unequal.data.pixels import tensor_of
+from unequal.data.prepared import PreparedData
+from unequal.diffusion.predictions import add_noise, squared_error
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+from unequal.models.denoiser import Denoiser
+from unequal.models.spec import ModelSpec
+from unequal.pruning.target import PIXELS_AT_ONCE
+from unequal.randomness import Stream, torch_seed
+from unequal.timesteps.partition import TimestepSet, stride_of
+from unequal.timesteps.samplers import LowDiscrepancySampler, normalised
+from unequal.training.batches import BatchSource
+
+#: λ of the errors that count.
+LOG_SNR = (-4.0, 9.0)
+#: Which half of the held-out images: the one that choices go by, and the one that is told of them.
+CHOICE, REPORT = 0, 1
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A half of the held-out images, with as many draws of them for every group: the same for every model.
+
+    Attributes:
+        images: [N, C, H, W].
+        labels: [N] int64, where there are any.
+        count: draws a group.
+        spec: of the models.
+        seed: of the draws.
+        device: where models are asked.
+    """
+
+    images: Tensor
+    labels: Tensor | None
+    count: int
+    spec: ModelSpec
+    seed: int
+    device: torch.device
+
+    @classmethod
+    def of(
+        cls, data: PreparedData, half: int, *, count: int, spec: ModelSpec, seed: int, device: torch.device
+    ) -> "HeldOut":
+        """The half CHOICE or REPORT of the held-out images. Raises UserError where it holds none."""
+        images = data.holdout_choice if half == CHOICE else data.holdout_report
+        if not len(images):
+            raise UserError(f"data.holdout: {len(data.holdout)} held-out images; two halves need two or more")
+        labels = data.holdout_choice_labels if half == CHOICE else data.holdout_report_labels
+        return cls(tensor_of(images), labels, count, spec, torch_seed(seed, Stream.MEASURED, half, count), device)
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """Of the errors of all timesteps, [T]."""
+        return log_snr_weights(self.spec.noise_schedule())
+
+    def error(self, net: nn.Module, timesteps: TimestepSet) -> float:
+        """A network's part of the error within a group; 0 where none of its timesteps counts.
+
+        Timesteps are drawn by their weights, evenly spread, so that every draw counts alike.
+        """
+        own = np.zeros_like(self.weights)
+        own[timesteps.slice] = self.weights[timesteps.slice]
+        if not own.any():
+            return 0.0
+        source = BatchSource(
+            self.images,
+            self.count,
+            LowDiscrepancySampler(normalised(own)),
+            torch_seed(self.seed, timesteps.first, timesteps.last, stride_of(timesteps)),
+            False,
+            self.device,
+            labels=self.labels,
+        )
+        denoiser = Denoiser(net.to(self.device), self.spec)
+        at_once = max(1, PIXELS_AT_ONCE // self.spec.space.size**2)
+        parts = (slice(start, start + at_once) for start in range(0, self.count, at_once))
+        return float(own.sum()) * sum(self.sum_of_errors(denoiser, source, part) for part in parts) / self.count
+
+    def sum_of_errors(self, denoiser: Denoiser, source: BatchSource, part: slice) -> float:
+        """Of some of the draws."""
+        batch = source.draw(0, part)
+        x_t = add_noise(batch.x0, batch.epsilon, *denoiser.schedule.at(batch.timesteps, batch.x0))
+        x0 = denoiser.conditioned_on(batch.x0, batch.labels).x0(x_t, batch.timesteps)
+        if self.spec.space.autoencoder is None:  # latents have no bounds
+            x0 = x0.clamp(-1, 1)
+        return float(squared_error(batch.x0, x0).double().sum())
+
+
+def log_snr_weights(schedule: NoiseSchedule) -> np.ndarray:
+    """Weight of each timestep in a mean over λ in LOG_SNR, [T], of sum 1: half the way to either neighbour.
+
+    Raises UserError where no λ of the schedule lies there.
+    """
+    log_snr = np.log(schedule.snr.cpu().double().numpy())
+    borders = np.concatenate([log_snr[:1], (log_snr[:-1] + log_snr[1:]) / 2, log_snr[-1:]])
+    lengths = -np.diff(borders.clip(*LOG_SNR))
+    if not lengths.any():
+        raise UserError(f"schedule '{schedule.name}' has no log-SNR within {LOG_SNR[0]:g} … {LOG_SNR[1]:g}")
+    return lengths / lengths.sum()
