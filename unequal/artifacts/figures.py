@@ -29,8 +29,13 @@ class ScoreFigures(Figures):
 
     fid_mean: float
     fid_sd: float | None
+    fid_half_mean: float
     kid_mean: float
     kid_sd: float | None
+    precision_mean: float
+    precision_sd: float | None
+    recall_mean: float
+    recall_sd: float | None
     images_seen: NonNegativeInt
     training_flops: NonNegativeInt
     sampling_flops_per_image: NonNegativeInt
@@ -50,7 +55,10 @@ class Distance(Figures):
     """Between two sets of images."""
 
     fid: float
+    fid_half: float
     kid: float
+    precision: float
+    recall: float
 
 
 class ReferenceFigures(Figures):
@@ -58,6 +66,7 @@ class ReferenceFigures(Figures):
 
     real_against_real: Distance
     noise_against_real: Distance
+    real_sets: str
 
 
 class PruningFigures(Figures):
