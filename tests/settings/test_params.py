@@ -50,7 +50,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"data.holdout": float("nan")}, "data.holdout: NaN: Input should be a finite number"),
     # Values out of range.
     ({"training.batch_size": 0}, "training.batch_size: 0: Input should be greater than 0"),
-    ({"training.ema_decay": 1.0}, "training.ema_decay: 1.0: Input should be less than 1"),
+    ({"training.average": {"kind": "exponential", "decay": 1.0}}, "training.average.decay: 1.0: Input should be less"),
     ({"recipes.base.images": 0}, "recipes.base.images: 0: Input should be greater than 0"),
     ({"recipes.base.optimizer.lr": 0.0}, "recipes.base.optimizer.lr: 0.0: Input should be greater than 0"),
     ({"recipes.base.optimizer.betas": [0.9, 1.0]}, "recipes.base.optimizer: betas: [0.9, 1.0] must lie in [0, 1)"),

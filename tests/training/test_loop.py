@@ -324,13 +324,15 @@ def test_the_loss_falls(build: Build, tmp_path: Path) -> None:
 def test_the_averaged_weights_are_left_in_the_network(build: Build) -> None:
     trainer = build(images=16)
     trainer.run()
-    assert all(torch.equal(trainer.ema.average[name], value) for name, value in trainer.net.named_parameters())
+    assert all(
+        torch.equal(trainer.averages.main.average[name], value) for name, value in trainer.net.named_parameters()
+    )
     assert not trainer.net.training
     assert not any(parameter.requires_grad for parameter in trainer.net.parameters())
 
 
 def test_no_averaging_leaves_the_last_weights(build: Build, tmp_path: Path) -> None:
-    trainer = build(images=16, ema_decay=0.0)
+    trainer = build(images=16, average={"kind": "exponential", "decay": 0.0})
     trainer.run()
     saved = read_checkpoint(tmp_path / "work" / CHECKPOINT)
     assert saved is not None
@@ -501,8 +503,7 @@ def test_snapshots_are_the_average_at_that_point_and_survive_a_kill(
         killed.feedback.refresh(killed.step)
         killed.train_step()
         killed.step += 1
-        if killed.step in killed.snapshots.steps:
-            killed.snapshots.keep(killed.step, killed.ema.state_dict())
+        killed.keep_snapshots()
         if killed.step % 4 == 0:
             killed.save()
     resumed = build("killed", snapshots=(14, 24)).run()
@@ -513,7 +514,7 @@ def test_snapshots_are_the_average_at_that_point_and_survive_a_kill(
         short.feedback.refresh(short.step)
         short.train_step()
         short.step += 1
-    expected = short.ema.state_dict()
+    expected = short.averages.main.state_dict()
     assert all(torch.equal(value, expected[name]) for name, value in whole.snapshots[1].weights().items())
 
 

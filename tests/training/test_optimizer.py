@@ -74,9 +74,9 @@ def test_saved_moments_go_on_as_if_never_stopped() -> None:
     descend(through, build_optimizer(through.parameters(), settings(), CPU), 7)
     first = build_optimizer(stopped.parameters(), settings(), CPU)
     descend(stopped, first, 3)
-    saved = {name: value.clone() for name, value in moments(first).items()}
+    saved = {name: value.clone() for name, value in moments(first, stopped).items()}
     second = build_optimizer(stopped.parameters(), settings(), CPU)
-    load_moments(second, saved)
+    load_moments(second, stopped, saved)
     descend(stopped, second, 4)
     assert torch.equal(through.weight, stopped.weight)
     assert torch.equal(through.bias, stopped.bias)
@@ -85,12 +85,12 @@ def test_saved_moments_go_on_as_if_never_stopped() -> None:
 def test_moments_are_named_by_parameter() -> None:
     net = linear()
     optimizer = build_optimizer(net.parameters(), settings(), CPU)
-    assert moments(optimizer) == {}
+    assert moments(optimizer, net) == {}
     descend(net, optimizer, 2)
-    assert sorted(moments(optimizer)) == sorted(
-        f"{number}.{name}" for number in (0, 1) for name in ("step", "exp_avg", "exp_avg_sq")
+    assert sorted(moments(optimizer, net)) == sorted(
+        f"{parameter}.{name}" for parameter in ("weight", "bias") for name in ("step", "exp_avg", "exp_avg_sq")
     )
-    assert float(moments(optimizer)["0.step"]) == 2
+    assert float(moments(optimizer, net)["weight.step"]) == 2
 
 
 def decaying(kind: str, floor: float = 0.0, compensate: str = "none", **changes: Any) -> Optimizer:

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unequal.errors import UserError
-from unequal.training.power_average import WIDEST, PowerProfile, combination, decay, exponent_of, product
+from unequal.settings.average import WIDEST
+from unequal.training.power_average import PowerProfile, combination, decay, exponent_of, product
 
 
 def averages(values: np.ndarray, exponent: float) -> np.ndarray:

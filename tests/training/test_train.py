@@ -327,7 +327,7 @@ def test_objective_of_balanced_heads() -> None:
     mixing = Mixing(train="balanced", half_life_images=7, select="blend", bins=4)
     balanced = mixed_objective(recipe("mixed"), mixing, SCHEDULE)
     assert isinstance(balanced, BalancedHeads)
-    assert (balanced.half_life, balanced.tally.budget) == (7, 16)
+    assert (balanced.means.half_life, balanced.tally.budget) == (7, 16)
 
 
 def test_three_heads_need_more_than_a_recipe(

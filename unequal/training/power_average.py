@@ -11,9 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unequal.errors import UserError
-
-#: The widest average: γ = 0, a plain mean over all steps, has this relative width, 1/√12.
-WIDEST = 12**-0.5
+from unequal.settings.average import WIDEST
 
 
 class PowerProfile(NamedTuple):
