@@ -42,6 +42,18 @@ def test_cosine_falls_to_a_tenth(seen: int, share: float) -> None:
     assert learning_rate(settings(decay="cosine"), seen, 1000) == pytest.approx(share * 1e-2)
 
 
+@pytest.mark.parametrize(("seen", "share"), [(0, 1), (250, 0.75), (1000, 0), (2000, 0)])
+def test_linear_falls_to_the_share_that_is_asked_for(seen: int, share: float) -> None:
+    assert learning_rate(settings(decay="linear", final_share=0.0), seen, 1000) == pytest.approx(share * 1e-2)
+    tenth = learning_rate(settings(decay="linear"), seen, 1000)
+    assert tenth == pytest.approx((0.1 + 0.9 * share) * 1e-2)
+
+
+def test_cosine_may_fall_to_nothing() -> None:
+    chosen = settings(decay="cosine", final_share=0.0)
+    assert [learning_rate(chosen, seen, 1000) for seen in (0, 500, 1000)] == pytest.approx([1e-2, 5e-3, 0])
+
+
 def test_warm_up_and_cosine_multiply() -> None:
     both = learning_rate(settings(decay="cosine", warmup_images=1000), 499, 1000)
     assert both == pytest.approx(0.5 * learning_rate(settings(decay="cosine"), 499, 1000))
