@@ -165,7 +165,7 @@ def training_settings() -> Callable[..., Training]:
             "batch_size": 4,
             "gradient_accumulation": 1,
             "gradient_clip": 1.0,
-            "ema_decay": 0.9,
+            "average": {"kind": "exponential", "decay": 0.9},
             "horizontal_flips": False,
             "precision": "fp32",
             "log_every": 2,

@@ -24,6 +24,9 @@ from torchvision import transforms
 
 from unequal.settings.training import Training
 
+#: Of EMAModel; what an update costs does not depend on it.
+AVERAGE_DECAY = 0.995
+
 
 class Pictures(Dataset[Tensor]):
     """Images as a folder holds them: PNG, decoded whenever one is asked for; or decoded beforehand.
@@ -99,7 +102,7 @@ class DocumentedLoop:
         self.net, self.optimizer, self.loader, self.schedule = self.accelerator.prepare(
             net, optimizer, loader, schedule
         )
-        self.ema = EMAModel(self.net.parameters(), decay=training.ema_decay, use_ema_warmup=True)
+        self.ema = EMAModel(self.net.parameters(), decay=AVERAGE_DECAY, use_ema_warmup=True)
         self.ema.to(self.accelerator.device)
         self.batches = self.endless()
         self.loss = float("nan")

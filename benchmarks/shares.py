@@ -1,4 +1,4 @@
-"""What a training step spends on all but the network: batches, EMA, the optimizer, logging.
+"""What a training step spends on all but the network: batches, the average, the optimizer, logging.
 
 `python -m benchmarks.shares [PARAMS_FILE]` trains and times the parts within the steps, on a GPU with all that is
 queued at their ends. What checkpoints cost is measured by `benchmarks.checkpoint`.
@@ -24,7 +24,7 @@ from unequal.training.loop import Trainer
 #: Part of a step → who does it, and by which method.
 PARTS: dict[str, tuple[Callable[[Trainer], object], str]] = {
     "batch": (lambda trainer: BatchSource, "draw"),
-    "ema": (lambda trainer: trainer.ema, "update"),
+    "average": (lambda trainer: trainer.averages, "update"),
     "optimizer": (lambda trainer: trainer.optimizer, "step"),
     "logging": (lambda trainer: trainer, "report"),
 }

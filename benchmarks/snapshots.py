@@ -55,7 +55,7 @@ def measure(params: Core, recipe: str, device: torch.device, repeats: int) -> di
     with tempfile.TemporaryDirectory() as folder:
         trainer = trainer_of(params, recipe, device, Path(folder))
         whole = seconds(trainer.run, device)
-        weights = trainer.ema.state_dict()
+        weights = trainer.averages.main.state_dict()
         one = statistics.median(seconds(lambda: trainer.snapshots.keep(0, weights), device) for _ in range(repeats))
     return {
         "share": one * len(trainer.snapshots.steps) / whole,

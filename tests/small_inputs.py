@@ -43,8 +43,9 @@ SETTINGS: dict[str, Any] = {
         "middle_attention": True, "attention_head_dim": 4, "norm_num_groups": 4, "scale_shift": False, "dropout": 0.0,
     },
     "training": {
-        "batch_size": 8, "gradient_accumulation": 1, "gradient_clip": 1.0, "ema_decay": 0.9,
-        "horizontal_flips": False, "precision": "fp32", "log_every": 2, "checkpoint_every": 1,
+        "batch_size": 8, "gradient_accumulation": 1, "gradient_clip": 1.0,
+        "average": {"kind": "exponential", "decay": 0.9}, "horizontal_flips": False,
+        "precision": "fp32", "log_every": 2, "checkpoint_every": 1,
     },
     "recipes": {
         "base": RECIPE,

@@ -18,7 +18,9 @@ class Grid(Strict):
         min_length=1, description="images at once × parts accumulated before an optimizer step, as in 8x4"
     )
     seeds: tuple[Seed, ...] = Field(min_length=1, description="of weights, batches and noise; not of the data")
-    reference_batch: BatchSize = Field(description="the batch for which recipes' lr and training.ema_decay are meant")
+    reference_batch: BatchSize = Field(
+        description="the batch for which recipes' lr and an exponential average are meant"
+    )
     lr_scaling: Literal["none", "sqrt", "linear"] = Field(description="how lr follows the batch of an optimizer step")
 
     @model_validator(mode="after")

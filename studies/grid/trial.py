@@ -10,8 +10,8 @@ EXPONENTS = {"none": 0.0, "sqrt": 0.5, "linear": 1.0}
 def training_at(training: Training, batch: str, reference: int) -> Training:
     """The training settings for a batch like `8x4`, 8 images at once and 4 such parts an optimizer step.
 
-    Averages and intervals are kept in images: a decay d a step of the reference batch R is d^(B/R) a
-    step of B images.
+    Averages and intervals are kept in images: an exponential average's decay d a step of the reference batch R is
+    d^(B/R) a step of B images, and a power-function average is the same share of the training at any batch.
     """
     size, parts = parsed_batch(batch)
     whole = size * parts
@@ -20,7 +20,7 @@ def training_at(training: Training, batch: str, reference: int) -> Training:
         update={
             "batch_size": whole,
             "gradient_accumulation": parts,
-            "ema_decay": training.ema_decay ** (whole / reference),
+            "average": training.average.at_batch(whole / reference),
             "log_every": log_every,
             "checkpoint_every": log_every * max(1, training.checkpoint_every // training.log_every),
         }

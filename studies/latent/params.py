@@ -9,7 +9,7 @@ from unequal.settings.condition import LowResolution
 from unequal.settings.params.compared import Compared
 from unequal.settings.params.continued import Continued
 from unequal.settings.params.grouped import Grouped
-from unequal.settings.params.roles import FRESH, INSIDE_A_RANGE, Role
+from unequal.settings.params.roles import FRESH, PRUNED, Role
 from unequal.settings.params.slotted import Slotted
 
 
@@ -21,7 +21,7 @@ class Params(Continued, Slotted, Grouped, Compared):
     @property
     def roles(self) -> dict[str, Role]:
         """The base, its groups' experts, and further recipes."""
-        return {"base": FRESH, "expert": INSIDE_A_RANGE} | super().roles
+        return {"base": FRESH, "expert": PRUNED} | super().roles
 
     @property
     def expert_sets(self) -> tuple[str, ...]:

@@ -63,10 +63,10 @@ def test_shares_are_of_whole_steps(params: Params) -> None:
 
 def test_every_part_of_a_step_is_found(params: Params, tmp_path: Path) -> None:
     trainer = our_loop(params, CPU, tmp_path)
-    with shares.watched(trainer.ema, "update", CPU) as taken:
+    with shares.watched(trainer.averages, "update", CPU) as taken:
         trainer.advance()
         trainer.advance()
-    assert len(taken) == trainer.ema.updates == 2
+    assert len(taken) == trainer.averages.main.updates == 2
 
 
 def test_utilisation_is_the_rate_of_training_over_that_of_products(params: Params) -> None:

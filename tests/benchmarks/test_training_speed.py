@@ -56,7 +56,7 @@ def test_every_contestant_takes_the_steps_that_are_told(params: Params, tmp_path
     assert list(work) == ["ours", "documented", "documented_decoded", "passes"]
     work["ours"]()
     trainer = work["ours"].args[0]  # type: ignore[attr-defined]
-    assert trainer.step == trainer.ema.updates == 3
+    assert trainer.step == trainer.averages.main.updates == 3
     further = contestants(params, CPU, 3, tmp_path / "further", also_compiled=True)
     compiled = further["ours_compiled"].args[0]  # type: ignore[attr-defined]
     assert [one.runtime.compile for one in (trainer, compiled)] == [False, True]

@@ -50,7 +50,66 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"data.holdout": float("nan")}, "data.holdout: NaN: Input should be a finite number"),
     # Values out of range.
     ({"training.batch_size": 0}, "training.batch_size: 0: Input should be greater than 0"),
-    ({"training.ema_decay": 1.0}, "training.ema_decay: 1.0: Input should be less than 1"),
+    ({"training.average": {"kind": "exponential", "decay": 1.0}}, "training.average.decay: 1.0: Input should be less"),
+    ({"training.average.width": 0.3}, "training.average.width: 0.3: Input should be less than or equal to 0.2886"),
+    ({"training.average.decay": 0.9}, "training.average.decay: unknown key; allowed here: kind, width, keep"),
+    ({"training.average.kind": "mean"}, "training.average: Input tag 'mean' found using 'kind' does not match any of"),
+    ({"training.average.keep": 0}, "training.average.keep: 0: Input should be greater than 0"),
+    (
+        {"recipes.slot.optimizer.final_share": 0.0},
+        "recipes.slot.optimizer: final_share: has no meaning for decay 'constant'; allowed: null",
+    ),
+    ({"recipes.base.optimizer.final_share": 1.5}, "recipes.base.optimizer.final_share: 1.5: Input should be less than"),
+    # Where a training goes on from.
+    (
+        {"recipes.longer.continuing": {"moments": "kept"}},
+        "recipes.longer.continuing.moments: \"kept\": Input should be 'fresh' or 'carried'",
+    ),
+    (
+        {"recipes.base.continuing": {"weights": "averaged"}},
+        "recipes.base.continuing: has no meaning for a recipe that starts from fresh weights",
+    ),
+    (
+        {"recipes.longer.continuing": {"weights": "last"}},
+        "recipes.longer.continuing: weights last, moments fresh needs recipes.base.keep_state: true",
+    ),
+    (
+        {"recipes.base.keep_state": True, "recipes.expert.continuing": {"moments": "carried"}},
+        "recipes.expert.continuing: weights averaged, moments carried; it trains pruned networks too",
+    ),
+    (
+        {
+            "recipes.base.keep_state": True,
+            "recipes.longer.continuing": {"moments": "carried"},
+            "recipes.longer.optimizer.name": "sgd",
+        },
+        "recipes.longer.continuing.moments: 'carried' from 'adamw' of the base to 'sgd'",
+    ),
+    (
+        {
+            "recipes.base.keep_state": True,
+            "recipes.longer.continuing": {"moments": "carried"},
+            "network.pretrained": "x",
+        },
+        "recipes.longer.continuing: weights averaged, moments carried; network.pretrained has weights alone",
+    ),
+    # A loss weight by running means.
+    (
+        {"recipes.base.loss_weight": {"kind": "running_mean"}},
+        "recipes.base.loss_weight: half_life_images: needed by 'running_mean'",
+    ),
+    (
+        {"recipes.base.loss_weight": {"kind": "none", "bins": 3}},
+        "recipes.base.loss_weight: bins: has no meaning for 'none'",
+    ),
+    (
+        {"recipes.base.loss_weight": {"kind": "running_mean", "half_life_images": 9, "gamma": 5.0}},
+        "recipes.base.loss_weight: gamma: has no meaning for 'running_mean'",
+    ),
+    (
+        {"recipes.mixed.loss_weight": {"kind": "running_mean", "half_life_images": 9}},
+        "recipes.mixed: loss_weight.kind: 'running_mean' is for one head; allowed for three: mixing.train 'balanced'",
+    ),
     ({"recipes.base.images": 0}, "recipes.base.images: 0: Input should be greater than 0"),
     ({"recipes.base.optimizer.lr": 0.0}, "recipes.base.optimizer.lr: 0.0: Input should be greater than 0"),
     ({"recipes.base.optimizer.betas": [0.9, 1.0]}, "recipes.base.optimizer: betas: [0.9, 1.0] must lie in [0, 1)"),
@@ -447,6 +506,12 @@ ACCEPTED: list[dict[str, Any]] = [
     },
     {"recipes.longer.sampler": {"kind": "near_data", "power": 0.5, "unbiased": True}},
     {"recipes.longer.loss_weight": {"kind": "min_snr", "gamma": 5}},
+    {"recipes.longer.loss_weight": {"kind": "running_mean", "half_life_images": 5000, "bins": 20}},
+    {"training.average": {"kind": "exponential", "decay": 0.0}},
+    {"training.average.keep": 8},
+    {"recipes.longer.optimizer.decay": "linear", "recipes.longer.optimizer.final_share": 0},
+    {"recipes.base.keep_state": True, "recipes.longer.continuing": {"weights": "last", "moments": "carried"}},
+    {"recipes.longer.continuing": {"weights": "averaged", "moments": "fresh"}},
     {"sampling.steps": [999, 500, 20, 0], "sampling.spacing": None},
     {"sampling.steps": 1000},
     {"recipes.base.optimizer.name": "sgd"},

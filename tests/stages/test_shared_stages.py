@@ -88,7 +88,12 @@ def training(**changes: Any) -> dict[str, Any]:
     """The sections that a training of the base reads."""
     network = {"pretrained": None, "block_out_channels": [8, 16], "layers_per_block": 1, "attention_resolutions": []}
     network |= {"middle_attention": True, "attention_head_dim": 4, "norm_num_groups": 4, "scale_shift": False}
-    shared = {"batch_size": 7, "gradient_accumulation": 1, "gradient_clip": 1.0, "ema_decay": 0.9}
+    shared = {
+        "batch_size": 7,
+        "gradient_accumulation": 1,
+        "gradient_clip": 1.0,
+        "average": {"kind": "exponential", "decay": 0.9},
+    }
     shared |= {"horizontal_flips": False, "precision": "fp32", "log_every": 2, "checkpoint_every": 4}
     optimizer = {"lr": 1.0e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"}
     base = {"images": 35, "prediction": "epsilon", "sampler": {"kind": "uniform"}, "loss_weight": {"kind": "none"}}

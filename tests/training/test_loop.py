@@ -37,6 +37,7 @@ from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import read_checkpoint
 from unequal.training.loop import CHECKPOINT, LOG, Log, Trainer, drop_lines_after
 from unequal.training.objectives.objective import Losses, Objective
+from unequal.training.objectives.running_means import OverRunningMean
 from unequal.training.objectives.single_head import SingleHead
 from unequal.training.objectives.three_heads import BalancedHeads
 
@@ -216,6 +217,24 @@ def test_an_objective_that_remembers_resumes_exactly(build: Build, tmp_path: Pat
         np.testing.assert_array_equal(again.statistics[name], table)
 
 
+def over_running_mean() -> OverRunningMean:
+    bins = Partition.of_lengths([5] * 10)
+    return OverRunningMean(SingleHead("epsilon", NoiseSchedule.linear(50), "none", None), bins, 8, CPU)
+
+
+def test_losses_over_running_means_resume_exactly(build: Build, tmp_path: Path) -> None:
+    through = build("through", objective=over_running_mean(), gradient_accumulation=2)
+    through.run()
+    with pytest.raises(Stop):
+        build("killed", objective=over_running_mean(), gradient_accumulation=2, log=stop_at(6)).run()
+    resumed = build("killed", objective=over_running_mean(), gradient_accumulation=2)
+    resumed.run()
+    assert all(torch.equal(value, weights(resumed)[key]) for key, value in weights(through).items())
+    states = [trainer.objective.state_dict() for trainer in (through, resumed)]
+    assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
+    assert lines(tmp_path / "killed") == lines(tmp_path / "through")
+
+
 def test_an_objective_that_remembers_learns_the_same_in_parts(build: Build, tmp_path: Path) -> None:
     whole = build("whole", objective=balanced(), heads=3).run()
     split = build("split", objective=balanced(), heads=3, gradient_accumulation=2).run()
@@ -324,13 +343,15 @@ def test_the_loss_falls(build: Build, tmp_path: Path) -> None:
 def test_the_averaged_weights_are_left_in_the_network(build: Build) -> None:
     trainer = build(images=16)
     trainer.run()
-    assert all(torch.equal(trainer.ema.average[name], value) for name, value in trainer.net.named_parameters())
+    assert all(
+        torch.equal(trainer.averages.main.average[name], value) for name, value in trainer.net.named_parameters()
+    )
     assert not trainer.net.training
     assert not any(parameter.requires_grad for parameter in trainer.net.parameters())
 
 
 def test_no_averaging_leaves_the_last_weights(build: Build, tmp_path: Path) -> None:
-    trainer = build(images=16, ema_decay=0.0)
+    trainer = build(images=16, average={"kind": "exponential", "decay": 0.0})
     trainer.run()
     saved = read_checkpoint(tmp_path / "work" / CHECKPOINT)
     assert saved is not None
@@ -489,6 +510,27 @@ def test_channels_last_and_half_precision_train_much_the_same(build: Build, tmp_
         assert other["loss"] != one["loss"]
 
 
+@pytest.mark.parametrize("killed_at", [3, 6])
+def test_kept_averages_survive_a_kill_and_end_with_the_training(build: Build, killed_at: int) -> None:
+    average = {"kind": "power", "width": 0.1, "keep": 3}
+    whole, killed = build("whole", average=average), build("killed", average=average)
+    expected = whole.run()
+    for _ in range(killed_at):
+        killed.advance()
+        if killed.step % 4 == 0:
+            killed.save()
+    resumed = build("killed", average=average)
+    found = resumed.run()
+    assert [one.steps for one in found.averages] == [4, 7, 10] == [one.steps for one in expected.averages]
+    assert all(torch.equal(value, weights(resumed)[name]) for name, value in weights(whole).items())
+    for one, other in zip(expected.averages, found.averages, strict=True):
+        theirs = other.checkpoint().tensors
+        assert all(torch.equal(value, theirs[name]) for name, value in one.checkpoint().tensors.items())
+    # Of the two widths that are kept one is that of the training.
+    last = expected.averages[-1].checkpoint().tensors
+    assert all(torch.equal(last[f"width.0.1.{name}"], value) for name, value in whole.net.named_parameters())
+
+
 @pytest.mark.parametrize("killed_at", [3, 5, 7])
 def test_snapshots_are_the_average_at_that_point_and_survive_a_kill(
     build: Build, tmp_path: Path, killed_at: int
@@ -501,8 +543,7 @@ def test_snapshots_are_the_average_at_that_point_and_survive_a_kill(
         killed.feedback.refresh(killed.step)
         killed.train_step()
         killed.step += 1
-        if killed.step in killed.snapshots.steps:
-            killed.snapshots.keep(killed.step, killed.ema.state_dict())
+        killed.keep_snapshots()
         if killed.step % 4 == 0:
             killed.save()
     resumed = build("killed", snapshots=(14, 24)).run()
@@ -513,7 +554,7 @@ def test_snapshots_are_the_average_at_that_point_and_survive_a_kill(
         short.feedback.refresh(short.step)
         short.train_step()
         short.step += 1
-    expected = short.ema.state_dict()
+    expected = short.averages.main.state_dict()
     assert all(torch.equal(value, expected[name]) for name, value in whole.snapshots[1].weights().items())
 
 

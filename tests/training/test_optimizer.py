@@ -42,6 +42,18 @@ def test_cosine_falls_to_a_tenth(seen: int, share: float) -> None:
     assert learning_rate(settings(decay="cosine"), seen, 1000) == pytest.approx(share * 1e-2)
 
 
+@pytest.mark.parametrize(("seen", "share"), [(0, 1), (250, 0.75), (1000, 0), (2000, 0)])
+def test_linear_falls_to_the_share_that_is_asked_for(seen: int, share: float) -> None:
+    assert learning_rate(settings(decay="linear", final_share=0.0), seen, 1000) == pytest.approx(share * 1e-2)
+    tenth = learning_rate(settings(decay="linear"), seen, 1000)
+    assert tenth == pytest.approx((0.1 + 0.9 * share) * 1e-2)
+
+
+def test_cosine_may_fall_to_nothing() -> None:
+    chosen = settings(decay="cosine", final_share=0.0)
+    assert [learning_rate(chosen, seen, 1000) for seen in (0, 500, 1000)] == pytest.approx([1e-2, 5e-3, 0])
+
+
 def test_warm_up_and_cosine_multiply() -> None:
     both = learning_rate(settings(decay="cosine", warmup_images=1000), 499, 1000)
     assert both == pytest.approx(0.5 * learning_rate(settings(decay="cosine"), 499, 1000))
@@ -74,9 +86,9 @@ def test_saved_moments_go_on_as_if_never_stopped() -> None:
     descend(through, build_optimizer(through.parameters(), settings(), CPU), 7)
     first = build_optimizer(stopped.parameters(), settings(), CPU)
     descend(stopped, first, 3)
-    saved = {name: value.clone() for name, value in moments(first).items()}
+    saved = {name: value.clone() for name, value in moments(first, stopped).items()}
     second = build_optimizer(stopped.parameters(), settings(), CPU)
-    load_moments(second, saved)
+    load_moments(second, stopped, saved)
     descend(stopped, second, 4)
     assert torch.equal(through.weight, stopped.weight)
     assert torch.equal(through.bias, stopped.bias)
@@ -85,12 +97,12 @@ def test_saved_moments_go_on_as_if_never_stopped() -> None:
 def test_moments_are_named_by_parameter() -> None:
     net = linear()
     optimizer = build_optimizer(net.parameters(), settings(), CPU)
-    assert moments(optimizer) == {}
+    assert moments(optimizer, net) == {}
     descend(net, optimizer, 2)
-    assert sorted(moments(optimizer)) == sorted(
-        f"{number}.{name}" for number in (0, 1) for name in ("step", "exp_avg", "exp_avg_sq")
+    assert sorted(moments(optimizer, net)) == sorted(
+        f"{parameter}.{name}" for parameter in ("weight", "bias") for name in ("step", "exp_avg", "exp_avg_sq")
     )
-    assert float(moments(optimizer)["0.step"]) == 2
+    assert float(moments(optimizer, net)["weight.step"]) == 2
 
 
 def decaying(kind: str, floor: float = 0.0, compensate: str = "none", **changes: Any) -> Optimizer:

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unequal.errors import UserError
-from unequal.training.power_average import WIDEST, PowerProfile, combination, decay, exponent_of, product
+from unequal.settings.average import WIDEST
+from unequal.training.power_average import PowerProfile, combination, decay, exponent_of, missed, product
 
 
 def averages(values: np.ndarray, exponent: float) -> np.ndarray:
@@ -70,3 +71,14 @@ def test_widths_that_no_profile_has_are_refused(width: float):
 def test_an_average_beyond_the_snapshots_is_refused():
     with pytest.raises(UserError, match="an average at 11 from snapshots at"):
         combination([PowerProfile(10, 1)], PowerProfile(11, 2))
+
+
+@given(st.lists(st.sampled_from([0.25, 0.5, 0.75]), min_size=1, max_size=3, unique=True), st.floats(0.03, 0.28))
+def test_what_is_missed_by_quadrature(times: list[float], width: float):
+    kept = [PowerProfile(time, exponent_of(each)) for time in (*times, 1.0) for each in (0.05, 0.1)]
+    wanted = PowerProfile(1.0, exponent_of(width))
+    weights, points = combination(kept, wanted), (np.arange(100_000) + 0.5) / 100_000
+    goal, *others = (np.where(points <= t, (g + 1) * np.minimum(points / t, 1) ** g / t, 0) for t, g in (wanted, *kept))
+    distance = np.mean((weights @ np.array(others) - goal) ** 2) / np.mean(goal**2)
+    assert weights.sum() == pytest.approx(1)
+    assert missed(kept, wanted, weights) == pytest.approx(np.sqrt(distance), rel=1e-2, abs=1e-4)

@@ -23,7 +23,7 @@ from unequal.experts.expert import train_expert
 from unequal.files import read_npz
 from unequal.models.denoiser import selected_heads
 from unequal.models.flops import count_cost
-from unequal.models.folder import load_heads, load_model, load_record, load_removals, save_model
+from unequal.models.folder import AVERAGES, load_heads, load_model, load_record, load_removals, save_model
 from unequal.models.pruned import load_any_model, replay
 from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble
@@ -35,7 +35,9 @@ from unequal.settings.schedule import Schedule
 from unequal.settings.training import Training
 from unequal.timesteps.partition import TimestepRange
 from unequal.timesteps.samplers import IndependentSampler, uniform
+from unequal.tools.average import average
 from unequal.training.batches import BatchSource
+from unequal.training.checkpoint import read_whole
 from unequal.training.initialisation import Scope, Start
 from unequal.training.mixed_prediction import mixed_objective
 from unequal.training.objectives.three_heads import PERIODS, BalancedHeads, BestHead
@@ -116,6 +118,23 @@ def test_the_settings_make_a_base(
     assert all(torch.equal(value, weights[name]) for name, value in again.start.net.state_dict().items())
     untrained = Start.fresh(network_settings(), spec_of(), 5).net.state_dict()
     assert not any(torch.equal(value, weights[name]) for name, value in untrained.items())
+
+
+def test_averages_for_other_widths_lie_beside_the_model(
+    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]
+) -> None:
+    kept = {"kind": "power", "width": 0.2, "keep": 2}
+    here = run_training("base", start_of(tiny_net()), recipe(), average=kept)
+    folder = here.root / "artifacts/models/base"
+    assert sorted(path.name for path in (folder / AVERAGES).iterdir()) == ["2.safetensors", "4.safetensors"]
+    net, _ = load_model(folder)
+    average(folder, 0.1, here.root / "narrower")
+    narrower, record = load_model(here.root / "narrower")
+    saved = read_whole(folder / AVERAGES / "4.safetensors").tensors
+    for name, value in narrower.named_parameters():
+        torch.testing.assert_close(value, saved[f"width.0.1.{name}"])
+    assert not torch.equal(narrower.conv_in.weight, net.conv_in.weight)
+    assert (record.steps, record.images_seen) == (4, 16)
 
 
 def test_a_child_inherits_what_its_parent_has_cost(
@@ -327,7 +346,7 @@ def test_objective_of_balanced_heads() -> None:
     mixing = Mixing(train="balanced", half_life_images=7, select="blend", bins=4)
     balanced = mixed_objective(recipe("mixed"), mixing, SCHEDULE)
     assert isinstance(balanced, BalancedHeads)
-    assert (balanced.half_life, balanced.tally.budget) == (7, 16)
+    assert (balanced.means.half_life, balanced.tally.budget) == (7, 16)
 
 
 def test_three_heads_need_more_than_a_recipe(

@@ -12,6 +12,7 @@ from unequal.diffusion.network import NetworkFunction
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.backbones.unet2d.architecture import build_unet
 from unequal.pipeline import processes
+from unequal.settings.average import PowerAverage
 from unequal.settings.network import UNet2D
 from unequal.settings.recipe import Optimizer
 from unequal.settings.runtime import Runtime, Tracking
@@ -39,7 +40,7 @@ TRAINING = Training(
     batch_size=BATCH,
     gradient_accumulation=1,
     gradient_clip=1.0,
-    ema_decay=0.9,
+    average=PowerAverage(kind="power", width=0.1),
     horizontal_flips=True,
     precision="fp32",
     log_every=2,

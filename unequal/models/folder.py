@@ -25,6 +25,8 @@ PRUNING = "pruning.json"
 HEADS = "heads.safetensors"
 #: Folder within a model's, of its averaged weights at earlier points, each a model named by the images seen.
 SNAPSHOTS = "snapshots"
+#: What its training may have left beside it: averages for other widths, a file a point, and what is gone on from.
+AVERAGES, STATE = "averages", "training_state.safetensors"
 #: Characters of a reason that may be as long as a network's list of weights.
 QUOTED = 200
 

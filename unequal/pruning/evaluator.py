@@ -15,6 +15,7 @@ from unequal.pruning.schemes import Scheme, scaled_order
 from unequal.pruning.target import Target
 from unequal.pruning.units import Unit
 from unequal.randomness import Stream, torch_seed
+from unequal.settings.average import ExponentialAverage
 from unequal.settings.pruning import Finetuning
 from unequal.settings.recipe import Optimizer
 from unequal.settings.training import Training
@@ -94,7 +95,7 @@ class Evaluator:
                 batch_size=settings.batch_size,
                 gradient_accumulation=1,
                 gradient_clip=1.0,
-                ema_decay=0.0,
+                average=ExponentialAverage(kind="exponential", decay=0.0),
                 horizontal_flips=False,
                 precision="fp32",
                 log_every=CHECKPOINT_STEPS,

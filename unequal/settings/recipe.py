@@ -14,17 +14,30 @@ from unequal.settings.strict import Strict
 UNUSED_BETA = 0.999
 
 
-class LossWeight(Strict):
-    """How the losses of different timesteps are weighted: not at all, by Min-SNR or by P2."""
+#: Ranges of timesteps, alike in log-SNR, in which losses are averaged, where the settings say nothing else.
+BINS = 40
 
-    kind: Literal["none", "min_snr", "p2"]
+
+class LossWeight(Strict):
+    """How the losses of different timesteps are weighted: not at all, by Min-SNR or P2, or each by its running mean."""
+
+    kind: Literal["none", "min_snr", "p2", "running_mean"]
     gamma: PositiveFloat | None = Field(default=None, description="γ of min_snr (5) or p2 (1)")
+    half_life_images: PositiveInt | None = Field(
+        default=None, description="of running_mean: images after which a loss counts half in it"
+    )
+    bins: DrawCount | None = Field(
+        default=None, description=f"of running_mean: ranges of timesteps, alike in log-SNR, that have one; null: {BINS}"
+    )
 
     @model_validator(mode="after")
-    def gamma_belongs_to_a_weight(self) -> Self:
-        """A weight needs its γ; no weight has none."""
-        if (self.kind == "none") != (self.gamma is None):
-            raise ValueError(f"gamma: {'has no meaning for' if self.kind == 'none' else 'needed by'} '{self.kind}'")
+    def keys_belong_to_the_kind(self) -> Self:
+        """A formula needs its γ, a running mean its half-life; where a key has no meaning, it is left out."""
+        by_formula, running = self.kind in ("min_snr", "p2"), self.kind == "running_mean"
+        needed = {"gamma": by_formula, "half_life_images": running, "bins": running and self.bins is not None}
+        for name, belongs in needed.items():
+            if belongs != (getattr(self, name) is not None):
+                raise ValueError(f"{name}: {'needed by' if belongs else 'has no meaning for'} '{self.kind}'")
         return self
 
 
@@ -48,9 +61,12 @@ class Optimizer(Strict):
     )
     weight_decay: float = Field(ge=0)
     warmup_images: NonNegativeInt = Field(description="images over which lr rises from 0")
-    decay: Literal["constant", "cosine"] = Field(description="lr after the warm-up; cosine falls to a tenth")
+    decay: Literal["constant", "cosine", "linear"] = Field(description="how lr falls over the training")
     decay_share: float = Field(
         default=1.0, gt=0, le=1, description="share of the training, at its end, over which lr falls; before, it stands"
+    )
+    final_share: float | None = Field(
+        default=None, ge=0, le=1, description="of lr, at which cosine and linear end; null: a tenth"
     )
     momentum_decay: MomentumDecay | None = None
 
@@ -66,6 +82,8 @@ class Optimizer(Strict):
             )
         if self.decay == "constant" and self.decay_share != 1:
             raise ValueError(f"decay_share: {self.decay_share} has no meaning for decay 'constant'; allowed: 1.0")
+        if self.decay == "constant" and self.final_share is not None:
+            raise ValueError("final_share: has no meaning for decay 'constant'; allowed: null")
         chosen = self.momentum_decay
         if chosen is not None and chosen.lr_compensation != "none" and self.name != "sgd":
             raise ValueError(
@@ -94,7 +112,7 @@ class Mixing(Strict):
         default=None, description="of balanced: images after which a loss counts half in its head's running mean"
     )
     bins: DrawCount = Field(
-        default=40, description="ranges of timesteps, alike in log-SNR, in which losses are averaged and wins counted"
+        default=BINS, description="ranges of timesteps, alike in log-SNR, in which losses are averaged and wins counted"
     )
     select: Selection = Field(description="which head speaks at a timestep when sampling")
 
@@ -107,6 +125,23 @@ class Mixing(Strict):
         return self
 
 
+class Continuing(Strict):
+    """Where a training that goes on from a model begins: with its average as a fresh training, or as it was left."""
+
+    weights: Literal["averaged", "last"] = Field(default="averaged", description="of the model")
+    moments: Literal["fresh", "carried"] = Field(
+        default="fresh", description="of the optimizer: none at the start, as in any training, or the model's"
+    )
+
+    @property
+    def needs_state(self) -> bool:
+        """Whether the model's folder must hold more than its averaged weights."""
+        return self != Continuing()
+
+    def __str__(self) -> str:
+        return f"weights {self.weights}, moments {self.moments}"
+
+
 class Recipe(Strict):
     """One training run: independent choices (sampler, loss weight, prediction, optimizer) and a budget."""
 
@@ -116,6 +151,10 @@ class Recipe(Strict):
     sampler: Sampler
     loss_weight: LossWeight
     optimizer: Optimizer
+    continuing: Continuing = Field(default=Continuing(), description="with what a recipe that trains a model on begins")
+    keep_state: bool = Field(
+        default=False, description="keep last weights and moments beside each model, for recipes that go on from them"
+    )
     snapshots: tuple[PositiveInt, ...] = Field(
         default=(), description="images seen at which the averaged weights are kept as models of their own"
     )
@@ -135,6 +174,11 @@ class Recipe(Strict):
         if (self.prediction == "mixed") != (self.mixing is not None):
             verb = "needs" if self.prediction == "mixed" else "has no use for"
             raise ValueError(f"prediction '{self.prediction}' {verb} the key mixing")
+        if self.mixing is not None and self.loss_weight.kind == "running_mean":
+            raise ValueError(
+                "loss_weight.kind: 'running_mean' is for one head; allowed for three: mixing.train 'balanced', which "
+                "divides each head's loss by its running mean"
+            )
         if self.mixing is not None and self.mixing.train == "balanced" and self.loss_weight.kind != "none":
             raise ValueError(
                 f"loss_weight.kind: '{self.loss_weight.kind}' would be divided out again by mixing.train 'balanced'; "

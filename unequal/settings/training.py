@@ -4,6 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, PositiveFloat, model_validator
 
+from unequal.settings.average import Average
 from unequal.settings.numbers import BatchSize, Interval
 from unequal.settings.strict import Strict
 
@@ -14,7 +15,7 @@ class Training(Strict):
     batch_size: BatchSize = Field(description="images an optimizer step, over all processes")
     gradient_accumulation: BatchSize = Field(description="parts in which a batch goes through the network")
     gradient_clip: PositiveFloat | None = Field(description="largest gradient norm; null: no clipping")
-    ema_decay: float = Field(ge=0, lt=1, description="decay a step of the averaged weights, after warm-up")
+    average: Average = Field(description="of the weights of all steps, which makes the model")
     horizontal_flips: bool
     precision: Literal["fp32", "bf16"]
     log_every: Interval = Field(description="steps between two lines of the log")

@@ -8,7 +8,7 @@ import click
 from unequal.errors import UserError
 from unequal.models.backbones.backbone import Unexportable
 from unequal.models.backbones.registry import backbone_of
-from unequal.models.folder import PRUNING, RECORD, SNAPSHOTS
+from unequal.models.folder import AVERAGES, PRUNING, RECORD, SNAPSHOTS, STATE
 from unequal.models.pruned import load_any_model
 from unequal.sampling.ensemble import Ensemble
 
@@ -23,7 +23,7 @@ def export_model(source: Path, target: Path) -> None:
             raise Unexportable("a pruned model")
         backbone_of(net).export(net, record.spec, target)
     except Unexportable as what:
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns(SNAPSHOTS))
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns(SNAPSHOTS, AVERAGES, STATE))
         click.echo(f"{target}: diffusers cannot load {what}; unequal.sampling.ensemble.Ensemble.load does")
 
 

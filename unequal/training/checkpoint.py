@@ -7,6 +7,7 @@ its digest, and the state before it is taken up.
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,16 @@ class Checkpoint:
 
     tensors: dict[str, Tensor]
     facts: dict[str, Any]
+
+
+def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors under names that start with a prefix."""
+    return {prefix + name: value for name, value in tensors.items()}
+
+
+def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors whose name starts with a prefix, without it."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def digest_of(tensors: dict[str, Tensor], facts: str) -> str:
@@ -73,16 +84,16 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
     return None
 
 
-def read_whole(path: Path) -> Checkpoint:
-    """The state in a file. Raises UserError where it is damaged."""
+def read_whole(path: Path, remedy: str = "delete it to start again") -> Checkpoint:
+    """The state in a file. Raises UserError, which names the remedy, where it is damaged."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError) as error:
-        raise UserError(f"{path}: cut short or altered ({error}); delete it to start again") from None
+        raise UserError(f"{path}: cut short or altered ({error}); {remedy}") from None
     if digest_of(tensors, metadata.get(FACTS, "")) != metadata.get(DIGEST):
-        raise UserError(f"{path}: altered since it was saved; delete it to start again")
+        raise UserError(f"{path}: altered since it was saved; {remedy}")
     return Checkpoint(tensors, json.loads(metadata[FACTS]))
 
 

@@ -37,7 +37,8 @@ class Start:
         net: trained in place.
         spec: what it is asked and answers.
         scope: for which timesteps.
-        parent: record of the model whose weights it has, None for fresh ones.
+        parent: record of the model whose averaged weights it has, None for fresh ones.
+        folder: of that model.
         removals: what made it of the architecture in its config.
     """
 
@@ -46,6 +47,7 @@ class Start:
     scope: Scope
     parent: ModelRecord | None = None
     removals: list[Removal] | None = None
+    folder: Path | None = None
 
     @classmethod
     def fresh(cls, network: Network, spec: ModelSpec, seed: int) -> Self:
@@ -68,14 +70,14 @@ class Start:
             load: how; `unequal.models.pruned.load_any_model` where the model may be pruned.
         """
         net, parent = load(folder)
-        return cls(net, parent.spec, scope or Scope.whole(parent.spec), parent, load_removals(folder))
+        return cls(net, parent.spec, scope or Scope.whole(parent.spec), parent, load_removals(folder), folder)
 
     def renewed(self, seed: int) -> Self:
         """The same architecture with fresh weights, of a seed and the scope's group."""
         key = () if self.scope.group is None else (self.scope.group,)
         torch.manual_seed(torch_seed(seed, Stream.INITIAL_WEIGHTS, *key))
         reinitialise(self.net)
-        return replace(self, parent=None)
+        return replace(self, parent=None, folder=None)
 
 
 def reinitialise(net: nn.Module) -> None:

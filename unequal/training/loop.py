@@ -28,13 +28,14 @@ from unequal.randomness import Stream, torch_seed
 from unequal.settings.recipe import Optimizer
 from unequal.settings.training import Training
 from unequal.training.agreement import Agreement
+from unequal.training.averaging import Averages
 from unequal.training.batches import BatchSource
-from unequal.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from unequal.training.ema import EMA
+from unequal.training.checkpoint import Checkpoint, below, prefixed, read_checkpoint, write_checkpoint
 from unequal.training.feedback import Feedback
 from unequal.training.objectives.objective import Objective
-from unequal.training.optimizer import build_optimizer, load_moments, moments, momentum, set_schedule
+from unequal.training.optimizer import build_optimizer, load_moments, momentum, set_schedule
 from unequal.training.snapshots import Snapshot, Snapshots
+from unequal.training.state import TrainingState, state_tensors
 
 if TYPE_CHECKING:  # what shapes no result
     from unequal.settings.runtime import Runtime
@@ -45,16 +46,24 @@ Log = Callable[[dict[str, float], int], None]
 
 @dataclass(frozen=True)
 class Trained:
-    """What a run came to: optimizer steps, images seen, the log, snapshots of the average, the objective's statistics.
+    """What a run came to. The network is in place.
 
-    The network is in place.
+    Attributes:
+        steps, images_seen: optimizer steps, and images.
+        log: its file.
+        snapshots: of the average, and of the state where that was asked for.
+        averages: snapshots of those from which averages of other widths are made.
+        statistics: of the objective.
+        end: the state after the last step; None for a run without a step.
     """
 
     steps: int
     images_seen: int
     log: Path
     snapshots: tuple[Snapshot, ...] = ()
+    averages: tuple[Snapshot, ...] = ()
     statistics: dict[str, np.ndarray] = field(default_factory=dict)
+    end: Snapshot | None = None
 
 
 class Trainer:
@@ -69,6 +78,8 @@ class Trainer:
         optimizer, training, runtime: settings.
         images: the budget, what the sampler measures included; the last batch may go beyond it.
         snapshots: images seen after which the averaged weights are kept.
+        keep_state: keep with them what a training goes on from at that point.
+        carried: moments that the optimizer begins with, by their parameters' names; None: none.
         work: folder of the resumable state and the log.
         log: called with named figures and the step.
     """
@@ -86,10 +97,12 @@ class Trainer:
         work: Path,
         log: Log,
         snapshots: Sequence[int] = (),
+        keep_state: bool = False,
+        carried: Mapping[str, Tensor] | None = None,
     ) -> None:
         self.source, self.objective, self.settings = source, objective, optimizer
         self.training, self.runtime, self.work, self.log = training, runtime, work, log
-        self.images = images
+        self.images, self.keep_state = images, keep_state
         # One process may train in several precisions, a pruned candidate and then the experts of a plan.
         AcceleratorState._reset_state()
         self.accelerator = Accelerator(
@@ -101,8 +114,11 @@ class Trainer:
         self.feedback = Feedback(self.accelerator, self.net, source, objective)
         self.steps = self.steps_to(images)
         self.snapshots = Snapshots(work, [self.steps_to(count) for count in snapshots])
-        self.ema = EMA(self.net, training.ema_decay)
+        self.averages = Averages(self.net, training.average)
+        self.kept_averages = Snapshots(work, self.averages.points(self.steps), "averages")
         self.optimizer = build_optimizer(self.parameters, optimizer, source.device)
+        if carried is not None:
+            load_moments(self.optimizer, self.net, carried)
         self.interval = LogInterval()
         self.step = self.restore()
         self.forward = self.accelerator.prepare(self.compiled())
@@ -142,24 +158,40 @@ class Trainer:
                     break
             # Told to stop, a process leaves with this block: none may before the one that saves has done so.
             self.accelerator.wait_for_everyone()
-        self.ema.copy_to(self.net)
+        self.averages.main.copy_to(self.net)
         self.net.eval().requires_grad_(False)
-        kept = self.snapshots.kept(self.feedback.images_seen)
-        return Trained(self.steps, self.images_seen, self.work / LOG, kept, self.objective.statistics())
+        return Trained(
+            steps=self.steps,
+            images_seen=self.images_seen,
+            log=self.work / LOG,
+            snapshots=self.snapshots.kept(self.feedback.images_seen),
+            averages=self.kept_averages.kept(self.feedback.images_seen),
+            statistics=self.objective.statistics(),
+            end=Snapshot(self.steps, self.images_seen, self.work / CHECKPOINT),
+        )
 
     def advance(self) -> dict[str, float] | None:
         """A step with all that goes with it but the resumable state; the log's line, where one was due."""
         self.feedback.refresh(self.step)
         self.interval.add(self.train_step())
         self.step += 1
-        if self.step in self.snapshots.steps and self.accelerator.is_main_process:
-            self.snapshots.keep(self.step, self.ema.state_dict())
+        if self.accelerator.is_main_process:
+            self.keep_snapshots()
         if self.step % self.training.log_every and self.step != self.steps:
             return None
         self.refuse_bad_steps()
         figures = self.report()
         self.interval = LogInterval()
         return figures
+
+    def keep_snapshots(self) -> None:
+        """Write what is to be kept of this point of the training."""
+        if self.step in self.snapshots.steps:
+            state = state_tensors(self.net, self.optimizer) if self.keep_state else {}
+            average = prefixed("average.", self.averages.main.state_dict())
+            self.snapshots.keep(self.step, average | state, optimizer=self.settings.name)
+        if self.step in self.kept_averages.steps:
+            self.kept_averages.keep(self.step, self.averages.kept_tensors())
 
     @property
     def images_seen(self) -> int:
@@ -190,7 +222,7 @@ class Trainer:
         self.first_bad_step = torch.minimum(self.first_bad_step, torch.where(finite, self.steps, self.step))
         self.optimizer.step()
         self.optimizer.zero_grad()
-        self.ema.update()
+        self.averages.update()
         self.feedback.learn(self.step, observed)
         return totals
 
@@ -241,14 +273,11 @@ class Trainer:
     def save(self) -> None:
         """Write the resumable state, unless it is spoiled."""
         self.refuse_bad_steps()
-        tensors = {f"net.{name}": value for name, value in self.net.state_dict().items()}
-        tensors |= {f"ema.{name}": value for name, value in self.ema.state_dict().items()}
-        tensors |= {f"optimizer.{name}": value for name, value in moments(self.optimizer).items()}
-        tensors |= {f"objective.{name}": value for name, value in self.objective.state_dict().items()}
-        tensors |= {f"interval.{name}": value for name, value in self.interval.sums.items()}
+        tensors = state_tensors(self.net, self.optimizer) | self.averages.state_dict()
+        tensors |= prefixed("objective.", self.objective.state_dict()) | prefixed("interval.", self.interval.sums)
         facts = {
             "step": self.step,
-            "ema_updates": self.ema.updates,
+            "optimizer": self.settings.name,
             "sampler": self.source.sampler.state_dict(),
             "interval_steps": self.interval.steps,
         }
@@ -263,16 +292,15 @@ class Trainer:
         saved = read_checkpoint(self.work / CHECKPOINT)
         step = 0
         if saved is not None:
-            weights = below(saved.tensors, "net.")
-            if shapes(weights) != shapes(self.net.state_dict()):
+            step, state = saved.facts["step"], TrainingState.of(saved)
+            if not state.fits(self.net):
                 raise UserError(f"{self.work / CHECKPOINT}: a state of another network; delete it to start again")
-            step = saved.facts["step"]
-            self.net.load_state_dict(weights)
-            self.ema.load_state_dict(below(saved.tensors, "ema."), saved.facts["ema_updates"])
-            load_moments(self.optimizer, below(saved.tensors, "optimizer."))
-            self.objective.load_state_dict(below(saved.tensors, "objective."))
+            self.net.load_state_dict(state.weights)
+            load_moments(self.optimizer, self.net, state.moments)
+            self.averages.load_state_dict(saved.tensors, step)
+            self.objective.load_state_dict(below("objective.", saved.tensors))
             self.source.sampler.load_state_dict(saved.facts["sampler"])
-            self.interval = LogInterval(saved.facts["interval_steps"], below(saved.tensors, "interval."))
+            self.interval = LogInterval(saved.facts["interval_steps"], below("interval.", saved.tensors))
         if self.accelerator.is_main_process:
             drop_lines_after(self.work / LOG, step)
         self.accelerator.wait_for_everyone()
@@ -307,16 +335,6 @@ class LogInterval:
 def memory_format(runtime: "Runtime") -> torch.memory_format:
     """How images and filters lie in memory; settled before optimizer and average copy the parameters' strides."""
     return torch.channels_last if runtime.channels_last else torch.contiguous_format
-
-
-def shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
-    """Shape of each tensor, by name."""
-    return {name: tensor.shape for name, tensor in tensors.items()}
-
-
-def below(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Tensors whose name starts with a prefix, without it."""
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def drop_lines_after(log: Path, step: int) -> None:

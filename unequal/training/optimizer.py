@@ -1,14 +1,14 @@
 """AdamW and SGD; their learning rate and momentum as functions of images seen."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
 
 from unequal.settings.recipe import MomentumDecay, Optimizer
 
-#: Cosine decay ends at this share of the peak.
+#: Where the settings say nothing else, a falling rate ends at this share of the peak.
 FINAL_SHARE = 0.1
 
 
@@ -43,8 +43,10 @@ def learning_rate(settings: Optimizer, images_seen: int, budget: int) -> float:
     rise = min(1.0, (images_seen + 1) / settings.warmup_images) if settings.warmup_images else 1.0
     if settings.decay == "constant":
         return settings.lr * rise
-    fall = 0.5 * (1 + math.cos(math.pi * decay_progress(settings, images_seen, budget)))
-    return settings.lr * rise * (FINAL_SHARE + (1 - FINAL_SHARE) * fall)
+    progress, final = decay_progress(settings, images_seen, budget), settings.final_share
+    fall = 0.5 * (1 + math.cos(math.pi * progress)) if settings.decay == "cosine" else 1 - progress
+    final = FINAL_SHARE if final is None else final
+    return settings.lr * rise * (final + (1 - final) * fall)
 
 
 def decay_progress(settings: Optimizer, images_seen: int, budget: int) -> float:
@@ -85,21 +87,22 @@ def compensation(settings: Optimizer, first: float) -> float:
     return factor if chosen.lr_compensation == "raise" else 1 / factor
 
 
-def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimizer's state as named tensors: `<parameter number>.<moment>`."""
+def moments(optimizer: torch.optim.Optimizer, net: nn.Module) -> dict[str, Tensor]:
+    """The state of a network's optimizer as named tensors: `<parameter>.<moment>`."""
     return {
-        f"{number}.{name}": value
-        for number, state in optimizer.state_dict()["state"].items()
-        for name, value in state.items()
+        f"{parameter}.{name}": moment
+        for parameter, value in net.named_parameters()
+        for name, moment in optimizer.state.get(value, {}).items()
     }
 
 
-def load_moments(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+def load_moments(optimizer: torch.optim.Optimizer, net: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Put named tensors back."""
     state: dict[int, dict[str, Tensor]] = {}
+    numbers = {name: number for number, (name, _) in enumerate(net.named_parameters())}
     for key, value in tensors.items():
-        number, name = key.split(".")
-        state.setdefault(int(number), {})[name] = value
+        parameter, _, name = key.rpartition(".")
+        state.setdefault(numbers[parameter], {})[name] = value
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     # Fused kernels walk a parameter and its moments side by side in memory: both need the same strides.
     for parameter, loaded in optimizer.state.items():

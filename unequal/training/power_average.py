@@ -11,9 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unequal.errors import UserError
-
-#: The widest average: γ = 0, a plain mean over all steps, has this relative width, 1/√12.
-WIDEST = 12**-0.5
+from unequal.settings.average import WIDEST
 
 
 class PowerProfile(NamedTuple):
@@ -50,13 +48,24 @@ def product(one: PowerProfile, other: PowerProfile) -> float:
 def combination(kept: Sequence[PowerProfile], wanted: PowerProfile) -> np.ndarray:
     """Weights [n] that make an average which was never kept out of snapshots of others, by least squares on [0, t].
 
-    The sum of weights × snapshots comes nearest to the wanted profile; the weights sum to about 1.
+    The sum of weights × snapshots comes nearest to the wanted profile. The weights are scaled to a sum of 1, so that
+    what no step has changed stays as it is.
 
     Raises:
         UserError: no snapshot, or the wanted one lies beyond the last of them.
     """
     if not kept or wanted.time > max(profile.time for profile in kept):
         raise UserError(f"an average at {wanted.time:g} from snapshots at {[profile.time for profile in kept]}")
-    products = np.array([[product(one, other) for other in kept] for one in kept])
-    target = np.array([product(one, wanted) for one in kept])
-    return np.linalg.lstsq(products, target, rcond=None)[0]
+    weights = np.linalg.lstsq(products(kept, kept), products(kept, [wanted])[:, 0], rcond=None)[0]
+    return weights / weights.sum()
+
+
+def missed(kept: Sequence[PowerProfile], wanted: PowerProfile, weights: np.ndarray) -> float:
+    """How far weights × kept profiles are from the wanted one, in the mean square and as a share of it."""
+    made, whole = weights @ products(kept, kept) @ weights, product(wanted, wanted)
+    return float(max(0, made - 2 * weights @ products(kept, [wanted])[:, 0] + whole) / whole) ** 0.5
+
+
+def products(rows: Sequence[PowerProfile], columns: Sequence[PowerProfile]) -> np.ndarray:
+    """∫ p·q of every pair, [rows, columns]."""
+    return np.array([[product(one, other) for other in columns] for one in rows])

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from torch import nn
 from unequal.files import write_csv, write_npz
 from unequal.models.backbones.registry import backbone_of
 from unequal.models.flops import count_cost, training_flops
-from unequal.models.folder import SNAPSHOTS, ModelRecord, save_model
+from unequal.models.folder import AVERAGES, SNAPSHOTS, ModelRecord, save_model
 from unequal.timesteps.partition import stride_of
 from unequal.training.loop import Trained
 from unequal.training.snapshots import Snapshot
@@ -39,13 +40,16 @@ def write_results(workspace: Workspace, outcome: Outcome) -> None:
 
 def write_models(folder: Path, outcome: Outcome) -> ModelRecord:
     """Save what a training came to as a model folder, with its snapshots in it; its record."""
-    record, name = trained_record(outcome), outcome.job.name
+    record, name, trained = trained_record(outcome), outcome.job.name, outcome.trained
     write_model(folder, outcome, outcome.start.net, record)
-    for snapshot in outcome.trained.snapshots:
+    write_state(folder, outcome, trained.end)
+    write_averages(folder, trained.averages)
+    for snapshot in trained.snapshots:
         net = deepcopy(outcome.start.net)
         net.load_state_dict(snapshot.weights())
         below = f"{SNAPSHOTS}/{snapshot.images_seen}"
         write_model(folder / below, outcome, net, trained_record(outcome, snapshot).changed(name=f"{name}/{below}"))
+        write_state(folder / below, outcome, snapshot)
     return record
 
 
@@ -53,6 +57,20 @@ def write_model(folder: Path, outcome: Outcome, net: nn.Module, record: ModelRec
     """Save a network as a model folder, with what combines its heads where it has several."""
     heads = None if outcome.job.heads is None else outcome.job.heads(net)
     save_model(folder, net, record, outcome.start.removals, heads)
+
+
+def write_state(folder: Path, outcome: Outcome, reached: Snapshot | None) -> None:
+    """Save beside a model what a training goes on from, where the recipe asks for it and a step was taken."""
+    if outcome.job.recipe.keep_state and reached is not None:
+        reached.state().save(folder)
+
+
+def write_averages(folder: Path, kept: Sequence[Snapshot]) -> None:
+    """Copy into a model's folder the averages from which those of other widths are made, a file a point."""
+    for snapshot in kept:
+        target = folder / AVERAGES / f"{snapshot.steps}.safetensors"
+        target.parent.mkdir(exist_ok=True)
+        shutil.copyfile(snapshot.file, target)
 
 
 def trained_record(outcome: Outcome, trained: Trained | Snapshot | None = None) -> ModelRecord:

@@ -1,4 +1,4 @@
-"""Averaged weights kept at stated points of a training, to be scored by a later stage."""
+"""What is kept of stated points of a training: averaged weights, to be scored by a later stage, and their like."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,12 +6,14 @@ from pathlib import Path
 
 from torch import Tensor
 
-from unequal.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from unequal.errors import UserError
+from unequal.training.checkpoint import Checkpoint, below, read_checkpoint, write_checkpoint
+from unequal.training.state import TrainingState
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The averaged weights after so many optimizer steps and images, in a file of the work directory."""
+    """What is kept of the point after so many optimizer steps and images, in a file of the work directory."""
 
     steps: int
     images_seen: int
@@ -19,30 +21,41 @@ class Snapshot:
 
     def weights(self) -> dict[str, Tensor]:
         """Parameter name → averaged weights. Raises UserError where the file is gone or damaged."""
+        return below("average.", self.checkpoint().tensors)
+
+    def state(self) -> TrainingState:
+        """What the training was going on with, where it was kept. Raises UserError as `weights` does."""
+        return TrainingState.of(self.checkpoint())
+
+    def checkpoint(self) -> Checkpoint:
+        """All of the file. Raises UserError where it is gone or damaged."""
         saved = read_checkpoint(self.file)
-        assert saved is not None  # `Snapshots.kept` has seen the file
-        return saved.tensors
+        if saved is None or saved.facts["step"] != self.steps:
+            raise UserError(f"{self.file}: gone or altered since it was saved; delete it to start again")
+        return saved
 
 
 class Snapshots:
-    """Files `snapshot-<step>.safetensors` in a work directory; a resumed run writes the same ones again or finds them.
+    """Files `<name>-<step>.safetensors` in a work directory; a resumed run writes the same ones again or finds them.
 
     Args:
         work: the folder.
         steps: after which optimizer steps one is kept.
+        name: with which their names begin.
     """
 
-    def __init__(self, work: Path, steps: Sequence[int]) -> None:
+    def __init__(self, work: Path, steps: Sequence[int], name: str = "snapshot") -> None:
         self.work = work
-        self.steps = tuple(steps)
+        self.steps = tuple(dict.fromkeys(steps))
+        self.name = name
 
     def file(self, step: int) -> Path:
         """Where the snapshot of a step lies."""
-        return self.work / f"snapshot-{step}.safetensors"
+        return self.work / f"{self.name}-{step}.safetensors"
 
-    def keep(self, step: int, weights: Mapping[str, Tensor]) -> None:
+    def keep(self, step: int, tensors: Mapping[str, Tensor], **facts: str) -> None:
         """Write a snapshot, whole or not at all."""
-        write_checkpoint(self.file(step), Checkpoint(dict(weights), {"step": step}))
+        write_checkpoint(self.file(step), Checkpoint(dict(tensors), {"step": step} | facts))
 
     def kept(self, images: Callable[[int], int]) -> tuple[Snapshot, ...]:
         """All snapshots that have been written, in order; `images` tells what was seen after so many steps."""

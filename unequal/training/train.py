@@ -22,6 +22,7 @@ from unequal.settings.schedule import Schedule
 from unequal.settings.training import Training
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.training.batches import BatchSource
+from unequal.training.continuing import go_on_from
 from unequal.training.initialisation import Start
 from unequal.training.loop import LOG, Trained, Trainer
 from unequal.training.objectives.choice import objective_for
@@ -105,6 +106,7 @@ def spec_for(job: TrainingJob, network: Network, schedule: Schedule) -> ModelSpe
 def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: TimestepSampler) -> Outcome:
     """Train a network in place, with the recipe's budget. Raises UserError where they do not fit."""
     check_fit(job, start, sampler)
+    carried = go_on_from(start, job.recipe)
     trainer = Trainer(
         start.net,
         batches_of(workspace, job, start, sampler),
@@ -116,6 +118,8 @@ def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: Timeste
         work=workspace.work,
         log=workspace.log,
         snapshots=job.recipe.snapshots,
+        keep_state=job.recipe.keep_state,
+        carried=carried,
     )
     return Outcome(job, start, trainer.run())
 
@@ -141,8 +145,7 @@ def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: Ti
 
 def single_head(recipe: Recipe, spec: ModelSpec, device: torch.device) -> Objective:
     """The loss of a recipe with one head."""
-    weight = recipe.loss_weight
-    return objective_for(spec, spec.noise_schedule().to(device), weight.kind, weight.gamma)
+    return objective_for(spec, spec.noise_schedule().to(device), recipe.loss_weight)
 
 
 def check_fit(job: TrainingJob, start: Start, sampler: TimestepSampler) -> None:

@@ -62,9 +62,9 @@ def fixed_loss(
     settings: Settings, data: PreparedData, spec: ModelSpec, device: torch.device
 ) -> Callable[[nn.Module], FixedLoss]:
     """The recipe's loss of any network, on the same training draws for all."""
-    schedule, weight, chosen = spec.noise_schedule().to(device), settings.recipe.loss_weight, settings.landscape
+    schedule, chosen = spec.noise_schedule().to(device), settings.landscape
     seed = torch_seed(settings.seed, Stream.LANDSCAPE)
-    objective = objective_for(spec, schedule, weight.kind, weight.gamma)
+    objective = objective_for(spec, schedule, settings.recipe.loss_weight)
     images, flips = tensor_of(data.train), settings.horizontal_flips
     batches = fixed_batches(images, spec.timesteps, chosen.draws, chosen.batch_size, seed, flips, device)
     return partial(FixedLoss, objective=objective, batches=batches)

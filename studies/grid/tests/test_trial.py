@@ -25,17 +25,18 @@ RECIPE = Recipe(
 def test_averages_and_intervals_are_kept_in_images(
     training_settings: Callable[..., Training], size: int, parts: int
 ) -> None:
-    before = training_settings(batch_size=32, ema_decay=0.99, log_every=8, checkpoint_every=32)
+    horizon = {"kind": "exponential", "decay": 0.99}
+    before = training_settings(batch_size=32, average=horizon, log_every=8, checkpoint_every=32)
     after = training_at(before, f"{size}x{parts}", 32)
     assert (after.batch_size, after.gradient_accumulation) == (size * parts, parts)
     # What is left of a weight after so many images is the same.
-    assert after.ema_decay ** (1 / after.batch_size) == pytest.approx(before.ema_decay ** (1 / 32))
+    assert after.average.decay ** (1 / after.batch_size) == pytest.approx(0.99 ** (1 / 32))
     assert after.log_every * after.batch_size <= max(8 * 32, after.batch_size)
     assert Training.model_validate(after.model_dump()) == after
 
 
 def test_at_the_reference_batch_nothing_changes(training_settings: Callable[..., Training]) -> None:
-    before = training_settings(batch_size=32, ema_decay=0.99)
+    before = training_settings(batch_size=32, average={"kind": "exponential", "decay": 0.99})
     assert training_at(before, "32x1", 32) == before
     assert all(recipe_at(RECIPE, "32x1", 32, scaling) == RECIPE for scaling in ("none", "sqrt", "linear"))
 

@@ -9,6 +9,7 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from specs import class_labels, low_resolution, spec_of
 
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.settings.recipe import LossWeight
 from unequal.training.objectives.choice import objective_for
 from unequal.training.objectives.conditioned import Conditioned
 from unequal.training.objectives.hybrid import Hybrid
@@ -28,7 +29,10 @@ def test_objective_of_a_record(
     assert plain.weights.tolist() == [1.0] * 50
     snr = SCHEDULE.snr.float()
     torch.testing.assert_close(
-        objective_for(record.spec, SCHEDULE, "min_snr", 5.0).weights, snr.clamp(max=5) / (snr + 1), rtol=1e-5, atol=0
+        objective_for(record.spec, SCHEDULE, LossWeight(kind="min_snr", gamma=5.0)).weights,
+        snr.clamp(max=5) / (snr + 1),
+        rtol=1e-5,
+        atol=0,
     )
 
 

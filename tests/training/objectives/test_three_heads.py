@@ -128,6 +128,11 @@ def trained_on(objective: Objective, batch: Batch, errors: Tensor) -> None:
     objective.end_step(lambda sums: sums)
 
 
+def scale_of(objective: BalancedHeads) -> Tensor:
+    """By which the loss of each head is divided at each timestep, [3, 50]."""
+    return objective.means.at(torch.arange(50))
+
+
 def test_an_untrained_loss_is_divided_by_1(batch: Batch) -> None:
     weighted, _, _ = answered(balanced_heads(), batch, wrong_by(batch, errors_of(0.01, 0.25, 0.64)))
     torch.testing.assert_close(weighted, 0.3 * batch.weights)
@@ -136,7 +141,7 @@ def test_an_untrained_loss_is_divided_by_1(batch: Batch) -> None:
 def test_each_head_learns_by_its_own_loss_over_its_scale(batch: Batch) -> None:
     """With scales 2, 4 and 5: d/do of the mean over 3 heads and 16 pixels of (o − truth)²/scale."""
     objective = balanced_heads()
-    objective.sums.copy_(torch.tensor([2.0, 4.0, 5.0]).expand(5, 3))
+    objective.means.sums.copy_(torch.tensor([2.0, 4.0, 5.0]).expand(5, 3))
     errors = torch.tensor([0.1, 0.3, 0.2])[:, None].expand(3, 5)
     weighted, gradient, _ = answered(objective, batch, wrong_by(batch, errors))
     expected = (0.01 / 2 + 0.09 / 4 + 0.04 / 5) / 3
@@ -153,7 +158,7 @@ def test_the_scale_is_a_running_mean_with_a_half_life(batch: Batch) -> None:
     trained_on(objective, batch, errors_of(0.01, 0.02, 0.03))
     expected = torch.tensor([(0.25 + a / 2 + b) / 1.75 for a, b in ((0.04, 0.01), (0.09, 0.02), (0.16, 0.03))])
     # One image of each batch is of timesteps 20 … 29.
-    torch.testing.assert_close(objective.scale[:, 20:30], expected[:, None].expand(3, 10), rtol=1e-4, atol=0)
+    torch.testing.assert_close(scale_of(objective)[:, 20:30], expected[:, None].expand(3, 10), rtol=1e-4, atol=0)
 
 
 def test_bins_of_timesteps_have_scales_of_their_own(batch: Batch) -> None:
@@ -164,7 +169,7 @@ def test_bins_of_timesteps_have_scales_of_their_own(batch: Batch) -> None:
     for _ in range(3):
         trained_on(objective, batch, errors)
     expected = torch.tensor([(1 + 3 * 0.2) / 7, 1, *3 * [(1 + 3 * 0.2) / 4]]).repeat_interleave(10)
-    torch.testing.assert_close(objective.scale, expected.expand(3, 50), rtol=1e-4, atol=0)
+    torch.testing.assert_close(scale_of(objective), expected.expand(3, 50), rtol=1e-4, atol=0)
 
 
 @pytest.mark.parametrize("build", [best_head, balanced_heads])
@@ -186,7 +191,7 @@ def test_sums_of_all_processes_are_taken_in(batch: Batch) -> None:
     answered(objective, batch, wrong_by(batch, errors_of(0.04, 0.09, 0.16)))
     objective.end_step(lambda sums: 3 * sums)
     assert float(objective.statistics()["images"].sum()) == 15
-    torch.testing.assert_close(objective.scale[1, 40], torch.tensor((1 / 2 + 3 * 0.09) / (1 / 2 + 3)))
+    torch.testing.assert_close(scale_of(objective)[1, 40], torch.tensor((1 / 2 + 3 * 0.09) / (1 / 2 + 3)))
 
 
 @pytest.mark.parametrize("objective", [best_head("common"), best_head("native"), balanced_heads()])

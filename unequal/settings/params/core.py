@@ -11,7 +11,7 @@ from unequal.settings.names import Name
 from unequal.settings.network import AnyNetwork
 from unequal.settings.numbers import Seed
 from unequal.settings.params.roles import Role, check_recipes
-from unequal.settings.recipe import Recipe
+from unequal.settings.recipe import Continuing, Recipe
 from unequal.settings.runtime import Runtime
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import PARAMS, Strict, read_yaml, validate
@@ -96,6 +96,25 @@ class Core(Strict):
             if (warm_up := recipe.optimizer.warmup_images) > recipe.images:
                 raise ValueError(
                     f"{place}.optimizer.warmup_images: {warm_up} is longer than the training of {recipe.images} images"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def states_are_kept(self) -> Self:
+        """What goes on from the base's last weights or moments will find them."""
+        base = self.recipes.get("base")
+        for place, recipe in self.placed_recipes.items():
+            asked = recipe.continuing
+            if base is None or not asked.needs_state:
+                continue
+            if self.network.pretrained is not None:
+                raise ValueError(f"{place}.continuing: {asked}; network.pretrained has weights alone: {Continuing()}")
+            if not base.keep_state:
+                raise ValueError(f"{place}.continuing: {asked} needs recipes.base.keep_state: true")
+            if asked.moments == "carried" and recipe.optimizer.name != base.optimizer.name:
+                raise ValueError(
+                    f"{place}.continuing.moments: 'carried' from '{base.optimizer.name}' of the base to "
+                    f"'{recipe.optimizer.name}'; allowed between unlike optimizers: fresh"
                 )
         return self
 

@@ -12,7 +12,7 @@ from unequal.settings.merging import Merging
 from unequal.settings.params.compared import Compared
 from unequal.settings.params.continued import Continued
 from unequal.settings.params.grouped import Grouped
-from unequal.settings.params.roles import FRESH, INSIDE_A_RANGE, THREE_HEADS, Role
+from unequal.settings.params.roles import FRESH, INSIDE_A_RANGE, PRUNED, THREE_HEADS, Role
 from unequal.settings.params.slotted import Slotted
 
 EXPERTS = ("experts_unpruned", "experts_pruned")
@@ -28,7 +28,7 @@ class Params(Continued, Slotted, Grouped, Compared):
     @property
     def roles(self) -> dict[str, Role]:
         """Recipes of single stages, and the further ones."""
-        own = {"base": FRESH, "slot": INSIDE_A_RANGE, "mixed": THREE_HEADS, "expert": INSIDE_A_RANGE}
+        own = {"base": FRESH, "slot": INSIDE_A_RANGE, "mixed": THREE_HEADS, "expert": PRUNED}
         return own | super().roles
 
     @property

@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-from unequal.settings.recipe import Recipe
+from unequal.settings.recipe import Continuing, Recipe
 
 
 class Role(NamedTuple):
@@ -12,17 +12,20 @@ class Role(NamedTuple):
         start: its training starts from fresh weights, or trains the base on.
         ranged: it trains on a range of timesteps, which the stage gives.
         mixed: its network has three heads.
+        pruned: it may train on what pruning has left of the base, and that has no state of a training.
     """
 
     start: Literal["fresh", "base"]
     ranged: bool = False
     mixed: bool = False
+    pruned: bool = False
 
 
 FRESH = Role("fresh")
 THREE_HEADS = Role("fresh", mixed=True)
 CONTINUED = Role("base")
 INSIDE_A_RANGE = Role("base", ranged=True)
+PRUNED = Role("base", ranged=True, pruned=True)
 
 
 def check_recipes(recipes: dict[str, Recipe], roles: dict[str, Role]) -> None:
@@ -38,6 +41,7 @@ def check_recipes(recipes: dict[str, Recipe], roles: dict[str, Role]) -> None:
             )
     for name, role in roles.items():
         check_role(name, role, recipes)
+        check_continuing(name, role, recipes[name])
         if (recipes[name].prediction == "mixed") != role.mixed:
             mixed = ", ".join(other for other in roles if roles[other].mixed) or "none of these recipes"
             raise ValueError(f"recipes.{name}.prediction: '{recipes[name].prediction}'; 'mixed' is for {mixed} alone")
@@ -58,4 +62,15 @@ def check_role(name: str, role: Role, recipes: dict[str, Recipe]) -> None:
         raise ValueError(
             f"recipes.{name}.prediction: '{recipe.prediction}'; it trains the base on, "
             f"whose prediction is '{recipes['base'].prediction}'"
+        )
+
+
+def check_continuing(name: str, role: Role, recipe: Recipe) -> None:
+    """Raise ValueError where a recipe goes on from what its role does not have."""
+    if role.start == "fresh" and "continuing" in recipe.model_fields_set:
+        raise ValueError(f"recipes.{name}.continuing: has no meaning for a recipe that starts from fresh weights")
+    if role.pruned and recipe.continuing.needs_state:
+        raise ValueError(
+            f"recipes.{name}.continuing: {recipe.continuing}; it trains pruned networks too, which have only their "
+            f"weights; allowed: {Continuing()}"
         )

@@ -18,13 +18,12 @@ from unequal.timesteps.partition import Partition
 from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import Batch
 from unequal.training.objectives.objective import Losses, Objective
+from unequal.training.objectives.running_means import RunningMeans
 
 #: Equal parts of a training in which heads are counted apart.
 PERIODS = 20
 #: What is summed over images, and the number of columns that it takes.
 WIDTHS = {"images": 1, "wins": len(HEADS), "losses": len(HEADS), "errors": len(HEADS), "least_errors": 1}
-#: Loss of an untrained network, about, in any of the three spaces: images and noise are of order 1.
-UNTRAINED = 1.0
 
 
 class HeadErrors(NamedTuple):
@@ -134,12 +133,8 @@ class BestHead(Objective):
 class BalancedHeads(Objective):
     """All heads learn from every image, each loss divided by its own running mean at such timesteps.
 
-    So no head outweighs another, whatever the space of its loss, and none is left behind. The running mean is
-    exponential: an image counts half after `half_life` further ones.
+    So no head outweighs another, whatever the space of its loss, and none is left behind.
     """
-
-    sums: Tensor
-    counts: Tensor
 
     def __init__(self, schedule: NoiseSchedule, bins: Partition, budget: int, half_life: int) -> None:
         """
@@ -150,30 +145,19 @@ class BalancedHeads(Objective):
         """
         super().__init__()
         self.schedule = schedule
-        self.half_life = half_life
         self.tally = Tally(bins, budget, schedule.alpha.device)
-        # Before the first image of a bin, its mean is what an untrained network loses.
-        start = torch.ones(len(self.tally.pending), 1, dtype=torch.float64, device=schedule.alpha.device)
-        self.register_buffer("sums", UNTRAINED * start.repeat(1, len(HEADS)))
-        self.register_buffer("counts", start)
-
-    @property
-    def scale(self) -> Tensor:
-        """Running mean of each head's loss at each timestep, [3, T]."""
-        return (self.sums / self.counts).float()[self.tally.bins].T
+        self.means = RunningMeans(bins, len(HEADS), half_life, schedule.alpha.device)
 
     def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
         errors = head_errors(net, batch, self.schedule)
         best = errors.common.argmin(0)
         self.tally.add(batch.timesteps, errors, best)
-        loss = (errors.native / self.scale[:, batch.timesteps]).mean(0)
+        loss = (errors.native / self.means.at(batch.timesteps)).mean(0)
         return Losses(loss * batch.weights, {"mse": errors.native.detach().mean()} | batch_win_shares(best))
 
     def end_step(self, total: Callable[[Tensor], Tensor]) -> None:
         step = columns(self.tally.end_step(total))
-        kept = 0.5 ** (step["images"].sum() / self.half_life)
-        self.sums.mul_(kept).add_(step["losses"])
-        self.counts.mul_(kept).add_(step["images"])
+        self.means.take_in(step["images"], step["losses"])
 
     def statistics(self) -> dict[str, np.ndarray]:
         return self.tally.tables()

@@ -1,0 +1,102 @@
+"""Make a trained model's average of another width, from averages that its training has kept (EDM2, appendix C)."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import click
+import numpy as np
+from torch import Tensor
+
+from unequal.errors import UserError
+from unequal.models.folder import AVERAGES, load_removals, save_model
+from unequal.models.pruned import load_any_model
+from unequal.training.averaging import KEPT_WIDTHS
+from unequal.training.checkpoint import below, read_whole
+from unequal.training.power_average import PowerProfile, combination, exponent_of, missed
+
+#: Of an average's profile, in the mean square: what may be missed where none of this width was kept.
+MOST_MISSED = 0.1
+
+
+@dataclass(frozen=True)
+class KeptAverages:
+    """The averages beside a model: `files` has those of all widths that were kept at the same step."""
+
+    files: dict[int, Path]
+
+    @classmethod
+    def of(cls, model: Path) -> Self:
+        """Those in a model's folder. Raises UserError where there are none."""
+        found = {int(path.stem): path for path in (model / AVERAGES).glob("*.safetensors")}
+        if not found:
+            raise UserError(
+                f"{model}: keeps no averages; set keep in training.average (kind power), and train it again"
+            )
+        return cls(dict(sorted(found.items())))
+
+    @property
+    def profiles(self) -> list[PowerProfile]:
+        """Of all averages, in the order of steps and widths."""
+        return [PowerProfile(step, exponent_of(width)) for step in self.files for width in KEPT_WIDTHS]
+
+    def combined(self, weights: np.ndarray) -> dict[str, Tensor]:
+        """Sum of weights [averages] × averages, by parameter. Raises UserError where a file is damaged."""
+        total: dict[str, Tensor] = {}
+        shares = iter(weights.tolist())
+        for path in self.files.values():
+            tensors = read_whole(path, "make the model again").tensors
+            for width in KEPT_WIDTHS:
+                share = next(shares)
+                for name, value in below(f"width.{width}.", tensors).items():
+                    total[name] = share * value.double() + total.get(name, 0)
+        return total
+
+
+def average(model: Path, width: float, target: Path) -> float:
+    """Write a model of another width's average into a new folder.
+
+    Args:
+        model: folder of a model whose training has kept averages.
+        width: relative; see `unequal.training.power_average`.
+        target: the new folder.
+
+    Returns:
+        How much of the profile is missed, as a share of it.
+
+    Raises:
+        UserError: no averages, a width that cannot be made of them, or a model of three heads.
+    """
+    if target.exists():
+        raise UserError(f"{target}: exists already; name a new folder")
+    net, record = load_any_model(model)
+    if record.spec.prediction == "mixed":
+        raise UserError(f"{model}: has three heads, which were combined by errors of its own average; train it anew")
+    kept = KeptAverages.of(model)
+    wanted = PowerProfile(record.steps, exponent_of(width))
+    weights = combination(kept.profiles, wanted)
+    if (share := missed(kept.profiles, wanted, weights)) > MOST_MISSED:
+        raise UserError(
+            f"{model}: {len(kept.files)} kept point(s) miss {share:.0%} of an average of width {width:g}; at most "
+            f"{MOST_MISSED:.0%}; keep more of them, or take a width nearer to {' and '.join(map(str, KEPT_WIDTHS))}"
+        )
+    net.load_state_dict(net.state_dict() | kept.combined(weights))
+    save_model(target, net, record, load_removals(model))
+    return share
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("target", type=click.Path(path_type=Path))
+@click.option("--width", type=float, required=True, help="Relative width: 0.05, 0.1 …; at most 0.2887.")
+def main(model: Path, target: Path, width: float) -> None:
+    """Write to the new folder TARGET the model in the folder MODEL, with its average of another width."""
+    try:
+        share = average(model, width, target)
+    except UserError as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(f"{target}: width {width:g}, met but for {share:.1%} of its profile")
+
+
+if __name__ == "__main__":
+    main()
