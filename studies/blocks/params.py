@@ -28,6 +28,13 @@ class Blocked(Scored):
         return self
 
     @model_validator(mode="after")
+    def blocks_begin_with_fresh_weights(self) -> Self:
+        """A trained network has one set of weights, which would make all blocks one."""
+        if self.network.pretrained is not None:
+            raise ValueError(f"network.pretrained: '{self.network.pretrained}'; blocks begin with fresh weights: null")
+        return self
+
+    @model_validator(mode="after")
     def no_floor_is_asked_for(self) -> Self:
         """Arms are held against each other."""
         if self.profile.floor != "none":
@@ -42,13 +49,6 @@ class Recipes(Blocked):
     def roles(self) -> dict[str, Role]:
         """A recipe is an arm."""
         return super().roles | dict.fromkeys(self.blocks.arms, FRESH)
-
-    @model_validator(mode="after")
-    def weights_are_fresh(self) -> Self:
-        """A trained network has one set of weights for all blocks."""
-        if self.network.pretrained is not None:
-            raise ValueError(f"network.pretrained: '{self.network.pretrained}'; blocks begin with fresh weights: null")
-        return self
 
 
 class Plans(Blocked):
@@ -72,13 +72,6 @@ class Plans(Blocked):
         schedule = self.schedule.tables()
         pruned = {name: plan for name, plan in self.plans.items() if plan.pruning is not None}
         return {f"plans.{name}.groups": plan.least_limit(schedule) for name, plan in pruned.items()}
-
-    @model_validator(mode="after")
-    def bases_are_trained(self) -> Self:
-        """A trained network would be the same base in all blocks."""
-        if self.network.pretrained is not None:
-            raise ValueError(f"network.pretrained: '{self.network.pretrained}'; every block trains a base: null")
-        return self
 
     @model_validator(mode="after")
     def arms_are_plans(self) -> Self:

@@ -13,6 +13,10 @@ from unequal.errors import UserError
 from unequal.settings.recipe import LossWeight, Optimizer, Recipe
 from unequal.settings.samplers import Uniform
 
+#: No arm goes on with what a trained network does not bring, either.
+PRETRAINED = {"network.pretrained": "runs/base"} | {
+    f"plans.{arm}.recipe.continuing": {} for arm in ("joint", "joint_again", "joint_normalised")
+}
 STUDY = Path(__file__).parents[2] / "experts/params.yaml"
 
 
@@ -23,15 +27,18 @@ STUDY = Path(__file__).parents[2] / "experts/params.yaml"
         ({"blocks.earlier": [4]}, "blocks: seeds: [4, 0, 1, 2, 3, 4] names one twice"),
         ({"blocks.repeated.arm": "joint"}, "blocks: comparisons: 'joint' is held against itself; allowed: another arm"),
         ({"blocks.repeated.arm": "none"}, "blocks: comparisons: 'none' is no arm; there is: joint, joint_again"),
-        ({"blocks.comparisons": [{"arm": "snr", "control": "joint"}]}, "blocks: arms: 'pruned' is in no comparison"),
+        (
+            {"blocks.comparisons": [{"arm": "snr", "control": "joint"}]},
+            "blocks: arms: 'joint_normalised' is in no comparison",
+        ),
         ({"blocks.endpoints": {"speed": 0.1}}, "blocks.endpoints.speed: "),
         ({"pilot.seeds": [4, 5]}, "pilot.seeds: 4 is a block of the study; allowed: others"),
         ({"pilot.arms": ["none"]}, "pilot.arms: 'none' is no arm; there is: joint"),
         ({"pilot.arms": ["joint"], "pilot.rates": [1.0]}, "pilot: arms: one arm at one rate tells no scatter"),
         ({"plans.other": {}}, "plans.other"),
-        ({"network.pretrained": "runs/base"}, "network.pretrained: 'runs/base'; every block trains a base: null"),
+        (PRETRAINED, "network.pretrained: 'runs/base'; blocks begin with fresh weights: null"),
         ({"profile.floor": "all"}, "profile.floor: all; arms are compared without one: none"),
-        ({"plans.snr.groups.kind": "excess_loss"}, "plans.snr: groups.kind: 'excess_loss' needs a floor"),
+        ({"plans.snr.groups.kind": "excess_loss"}, "plans.snr.groups.kind: 'excess_loss' needs a floor"),
         ({"plans.snr.groups.count": 600}, "plans.snr: of 600 groups, number 2 from the data end is empty"),
         ({"plans.snr.recipe.prediction": "v_prediction"}, "plans.snr: recipe.prediction: 'v_prediction'; the base's"),
     ],
