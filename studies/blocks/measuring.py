@@ -83,6 +83,11 @@ class Measuring:
             "conditions": self.conditions(scores),
         }
 
+    def path(self, half: Path, end: Path, name: str) -> dict[str, Any]:
+        """What is measured of the model at the end of a training, with its endpoints at half of the images."""
+        endpoints_at_half = self.figures(half, f"{name}_half")["endpoints"]
+        return self.figures(end, name) | {"half": endpoints_at_half}
+
     def errors(self, experts: Ensemble, name: str) -> Errors:
         """Of held-out draws."""
         chosen, data = self.settings.profile, self.data

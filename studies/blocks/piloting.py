@@ -15,6 +15,8 @@ from unequal.evidence.power import Design, upper_deviation, visible_effect
 
 #: More blocks than this are not asked for.
 MOST_BLOCKS = 40
+#: What takes seconds.
+WORK = ("training", "measuring")
 
 #: Figures of trainings, one a block; of an arm by the rate as text, one a block.
 Trainings = Sequence[Mapping[str, Any]]
@@ -27,15 +29,17 @@ def pilot_document(plan: Plan, pilot: Pilot, bases: Trainings, arms: Arms) -> di
     Args:
         plan: of the study.
         pilot: its settings.
-        bases: figures of the pilot's bases, measured at half and at the end of their training.
+        bases: figures of the pilot's bases, measured at half and at the end of their training; none where arms begin
+            with fresh weights and are measured so themselves.
         arms: arm → a block's trainings by rate.
     """
     cells = [[block[rate] for block in found] for found in arms.values() for rate in found[0]]
+    paths = bases or [one for cell in cells for one in cell]
     return {
         "seeds": list(pilot.seeds),
         "share": pilot.share,
         "endpoints": {
-            name: scatter(name, cells) | slope(name, bases, delta) | promise(name, cells, plan, delta)
+            name: scatter(name, cells) | slope(name, paths, delta) | promise(name, cells, plan, delta)
             for name, delta in plan.endpoints.items()
         },
         "rates": {arm: rates(found, plan) for arm, found in arms.items()},
@@ -55,9 +59,9 @@ def scatter(endpoint: str, cells: Sequence[Trainings]) -> dict[str, Any]:
     return {"deviation": deviation, "freedom": study.freedom, "upper_deviation": upper}
 
 
-def slope(endpoint: str, bases: Trainings, delta: float) -> dict[str, Any]:
-    """Change of a base's ln(endpoint) over the last doubling of its images, and which factor of them is worth δ."""
-    doubling = fmean(float(np.log(one["endpoints"][endpoint] / one["half"][endpoint])) for one in bases)
+def slope(endpoint: str, paths: Trainings, delta: float) -> dict[str, Any]:
+    """Change of ln(endpoint) over the last doubling of a training's images, and which factor of them is worth δ."""
+    doubling = fmean(float(np.log(one["endpoints"][endpoint] / one["half"][endpoint])) for one in paths)
     return {"slope_per_doubling": doubling, "images_worth_delta": 2 ** (delta / -doubling) if doubling < 0 else None}
 
 
@@ -91,16 +95,16 @@ def rates(found: Trainings, plan: Plan) -> dict[str, Any]:
 def seconds(plan: Plan, pilot: Pilot, bases: Trainings, arms: Trainings) -> dict[str, Any]:
     """Seconds an image of a training here, and of the whole study on one thread: trained in full, and measured."""
 
-    def mean(trainings: Trainings, name: str) -> float:
-        return fmean(one["costs"][name] for one in trainings)
+    def whole(trainings: Trainings) -> float:
+        """A training of the study, of which those of the pilot are a share, and its measuring."""
+        if not trainings:
+            return 0.0
+        trained, measured = (fmean(one["costs"][f"{what}_seconds"] for one in trainings) for what in WORK)
+        return trained / pilot.share + measured
 
-    both = (bases, arms)
-    base, arm = (
-        mean(trainings, "training_seconds") / pilot.share + mean(trainings, "measuring_seconds") for trainings in both
-    )
-    images = sum(one["costs"]["images"] for trainings in both for one in trainings)
-    spent = sum(one["costs"]["training_seconds"] for trainings in both for one in trainings)
+    everything = [*bases, *arms]
+    spent = sum(one["costs"]["training_seconds"] for one in everything)
     return {
-        "training_image_seconds": spent / images,
-        "study_seconds": len(plan.seeds) * (base + len(plan.arms) * arm),
+        "training_image_seconds": spent / sum(one["costs"]["images"] for one in everything),
+        "study_seconds": len(plan.seeds) * (whole(bases) + len(plan.arms) * whole(arms)),
     }

@@ -3,15 +3,19 @@
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from unequal.experts.plan import ExpertsJob, carry_out, totals
+from unequal.models.folder import model_and_snapshots
 from unequal.settings.network import AnyNetwork
+from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.training.initialisation import Start
 from unequal.training.results import curve, trained_record
 from unequal.training.train import Outcome, TrainingJob, spec_for, train
 from unequal.workspace.protocol import Workspace
+
+R = TypeVar("R", bound=Recipe)
 
 
 def train_weights(
@@ -28,6 +32,18 @@ def train_plan(workspace: Workspace, job: ExpertsJob, folder: Path) -> dict[str,
     for number, model in enumerate(models):
         shutil.copytree(model, folder / f"group_{number}", dirs_exist_ok=True)
     return totals(figures) | {"groups": figures}
+
+
+def with_half(recipe: R) -> R:
+    """A recipe that also keeps the model of half of its images."""
+    snapshots = tuple(sorted({*recipe.snapshots, recipe.images // 2}))
+    return recipe.model_copy(update={"snapshots": snapshots})
+
+
+def half_and_end(folder: Path, recipe: Recipe) -> tuple[Path, Path]:
+    """The folders of the model at half of its recipe's images and at its end; a snapshot holds whole batches."""
+    *snapshots, end = model_and_snapshots(folder)
+    return next(one for one in snapshots if int(one.name) >= recipe.images // 2), end
 
 
 def costs_of(outcome: Outcome) -> dict[str, Any]:

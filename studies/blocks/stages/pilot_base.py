@@ -2,10 +2,9 @@
 
 from studies.blocks.measuring import Measuring, MeasuringSettings
 from studies.blocks.settings import arm_seed, shortened
-from studies.blocks.training import costs_of, train_weights
+from studies.blocks.training import costs_of, half_and_end, train_weights, with_half
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
-from unequal.models.folder import model_and_snapshots
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.network import AnyNetwork
 from unequal.settings.recipe import Recipe
@@ -32,18 +31,14 @@ def main(run: Run, settings: Settings, block: int) -> None:
     data = PreparedData.open(run.input("artifacts/data"))
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     measuring = Measuring(run, settings, data, extractor, "choice")
-    short = shortened(settings.recipe, settings.share)
-    middle = short.images // 2
-    short = short.model_copy(update={"snapshots": tuple(sorted({*short.snapshots, middle}))})
+    short = with_half(shortened(settings.recipe, settings.share))
     job = TrainingJob(f"base/block_{block}", short, settings.training, data, arm_seed(block, "base"))
     outcome = train_weights(run, job, block, settings.network, settings.schedule)
     folder = run.output(f"artifacts/pilot/base/block_{block}")
     write_models(folder, outcome)
-    *snapshots, end = model_and_snapshots(folder)
-    half_way = next(one for one in snapshots if int(one.name) >= middle)  # batches are whole
-    half, whole = (measuring.figures(one, f"base_{one.name}") for one in (half_way, end))
-    told = whole | {"half": half["endpoints"], "costs": whole["costs"] | costs_of(outcome)}
-    run.metrics(f"results/pilot/base/block_{block}.json", {"block": block} | told)
+    figures = measuring.path(*half_and_end(folder, short), "base")
+    told = {"block": block} | figures | {"costs": figures["costs"] | costs_of(outcome)}
+    run.metrics(f"results/pilot/base/block_{block}.json", told)
 
 
 if __name__ == "__main__":

@@ -70,3 +70,20 @@ def test_the_price_of_the_study(told: dict[str, Any]) -> None:
     assert told["training_image_seconds"] == pytest.approx(0.5)
     # Two blocks are trained here, of a base and five arms: each four times as long as in the pilot, and measured.
     assert told["study_seconds"] == pytest.approx(2 * 6 * (4 * 50 + 10))
+
+
+def test_arms_with_fresh_weights_tell_the_slope_themselves() -> None:
+    pilot = Pilot(arms=("control",), rates=(0.5, 1.0), seeds=(100, 101), share=0.5)
+    levels = ((0.1, 0.3), (0.2, 0.1))
+    arms = {
+        "control": [
+            {
+                rate: training(level, half=training(level + 0.2)["endpoints"], lr=1e-3)
+                for rate, level in zip(("0.5", "1"), block, strict=True)
+            }
+            for block in levels
+        ]
+    }
+    told = pilot_document(design(), pilot, [], arms)
+    assert told["endpoints"]["fid"]["slope_per_doubling"] == pytest.approx(-0.2)
+    assert told["study_seconds"] == pytest.approx(2 * 5 * (2 * 50 + 10))
