@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 from pydantic import PositiveFloat
 
-from studies.blocks.settings import Blocks
+from studies.blocks.settings import LEAST, Blocks
 from unequal.artifacts.figures import Figures, read_figures
 from unequal.errors import UserError
 
 #: Where the endpoints of every training lie, a folder an arm, and the name of a base's folder.
 FOLDER, BASE = "results/endpoints", "base"
-#: Blocks without which nothing is known of the scatter.
-LEAST = 2
 
 
 class TrainingFigures(Figures):

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from studies.blocks.findings import LEAST
+from studies.blocks.settings import LEAST, Pilot
 from studies.blocks.settings import Blocks as Plan
-from studies.blocks.settings import Pilot
 from unequal.evidence.blocks import Blocks
 from unequal.evidence.power import Design, upper_deviation, visible_effect
 

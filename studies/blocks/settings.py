@@ -1,7 +1,7 @@
 """`blocks`: arms that are trained in blocks and compared; `pilot`: short trainings that tell what the study can see."""
 
 from collections.abc import Sequence
-from typing import Literal, Self, TypeVar
+from typing import Literal, Self, TypeVar, get_args
 
 from pydantic import Field, PositiveFloat, model_validator
 
@@ -14,6 +14,9 @@ from unequal.settings.strict import Strict
 
 #: What a training is judged by, less being better: means of the loss of held-out images, and FID.
 Endpoint = Literal["loss_over_timesteps", "loss_over_log_snr", "x0_loss_over_log_snr", "fid"]
+#: Blocks without which nothing is known of the scatter of trainings.
+LEAST = 2
+ENDPOINTS: tuple[Endpoint, ...] = get_args(Endpoint)
 R = TypeVar("R", bound=Recipe)
 
 
@@ -65,6 +68,13 @@ class Blocks(Strict):
         """An arm and a block name a training."""
         for axis, values in (("seeds", self.all_seeds), ("arms", self.arms)):
             refuse_twice(axis, values)
+        return self
+
+    @model_validator(mode="after")
+    def blocks_are_several(self) -> Self:
+        """One tells nothing of the scatter of trainings."""
+        if len(self.all_seeds) < LEAST:
+            raise ValueError(f"seeds: {list(self.all_seeds)}, with earlier ones; allowed: {LEAST} or more blocks")
         return self
 
     @model_validator(mode="after")

@@ -24,6 +24,7 @@ STUDY = Path(__file__).parents[2] / "experts/params.yaml"
     ("edits", "complaint"),
     [
         ({"blocks.seeds": [0, 0]}, "blocks: seeds: [0, 0] names one twice"),
+        ({"blocks.seeds": [0]}, "blocks: seeds: [0], with earlier ones; allowed: 2 or more blocks"),
         ({"blocks.earlier": [4]}, "blocks: seeds: [4, 0, 1, 2, 3, 4] names one twice"),
         ({"blocks.repeated.arm": "joint"}, "blocks: comparisons: 'joint' is held against itself; allowed: another arm"),
         ({"blocks.repeated.arm": "none"}, "blocks: comparisons: 'none' is no arm; there is: joint, joint_again"),
