@@ -14,7 +14,7 @@ from unequal.reporting.figures import GOLD, INK, PALE, RED, SOFT, log_timesteps
 from unequal.reporting.page import Drawing
 from unequal.reporting.tables import label
 
-WORD_COLOURS = {BETTER: "#2a9d74", WORSE: RED, SAME: INK}
+WORD_COLOURS, OTHER = {BETTER: "#2a9d74", WORSE: RED, SAME: INK}, "#5f6f7a"
 #: Inches of a row of a comparison, and of what stands around a panel.
 ROW, AROUND, WIDTH = 0.28, 1.1, 8.5
 
@@ -50,12 +50,14 @@ def comparisons(figure: Figure, families: Sequence[Family], found: Found) -> Non
         rows = [*family.found.values(), family.repeated]
         axes.axvspan(*(100 * np.expm1([-family.delta, family.delta])), color=PALE, linewidth=0, zorder=0)
         axes.axvline(0, color=SOFT, linewidth=1)
-        if family.visible is not None:
-            for edge in (-family.visible, family.visible):
-                axes.axvline(100 * np.expm1(edge), color=GOLD, linewidth=1, linestyle=":")
         for place, finding in enumerate(rows):
             checked = place == len(family.found)
-            interval(axes, place, finding, SOFT if checked else WORD_COLOURS.get(finding.word, "#5f6f7a"))
+            interval(axes, place, finding, SOFT if checked else WORD_COLOURS.get(finding.word, OTHER))
+        if family.visible is not None:
+            drawn = axes.get_xlim()
+            for edge in (-family.visible, family.visible):
+                axes.axvline(100 * np.expm1(edge), color=GOLD, linewidth=1, linestyle=":")
+            axes.set_xlim(drawn)  # a pilot that sees little shall not hide what was found
         axes.set_yticks(range(len(rows)), [*names, f"{against(again.arm, again.control)} (A/A)"])
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.grid(axis="y", visible=False)
