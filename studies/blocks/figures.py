@@ -1,6 +1,7 @@
 """A study's pictures: every comparison with its interval, and where in time arms differ."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -80,7 +81,7 @@ def curves(figure: Figure, found: Found) -> None:
     for one in (*found.blocks.comparisons, found.blocks.repeated):
         logs = np.log(found.curves(one.arm)) - np.log(found.curves(one.control))
         mean, error = logs.mean(0), logs.std(0, ddof=1) / np.sqrt(len(logs))
-        style = {"color": SOFT} if one is found.blocks.repeated else {}
+        style: dict[str, Any] = {"color": SOFT} if one is found.blocks.repeated else {}
         (line,) = axes.plot(middle, 100 * np.expm1(mean), label=label(one.arm), linewidth=1.6, **style)
         low, high = (100 * np.expm1(mean + side * error) for side in (-1, 1))
         axes.fill_between(middle, low, high, color=line.get_color(), alpha=0.15, linewidth=0)

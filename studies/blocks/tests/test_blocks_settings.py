@@ -14,7 +14,7 @@ from unequal.settings.recipe import LossWeight, Optimizer, Recipe
 from unequal.settings.samplers import Uniform
 
 #: No arm goes on with what a trained network does not bring, either.
-PRETRAINED = {"network.pretrained": "runs/base"} | {
+PRETRAINED: dict[str, Any] = {"network.pretrained": "runs/base"} | {
     f"plans.{arm}.recipe.continuing": {} for arm in ("joint", "joint_again", "joint_normalised")
 }
 STUDY = Path(__file__).parents[2] / "experts/params.yaml"
