@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 T = 40
 SLOTS = [[0, 4], [5, 14], [15, 39]]
 PARAMS: dict[str, Any] = {
-    "profiled_models": ["base", "slot_2"],
+    "profiled_models": ["base", "slot_2", "experts_pruned"],
     "variants": ["base", "slot_2", "experts_pruned"],
     "further_recipes": ["stratified"],
     "slots": {"finetune": [2]},
@@ -108,7 +108,7 @@ def write_inputs() -> None:
     write_data(random.integers(0, 256, (24, 1, 8, 8), dtype=np.uint8))
     base = np.geomspace(1, 0.0001, T)[:, None] * random.uniform(0.9, 1.1, (T, 6)).astype(np.float32)
     after = base * np.repeat([1.5, 0.8, 2.0], [5, 10, 25])[:, None]
-    for name, losses in {"base": base, "slot_2": after}.items():
+    for name, losses in {"base": base, "slot_2": after, "experts_pruned": 0.9 * base}.items():
         write_npz(Path(f"artifacts/profiles/{name}.npz"), train=losses, holdout=losses)
     write_npz(Path("artifacts/profiles/floor.npz"), train=base / 2)
     write_json(Path("artifacts/slots.json"), {"timesteps": T, "loss": "total", "slots": SLOTS})

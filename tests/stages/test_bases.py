@@ -17,7 +17,9 @@ from specs import class_labels
 from stage_project import write_params
 
 from stages import build_extractor, evaluate_fid, finetune_groups, group_timesteps, profile_loss, prune, train_base
+from unequal.artifacts.profiles import read_errors
 from unequal.data.prepared import PreparedData
+from unequal.files import read_json
 from unequal.models.folder import load_model, load_record
 from unequal.models.pruned import load_any_model
 from unequal.pipeline.sources import write_sources
@@ -96,11 +98,17 @@ def test_a_base_and_its_pruned_experts_go_through_the_pipeline(write: Callable[.
     assert expert.spec == base.spec
     assert expert.macs < base.macs
     assert net.conv_out.out_channels == (2 if learned else 1)
+    run(profile_loss, "--model", "experts_pruned")
+    measured = read_errors(Path("artifacts/profiles/experts_pruned.npz"))
+    assert measured.epsilon.shape == measured.x0.shape == (50, 2)
     for variant in ("base", "experts_pruned"):
         run(evaluate_fid, "--variant", variant)
     figures = json.loads(Path("results/fid/experts_pruned.json").read_text())
     assert figures["sampling"]["variance"] == ("learned" if learned else "posterior")
     assert figures["fid_mean"] > 0
+    assert 0 <= figures["precision_mean"] <= 1
+    assert figures["fid_half"] == "FID of the first 6 samples of a seed, from the same reference"
+    assert figures["extractor_accuracy"] == read_json(Path("results/metrics/extractor.json"))["holdout_accuracy"]
     assert figures["sampling_flops_per_image"] < 4 * base.macs
     export("experts_pruned", Path("all"))
     export("experts_pruned/group_0", Path("one"))

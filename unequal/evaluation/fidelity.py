@@ -146,14 +146,14 @@ def score(
     ours = Features.of(features_of(images, network, extractor, device))
     make = partial(features_of, reference, network, extractor, device)
     real = Features.of(make()) if cache is None else kept(cache[0] / f"{cache[1]}.npz", len(reference), make)
-    sets = [torch.from_numpy(one.features) for one in (ours, real)]
-    kid = kid_features_to_metric(*sets, kid_subset_size=kid_subset, verbose=False)
+    made, known = torch.from_numpy(ours.features), torch.from_numpy(real.features)
+    kid = kid_features_to_metric(made, known, kid_subset_size=kid_subset, verbose=False)
     scores = Scores(
         frechet_distance(ours, real),
         frechet_distance(Features.of(ours.features[: half_of(len(images))]), real),
         kid[KEY_METRIC_KID_MEAN],
         kid[KEY_METRIC_KID_STD],
-        *precision_and_recall(*(one.to(device) for one in sets), neighbourhood),
+        *precision_and_recall(made.to(device), known.to(device), neighbourhood),
     )
     if not np.isfinite(astuple(scores)).all():
         raise UserError(

@@ -52,12 +52,18 @@ class Variant:
     def of(cls, name: str, facts: Mapping[str, Any]) -> Self:
         """From the figures of results/fid/<name>.json."""
         seeds = len(facts["sampling_seeds"])
-        scores = ("fid", "kid", "precision", "recall")
+        spreads = {name: facts[f"{name}_sd"] if seeds > 1 else None for name in ("fid", "kid", "precision", "recall")}
         return cls(
             name=name,
-            **{score: facts[f"{score}_mean"] for score in scores},
-            **{f"{score}_sd": facts[f"{score}_sd"] if seeds > 1 else None for score in scores},
+            fid=facts["fid_mean"],
+            fid_sd=spreads["fid"],
+            kid=facts["kid_mean"],
+            kid_sd=spreads["kid"],
             fid_half=facts["fid_half_mean"],
+            precision=facts["precision_mean"],
+            precision_sd=spreads["precision"],
+            recall=facts["recall_mean"],
+            recall_sd=spreads["recall"],
             seeds=seeds,
             images_seen=facts["images_seen"],
             training_flops=facts["training_flops"],
