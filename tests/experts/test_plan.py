@@ -246,6 +246,7 @@ def test_in_rounds_each_group_ends_with_one_training_of_its_budget(
     budgets = [last[group][0].recipe.images for group in (0, 1)]
     assert sum(budgets) == 2 * ((108 - 14) // 2)
     assert budgets[0] != budgets[1]
+    assert totals(figures)["measuring_flops"] == 7 * 6 * figures[0]["macs"]
     for group, (model, told) in enumerate(zip(models, figures, strict=True)):
         again = train_expert(Somewhere(tmp_path / f"whole_{group}", runtime), *last[group])
         assert told["images_seen"] == again.trained.images_seen
@@ -347,8 +348,8 @@ def test_totals_are_means_over_timesteps_and_sums_over_groups() -> None:
     facts = {"stride": 1, "inherited_images": 5, "inherited_flops": 7, "training_seconds": 1.0}
     small = {"first": 0, "last": 9, "limit_ratio": 0.5, "macs": 10, "parameters": 4, "images_seen": 3}
     large = {"first": 10, "last": 39, "limit_ratio": 1.0, "macs": 30, "parameters": 8, "images_seen": 3}
-    searched = {"pruning": {"seconds": 2.0, "search_flops": 11}, "training_flops": 90}
-    plain = {"pruning": None, "training_flops": 270}
+    searched = {"pruning": {"seconds": 2.0, "search_flops": 11}, "training_flops": 90, "measuring_flops": 2}
+    plain = {"pruning": None, "training_flops": 270, "measuring_flops": 3}
     assert totals([facts | small | searched, facts | large | plain]) == {
         "limit_ratio": 0.875,
         "macs_a_step": 25.0,
@@ -357,6 +358,7 @@ def test_totals_are_means_over_timesteps_and_sums_over_groups() -> None:
         "images": 11,
         "training_flops": 367,
         "search_flops": 11,
+        "measuring_flops": 5,
         "pruning_seconds": 2.0,
         "training_seconds": 2.0,
     }
