@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from unequal.data.preparation import prepare
 from unequal.data.prepared import PreparedData
@@ -55,6 +56,18 @@ def test_train_and_holdout_make_the_whole(folder: Path) -> None:
     assert [len(part) for part in labels] == [15, 5]
     bare = replace(data, labels=None)
     assert bare.train_labels is bare.holdout_labels is None
+
+
+def test_held_out_images_fall_into_two_halves(folder: Path) -> None:
+    data = PreparedData.open(folder)
+    assert np.array_equal(data.holdout_choice, data.holdout[[0, 2, 4]])
+    assert np.array_equal(data.holdout_report, data.holdout[[1, 3]])
+    labels = data.holdout_labels
+    assert labels is not None
+    assert torch.equal(data.holdout_choice_labels, labels[[0, 2, 4]])
+    assert torch.equal(data.holdout_report_labels, labels[[1, 3]])
+    bare = replace(data, labels=None)
+    assert bare.holdout_choice_labels is bare.holdout_report_labels is None
 
 
 def test_the_hash_is_that_of_the_values(folder: Path) -> None:

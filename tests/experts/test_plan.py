@@ -13,6 +13,7 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.experts import plan as plans
+from unequal.experts.expert import train_expert
 from unequal.experts.plan import ExpertsJob, carry_out, totals
 from unequal.models.flops import count_cost
 from unequal.models.folder import ModelRecord, load_record, load_removals, save_model
@@ -214,6 +215,130 @@ def test_curves_are_named_for_their_group(make: Callable[..., ExpertsJob], place
     assert {name.split("/")[0] for name in place.logged} == {"group_0", "group_1"}
 
 
+GAIN = {
+    "pruning": None,
+    "allocation": {"kind": "gain", "first": 0.5, "rounds": 3},
+    "holdout_images": 6,
+    "recipe": RECIPE
+    | {"images": 108, "optimizer": RECIPE["optimizer"] | {"decay": "cosine", "decay_share": 0.5, "warmup_images": 8}},
+}
+
+
+@pytest.fixture
+def asked_of_training(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """The arguments of every training, but for its place."""
+    real, calls = plans.train_expert, []
+
+    def remembered(place: Any, *asked: Any, **choices: Any) -> Any:
+        calls.append(asked)
+        return real(place, *asked, **choices)
+
+    monkeypatch.setattr(plans, "train_expert", remembered)
+    return calls
+
+
+def test_in_rounds_each_group_ends_with_one_training_of_its_budget(
+    make: Callable[..., ExpertsJob], place: Somewhere, asked_of_training: list[Any], runtime: Runtime, tmp_path: Path
+) -> None:
+    models, figures = carry_out(place, make(**GAIN))
+    # 108 images: 4·2 + 3 errors of 6 images are 14 paid, and half of the rest is given out before the rate falls.
+    last = {asked[2].group: asked for asked in asked_of_training}
+    budgets = [last[group][0].recipe.images for group in (0, 1)]
+    assert sum(budgets) == 2 * ((108 - 14) // 2)
+    assert budgets[0] != budgets[1]
+    assert totals(figures)["measuring_flops"] == 7 * 6 * figures[0]["macs"]
+    for group, (model, told) in enumerate(zip(models, figures, strict=True)):
+        again = train_expert(Somewhere(tmp_path / f"whole_{group}", runtime), *last[group])
+        assert told["images_seen"] == again.trained.images_seen
+        for ours, theirs in zip(load_any_model(model)[0].parameters(), again.start.net.parameters(), strict=True):
+            assert torch.equal(ours, theirs)
+        assert told["kept"] == "expert"
+        assert set(told["holdout_error"]) == {"base", "expert"}
+        # Half of the timesteps or so, and as large a share of the base's images.
+        inside = 8000 * (told["last"] - told["first"] + 1) / T
+        assert told["inherited_images_inside"] == round(inside)
+
+
+@pytest.mark.parametrize("number", [1, 3, 5])
+def test_rounds_that_were_stopped_go_on_and_end_alike(
+    make: Callable[..., ExpertsJob],
+    place: Somewhere,
+    runtime: Runtime,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+) -> None:
+    whole, _ = carry_out(Somewhere(tmp_path / "uninterrupted", runtime), make(**GAIN))
+    real, calls = plans.train_expert, []
+
+    def stops(place: Any, job: Any, *asked: Any, **choices: Any) -> Any:
+        calls.append(job.name)
+        if len(calls) == number:
+            raise KeyboardInterrupt
+        return real(place, job, *asked, **choices)
+
+    monkeypatch.setattr(plans, "train_expert", stops)
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(place, make(**GAIN))
+    models, _ = carry_out(place, make(**GAIN))
+    assert [load_record(model) for model in models] == [load_record(model) for model in whole]
+
+
+def test_a_group_that_training_spoils_keeps_the_base(
+    make: Callable[..., ExpertsJob], place: Somewhere, base: Path, tmp_path: Path
+) -> None:
+    wild = RECIPE | {"optimizer": RECIPE["optimizer"] | {"lr": 1.0}}
+    models, figures = carry_out(place, make(pruning=None, recipe=wild, keep_base=True, holdout_images=6))
+    whole, known = load_any_model(base)
+    for number, (model, told) in enumerate(zip(models, figures, strict=True)):
+        assert told["kept"] == "base"
+        assert told["holdout_error"]["base"] < told["holdout_error"]["expert"]
+        assert told["images_seen"] > 0
+        net, record = load_any_model(model)
+        assert all(torch.equal(a, b) for a, b in zip(net.parameters(), whole.parameters(), strict=True))
+        assert (record.first, record.last, record.group) == (told["first"], told["last"], number)
+        assert (record.images_seen, record.inherited_images, record.parent) == (0, known.total_images, "base")
+        model.rename(tmp_path / f"group_{number}")
+    Ensemble.load(tmp_path)
+
+
+def test_images_in_proportion_to_timesteps(make: Callable[..., ExpertsJob], place: Somewhere) -> None:
+    shared = {"allocation": {"kind": "timesteps"}, "pruning": None, "recipe": RECIPE | {"images": 100}}
+    _, figures = carry_out(place, make(**shared))
+    for told in figures:
+        expected = 100 * (told["last"] - told["first"] + 1) / T
+        assert expected <= told["images_seen"] < expected + 4  # whole batches
+
+
+def test_interleaved_groups_are_sampled_by_remainder(
+    make: Callable[..., ExpertsJob], place: Somewhere, tmp_path: Path
+) -> None:
+    models, figures = carry_out(place, make(groups={"kind": "interleaved", "count": 3}, pruning=None))
+    assert [(one["first"], one["last"], one["stride"]) for one in figures] == [(0, 48, 3), (1, 49, 3), (2, 47, 3)]
+    assert totals(figures)["images"] == 8000 + 3 * 12  # 32 images in thirds, in batches of four
+    for number, model in enumerate(models):
+        assert load_record(model).stride == 3
+        model.rename(tmp_path / f"group_{number}")
+    assert Ensemble.load(tmp_path).routes.tolist() == [t % 3 for t in range(T)]
+
+
+def test_a_plan_may_start_from_a_snapshot_of_the_base(
+    make: Callable[..., ExpertsJob],
+    place: Somewhere,
+    base: Path,
+    tiny_net: Callable[..., UNet2DModel],
+    make_record: Callable[..., ModelRecord],
+) -> None:
+    net = tiny_net()
+    earlier = make_record(net, name="base/snapshots/3001", images_seen=3001, training_flops=9003)
+    save_model(base / "snapshots" / "3001", net, earlier)
+    models, figures = carry_out(place, make(pruning=None, from_images=3000))
+    assert [load_record(model).parent for model in models] == ["base/snapshots/3001"] * 2
+    assert [one["inherited_images"] for one in figures] == [3001, 3001]
+    with pytest.raises(UserError, match=r"^from_images: 2000; .*base has snapshots after \[3001\] images$"):
+        carry_out(place, make(pruning=None, from_images=2000))
+
+
 def test_a_limit_out_of_reach_is_refused(make: Callable[..., ExpertsJob], place: Somewhere) -> None:
     with pytest.raises(UserError, match=r"a limit of .* is out of reach"):
         carry_out(place, make(groups=WHOLE | {"ratio": 0.01}))
@@ -223,8 +348,8 @@ def test_totals_are_means_over_timesteps_and_sums_over_groups() -> None:
     facts = {"stride": 1, "inherited_images": 5, "inherited_flops": 7, "training_seconds": 1.0}
     small = {"first": 0, "last": 9, "limit_ratio": 0.5, "macs": 10, "parameters": 4, "images_seen": 3}
     large = {"first": 10, "last": 39, "limit_ratio": 1.0, "macs": 30, "parameters": 8, "images_seen": 3}
-    searched = {"pruning": {"seconds": 2.0, "search_flops": 11}, "training_flops": 90}
-    plain = {"pruning": None, "training_flops": 270}
+    searched = {"pruning": {"seconds": 2.0, "search_flops": 11}, "training_flops": 90, "measuring_flops": 2}
+    plain = {"pruning": None, "training_flops": 270, "measuring_flops": 3}
     assert totals([facts | small | searched, facts | large | plain]) == {
         "limit_ratio": 0.875,
         "macs_a_step": 25.0,
@@ -233,6 +358,7 @@ def test_totals_are_means_over_timesteps_and_sums_over_groups() -> None:
         "images": 11,
         "training_flops": 367,
         "search_flops": 11,
+        "measuring_flops": 5,
         "pruning_seconds": 2.0,
         "training_seconds": 2.0,
     }

@@ -105,6 +105,13 @@ def test_moments_are_named_by_parameter() -> None:
     assert float(moments(optimizer, net)["weight.step"]) == 2
 
 
+@pytest.mark.parametrize(("seen", "progress"), [(0, 0), (749, 0), (750, 0), (875, 0.5), (1000, 1), (1100, 1)])
+def test_a_rate_that_falls_at_the_end_stands_before(seen: int, progress: float) -> None:
+    late = settings(decay="cosine", decay_share=0.25)
+    expected = learning_rate(settings(decay="cosine"), round(1000 * progress), 1000)
+    assert learning_rate(late, seen, 1000) == pytest.approx(expected)
+
+
 def decaying(kind: str, floor: float = 0.0, compensate: str = "none", **changes: Any) -> Optimizer:
     decay = MomentumDecay(kind=kind, floor=floor, lr_compensation=compensate)
     return settings(momentum_decay=decay, betas=(0.9, 0.999), **changes)

@@ -48,12 +48,12 @@ class Trace:
 
     def gain(self, group: int, images: int) -> float:
         """By how much a group's error had last fallen by the image, after so many."""
-        before, after = [one for one in self.points if one.group == group and one.images <= images][-2:]
+        before, after = [one for one in self.of(group) if one.images <= images][-2:]
         return (before.error - after.error) / (after.images - before.images)
 
-    def seconds(self, group: int) -> float:
-        """What a group's points took."""
-        return sum(one.seconds for one in self.points if one.group == group)
+    def of(self, group: int) -> list[Point]:
+        """Those of a group, in their order."""
+        return [one for one in self.points if one.group == group]
 
 
 def shared_out(images: int, shares: Sequence[float]) -> list[int]:

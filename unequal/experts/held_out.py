@@ -90,6 +90,7 @@ class HeldOut:
         parts = (slice(start, start + at_once) for start in range(0, self.count, at_once))
         return float(own.sum()) * sum(self.sum_of_errors(denoiser, source, part) for part in parts) / self.count
 
+    @torch.no_grad()
     def sum_of_errors(self, denoiser: Denoiser, source: BatchSource, part: slice) -> float:
         """Of some of the draws."""
         batch = source.draw(0, part)

@@ -19,7 +19,7 @@ from torch import nn
 from unequal.artifacts.partitions import NumberedGroup
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
-from unequal.experts.allocation import Trace, by_gain, shared_out
+from unequal.experts.allocation import Point, Trace, by_gain, shared_out
 from unequal.experts.expert import train_expert
 from unequal.experts.held_out import CHOICE, REPORT, HeldOut
 from unequal.files import read_json, write_json
@@ -154,10 +154,15 @@ class Part:
         if not path.exists():
             began = time.perf_counter()
             outcome = self.trained(images)
-            seconds = time.perf_counter() - began + self.trace.seconds(self.group.group)
+            seconds = time.perf_counter() - began + sum(point.seconds for point in self.points)
             write_json(path, self.told(outcome) | {"training_seconds": seconds, "pruning": self.pruned[1]})
         found: dict[str, Any] = read_json(path)
         return found
+
+    @property
+    def points(self) -> list[Point]:
+        """What was measured of the group while budgets were settled."""
+        return self.trace.of(self.group.group)
 
     @cached_property
     def pruned(self) -> tuple[Path, dict[str, Any] | None]:
@@ -236,9 +241,18 @@ class Part:
                     record.inherited_images * self.group.range.length / record.spec.timesteps
                 )
             }
+            | {"measuring_flops": self.measuring_flops(record)}
             | {"final_loss": lines[-1]["loss"] if lines else None}
             | self.set_beside_the_base(net, record)
         )
+
+    def measuring_flops(self, record: ModelRecord) -> int:
+        """Multiply–accumulates of what was measured to choose by; what is measured to be told is none of it."""
+        plan, macs = self.asked.plan, record.macs * len(self.points)
+        if plan.keep_base:
+            begun_with = bool(self.points) and plan.pruning is None  # the base, which has been measured then
+            macs += record.macs + (0 if begun_with else load_record(self.start).macs)
+        return (plan.holdout_images or 0) * macs
 
     def set_beside_the_base(self, net: nn.Module, record: ModelRecord) -> dict[str, Any]:
         """Errors of base and model on held-out images, and which of the two the group is left with.
@@ -295,6 +309,7 @@ def totals(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "images": figures[0]["inherited_images"] + sum(one["images_seen"] for one in figures),
         "training_flops": figures[0]["inherited_flops"] + sum(one["training_flops"] for one in figures),
         "search_flops": sum(one.get("search_flops", 0) for one in searches),
+        "measuring_flops": sum(one["measuring_flops"] for one in figures),
         "pruning_seconds": sum(one["seconds"] for one in searches),
         "training_seconds": sum(one["training_seconds"] for one in figures),
     }

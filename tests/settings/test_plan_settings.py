@@ -1,0 +1,100 @@
+"""Plans: what does not go together is refused, and budgets are what is left when measuring is paid."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+from unequal.settings.plan import Plan
+from unequal.settings.recipe import Recipe
+
+OPTIMIZER = {"lr": 1e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 100, "decay": "constant"}
+RECIPE: dict[str, Any] = {
+    "images": 4000,
+    "prediction": "epsilon",
+    "sampler": {"kind": "slot"},
+    "loss_weight": {"kind": "none"},
+    "optimizer": OPTIMIZER,
+}
+SNR = {"kind": "snr", "count": 4, "min_ratio": 0.5}
+GAIN = {"allocation": {"kind": "gain", "first": 0.5, "rounds": 6}, "holdout_images": 10}
+INTERLEAVED = {"kind": "interleaved", "count": 4}
+SCHEDULE = NoiseSchedule.linear(1000)
+
+
+def plan(**choices: Any) -> Plan:
+    facts = {"groups": SNR, "pruning": None, "start": "base", "recipe": RECIPE} | choices
+    return Plan.model_validate(facts, strict=False)
+
+
+def optimizer(**changes: Any) -> dict[str, Any]:
+    return RECIPE | {"optimizer": OPTIMIZER | changes}
+
+
+def base(**changes: Any) -> Recipe:
+    return Recipe.model_validate(RECIPE | {"sampler": {"kind": "uniform"}} | changes, strict=False)
+
+
+@pytest.mark.parametrize(
+    ("choices", "complaint"),
+    [
+        ({"from_images": 5, "start": "scratch"}, "from_images: 5 is for start 'base'; allowed: null"),
+        (
+            {"groups": INTERLEAVED, "recipe": RECIPE | {"sampler": {"kind": "slot", "overlap": 0.1}}},
+            "recipe.sampler.overlap: 0.1 of interleaved groups, which have no ends; allowed: 0",
+        ),
+        (GAIN | {"holdout_images": None}, "holdout_images: needed by allocation 'gain'"),
+        ({"keep_base": True}, "holdout_images: needed by keep_base"),
+        (GAIN | {"start": "scratch"}, "start: 'scratch'; allocation 'gain' compares with the base: allowed: base"),
+        (
+            GAIN | {"recipe": optimizer(decay="cosine")},
+            "recipe.optimizer.decay_share: 1.0; allocation 'gain' settles budgets before the rate falls",
+        ),
+        (
+            GAIN | {"recipe": optimizer(momentum_decay={"kind": "demon", "floor": 0.0, "lr_compensation": "none"})},
+            "recipe.optimizer.momentum_decay: falls over a budget that allocation 'gain' does not know",
+        ),
+        ({"recipe": optimizer(decay_share=0.5)}, "decay_share: 0.5 has no meaning for decay 'constant'; allowed: 1.0"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(choices: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValidationError) as refusal:
+        plan(**choices)
+    assert complaint in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("choices", "batch", "complaint"),
+    [
+        ({"from_images": 5}, 64, "from_images: 5 is no snapshot of the base; it keeps [2000]"),
+        ({"groups": INTERLEAVED | {"count": 1001}}, 1, "1001 interleaved groups of 1000 timesteps; allowed: 2 … 1000"),
+        ({}, 1024, "recipe.images: 4000 leave 1000 to a group; a batch takes 1024"),
+        ({"recipe": optimizer(warmup_images=1001)}, 64, "recipe.images: 4000 leave 1000 to a group; the warm-up takes"),
+        # 4·2 + 6 errors of 200 images leave 1200, the half of which goes out alike.
+        (GAIN | {"holdout_images": 200}, 256, "recipe.images: 4000 leave 150 to a group; a batch takes 256"),
+        # The data end has 31 of 1000 timesteps.
+        ({"allocation": {"kind": "timesteps"}}, 128, "recipe.images: 4000 leave 124 to a group; a batch takes 128"),
+    ],
+)
+def test_what_cannot_be_carried_out_is_said_beforehand(choices: dict[str, Any], batch: int, complaint: str) -> None:
+    with pytest.raises(UserError) as refusal:
+        plan(**choices).check(SCHEDULE, base(snapshots=[2000]), batch)
+    assert str(refusal.value).startswith(complaint)
+
+
+@pytest.mark.parametrize(
+    ("choices", "errors"),
+    [
+        ({}, 0),
+        ({"holdout_images": 10}, 0),
+        ({"holdout_images": 10, "keep_base": True}, 4 * 2),
+        (GAIN, 4 * 2 + 6),
+        # The base is what an unpruned group's training begins with: it is measured once.
+        (GAIN | {"keep_base": True}, 4 * 3 + 6),
+        (GAIN | {"keep_base": True, "pruning": {"method": "magnitude"}}, 4 * 4 + 6),
+    ],
+)
+def test_what_is_measured_to_choose_by_is_counted(choices: dict[str, Any], errors: int) -> None:
+    assert plan(**choices).measured_to_choose(4) == 10 * errors
