@@ -1,4 +1,4 @@
-"""Averages of a network's weights over the steps of its training: by the same factor a step, or by a power of it.
+"""Averages of a network's weights over its training: of a fixed horizon, or of a share of how far it has come.
 
 The average of a training that goes on from a model begins anew with it. What the parent's average weighs is a share of
 the parent's length; carried on, the steps of a shorter continuation would count for next to nothing in it, and what
@@ -21,11 +21,9 @@ KeptShare = Callable[[int], float]
 KEPT_WIDTHS = (0.05, 0.1)
 
 
-def warmed_up(update: int, decay: float) -> float:
-    """Share of an exponential average that is kept: t/(9 + t) until its limit, so that short runs do not average in
-    their first steps.
-    """
-    return min(decay, update / (9 + update))
+def warmed_up(update: int, limit: float) -> float:
+    """Share that an exponential average keeps: t/(9 + t) up to its limit; short runs soon forget their start."""
+    return min(limit, update / (9 + update))
 
 
 def of_width(width: float) -> KeptShare:
@@ -37,7 +35,7 @@ def kept_share(settings: Average) -> KeptShare:
     """What an average keeps, as the settings say."""
     if isinstance(settings, PowerAverage):
         return of_width(settings.width)
-    return partial(warmed_up, decay=settings.decay)
+    return partial(warmed_up, limit=settings.decay)
 
 
 class AveragedWeights:

@@ -100,12 +100,12 @@ def load_moments(optimizer: torch.optim.Optimizer, net: nn.Module, tensors: Mapp
     """Put named tensors back."""
     state: dict[int, dict[str, Tensor]] = {}
     numbers = {name: number for number, (name, _) in enumerate(net.named_parameters())}
-    for key, value in tensors.items():
+    for key, moment in tensors.items():
         parameter, _, name = key.rpartition(".")
-        state.setdefault(numbers[parameter], {})[name] = value
+        state.setdefault(numbers[parameter], {})[name] = moment
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     # Fused kernels walk a parameter and its moments side by side in memory: both need the same strides.
-    for parameter, loaded in optimizer.state.items():
-        for name, value in loaded.items():
-            if value.shape == parameter.shape:
-                loaded[name] = torch.empty_like(parameter).copy_(value)
+    for value, loaded in optimizer.state.items():
+        for name, moment in loaded.items():
+            if moment.shape == value.shape:
+                loaded[name] = torch.empty_like(value).copy_(moment)

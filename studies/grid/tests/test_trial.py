@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from studies.grid.trial import recipe_at, training_at
+from unequal.settings.average import ExponentialAverage
 from unequal.settings.recipe import LossWeight, Optimizer, Recipe
 from unequal.settings.samplers import Uniform
 from unequal.settings.training import Training
@@ -25,14 +26,20 @@ RECIPE = Recipe(
 def test_averages_and_intervals_are_kept_in_images(
     training_settings: Callable[..., Training], size: int, parts: int
 ) -> None:
-    horizon = {"kind": "exponential", "decay": 0.99}
+    horizon = ExponentialAverage(kind="exponential", decay=0.99)
     before = training_settings(batch_size=32, average=horizon, log_every=8, checkpoint_every=32)
     after = training_at(before, f"{size}x{parts}", 32)
     assert (after.batch_size, after.gradient_accumulation) == (size * parts, parts)
     # What is left of a weight after so many images is the same.
+    assert isinstance(after.average, ExponentialAverage)
     assert after.average.decay ** (1 / after.batch_size) == pytest.approx(0.99 ** (1 / 32))
     assert after.log_every * after.batch_size <= max(8 * 32, after.batch_size)
     assert Training.model_validate(after.model_dump()) == after
+
+
+def test_a_share_of_the_training_is_the_same_at_any_batch(training_settings: Callable[..., Training]) -> None:
+    before = training_settings(batch_size=32, average={"kind": "power", "width": 0.1})
+    assert training_at(before, "4x2", 32).average == before.average
 
 
 def test_at_the_reference_batch_nothing_changes(training_settings: Callable[..., Training]) -> None:
