@@ -53,6 +53,13 @@ class Distance(Figures):
     kid: float
 
 
+class SeedFigures(Figures):
+    """results/fid/<variant>.json: the scores at each sampling seed."""
+
+    sampling_seeds: tuple[NonNegativeInt, ...]
+    scores: tuple[Distance, ...] = Field(min_length=1)
+
+
 class ReferenceFigures(Figures):
     """results/fid/reference.json."""
 
