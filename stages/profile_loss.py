@@ -1,13 +1,15 @@
-"""Measure a model's loss at every timestep, on training and held-out images."""
+"""Measure the errors of a model or a set of experts at every timestep, on training and held-out images."""
 
+from unequal.artifacts.profiles import write_profile
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
-from unequal.files import rounded, write_csv, write_npz
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.files import rounded, write_csv
+from unequal.measures.endpoints import Errors, endpoints, told
 from unequal.measures.loss_profile import SPACES, LossProfile, space_factor
 from unequal.measures.profiling import Draws, profile
-from unequal.models.denoiser import load_denoiser
-from unequal.models.folder import ModelRecord
 from unequal.pipeline.stage import Run, stage
+from unequal.sampling.ensemble import Ensemble
 from unequal.settings.profile import Profile
 from unequal.settings.strict import StageSettings
 from unequal.workspace.chunks import Chunks
@@ -22,31 +24,39 @@ class Settings(StageSettings):
 
 @stage(Settings, shared=True)
 def main(run: Run, settings: Settings, model: str) -> None:
-    """Profile the loss of a model."""
+    """Profile a model, or experts by their routing."""
     data = PreparedData.open(run.input("artifacts/data"))
-    denoiser, record = load_denoiser(run.input(f"artifacts/models/{model}"), run.device)
-    record.spec.check_images(data, model)
+    experts = Ensemble.load(run.input(f"artifacts/models/{model}"), run.device)
+    spec, schedule = experts.record.spec, experts.record.spec.noise_schedule()
+    spec.check_images(data, model)
     chosen = settings.profile
-    losses = {}
+    errors = {}
     for split, images in (("train", data.train[chosen.profiled]), ("holdout", data.holdout)):
         pictures, labels = tensor_of(images), data.labels_of(split)
-        draws = Draws.of(pictures, record.spec.timesteps, chosen.images, settings.seed, run.device, labels)
-        losses[split] = profile(denoiser, draws, chosen.batch_size, run.runtime.progress, Chunks(run.work / split))
-    write_npz(run.output(f"artifacts/profiles/{model}.npz"), **losses)
-    profiles = in_all_spaces({split: LossProfile.of(table) for split, table in losses.items()}, record)
+        draws = Draws.of(pictures, spec.timesteps, chosen.images, settings.seed, run.device, labels)
+        errors[split] = profile(experts, draws, chosen.batch_size, run.runtime.progress, Chunks(run.work / split))
+    write_profile(run.output(f"artifacts/profiles/{model}.npz"), errors)
+    profiles = in_all_spaces(errors, schedule)
     write_csv(run.output(f"results/profiles/{model}.csv"), rows(profiles))
-    run.metrics(f"results/metrics/profile_{model}.json", summary(profiles) | {"images_per_timestep": chosen.images})
+    compared = told(endpoints(schedule), errors["holdout"])
+    run.metrics(
+        f"results/metrics/profile_{model}.json",
+        summary(profiles) | compared | {"images_per_timestep": chosen.images, "experts": len(experts.experts)},
+    )
 
 
-def in_all_spaces(profiles: dict[str, LossProfile], record: ModelRecord) -> dict[str, LossProfile]:
-    """Split, with `_v` or `_x0` behind it where the loss is not told in ε-space, → profile."""
-    schedule = record.spec.noise_schedule()
+def in_all_spaces(errors: dict[str, Errors], schedule: NoiseSchedule) -> dict[str, LossProfile]:
+    """Split → profile of the loss, with `_v` or `_x0` behind its name where it is told in that space.
+
+    `_x0_clipped` stands behind the error of x0 as sampling sees it, clipped where it is pixels.
+    """
     suffixes = {space: "" if space == "epsilon" else f"_{space}" for space in SPACES}
-    return {
-        f"{split}{suffix}": profile.scaled(space_factor(space, schedule))
-        for split, profile in profiles.items()
+    told_in_spaces = {
+        f"{split}{suffix}": LossProfile.of(found.epsilon).scaled(space_factor(space, schedule))
+        for split, found in errors.items()
         for space, suffix in suffixes.items()
     }
+    return told_in_spaces | {f"{split}_x0_clipped": LossProfile.of(found.x0) for split, found in errors.items()}
 
 
 def rows(profiles: dict[str, LossProfile]) -> list[dict[str, float]]:

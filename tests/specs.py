@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from unequal.models.folder import ModelRecord
 from unequal.models.spec import ModelSpec, Space
 from unequal.settings.condition import ClassLabels, LowResolution, Unconditional
 from unequal.settings.schedule import Schedule
@@ -34,4 +35,22 @@ def spec_of(prediction: str = "epsilon", **changes: Any) -> ModelSpec:
         schedule=Schedule(name=facts.pop("schedule"), timesteps=facts.pop("timesteps")),
         space=Space(**{name: facts.pop(name) for name in ("channels", "size", "autoencoder")}),
         **facts,
+    )
+
+
+def record_of(first: int = 0, last: int = TIMESTEPS - 1, spec: ModelSpec | None = None) -> ModelRecord:
+    """Of a network that is no backbone's, meant for some of the timesteps; the later they begin, the more it costs."""
+    return ModelRecord(
+        name="a",
+        spec=spec or spec_of(),
+        backbone="none",
+        seed=0,
+        steps=0,
+        images_seen=0,
+        training_flops=0,
+        macs=100 + first,
+        macs_with_attention=200,
+        parameters=10,
+        first=first,
+        last=last,
     )

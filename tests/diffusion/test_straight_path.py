@@ -81,9 +81,9 @@ def test_a_network_is_profiled_against_the_optimum_and_cut_into_slots(
 ) -> None:
     few, spec = images[:12], of_straight()
     draws = Draws.of(few, T, 12, 0, CPU)
-    losses = profile(Denoiser(tiny_net(), spec), draws, 60)
+    losses = profile(Denoiser(tiny_net(), spec), draws, 60).epsilon
     floor = profile_floor(few, spec.noise_schedule(), draws)
-    best = profile(Denoiser(Optimal(few, straight(T)), of_straight("sample")), draws, 12)
+    best = profile(Denoiser(Optimal(few, straight(T)), of_straight("sample")), draws, 12).epsilon
     np.testing.assert_allclose(best, floor, rtol=1e-3, atol=1e-5)
     assert (LossProfile.of(losses).mean > LossProfile.of(floor).mean).all()
     slots = equal_sums(excess_loss(losses, floor), 4)

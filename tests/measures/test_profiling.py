@@ -1,6 +1,7 @@
 """Losses of every timestep: the same draws for every model and batch size, and cases with a known answer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
-from specs import class_labels, low_resolution, spec_of
+from specs import class_labels, low_resolution, record_of, spec_of
 from torch import Tensor, nn
 
 from unequal.data.pixels import tensor_of, to_model_range
@@ -18,6 +19,7 @@ from unequal.diffusion.predictions import HEADS
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.profiling import Draws, head_products, profile, profile_floor
 from unequal.models.denoiser import Denoiser
+from unequal.sampling.ensemble import Ensemble, Expert
 from unequal.workspace.chunks import Chunks
 
 CPU = torch.device("cpu")
@@ -69,7 +71,7 @@ def test_a_network_is_told_the_labels_of_the_images_drawn(images: Tensor) -> Non
         net = Answering(lambda x_t, t: x_t)
         net.forward = sight  # type: ignore[method-assign]
         denoiser = Denoiser(net, spec_of("sample", condition=class_labels(len(images))))
-        return float(profile(denoiser, Draws.of(images, 50, 12, 0, CPU, told), 70).max())
+        return float(profile(denoiser, Draws.of(images, 50, 12, 0, CPU, told), 70).epsilon.max())
 
     assert loss(labels) < 1e-6
     assert loss(labels.roll(1)) > 0.1
@@ -114,14 +116,14 @@ def test_a_perfect_denoiser_loses_nothing(images: Tensor, prediction: str) -> No
             "sample": x0.expand_as(x_t),
         }[prediction]
 
-    losses = profile(Denoiser(Answering(truth), spec_of(prediction)), draws_of(only, count=4), 50)
+    losses = profile(Denoiser(Answering(truth), spec_of(prediction)), draws_of(only, count=4), 50).epsilon
     assert losses.shape == (50, 4)
     assert losses.dtype == np.float32
     assert losses.max() < 1e-8
 
 
 def test_a_denoiser_that_answers_nothing_loses_the_noises_variance(images: Tensor) -> None:
-    losses = profile(Denoiser(Answering(lambda x, t: 0 * x), spec_of("epsilon")), draws_of(images), 100)
+    losses = profile(Denoiser(Answering(lambda x, t: 0 * x), spec_of("epsilon")), draws_of(images), 100).epsilon
     assert losses.mean() == pytest.approx(1, abs=float(4 * losses.std() / losses.size**0.5))
     # The mean of 64 squares of a standard normal has the variance 2/64.
     assert float(losses.std()) == pytest.approx((2 / 64) ** 0.5, rel=0.15)
@@ -129,15 +131,71 @@ def test_a_denoiser_that_answers_nothing_loses_the_noises_variance(images: Tenso
 
 def test_an_x0_model_is_measured_in_the_space_of_noise(images: Tensor) -> None:
     draws = draws_of(images)
-    losses = profile(Denoiser(Answering(lambda x, t: 0 * x), spec_of("sample")), draws, 100)
+    losses = profile(Denoiser(Answering(lambda x, t: 0 * x), spec_of("sample")), draws, 100).epsilon
     power = to_model_range(images).square().flatten(1).mean(1).numpy()[draws.index]
     np.testing.assert_allclose(losses, SCHEDULE.snr.numpy()[:, None] * power, rtol=1e-3)
 
 
 def test_losses_hardly_depend_on_the_batch_size(images: Tensor, tiny_net: Callable[..., UNet2DModel]) -> None:
     denoiser = Denoiser(tiny_net(), spec_of("epsilon"))
-    one, other = (profile(denoiser, draws_of(images, count=4), size) for size in (200, 33))
+    one, other = (profile(denoiser, draws_of(images, count=4), size).epsilon for size in (200, 33))
     np.testing.assert_allclose(one, other, rtol=1e-4)
+
+
+def test_an_error_of_x0_is_that_of_the_same_answer_clipped_where_it_is_pixels(images: Tensor) -> None:
+    """An answer of 3 everywhere is white to a model of pixels, and 3 to one of latents."""
+    draws, x0 = draws_of(images), to_model_range(images).flatten(1).double().numpy()
+    for autoencoder, answer in ((None, 1.0), ("it", 3.0)):
+        denoiser = Denoiser(Answering(lambda x, t: 3 + 0 * x), spec_of("sample", autoencoder=autoencoder))
+        expected = np.square(x0 - answer).mean(1)[draws.index]
+        np.testing.assert_allclose(profile(denoiser, draws, 100).x0, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("prediction", ["epsilon", "v_prediction", "sample"])
+def test_where_nothing_is_clipped_both_errors_differ_by_the_noise_over_the_signal(
+    images: Tensor, prediction: str
+) -> None:
+    """‖Δx0‖² = (σ²/α²)·‖Δε‖²."""
+    denoiser = Denoiser(Answering(lambda x, t: 0.3 * x), spec_of(prediction, autoencoder="it"))
+    found = profile(denoiser, draws_of(images), 100)
+    np.testing.assert_allclose(found.x0 * SCHEDULE.snr.numpy()[:, None], found.epsilon, rtol=1e-3)
+
+
+def ensemble(nets: Sequence[nn.Module], ranges: Sequence[tuple[int, int]], resident: bool = True) -> Ensemble:
+    experts = [Expert(Denoiser(net, spec_of()), record_of(*bounds)) for net, bounds in zip(nets, ranges, strict=True)]
+    return Ensemble(experts, resident)
+
+
+RANGES = [(0, 9), (10, 10), (11, 49)]
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 50, 1000])
+def test_each_draw_is_asked_once_of_the_expert_of_its_timestep(images: Tensor, batch_size: int) -> None:
+    """So experts' errors are those that each alone has on its timesteps, whether or not all are on the device."""
+    functions = [lambda x, t, share=share: share * x for share in (0.1, 0.5, 0.9)]
+    alone = [profile(Denoiser(Answering(one), spec_of()), draws_of(images), batch_size) for one in functions]
+    for resident in (True, False):
+        nets = [Answering(one) for one in functions]
+        found = profile(ensemble(nets, RANGES, resident), draws_of(images), batch_size)
+        for table, tables in zip(found, zip(*alone, strict=True), strict=True):
+            expected = [one[first : last + 1] for one, (first, last) in zip(tables, RANGES, strict=True)]
+            np.testing.assert_array_equal(table, np.concatenate(expected))
+        assert [sum(map(len, net.asked)) for net in nets] == [12 * 10, 12, 12 * 39]
+
+
+def test_experts_come_to_the_device_one_after_the_other_and_once(images: Tensor) -> None:
+    """On the CPU too, what is brought to the device is a copy: its weights lie elsewhere than the host's."""
+    home: dict[nn.Module, int] = {}
+    present: list[tuple[int, ...]] = []
+
+    def answer(x: Tensor, t: Tensor) -> Tensor:
+        present.append(tuple(i for i, net in enumerate(home) if net.unused.data_ptr() != home[net]))
+        return x
+
+    nets = [Answering(answer) for _ in RANGES]
+    home.update((net, net.unused.data_ptr()) for net in nets)
+    profile(ensemble(nets, RANGES, resident=False), draws_of(images), 50)
+    assert [key for key, _ in groupby(present)] == [(0,), (1,), (2,)]
 
 
 def test_the_floor_of_one_image_is_nothing(images: Tensor) -> None:
@@ -159,7 +217,7 @@ def test_no_model_is_below_the_floor(images: Tensor, tiny_net: Callable[..., UNe
     guesses = [Answering(lambda x, t: mean.expand_as(x)), Answering(nearest)]
     rivals = [Denoiser(guess, spec_of("sample")) for guess in guesses] + [Denoiser(tiny_net(), spec_of("epsilon"))]
     for rival in rivals:
-        losses = profile(rival, draws, 300)
+        losses = profile(rival, draws, 300).epsilon
         excess = (losses - floor).mean(1)
         error = (losses - floor).std(1) / 36**0.5
         assert excess.mean() > 0
@@ -195,7 +253,7 @@ def test_products_are_symmetric_and_no_mixture_has_a_negative_error(
     assert (np.linalg.eigvalsh(products) > -1e-9 * products.max((1, 2))[:, None]).all()
     for i, head in enumerate(HEADS):
         alone = torch.eye(3)[i].repeat(50, 1)
-        losses = profile(Denoiser(net, spec_of("mixed"), alone), draws, 100)
+        losses = profile(Denoiser(net, spec_of("mixed"), alone), draws, 100).epsilon
         in_x0 = losses.mean(1) / SCHEDULE.snr.numpy()
         np.testing.assert_allclose(products[:, i, i], in_x0, rtol=1e-3, err_msg=head)
 
@@ -220,7 +278,7 @@ def test_super_resolution_is_profiled_with_what_it_sees() -> None:
     """Of a plain image the low-resolution form says all, so that only a network that sees it loses nothing."""
     plain = torch.arange(0, 250, 10, dtype=torch.uint8).reshape(-1, 1, 1, 1).expand(-1, 1, 8, 8).contiguous()
     draws = draws_of(plain, count=4)
-    assert profile(Denoiser(Prophet(1), spec_of(condition=low_resolution(4))), draws, 50).max() < 1e-6
+    assert profile(Denoiser(Prophet(1), spec_of(condition=low_resolution(4))), draws, 50).epsilon.max() < 1e-6
     heads = Denoiser(Prophet(3), spec_of("mixed", condition=low_resolution(4)), torch.full((50, 3), 1 / 3))
     assert np.abs(head_products(heads, draws, 50)).max() < 1e-6
 
@@ -234,7 +292,7 @@ def test_a_profile_that_was_stopped_goes_on_from_its_finished_parts(
     images: Tensor, tmp_path: Path, batch_size: int
 ) -> None:
     draws = draws_of(images)
-    whole = profile(Denoiser(Answering(lambda x, t: x * 0.9), spec_of("epsilon")), draws, batch_size)
+    whole = profile(ensemble([Answering(lambda x, t: x * 0.9)] * 3, RANGES), draws, batch_size)
     left = iter(range(5))
 
     def answer(x: Tensor, t: Tensor) -> Tensor:
@@ -243,10 +301,10 @@ def test_a_profile_that_was_stopped_goes_on_from_its_finished_parts(
         return x * 0.9
 
     with pytest.raises(Stop):
-        profile(Denoiser(Answering(answer), spec_of("epsilon")), draws, batch_size, chunks=Chunks(tmp_path))
+        profile(ensemble([Answering(answer)] * 3, RANGES), draws, batch_size, chunks=Chunks(tmp_path))
     rest = Answering(lambda x, t: x * 0.9)
-    resumed = profile(Denoiser(rest, spec_of("epsilon")), draws, batch_size, chunks=Chunks(tmp_path))
-    assert np.array_equal(resumed, whole)
+    resumed = profile(ensemble([rest] * 3, RANGES), draws, batch_size, chunks=Chunks(tmp_path))
+    assert all(np.array_equal(one, other) for one, other in zip(resumed, whole, strict=True))
     made_before = 600 - sum(map(len, rest.asked))
     assert 0 < made_before <= 5 * batch_size
 

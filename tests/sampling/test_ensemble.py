@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
-from specs import class_labels, low_resolution, spec_of
+from specs import class_labels, low_resolution, record_of, spec_of
 from torch import Tensor, nn
 
 from unequal.diffusion.ddim import sampling_timesteps
@@ -41,26 +41,8 @@ class Answering(nn.Module):
         return SimpleNamespace(sample=self.function(x_t))
 
 
-def record(first: int = 0, last: int = 49, spec: ModelSpec | None = None) -> ModelRecord:
-    facts: dict[str, Any] = {
-        "name": "a",
-        "spec": spec or spec_of(),
-        "backbone": "none",
-        "seed": 0,
-        "steps": 0,
-        "images_seen": 0,
-        "training_flops": 0,
-        "macs": 100 + first,
-        "macs_with_attention": 200,
-        "parameters": 10,
-        "first": first,
-        "last": last,
-    }
-    return ModelRecord(**facts)
-
-
 def expert_of(net: nn.Module, first: int, last: int, spec: ModelSpec) -> Expert:
-    return Expert(Denoiser(net, spec), record(first, last, spec))
+    return Expert(Denoiser(net, spec), record_of(first, last, spec))
 
 
 def experts_of(nets: Sequence[nn.Module], ranges: Sequence[tuple[int, int]], prediction: str = "epsilon") -> Ensemble:
@@ -258,7 +240,7 @@ def test_gaps_and_overlaps_are_refused(ranges: list[tuple[int, int]]) -> None:
 )
 def test_experts_of_different_bases_are_refused(field: str, change: dict[str, Any]) -> None:
     one = expert_of(Answering(), 0, 20, spec_of())
-    other = Expert(one.denoiser, record(21, 49, spec_of(**change)))
+    other = Expert(one.denoiser, record_of(21, 49, spec_of(**change)))
     with pytest.raises(UserError, match=f"experts differ in {field}: "):
         Ensemble([one, other])
 

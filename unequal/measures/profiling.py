@@ -1,13 +1,15 @@
-"""Measuring the loss of every timestep, on the same draws for every model.
+"""Measuring the errors of every timestep, on the same draws for every model.
 
-L_t = E‖ε − ε̂(x_t, t)‖²/D (paper 1, Fig. 1a). The draws (x0, ε) of timestep t depend on (seed, split, t)
-alone: differences between models are paired, and far sharper than the losses themselves.
+L_t = E‖ε − ε̂(x_t, t)‖²/D (paper 1, Fig. 1a), and the error of x0 beside it. The draws (x0, ε) of timestep t depend
+on (seed, split, t) alone: differences between models are paired, and far sharper than the losses themselves. A set of
+experts is asked as in sampling: each draw goes to the expert of its timestep.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import NamedTuple
+from itertools import pairwise
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -18,9 +20,22 @@ from unequal.data.pixels import chosen, to_model_range
 from unequal.diffusion.optimal_denoiser import optimal_loss
 from unequal.diffusion.predictions import add_noise, squared_error
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.measures.endpoints import Errors
 from unequal.models.denoiser import Denoiser
 from unequal.randomness import Stream, numpy_generator, torch_generator
+from unequal.timesteps.partition import Partition
 from unequal.workspace.chunks import UNKEPT, Chunks, ranges
+
+
+class Routed(Protocol):
+    """What is profiled: a denoiser alone, or an ensemble of experts."""
+
+    @property
+    def partition(self) -> Partition:
+        """Ranges of timesteps that are each asked of one denoiser."""
+
+    def ready(self, timestep: int) -> Denoiser:
+        """The denoiser of a timestep, its network on the device."""
 
 
 class Drawn(NamedTuple):
@@ -88,18 +103,19 @@ def noise_at(t: int, shape: tuple[int, ...], seed: int, images: int) -> Tensor:
     return torch.randn(shape, generator=torch_generator("cpu", seed, Stream.PROFILE_NOISE, images, t))
 
 
-def profile(
-    denoiser: Denoiser, draws: Draws, batch_size: int, progress: bool = False, chunks: Chunks = UNKEPT
-) -> np.ndarray:
-    """ε-space loss of every draw, [T, n] float32."""
-    return measure(
-        lambda conditioned, one, x_t: squared_error(one.epsilon, conditioned.epsilon(x_t, one.t))[None],
-        denoiser,
-        draws,
-        batch_size,
-        progress,
-        chunks,
-    )[0]
+def profile(model: Routed, draws: Draws, batch_size: int, progress: bool = False, chunks: Chunks = UNKEPT) -> Errors:
+    """Errors of ε and of x0 of every draw, from the same answers, both [T, n] float32.
+
+    Of pixels x0 is clipped to [−1, 1] as in sampling: near the noise an unclipped one is off by far more than any
+    image, and its error tells nothing of samples. Latents have no bounds.
+    """
+
+    def errors(conditioned: Denoiser, one: Drawn, x_t: Tensor) -> Tensor:
+        epsilon, x0 = conditioned.epsilon_and_x0(x_t, one.t)
+        bounded = x0.clamp(-1, 1) if conditioned.spec.space.autoencoder is None else x0
+        return torch.stack([squared_error(one.epsilon, epsilon), squared_error(one.x0, bounded)])
+
+    return Errors(*measure(errors, model, draws, batch_size, progress, chunks))
 
 
 def profile_floor(images: Tensor, schedule: NoiseSchedule, draws: Draws, chunks: Chunks = UNKEPT) -> np.ndarray:
@@ -135,7 +151,7 @@ def head_products(
 
 def measure(
     figure: Callable[[Denoiser, Drawn, Tensor], Tensor],
-    denoiser: Denoiser,
+    model: Routed,
     draws: Draws,
     batch_size: int,
     progress: bool = False,
@@ -145,17 +161,26 @@ def measure(
 
     `chunks` are what an earlier attempt has left.
     """
+    count = draws.index.shape[1]
     shares = ranges(draws.index.size, batch_size)
     with tqdm(total=draws.index.size, unit="img", unit_scale=True, disable=None if progress else True) as bar:
 
         def measured(share: range) -> np.ndarray:
             found = []
-            for one in draws.batches(batch_size, share):
-                x_t = add_noise(one.x0, one.epsilon, *denoiser.schedule.at(one.t, one.x0))
-                # Left on the device: to fetch a figure is to wait for it, while the next batch could be made.
-                found.append(figure(denoiser.conditioned_on(one.x0, one.labels), one, x_t))
-                bar.update(len(one.t))
+            for part in cut_at_borders(share, count * model.partition.firsts):
+                denoiser = model.ready(part.start // count)
+                for one in draws.batches(batch_size, part):
+                    x_t = add_noise(one.x0, one.epsilon, *denoiser.schedule.at(one.t, one.x0))
+                    # Left on the device: to fetch a figure is to wait for it, while the next batch could be made.
+                    found.append(figure(denoiser.conditioned_on(one.x0, one.labels), one, x_t))
+                    bar.update(len(one.t))
             return torch.cat(found, dim=1).cpu().numpy()
 
         whole = np.concatenate(chunks.all({str(share.start): partial(measured, share) for share in shares}), axis=1)
     return whole.reshape(len(whole), *draws.index.shape)
+
+
+def cut_at_borders(share: range, firsts: np.ndarray) -> list[range]:
+    """A share of all draws in parts that one expert answers each, whose first draws are given."""
+    inside = firsts[(share.start < firsts) & (firsts < share.stop)].tolist()
+    return [range(*ends) for ends in pairwise([share.start, *inside, share.stop])]

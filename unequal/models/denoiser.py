@@ -13,6 +13,7 @@ from unequal.diffusion.predictions import HEADS, to_epsilon, to_x0
 from unequal.errors import UserError
 from unequal.models.folder import Heads, Loader, ModelRecord, load_heads, load_model
 from unequal.models.spec import ModelSpec
+from unequal.timesteps.partition import Partition
 
 
 class Denoiser:
@@ -51,6 +52,15 @@ class Denoiser:
     def heads(self) -> tuple[str, ...]:
         """What each head of the network predicts."""
         return self.spec.heads
+
+    @property
+    def partition(self) -> Partition:
+        """All timesteps in one range: alone it answers for each of them, as an ensemble's experts do for theirs."""
+        return Partition.of_lengths([self.spec.timesteps])
+
+    def ready(self, timestep: int) -> Self:
+        """The denoiser of a timestep, its network on the device: this one; see `unequal.sampling.ensemble`."""
+        return self
 
     def conditioned(self, condition: Tensor | None) -> Self:
         """The same denoiser for a batch with this condition, as `unequal.settings.condition` makes it.
@@ -113,11 +123,18 @@ class Denoiser:
         return to_x0(self.spec.prediction, output, x_t, *self.schedule.at(timesteps, x_t)), large_share(variance)
 
     @torch.no_grad()
+    def epsilon_and_x0(self, x_t: Tensor, timesteps: Tensor) -> tuple[Tensor, Tensor]:
+        """The predicted noise and the predicted image from one answer of the network, both [B, C, H, W]."""
+        levels = self.schedule.at(timesteps, x_t)
+        if self.spec.prediction == "epsilon":
+            epsilon = self.answer(x_t, timesteps)
+            return epsilon, to_x0("epsilon", epsilon, x_t, *levels)
+        x0 = self.x0(x_t, timesteps)
+        return to_epsilon(x0, x_t, *levels), x0
+
     def epsilon(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
         """The predicted noise, [B, C, H, W]."""
-        if self.spec.prediction == "epsilon":
-            return self.answer(x_t, timesteps)
-        return to_epsilon(self.x0(x_t, timesteps), x_t, *self.schedule.at(timesteps, x_t))
+        return self.epsilon_and_x0(x_t, timesteps)[0]
 
 
 def load_denoiser(

@@ -135,7 +135,7 @@ def test_heads_are_profiled_on_the_draws_of_all_profiles(prepared: PreparedData)
     np.testing.assert_array_equal(tables["settled"], heads.products)
     assert products.shape == (50, 3, 3, 3)
     denoiser, _ = load_denoiser(MODEL, CPU, "epsilon")
-    losses = profile(denoiser, Draws.of(tensor_of(prepared.holdout), 50, 3, 0, CPU), 64)
+    losses = profile(denoiser, Draws.of(tensor_of(prepared.holdout), 50, 3, 0, CPU), 64).epsilon
     snr = denoiser.schedule.snr.numpy()[:, None]
     np.testing.assert_allclose(products[:, :, 2, 2], losses / snr, rtol=1e-3)
 
@@ -148,5 +148,5 @@ def test_a_single_head_has_a_profile_too(
     assert run(profile_heads, "single").exit_code == 0
     products = read_npz(Path("artifacts/heads/single/batch_4x1/seed_3.npz"), ["products"])["products"]
     denoiser, _ = load_denoiser(folder, CPU)
-    losses = profile(denoiser, Draws.of(tensor_of(prepared.holdout), 50, 3, 0, CPU), 64)
+    losses = profile(denoiser, Draws.of(tensor_of(prepared.holdout), 50, 3, 0, CPU), 64).epsilon
     np.testing.assert_allclose(products[..., 0, 0], losses / denoiser.schedule.snr.numpy()[:, None], rtol=1e-3)

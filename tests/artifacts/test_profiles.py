@@ -1,0 +1,46 @@
+"""A profile comes back from its file as it was; one that is unfit is refused where it is read."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unequal.artifacts.profiles import read_errors, read_profile, write_profile
+from unequal.errors import UserError
+from unequal.files import read_npz, write_npz
+from unequal.measures.endpoints import Errors
+
+TRAIN, HOLDOUT = (Errors(*np.random.default_rng(seed).gamma(2.0, size=(2, 30, 4))) for seed in (0, 1))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    write_profile(tmp_path / "base.npz", {"train": TRAIN, "holdout": HOLDOUT})
+    return tmp_path / "base.npz"
+
+
+def test_losses_and_errors_come_back(path: Path) -> None:
+    losses = read_profile(path)
+    np.testing.assert_array_equal(losses["train"], TRAIN.epsilon)
+    np.testing.assert_array_equal(losses["holdout"], HOLDOUT.epsilon)
+    for split, errors in (("train", TRAIN), ("holdout", HOLDOUT)):
+        for found, written in zip(read_errors(path, split), errors, strict=True):
+            np.testing.assert_array_equal(found, written)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (None, "no table 'holdout_x0' in it; make it again"),
+        (HOLDOUT.x0[:, :3], r"errors of ε of shape \[30, 4\] and of x0 of shape \[30, 3\] are not of the same draws"),
+        (HOLDOUT.x0 * np.nan, "the loss profile holds nan at t = 0; losses are finite; make it again"),
+        (HOLDOUT.x0[0], r"losses of shape \[4\] are no profile"),
+    ],
+)
+def test_errors_of_x0_that_are_none_are_refused(path: Path, table: np.ndarray | None, said: str) -> None:
+    tables = read_npz(path, ["train", "holdout", "train_x0"])
+    write_npz(path, **tables, **({} if table is None else {"holdout_x0": table}))
+    with pytest.raises(UserError, match=rf"base\.npz: {said}"):
+        read_errors(path)
+    # Who reads losses alone has no need of them.
+    assert set(read_profile(path)) == {"train", "holdout"}
