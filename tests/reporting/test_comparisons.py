@@ -9,7 +9,7 @@ from unequal.reporting.comparisons import Comparison, in_order, pairings
 from unequal.reporting.statements import Difference
 from unequal.reporting.tables import Variant
 
-JUDGING = re.compile(r"\b(better|worse|held(?!-out)|pays|paid|wins|beats?)\b")
+JUDGING = re.compile(r"\b(better|worse|held(?![- ]out)|pays|paid|wins|beats?)\b")
 
 
 def variant(name: str, fid: float = 2.0, images: int = 1000, training: int = 1000, sampling: int = 100) -> Variant:
@@ -48,7 +48,7 @@ def test_a_sentence_has_figures_resolution_and_cost() -> None:
     assert found.subject == "experts pruned"
     assert found.text == (
         "against longer: FID 3.00 against 4.00, −25.0 % (−37.5 to −10.0 %); "
-        "held-out loss −2.0 % (−6.8 to +3.0 %, not told apart in this run); "
+        "held out: loss over timesteps −2.0 % (−6.8 to +3.0 %, not told apart in this run); "
         "for as many images and training FLOPs, 0.86 × the sampling FLOPs."
     )
     assert found.figures["fid_change_percent"] == pytest.approx(-25)

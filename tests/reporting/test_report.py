@@ -14,7 +14,9 @@ from refusals import Bad, check_refused, table
 
 import stages.report
 from stages.report import main
+from unequal.artifacts.profiles import write_profile
 from unequal.files import content_hash, write_csv, write_json, write_npz
+from unequal.measures.endpoints import Errors
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +33,7 @@ SCORES = (
     ("orphan", 1, 1),
 )
 PARAMS: dict[str, Any] = {
-    "profiled_models": ["base", "slot_2"],
+    "profiled_models": ["base", "longer", "slot_2"],
     "variants": ["base", "longer", "stratified", "slot_2", "experts_unpruned", "experts_pruned"],
     "further_recipes": ["stratified"],
     "slots": {"finetune": [2]},
@@ -122,8 +124,10 @@ def write_inputs() -> None:
     write_data(random.integers(0, 256, (24, 1, 8, 8), dtype=np.uint8))
     base = np.geomspace(1, 0.0001, T)[:, None] * random.uniform(0.9, 1.1, (T, 6)).astype(np.float32)
     after = base * np.repeat([1.5, 0.8, 2.0], [5, 10, 25])[:, None]
-    for name, losses in {"base": base, "slot_2": after}.items():
-        write_npz(Path(f"artifacts/profiles/{name}.npz"), train=losses, holdout=losses)
+    for name, losses in {"base": base, "slot_2": after, "longer": 0.98 * base}.items():
+        write_profile(
+            Path(f"artifacts/profiles/{name}.npz"), dict.fromkeys(("train", "holdout"), Errors(losses, losses))
+        )
     write_npz(Path("artifacts/profiles/floor.npz"), train=base / 2)
     write_json(Path("artifacts/slots.json"), {"timesteps": T, "loss": "total", "slots": SLOTS})
     write_json(Path("results/metrics/slots.json"), {"total": SLOTS, "excess": SLOTS})
@@ -142,8 +146,6 @@ def write_inputs() -> None:
         write_json(Path(f"results/fid/{name}.json"), {"sampling_steps_per_expert": steps} | score(fid, flops))
         np.save(f"artifacts/samples/{name}.npy", random.integers(0, 256, (20, 1, 8, 8), dtype=np.uint8))
     write_training([1.0, 0.9, 0.85, 0.83])
-    for name in ("base", "slot_2"):
-        write_json(Path(f"results/metrics/profile_{name}.json"), {"loss_over_log_snr": 0.1})
     ends = {"real_against_real": {"fid": 1.0, "kid": 0.0}, "noise_against_real": {"fid": 900.0, "kid": 0.5}}
     write_json(Path("results/fid/reference.json"), ends)
     for group, share in enumerate((0.59, 0.99)):
@@ -176,6 +178,8 @@ def test_the_report_says_what_was_put_in() -> None:
     }
     assert found["experts_pruned_fid_change_percent"] == pytest.approx(50)
     assert found["experts_pruned_sampling_flops_ratio"] == pytest.approx(0.89)
+    assert found["longer_x0_loss_over_log_snr_change_percent"] == pytest.approx(-2, abs=1e-4)
+    assert "stratified_loss_over_timesteps_change_percent" not in found
     assert found["own_slot_2_percent"] == pytest.approx(-20, abs=0.01)
     assert not Path("results/verdicts.json").exists()
     assert [row["variant"] for row in rows("results/fid.csv")] == PARAMS["variants"]

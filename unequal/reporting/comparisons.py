@@ -5,12 +5,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from unequal.reporting.endpoints import HELD_OUT
 from unequal.reporting.statements import Difference, Statement
 from unequal.reporting.tables import Variant, label, plus_minus
 
 #: Two budgets are the same where the larger exceeds the smaller by no more than this share.
 SAME_BUDGET = 0.02
+#: Endpoint on held-out draws (`unequal.measures.endpoints`) → what people call it.
+HELD_OUT = {
+    "loss_over_timesteps": "loss over timesteps",
+    "loss_over_log_snr": "loss over log-SNR",
+    "x0_loss_over_log_snr": "x0 error over log-SNR",
+}
 #: Field of a variant → what people call it.
 COSTS = {"images_seen": "images", "training_flops": "training FLOPs", "sampling_flops": "sampling FLOPs"}
 
@@ -42,7 +47,7 @@ class Comparison:
 
     Attributes:
         fid: difference of FID; None where a FID of 0 has no logarithm.
-        losses: key of HELD_OUT → difference of that loss; those that were measured of both.
+        losses: key of HELD_OUT → difference of that mean; none where one of both was not profiled.
         budget: what both must have spent alike, a key of COSTS; None: nothing.
     """
 
@@ -80,7 +85,8 @@ class Comparison:
         """The sentence."""
         fids = " against ".join(plus_minus(one.fid, None) for one in (self.method, self.control))
         parts = [f"FID {fids}, {'without a relative difference' if self.fid is None else self.fid.text()}"]
-        parts += [f"{HELD_OUT[key]} {one.text()}" for key, one in self.losses.items()]
+        held_out = ", ".join(f"{HELD_OUT[key]} {one.text()}" for key, one in self.losses.items())
+        parts += [f"held out: {held_out}"] if held_out else []
         parts += ["these disagree"] if self.disagree else []
         fair = "" if self.comparable else f"not comparable, as {COSTS[str(self.budget)]} differ; "
         text = f"against {label(self.control.name)}: {fair}{'; '.join(parts)}; {self.costs()}."

@@ -10,14 +10,14 @@ import numpy as np
 from unequal.artifacts.curves import TrainingCurve, read_curve
 from unequal.artifacts.figures import PruningFigures, ReferenceFigures, ScoreFigures, SeedFigures, read_figures
 from unequal.artifacts.partitions import GroupTable, read_groups, read_slot_sets, read_slots
-from unequal.artifacts.profiles import read_floor, read_profile
+from unequal.artifacts.profiles import read_errors, read_floor, read_profile
 from unequal.artifacts.samplers import read_sampler
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.files import read_json, require
+from unequal.files import require
+from unequal.measures.endpoints import Errors
 from unequal.reporting.conditions import scoring_conditions
-from unequal.reporting.endpoints import Loss, held_out_losses
 from unequal.reporting.tables import Change, GroupLimit, Variant, changes, steps_of_experts
 from unequal.timesteps.partition import Partition
 
@@ -37,7 +37,7 @@ class PipelineFindings:
         samplers: recipe → probability of each timestep, [T], at a few points of the training if it changes.
         variants: scores and costs.
         seed_fids: variant → FID at each sampling seed.
-        held_out: profiled model → its endpoints on held-out images.
+        errors: profiled model → its errors on held-out draws.
         base_training: the training loss of the base over the images that it saw.
         references: the content of results/fid/reference.json.
         samples: variant → images from the same noise, uint8 [n, C, H, W].
@@ -55,7 +55,7 @@ class PipelineFindings:
     samplers: dict[str, list[np.ndarray]]
     variants: dict[str, Variant]
     seed_fids: dict[str, list[float]]
-    held_out: dict[str, dict[str, Loss]]
+    errors: dict[str, Errors]
     base_training: TrainingCurve
     references: dict[str, Any]
     samples: dict[str, np.ndarray]
@@ -135,7 +135,7 @@ def read_findings(
         seed_fids={
             variant: seed_fids(scores / f"{variant}.json", facts["base"]["sampling_seeds"]) for variant in variants
         },
-        held_out={model: held_out_losses(read_json(metrics / f"profile_{model}.json")) for model in models},
+        errors={model: read_errors(profiles / f"{model}.npz") for model in models},
         base_training=read_curve(find("results/training/base.csv")),
         references=read_figures(scores / "reference.json", ReferenceFigures),
         samples=shown,

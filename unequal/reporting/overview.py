@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from unequal.measures.endpoints import endpoints
 from unequal.measures.loss_profile import LossProfile
 from unequal.reporting.comparisons import TRAINING_ON, Comparison, Pairing, in_order, pairings
-from unequal.reporting.endpoints import fid_differences, loss_differences
+from unequal.reporting.differences import fid_differences, loss_differences
 from unequal.reporting.findings import PipelineFindings
 from unequal.reporting.groups import CAPTION as GROUPS_CAPTION
 from unequal.reporting.loss_statements import slot_statements, spread_of_losses
@@ -120,13 +121,13 @@ def readiness(found: PipelineFindings) -> Readiness:
 
 def comparisons(found: PipelineFindings, pairs: Sequence[Pairing]) -> list[Comparison]:
     """Methods beside their controls, by all endpoints that both have."""
-    names = [(one.method, one.control) for one in pairs]
+    names, compared = [(one.method, one.control) for one in pairs], endpoints(found.schedule)
     return [
         Comparison(
             method=found.variants[one.method],
             control=found.variants[one.control],
             fid=fid,
-            losses=loss_differences(found.losses, found.held_out, one.method, one.control),
+            losses=loss_differences(compared, found.errors, one.method, one.control),
             budget=one.budget,
         )
         for one, fid in zip(pairs, fid_differences(found.seed_fids, names), strict=True)

@@ -106,7 +106,7 @@ class Readiness:
         if self.covered is None:
             return []
         ratio = self.fid / self.real
-        multiple = f"The base's FID is {ratio:.2f} × that of real images, half against half"
+        multiple = f"The base's FID is {ratio:.2f} × that of real images against each other"
         if ratio > 1 + HEADROOM:
             text = f"{multiple}."
         else:
