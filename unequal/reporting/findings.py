@@ -18,7 +18,7 @@ from unequal.errors import UserError
 from unequal.files import require
 from unequal.measures.endpoints import Errors
 from unequal.reporting.conditions import scoring_conditions
-from unequal.reporting.tables import Change, GroupLimit, Variant, changes, steps_of_experts
+from unequal.reporting.tables import Change, Variant, changes, steps_of_experts
 from unequal.timesteps.partition import Partition
 
 
@@ -72,11 +72,6 @@ class PipelineFindings:
             if f"slot_{slot}" in self.losses
             for one in changes(slot, before, self.losses[f"slot_{slot}"][split], self.slots)
         ]
-
-    @property
-    def group_limits(self) -> list[GroupLimit]:
-        """What each group's pruned model takes of its limit."""
-        return GroupLimit.all_of(self.groups, self.group_shares)
 
     @property
     def group_steps(self) -> tuple[int, ...]:
