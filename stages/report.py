@@ -1,24 +1,20 @@
-"""Decide the papers' claims, draw the pictures and write the page that holds both."""
+"""Say what came out in this run, draw the pictures and write the page that holds both."""
 
-import math
 from collections.abc import Callable
 from functools import partial
 
 from matplotlib.figure import Figure
 
 from unequal.files import write_bytes, write_csv
-from unequal.measures.loss_profile import LossProfile
 from unequal.pipeline.stage import Run, stage
 from unequal.reporting import figures
-from unequal.reporting.claims import fid_verdicts, losses_differ, slot_verdicts
 from unequal.reporting.findings import PipelineFindings, read_findings
 from unequal.reporting.groups import groups_and_limits, groups_table
-from unequal.reporting.overview import CAPTIONS, TITLE, scores_and_costs, spread_note
+from unequal.reporting.overview import CAPTIONS, TITLE, readiness, scores_and_costs, sections
 from unequal.reporting.page import Drawing, Report
 from unequal.reporting.profiles import comparison_rows, losses_table, slot_strips, slots_table, space_profiles
 from unequal.reporting.publish import publish
 from unequal.reporting.tables import SLOT_CHANGE_COLUMNS, fid_rows, slot_change_rows
-from unequal.reporting.verdicts import Verdict
 from unequal.settings.strict import StageSettings, key
 
 #: Inches; read well in a README and on a page.
@@ -45,9 +41,8 @@ def main(run: Run, settings: Settings) -> None:
     variants = list(found.variants.values())
     report = Report(
         title=TITLE,
-        lead=f"{len(variants)} variants, scored from the same noise.",
-        verdicts=decided(found, settings),
-        note=spread_note(variants[0].seeds),
+        lead=f"{len(variants)} variants, each trained once, scored from the same noise.",
+        sections=sections(found, settings.further_recipes, changes),
         tables=[
             scores_and_costs(variants, found.references),
             losses_table(found.losses, found.floor, found.schedule),
@@ -63,18 +58,8 @@ def main(run: Run, settings: Settings) -> None:
     # Where no slot model was profiled again, the head of the table says so.
     write_csv(path, rows) if rows else write_bytes(path, f"{','.join(SLOT_CHANGE_COLUMNS)}\n".encode())
     # Stages that took a score from a cache have logged nothing with this run's configuration.
-    run.parent_metrics({f"fid_{name}": variant.fid for name, variant in found.variants.items()})
-
-
-def decided(found: PipelineFindings, settings: Settings) -> list[Verdict]:
-    """Verdicts on all claims that the run touches, paper by paper, ours behind them."""
-    base = LossProfile.of(found.losses["base"]["train"])
-    verdicts = [
-        losses_differ(base.mean.tolist(), base.stderr.tolist()),
-        *slot_verdicts(found.changes("train", settings.finetuned)),
-        *fid_verdicts(found.variants, found.group_limits),
-    ]
-    return sorted(verdicts, key=lambda verdict: verdict.paper or math.inf)
+    scores = {f"fid_{name}": variant.fid for name, variant in found.variants.items()}
+    run.parent_metrics(scores | {"base_ready": float(readiness(found).ready)})
 
 
 def pictures(

@@ -8,9 +8,12 @@ import pytest
 
 from unequal.reporting.overview import CAPTIONS, scores_and_costs
 from unequal.reporting.page import Picture, Report, render
+from unequal.reporting.statements import Difference, Section, Statement
+from unequal.reporting.strips import MARGIN, WIDTH
 from unequal.reporting.tables import Variant
 from unequal.reporting.verdicts import Verdict
 
+NEAR_AND_FAR = (("near", 0.5), ("far", 1.0))
 REFERENCES = {
     "real_against_real": {"fid": 1.5, "fid_half": 3.25, "kid": 0.001, "precision": 0.875, "recall": 0.91},
     "noise_against_real": {"fid": 800.0, "fid_half": 801.0, "kid": 0.4, "precision": 0.0, "recall": 0.0},
@@ -33,6 +36,9 @@ class Reader(HTMLParser):
         if tag not in ("meta", "img"):
             self.open.append(tag)
 
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
 
@@ -53,7 +59,9 @@ def page(pictures: list[Path], text: str = "plain", steps: tuple[int, ...] = (50
     variant = Variant(f"name{text}", 12.34, 0.5, 0.01, 0.001, 2, 160_000, 10**12, 10**8, 164_000, steps)
     shown = [Picture(path, *CAPTIONS[path.stem]) for path in pictures]
     table, conditions = scores_and_costs([variant], REFERENCES), {f"data {text}": f"facts {text}"}
-    report = Report(f"title {text}", f"lead {text}", [verdict], f"note {text}", [table], conditions, [], {})
+    statements = [Statement("key", f"statement {text}", {}, f"subject {text}", Difference(0.1, 0.05))]
+    sections = [Section(f"heading {text}", f"said of all {text}", statements)]
+    report = Report(f"title {text}", f"lead {text}", [table], conditions, [], {}, sections, [verdict], f"note {text}")
     return render(report, shown)
 
 
@@ -67,9 +75,10 @@ def test_the_page_needs_no_other_file(pictures: list[Path]) -> None:
     assert "http" not in "".join(str(attributes) for _, attributes in reader.tags)
 
 
-def test_the_verdicts_come_first(pictures: list[Path]) -> None:
+def test_what_is_said_comes_first(pictures: list[Path]) -> None:
     text = page(pictures)
-    assert text.index("claim plain") < text.index("nameplain") < text.index("<figure")
+    places = [text.index(word) for word in ("statement plain", "claim plain", "nameplain", "<figure")]
+    assert places == sorted(places)
     assert "0 held" not in text
     assert "1 not held" in text
 
@@ -94,10 +103,38 @@ def test_all_text_is_escaped(pictures: list[Path]) -> None:
     reader = Reader(page(pictures, hostile))
     assert "script" not in {tag for tag, _ in reader.tags}
     shown = "".join(reader.text)
-    for prefix in ("claim ", "summary ", "rule ", "name", "data ", "facts "):
+    for prefix in (
+        "heading ",
+        "said of all ",
+        "subject ",
+        "statement ",
+        "claim ",
+        "summary ",
+        "rule ",
+        "name",
+        "data ",
+        "facts ",
+    ):
         assert prefix + hostile in shown
 
 
 def test_a_claim_of_our_own_says_so() -> None:
     ours = Verdict("key", None, "claim", "held", {}, "summary", "rule")
-    assert "ours" in Reader(render(Report("title", "lead", [ours], "note", [], {}, [], {}), [])).text
+    assert "ours" in Reader(render(Report("title", "lead", [], {}, [], {}, verdicts=[ours]), [])).text
+
+
+def test_a_report_has_verdicts_or_statements_or_neither() -> None:
+    bare = render(Report("title", "lead", [], {}, [], {}), [])
+    assert "Verdicts" not in bare
+    assert "claims" not in bare
+    assert "<ul" not in bare
+
+
+def test_strips_of_a_page_have_one_scale() -> None:
+    near, far = (Section(name, "", [Statement(name, name, {}, "", Difference(x, 0.0))]) for name, x in NEAR_AND_FAR)
+    places = [attributes["cx"] for tag, attributes in Reader(said([near, far])).tags if tag == "circle"]
+    assert [float(str(x)) - WIDTH / 2 for x in places] == pytest.approx([(WIDTH / 2 - MARGIN) / 2, WIDTH / 2 - MARGIN])
+
+
+def said(sections: list[Section]) -> str:
+    return render(Report("title", "lead", [], {}, [], {}, sections), [])

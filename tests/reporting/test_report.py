@@ -14,15 +14,27 @@ from refusals import Bad, check_refused, table
 
 import stages.report
 from stages.report import main
-from unequal.files import content_hash, write_json, write_npz
+from unequal.artifacts.profiles import write_profile
+from unequal.files import content_hash, write_csv, write_json, write_npz
+from unequal.measures.endpoints import Errors
 
 pytestmark = pytest.mark.slow
 
 T = 40
 SLOTS = [[0, 4], [5, 14], [15, 39]]
+#: FID and sampling FLOPs of every variant, and of one that is none.
+SCORES = (
+    ("base", 10, 100),
+    ("longer", 8, 100),
+    ("stratified", 9, 100),
+    ("slot_2", 20, 100),
+    ("experts_unpruned", 6, 100),
+    ("experts_pruned", 9, 89),
+    ("orphan", 1, 1),
+)
 PARAMS: dict[str, Any] = {
-    "profiled_models": ["base", "slot_2", "experts_pruned"],
-    "variants": ["base", "slot_2", "experts_pruned"],
+    "profiled_models": ["base", "longer", "slot_2"],
+    "variants": ["base", "longer", "stratified", "slot_2", "experts_unpruned", "experts_pruned"],
     "further_recipes": ["stratified"],
     "slots": {"finetune": [2]},
     "groups": {"ids": [0, 1]},
@@ -59,7 +71,7 @@ def score(fid: float, flops: int) -> dict[str, Any]:
         "sampling_flops_per_image": flops, "parameters": 10, "samples_per_seed": 64, "sampling_seeds": [0, 1],
         "extractor": "classifier", "features": 4, "reference": "training images", "singular_covariance": False,
         "sampling": {"steps": [39, 20, 0], "spacing": "uniform", "eta": 0.0, "clip": True}, "training_seed": 0,
-        "device": "cpu", "fp32": "ieee",
+        "device": "cpu", "fp32": "ieee", "scores": [{"fid": 0.98 * fid, "kid": 0.01}, {"fid": 1.02 * fid, "kid": 0.01}],
     }  # fmt: skip
 
 
@@ -101,6 +113,12 @@ def reported(made_once: tuple[Path, dict[str, float]], monkeypatch: pytest.Monke
     return made_once[1]
 
 
+def write_training(losses: list[float]) -> None:
+    """The base's curve, with a line every 1000 images."""
+    rows = [{"step": i, "images_seen": 1000 * i, "loss": loss} for i, loss in enumerate(losses, 1)]
+    write_csv(Path("results/training/base.csv"), rows)
+
+
 def write_inputs() -> None:
     """What the stages before the report leave, with one orphan."""
     random = np.random.default_rng(0)
@@ -108,8 +126,10 @@ def write_inputs() -> None:
     write_data(random.integers(0, 256, (24, 1, 8, 8), dtype=np.uint8))
     base = np.geomspace(1, 0.0001, T)[:, None] * random.uniform(0.9, 1.1, (T, 6)).astype(np.float32)
     after = base * np.repeat([1.5, 0.8, 2.0], [5, 10, 25])[:, None]
-    for name, losses in {"base": base, "slot_2": after, "experts_pruned": 0.9 * base}.items():
-        write_npz(Path(f"artifacts/profiles/{name}.npz"), train=losses, holdout=losses)
+    for name, losses in {"base": base, "slot_2": after, "longer": 0.98 * base}.items():
+        write_profile(
+            Path(f"artifacts/profiles/{name}.npz"), dict.fromkeys(("train", "holdout"), Errors(losses, losses))
+        )
     write_npz(Path("artifacts/profiles/floor.npz"), train=base / 2)
     write_json(Path("artifacts/slots.json"), {"timesteps": T, "loss": "total", "slots": SLOTS})
     write_json(Path("results/metrics/slots.json"), {"total": SLOTS, "excess": SLOTS})
@@ -123,10 +143,11 @@ def write_inputs() -> None:
     )
     write_json(Path("artifacts/samplers/stratified.json"), {"kind": "stratified", "timesteps": T, "slots": SLOTS})
     Path("artifacts/samples").mkdir()
-    for name, fid, flops in (("base", 10, 100), ("slot_2", 20, 100), ("experts_pruned", 9, 89), ("orphan", 1, 1)):
+    for name, fid, flops in SCORES:
         steps = [1, 2] if name.startswith("experts_") else [3]
-        write_json(Path(f"results/fid/{name}.json"), score(fid, flops) | {"sampling_steps_per_expert": steps})
+        write_json(Path(f"results/fid/{name}.json"), {"sampling_steps_per_expert": steps} | score(fid, flops))
         np.save(f"artifacts/samples/{name}.npy", random.integers(0, 256, (20, 1, 8, 8), dtype=np.uint8))
+    write_training([1.0, 0.9, 0.85, 0.83])
     others = {"fid_half": 2.0, "precision": 0.5, "recall": 0.5}
     ends = {"real_against_real": {"fid": 1.0, "kid": 0.0}, "noise_against_real": {"fid": 900.0, "kid": 0.5}}
     ends = {name: end | others for name, end in ends.items()}
@@ -143,15 +164,28 @@ def rows(path: str) -> list[dict[str, str]]:
     return list(csv.DictReader(Path(path).read_text().splitlines()))
 
 
+def findings() -> dict[str, Any]:
+    """Heading → keys of the statements below it, and all numbers."""
+    document = json.loads(Path("results/findings.json").read_text())
+    told = {one["heading"]: [statement["key"] for statement in one["statements"]] for one in document.pop("sections")}
+    return document | {"told": told}
+
+
 @pytest.mark.usefixtures("reported")
 def test_the_report_says_what_was_put_in() -> None:
-    verdicts = json.loads(Path("results/verdicts.json").read_text())
-    assert set(verdicts["verdicts"].values()) == {"held"}
-    # (10 · 0.6 + 30 · 1)/40 = 0.9
-    claims = {one["key"]: one["figures"] for one in verdicts["claims"]}
-    assert claims["limits_are_met"]["group_0_share"] == 0.59
-    assert claims["limits_are_met"]["sampling_flops_ratio"] == pytest.approx(0.89)
-    assert claims["limits_are_met"]["mean_limit_ratio"] == pytest.approx(0.9)
+    found = findings()
+    assert found["told"] == {
+        "Is the base ready?": ["base", "headroom", "longer"],
+        # −25 %, +12.5 % and +50 %
+        "What paid in this run?": ["experts_unpruned", "stratified", "experts_pruned"],
+        "How unequal are timesteps?": ["losses", "own_slot", "other_slots"],
+    }
+    assert found["experts_pruned_fid_change_percent"] == pytest.approx(50)
+    assert found["experts_pruned_sampling_flops_ratio"] == pytest.approx(0.89)
+    assert found["longer_x0_loss_over_log_snr_change_percent"] == pytest.approx(-2, abs=1e-4)
+    assert "stratified_loss_over_timesteps_change_percent" not in found
+    assert found["own_slot_2_percent"] == pytest.approx(-20, abs=0.01)
+    assert not Path("results/verdicts.json").exists()
     assert [row["variant"] for row in rows("results/fid.csv")] == PARAMS["variants"]
     found = rows("results/interference.csv")
     assert [row["split"] for row in found] == ["train"] * 3 + ["holdout"] * 3
@@ -170,8 +204,31 @@ def test_the_page_holds_all_pictures_and_no_orphan() -> None:
 
 def test_the_parent_run_gets_all_scores(reported: dict[str, float]) -> None:
     scores = {name: value for name, value in reported.items() if name.startswith("fid_")}
-    assert scores == {"fid_base": 10, "fid_slot_2": 20, "fid_experts_pruned": 9}
-    assert reported["claims_not_held"] == 0
+    assert scores == {f"fid_{name}": fid for name, fid, _ in SCORES if name != "orphan"}
+    assert reported["base_ready"] == 1
+
+
+def scored(name: str, fid: float) -> None:
+    """A variant's FID becomes another."""
+    path = Path(f"results/fid/{name}.json")
+    write_json(path, json.loads(path.read_text()) | score(fid, 100))
+
+
+def test_a_base_of_a_hundred_steps_is_told_first_and_nothing_is_ranked() -> None:
+    """Eight hundred photographs, two lines of log: all variants are near noise, and apart from each other."""
+    write_training([0.51, 0.17])
+    for name, fid in (("base", 340), ("longer", 310), ("stratified", 335), ("experts_unpruned", 320)):
+        scored(name, fid)
+    assert run().exit_code == 0
+    found = findings()
+    assert found["base_ready"] == 0
+    assert list(found["told"])[:2] == ["Is the base ready?", "What came out?"]
+    assert found["told"]["What came out?"] == ["stratified", "experts_unpruned", "experts_pruned"]
+    page = Path("results/report.html").read_text()
+    assert "The base is not ready for comparisons" in page
+    assert page.index("not ready") < page.index("What came out?")
+    assert "Best first" not in page
+    assert "held<" not in page
 
 
 def test_a_second_run_gives_the_same_bytes(made_once: tuple[Path, dict[str, float]]) -> None:
@@ -223,6 +280,13 @@ SPOILED: dict[str, Bad] = {
     "FID that is no number": Bad(rewritten(BASE, fid_mean=float("nan")), f"{BASE}: fid_mean: NaN: Input should be"),
     "no seed": Bad(rewritten(BASE, sampling_seeds=[]), f"{BASE}: sampling_seeds"),
     "no conditions": Bad(rewritten(BASE, sampling=None), f"{BASE}: sampling: Field required"),
+    "other seeds": Bad(
+        rewritten("results/fid/longer.json", sampling_seeds=[1, 2]),
+        "results/fid/longer.json: 2 scores at sampling seeds [1, 2]; the base has 2 at [0, 1]",
+    ),
+    "a curve of nothing": Bad(
+        lambda: Path("results/training/base.csv").write_text("step\n"), "results/training/base.csv: no training curve"
+    ),
     "ends of no scale": Bad(rewritten(ENDS, noise_against_real=None), f"{ENDS}: noise_against_real: Field required"),
     "a share of nothing": Bad(rewritten(PRUNED, share_of_base=0), f"{PRUNED}: share_of_base: 0: Input should be"),
     "a profile of words": Bad(
@@ -240,4 +304,4 @@ SPOILED: dict[str, Bad] = {
 @table(SPOILED)
 def test_spoiled_figures_are_refused_and_the_report_of_before_stays(bad: Bad) -> None:
     bad.spoil()
-    check_refused(stages.report, said=bad.said, outputs=["results/report.html", "results/verdicts.json"])
+    check_refused(stages.report, said=bad.said, outputs=["results/report.html", "results/findings.json"])

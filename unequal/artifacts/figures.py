@@ -55,17 +55,29 @@ class Distance(Figures):
     """Between two sets of images."""
 
     fid: float
-    fid_half: float
     kid: float
+
+
+class ScaleEnd(Distance):
+    """One of the two ends of the scale, with all that stands in the table of scores."""
+
+    fid_half: float
     precision: float
     recall: float
+
+
+class SeedFigures(Figures):
+    """results/fid/<variant>.json: the scores at each sampling seed."""
+
+    sampling_seeds: tuple[NonNegativeInt, ...]
+    scores: tuple[Distance, ...] = Field(min_length=1)
 
 
 class ReferenceFigures(Figures):
     """results/fid/reference.json."""
 
-    real_against_real: Distance
-    noise_against_real: Distance
+    real_against_real: ScaleEnd
+    noise_against_real: ScaleEnd
     real_sets: str
 
 

@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from unequal.artifacts.figures import PruningFigures, ReferenceFigures, ScoreFigures, read_figures
+from unequal.artifacts.curves import TrainingCurve, read_curve
+from unequal.artifacts.figures import PruningFigures, ReferenceFigures, ScoreFigures, SeedFigures, read_figures
 from unequal.artifacts.partitions import GroupTable, read_groups, read_slot_sets, read_slots
-from unequal.artifacts.profiles import read_floor, read_profile
+from unequal.artifacts.profiles import read_errors, read_floor, read_profile
 from unequal.artifacts.samplers import read_sampler
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import require
+from unequal.measures.endpoints import Errors
 from unequal.reporting.conditions import scoring_conditions
-from unequal.reporting.tables import Change, GroupLimit, Variant, changes, steps_of_experts
+from unequal.reporting.tables import Change, Variant, changes, steps_of_experts
 from unequal.timesteps.partition import Partition
 
 
@@ -34,6 +36,9 @@ class PipelineFindings:
         group_shares: FLOPs of each group's pruned model as a share of the base's.
         samplers: recipe → probability of each timestep, [T], at a few points of the training if it changes.
         variants: scores and costs.
+        seed_fids: variant → FID at each sampling seed.
+        errors: profiled model → its errors on held-out draws.
+        base_training: the training loss of the base over the images that it saw.
         references: the content of results/fid/reference.json.
         samples: variant → images from the same noise, uint8 [n, C, H, W].
         real: as many real images.
@@ -49,6 +54,9 @@ class PipelineFindings:
     group_shares: list[float]
     samplers: dict[str, list[np.ndarray]]
     variants: dict[str, Variant]
+    seed_fids: dict[str, list[float]]
+    errors: dict[str, Errors]
+    base_training: TrainingCurve
     references: dict[str, Any]
     samples: dict[str, np.ndarray]
     real: np.ndarray
@@ -64,11 +72,6 @@ class PipelineFindings:
             if f"slot_{slot}" in self.losses
             for one in changes(slot, before, self.losses[f"slot_{slot}"][split], self.slots)
         ]
-
-    @property
-    def group_limits(self) -> list[GroupLimit]:
-        """What each group's pruned model takes of its limit."""
-        return GroupLimit.all_of(self.groups, self.group_shares)
 
     @property
     def group_steps(self) -> tuple[int, ...]:
@@ -124,12 +127,28 @@ def read_findings(
         ],
         samplers={recipe: read_sampler(samplers / f"{recipe}.json", schedule).over_training() for recipe in recipes},
         variants={variant: Variant.of(variant, facts[variant]) for variant in variants},
+        seed_fids={
+            variant: seed_fids(scores / f"{variant}.json", facts["base"]["sampling_seeds"]) for variant in variants
+        },
+        errors={model: read_errors(profiles / f"{model}.npz") for model in models},
+        base_training=read_curve(find("results/training/base.csv")),
         references=read_figures(scores / "reference.json", ReferenceFigures),
         samples=shown,
         real=np.array((data.holdout if len(data.holdout) >= count else data.train)[:count]),
         data=data.facts,
         base=facts["base"],
     )
+
+
+def seed_fids(path: Path, seeds: Sequence[int]) -> list[float]:
+    """FID at each sampling seed. Raises UserError where a variant was scored at others than the base."""
+    facts = read_figures(path, SeedFigures)
+    if facts["sampling_seeds"] != list(seeds) or len(facts["scores"]) != len(seeds):
+        raise UserError(
+            f"{path}: {len(facts['scores'])} scores at sampling seeds {facts['sampling_seeds']}; the base has "
+            f"{len(seeds)} at {list(seeds)}; make it again"
+        )
+    return [score["fid"] for score in facts["scores"]]
 
 
 def read_images(path: Path) -> np.ndarray:

@@ -1,12 +1,21 @@
-"""What the page of the whole pipeline says: its table of variants, its captions, its notes."""
+"""What the page of the whole pipeline says: its statements, its table of variants, its captions, its notes."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from unequal.measures.endpoints import endpoints
+from unequal.measures.loss_profile import LossProfile
+from unequal.reporting.comparisons import TRAINING_ON, Comparison, Pairing, in_order, pairings
+from unequal.reporting.differences import fid_differences, loss_differences
+from unequal.reporting.findings import PipelineFindings
 from unequal.reporting.groups import CAPTION as GROUPS_CAPTION
+from unequal.reporting.loss_statements import slot_statements, spread_of_losses
 from unequal.reporting.page import Table
 from unequal.reporting.profiles import SLOTS_CAPTION, SPACES_CAPTION
-from unequal.reporting.tables import Variant, label, plus_minus, with_prefix
+from unequal.reporting.readiness import Readiness, final_slope
+from unequal.reporting.statements import Section
+from unequal.reporting.tables import Change, Variant, label, plus_minus, with_prefix
 
 TITLE = "Timesteps are not equal: what this run shows"
 
@@ -79,21 +88,63 @@ COSTS_NOTE = (
 )
 
 
+#: What one training of each model can show.
+THIS_RUN = (
+    "Each model was trained once: the figures are of this run, and how much a second training would differ is not in "
+    "them. In brackets the resolution of this run: the 95 % interval over sampling seeds (FID) or draws (losses)."
+)
+#: Heading and lead of what the methods came to.
+RANKED = ("What paid in this run?", f"Best first, by the relative difference of FID from the control. {THIS_RUN}")
+UNRANKED = ("What came out?", f"Unranked, in the order of the variants. {THIS_RUN}")
+
+
+def sections(found: PipelineFindings, recipes: Sequence[str], changes: Mapping[str, Sequence[Change]]) -> list[Section]:
+    """What the page says before its tables: where the base stands, what each method came to, what the losses show.
+
+    Args:
+        found: results of the run.
+        recipes: further ones that train the base on.
+        changes: split → changes of the losses of slots.
+    """
+    base = readiness(found)
+    pairs = pairings(found.variants, recipes)
+    scale = [TRAINING_ON] if TRAINING_ON.method in found.variants else []
+    compared = comparisons(found, [*scale, *pairs])
+    told = [one.statement() for one in in_order(compared[len(scale) :], base.ready)]
+    losses = [spread_of_losses(LossProfile.of(found.losses["base"]["train"])), *slot_statements(changes)]
+    first = [*base.statements(), *(replace(one.statement(), drawn=None) for one in compared[: len(scale)])]
+    return [
+        Section("Is the base ready?", "", first),
+        *([Section(*(RANKED if base.ready else UNRANKED), told)] if told else []),
+        Section("How unequal are timesteps?", "± is the standard error over draws of images and noise.", losses),
+    ]
+
+
+def readiness(found: PipelineFindings) -> Readiness:
+    """Where the base stands between noise and real images, and whether its loss still falls."""
+    noise, real = (found.references[f"{kind}_against_real"]["fid"] for kind in ("noise", "real"))
+    return Readiness(found.variants["base"].fid, noise, real, final_slope(found.base_training))
+
+
+def comparisons(found: PipelineFindings, pairs: Sequence[Pairing]) -> list[Comparison]:
+    """Methods beside their controls, by all endpoints that both have."""
+    names, compared = [(one.method, one.control) for one in pairs], endpoints(found.schedule)
+    return [
+        Comparison(
+            method=found.variants[one.method],
+            control=found.variants[one.control],
+            fid=fid,
+            losses=loss_differences(compared, found.errors, one.method, one.control),
+            budget=one.budget,
+        )
+        for one, fid in zip(pairs, fid_differences(found.seed_fids, names), strict=True)
+    ]
+
+
 def scores_and_costs(variants: Sequence[Variant], references: Mapping[str, Any]) -> Table:
     """The table of all variants, and the two ends of the scale (the content of results/fid/reference.json)."""
     rows = [variant_row(variant) for variant in variants]
     return Table("Scores and costs", COLUMNS, rows, COSTS_NOTE + idle_note(variants), reference_rows(references))
-
-
-def spread_note(seeds: int) -> str:
-    """What the spreads of the verdicts hold, and what they do not."""
-    many = f"{seeds} sampling seed{'' if seeds == 1 else 's'}"
-    return (
-        f"FIDs: mean ± standard deviation over {many} of models trained once. The spread between trainings is not in "
-        "it, so a verdict speaks for these weights; differences within the spread are left undecided. "
-        f"{'A standard deviation of so few is rough itself: verdicts near their limit are weak. ' * (1 < seeds < 5)}"
-        "Verdicts go by FID; KID stands beside it as a second opinion."
-    )
 
 
 def idle_note(variants: Sequence[Variant]) -> str:

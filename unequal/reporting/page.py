@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
+from unequal.reporting.statements import Section, Statement
+from unequal.reporting.strips import strip, widest
 from unequal.reporting.verdicts import Verdict
 
 #: Marks a row that is a scale for the others and not one of them.
@@ -46,6 +48,7 @@ class Report:
         conditions: what the figures mean nothing without, name → text.
         drawings: pictures, in their order.
         rows: what lies beside the page as CSV files, by their names.
+        sections: of statements, before all else.
         verdicts: rows of a first table, where claims were decided.
         note: what their spreads hold, and what they do not.
     """
@@ -56,6 +59,7 @@ class Report:
     conditions: Mapping[str, str]
     drawings: Sequence[Drawing]
     rows: Mapping[str, Sequence[Mapping[str, Any]]]
+    sections: Sequence[Section] = ()
     verdicts: Sequence[Verdict] = ()
     note: str = ""
 
@@ -94,6 +98,12 @@ tr:last-child td { border-bottom: 0; }
 .figures td + td, .figures th + th { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .figures th + th { white-space: normal; }
 .figures .reference td { color: var(--soft); font-style: italic; }
+.statements { list-style: none; margin: 0; padding: 0; }
+.statements li { display: flex; gap: 1.6rem; align-items: center; padding: .7rem 1rem;
+  border-bottom: 1px solid var(--line); }
+.statements li:last-child { border-bottom: 0; }
+.statements p { flex: 1 1 24rem; margin: 0; }
+.statements svg { flex: none; width: 260px; height: 30px; }
 .verdicts td:first-child { width: 30%; }
 .word { display: inline-block; padding: .1rem .55rem; border-radius: 1rem; font-size: .82rem; font-weight: 600;
   white-space: nowrap; }
@@ -109,6 +119,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1.2rem; 
 dt { color: var(--soft); }
 dd { margin: 0; overflow-wrap: anywhere; }
 @media (max-width: 640px) {
+  .statements li { display: block; }
   .verdicts thead { display: none; }
   .verdicts, .verdicts tbody, .verdicts tr, .verdicts td { display: block; }
   .verdicts td:first-child { width: auto; }
@@ -124,6 +135,8 @@ dd { margin: 0; overflow-wrap: anywhere; }
 <main>
 <h1>$title</h1>
 <p>$lead</p>
+
+$sections
 
 $verdicts
 
@@ -144,15 +157,44 @@ $pictures
 
 def render(report: Report, pictures: Sequence[Picture]) -> str:
     """The page, with its drawings as they lie in PNG files."""
+    differences = [one.drawn for section in report.sections for one in section.statements]
     conditions = (f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in report.conditions.items())
     return PAGE.substitute(
         title=escape(report.title),
         lead=escape(f"{report.lead} {counted(report.verdicts)}" if report.verdicts else report.lead),
+        sections="\n\n".join(section_of(one, widest(differences)) for one in report.sections),
         verdicts=verdicts_of(report.verdicts, report.note) if report.verdicts else "",
         tables="\n".join(map(table_of, report.tables)),
         conditions="\n".join(conditions),
         pictures="\n".join(map(figure_of, pictures)),
     )
+
+
+#: Below statements with strips.
+DRAWN = (
+    "Drawn beside: the difference of FID with its resolution, on one log scale, to the left of the line where it is "
+    "lower than the control's; hollow where the two are not told apart."
+)
+
+
+def section_of(section: Section, width: float) -> str:
+    """Statements below their heading, with the differences among them as strips of this width."""
+    note = f'\n<p class="soft">{DRAWN}</p>' if any(one.drawn for one in section.statements) else ""
+    lead = f'\n<p class="soft">{unbroken(escape(section.lead))}</p>' if section.lead else ""
+    items = "\n".join(item(one, width) for one in section.statements)
+    return f'<h2>{escape(section.heading)}</h2>{lead}\n<ul class="card statements">\n{items}\n</ul>{note}'
+
+
+def item(statement: Statement, width: float) -> str:
+    """A statement, and its difference as a strip of this width where it has one."""
+    drawn = "" if statement.drawn is None else strip(statement.drawn, width)
+    subject = f"<strong>{escape(statement.subject)}</strong> " if statement.subject else ""
+    return f"<li><p>{subject}{unbroken(escape(statement.text))}</p>{drawn}</li>"
+
+
+def unbroken(text: str) -> str:
+    """Text whose numbers stay on the line of their units."""
+    return text.replace(" %", "&nbsp;%").replace(" ×", "&nbsp;×").replace(" ± ", "&nbsp;±&nbsp;")
 
 
 VERDICTS = Template("""<h2>Verdicts</h2>

@@ -1,0 +1,94 @@
+"""Whether a base is ready for comparisons, on made-up figures."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unequal.artifacts.curves import TrainingCurve
+from unequal.reporting.readiness import Readiness, final_slope
+
+
+def said(base: Readiness) -> str:
+    return " ".join(one.text for one in base.statements())
+
+
+def power_law(exponent: float, lines: int = 20) -> TrainingCurve:
+    images = np.linspace(5000, 100_000, lines)
+    return TrainingCurve(images, images**exponent)
+
+
+@given(st.floats(-1.5, 0.5))
+def test_the_slope_of_a_power_law_is_its_exponent(exponent: float) -> None:
+    # ln(n^k) = k·ln 2·log₂ n
+    assert final_slope(power_law(exponent)) == pytest.approx(exponent * math.log(2), abs=1e-9)
+
+
+def test_what_happened_in_the_first_half_does_not_count() -> None:
+    images = np.arange(1.0, 11)
+    falling = TrainingCurve(images, np.where(images < 5, 100 / images, 1.0))
+    assert final_slope(falling) == pytest.approx(0)
+
+
+@pytest.mark.parametrize("images", [[], [100.0]])
+def test_of_one_line_there_is_no_slope(images: list[float]) -> None:
+    assert final_slope(TrainingCurve(np.array(images), np.array(images))) is None
+
+
+def test_the_way_is_none_at_noise_and_all_at_real_images() -> None:
+    assert Readiness(400, 400, 4, None).covered == 0
+    assert Readiness(4, 400, 4, None).covered == 1
+    assert Readiness(40, 400, 4, None).covered == pytest.approx(0.5)
+
+
+def test_a_trained_base_is_ready() -> None:
+    base = Readiness(0.268, 25.2, 0.135, math.log(0.88))
+    assert base.ready
+    assert "covered 87 % of the way from noise (25.2) to real images (0.135)" in said(base)
+    assert "its training loss fell by 12 % per doubling of images at the end" in said(base)
+    assert "1.99 × that of real images" in said(base)
+    assert "no headroom" not in said(base)
+
+
+def test_a_base_of_a_hundred_steps_is_not() -> None:
+    """800 photographs, and a log of two lines: the loss has fallen to a third from the one to the other."""
+    curve = TrainingCurve(np.array([6400.0, 12800.0]), np.array([0.51, 0.17]))
+    base = Readiness(342.0, 371.0, 61.0, final_slope(curve))
+    assert not base.ready
+    first = base.statements()[0].text
+    assert first.startswith("The base is not ready for comparisons: its FID of 342")
+    assert "less than 50 %" in first
+    assert "its training loss fell by 67 % per doubling of images at the end, more than 25 %" in first
+    assert "Nothing below is ranked." in first
+
+
+@pytest.mark.parametrize(("fid", "slope"), [(41, 0.0), (5, math.log(0.74))])
+def test_either_fault_is_enough(fid: float, slope: float) -> None:
+    base = Readiness(fid, 400, 4, slope)
+    assert len(base.faults) == 1
+    assert Readiness(39, 400, 4, math.log(0.76)).ready
+
+
+def test_a_base_that_logged_too_little_goes_by_its_fid() -> None:
+    assert Readiness(5, 400, 4, None).ready
+    assert "too little of its loss was logged" in said(Readiness(5, 400, 4, None))
+    assert not Readiness(399, 400, 4, None).ready
+
+
+@pytest.mark.parametrize("ends", [(4, 4), (3, 4), (0, 0)])
+def test_features_that_see_no_noise_give_no_scale(ends: tuple[float, float]) -> None:
+    base = Readiness(4, *ends, None)
+    assert not base.ready
+    assert "there is no scale" in said(base)
+    assert "covered_percent" not in base.figures()
+
+
+def test_a_base_beyond_noise_has_covered_less_than_nothing() -> None:
+    assert "covered −100 % of the way" in said(Readiness(40, 4, 0.4, None))
+
+
+@pytest.mark.parametrize(("fid", "there_is_none"), [(0.12, True), (0.165, True), (0.17, False)])
+def test_a_base_as_good_as_real_images_leaves_no_headroom(fid: float, there_is_none: bool) -> None:
+    assert ("no headroom" in said(Readiness(fid, 25, 0.135, -0.01))) == there_is_none

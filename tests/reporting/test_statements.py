@@ -1,0 +1,69 @@
+"""Sentences of one run, and their file."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unequal.reporting.statements import Difference, Section, Statement, findings_document, signed
+from unequal.reporting.strips import LEAST, MARGIN, WIDTH, place, strip, widest
+
+logarithms = st.floats(-3, 3)
+
+
+def test_a_difference_is_told_in_percent_with_its_resolution() -> None:
+    # e^ln(0.75) − 1 = −25 %, from 0.75/1.2 to 0.75 · 1.2.
+    found = Difference(math.log(0.75), math.log(1.2))
+    assert found.text() == "−25.0 % (−37.5 to −10.0 %)"
+    assert found.percents() == pytest.approx({"change": -25, "low": -37.5, "high": -10})
+
+
+def test_what_lies_within_the_resolution_is_not_told_apart() -> None:
+    assert Difference(0.05, 0.06).text() == "+5.1 % (−1.0 to +11.6 %, not told apart in this run)"
+    assert Difference(0.05, None).text() == "+5.1 % (resolution unknown, not told apart in this run)"
+
+
+@given(logarithms, st.floats(0, 3))
+def test_two_models_are_told_apart_where_the_interval_leaves_out_none(log_ratio: float, resolution: float) -> None:
+    found = Difference(log_ratio, resolution)
+    assert found.interval is not None
+    low, high = found.interval
+    assert found.told_apart == (low > 0 or high < 0)
+    assert Difference(-log_ratio, resolution).told_apart == found.told_apart
+
+
+def test_the_file_has_all_numbers_flat_on_top() -> None:
+    sections = [Section("What?", "lead", [Statement("mixed", "text", {"fid": 1.5}, "mixed"), Statement("other", "so")])]
+    document = findings_document(sections)
+    assert {name: one for name, one in document.items() if not isinstance(one, list)} == {"mixed_fid": 1.5}
+    assert document["sections"][0]["statements"][0] == {"key": "mixed", "subject": "mixed", "text": "text"}
+    json.dumps(document, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(-23.25, "−23.2"), (0.04, "+0.0"), (99.96, "+100"), (1234.5, "+1,234"), (-100.0, "−100")]
+)
+def test_percentages_have_a_sign_and_few_digits(value: float, text: str) -> None:
+    assert signed(value) == text
+
+
+@given(st.lists(st.builds(Difference, logarithms, st.none() | st.floats(0, 1)), min_size=1, max_size=5))
+def test_strips_have_room_for_every_interval_on_one_scale(differences: list[Difference]) -> None:
+    width = widest(differences)
+    assert width >= LEAST
+    for one in differences:
+        for end in (one.log_ratio, *(one.interval or ())):
+            assert MARGIN - 1e-9 <= place(end, width) <= WIDTH - MARGIN + 1e-9
+
+
+def test_a_strip_is_filled_where_two_models_are_told_apart() -> None:
+    told, within, unknown = (strip(Difference(0.5, spread), 1.0) for spread in (0.1, 0.6, None))
+    assert 'fill="#ffffff"' not in told
+    assert 'fill="#ffffff"' in within
+    assert within.count("<line") == 3
+    assert unknown.count("<line") == 2
+    # The control is in the middle, and lower lies to the left.
+    assert place(0, 1) == WIDTH / 2
+    assert place(-0.5, 1) < WIDTH / 2

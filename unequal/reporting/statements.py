@@ -1,0 +1,94 @@
+"""What one run says, in sentences with their figures: measured, and without a word of judgement.
+
+The unit of evidence is a training. A run has one of each model, so that it can say what came out and how finely that
+was measured, and never which method is to be preferred.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+class Difference(NamedTuple):
+    """ln(a/b) of one endpoint of two models, and half of its 95 % interval over what one run repeats; None: unknown.
+
+    What is repeated are sampling seeds or draws of images and noise, never trainings: the interval is the resolution
+    of this run.
+    """
+
+    log_ratio: float
+    resolution: float | None
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether the difference is larger than what this run resolves."""
+        return self.resolution is not None and abs(self.log_ratio) > self.resolution
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Its ends, as logarithms; None where the resolution is unknown."""
+        return None if self.resolution is None else (self.log_ratio - self.resolution, self.log_ratio + self.resolution)
+
+    def percents(self) -> dict[str, float]:
+        """The relative difference and its interval, in percent."""
+        ends = {} if self.interval is None else dict(zip(("low", "high"), self.interval, strict=True))
+        return {name: 100 * math.expm1(value) for name, value in ({"change": self.log_ratio} | ends).items()}
+
+    def text(self) -> str:
+        """As `−23.2 % (−27.9 to −18.1 %)`: the difference, and in brackets the resolution of this run."""
+        change, *ends = map(signed, self.percents().values())
+        resolution = f"{' to '.join(ends)} %" if ends else "resolution unknown"
+        told = "" if self.told_apart else ", not told apart in this run"
+        return f"{change} % ({resolution}{told})"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A sentence, and the numbers in it.
+
+    Attributes:
+        key: short name, under which the figures are kept.
+        text: the sentence, or what stands in it behind its subject.
+        figures: its numbers, name → value.
+        subject: what it begins with, where that is set off.
+        drawn: the difference that is drawn beside the sentence, where one is.
+    """
+
+    key: str
+    text: str
+    figures: dict[str, float] = field(default_factory=dict)
+    subject: str = ""
+    drawn: Difference | None = None
+
+
+class Section(NamedTuple):
+    """Statements below a heading, and what holds of all of them."""
+
+    heading: str
+    lead: str
+    statements: Sequence[Statement]
+
+
+def findings_document(sections: Sequence[Section]) -> dict[str, Any]:
+    """Sections as JSON: all numbers flat on top, where metrics are compared, then the sentences."""
+    numbers = {
+        f"{one.key}_{name}": value
+        for section in sections
+        for one in section.statements
+        for name, value in one.figures.items()
+    }
+    told = [
+        {
+            "heading": section.heading,
+            "lead": section.lead,
+            "statements": [{"key": one.key, "subject": one.subject, "text": one.text} for one in section.statements],
+        }
+        for section in sections
+    ]
+    return numbers | {"sections": told}
+
+
+def signed(value: float) -> str:
+    """A number to one decimal, from a hundred on to none, with its sign."""
+    return f"{value:+,.{0 if abs(value) >= 99.95 else 1}f}".replace("-", "−")
