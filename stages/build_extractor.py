@@ -32,20 +32,21 @@ def main(run: Run, settings: Settings, data: str = "data") -> None:
     run.source("extractor")
     folder = run.output("artifacts/extractor")
     folder.mkdir()
-    chosen, figures = settings.extractor, {}
+    chosen = settings.extractor
     weights: str | None = None
+    accurate: float | None = None
     if chosen.kind == "classifier":
         weights = CLASSIFIER
-        figures = {"holdout_accuracy": trained_classifier(run, settings, images, folder / weights)}
+        accurate = trained_classifier(run, settings, images, folder / weights)
     elif chosen.weights is not None:
         weights = INCEPTION
         copy_tensors(Path(chosen.weights), folder / weights)
     sha256 = None if weights is None else content_hash(folder / weights)
     built = BuiltExtractor(
-        kind=chosen.kind, features=chosen.features, weights=weights, weights_sha256=sha256
+        kind=chosen.kind, features=chosen.features, weights=weights, weights_sha256=sha256, holdout_accuracy=accurate
     ).model_dump()
     write_json(folder / FACTS, built)
-    run.metrics("results/metrics/extractor.json", built | figures)
+    run.metrics("results/metrics/extractor.json", built)
 
 
 def copy_tensors(source: Path, target: Path) -> None:

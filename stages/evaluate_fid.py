@@ -1,4 +1,4 @@
-"""Sample a model or a set of experts and score the images by FID and KID."""
+"""Sample a model or a set of experts and score the images by FID, KID, precision and recall."""
 
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor

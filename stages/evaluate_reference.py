@@ -1,15 +1,23 @@
-"""The two ends of the FID scale: real images against real ones, and noise against real ones."""
+"""The two ends of the FID scale: real images against real ones, and noise against real ones.
+
+Where samples are compared with held-out images, the good end are as many training images: what a model would sample
+that has learned their distribution.
+"""
 
 from dataclasses import asdict
 from functools import partial
 
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor, require_enough, score
+from unequal.evaluation.reference import Reference
 from unequal.evaluation.sets import noise
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import Stream, numpy_generator
 from unequal.settings.evaluation import Evaluation
 from unequal.settings.strict import StageSettings
+
+#: What is compared at the good end, by `evaluation.against`.
+SETS = {"train": "half against half", "holdout": "training against held-out"}
 
 
 class Settings(StageSettings):
@@ -24,23 +32,36 @@ def main(run: Run, settings: Settings, data: str = "data") -> None:
     images = PreparedData.open(run.input(f"artifacts/{data}"))
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     chosen = settings.evaluation
-    train = images.train
+    reference = Reference.of(images, chosen.against)
+    real, compare = reference.images, partial(score, extractor=extractor, device=run.device)
     # Of these images all variants are scored too, and this stage needs no model.
-    require_enough("reference images", len(train), extractor.features, chosen.kid_subset, chosen.allow_singular)
-    subset = min(chosen.kid_subset, len(train) // 2)
+    require_enough(
+        reference.what, len(real), extractor.features, chosen.kid_subset, chosen.allow_singular, chosen.neighbourhood
+    )
     # Prepared images are shuffled: any two halves are random halves.
-    halves = score(train[::2], train[1::2], extractor, run.device, subset, chosen.allow_singular)
+    ends = (real[::2], real[1::2]) if chosen.against == "train" else (images.train[: chosen.samples], real)
+    fewest = min(map(len, ends))
+    subset, neighbourhood = min(chosen.kid_subset, fewest), min(chosen.neighbourhood, fewest - 1)
+    best = compare(*ends, kid_subset=subset, allow_singular=chosen.allow_singular, neighbourhood=neighbourhood)
     random = partial(numpy_generator, chosen.seeds[0], Stream.SAMPLE_START)
-    images_of_noise = noise(chosen.samples, train.shape[1:], random)
-    noised = score(images_of_noise, train, extractor, run.device, chosen.kid_subset, chosen.allow_singular)
+    noised = compare(
+        noise(chosen.samples, real.shape[1:], random),
+        real,
+        kid_subset=chosen.kid_subset,
+        allow_singular=chosen.allow_singular,
+        neighbourhood=chosen.neighbourhood,
+    )
     run.metrics(
         "results/fid/reference.json",
         {
-            "real_against_real": asdict(halves) | {"images": [len(train[::2]), len(train[1::2])]},
-            "noise_against_real": asdict(noised) | {"images": [chosen.samples, len(train)]},
+            "real_against_real": asdict(best) | {"images": [len(one) for one in ends]},
+            "noise_against_real": asdict(noised) | {"images": [chosen.samples, len(real)]},
+            "real_sets": SETS[chosen.against],
+            "reference": reference.told,
             "extractor": extractor.label,
             "noise_seed": chosen.seeds[0],
             "kid_subset": {"real_against_real": subset, "noise_against_real": chosen.kid_subset},
+            "neighbourhood": {"real_against_real": neighbourhood, "noise_against_real": chosen.neighbourhood},
         },
     )
 

@@ -4,16 +4,16 @@ import numpy as np
 
 from studies.latent.findings import LatentFindings
 from unequal.reporting.groups import groups_table
-from unequal.reporting.overview import scores_and_costs
+from unequal.reporting.overview import scale_row, scores_and_costs
 from unequal.reporting.page import Table
-from unequal.reporting.tables import plus_minus, steps_of_experts, with_prefix
+from unequal.reporting.tables import steps_of_experts, with_prefix
 
 
 def scores_table(found: LatentFindings) -> Table:
     """Scores and costs, with what decoding alone scores between the two ends of the scale."""
     table = scores_and_costs(list(found.variants.values()), found.references)
     decoded = found.references["reconstructions"]
-    row = ("real images, decoded again", *(plus_minus(decoded[score], None) for score in ("fid", "kid")), *5 * ("–",))
+    row = scale_row("real images, decoded again", decoded)
     note = f"{table.note} Sampling FLOPs are those of the latents; decoding an image takes {decoding(found)} besides."
     return table._replace(references=[row, *table.references], note=note)
 

@@ -1,4 +1,4 @@
-"""FID against its closed form, KID's and FID's refusals, and the extractors behind them."""
+"""Scores against closed forms and another library, their refusals, and the extractors behind them."""
 
 import json
 import os
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.linalg import sqrtm
+from sklearn.neighbors import NearestNeighbors
 from torch import nn
 from torch_fidelity import feature_extractor_inceptionv3 as inception
 
@@ -26,9 +27,11 @@ from unequal.evaluation.fidelity import (
     Features,
     Scores,
     inception_of,
+    precision_and_recall,
     score,
     spread,
 )
+from unequal.evaluation.sets import TILE
 from unequal.files import content_hash
 
 CPU = torch.device("cpu")
@@ -74,6 +77,49 @@ def test_fid_is_the_frechet_distance_of_the_features(extractor: BuiltExtractor) 
     found = score(images, reference, extractor, CPU, kid_subset=50)
     assert found.fid == pytest.approx(frechet(features_of(images), features_of(reference)), rel=1e-4)
     assert found.fid > 0.01
+
+
+def test_of_half_the_images_the_distance_is_that_of_the_first_ones_from_the_same_reference(
+    extractor: BuiltExtractor,
+) -> None:
+    images, reference = pictures(41, 0, 160), pictures(150, 1)
+    found = score(images, reference, extractor, CPU, kid_subset=10)
+    assert found.fid_half == pytest.approx(frechet(features_of(images[:20]), features_of(reference)), rel=1e-4)
+    # Both sets are of one kind: of fewer images the distance is larger.
+    alike = score(pictures(40, 0), reference, extractor, CPU, kid_subset=10)
+    assert alike.fid_half > 1.5 * alike.fid
+
+
+def within(some: np.ndarray, others: np.ndarray, neighbourhood: int) -> float:
+    """Share of some [n, F] that lie within the balls around others, each as wide as its n-th neighbour is far."""
+    radii = NearestNeighbors(n_neighbors=neighbourhood).fit(others).kneighbors()[0][:, -1]
+    distances = np.linalg.norm(some[:, None] - others[None], axis=2)
+    return float((distances <= radii).any(1).mean())
+
+
+@pytest.mark.parametrize("neighbourhood", [1, 3, 8])
+def test_precision_and_recall_are_shares_within_the_other_sets_neighbourhoods(
+    extractor: BuiltExtractor, neighbourhood: int
+) -> None:
+    """Darker pictures: many lie among the reference, fewer of the reference among them."""
+    images, reference = pictures(60, 0, 200), pictures(150, 1)
+    found = score(images, reference, extractor, CPU, kid_subset=50, neighbourhood=neighbourhood)
+    ours, real = features_of(images), features_of(reference)
+    assert found.precision == pytest.approx(within(ours, real, neighbourhood))
+    assert found.recall == pytest.approx(within(real, ours, neighbourhood))
+    assert 0 < found.recall < found.precision < 1 or neighbourhood != 3
+
+
+def test_more_distances_than_are_computed_together() -> None:
+    generator = torch.Generator().manual_seed(0)
+    ours, real = (torch.randn(TILE + count, 3, generator=generator) + count / 20 for count in (5, 30))
+    expected = within(ours.numpy(), real.numpy(), 2), within(real.numpy(), ours.numpy(), 2)
+    assert precision_and_recall(ours, real, 2) == pytest.approx(expected, abs=2e-3)
+
+
+def test_as_many_neighbours_as_images_are_refused(extractor: BuiltExtractor) -> None:
+    with pytest.raises(UserError, match=r"^precision: 20 neighbours of one of 20 samples; allowed: 1 … 19, evaluation"):
+        score(pictures(20, 0), pictures(30, 1), extractor, CPU, kid_subset=5, neighbourhood=20)
 
 
 def test_kid_is_the_unbiased_distance_of_cubic_kernels(extractor: BuiltExtractor) -> None:
@@ -137,7 +183,7 @@ def test_a_subset_of_one_image_has_no_distance(extractor: BuiltExtractor) -> Non
 
 def test_images_that_are_all_alike_have_a_distance(extractor: BuiltExtractor) -> None:
     alike = np.full((10, 1, 8, 8), 7, np.uint8)
-    assert score(alike, alike, extractor, CPU, kid_subset=5) == Scores(0.0, 0.0, 0.0)
+    assert score(alike, alike, extractor, CPU, kid_subset=5) == Scores(0.0, 0.0, 0.0, 0.0, 1.0, 1.0)
     assert score(alike, pictures(10, 0), extractor, CPU, kid_subset=5).fid > 0
 
 
@@ -190,9 +236,12 @@ def test_statistics_are_those_of_numpy_and_take_the_memory_of_a_part() -> None:
 
 
 def test_spread_over_seeds() -> None:
-    found = spread([Scores(1.0, 0.1, 9.0), Scores(3.0, 0.1, 9.0), Scores(2.0, 0.4, 9.0)])
-    assert found == pytest.approx({"fid_mean": 2.0, "kid_mean": 0.2, "fid_sd": 1.0, "kid_sd": 0.03**0.5})
-    assert spread([Scores(1.0, 0.1, 9.0)])["fid_sd"] == 0
+    rows = [(1.0, 2.0, 0.1, 9.0, 0.5, 0.0), (3.0, 4.0, 0.1, 9.0, 0.5, 0.2), (2.0, 6.0, 0.4, 9.0, 0.5, 0.4)]
+    found = spread([Scores(*row) for row in rows])
+    means = {"fid_mean": 2.0, "fid_half_mean": 4.0, "kid_mean": 0.2, "precision_mean": 0.5, "recall_mean": 0.2}
+    sds = {"fid_sd": 1.0, "fid_half_sd": 2.0, "kid_sd": 0.03**0.5, "precision_sd": 0.0, "recall_sd": 0.2}
+    assert found == pytest.approx(means | sds)
+    assert spread([Scores(*rows[0])])["fid_sd"] == 0
 
 
 def inception_of_random_weights(monkeypatch: pytest.MonkeyPatch) -> inception.FeatureExtractorInceptionV3:
@@ -250,7 +299,7 @@ def test_inception_from_a_file_of_weights(
     with pytest.raises(UserError, match="FID: 3 samples for 2048 features"):
         score(images, reference, extractor, CPU, kid_subset=2)
 
-    found = score(images, reference, extractor, CPU, kid_subset=3, allow_singular=True)
+    found = score(images, reference, extractor, CPU, kid_subset=3, allow_singular=True, neighbourhood=2)
 
     # With so few images tr(Σ1Σ2)^½ is the nuclear norm of their centred features' products.
     x, y = (net(torch.from_numpy(these).expand(-1, 3, -1, -1))[0].double().numpy() for these in (images, reference))
@@ -280,7 +329,7 @@ def test_no_code_comes_with_weights(tmp_path: Path) -> None:
         facts = {"features": 2048, "weights": name, "weights_sha256": content_hash(tmp_path / name)}
         (tmp_path / FACTS).write_text(json.dumps(facts | {"kind": "inception"}))
         with pytest.raises(UserError):
-            score(pictures(3, 0), pictures(3, 1), BuiltExtractor.load(tmp_path), CPU, 2, allow_singular=True)
+            score(pictures(5, 0), pictures(5, 1), BuiltExtractor.load(tmp_path), CPU, 2, allow_singular=True)
     assert not mark.exists()
 
 
@@ -291,7 +340,7 @@ def test_no_code_comes_with_a_download(tmp_path: Path, monkeypatch: pytest.Monke
     torch.save({"fc.weight": Mark(tmp_path / "mark")}, tmp_path / "checkpoints" / Path(inception.URL_INCEPTION_V3).name)
     extractor = BuiltExtractor(kind="inception", features=2048, weights=None, weights_sha256=None)
     with pytest.raises(UserError, match=r"extractor\.weights: null: https://.*Weights only load failed"):
-        score(pictures(3, 0), pictures(3, 1), extractor, CPU, 2, allow_singular=True)
+        score(pictures(5, 0), pictures(5, 1), extractor, CPU, 2, allow_singular=True)
     assert not (tmp_path / "mark").exists()
 
 

@@ -65,7 +65,9 @@ class Silence:
 
 def score(fid: float, flops: int) -> dict[str, Any]:
     return {
-        "fid_mean": fid, "fid_sd": 0.1, "kid_mean": 0.01, "kid_sd": 0.001, "images_seen": 100, "training_flops": 1000,
+        "fid_mean": fid, "fid_sd": 0.1, "kid_mean": 0.01, "kid_sd": 0.001, "fid_half_mean": fid + 1,
+        "precision_mean": 0.9, "precision_sd": 0.01, "recall_mean": 0.8, "recall_sd": 0.01,
+        "images_seen": 100, "training_flops": 1000,
         "sampling_flops_per_image": flops, "parameters": 10, "samples_per_seed": 64, "sampling_seeds": [0, 1],
         "extractor": "classifier", "features": 4, "reference": "training images", "singular_covariance": False,
         "sampling": {"steps": [39, 20, 0], "spacing": "uniform", "eta": 0.0, "clip": True}, "training_seed": 0,
@@ -146,8 +148,10 @@ def write_inputs() -> None:
         write_json(Path(f"results/fid/{name}.json"), {"sampling_steps_per_expert": steps} | score(fid, flops))
         np.save(f"artifacts/samples/{name}.npy", random.integers(0, 256, (20, 1, 8, 8), dtype=np.uint8))
     write_training([1.0, 0.9, 0.85, 0.83])
+    others = {"fid_half": 2.0, "precision": 0.5, "recall": 0.5}
     ends = {"real_against_real": {"fid": 1.0, "kid": 0.0}, "noise_against_real": {"fid": 900.0, "kid": 0.5}}
-    write_json(Path("results/fid/reference.json"), ends)
+    ends = {name: end | others for name, end in ends.items()}
+    write_json(Path("results/fid/reference.json"), ends | {"real_sets": "half against half"})
     for group, share in enumerate((0.59, 0.99)):
         write_json(Path(f"results/metrics/prune_expert_group_{group}.json"), {"share_of_base": share})
 

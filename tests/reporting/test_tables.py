@@ -18,8 +18,10 @@ from unequal.reporting.tables import (
 from unequal.timesteps.partition import Partition
 
 FACTS = {
-    "fid_mean": 12.0, "fid_sd": 0.0, "kid_mean": 0.01, "kid_sd": 0.0, "sampling_seeds": [7], "images_seen": 5,
-    "training_flops": 6, "sampling_flops_per_image": 7, "parameters": 8, "sampling_steps_per_expert": [3, 0],
+    "fid_mean": 12.0, "fid_sd": 0.0, "kid_mean": 0.01, "kid_sd": 0.0, "fid_half_mean": 13.0,
+    "precision_mean": 0.9, "precision_sd": 0.0, "recall_mean": 0.8, "recall_sd": 0.0,
+    "sampling_seeds": [7], "images_seen": 5, "training_flops": 6,
+    "sampling_flops_per_image": 7, "parameters": 8, "sampling_steps_per_expert": [3, 0],
 }  # fmt: skip
 
 
@@ -81,6 +83,7 @@ def test_rows_start_with_the_variant() -> None:
     assert list(row)[:3] == ["variant", "fid", "fid_sd"]
     assert (row["variant"], row["sampling_flops"], row["parameters"]) == ("base", 7, 8)
     assert row["steps"] == "3 0"
+    assert (row["fid_half"], row["precision"], row["recall"]) == (13.0, 0.9, 0.8)
 
 
 def test_experts_without_a_step_are_idle() -> None:

@@ -43,10 +43,23 @@ def test_halves_are_scored_with_subsets_that_fit(prepared: PreparedData) -> None
     assert found["real_against_real"]["fid"] < found["noise_against_real"]["fid"]
 
 
+def test_held_out_images_are_compared_with_as_many_training_images_as_samples(prepared: PreparedData) -> None:
+    """12 held-out images and 36 of the training."""
+    shutil.copytree(prepared.path, "artifacts/data")
+    for samples, images in ((20, [20, 12]), (50, [36, 12])):
+        assert run(against="holdout", samples=samples).exit_code == 0
+        found = read_json(Path("results/fid/reference.json"))
+        assert (found["real_against_real"]["images"], found["real_sets"]) == (images, "training against held-out")
+        assert found["noise_against_real"]["images"] == [samples, 12]
+        assert found["reference"].startswith("held-out images: data set ")
+    said = "evaluate_reference: KID: subsets of 13 of 12 held-out images (evaluation.against: holdout); allowed: 2 … 12"
+    assert run(against="holdout", kid_subset=13).output.startswith(said)
+
+
 def test_fewer_images_than_all_variants_are_scored_with(prepared: PreparedData) -> None:
     shutil.copytree(prepared.path, "artifacts/data")
-    said = "KID: subsets of 37 of 36 reference images; allowed: 2 … 36, evaluation.kid_subset"
-    assert run(kid_subset=37).output == f"evaluate_reference: {said}\n"
+    said = "KID: subsets of 37 of 36 training images (evaluation.against: train); allowed: 2 … 36"
+    assert run(kid_subset=37).output == f"evaluate_reference: {said}, evaluation.kid_subset\n"
 
 
 @pytest.mark.parametrize("pixels", ["random", "alike"])

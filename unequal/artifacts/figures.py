@@ -29,8 +29,13 @@ class ScoreFigures(Figures):
 
     fid_mean: float
     fid_sd: float | None
+    fid_half_mean: float
     kid_mean: float
     kid_sd: float | None
+    precision_mean: float
+    precision_sd: float | None
+    recall_mean: float
+    recall_sd: float | None
     images_seen: NonNegativeInt
     training_flops: NonNegativeInt
     sampling_flops_per_image: NonNegativeInt
@@ -50,14 +55,23 @@ class Distance(Figures):
     """Between two sets of images."""
 
     fid: float
+    fid_half: float
     kid: float
+    precision: float
+    recall: float
+
+
+class SeedScore(Figures):
+    """Of the samples of one sampling seed."""
+
+    fid: float
 
 
 class SeedFigures(Figures):
     """results/fid/<variant>.json: the scores at each sampling seed."""
 
     sampling_seeds: tuple[NonNegativeInt, ...]
-    scores: tuple[Distance, ...] = Field(min_length=1)
+    scores: tuple[SeedScore, ...] = Field(min_length=1)
 
 
 class ReferenceFigures(Figures):
@@ -65,6 +79,7 @@ class ReferenceFigures(Figures):
 
     real_against_real: Distance
     noise_against_real: Distance
+    real_sets: str
 
 
 class PruningFigures(Figures):

@@ -1,4 +1,4 @@
-"""FID and KID of Inception's features or of those of the pipeline's classifier, by torch-fidelity's formulas.
+"""FID, KID, precision and recall by torch-fidelity's formulas, of Inception's features or of the classifier's.
 
 torch-fidelity unpickles the weights and the features that it reads. Here both are kept in formats that hold numbers
 alone, and what it reads has been written by this process.
@@ -6,7 +6,7 @@ alone, and what it reads has been written by this process.
 
 import io
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import astuple, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -20,10 +20,11 @@ from torch import Tensor
 from torch_fidelity.feature_extractor_inceptionv3 import URL_INCEPTION_V3, FeatureExtractorInceptionV3
 from torch_fidelity.metric_fid import KEY_METRIC_FID, fid_statistics_to_metric
 from torch_fidelity.metric_kid import KEY_METRIC_KID_MEAN, KEY_METRIC_KID_STD, kid_features_to_metric
+from torch_fidelity.metric_prc import KEY_METRIC_PRECISION, KEY_METRIC_RECALL, prc_features_to_metric
 
 from unequal.errors import UserError, one_line
 from unequal.evaluation.classifier import load_classifier
-from unequal.evaluation.sets import ImageSet
+from unequal.evaluation.sets import TILE, ImageSet
 from unequal.files import SHA256, content_hash, read_json, read_npz, require, write_npz
 from unequal.settings.strict import Strict, validate
 
@@ -47,6 +48,7 @@ class BuiltExtractor(Strict):
     features: PositiveInt
     weights: str | None
     weights_sha256: Annotated[str, Field(pattern=SHA256)] | None
+    holdout_accuracy: float | None = Field(default=None, description="of a classifier: share of held-out images")
 
     @classmethod
     def load(cls, folder: Path) -> "BuiltExtractor":
@@ -69,11 +71,22 @@ class BuiltExtractor(Strict):
 
 @dataclass(frozen=True)
 class Scores:
-    """Distances between two sets of images; smaller is closer."""
+    """How far images are from real ones (FID and KID), and how much of one is found in the other.
+
+    Attributes:
+        fid: Fréchet distance of all images; for n of them biased upwards by about a constant over n.
+        fid_half: that of their first half, see `half_of`, from the same reference: twice that bias.
+        kid: squared distance by cubic kernels, unbiased; `kid_std` is its spread over subsets.
+        precision: share of the images that lie within the real ones' neighbourhoods (1904.06991).
+        recall: share of the real ones that lie within the images' neighbourhoods.
+    """
 
     fid: float
+    fid_half: float
     kid: float
     kid_std: float
+    precision: float
+    recall: float
 
 
 @dataclass(frozen=True)
@@ -108,6 +121,7 @@ def score(
     device: torch.device,
     kid_subset: int,
     allow_singular: bool = False,
+    neighbourhood: int = 3,
     cache: tuple[Path, str] | None = None,
 ) -> Scores:
     """Compare two sets of uint8 images [N, C, H, W].
@@ -119,6 +133,7 @@ def score(
         device: where features are computed.
         kid_subset: images a subset of KID.
         allow_singular: score fewer images than features all the same.
+        neighbourhood: of precision and recall, the neighbour whose distance is the radius around an image.
         cache: folder and name under which the reference's features are kept; the name must tell apart data and
             weights.
 
@@ -126,21 +141,44 @@ def score(
         UserError: too few images, or features that are no numbers.
     """
     for what, count in (("samples", len(images)), ("reference images", len(reference))):
-        require_enough(what, count, extractor.features, kid_subset, allow_singular)
+        require_enough(what, count, extractor.features, kid_subset, allow_singular, neighbourhood)
     network = network_of(extractor, reference.shape[-1], device)
     ours = Features.of(features_of(images, network, extractor, device))
     make = partial(features_of, reference, network, extractor, device)
     real = Features.of(make()) if cache is None else kept(cache[0] / f"{cache[1]}.npz", len(reference), make)
-    fid = fid_statistics_to_metric(ours.statistics, real.statistics, verbose=False)
-    sets = (torch.from_numpy(one.features) for one in (ours, real))
+    sets = [torch.from_numpy(one.features) for one in (ours, real)]
     kid = kid_features_to_metric(*sets, kid_subset_size=kid_subset, verbose=False)
-    scores = Scores(fid[KEY_METRIC_FID], kid[KEY_METRIC_KID_MEAN], kid[KEY_METRIC_KID_STD])
+    scores = Scores(
+        frechet_distance(ours, real),
+        frechet_distance(Features.of(ours.features[: half_of(len(images))]), real),
+        kid[KEY_METRIC_KID_MEAN],
+        kid[KEY_METRIC_KID_STD],
+        *precision_and_recall(*(one.to(device) for one in sets), neighbourhood),
+    )
     if not np.isfinite(astuple(scores)).all():
         raise UserError(
             f"FID: {scores.fid}, KID: {scores.kid} by {extractor.label}: its features overflow; build the extractor "
             "again (of a classifier with a lower extractor.lr)"
         )
     return scores
+
+
+def frechet_distance(ours: Features, real: Features) -> float:
+    """FID of two sets of features."""
+    return float(fid_statistics_to_metric(ours.statistics, real.statistics, verbose=False)[KEY_METRIC_FID])
+
+
+def half_of(count: int) -> int:
+    """How many of so many images are their first half, of which a covariance takes two or more."""
+    return max(2, count // 2)
+
+
+def precision_and_recall(ours: Tensor, real: Tensor, neighbourhood: int) -> tuple[float, float]:
+    """Of features [n, F] against real ones [N, F], on one device."""
+    found = prc_features_to_metric(
+        ours, real, prc_neighborhood=neighbourhood, prc_batch_size=TILE, save_cpu_ram=True, verbose=False
+    )
+    return found[KEY_METRIC_PRECISION], found[KEY_METRIC_RECALL]
 
 
 def kept(path: Path, count: int, make: Callable[[], np.ndarray]) -> Features:
@@ -220,8 +258,10 @@ def inception_of(weights: Mapping[str, Tensor]) -> FeatureExtractorInceptionV3:
         raise UserError(f"extractor.weights: not those of torch-fidelity's Inception ({reason} …)") from None
 
 
-def require_enough(what: str, count: int, features: int, kid_subset: int, allow_singular: bool) -> None:
-    """Raise UserError where FID has no covariance or a singular one, or a subset of KID is larger than the set."""
+def require_enough(
+    what: str, count: int, features: int, kid_subset: int, allow_singular: bool, neighbourhood: int
+) -> None:
+    """Raise UserError where FID has no covariance or a singular one, or KID's subsets or neighbours exceed the set."""
     if count < 2:
         raise UserError(f"FID: {count} {what}; their covariance takes 2 or more")
     if count < features and not allow_singular:
@@ -231,13 +271,19 @@ def require_enough(what: str, count: int, features: int, kid_subset: int, allow_
         )
     if not 2 <= kid_subset <= count:
         raise UserError(f"KID: subsets of {kid_subset} of {count} {what}; allowed: 2 … {count}, evaluation.kid_subset")
+    if neighbourhood >= count:
+        raise UserError(
+            f"precision: {neighbourhood} neighbours of one of {count} {what}; allowed: 1 … {count - 1}, "
+            "evaluation.neighbourhood"
+        )
 
 
 def spread(scores: list[Scores]) -> dict[str, float]:
     """Mean and standard deviation of each score over sampling seeds."""
-    table = [asdict(one) for one in scores]
-    means = {f"{name}_mean": float(np.mean([row[name] for row in table])) for name in ("fid", "kid")}
-    several = len(table) > 1
-    return means | {
-        f"{name}_sd": float(np.std([row[name] for row in table], ddof=1)) if several else 0.0 for name in ("fid", "kid")
-    }
+    found = {}
+    for field in fields(Scores):
+        if field.name != "kid_std":  # a spread of its own
+            values = [getattr(one, field.name) for one in scores]
+            found[f"{field.name}_mean"] = float(np.mean(values))
+            found[f"{field.name}_sd"] = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return found

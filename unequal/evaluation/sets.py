@@ -8,6 +8,8 @@ import numpy as np
 
 #: Images that are looked at together.
 BATCH = 64
+#: Distances between so many images and so many others are computed together.
+TILE = 1024
 
 
 @dataclass(frozen=True)

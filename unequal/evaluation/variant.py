@@ -13,7 +13,8 @@ from tqdm import tqdm
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.ddim import sampling_timesteps
-from unequal.evaluation.fidelity import BuiltExtractor, Scores, require_enough, score, spread
+from unequal.evaluation.fidelity import BuiltExtractor, Scores, half_of, require_enough, score, spread
+from unequal.evaluation.reference import Reference
 from unequal.evaluation.sets import ImageSet
 from unequal.sampling.ensemble import Ensemble, cut
 from unequal.settings.evaluation import Evaluation, Sampling
@@ -40,9 +41,9 @@ class Scoring:
     decode: Callable[[Tensor], Tensor] | None = None
 
     @property
-    def reference(self) -> str:
-        """Name of the real images, by content."""
-        return f"{self.data.facts['sha256'][:12]}, its first {len(self.data.train)} images"
+    def reference(self) -> Reference:
+        """The real images that samples are compared with."""
+        return Reference.of(self.data, self.evaluation.against)
 
     def timesteps(self, experts: Ensemble) -> list[int]:
         """Timesteps at which a variant is asked."""
@@ -60,13 +61,13 @@ class Scoring:
 
     def check(self) -> None:
         """Raise UserError where there are too few images for a score; said before any is sampled."""
-        chosen, features = self.evaluation, self.extractor.features
-        for what, count in (("samples", chosen.samples), ("reference images", len(self.data.train))):
-            require_enough(what, count, features, chosen.kid_subset, chosen.allow_singular)
+        chosen, features, real = self.evaluation, self.extractor.features, self.reference
+        for what, count in (("samples", chosen.samples), (real.what, len(real.images))):
+            require_enough(what, count, features, chosen.kid_subset, chosen.allow_singular, chosen.neighbourhood)
 
     def score_of(self, images: ImageSet) -> np.ndarray:
         """Scores of images, in the order of their fields."""
-        chosen, real = self.evaluation, self.data.train
+        chosen, real = self.evaluation, self.reference.images
         device, cache = self.workspace.device, self.features_cache()
         found = score(
             images,
@@ -75,6 +76,7 @@ class Scoring:
             device,
             kid_subset=chosen.kid_subset,
             allow_singular=chosen.allow_singular,
+            neighbourhood=chosen.neighbourhood,
             cache=cache,
         )
         return np.array(astuple(found))
@@ -87,7 +89,7 @@ class Scoring:
         """Where Inception's features of the real images are kept; a classifier's are made faster than read."""
         if self.extractor.kind == "classifier":
             return None
-        return self.workspace.work.parent / "features", f"{self.reference}, {self.extractor.label}"
+        return self.workspace.work.parent / "features", f"{self.reference.name}, {self.extractor.label}"
 
     def samples(self, experts: Ensemble, name: str, seed: int) -> ImageSet:
         """The images of a seed, from the batches that are kept; what is missing of them is made."""
@@ -157,13 +159,17 @@ class Scoring:
 
     def conditions(self) -> dict[str, Any]:
         """What a figure means nothing without."""
+        real, half = self.reference, half_of(self.evaluation.samples)
         return {
             "samples_per_seed": self.evaluation.samples,
             "sampling_seeds": list(self.evaluation.seeds),
             "spread": "standard deviation over sampling seeds",
             "extractor": self.extractor.label,
+            "extractor_accuracy": self.extractor.holdout_accuracy,
             "features": self.extractor.features,
-            "reference": f"training images: data set {self.reference}",
+            "reference": real.told,
+            "fid_half": f"FID of the first {half} samples of a seed, from the same reference",
+            "neighbourhood": self.evaluation.neighbourhood,
             "sampling": self.sampling.model_dump(mode="json"),
-            "singular_covariance": min(self.evaluation.samples, len(self.data.train)) < self.extractor.features,
+            "singular_covariance": min(self.evaluation.samples, len(real.images)) < self.extractor.features,
         } | computed_on(self.workspace.device)

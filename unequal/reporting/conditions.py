@@ -16,10 +16,12 @@ def scoring_conditions(data: Mapping[str, Any], scores: Mapping[str, Any]) -> di
     seeds = ", ".join(map(str, scores["sampling_seeds"]))
     spread = "; spreads are standard deviations over them" if len(scores["sampling_seeds"]) > 1 else ""
     singular = " (fewer samples than features: singular covariance)" if scores["singular_covariance"] else ""
+    accuracy = scores.get("extractor_accuracy")  # Inception has none
+    accurate = "" if accuracy is None else f", right about {100 * accuracy:.1f} % of held-out images"
     return {
         "data": data_condition(data),
         "reference": scores["reference"],
-        "features": f"{scores['features']} of {scores['extractor']}{singular}",
+        "features": f"{scores['features']} of {scores['extractor']}{accurate}{singular}",
         "samples": f"{scores['samples_per_seed']} a sampling seed, from the same noise for every variant",
         "sampling seeds": f"{seeds}{spread}",
         "sampling": f"DDIM, {steps} steps, {sampling['spacing']} spacing, η = {sampling['eta']:g}, "

@@ -62,10 +62,15 @@ CAPTIONS = {
     ),
 }
 
+#: Figures of the columns behind the name.
+SCORES = ("fid", "fid_half", "kid", "precision", "recall")
 COLUMNS = (
     "variant",
     "FID",
+    "FID of half the samples",
     "KID",
+    "precision",
+    "recall",
     "images seen",
     "training FLOPs",
     "sampling FLOPs an image",
@@ -75,6 +80,8 @@ COLUMNS = (
 
 COSTS_NOTE = (
     "FID and KID are on the scale of the features named below: only figures of the same features compare. "
+    "FID of fewer samples is larger: how much, the first half of each seed's shows. Precision is the share of samples "
+    "within the real images' neighbourhoods, recall that of real images within the samples'. "
     "FLOPs are multiply–accumulates without attention's two products. Images and training FLOPs count from "
     "the first random weights on; those of experts are summed over all groups, the base's counted once. "
     "Sampling steps are given from the data end to the noise end; a single model takes all."
@@ -153,17 +160,20 @@ def idle_note(variants: Sequence[Variant]) -> str:
 def variant_row(variant: Variant) -> tuple[str, ...]:
     """A row of the table of scores."""
     costs = (variant.images_seen, variant.training_flops, variant.sampling_flops, variant.parameters)
-    scores = (plus_minus(variant.fid, variant.fid_sd), plus_minus(variant.kid, variant.kid_sd))
-    return (label(variant.name), *scores, *map(with_prefix, costs), ", ".join(map(str, variant.steps)))
+    scores = ((getattr(variant, score), getattr(variant, f"{score}_sd", None)) for score in SCORES)
+    told = ("–" if mean is None else plus_minus(mean, spread) for mean, spread in scores)
+    return (label(variant.name), *told, *map(with_prefix, costs), ", ".join(map(str, variant.steps)))
 
 
 def reference_rows(references: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """The two ends of the scale."""
     ends = (
-        ("real_against_real", "real images, half against half"),
+        ("real_against_real", f"real images, {references['real_sets']}"),
         ("noise_against_real", "noise against real images"),
     )
-    return [
-        (name, *(plus_minus(references[key][score], None) for score in ("fid", "kid")), *5 * ("–",))
-        for key, name in ends
-    ]
+    return [scale_row(name, references[key]) for key, name in ends]
+
+
+def scale_row(name: str, scores: Mapping[str, Any]) -> tuple[str, ...]:
+    """What is no variant, with its scores and at no cost."""
+    return (name, *(plus_minus(scores[score], None) for score in SCORES), *5 * ("–",))

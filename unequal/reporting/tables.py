@@ -20,9 +20,10 @@ PREFIXES = ("", "k", "M", "G", "T", "P", "E", "Z")
 class Variant:
     """Scores and costs of a model or a set of experts.
 
-    FLOPs are multiply–accumulates; `fid_sd` and `kid_sd` are standard deviations over sampling
+    FLOPs are multiply–accumulates; `fid_sd` and its like are standard deviations over sampling
     seeds, None where there was one seed only; `steps` are the sampling steps of each expert, from
-    the data end to the noise end (of a single model: all).
+    the data end to the noise end (of a single model: all); `fid_half` is the FID of the first half
+    of the samples. None: not measured.
     """
 
     name: str
@@ -36,6 +37,11 @@ class Variant:
     sampling_flops: int
     parameters: int
     steps: tuple[int, ...]
+    fid_half: float | None = None
+    precision: float | None = None
+    precision_sd: float | None = None
+    recall: float | None = None
+    recall_sd: float | None = None
 
     @property
     def idle(self) -> list[int]:
@@ -46,12 +52,12 @@ class Variant:
     def of(cls, name: str, facts: Mapping[str, Any]) -> Self:
         """From the figures of results/fid/<name>.json."""
         seeds = len(facts["sampling_seeds"])
+        scores = ("fid", "kid", "precision", "recall")
         return cls(
             name=name,
-            fid=facts["fid_mean"],
-            fid_sd=facts["fid_sd"] if seeds > 1 else None,
-            kid=facts["kid_mean"],
-            kid_sd=facts["kid_sd"] if seeds > 1 else None,
+            **{score: facts[f"{score}_mean"] for score in scores},
+            **{f"{score}_sd": facts[f"{score}_sd"] if seeds > 1 else None for score in scores},
+            fid_half=facts["fid_half_mean"],
             seeds=seeds,
             images_seen=facts["images_seen"],
             training_flops=facts["training_flops"],

@@ -83,7 +83,13 @@ class Evaluation(Strict):
 
     samples: int = Field(ge=2, le=10**7, description="images a seed")
     seeds: tuple[Seed, ...] = Field(min_length=1, description="seeds of the noise; spread is over them")
+    against: Literal["train", "holdout"] = Field(
+        default="train", description="real images that samples are compared with: those of the training, or held-out"
+    )
     kid_subset: int = Field(ge=2, description="images a subset of KID; at most `samples`")
+    neighbourhood: int = Field(
+        default=3, ge=1, description="of precision and recall: a ball around an image reaches to its n-th neighbour"
+    )
     allow_singular: bool = Field(description="score fewer samples than features all the same, and say so")
 
     @model_validator(mode="after")
@@ -93,4 +99,11 @@ class Evaluation(Strict):
             raise ValueError(f"kid_subset: {self.kid_subset} exceeds samples {self.samples}")
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds: {list(self.seeds)} names a seed twice")
+        return self
+
+    @model_validator(mode="after")
+    def neighbours_are_there(self) -> Self:
+        """A ball's radius is the distance to another sample."""
+        if self.neighbourhood >= self.samples:
+            raise ValueError(f"neighbourhood: {self.neighbourhood} neighbours among {self.samples} samples")
         return self

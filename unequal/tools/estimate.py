@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -67,11 +67,14 @@ def workload(params: Params, net: nn.Module) -> list[Work]:
         return Work(name, len(shares), macs, weights=round(cost.parameters * sum(shares)))
 
     slots, count = [1.0] * len(params.slots.finetune), len(limits)
-    profiled = len(params.profiled_models) * params.schedule.timesteps * 2 * params.profile.images
     steps = params.sampling.steps if isinstance(params.sampling.steps, int) else len(params.sampling.steps)
-    # A step of pruned experts costs its group's limit; on average over t, their mean.
-    shares = sum(groups.mean if variant == EXPERTS[1] else 1 for variant in params.variants)
-    sampled = shares * params.evaluation.samples * len(params.evaluation.seeds) * steps
+
+    def asked(models: Sequence[str]) -> float:
+        """Networks of the base's cost that models come to: a timestep of pruned experts costs its group's limit."""
+        return sum(groups.mean if model == EXPERTS[1] else 1 for model in models)
+
+    profiled = asked(params.profiled_models) * params.schedule.timesteps * 2 * params.profile.images
+    sampled = asked(params.variants) * params.evaluation.samples * len(params.evaluation.seeds) * steps
     return [
         Work("the others", 9 + len(params.further_recipes)),
         trained("train_base", "base", [1.0] if params.network.pretrained is None else []),

@@ -13,7 +13,7 @@ from pathlib import Path
 from unequal.data.prepared import FACTS, Facts
 from unequal.diffusion.predictions import ModelPrediction
 from unequal.errors import UserError
-from unequal.evaluation.sets import BATCH
+from unequal.evaluation.sets import BATCH, TILE
 from unequal.files import read_json
 from unequal.models.backbones.counted import size_of
 from unequal.models.backbones.size import Size
@@ -169,8 +169,8 @@ class Footprints:
         return FLOAT * count * (size.passing + IMAGES_IN_HAND * self.values())
 
     def profiled(self, profile: Profile) -> Footprint:
-        """A profile of the largest model."""
-        return Footprint(weights(self.mixed), weights(self.mixed) + self.passed(self.mixed, profile.batch_size))
+        """A profile of the largest model, or of the experts."""
+        return self.asked(profile.batch_size)
 
     def floor(self, profile: Profile) -> Footprint:
         """The floor: all images in float32, twice in float64, and their distances to the noisy ones."""
@@ -200,17 +200,26 @@ class Footprints:
         return Footprint(device=FLOAT * CLASSIFIER_VALUES * pixels)
 
     def sampled(self, sampling: Sampling) -> Footprint:
-        """A batch of samples; of experts all groups' weights."""
+        """A batch of samples."""
+        return self.asked(sampling.batch_size)
+
+    def asked(self, batch_size: int) -> Footprint:
+        """A batch on its way through any model; of experts all groups' weights are there."""
         experts = len(self.uses.groups.ids) if self.uses.groups is not None else 1
-        batch = self.passed(self.mixed, sampling.batch_size)
-        return Footprint(weights(self.base), max(experts * weights(self.base), weights(self.mixed)) + batch)
+        largest = max(experts * weights(self.base), weights(self.mixed))
+        return Footprint(weights(self.mixed), largest + self.passed(self.mixed, batch_size))
 
     def scored(self, extractor: Extractor, evaluation: Evaluation) -> Footprint:
-        """The features of samples and real images; a covariance takes twice the larger ones in float64."""
+        """The features of samples and real images; a covariance takes twice the larger ones in float64.
+
+        Beside them, for precision and recall, the distances of a tile of images to all, their order and a copy.
+        """
         sets = (evaluation.samples, self.images)
-        features = extractor.features * (FLOAT * sum(sets) + 2 * DOUBLE * max(sets) + 8 * DOUBLE * extractor.features)
+        both = FLOAT * extractor.features * sum(sets)
+        covariance = DOUBLE * extractor.features * (2 * max(sets) + 8 * extractor.features)
+        distances = TILE * max(sets) * (2 * FLOAT + DOUBLE)
         network = INCEPTION if extractor.kind == "inception" else self.classified(BATCH).device
-        return Footprint(features, network)
+        return Footprint(both + max(covariance, distances), max(network, both))
 
 
 def prepared_images(facts: Path) -> int | None:

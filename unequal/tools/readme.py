@@ -32,7 +32,10 @@ def results_table(folder: Path = RESULTS) -> str:
     with (folder / "fid.csv").open(encoding="utf-8", newline="") as file:
         rows = [variant_row(row) for row in csv.DictReader(file) if not row["variant"].startswith("slot_")]
     reference = read_json(folder / "fid/reference.json")
-    ends = {"real images, half against half": "real_against_real", "noise against real images": "noise_against_real"}
+    ends = {
+        f"real images, {reference['real_sets']}": "real_against_real",
+        "noise against real images": "noise_against_real",
+    }
     rows += [(f"*{what}*", f"{reference[key]['fid']:.3f}", "", "", "") for what, key in ends.items()]
     return "\n".join(f"| {' | '.join(row)} |" for row in (COLUMNS, ("---",) * len(COLUMNS), *rows))
 

@@ -7,6 +7,7 @@ import numpy as np
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor, score
+from unequal.evaluation.reference import Reference
 from unequal.evaluation.sets import ImageSet
 from unequal.evaluation.variant import SHOWN
 from unequal.latents.autoencoder import load_autoencoder
@@ -24,7 +25,7 @@ class Settings(StageSettings):
 
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
-    """Score reconstructions of training images, as many as samples are scored, and keep some of held-out ones."""
+    """Score reconstructions of training images, as many as samples, and keep some of held-out ones."""
     images = PreparedData.open(run.input("artifacts/images"))
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     autoencoder = load_autoencoder(run.input("artifacts/autoencoder"), run.device, settings.batch_size)
@@ -33,7 +34,8 @@ def main(run: Run, settings: Settings) -> None:
     subset = min(chosen.kid_subset, len(known))
     parts = tensor_of(known).split(settings.batch_size)
     again = ImageSet(len(known), lambda: (autoencoder.reconstruct(part).numpy() for part in parts))
-    found = score(again, images.train, extractor, run.device, subset, chosen.allow_singular)
+    real = Reference.of(images, chosen.against).images
+    found = score(again, real, extractor, run.device, subset, chosen.allow_singular, chosen.neighbourhood)
     shown = autoencoder.reconstruct(tensor_of(images.holdout[:SHOWN])).numpy()
     np.save(run.output("artifacts/samples/reconstructions.npy"), shown)
     run.metrics(

@@ -12,6 +12,7 @@ from unequal.reporting.tables import Variant
 from unequal.reporting.verdicts import HELD, NOT_HELD, UNDECIDED
 
 T = 30
+OTHER_SCORES = {"fid_half": 1.0, "precision": 0.9, "recall": 0.8}
 GROUPS = GroupTable(
     timesteps=T,
     schedule="linear",
@@ -37,9 +38,10 @@ def found(fid: float = 2.0, sd: float | None = 0.1, decoded: float = 0.5) -> Lat
         group_shares=[0.6, 1.0],
         variants={"base": variant("base", (5,)), "experts_pruned": variant("experts_pruned", (2, 3))},
         references={
-            "real_against_real": {"fid": 0.1, "kid": 0.0},
-            "noise_against_real": {"fid": 20.0, "kid": 2.0},
-            "reconstructions": {"fid": decoded, "kid": 0.01},
+            "real_against_real": {"fid": 0.1, "kid": 0.0} | OTHER_SCORES,
+            "noise_against_real": {"fid": 20.0, "kid": 2.0} | OTHER_SCORES,
+            "real_sets": "half against half",
+            "reconstructions": {"fid": decoded, "kid": 0.01} | OTHER_SCORES,
         },
         autoencoder={
             "kind": "VQModel",

@@ -18,11 +18,6 @@ class Compared(Scored):
     ]
 
     @property
-    def expert_sets(self) -> tuple[str, ...]:
-        """Names of the sets of experts that stages make."""
-        return ()
-
-    @property
     def samples_three_heads(self) -> bool:
         """A recipe's model has its name."""
         return any(name in self.roles and self.roles[name].mixed for name in self.variants)

@@ -45,6 +45,11 @@ class Core(Strict):
         return ("base",)
 
     @property
+    def expert_sets(self) -> tuple[str, ...]:
+        """Sets of experts that stages make; they are profiled and sampled as one model is."""
+        return ()
+
+    @property
     def profiled_images(self) -> int:
         """Losses that the base's profile has of each timestep; 0: there is no profile."""
         return 0

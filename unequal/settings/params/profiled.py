@@ -11,12 +11,12 @@ from unequal.settings.profile import Profile
 
 
 class Profiled(Core):
-    """Models' losses are measured at every timestep."""
+    """Losses of models and of sets of experts are measured at every timestep."""
 
     profile: Profile
     profiled_models: Annotated[
         tuple[Name, ...],
-        Field(description="models whose losses are profiled, each an instance; the base among them"),
+        Field(description="models and sets of experts that are profiled, each an instance; the base among them"),
     ]
 
     @property
@@ -32,7 +32,7 @@ class Profiled(Core):
     @model_validator(mode="after")
     def profiled_models_are_trained(self) -> Self:
         """What is profiled is also trained."""
-        check_models("profiled_models", self.profiled_models, self.trained_models)
+        check_models("profiled_models", self.profiled_models, (*self.trained_models, *self.expert_sets))
         return self
 
     @model_validator(mode="after")
