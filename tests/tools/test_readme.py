@@ -16,8 +16,9 @@ def results(tmp_path: Path) -> Path:
         {"variant": name, "fid": 2.5, "fid_sd": sd} | costs for name, sd in (("a_b", 0.25), ("slot_3", ""), ("c", ""))
     ]
     write_csv(tmp_path / "fid.csv", rows)
-    ends = {"real_sets": "made up", "real_against_real": {"fid": 0.5}, "noise_against_real": {"fid": 99.0}}
-    write_json(tmp_path / "fid/reference.json", ends)
+    others = {"fid_half": 1.0, "kid": 0.0, "precision": 1.0, "recall": 1.0}
+    ends = {"real_against_real": {"fid": 0.5} | others, "noise_against_real": {"fid": 99.0} | others}
+    write_json(tmp_path / "fid/reference.json", ends | {"real_sets": "made up"})
     sections = [
         Section("What?", "How.", [Statement("a_b", "against c.", {"fid": 1.0}, "a b"), Statement("c", "Plain.")]),
         Section("Why?", "", [Statement("d", "So.")]),

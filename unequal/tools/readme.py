@@ -8,6 +8,7 @@ from typing import Any
 import click
 from matplotlib.ticker import EngFormatter
 
+from unequal.artifacts.figures import ReferenceFigures, read_figures
 from unequal.errors import UserError
 from unequal.files import read_json
 from unequal.settings.params.pipeline import Params
@@ -31,7 +32,7 @@ def results_table(folder: Path = RESULTS) -> str:
     """Markdown of the FID and cost of the variants and of the two ends of the scale; slot models compete with none."""
     with (folder / "fid.csv").open(encoding="utf-8", newline="") as file:
         rows = [variant_row(row) for row in csv.DictReader(file) if not row["variant"].startswith("slot_")]
-    reference = read_json(folder / "fid/reference.json")
+    reference = read_figures(folder / "fid/reference.json", ReferenceFigures)
     ends = {
         f"real images, {reference['real_sets']}": "real_against_real",
         "noise against real images": "noise_against_real",
