@@ -66,11 +66,17 @@ class ScaleEnd(Distance):
     recall: float
 
 
+class SeedScore(Figures):
+    """Of the samples of one sampling seed."""
+
+    fid: float
+
+
 class SeedFigures(Figures):
     """results/fid/<variant>.json: the scores at each sampling seed."""
 
     sampling_seeds: tuple[NonNegativeInt, ...]
-    scores: tuple[Distance, ...] = Field(min_length=1)
+    scores: tuple[SeedScore, ...] = Field(min_length=1)
 
 
 class ReferenceFigures(Figures):

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from matplotlib.ticker import EngFormatter
 
+from unequal.artifacts.figures import ReferenceFigures, read_figures
 from unequal.errors import UserError
 from unequal.files import read_json
 from unequal.settings.params.pipeline import Params
@@ -31,8 +32,11 @@ def results_table(folder: Path = RESULTS) -> str:
     """Markdown of the FID and cost of the variants and of the two ends of the scale; slot models compete with none."""
     with (folder / "fid.csv").open(encoding="utf-8", newline="") as file:
         rows = [variant_row(row) for row in csv.DictReader(file) if not row["variant"].startswith("slot_")]
-    reference = read_json(folder / "fid/reference.json")
-    ends = {"real images, half against half": "real_against_real", "noise against real images": "noise_against_real"}
+    reference = read_figures(folder / "fid/reference.json", ReferenceFigures)
+    ends = {
+        f"real images, {reference['real_sets']}": "real_against_real",
+        "noise against real images": "noise_against_real",
+    }
     rows += [(f"*{what}*", f"{reference[key]['fid']:.3f}", "", "", "") for what, key in ends.items()]
     return "\n".join(f"| {' | '.join(row)} |" for row in (COLUMNS, ("---",) * len(COLUMNS), *rows))
 
