@@ -19,7 +19,7 @@ from unequal.diffusion.ddim import sampling_timesteps
 from unequal.errors import UserError
 from unequal.models.backbones.registry import build_network
 from unequal.models.flops import count_cost
-from unequal.models.folder import ModelRecord, save_model
+from unequal.models.folder import AVERAGES, STATE, ModelRecord, save_model
 from unequal.models.pruned import load_any_model, replay
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.network import UNet2D
@@ -142,7 +142,10 @@ def test_what_no_pipeline_of_diffusers_holds_is_exported_as_it_is(
     project: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], obstacle: str
 ):
     source = saved(project / "artifacts/models/mine", removals=None if changes else REMOVALS, **changes)
+    (source / AVERAGES).mkdir()
+    (source / STATE).write_text("of the training, several times the bytes of the model")
     export("mine", project / "taken")
+    assert not {AVERAGES, STATE} & {path.name for path in (project / "taken").iterdir()}
     assert capsys.readouterr().out == (
         f"{project / 'taken'}: diffusers cannot load {obstacle}; unequal.sampling.ensemble.Ensemble.load does\n"
     )
