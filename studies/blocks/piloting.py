@@ -17,7 +17,7 @@ MOST_BLOCKS = 40
 #: What takes seconds.
 WORK = ("training", "measuring")
 
-#: Figures of trainings, one a block; of an arm by the rate as text, one a block.
+#: Figures of trainings, one a block; of an arm by the try, one a block.
 Trainings = Sequence[Mapping[str, Any]]
 Arms = Mapping[str, Trainings]
 
@@ -30,9 +30,9 @@ def pilot_document(plan: Plan, pilot: Pilot, bases: Trainings, arms: Arms) -> di
         pilot: its settings.
         bases: figures of the pilot's bases, measured at half and at the end of their training; none where arms begin
             with fresh weights and are measured so themselves.
-        arms: arm → a block's trainings by rate.
+        arms: arm → a block's trainings by try.
     """
-    cells = [[block[rate] for block in found] for found in arms.values() for rate in found[0]]
+    cells = [[block[label] for block in found] for found in arms.values() for label in found[0]]
     paths = bases or [one for cell in cells for one in cell]
     return {
         "seeds": list(pilot.seeds),
@@ -41,7 +41,7 @@ def pilot_document(plan: Plan, pilot: Pilot, bases: Trainings, arms: Arms) -> di
             name: scatter(name, cells) | slope(name, paths, delta) | promise(name, cells, plan, delta)
             for name, delta in plan.endpoints.items()
         },
-        "rates": {arm: rates(found, plan) for arm, found in arms.items()},
+        "tries": {arm: tries(found, plan) for arm, found in arms.items()},
         **seconds(plan, pilot, bases, [one for cell in cells for one in cell]),
     }
 
@@ -49,7 +49,7 @@ def pilot_document(plan: Plan, pilot: Pilot, bases: Trainings, arms: Arms) -> di
 def scatter(endpoint: str, cells: Sequence[Trainings]) -> dict[str, Any]:
     """Standard deviation of a training in ln(endpoint), with its degrees of freedom and its 80 % upper bound.
 
-    It is what is left when arms at their rates, and blocks, have had their share: what a study is judged by, too.
+    It is what is left when arms with their tries, and blocks, have had their share: what a study is judged by, too.
     """
     values = np.log([[one["endpoints"][endpoint] for one in cell] for cell in cells])
     study = Blocks(tuple(map(str, range(len(cells)))), values)
@@ -80,16 +80,15 @@ def promise(endpoint: str, cells: Sequence[Trainings], plan: Plan, delta: float)
     return {"delta": delta, "visible_effect": planned, "sees_delta": planned <= delta, "blocks_for_delta": enough}
 
 
-def rates(found: Trainings, plan: Plan) -> dict[str, Any]:
-    """Mean ln(endpoints) of an arm at each learning rate that it was tried at, and the best by the first endpoint."""
-    tried = [
-        {"lr": found[0][rate]["lr"]}
-        | {name: fmean(float(np.log(block[rate]["endpoints"][name])) for block in found) for name in plan.endpoints}
-        for rate in found[0]
-    ]
+def tries(found: Trainings, plan: Plan) -> dict[str, Any]:
+    """Learning rate and mean ln(endpoints) of an arm in each try, and the best one by the first endpoint."""
+    tried = {
+        label: {"lr": found[0][label]["lr"]}
+        | {name: fmean(float(np.log(block[label]["endpoints"][name])) for block in found) for name in plan.endpoints}
+        for label in found[0]
+    }
     first = next(iter(plan.endpoints))
-    return {"best_lr": min(tried, key=lambda one: one[first])["lr"], "tried": tried}
-
+    return {"best": min(tried, key=lambda label: tried[label][first]), "tried": tried}
 
 def seconds(plan: Plan, pilot: Pilot, bases: Trainings, arms: Trainings) -> dict[str, Any]:
     """Seconds an image of a training here, and of the whole study on one thread: trained in full, and measured."""

@@ -9,7 +9,7 @@ from unequal.randomness import torch_seed
 from unequal.settings.names import Name
 from unequal.settings.numbers import Seed
 from unequal.settings.plan import Plan
-from unequal.settings.recipe import Recipe
+from unequal.settings.recipe import Continuing, Recipe
 from unequal.settings.strict import Strict
 
 #: What a training is judged by, less being better: means of the loss of held-out images, and FID.
@@ -93,30 +93,39 @@ class Blocks(Strict):
         return self
 
 
-class Pilot(Strict):
-    """Short trainings on seeds of their own: how trainings scatter, what doubling brings, and which rate an arm likes.
+class Try(Strict):
+    """A change of an arm's own recipe, to see whether the arm ends better."""
 
-    Every arm has as many tries as the others: each of the rates, from each of the seeds.
+    rate: PositiveFloat = Field(default=1.0, description="times the lr of the recipe")
+    continuing: Continuing | None = Field(
+        default=None, description="with what the arm goes on from its base; null: as its recipe says"
+    )
+
+
+class Pilot(Strict):
+    """Short trainings on seeds of their own: how trainings scatter, what doubling brings, and what an arm likes.
+
+    Every arm has the same tries, each of them from each of the seeds.
     """
 
     arms: tuple[Name, ...] = Field(min_length=1, description="some of those in `blocks`")
-    rates: tuple[PositiveFloat, ...] = Field(min_length=1, description="each times the lr of an arm's own recipe")
+    tries: dict[Name, Try] = Field(min_length=1, description="of every arm, each under a name")
     seeds: tuple[Seed, ...] = Field(min_length=2, description="none of those in `blocks`")
     share: float = Field(gt=0, le=1, description="of the images that the study gives each training")
 
     @property
-    def cells(self) -> tuple[tuple[str, float], ...]:
-        """An arm at a rate, as they are trained from every seed."""
-        return tuple((arm, rate) for arm in self.arms for rate in self.rates)
+    def cells(self) -> tuple[tuple[str, str], ...]:
+        """An arm and a try, as they are trained from every seed."""
+        return tuple((arm, name) for arm in self.arms for name in self.tries)
 
     @model_validator(mode="after")
     def scatter_can_be_told(self) -> Self:
         """Two trainings a block, and nothing twice."""
-        for axis in ("arms", "rates", "seeds"):
+        for axis in ("arms", "seeds"):
             refuse_twice(axis, getattr(self, axis))
         if len(self.cells) < 2:
             raise ValueError(
-                "arms: one arm at one rate tells no scatter within blocks; allowed: two arms, or two rates"
+                "arms: one arm with one try tells no scatter within blocks; allowed: two arms, or two tries"
             )
         return self
 
@@ -139,16 +148,20 @@ def arm_seed(block: int, arm: str) -> int:
     return torch_seed(block, *arm.encode())
 
 
-def shortened(recipe: R, share: float, rate: float = 1.0) -> R:
-    """A recipe for a share of its images, warm-up and snapshots included, at so many times its learning rate."""
-    optimizer = recipe.optimizer.model_copy(
-        update={"lr": rate * recipe.optimizer.lr, "warmup_images": round(share * recipe.optimizer.warmup_images)}
+def shortened(recipe: R, share: float, tried: Try = Try()) -> R:
+    """A recipe for a share of its images, warm-up and snapshots included, with what is tried of it."""
+    settings = recipe.optimizer
+    optimizer = settings.model_copy(
+        update={"lr": tried.rate * settings.lr, "warmup_images": round(share * settings.warmup_images)}
     )
     images, snapshots = round(share * recipe.images), tuple(round(share * one) for one in recipe.snapshots)
-    return recipe.model_copy(update={"images": images, "snapshots": snapshots, "optimizer": optimizer})
+    continuing = tried.continuing or recipe.continuing
+    return recipe.model_copy(
+        update={"images": images, "snapshots": snapshots, "optimizer": optimizer, "continuing": continuing}
+    )
 
 
-def shortened_plan(plan: Plan, share: float, rate: float) -> Plan:
-    """A plan for a share of its images, on a base that is shortened likewise, at so many times its learning rate."""
+def shortened_plan(plan: Plan, share: float, tried: Try) -> Plan:
+    """A plan for a share of its images, on a base that is shortened likewise, with what is tried of its recipe."""
     start = None if plan.from_images is None else round(share * plan.from_images)
-    return plan.model_copy(update={"recipe": shortened(plan.recipe, share, rate), "from_images": start})
+    return plan.model_copy(update={"recipe": shortened(plan.recipe, share, tried), "from_images": start})

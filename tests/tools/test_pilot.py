@@ -22,7 +22,7 @@ FOUND: dict[str, Any] = {
             "blocks_for_delta": None,
         }
     },
-    "rates": {"joint": {"best_lr": 5e-4}},
+    "tries": {"joint": {"best": "half", "tried": {"own": {}, "half": {}}}},
     "study_seconds": 7200.0,
 }
 
@@ -51,7 +51,7 @@ def test_the_engine_is_asked_for_the_pilot_alone(project: Path, asked: list[tupl
     assert asked == [(Path("studies/one"), ("--cores", "1", "judge_pilot"))]
     fid = result.output.splitlines()[1].split()
     assert fid == ["fid", "5.00%", "8.10%", "2.10%", "3.20%", "4", "-31.00%", ">", "40"]
-    assert "joint: best learning rate 0.0005" in result.output
+    assert "joint: best of own, half: half" in result.output
     assert "the study on one thread here: 2.0 h" in result.output
 
 

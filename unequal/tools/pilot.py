@@ -40,7 +40,7 @@ def lines(found: dict[str, Any]) -> list[str]:
             f"{name:24} {' '.join(f'{share:8.2%}' for share in shares)} {one['freedom']:3} "
             f"{one['slope_per_doubling']:+9.2%} {blocks:>13}"
         )
-    told += [f"{arm}: best learning rate {one['best_lr']:g}" for arm, one in found["rates"].items()]
+    told += [f"{arm}: best of {', '.join(one['tried'])}: {one['best']}" for arm, one in found["tries"].items()]
     told.append(f"the study on one thread here: {readable(found['study_seconds'])}")
     return told
 

@@ -22,7 +22,7 @@ def main(run: Run, settings: Settings, kind: Literal["plans", "recipes"]) -> Non
     folder, pilot = run.input("results/pilot"), settings.pilot
     bases = [read_json(folder / f"base/block_{seed}.json") for seed in pilot.seeds] if kind == "plans" else []
     arms = {
-        arm: [read_json(folder / f"{arm}/block_{seed}.json")["rates"] for seed in pilot.seeds] for arm in pilot.arms
+        arm: [read_json(folder / f"{arm}/block_{seed}.json")["tries"] for seed in pilot.seeds] for arm in pilot.arms
     }
     run.metrics("results/pilot.json", pilot_document(settings.blocks, pilot, bases, arms))
 

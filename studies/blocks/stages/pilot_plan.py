@@ -1,7 +1,7 @@
-"""Carry an arm's plan out on the base of a block of the pilot, at every learning rate that it is tried at."""
+"""Carry an arm's plan out on the base of a block of the pilot, with everything that is tried of it."""
 
 from studies.blocks.measuring import Measuring, MeasuringSettings
-from studies.blocks.settings import arm_seed, shortened_plan
+from studies.blocks.settings import Try, arm_seed, shortened_plan
 from studies.blocks.training import own_costs, train_plan
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
@@ -16,7 +16,7 @@ from unequal.workspace.protocol import Nested
 class Settings(MeasuringSettings):
     """Keys of params.yaml that this stage reads."""
 
-    rates: tuple[float, ...] = key("pilot.rates")
+    tries: dict[str, Try] = key("pilot.tries")
     share: float = key("pilot.share")
     training: Training
     plan: Plan = key("plans.{arm}")
@@ -24,23 +24,23 @@ class Settings(MeasuringSettings):
 
 @stage(Settings)
 def main(run: Run, settings: Settings, arm: str, block: int) -> None:
-    """Train and measure an arm at its rates."""
+    """Train and measure an arm once for each try."""
     data = PreparedData.open(run.input("artifacts/data"))
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     base = run.input(f"artifacts/pilot/base/block_{block}")
     run.source(f"plans/{arm}")
     measuring = Measuring(run, settings, data, extractor, "choice")
     tried = {}
-    for rate in settings.rates:
-        plan = shortened_plan(settings.plan, settings.share, rate)
+    for label, one in settings.tries.items():
+        plan = shortened_plan(settings.plan, settings.share, one)
         # Draws of its own: of trainings that share them, less than a training's scatter would be seen.
-        name = f"{arm}_at_{rate:g}"
+        name = f"{arm}_{label}"
         job = ExpertsJob(plan, f"{name}/block_{block}", base, data, settings.training, arm_seed(block, name))
         folder = run.work / f"{name}_models"
         costs = own_costs(train_plan(Nested(run, name), job, folder))
         figures = measuring.figures(folder, name)
-        tried[f"{rate:g}"] = figures | {"lr": plan.recipe.optimizer.lr, "costs": figures["costs"] | costs}
-    run.metrics(f"results/pilot/{arm}/block_{block}.json", {"arm": arm, "block": block, "rates": tried})
+        tried[label] = figures | {"lr": plan.recipe.optimizer.lr, "costs": figures["costs"] | costs}
+    run.metrics(f"results/pilot/{arm}/block_{block}.json", {"arm": arm, "block": block, "tries": tried})
 
 
 if __name__ == "__main__":

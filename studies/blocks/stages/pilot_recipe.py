@@ -1,7 +1,7 @@
-"""Train the fresh weights of a block of the pilot by an arm's recipe, at every learning rate that it is tried at."""
+"""Train the fresh weights of a block of the pilot by an arm's recipe, with everything that is tried of it."""
 
 from studies.blocks.measuring import Measuring, MeasuringSettings
-from studies.blocks.settings import arm_seed, shortened
+from studies.blocks.settings import Try, arm_seed, shortened
 from studies.blocks.training import costs_of, half_and_end, train_weights, with_half
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
@@ -19,7 +19,7 @@ from unequal.workspace.protocol import Nested
 class Settings(MeasuringSettings):
     """Keys of params.yaml that this stage reads."""
 
-    rates: tuple[float, ...] = key("pilot.rates")
+    tries: dict[str, Try] = key("pilot.tries")
     share: float = key("pilot.share")
     schedule: Schedule
     network: AnyNetwork
@@ -29,21 +29,21 @@ class Settings(MeasuringSettings):
 
 @stage(Settings)
 def main(run: Run, settings: Settings, arm: str, block: int) -> None:
-    """Train and measure an arm at its rates, at half and at the end of each training."""
+    """Train and measure an arm once for each try, at half and at the end of each training."""
     data = PreparedData.open(run.input("artifacts/data"))
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     measuring = Measuring(run, settings, data, extractor, "choice")
     tried = {}
-    for rate in settings.rates:
-        recipe = with_half(shortened(settings.recipe, settings.share, rate))
-        name = f"{arm}_at_{rate:g}"  # with draws of its own, as in the study
+    for label, one in settings.tries.items():
+        recipe = with_half(shortened(settings.recipe, settings.share, one))
+        name = f"{arm}_{label}"  # with draws of its own, as in the study
         job = TrainingJob(f"{name}/block_{block}", recipe, settings.training, data, arm_seed(block, name))
         outcome = train_weights(Nested(run, name), job, block, settings.network, settings.schedule)
         folder = run.work / f"{name}_models"
         write_models(folder, outcome)
         figures = measuring.path(*half_and_end(folder, recipe), name)
-        tried[f"{rate:g}"] = figures | {"lr": recipe.optimizer.lr, "costs": figures["costs"] | costs_of(outcome)}
-    run.metrics(f"results/pilot/{arm}/block_{block}.json", {"arm": arm, "block": block, "rates": tried})
+        tried[label] = figures | {"lr": recipe.optimizer.lr, "costs": figures["costs"] | costs_of(outcome)}
+    run.metrics(f"results/pilot/{arm}/block_{block}.json", {"arm": arm, "block": block, "tries": tried})
 
 
 if __name__ == "__main__":

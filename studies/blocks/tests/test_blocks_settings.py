@@ -7,7 +7,7 @@ import pytest
 from blocks_data import DESIGN
 from params_files import edited
 
-from studies.blocks.settings import Blocks, Pilot, arm_seed, shortened
+from studies.blocks.settings import Blocks, Pilot, Try, arm_seed, shortened
 from studies.experts.params import Params
 from unequal.errors import UserError
 from unequal.settings.recipe import LossWeight, Optimizer, Recipe
@@ -35,7 +35,7 @@ STUDY = Path(__file__).parents[2] / "experts/params.yaml"
         ({"blocks.endpoints": {"speed": 0.1}}, "blocks.endpoints.speed: "),
         ({"pilot.seeds": [4, 5]}, "pilot.seeds: 4 is a block of the study; allowed: others"),
         ({"pilot.arms": ["none"]}, "pilot.arms: 'none' is no arm; there is: joint"),
-        ({"pilot.arms": ["joint"], "pilot.rates": [1.0]}, "pilot: arms: one arm at one rate tells no scatter"),
+        ({"pilot.arms": ["joint"], "pilot.tries": {"own": {}}}, "pilot: arms: one arm with one try tells no scatter"),
         ({"plans.other": {}}, "plans.other"),
         (PRETRAINED, "network.pretrained: 'runs/base'; blocks begin with fresh weights: null"),
         ({"profile.floor": "all"}, "profile.floor: all; arms are compared without one: none"),
@@ -62,9 +62,9 @@ def test_every_arm_of_a_block_has_draws_of_its_own() -> None:
     assert arm_seed(0, "joint") == arm_seed(0, "joint")
 
 
-def test_a_pilots_cells_are_all_arms_at_all_rates() -> None:
-    pilot = Pilot(arms=("a", "b"), rates=(0.5, 2.0), seeds=(0, 1), share=0.5)
-    assert pilot.cells == (("a", 0.5), ("a", 2.0), ("b", 0.5), ("b", 2.0))
+def test_a_pilots_cells_are_all_tries_of_all_arms() -> None:
+    pilot = Pilot(arms=("a", "b"), tries={"own": Try(), "half": Try(rate=0.5)}, seeds=(0, 1), share=0.5)
+    assert pilot.cells == (("a", "own"), ("a", "half"), ("b", "own"), ("b", "half"))
 
 
 def test_a_shortened_recipe_keeps_its_shape() -> None:

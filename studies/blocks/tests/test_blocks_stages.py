@@ -31,8 +31,10 @@ from unequal.settings.training import Training
 pytestmark = pytest.mark.slow
 
 OPTIMIZER = {"lr": 1.0e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"}
+CARRIED = {"weights": "last", "moments": "carried"}
 BASE: dict[str, Any] = {
     "images": 32,
+    "keep_state": True,
     "snapshots": [16],
     "prediction": "epsilon",
     "sampler": {"kind": "uniform"},
@@ -43,7 +45,7 @@ PLAN: dict[str, Any] = {
     "groups": {"kind": "snr", "count": 2, "min_ratio": 0.5},
     "pruning": None,
     "start": "base",
-    "recipe": {**BASE, "images": 16, "snapshots": [], "sampler": {"kind": "slot"}},
+    "recipe": {**BASE, "images": 16, "snapshots": [], "keep_state": False, "sampler": {"kind": "slot"}},
 }
 PROXY: dict[str, Any] = {
     "method": "proxy",
@@ -86,7 +88,7 @@ def study(
             "decided": PLAN | {"pruning": PROXY},
         },
         blocks=BLOCKS,
-        pilot={"arms": ["split"], "rates": [0.5, 1.0], "seeds": [7, 8], "share": 0.5},
+        pilot={"arms": ["split"], "tries": {"half": {"rate": 0.5}, "carried": {"continuing": CARRIED}}, "seeds": [7, 8], "share": 0.5},
         profile={"images": 2, "batch_size": 16, "floor": "none"},
         extractor={"kind": "classifier", "weights": None, "features": 4, "images": 64, "batch_size": 8, "lr": 1.0e-3},
         sampling={"steps": 3, "spacing": "uniform", "eta": 0.0, "clip": True, "batch_size": 16},
@@ -175,18 +177,18 @@ def test_a_pilot_tells_what_the_study_sees() -> None:
     assert base["costs"]["images"] == 16
     assert base["conditions"]["held_out_half"] == "choice"
     assert base["half"] != base["endpoints"]
-    assert {rate: one["costs"]["images"] for rate, one in split["rates"].items()} == {"0.5": 8, "1": 8}
-    assert [one["lr"] for one in split["rates"].values()] == [5e-4, 1e-3]
+    assert {label: one["costs"]["images"] for label, one in split["tries"].items()} == {"half": 8, "carried": 8}
+    assert [one["lr"] for one in split["tries"].values()] == [5e-4, 1e-3]
     told = figures("results/pilot.json")
     assert set(told["endpoints"]) == set(ENDPOINTS)
     assert all(one["freedom"] == 1 for one in told["endpoints"].values())
-    assert told["rates"]["split"]["best_lr"] in (5e-4, 1e-3)
+    assert told["tries"]["split"]["best"] in ("half", "carried")
     assert told["study_seconds"] > 0
 
 
 def test_an_arm_with_fresh_weights_is_piloted() -> None:
     run(build_extractor)
     run(pilot_recipe, "--arm", "arm", "--block", 7)
-    found = figures("results/pilot/arm/block_7.json")["rates"]["0.5"]
+    found = figures("results/pilot/arm/block_7.json")["tries"]["half"]
     assert found["costs"]["images"] == 16
     assert found["half"] != found["endpoints"]

@@ -7,11 +7,12 @@ import pytest
 from blocks_data import design
 
 from studies.blocks.piloting import pilot_document
-from studies.blocks.settings import Pilot
+from studies.blocks.settings import Pilot, Try
 from unequal.evidence.power import Design, visible_effect
 
 SCATTER, SLOPE, SEEDS = 0.01, -0.3, tuple(range(100, 140))
-PILOT = Pilot(arms=("control", "lower"), rates=(0.5, 1.0), seeds=SEEDS, share=0.25)
+TRIES = {"half": Try(rate=0.5), "whole": Try()}
+PILOT = Pilot(arms=("control", "lower"), tries=TRIES, seeds=SEEDS, share=0.25)
 
 
 def training(level: float, **more: Any) -> dict[str, Any]:
@@ -29,8 +30,8 @@ def told() -> dict[str, Any]:
     arms = {
         arm: [
             {
-                rate: training(level + SCATTER * generator.normal() - 0.05 * (rate == "0.5"), lr=1e-3 * float(rate))
-                for rate in ("0.5", "1")
+                label: training(level + SCATTER * generator.normal() - 0.05 * (label == "half"), lr=1e-3 * one.rate)
+                for label, one in TRIES.items()
             }
             for level in levels
         ]
@@ -62,8 +63,9 @@ def test_blocks_that_delta_needs_are_the_fewest(told: dict[str, Any]) -> None:
     assert fid["sees_delta"] == (needed <= 5)
 
 
-def test_the_best_rate_is_the_lower_one(told: dict[str, Any]) -> None:
-    assert {arm: one["best_lr"] for arm, one in told["rates"].items()} == {"control": 5e-4, "lower": 5e-4}
+def test_the_best_try_is_the_lower_rate(told: dict[str, Any]) -> None:
+    assert {arm: one["best"] for arm, one in told["tries"].items()} == {"control": "half", "lower": "half"}
+    assert told["tries"]["control"]["tried"]["half"]["lr"] == 5e-4
 
 
 def test_the_price_of_the_study(told: dict[str, Any]) -> None:
@@ -73,13 +75,13 @@ def test_the_price_of_the_study(told: dict[str, Any]) -> None:
 
 
 def test_arms_with_fresh_weights_tell_the_slope_themselves() -> None:
-    pilot = Pilot(arms=("control",), rates=(0.5, 1.0), seeds=(100, 101), share=0.5)
+    pilot = Pilot(arms=("control",), tries=TRIES, seeds=(100, 101), share=0.5)
     levels = ((0.1, 0.3), (0.2, 0.1))
     arms = {
         "control": [
             {
-                rate: training(level, half=training(level + 0.2)["endpoints"], lr=1e-3)
-                for rate, level in zip(("0.5", "1"), block, strict=True)
+                label: training(level, half=training(level + 0.2)["endpoints"], lr=1e-3)
+                for label, level in zip(TRIES, block, strict=True)
             }
             for block in levels
         ]
