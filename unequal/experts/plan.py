@@ -152,10 +152,11 @@ class Part:
         """Prune and train the group's model, unless an earlier attempt has; its figures."""
         path = self.workspace.work / FIGURES
         if not path.exists():
+            _, decided = self.pruned
             began = time.perf_counter()
             outcome = self.trained(images)
             seconds = time.perf_counter() - began + sum(point.seconds for point in self.points)
-            write_json(path, self.told(outcome) | {"training_seconds": seconds, "pruning": self.pruned[1]})
+            write_json(path, self.told(outcome) | {"training_seconds": seconds, "pruning": decided})
         found: dict[str, Any] = read_json(path)
         return found
 
@@ -207,8 +208,9 @@ class Part:
 
     def measured(self, images: int) -> tuple[float, float]:
         """Error of the group's model after so many images at a constant rate, by which budgets are settled; seconds."""
+        folder, _ = self.pruned
         began = time.perf_counter()
-        net = self.trained(images, falls=False).start.net if images else load_any_model(self.pruned[0])[0]
+        net = self.trained(images, falls=False).start.net if images else load_any_model(folder)[0]
         seconds = time.perf_counter() - began
         return self.held_out(CHOICE).error(net, self.group.range), seconds
 
@@ -231,28 +233,25 @@ class Part:
         write_model(self.model, outcome, net, record)
         if (bank := self.workspace.work / BANK).exists():
             shutil.copyfile(bank, self.model / BANK)
-        lines = curve(outcome.trained.log)
+        lines, share = curve(outcome.trained.log), self.group.range.length / record.spec.timesteps
         facts = ("macs", "parameters", "images_seen", "training_flops", "inherited_images", "inherited_flops")
         return (
             self.group.model_dump()
             | {name: getattr(record, name) for name in facts}
             | {
-                "inherited_images_inside": round(
-                    record.inherited_images * self.group.range.length / record.spec.timesteps
-                )
+                "inherited_images_inside": round(record.inherited_images * share),
+                "measuring_flops": self.measuring_flops(record),
             }
-            | {"measuring_flops": self.measuring_flops(record)}
             | {"final_loss": lines[-1]["loss"] if lines else None}
             | self.set_beside_the_base(net, record)
         )
 
     def measuring_flops(self, record: ModelRecord) -> int:
         """Multiply–accumulates of what was measured to choose by; what is measured to be told is none of it."""
-        plan, macs = self.asked.plan, record.macs * len(self.points)
+        plan, times = self.asked.plan, len(self.points)
         if plan.keep_base:
-            begun_with = bool(self.points) and plan.pruning is None  # the base, which has been measured then
-            macs += record.macs + (0 if begun_with else load_record(self.start).macs)
-        return (plan.holdout_images or 0) * macs
+            times += 1 if self.points else 2  # the first point is the base's
+        return (plan.holdout_images or 0) * times * record.macs
 
     def set_beside_the_base(self, net: nn.Module, record: ModelRecord) -> dict[str, Any]:
         """Errors of base and model on held-out images, and which of the two the group is left with.

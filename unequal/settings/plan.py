@@ -144,6 +144,10 @@ class Plan(Strict):
             raise ValueError(f"holdout_images: needed by {chooses}")
         if chooses is not None and self.start == "scratch":
             raise ValueError(f"start: 'scratch'; {chooses} compares with the base: allowed: base")
+        if self.keep_base and self.pruning is not None:
+            raise ValueError(
+                "keep_base: the base is larger than what pruned groups may have; allowed for pruning: null"
+            )
         if by_gain:
             optimizer = self.recipe.optimizer
             if optimizer.decay != "constant" and optimizer.decay_share == 1:
@@ -202,6 +206,6 @@ class Plan(Strict):
         given = self.allocation.rounds if isinstance(self.allocation, ByGain) else 0
         # Every group before its training and after its first share; base and model at the end.
         times = 2 * bool(given) + 2 * self.keep_base
-        if given and self.keep_base and self.pruning is None:
+        if given and self.keep_base:
             times -= 1  # of the base, which is what the group's training began with
         return (self.holdout_images or 0) * (groups * times + given)

@@ -77,7 +77,7 @@ def test_a_shortened_recipe_keeps_its_shape() -> None:
         loss_weight=LossWeight(kind="none"),
         optimizer=optimizer,
     )
-    short = shortened(whole, 0.25, 2.0)
+    short = shortened(whole, 0.25, Try(rate=2.0))
     assert (short.images, short.snapshots, short.optimizer.warmup_images) == (250, (125,), 10)
     assert short.optimizer.lr == pytest.approx(2e-3)
     assert shortened(whole, 1.0) == whole
