@@ -19,10 +19,12 @@ from unequal.models.backbones.counted import size_of
 from unequal.models.backbones.size import Size
 from unequal.models.spec import ModelSpec
 from unequal.pruning.target import PIXELS_AT_ONCE
+from unequal.settings.average import PowerAverage
 from unequal.settings.evaluation import Evaluation, Extractor, Sampling
 from unequal.settings.profile import Profile
 from unequal.settings.strict import PARAMS, validate
 from unequal.tools.sections import Uses, seen
+from unequal.training.averaging import KEPT_WIDTHS
 
 #: Bytes of a value; a network's are taken for float32, of which bf16 keeps less.
 FLOAT, DOUBLE = 4, 8
@@ -162,7 +164,10 @@ class Footprints:
         training = self.uses.training
         part = -(-training.batch_size // training.gradient_accumulation)
         batch = FLOAT * part * (size.kept + size.passing + IMAGES_IN_HAND * self.values())
-        return Footprint(STATE_COPIES * weights(size), TRAINED_COPIES * weights(size) + batch)
+        # Averages of further widths: in the training, in its state, and in that state's file.
+        further = len(KEPT_WIDTHS) if isinstance(training.average, PowerAverage) and training.average.keep else 0
+        host, device = STATE_COPIES + 2 * further, TRAINED_COPIES + further
+        return Footprint(host * weights(size), device * weights(size) + batch)
 
     def passed(self, size: Size, count: int) -> float:
         """Bytes of a batch on its way without gradients."""
