@@ -90,6 +90,7 @@ def tries(found: Trainings, plan: Plan) -> dict[str, Any]:
     first = next(iter(plan.endpoints))
     return {"best": min(tried, key=lambda label: tried[label][first]), "tried": tried}
 
+
 def seconds(plan: Plan, pilot: Pilot, bases: Trainings, arms: Trainings) -> dict[str, Any]:
     """Seconds an image of a training here, and of the whole study on one thread: trained in full, and measured."""
 

@@ -88,7 +88,12 @@ def study(
             "decided": PLAN | {"pruning": PROXY},
         },
         blocks=BLOCKS,
-        pilot={"arms": ["split"], "tries": {"half": {"rate": 0.5}, "carried": {"continuing": CARRIED}}, "seeds": [7, 8], "share": 0.5},
+        pilot={
+            "arms": ["split"],
+            "tries": {"half": {"rate": 0.5}, "carried": {"continuing": CARRIED}},
+            "seeds": [7, 8],
+            "share": 0.5,
+        },
         profile={"images": 2, "batch_size": 16, "floor": "none"},
         extractor={"kind": "classifier", "weights": None, "features": 4, "images": 64, "batch_size": 8, "lr": 1.0e-3},
         sampling={"steps": 3, "spacing": "uniform", "eta": 0.0, "clip": True, "batch_size": 16},
