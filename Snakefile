@@ -19,6 +19,7 @@ from unequal.errors import UserError
 from unequal.pipeline.fingerprint import write_fingerprints
 from unequal.pipeline.finished import ENGINE, forget_folder, forget_recorded
 from unequal.pipeline.sources import write_sources
+from unequal.settings.runtime import Runtime
 from unequal.settings.strict import PARAMS, read_yaml
 
 # The profile of a cluster says so, and must know where its jobs go.
@@ -68,7 +69,7 @@ onsuccess:
 STAGES = sorted(Repo().stage.load_all("dvc.yaml"), key=lambda stage: stage.name)
 STAGES = [stage for stage in STAGES if stage.name != "code"]
 OUTPUTS = {out.def_path: stage for stage in STAGES for out in stage.outs}
-THREADS = read_yaml(PARAMS)["runtime"].get("threads", 1)
+THREADS = read_yaml(PARAMS)["runtime"].get("threads", Runtime.model_fields["threads"].default)
 # A cluster hands GPUs out; on one machine, stages take turns on what there is.
 HAS_GPU = str(config.get("gpu", shutil.which("nvidia-smi") is not None)).lower() == "true"
 

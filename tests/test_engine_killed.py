@@ -1,5 +1,6 @@
 """An engine that is killed with its stage or without it: the same command goes on, and nothing finished is repeated."""
 
+import json
 import shutil
 import time
 from collections.abc import Callable
@@ -83,15 +84,18 @@ def said(project: Path) -> str:
     return "".join(path.read_text() for path in (log_of(project), project / "logs/slow.log") if path.exists())
 
 
-def hold_between_writes(engine: Command, project: Path) -> None:
-    """Suspend an engine where DVC's table of locks is whole: DVC writes it in place (docs/faults.md)."""
+def hold_between_writes(project: Path) -> None:
+    """Suspend DVC, if it is the engine, where its table of locks is whole: it writes that in place (docs/faults.md)."""
     table = project / ".dvc/tmp/rwlock"
-    process = psutil.Process(engine.process.pid)
-    process.suspend()
-    while table.exists() and not table.read_text().endswith("}"):
-        process.resume()
-        time.sleep(0.01)
-        process.suspend()
+    while table.exists():
+        if not (text := table.read_text()).endswith("}"):
+            continue
+        holder = psutil.Process(json.loads(text)["write"].popitem()[1]["pid"])
+        holder.suspend()
+        time.sleep(0.1)  # the signal is on its way, and a call to the system comes to its end
+        if table.read_text() == text:
+            return
+        holder.resume()
 
 
 def killed(engine: Command, outliving: bool, project: Path) -> psutil.Process:
@@ -102,7 +106,7 @@ def killed(engine: Command, outliving: bool, project: Path) -> psutil.Process:
         if (process.info["cmdline"] or [])[-2:] == ["-m", "stages.slow"] and process.info["cwd"] == str(project)
     ]
     stage = max(stages, key=psutil.Process.create_time)
-    hold_between_writes(engine, project)
+    hold_between_writes(project)
     engine.process.kill()
     if not outliving:
         with suppress(psutil.NoSuchProcess):  # it was done
