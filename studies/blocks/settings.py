@@ -102,6 +102,10 @@ class Try(Strict):
     )
 
 
+#: Nothing is changed.
+AS_IT_IS = Try()
+
+
 class Pilot(Strict):
     """Short trainings on seeds of their own: how trainings scatter, what doubling brings, and what an arm likes.
 
@@ -148,7 +152,7 @@ def arm_seed(block: int, arm: str) -> int:
     return torch_seed(block, *arm.encode())
 
 
-def shortened(recipe: R, share: float, tried: Try = Try()) -> R:
+def shortened(recipe: R, share: float, tried: Try = AS_IT_IS) -> R:
     """A recipe for a share of its images, warm-up and snapshots included, with what is tried of it."""
     settings = recipe.optimizer
     optimizer = settings.model_copy(
