@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from schemas import strings
 
 from unequal.errors import UserError
-from unequal.settings.names import BatchName, Name, PlanName, WidthName
+from unequal.settings.names import BatchName, Name, WidthName
 from unequal.settings.params.core import Core
 from unequal.settings.params.pipeline import Params
 from unequal.tools.params import params_models
@@ -84,7 +84,7 @@ def test_what_a_graph_fills_in_is_refused_where_it_is_no_name(folder: Path, mode
                 assert [bad for bad in BAD if re.search(node["pattern"].replace("$", r"\Z"), bad)] == []
 
 
-@pytest.mark.parametrize("kind", [Name, PlanName, BatchName, WidthName])
+@pytest.mark.parametrize("kind", [Name, BatchName, WidthName])
 @settings(max_examples=50, derandomize=True)
 @given(text=st.text() | st.from_regex(r"[a-z0-9_/x;$&. -]{1,9}", fullmatch=True))
 def test_what_is_a_name_is_one_plain_word_to_a_shell(kind: Any, text: str) -> None:

@@ -28,8 +28,6 @@ def fitting(pattern: str, refusal: str) -> tuple[AfterValidator, WithJsonSchema]
 NAMES = "small letters, digits and _, a letter first, at most 48"
 #: Of a recipe, a model or a way of pruning.
 Name = Annotated[str, *fitting(NAME, f"no name; allowed: {NAMES}")]
-#: Of a plan: a path of two folders.
-PlanName = Annotated[str, *fitting(f"{NAME}/{NAME}", f"no name of a plan; allowed: question/plan, both of {NAMES}")]
 #: Images at once × parts accumulated before an optimizer step.
 BatchName = Annotated[
     str, *fitting(f"{NUMBER}x{NUMBER}", "no batch; allowed: images at once × parts accumulated, as in 8x4 or 32x1")
