@@ -29,5 +29,8 @@ def walked(node: Node, schema: Node, place: str) -> Iterator[tuple[str, Node]]:
     if isinstance(node.get("additionalProperties"), dict):
         named = named | {None: node["additionalProperties"]}
     for pattern, one in named.items():
-        yield f"{place}.*", {"type": "string"} | ({} if pattern is None else {"pattern": pattern})
+        yield (
+            f"{place}.*",
+            {"type": "string"} | node.get("propertyNames", {}) | ({"pattern": pattern} if pattern else {}),
+        )
         yield from walked(one, schema, f"{place}.*")

@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from studies.blocks.settings import Blocks, Pilot
+from studies.blocks.settings import Blocks, Pilot, shortened
 from unequal.errors import UserError
 from unequal.settings.names import Name
 from unequal.settings.params.roles import FRESH, Role
@@ -50,6 +50,16 @@ class Recipes(Blocked):
         """A recipe is an arm."""
         return super().roles | dict.fromkeys(self.blocks.arms, FRESH)
 
+    @model_validator(mode="after")
+    def tries_begin_with_fresh_weights(self) -> Self:
+        """There is nothing that they could go on from."""
+        for name, one in self.pilot.tries.items():
+            if one.continuing is not None:
+                raise ValueError(
+                    f"pilot.tries.{name}.continuing: {one.continuing}; arms begin with fresh weights; allowed: null"
+                )
+        return self
+
 
 class Plans(Blocked):
     """Every arm is a plan, carried out on the base of its block."""
@@ -63,8 +73,15 @@ class Plans(Blocked):
 
     @property
     def placed_recipes(self) -> dict[str, Recipe]:
-        """Those of the plans too."""
-        return super().placed_recipes | {f"plans.{name}.recipe": plan.recipe for name, plan in self.plans.items()}
+        """Those of the plans too, and what the pilot tries of them."""
+        plans = {f"plans.{name}.recipe": plan.recipe for name, plan in self.plans.items()}
+        tries = {
+            f"pilot.tries.{label}, of plans.{arm}": shortened(self.plans[arm].recipe, self.pilot.share, tried)
+            for arm in self.pilot.arms
+            if arm in self.plans
+            for label, tried in self.pilot.tries.items()
+        }
+        return super().placed_recipes | plans | tries
 
     @property
     def pruning_limits(self) -> dict[str, float]:

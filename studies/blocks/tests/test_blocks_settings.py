@@ -14,7 +14,7 @@ from unequal.settings.recipe import LossWeight, Optimizer, Recipe
 from unequal.settings.samplers import Uniform
 
 #: No arm goes on with what a trained network does not bring, either.
-PRETRAINED: dict[str, Any] = {"network.pretrained": "runs/base"} | {
+PRETRAINED: dict[str, Any] = {"network.pretrained": "runs/base", "pilot.tries": {"own": {}}} | {
     f"plans.{arm}.recipe.continuing": {} for arm in ("joint", "joint_again", "joint_normalised")
 }
 STUDY = Path(__file__).parents[2] / "experts/params.yaml"
@@ -34,6 +34,12 @@ STUDY = Path(__file__).parents[2] / "experts/params.yaml"
         ),
         ({"blocks.endpoints": {"speed": 0.1}}, "blocks.endpoints.speed: "),
         ({"pilot.seeds": [4, 5]}, "pilot.seeds: 4 is a block of the study; allowed: others"),
+        ({"recipes.base.keep_state": False}, "plans.joint.recipe.continuing: weights last, moments carried needs"),
+        (
+            {"recipes.base.keep_state": False}
+            | {f"plans.{arm}.recipe.continuing": {} for arm in ("joint", "joint_again", "joint_normalised")},
+            "pilot.tries.carried, of plans.joint.continuing: weights last, moments carried needs",
+        ),
         ({"pilot.arms": ["none"]}, "pilot.arms: 'none' is no arm; there is: joint"),
         ({"pilot.arms": ["joint"], "pilot.tries": {"own": {}}}, "pilot: arms: one arm with one try tells no scatter"),
         ({"plans.other": {}}, "plans.other"),
