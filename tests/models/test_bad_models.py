@@ -133,7 +133,6 @@ OWN: dict[str, Bad] = {
     ),
     "heads that are none": Bad(written(BASE / HEADS, b"garbage"), f"{HEADS}: cut short or altered"),
     "heads of other names": Bad(lambda: save_file({"x": torch.ones(1)}, BASE / HEADS), f"{HEADS}: cut short or alter"),
-    "a pruned model": Bad(written(BASE / PRUNING, "[]"), f"{BASE}: a pruned model; allowed here: models that were"),
 }
 
 

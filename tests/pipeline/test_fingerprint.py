@@ -216,7 +216,6 @@ def test_how_a_training_is_stopped_and_shared_does_not_count():
     ("program", "foreign"),
     [
         ("train_base", ("prun", "mix", "merg", "expert")),
-        ("profile_loss", ("prun",)),
         ("train_mixed", ("prun",)),
         ("finetune_slots", ("prun",)),
     ],

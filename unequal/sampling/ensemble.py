@@ -82,7 +82,7 @@ class Ensemble:
             resident: all networks on the device, or one at a time; None: all if its free memory allows it.
         """
         folder, device = Path(folder), torch.device(device)
-        single = (folder / RECORD).exists()
+        single = (folder / RECORD).exists() or not (folder / "group_0").exists()
         folders = [folder] if single else group_folders(folder)
         if resident is None:
             resident = single or all_fit(sum(map(bytes_of_weights, folders)), device)
