@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from unequal.data.pixels import to_model_range
 from unequal.data.prepared import PreparedData
-from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.experts.held_out import CHOICE, LOG_SNR, REPORT, HeldOut, log_snr_weights
+from unequal.experts.held_out import CHOICE, REPORT, HeldOut
 from unequal.timesteps.groups import interleaved_groups, timestep_groups
 from unequal.timesteps.partition import TimestepRange
 
@@ -39,18 +38,6 @@ def half(prepared: PreparedData) -> Callable[..., HeldOut]:
         return HeldOut.of(prepared, half, count=count, spec=spec, seed=0, device=torch.device("cpu"))
 
     return make
-
-
-@pytest.mark.parametrize("name", ["linear", "cosine"])
-def test_weights_are_lengths_of_log_snr(name: str) -> None:
-    """Of a function of λ they make its mean over the window: of λ itself, the middle."""
-    schedule = NoiseSchedule.named(name, 1000)
-    weights, log_snr = log_snr_weights(schedule), np.log(schedule.snr.numpy())
-    low, high = max(LOG_SNR[0], log_snr[-1]), min(LOG_SNR[1], log_snr[0])
-    assert weights.sum() == pytest.approx(1)
-    assert weights @ log_snr == pytest.approx((low + high) / 2, abs=0.02)
-    assert weights @ log_snr**2 == pytest.approx((high**3 - low**3) / (3 * (high - low)), rel=0.01)
-    assert not weights[(log_snr < low - 0.1) | (log_snr > high + 0.5)].any()
 
 
 def test_a_constant_answer_errs_by_its_distance_whatever_the_timestep(

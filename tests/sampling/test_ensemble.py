@@ -358,7 +358,7 @@ def test_a_group_that_is_missing(groups: Path) -> None:
 
 
 def test_a_folder_without_models(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="model.json: missing"):
+    with pytest.raises(UserError, match=r"model\.json: missing"):
         Ensemble.load(tmp_path)
 
 

@@ -1,7 +1,6 @@
 """Errors on held-out images within a group of timesteps, weighted by what they do to samples.
 
-The error is that of x0, clipped as in sampling, as a mean over λ = ln(α²/σ²) in [−4, 9]: nearer the noise a model can
-know little more than the mean image, nearer the data nothing is left to remove. A group's part of that mean is the sum
+The error is the endpoint `x0_loss_over_log_snr` of `unequal.measures.endpoints`. A group's part of that mean is the sum
 over its timesteps, so that the parts of all groups add up to the error of all models together.
 """
 
@@ -15,8 +14,8 @@ from torch import Tensor, nn
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.predictions import add_noise, squared_error
-from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
+from unequal.measures.endpoints import endpoints
 from unequal.models.denoiser import Denoiser
 from unequal.models.spec import ModelSpec
 from unequal.pruning.target import PIXELS_AT_ONCE
@@ -25,8 +24,6 @@ from unequal.timesteps.partition import TimestepSet, stride_of
 from unequal.timesteps.samplers import LowDiscrepancySampler, normalised
 from unequal.training.batches import BatchSource
 
-#: λ of the errors that count.
-LOG_SNR = (-4.0, 9.0)
 #: Which half of the held-out images: the one that choices go by, and the one that is told of them.
 CHOICE, REPORT = 0, 1
 
@@ -65,7 +62,7 @@ class HeldOut:
     @cached_property
     def weights(self) -> np.ndarray:
         """Of the errors of all timesteps, [T]."""
-        return log_snr_weights(self.spec.noise_schedule())
+        return endpoints(self.spec.noise_schedule())["x0_loss_over_log_snr"].weights
 
     def error(self, net: nn.Module, timesteps: TimestepSet) -> float:
         """A network's part of the error within a group; 0 where none of its timesteps counts.
@@ -99,16 +96,3 @@ class HeldOut:
         if self.spec.space.autoencoder is None:  # latents have no bounds
             x0 = x0.clamp(-1, 1)
         return float(squared_error(batch.x0, x0).double().sum())
-
-
-def log_snr_weights(schedule: NoiseSchedule) -> np.ndarray:
-    """Weight of each timestep in a mean over λ in LOG_SNR, [T], of sum 1: half the way to either neighbour.
-
-    Raises UserError where no λ of the schedule lies there.
-    """
-    log_snr = np.log(schedule.snr.cpu().double().numpy())
-    borders = np.concatenate([log_snr[:1], (log_snr[:-1] + log_snr[1:]) / 2, log_snr[-1:]])
-    lengths = -np.diff(borders.clip(*LOG_SNR))
-    if not lengths.any():
-        raise UserError(f"schedule '{schedule.name}' has no log-SNR within {LOG_SNR[0]:g} … {LOG_SNR[1]:g}")
-    return lengths / lengths.sum()
