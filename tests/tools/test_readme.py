@@ -13,30 +13,33 @@ from unequal.tools.readme import findings, results_table
 def results(tmp_path: Path) -> Path:
     costs = {"images_seen": 160_000, "training_flops": 1.84e12, "sampling_flops": 191e6}
     rows = [
-        {"variant": name, "fid": 2.5, "fid_sd": sd} | costs for name, sd in (("a_b", 0.25), ("slot_3", ""), ("c", ""))
+        {"variant": name, "fid": 2.5, "fid_sd": sd} | costs
+        for name, sd in (("base", 0.25), ("slot_3", ""), ("mixed", ""))
     ]
     write_csv(tmp_path / "fid.csv", rows)
     others = {"fid_half": 1.0, "kid": 0.0, "precision": 1.0, "recall": 1.0}
     ends = {"real_against_real": {"fid": 0.5} | others, "noise_against_real": {"fid": 99.0} | others}
     write_json(tmp_path / "fid/reference.json", ends | {"real_sets": "made up"})
+    differences = {"fid_change_percent": -22.54, "fid_low_percent": -31.2, "fid_high_percent": 120.0}
     sections = [
-        Section("What?", "How.", [Statement("a_b", "against c.", {"fid": 1.0}, "a b"), Statement("c", "Plain.")]),
-        Section("Why?", "", [Statement("d", "So.")]),
+        Section("What?", "How.", [Statement("mixed", "against base.", differences, "mixed"), Statement("c", "Plain.")]),
+        Section("Why?", "", [Statement("d", "because.", {}, "So")]),
     ]
     write_json(tmp_path / "findings.json", findings_document(sections))
     return tmp_path
 
 
-def test_findings_are_the_reports_sentences(results: Path):
-    assert findings(results) == "**What?** How.\n\n- **a b** against c.\n- Plain.\n\n**Why?**\n\n- So."
+def test_findings_are_the_reports_sentences_but_for_what_the_table_has(results: Path):
+    assert findings(results) == "- Plain.\n- **So** because."
 
 
 def test_the_table_leaves_out_slot_models_and_unknown_spreads(results: Path):
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in results_table(results).splitlines()[2:]]
     assert [row[:2] for row in rows] == [
-        ["a b", "2.500 ± 0.250"],
-        ["c", "2.500"],
+        ["base", "2.500 ± 0.250"],
+        ["mixed", "2.500"],
         ["*real images, made up*", "0.500"],
         ["*noise against real images*", "99.000"],
     ]
-    assert rows[0][2:] == ["160,000", "1.84 T", "191 M"]
+    assert rows[0][2:] == ["160,000", "1.84 T", *5 * ["–"]]
+    assert rows[1][4:] == ["base", "−22.5 % (−31.2 to +120)", "–", "–", "–"]

@@ -1,7 +1,7 @@
 """Write the last run's figures and findings into README.md, between its markers: `python -m unequal.tools.readme`."""
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,14 @@ from matplotlib.ticker import EngFormatter
 from unequal.artifacts.figures import ReferenceFigures, read_figures
 from unequal.errors import UserError
 from unequal.files import read_json
+from unequal.reporting.comparisons import HELD_OUT, PAIRINGS, TRAINING_ON
+from unequal.reporting.statements import signed
 from unequal.settings.params.pipeline import Params
 
 README, RESULTS, PARAMS = Path("README.md"), Path("results"), Path("params.yaml")
-COLUMNS = ("variant", "FID", "images seen", "training FLOPs", "sampling FLOPs an image")
-#: 1.84e12 → `1.84 T`, and 1.91e8 → `191 M`.
-tera, whole = EngFormatter(places=2), EngFormatter(places=0)
+COLUMNS = ("variant", "FID", "images seen", "training FLOPs", "against", "FID", *HELD_OUT.values())
+#: 1.84e12 → `1.84 T`.
+tera = EngFormatter(places=2)
 
 
 def filled(text: str, name: str, content: str) -> str:
@@ -29,15 +31,21 @@ def filled(text: str, name: str, content: str) -> str:
 
 
 def results_table(folder: Path = RESULTS) -> str:
-    """Markdown of the FID and cost of the variants and of the two ends of the scale; slot models compete with none."""
+    """Markdown of what variants came to, what they cost, and how they differ from their controls.
+
+    Slot models compete with none. The last rows are the two ends of the scale of FID.
+    """
     with (folder / "fid.csv").open(encoding="utf-8", newline="") as file:
-        rows = [variant_row(row) for row in csv.DictReader(file) if not row["variant"].startswith("slot_")]
+        found = {row["variant"]: row for row in csv.DictReader(file) if not row["variant"].startswith("slot_")}
+    figures = read_json(folder / "findings.json")
+    rows = [variant_row(row) + differences(name, found, figures) for name, row in found.items()]
     reference = read_figures(folder / "fid/reference.json", ReferenceFigures)
     ends = {
         f"real images, {reference['real_sets']}": "real_against_real",
         "noise against real images": "noise_against_real",
     }
-    rows += [(f"*{what}*", f"{reference[key]['fid']:.3f}", "", "", "") for what, key in ends.items()]
+    empty = ("",) * (len(COLUMNS) - 2)
+    rows += [(f"*{what}*", f"{reference[key]['fid']:.3f}", *empty) for what, key in ends.items()]
     return "\n".join(f"| {' | '.join(row)} |" for row in (COLUMNS, ("---",) * len(COLUMNS), *rows))
 
 
@@ -45,8 +53,26 @@ def variant_row(row: Mapping[str, str]) -> tuple[str, ...]:
     """A line of fid.csv as README shows it."""
     spread = f" ± {float(row['fid_sd']):.3f}" if row["fid_sd"] else ""
     name, images = row["variant"].replace("_", " "), f"{int(row['images_seen']):,}"
-    training, sampling = tera(float(row["training_flops"])), whole(float(row["sampling_flops"]))
-    return name, f"{float(row['fid']):.3f}{spread}", images, training, sampling
+    return name, f"{float(row['fid']):.3f}{spread}", images, tera(float(row["training_flops"]))
+
+
+def differences(name: str, scored: Collection[str], figures: Mapping[str, Any]) -> tuple[str, ...]:
+    """A variant's control, and the differences from it; dashes where it has none."""
+    controls = [one.control for one in (TRAINING_ON, *PAIRINGS) if one.method == name and one.control in scored]
+    if not controls:
+        return ("–",) * (2 + len(HELD_OUT))
+    return controls[0].replace("_", " "), *(
+        difference(f"{name}_{endpoint}", figures) for endpoint in ("fid", *HELD_OUT)
+    )
+
+
+def difference(key: str, figures: Mapping[str, Any]) -> str:
+    """As `−23.2 % (−27.9 to −18.1)`: a difference and its interval, where the run has them."""
+    names = (f"{key}_{name}_percent" for name in ("change", "low", "high"))
+    change, *interval = (signed(figures[name]) if name in figures else "–" for name in names)
+    if change == "–":
+        return change
+    return f"{change} % ({' to '.join(interval)})" if "–" not in interval else f"{change} %"
 
 
 def conditions(folder: Path = RESULTS, params: Path = PARAMS) -> str:
@@ -59,19 +85,15 @@ def conditions(folder: Path = RESULTS, params: Path = PARAMS) -> str:
         f"parameters, T = {settings.schedule.timesteps}, a base of {base['images_seen']:,} images. FID compares "
         f"{score['samples_per_seed']} samples a seed ({score['sampling']['steps']} DDIM steps, the same noise for all) "
         "with the training images, on the features of a small classifier that the pipeline trains: rows compare with "
-        f"each other and with nothing else. ± is the standard deviation over {seeds} sampling seeds."
+        f"each other alone. ± is the standard deviation over {seeds} sampling seeds."
     )
 
 
 def findings(folder: Path = RESULTS) -> str:
-    """Markdown of what the report says of the run, sentence by sentence."""
-    return "\n\n".join(map(section, read_json(folder / "findings.json")["sections"]))
-
-
-def section(one: Mapping[str, Any]) -> str:
-    """Statements below their heading and their lead."""
-    items = "\n".join(f"- {sentence(statement)}" for statement in one["statements"])
-    return f"**{one['heading']}** {one['lead']}".strip() + f"\n\n{items}"
+    """Markdown of what the report says of the run beside its comparisons, which the table has."""
+    compared = {one.method for one in (TRAINING_ON, *PAIRINGS)}
+    statements = (one for part in read_json(folder / "findings.json")["sections"] for one in part["statements"])
+    return "\n".join(f"- {sentence(one)}" for one in statements if one["key"] not in compared)
 
 
 def sentence(statement: Mapping[str, str]) -> str:
