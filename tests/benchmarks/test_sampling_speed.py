@@ -87,4 +87,4 @@ def test_the_models_of_a_finished_pipeline_are_taken(
     assert "of the base's time for 1.000 of its FLOPs" in result.output.splitlines()[-1]
     missing = CliRunner().invoke(main, [str(ROOT / "params.yaml"), "--models", str(tmp_path)])
     assert missing.exit_code == 1
-    assert "experts_pruned/group_0: missing" in missing.output
+    assert "experts_pruned: missing" in missing.output
