@@ -19,6 +19,7 @@ FOLDER, BASE = "results/endpoints", "base"
 class TrainingFigures(Figures):
     """results/endpoints/<arm>/block_<seed>.json."""
 
+    made_by: str
     endpoints: dict[str, PositiveFloat]
     costs: dict[str, float | None]
     curve: dict[str, list[float]]
@@ -82,7 +83,10 @@ def read_found(folder: Path, blocks: Blocks) -> Found:
         raise UserError(f"{folder}: fewer than {LEAST} complete blocks; {told(missing)}")
     complete = [block for block in blocks.all_seeds if block not in missing]
     trainings = {arm: {block: read[arm, block] for block in complete} for arm in blocks.arms}
+    for arm, own in trainings.items():
+        refuse_other_settings(folder, arm, own)
     bases = {block: read[BASE, block] for block in complete if (BASE, block) in read}
+    refuse_other_settings(folder, BASE, bases)
     return Found(blocks, trainings, bases, missing)
 
 
@@ -94,6 +98,17 @@ def lack(blocks: Blocks, block: int, read: Mapping[tuple[str, int], Mapping[str,
     first = conditions[blocks.arms[0]]
     other = {key for one in conditions.values() for key in one.keys() | first.keys() if one.get(key) != first.get(key)}
     return f"its arms differ in {', '.join(sorted(other))}" if other else ""
+
+
+def refuse_other_settings(folder: Path, arm: str, trainings: Mapping[int, Mapping[str, Any]]) -> None:
+    """Raise UserError where the trainings of an arm are not of the same settings in all blocks."""
+    first = next(iter(trainings), 0)
+    for block, one in trainings.items():
+        if one["made_by"] != trainings[first]["made_by"]:
+            raise UserError(
+                f"{folder}: '{arm}' was trained by other settings in block {block} than in block {first}; "
+                "train one of them again, or leave it out of the blocks"
+            )
 
 
 def told(missing: Mapping[int, str]) -> str:

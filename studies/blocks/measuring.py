@@ -15,6 +15,7 @@ from unequal.evaluation.variant import Scoring
 from unequal.files import rounded
 from unequal.measures.endpoints import Errors, endpoints
 from unequal.measures.profiling import Draws, profile
+from unequal.randomness import torch_seed
 from unequal.reporting.conditions import data_condition
 from unequal.reporting.figures import log_bins
 from unequal.sampling.ensemble import Ensemble
@@ -57,6 +58,7 @@ class Measuring:
         settings: keys of params.yaml.
         data: held-out images are those whose loss is measured.
         extractor: of the features that FID compares.
+        block: has draws and sampling noise of its own, so that what they add to a figure averages out over blocks.
         half: of the held-out images, whose losses are measured: the one that nothing is chosen by, or the other.
     """
 
@@ -64,6 +66,7 @@ class Measuring:
     settings: MeasuringSettings
     data: PreparedData
     extractor: BuiltExtractor
+    block: int
     half: Literal["report", "choice"] = "report"
 
     def figures(self, folder: Path, name: str) -> dict[str, Any]:
@@ -95,14 +98,16 @@ class Measuring:
         if self.half == "choice":
             images, labels = tensor_of(data.holdout_choice), data.holdout_choice_labels
         timesteps, device = experts.schedule.timesteps, self.workspace.device
-        draws = Draws.of(images, timesteps, chosen.images, self.settings.seed, device, labels)
+        draws = Draws.of(images, timesteps, chosen.images, torch_seed(self.settings.seed, self.block), device, labels)
         kept = Chunks(self.workspace.work / f"losses-{name.replace('/', '_')}")
         return profile(experts, draws, chosen.batch_size, self.workspace.runtime.progress, kept)
 
     @property
     def scoring(self) -> Scoring:
         """How samples are scored."""
-        return Scoring(self.workspace, self.settings.sampling, self.settings.evaluation, self.data, self.extractor)
+        chosen = self.settings.evaluation
+        own = chosen.model_copy(update={"seeds": tuple(torch_seed(seed, self.block) for seed in chosen.seeds)})
+        return Scoring(self.workspace, self.settings.sampling, own, self.data, self.extractor)
 
     def conditions(self, scores: Mapping[str, Any]) -> dict[str, Any]:
         """What the figures mean nothing without, the same for all that are compared."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from studies.blocks.settings import LEAST, Pilot
-from studies.blocks.settings import Blocks as Plan
+from studies.blocks.settings import Blocks as Study
 from unequal.evidence.blocks import Blocks
 from unequal.evidence.power import Design, upper_deviation, visible_effect
 
@@ -22,7 +22,7 @@ Trainings = Sequence[Mapping[str, Any]]
 Arms = Mapping[str, Trainings]
 
 
-def pilot_document(plan: Plan, pilot: Pilot, bases: Trainings, arms: Arms) -> dict[str, Any]:
+def pilot_document(plan: Study, pilot: Pilot, bases: Trainings, arms: Arms) -> dict[str, Any]:
     """All that a pilot tells of a study, as JSON.
 
     Args:
@@ -64,7 +64,7 @@ def slope(endpoint: str, paths: Trainings, delta: float) -> dict[str, Any]:
     return {"slope_per_doubling": doubling, "images_worth_delta": 2 ** (delta / -doubling) if doubling < 0 else None}
 
 
-def promise(endpoint: str, cells: Sequence[Trainings], plan: Plan, delta: float) -> dict[str, Any]:
+def promise(endpoint: str, cells: Sequence[Trainings], plan: Study, delta: float) -> dict[str, Any]:
     """What the planned study shows in four of five cases, and how many blocks would show δ; null: more than 40."""
     bound = scatter(endpoint, cells)["upper_deviation"]
     arms, comparisons = max(2, len(plan.pooled_arms)), len(plan.comparisons)
@@ -80,7 +80,7 @@ def promise(endpoint: str, cells: Sequence[Trainings], plan: Plan, delta: float)
     return {"delta": delta, "visible_effect": planned, "sees_delta": planned <= delta, "blocks_for_delta": enough}
 
 
-def tries(found: Trainings, plan: Plan) -> dict[str, Any]:
+def tries(found: Trainings, plan: Study) -> dict[str, Any]:
     """Learning rate and mean ln(endpoints) of an arm in each try, and the best one by the first endpoint."""
     tried = {
         label: {"lr": found[0][label]["lr"]}
@@ -91,7 +91,7 @@ def tries(found: Trainings, plan: Plan) -> dict[str, Any]:
     return {"best": min(tried, key=lambda label: tried[label][first]), "tried": tried}
 
 
-def seconds(plan: Plan, pilot: Pilot, bases: Trainings, arms: Trainings) -> dict[str, Any]:
+def seconds(plan: Study, pilot: Pilot, bases: Trainings, arms: Trainings) -> dict[str, Any]:
     """Seconds an image of a training here, and of the whole study on one thread: trained in full, and measured."""
 
     def whole(trainings: Trainings) -> float:

@@ -96,7 +96,7 @@ class Blocks(Strict):
 class Try(Strict):
     """A change of an arm's own recipe, to see whether the arm ends better."""
 
-    rate: PositiveFloat = Field(default=1.0, description="times the lr of the recipe")
+    lr: PositiveFloat | None = Field(default=None, description="learning rate; null: the recipe's")
     continuing: Continuing | None = Field(
         default=None, description="with what the arm goes on from its base; null: as its recipe says"
     )
@@ -156,7 +156,7 @@ def shortened(recipe: R, share: float, tried: Try = AS_IT_IS) -> R:
     """A recipe for a share of its images, warm-up and snapshots included, with what is tried of it."""
     settings = recipe.optimizer
     optimizer = settings.model_copy(
-        update={"lr": tried.rate * settings.lr, "warmup_images": round(share * settings.warmup_images)}
+        update={"lr": tried.lr or settings.lr, "warmup_images": round(share * settings.warmup_images)}
     )
     images, snapshots = round(share * recipe.images), tuple(round(share * one) for one in recipe.snapshots)
     continuing = tried.continuing or recipe.continuing

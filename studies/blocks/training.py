@@ -1,5 +1,6 @@
 """The trainings of a block: a base, and arms that go on from it or begin with the block's fresh weights."""
 
+import hashlib
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from unequal.models.folder import model_and_snapshots
 from unequal.settings.network import AnyNetwork
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
+from unequal.settings.strict import StageSettings
 from unequal.training.initialisation import Start
 from unequal.training.results import curve, trained_record
 from unequal.training.train import Outcome, TrainingJob, spec_for, train
@@ -44,6 +46,11 @@ def half_and_end(folder: Path, recipe: Recipe) -> tuple[Path, Path]:
     """The folders of the model at half of its recipe's images and at its end; a snapshot holds whole batches."""
     *snapshots, end = model_and_snapshots(folder)
     return next(one for one in snapshots if int(one.name) >= recipe.images // 2), end
+
+
+def made_by(settings: StageSettings) -> dict[str, str]:
+    """The hash of a training's settings: blocks that were trained apart are judged together where it is the same."""
+    return {"made_by": hashlib.sha256(settings.model_dump_json().encode()).hexdigest()}
 
 
 def costs_of(outcome: Outcome) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from unequal.models.folder import RECORD, model_and_snapshots
 from unequal.pipeline.stage import Run, stage
 
 #: What a training's own figures tell of its costs that its models do not.
-SECONDS = ("search_flops", "pruning_seconds", "training_seconds")
+OWN_COSTS = ("search_flops", "measuring_flops", "pruning_seconds", "training_seconds")
 
 
 @stage(MeasuringSettings, shared=True)
@@ -17,15 +17,15 @@ def main(run: Run, settings: MeasuringSettings, arm: str, block: int) -> None:
     data = PreparedData.open(run.input("artifacts/data"))
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     folder = run.input(f"artifacts/models/{arm}/block_{block}")
-    costs = read_json(run.input(f"results/trainings/{arm}/block_{block}.json"))
-    measuring = Measuring(run, settings, data, extractor)
+    own = read_json(run.input(f"results/trainings/{arm}/block_{block}.json"))
+    measuring = Measuring(run, settings, data, extractor, block)
     *snapshots, end = model_and_snapshots(folder) if (folder / RECORD).exists() else [folder]
     figures = measuring.figures(end, f"{arm}_{block}")
-    figures["costs"] |= {name: costs[name] for name in SECONDS if name in costs}
+    figures["costs"] |= {name: own[name] for name in OWN_COSTS if name in own}
     path = {one.name: measuring.figures(one, f"{arm}_{block}_{one.name}")["endpoints"] for one in snapshots}
     run.metrics(
         f"results/endpoints/{arm}/block_{block}.json",
-        {"arm": arm, "block": block} | figures | {"snapshots": path},
+        {"arm": arm, "block": block, "made_by": own["made_by"]} | figures | {"snapshots": path},
         {f"{name}_{arm}_{block}": value for name, value in figures["endpoints"].items()},
     )
 

@@ -30,7 +30,7 @@ def main(run: Run, settings: Settings, block: int) -> None:
     """Train and measure a base."""
     data = PreparedData.open(run.input("artifacts/data"))
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
-    measuring = Measuring(run, settings, data, extractor, "choice")
+    measuring = Measuring(run, settings, data, extractor, block, "choice")
     short = with_half(shortened(settings.recipe, settings.share))
     job = TrainingJob(f"base/block_{block}", short, settings.training, data, arm_seed(block, "base"))
     outcome = train_weights(run, job, block, settings.network, settings.schedule)

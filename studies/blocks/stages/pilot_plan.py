@@ -29,7 +29,7 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     base = run.input(f"artifacts/pilot/base/block_{block}")
     run.source(f"plans/{arm}")
-    measuring = Measuring(run, settings, data, extractor, "choice")
+    measuring = Measuring(run, settings, data, extractor, block, "choice")
     tried = {}
     for label, one in settings.tries.items():
         plan = shortened_plan(settings.plan, settings.share, one)

@@ -32,7 +32,7 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     """Train and measure an arm once for each try, at half and at the end of each training."""
     data = PreparedData.open(run.input("artifacts/data"))
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
-    measuring = Measuring(run, settings, data, extractor, "choice")
+    measuring = Measuring(run, settings, data, extractor, block, "choice")
     tried = {}
     for label, one in settings.tries.items():
         recipe = with_half(shortened(settings.recipe, settings.share, one))

@@ -1,7 +1,7 @@
 """Train the base of a block from fresh weights."""
 
 from studies.blocks.settings import arm_seed
-from studies.blocks.training import costs_of, train_weights
+from studies.blocks.training import costs_of, made_by, train_weights
 from unequal.data.prepared import PreparedData
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.network import AnyNetwork
@@ -29,7 +29,7 @@ def main(run: Run, settings: Settings, block: int) -> None:
     job = TrainingJob(f"base/block_{block}", settings.recipe, settings.training, data, arm_seed(block, "base"))
     outcome = train_weights(run, job, block, settings.network, settings.schedule)
     write_results(run, outcome)
-    run.metrics(f"results/trainings/base/block_{block}.json", costs_of(outcome))
+    run.metrics(f"results/trainings/base/block_{block}.json", made_by(settings) | costs_of(outcome))
 
 
 if __name__ == "__main__":

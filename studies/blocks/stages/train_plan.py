@@ -1,7 +1,7 @@
 """Carry an arm's plan out on the base of a block."""
 
 from studies.blocks.settings import arm_seed
-from studies.blocks.training import train_plan
+from studies.blocks.training import made_by, train_plan
 from unequal.data.prepared import PreparedData
 from unequal.experts.plan import ExpertsJob
 from unequal.pipeline.stage import Run, stage
@@ -28,7 +28,7 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     costs = train_plan(run, ExpertsJob(settings.plan, name, base, data, settings.training, seed), folder)
     for one in (one for one in costs["groups"] if one["pruning"] and one["pruning"]["bank"]):
         run.table(f"memory_bank_group_{one['group']}", one["pruning"]["bank"])
-    run.metrics(f"results/trainings/{arm}/block_{block}.json", costs)
+    run.metrics(f"results/trainings/{arm}/block_{block}.json", made_by(settings) | costs)
 
 
 if __name__ == "__main__":

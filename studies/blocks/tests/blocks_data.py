@@ -36,6 +36,7 @@ def figures(arm: str, block: int, generator: np.random.Generator) -> dict[str, A
     return {
         "arm": arm,
         "block": block,
+        "made_by": f"the settings of {arm}",
         "endpoints": endpoint,
         "scores": {"kid": 0.01},
         "costs": {

@@ -9,7 +9,7 @@ from blocks_data import PILOT, design, write_trainings
 from click.testing import CliRunner, Result
 from stage_project import write_params
 
-from studies.blocks.findings import read_found
+from studies.blocks.findings import file_of, read_found
 from studies.blocks.judgement import families, family
 from studies.blocks.stages import report_blocks
 from unequal.errors import UserError
@@ -89,6 +89,13 @@ def test_an_endpoint_that_was_not_measured_is_named(trainings: Path) -> None:
 
 def report() -> Result:
     return CliRunner().invoke(report_blocks.main, [])
+
+
+def test_trainings_of_other_settings_are_not_judged_together(trainings: Path) -> None:
+    file = trainings / file_of("lower", 3)
+    write_json(file, read_json(file) | {"made_by": "others"})
+    with pytest.raises(UserError, match="'lower' was trained by other settings in block 3 than in block 0; train"):
+        read_found(trainings, design())
 
 
 def test_the_page_says_what_was_judged_and_what_was_not(trainings: Path) -> None:

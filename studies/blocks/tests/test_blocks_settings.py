@@ -15,7 +15,7 @@ from unequal.settings.samplers import Uniform
 
 #: No arm goes on with what a trained network does not bring, either.
 PRETRAINED: dict[str, Any] = {"network.pretrained": "runs/base", "pilot.tries": {"own": {}}} | {
-    f"plans.{arm}.recipe.continuing": {} for arm in ("joint", "joint_again", "joint_normalised")
+    f"plans.{arm}.recipe.continuing": {} for arm in ("joint", "joint_again")
 }
 STUDY = Path(__file__).parents[2] / "experts/params.yaml"
 
@@ -30,14 +30,14 @@ STUDY = Path(__file__).parents[2] / "experts/params.yaml"
         ({"blocks.repeated.arm": "none"}, "blocks: comparisons: 'none' is no arm; there is: joint, joint_again"),
         (
             {"blocks.comparisons": [{"arm": "snr", "control": "joint"}]},
-            "blocks: arms: 'joint_normalised' is in no comparison",
+            "blocks: arms: 'joint_fresh' is in no comparison",
         ),
         ({"blocks.endpoints": {"speed": 0.1}}, "blocks.endpoints.speed: "),
         ({"pilot.seeds": [4, 5]}, "pilot.seeds: 4 is a block of the study; allowed: others"),
         ({"recipes.base.keep_state": False}, "plans.joint.recipe.continuing: weights last, moments carried needs"),
         (
             {"recipes.base.keep_state": False}
-            | {f"plans.{arm}.recipe.continuing": {} for arm in ("joint", "joint_again", "joint_normalised")},
+            | {f"plans.{arm}.recipe.continuing": {} for arm in ("joint", "joint_again")},
             "pilot.tries.carried, of plans.joint.continuing: weights last, moments carried needs",
         ),
         ({"pilot.arms": ["none"]}, "pilot.arms: 'none' is no arm; there is: joint"),
@@ -69,7 +69,7 @@ def test_every_arm_of_a_block_has_draws_of_its_own() -> None:
 
 
 def test_a_pilots_cells_are_all_tries_of_all_arms() -> None:
-    pilot = Pilot(arms=("a", "b"), tries={"own": Try(), "half": Try(rate=0.5)}, seeds=(0, 1), share=0.5)
+    pilot = Pilot(arms=("a", "b"), tries={"own": Try(), "half": Try(lr=5e-4)}, seeds=(0, 1), share=0.5)
     assert pilot.cells == (("a", "own"), ("a", "half"), ("b", "own"), ("b", "half"))
 
 
@@ -83,7 +83,7 @@ def test_a_shortened_recipe_keeps_its_shape() -> None:
         loss_weight=LossWeight(kind="none"),
         optimizer=optimizer,
     )
-    short = shortened(whole, 0.25, Try(rate=2.0))
+    short = shortened(whole, 0.25, Try(lr=2e-3))
     assert (short.images, short.snapshots, short.optimizer.warmup_images) == (250, (125,), 10)
     assert short.optimizer.lr == pytest.approx(2e-3)
     assert shortened(whole, 1.0) == whole

@@ -91,7 +91,7 @@ def study(
         blocks=BLOCKS,
         pilot={
             "arms": ["split"],
-            "tries": {"half": {"rate": 0.5}, "carried": {"continuing": CARRIED}},
+            "tries": {"half": {"lr": 5.0e-4}, "carried": {"continuing": CARRIED}},
             "seeds": [7, 8],
             "share": 0.5,
         },

@@ -11,7 +11,7 @@ from studies.blocks.settings import Pilot, Try
 from unequal.evidence.power import Design, visible_effect
 
 SCATTER, SLOPE, SEEDS = 0.01, -0.3, tuple(range(100, 140))
-TRIES = {"half": Try(rate=0.5), "whole": Try()}
+TRIES = {"half": Try(lr=5e-4), "whole": Try()}
 PILOT = Pilot(arms=("control", "lower"), tries=TRIES, seeds=SEEDS, share=0.25)
 
 
@@ -30,7 +30,7 @@ def told() -> dict[str, Any]:
     arms = {
         arm: [
             {
-                label: training(level + SCATTER * generator.normal() - 0.05 * (label == "half"), lr=1e-3 * one.rate)
+                label: training(level + SCATTER * generator.normal() - 0.05 * (label == "half"), lr=one.lr or 1e-3)
                 for label, one in TRIES.items()
             }
             for level in levels
