@@ -14,6 +14,8 @@ from unequal.evidence.power import Design, upper_deviation, visible_effect
 
 #: More blocks than this are not asked for.
 MOST_BLOCKS = 40
+#: Nor is a difference told as a factor of images that takes more doublings of them.
+MOST_DOUBLINGS = 10
 #: What takes seconds.
 WORK = ("training", "measuring")
 
@@ -59,9 +61,13 @@ def scatter(endpoint: str, cells: Sequence[Trainings]) -> dict[str, Any]:
 
 
 def slope(endpoint: str, paths: Trainings, delta: float) -> dict[str, Any]:
-    """Change of ln(endpoint) over the last doubling of a training's images, and which factor of them is worth δ."""
+    """Change of ln(endpoint) over the last doubling of a training's images, and which factor of them is worth δ.
+
+    None is told that takes more than ten doublings.
+    """
     doubling = fmean(float(np.log(one["endpoints"][endpoint] / one["half"][endpoint])) for one in paths)
-    return {"slope_per_doubling": doubling, "images_worth_delta": 2 ** (delta / -doubling) if doubling < 0 else None}
+    worth = 2 ** (delta / -doubling) if -doubling * MOST_DOUBLINGS > delta else None
+    return {"slope_per_doubling": doubling, "images_worth_delta": worth}
 
 
 def promise(endpoint: str, cells: Sequence[Trainings], plan: Study, delta: float) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from blocks_data import design
 
-from studies.blocks.piloting import pilot_document
+from studies.blocks.piloting import pilot_document, slope
 from studies.blocks.settings import Pilot, Try
 from unequal.evidence.power import Design, visible_effect
 
@@ -89,3 +89,9 @@ def test_arms_with_fresh_weights_tell_the_slope_themselves() -> None:
     told = pilot_document(design(), pilot, [], arms)
     assert told["endpoints"]["fid"]["slope_per_doubling"] == pytest.approx(-0.2)
     assert told["study_seconds"] == pytest.approx(2 * 5 * (2 * 50 + 10))
+
+
+@pytest.mark.parametrize("change", [1e-5, -1e-9, 0.0])
+def test_a_level_curve_makes_no_factor_of_delta(change: float) -> None:
+    flat = [training(0.1, half=training(0.1 - change)["endpoints"])]
+    assert slope("fid", flat, 0.02)["images_worth_delta"] is None
