@@ -29,7 +29,6 @@ from unequal.models.pruned import load_any_model
 from unequal.pruning.bank import Candidate
 from unequal.pruning.proxy import BANK
 from unequal.pruning.prune import PruningJob, figures_of, prune, pruned_record
-from unequal.randomness import torch_seed
 from unequal.settings.plan import ByGain, Plan
 from unequal.settings.recipe import RangeRecipe
 from unequal.settings.training import Training
@@ -196,9 +195,7 @@ class Part:
         more = self.images_for_base_share(load_record(pruned))
         recipe = asked.plan.recipe.model_copy(update={"images": images + more})
         recipe = recipe if falls else at_a_constant_rate(recipe)
-        # Of one seed, groups would see the same images and noise, and interleaved ones hardly other timesteps.
-        seed = torch_seed(asked.seed, self.group.group)
-        job = TrainingJob(f"{asked.name}/group_{self.group.group}", recipe, asked.training, asked.data, seed)
+        job = TrainingJob(f"{asked.name}/group_{self.group.group}", recipe, asked.training, asked.data, asked.seed)
         fresh = asked.plan.start == "scratch"
         return train_expert(self.workspace, job, pruned, self.group, self.groups, fresh_weights=fresh)
 
