@@ -41,7 +41,7 @@ def main(run: Run, settings: Settings) -> None:
     variants = list(found.variants.values())
     report = Report(
         title=TITLE,
-        lead=f"{len(variants)} variants, each trained once, scored from the same noise.",
+        lead=f"{len(variants)} variants, each trained {often(len(found.replicas.seeds))}, scored from the same noise.",
         sections=sections(found, settings.further_recipes, changes),
         tables=[
             scores_and_costs(variants, found.references),
@@ -60,6 +60,11 @@ def main(run: Run, settings: Settings) -> None:
     # Stages that took a score from a cache have logged nothing with this run's configuration.
     scores = {f"fid_{name}": variant.fid for name, variant in found.variants.items()}
     run.parent_metrics(scores | {"base_ready": float(readiness(found).ready)})
+
+
+def often(count: int) -> str:
+    """How often, in words where it is once."""
+    return "once" if count == 1 else f"{count} times"
 
 
 def pictures(

@@ -79,6 +79,27 @@ class SeedFigures(Figures):
     scores: tuple[SeedScore, ...] = Field(min_length=1)
 
 
+class FidFigures(Figures):
+    """The same file: the score of all seeds together."""
+
+    fid_mean: float
+
+
+class EndpointFigures(Figures):
+    """results/metrics/profile_<model>.json: endpoints on held-out draws (`unequal.measures.endpoints`)."""
+
+    loss_over_timesteps: float
+    loss_over_log_snr: float
+    x0_loss_over_log_snr: float
+
+
+class ReplicaFigures(Figures):
+    """results/replicas.json: seeds, and endpoint → model → its values, in the order of the seeds."""
+
+    seeds: tuple[NonNegativeInt, ...] = Field(min_length=1)
+    endpoints: dict[str, dict[str, tuple[float, ...]]]
+
+
 class ReferenceFigures(Figures):
     """results/fid/reference.json."""
 

@@ -17,6 +17,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import require
 from unequal.measures.endpoints import Errors
+from unequal.replicas.outcomes import Replicas, read_replicas
 from unequal.reporting.conditions import scoring_conditions
 from unequal.reporting.tables import Change, Variant, changes, steps_of_experts
 from unequal.timesteps.partition import Partition
@@ -38,6 +39,7 @@ class PipelineFindings:
         variants: scores and costs.
         seed_fids: variant → FID at each sampling seed.
         errors: profiled model → its errors on held-out draws.
+        replicas: endpoints of all trainings of each model, those of this run first.
         base_training: the training loss of the base over the images that it saw.
         references: the content of results/fid/reference.json.
         samples: variant → images from the same noise, uint8 [n, C, H, W].
@@ -56,6 +58,7 @@ class PipelineFindings:
     variants: dict[str, Variant]
     seed_fids: dict[str, list[float]]
     errors: dict[str, Errors]
+    replicas: Replicas
     base_training: TrainingCurve
     references: dict[str, Any]
     samples: dict[str, np.ndarray]
@@ -81,7 +84,7 @@ class PipelineFindings:
     def conditions(self) -> dict[str, str]:
         """What the scores mean nothing without, as name → text."""
         return scoring_conditions(self.data, self.base) | {
-            "training seed": f"{self.base['training_seed']}, one training of each model",
+            "training seed": trainings(self.replicas.seeds),
             "loss profile": f"{self.losses['base']['train'].shape[1]} draws a timestep and split, "
             "the same for every model",
         }
@@ -131,6 +134,7 @@ def read_findings(
             variant: seed_fids(scores / f"{variant}.json", facts["base"]["sampling_seeds"]) for variant in variants
         },
         errors={model: read_errors(profiles / f"{model}.npz") for model in models},
+        replicas=read_replicas(find("results/replicas.json")),
         base_training=read_curve(find("results/training/base.csv")),
         references=read_figures(scores / "reference.json", ReferenceFigures),
         samples=shown,
@@ -138,6 +142,13 @@ def read_findings(
         data=data.facts,
         base=facts["base"],
     )
+
+
+def trainings(seeds: Sequence[int]) -> str:
+    """The seeds, and how many trainings of each model they make."""
+    if len(seeds) == 1:
+        return f"{seeds[0]}, one training of each model"
+    return f"{', '.join(map(str, seeds))}, {len(seeds)} trainings of each model; tables and pictures are of the first"
 
 
 def seed_fids(path: Path, seeds: Sequence[int]) -> list[float]:

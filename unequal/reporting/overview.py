@@ -14,6 +14,7 @@ from unequal.reporting.loss_statements import slot_statements, spread_of_losses
 from unequal.reporting.page import Table
 from unequal.reporting.profiles import SLOTS_CAPTION, SPACES_CAPTION
 from unequal.reporting.readiness import Readiness, final_slope
+from unequal.reporting.replicated import SAME_WITHIN, are_judged, judged, judged_losses, mean_fids
 from unequal.reporting.statements import Section
 from unequal.reporting.tables import Change, Variant, label, plus_minus, with_prefix
 
@@ -93,9 +94,16 @@ THIS_RUN = (
     "Each model was trained once: the figures are of this run, and how much a second training would differ is not in "
     "them. In brackets the resolution of this run: the 95 % interval over sampling seeds (FID) or draws (losses)."
 )
-#: Heading and lead of what the methods came to.
-RANKED = ("What paid in this run?", f"Best first, by the relative difference of FID from the control. {THIS_RUN}")
-UNRANKED = ("What came out?", f"Unranked, in the order of the variants. {THIS_RUN}")
+#: What several trainings show.
+ALL_TRAININGS = (
+    "Everything was trained {count} times, each time with another seed, which also split the data anew. In brackets "
+    "the 95 % interval over trainings; FIDs are geometric means over them. “Better” and “worse” have p < 0.05 by "
+    "Holm's correction over all methods, “the same” is within {losses:.0%} of a loss or {fid:.0%} of FID; what is "
+    "neither is undecided."
+)
+#: Heading and lead of what the methods came to, ranked or not.
+RANKED = ("What paid in this run?", "Best first, by the relative difference of FID from the control.")
+UNRANKED = ("What came out?", "Unranked, in the order of the variants.")
 
 
 def sections(found: PipelineFindings, recipes: Sequence[str], changes: Mapping[str, Sequence[Change]]) -> list[Section]:
@@ -109,15 +117,25 @@ def sections(found: PipelineFindings, recipes: Sequence[str], changes: Mapping[s
     base = readiness(found)
     pairs = pairings(found.variants, recipes)
     scale = [TRAINING_ON] if TRAINING_ON.method in found.variants else []
-    compared = comparisons(found, [*scale, *pairs])
+    judging = base.ready and are_judged(found.replicas)
+    compared = comparisons(found, [*scale, *pairs], judging)
     told = [one.statement() for one in in_order(compared[len(scale) :], base.ready)]
     losses = [spread_of_losses(LossProfile.of(found.losses["base"]["train"])), *slot_statements(changes)]
     first = [*base.statements(), *(replace(one.statement(), drawn=None) for one in compared[: len(scale)])]
     return [
         Section("Is the base ready?", "", first),
-        *([Section(*(RANKED if base.ready else UNRANKED), told)] if told else []),
+        *([Section(*headed(base.ready, len(found.replicas.seeds) if judging else 1), told)] if told else []),
         Section("How unequal are timesteps?", "± is the standard error over draws of images and noise.", losses),
     ]
+
+
+def headed(ranked: bool, trainings: int) -> tuple[str, str]:
+    """Heading and lead of what each method came to, by so many trainings that are judged, or by one."""
+    heading, order = RANKED if ranked else UNRANKED
+    if trainings == 1:
+        return heading, f"{order} {THIS_RUN}"
+    same = {"losses": SAME_WITHIN["loss_over_timesteps"], "fid": SAME_WITHIN["fid"]}
+    return heading.replace("this run", "these runs"), f"{order} {ALL_TRAININGS.format(count=trainings, **same)}"
 
 
 def readiness(found: PipelineFindings) -> Readiness:
@@ -126,18 +144,19 @@ def readiness(found: PipelineFindings) -> Readiness:
     return Readiness(found.variants["base"].fid, noise, real, final_slope(found.base_training))
 
 
-def comparisons(found: PipelineFindings, pairs: Sequence[Pairing]) -> list[Comparison]:
-    """Methods beside their controls, by all endpoints that both have."""
-    names, compared = [(one.method, one.control) for one in pairs], endpoints(found.schedule)
+def comparisons(found: PipelineFindings, pairs: Sequence[Pairing], judging: bool) -> list[Comparison]:
+    """Methods beside their controls, by all endpoints that both have: of this run, or judged by all trainings."""
+    names, variants = [(one.method, one.control) for one in pairs], found.variants
+    if judging:
+        fids = judged(found.replicas, "fid", names)
+        losses = judged_losses(found.replicas, names)
+        variants = {name: replace(one, fid=mean_fids(found.replicas)[name]) for name, one in variants.items()}
+    else:
+        fids, compared = fid_differences(found.seed_fids, names), endpoints(found.schedule)
+        losses = [loss_differences(compared, found.errors, *pair) for pair in names]
     return [
-        Comparison(
-            method=found.variants[one.method],
-            control=found.variants[one.control],
-            fid=fid,
-            losses=loss_differences(compared, found.errors, one.method, one.control),
-            budget=one.budget,
-        )
-        for one, fid in zip(pairs, fid_differences(found.seed_fids, names), strict=True)
+        Comparison(variants[one.method], variants[one.control], fid, held_out, one.budget)
+        for one, fid, held_out in zip(pairs, fids, losses, strict=True)
     ]
 
 

@@ -1,7 +1,7 @@
-"""What one run says, in sentences with their figures: measured, and without a word of judgement.
+"""What one run says, in sentences with their figures: measured, and without a word of judgement of its own.
 
 The unit of evidence is a training. A run has one of each model, so that it can say what came out and how finely that
-was measured, and never which method is to be preferred.
+was measured, and never which method is to be preferred. With replicas of it, words come from their trainings.
 """
 
 import math
@@ -9,20 +9,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from unequal.evidence.words import BETTER, WORSE
+
 
 class Difference(NamedTuple):
-    """ln(a/b) of one endpoint of two models, and half of its 95 % interval over what one run repeats; None: unknown.
+    """ln(a/b) of one endpoint of two models, and half of its 95 % interval over what was repeated; None: unknown.
 
-    What is repeated are sampling seeds or draws of images and noise, never trainings: the interval is the resolution
-    of this run.
+    One run repeats sampling seeds or draws of images and noise, never trainings: the interval is then the resolution of
+    this run, and there is no word. Where trainings were repeated, the interval is over them.
+
+    Attributes:
+        word: what the trainings say (`unequal.evidence.words`); None: there was one of each model.
     """
 
     log_ratio: float
     resolution: float | None
+    word: str | None = None
 
     @property
     def told_apart(self) -> bool:
-        """Whether the difference is larger than what this run resolves."""
+        """Whether the difference is larger than what this run resolves, or one by the words of its trainings."""
+        if self.word is not None:
+            return self.word in (BETTER, WORSE)
         return self.resolution is not None and abs(self.log_ratio) > self.resolution
 
     @property
@@ -36,8 +44,10 @@ class Difference(NamedTuple):
         return {name: 100 * math.expm1(value) for name, value in ({"change": self.log_ratio} | ends).items()}
 
     def text(self) -> str:
-        """As `−23.2 % (−27.9 to −18.1 %)`: the difference, and in brackets the resolution of this run."""
+        """As `−23.2 % (−27.9 to −18.1 %)`: the difference and in brackets its interval, behind the word if any."""
         change, *ends = map(signed, self.percents().values())
+        if self.word is not None:
+            return f"{self.word}, {change} % ({' to '.join(ends)} %)"
         resolution = f"{' to '.join(ends)} %" if ends else "resolution unknown"
         told = "" if self.told_apart else ", not told apart in this run"
         return f"{change} % ({resolution}{told})"

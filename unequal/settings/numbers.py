@@ -2,10 +2,12 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-#: Of draws: 63 bits, as many as generators are seeded with.
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
+#: 63 bits, as many as generators are seeded with.
+LARGEST_SEED = 2**63 - 1
+#: Of draws.
+Seed = Annotated[int, Field(ge=0, lt=LARGEST_SEED + 1)]
 #: Images that a training sees.
 Budget = Annotated[int, Field(gt=0, le=10**12)]
 #: Images that go through a network at once, or make one step.
@@ -18,3 +20,14 @@ Width = Annotated[int, Field(gt=0, le=2**16)]
 Depth = Annotated[int, Field(gt=0, le=100)]
 #: Steps between two events.
 Interval = Annotated[int, Field(gt=0, le=10**9)]
+
+
+def tells_of_scatter(replicas: int) -> int:
+    """A number of replicas from which something can be said. Raises ValueError."""
+    if replicas == 2:
+        raise ValueError("two trainings do not tell how much a third would differ; allowed: 1, or 3 … 40")
+    return replicas
+
+
+#: How often everything is trained.
+Replicas = Annotated[int, Field(ge=1, le=40), AfterValidator(tells_of_scatter)]

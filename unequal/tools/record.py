@@ -16,10 +16,11 @@ import click
 
 from unequal.errors import UserError
 from unequal.files import files_below, read_json, write_json
+from unequal.pipeline.engines import snakemake
 from unequal.pipeline.fingerprint import CODE, write_fingerprints
 from unequal.pipeline.project import checkout
 from unequal.tools.renames import FILES, with_new_keys, with_new_names
-from unequal.tools.verify import commit_of, snakemake, verify
+from unequal.tools.verify import commit_of, verify
 
 
 def record(file: Path) -> int:

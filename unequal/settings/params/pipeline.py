@@ -9,6 +9,7 @@ from typing import Self
 from pydantic import model_validator
 
 from unequal.settings.merging import Merging
+from unequal.settings.numbers import LARGEST_SEED, Replicas
 from unequal.settings.params.compared import Compared
 from unequal.settings.params.continued import Continued
 from unequal.settings.params.grouped import Grouped
@@ -23,6 +24,7 @@ MERGED = "merged"
 class Params(Continued, Slotted, Grouped, Compared):
     """params.yaml of the pipeline: every section."""
 
+    replicas: Replicas
     merging: Merging
 
     @property
@@ -41,6 +43,15 @@ class Params(Continued, Slotted, Grouped, Compared):
     def expert_sets(self) -> tuple[str, ...]:
         """The experts of all groups, with and without pruning."""
         return EXPERTS
+
+    @model_validator(mode="after")
+    def replicas_have_seeds(self) -> Self:
+        """Each has a seed of its own, and sampling seeds of its own (`unequal.replicas.folder`)."""
+        sampled = self.evaluation.seeds
+        last = max(self.seed + self.replicas, max(sampled) + self.replicas * (max(sampled) - min(sampled) + 1))
+        if last > LARGEST_SEED:
+            raise ValueError(f"replicas: {self.replicas} of them have seeds of up to {last}; allowed: {LARGEST_SEED}")
+        return self
 
     @model_validator(mode="after")
     def slots_are_finetuned(self) -> Self:

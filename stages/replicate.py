@@ -1,0 +1,48 @@
+"""Run the pipeline once more with each further seed, where `replicas` asks for it, and gather what all have come to."""
+
+import os
+from pathlib import Path
+
+from unequal.errors import UserError
+from unequal.files import write_json
+from unequal.pipeline.engines import snakemake_inside
+from unequal.pipeline.project import checkout
+from unequal.pipeline.stage import Run, stage
+from unequal.replicas.folder import prepare_replica
+from unequal.replicas.outcomes import outcomes
+from unequal.settings.numbers import Replicas, Seed
+from unequal.settings.strict import StageSettings
+
+
+class Settings(StageSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    seed: Seed
+    replicas: Replicas
+    variants: tuple[str, ...]
+    profiled_models: tuple[str, ...]
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings) -> None:
+    """Make the replicas."""
+    run.input("results/fid")
+    run.input("results/metrics")
+    further = [prepare_replica(number) for number in range(1, settings.replicas)]
+    for folder in further:
+        replicate(folder)
+    found = outcomes([Path(), *further], settings.variants, settings.profiled_models)
+    seeds = [settings.seed + number for number in range(settings.replicas)]
+    write_json(run.output("results/replicas.json"), {"seeds": seeds, "endpoints": found})
+
+
+def replicate(folder: Path) -> None:
+    """Run the graph of a replica's folder, or what is not up to date there. Raises UserError where it fails."""
+    root = checkout(Path.cwd())
+    place = Path.cwd().relative_to(root) / folder
+    if snakemake_inside(root, place, "--cores", str(len(os.sched_getaffinity(0)))):
+        raise UserError(f"{folder}: failed; its logs are in {folder}/logs, and the same command goes on with it")
+
+
+if __name__ == "__main__":
+    main()

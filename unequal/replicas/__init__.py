@@ -1,0 +1,1 @@
+"""Replicas of the pipeline: the same graph with other seeds, and what all of them have come to."""
