@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from unequal.artifacts.replicas import Replicas
 from unequal.evidence.words import BETTER, SAME, UNDECIDED, WORSE
-from unequal.replicas.outcomes import Replicas
 from unequal.reporting.overview import headed
 from unequal.reporting.replicated import SAME_WITHIN, are_judged, judged, judged_losses, mean_fids
 

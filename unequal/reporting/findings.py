@@ -11,13 +11,13 @@ from unequal.artifacts.curves import TrainingCurve, read_curve
 from unequal.artifacts.figures import PruningFigures, ReferenceFigures, ScoreFigures, SeedFigures, read_figures
 from unequal.artifacts.partitions import GroupTable, read_groups, read_slot_sets, read_slots
 from unequal.artifacts.profiles import read_errors, read_floor, read_profile
+from unequal.artifacts.replicas import Replicas, read_replicas
 from unequal.artifacts.samplers import read_sampler
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import require
 from unequal.measures.endpoints import Errors
-from unequal.replicas.outcomes import Replicas, read_replicas
 from unequal.reporting.conditions import scoring_conditions
 from unequal.reporting.tables import Change, Variant, changes, steps_of_experts
 from unequal.timesteps.partition import Partition

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from unequal.artifacts.replicas import Replicas
 from unequal.evidence.blocks import Blocks
 from unequal.evidence.words import findings
-from unequal.replicas.outcomes import Replicas
 from unequal.reporting.statements import Difference
 
 #: Fewer trainings do not tell their scatter.

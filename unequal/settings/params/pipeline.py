@@ -46,7 +46,7 @@ class Params(Continued, Slotted, Grouped, Compared):
 
     @model_validator(mode="after")
     def replicas_have_seeds(self) -> Self:
-        """Each has a seed of its own, and sampling seeds of its own (`unequal.replicas.folder`)."""
+        """Each has a seed of its own, and sampling seeds of its own (`unequal.pipeline.replicas`)."""
         sampled = self.evaluation.seeds
         last = max(self.seed + self.replicas, max(sampled) + self.replicas * (max(sampled) - min(sampled) + 1))
         if last > LARGEST_SEED:

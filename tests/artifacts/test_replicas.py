@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from unequal.artifacts.replicas import outcomes, read_replicas
 from unequal.errors import UserError
 from unequal.files import write_json
-from unequal.replicas.outcomes import outcomes, read_replicas
 
 LOSSES = ("loss_over_timesteps", "loss_over_log_snr", "x0_loss_over_log_snr")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from unequal.replicas.folder import prepare_replica, replica_params
+from unequal.pipeline.replicas import prepare_replica, replica_params
 
 SETTINGS = {
     "seed": 7,

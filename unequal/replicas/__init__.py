@@ -1,1 +1,0 @@
-"""Replicas of the pipeline: the same graph with other seeds, and what all of them have come to."""
