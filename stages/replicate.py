@@ -28,12 +28,13 @@ def main(run: Run, settings: Settings) -> None:
     """Make the replicas."""
     run.input("results/fid")
     run.input("results/metrics")
+    target = run.output("results/replicas.json")  # from here on nobody else runs this
     further = [prepare_replica(number) for number in range(1, settings.replicas)]
     for folder in further:
         replicate(folder)
     found = outcomes([Path(), *further], settings.variants, settings.profiled_models)
     seeds = [settings.seed + number for number in range(settings.replicas)]
-    write_json(run.output("results/replicas.json"), {"seeds": seeds, "endpoints": found})
+    write_json(target, {"seeds": seeds, "endpoints": found})
 
 
 def replicate(folder: Path) -> None:
