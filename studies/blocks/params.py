@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from studies.blocks.settings import Blocks, Pilot, shortened
+from studies.blocks.settings import Blocks, Pilot, shortened, shortened_plan
 from unequal.errors import UserError
 from unequal.settings.names import Name
 from unequal.settings.params.roles import FRESH, Role
@@ -74,7 +74,10 @@ class Plans(Blocked):
     @property
     def placed_recipes(self) -> dict[str, Recipe]:
         """Those of the plans too, and what the pilot tries of them."""
-        plans = {f"plans.{name}.recipe": plan.recipe for name, plan in self.plans.items()}
+        plans = {
+            f"plans.{name}.recipe": shortened(plan.recipe, 1.0, self.pilot.tried(name))
+            for name, plan in self.plans.items()
+        }
         tries = {
             f"pilot.tries.{label}, of plans.{arm}": shortened(self.plans[arm].recipe, self.pilot.share, tried)
             for arm in self.pilot.arms
@@ -102,7 +105,9 @@ class Plans(Blocked):
             if plan.groups.needs_excess:
                 raise ValueError(f"plans.{name}.groups.kind: 'excess_loss' needs a floor, which no block measures")
             try:
-                plan.check(self.schedule.tables(), self.recipes["base"], self.training.batch_size)
+                shortened_plan(plan, 1.0, self.pilot.tried(name)).check(
+                    self.schedule.tables(), self.recipes["base"], self.training.batch_size
+                )
             except UserError as error:
                 raise ValueError(f"plans.{name}: {error}") from None
         return self

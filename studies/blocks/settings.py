@@ -116,11 +116,27 @@ class Pilot(Strict):
     tries: dict[Name, Try] = Field(min_length=1, description="of every arm, each under a name")
     seeds: tuple[Seed, ...] = Field(min_length=2, description="none of those in `blocks`")
     share: float = Field(gt=0, le=1, description="of the images that the study gives each training")
+    chosen: dict[Name, Name] = Field(
+        default={},
+        description="arm of the study → the try that it is trained by; an arm without one is as its settings say",
+    )
 
     @property
     def cells(self) -> tuple[tuple[str, str], ...]:
         """An arm and a try, as they are trained from every seed."""
         return tuple((arm, name) for arm in self.arms for name in self.tries)
+
+    def tried(self, arm: str) -> Try:
+        """What was chosen for an arm."""
+        return self.tries[self.chosen[arm]] if arm in self.chosen else AS_IT_IS
+
+    @model_validator(mode="after")
+    def what_is_chosen_was_tried(self) -> Self:
+        """A choice names a try."""
+        for arm, name in self.chosen.items():
+            if name not in self.tries:
+                raise ValueError(f"chosen.{arm}: '{name}' is no try; there is: {', '.join(self.tries)}")
+        return self
 
     @model_validator(mode="after")
     def scatter_can_be_told(self) -> Self:
@@ -137,6 +153,8 @@ class Pilot(Strict):
         """Raise ValueError where the pilot is of other arms than the study, or on its very seeds."""
         if unknown := [arm for arm in self.arms if arm not in blocks.arms]:
             raise ValueError(f"pilot.arms: '{unknown[0]}' is no arm; there is: {', '.join(blocks.arms)}")
+        if unknown := [arm for arm in self.chosen if arm not in blocks.arms]:
+            raise ValueError(f"pilot.chosen: '{unknown[0]}' is no arm; there is: {', '.join(blocks.arms)}")
         if shared := [seed for seed in self.seeds if seed in blocks.all_seeds]:
             raise ValueError(f"pilot.seeds: {shared[0]} is a block of the study; allowed: others")
 
@@ -166,6 +184,9 @@ def shortened(recipe: R, share: float, tried: Try = AS_IT_IS) -> R:
 
 
 def shortened_plan(plan: Plan, share: float, tried: Try) -> Plan:
-    """A plan for a share of its images, on a base that is shortened likewise, with what is tried of its recipe."""
+    """A plan for a share of its images, on a base that is shortened likewise, with what is tried of its recipe.
+
+    For the whole of them, it is what an arm of the study is trained by.
+    """
     start = None if plan.from_images is None else round(share * plan.from_images)
     return plan.model_copy(update={"recipe": shortened(plan.recipe, share, tried), "from_images": start})

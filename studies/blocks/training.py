@@ -11,7 +11,7 @@ from unequal.models.folder import model_and_snapshots
 from unequal.settings.network import AnyNetwork
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
-from unequal.settings.strict import StageSettings
+from unequal.settings.strict import Strict
 from unequal.training.initialisation import Start
 from unequal.training.results import curve, trained_record
 from unequal.training.train import Outcome, TrainingJob, spec_for, train
@@ -48,9 +48,13 @@ def half_and_end(folder: Path, recipe: Recipe) -> tuple[Path, Path]:
     return next(one for one in snapshots if int(one.name) >= recipe.images // 2), end
 
 
-def made_by(settings: StageSettings) -> dict[str, str]:
-    """The hash of a training's settings: blocks that were trained apart are judged together where it is the same."""
-    return {"made_by": hashlib.sha256(settings.model_dump_json().encode()).hexdigest()}
+def made_by(*settings: Strict) -> dict[str, str]:
+    """The hash of a training's settings: blocks that were trained apart are judged together where it is the same.
+
+    Settings that have since become possible, and stand at their default, change nothing.
+    """
+    texts = (one.model_dump_json(exclude_defaults=True) for one in settings)
+    return {"made_by": hashlib.sha256("\n".join(texts).encode()).hexdigest()}
 
 
 def costs_of(outcome: Outcome) -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """Results recorded for other code than made them: where it makes the same, and only there."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 from engines_said import rules_of_dry_run, stages_of_repro
 
-from benchmarks.projects import commit, run, small_copy
+from benchmarks.projects import commit, edit, run, small_copy
 from unequal.errors import UserError
 from unequal.settings.strict import read_yaml
 from unequal.tools.verify import shrink
@@ -55,6 +56,47 @@ def test_what_makes_the_same_is_recorded_for_both_engines(recorded: Path):
     assert stages_of_repro(run(recorded, "dvc", "repro")) == set()
     assert "Nothing to be done" in run(recorded, "snakemake", "--cores", "2", "-n")
     assert run(recorded, "git", "worktree", "list").count("\n") == 1
+
+
+def test_what_lies_elsewhere_is_recorded_as_it_was(recorded: Path, tmp_path: Path):
+    """A clone has the lock file and the small results, and none of the models."""
+    run(tmp_path, "git", "clone", "--quiet", str(recorded), "clone")
+    clone = tmp_path / "clone"
+    before = read_yaml(clone / "dvc.lock")["stages"]
+    rewrite(clone, MEAN.replace("mean()", "mean().item()"))
+    assert run(clone, *VERIFY).endswith("dvc.yaml: 4 stages recorded\n")
+    after = read_yaml(clone / "dvc.lock")["stages"]
+    assert changed_paths(before, after) == {"artifacts/code/profile_floor.json"}
+    assert stages_of_repro(run(clone, "dvc", "repro", "--allow-missing")) == set()
+
+
+def changed_paths(before: dict, after: dict) -> set[str]:
+    """Paths whose hash two lock files tell differently."""
+    old, new = (
+        {
+            (name, item["path"], item.get("md5"))
+            for name, one in stages.items()
+            for item in (*one.get("deps", []), *one.get("outs", []))
+        }
+        for stages in (before, after)
+    )
+    assert before.keys() == after.keys()
+    return {path for _, path, _ in old ^ new}
+
+
+def test_only_what_is_finished_is_recorded(recorded: Path, tmp_path: Path):
+    """What Snakemake would make again keeps the record that it has, or none."""
+    project = shutil.copytree(recorded, tmp_path / "project", symlinks=True)
+    before = read_yaml(project / "dvc.lock")["stages"]
+    edit(project, {"profile.images": 3})
+    (project / "dvc.lock").unlink()
+    said = run(project, "python", "-m", "unequal.tools.record", "--finished")
+    after = read_yaml(project / "dvc.lock")["stages"]
+    assert said.endswith(f"dvc.yaml: {len(after)} stages recorded\n")
+    assert "profile_floor" in before
+    assert "profile_floor" not in after
+    assert after == {name: before[name] for name in after}
+    assert len(after) > 0
 
 
 def shrunk(folder: Path, tiny: str) -> dict:

@@ -1,6 +1,6 @@
 """Carry an arm's plan out on the base of a block."""
 
-from studies.blocks.settings import arm_seed
+from studies.blocks.settings import Pilot, arm_seed, shortened_plan
 from studies.blocks.training import made_by, train_plan
 from unequal.data.prepared import PreparedData
 from unequal.experts.plan import ExpertsJob
@@ -14,6 +14,7 @@ class Settings(StageSettings):
     """Keys of params.yaml that this stage reads."""
 
     training: Training
+    pilot: Pilot
     plan: Plan = key("plans.{arm}")
 
 
@@ -25,10 +26,11 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     run.source(f"plans/{arm}")
     folder = run.output(f"artifacts/models/{arm}/block_{block}")
     name, seed = f"{arm}/block_{block}", arm_seed(block, arm)
-    costs = train_plan(run, ExpertsJob(settings.plan, name, base, data, settings.training, seed), folder)
+    plan = shortened_plan(settings.plan, 1.0, settings.pilot.tried(arm))
+    costs = train_plan(run, ExpertsJob(plan, name, base, data, settings.training, seed), folder)
     for one in (one for one in costs["groups"] if one["pruning"] and one["pruning"]["bank"]):
         run.table(f"memory_bank_group_{one['group']}", one["pruning"]["bank"])
-    run.metrics(f"results/trainings/{arm}/block_{block}.json", made_by(settings) | costs)
+    run.metrics(f"results/trainings/{arm}/block_{block}.json", made_by(settings.training, plan) | costs)
 
 
 if __name__ == "__main__":

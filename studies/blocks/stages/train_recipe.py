@@ -1,6 +1,6 @@
 """Train the fresh weights of a block by an arm's recipe."""
 
-from studies.blocks.settings import arm_seed
+from studies.blocks.settings import Pilot, arm_seed, shortened
 from studies.blocks.training import costs_of, made_by, train_weights
 from unequal.data.prepared import PreparedData
 from unequal.pipeline.stage import Run, stage
@@ -19,6 +19,7 @@ class Settings(StageSettings):
     schedule: Schedule
     network: AnyNetwork
     training: Training
+    pilot: Pilot
     recipe: Recipe = key("recipes.{arm}")
 
 
@@ -26,10 +27,14 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     """Train an arm within a block."""
     data = PreparedData.open(run.input("artifacts/data"))
-    job = TrainingJob(f"{arm}/block_{block}", settings.recipe, settings.training, data, arm_seed(block, arm))
+    recipe = shortened(settings.recipe, 1.0, settings.pilot.tried(arm))
+    job = TrainingJob(f"{arm}/block_{block}", recipe, settings.training, data, arm_seed(block, arm))
     outcome = train_weights(run, job, block, settings.network, settings.schedule)
     write_results(run, outcome)
-    run.metrics(f"results/trainings/{arm}/block_{block}.json", made_by(settings) | costs_of(outcome))
+    run.metrics(
+        f"results/trainings/{arm}/block_{block}.json",
+        made_by(settings.schedule, settings.network, settings.training, recipe) | costs_of(outcome),
+    )
 
 
 if __name__ == "__main__":

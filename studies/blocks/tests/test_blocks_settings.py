@@ -7,7 +7,7 @@ import pytest
 from blocks_data import DESIGN
 from params_files import edited
 
-from studies.blocks.settings import Blocks, Pilot, Try, arm_seed, shortened
+from studies.blocks.settings import AS_IT_IS, Blocks, Pilot, Try, arm_seed, shortened
 from studies.experts.params import Params
 from unequal.errors import UserError
 from unequal.settings.recipe import LossWeight, Optimizer, Recipe
@@ -42,6 +42,15 @@ STUDY = Path(__file__).parents[2] / "experts/params.yaml"
         ),
         ({"pilot.arms": ["none"]}, "pilot.arms: 'none' is no arm; there is: joint"),
         ({"pilot.arms": ["joint"], "pilot.tries": {"own": {}}}, "pilot: arms: one arm with one try tells no scatter"),
+        ({"pilot.chosen": {"snr": "best"}}, "pilot: chosen.snr: 'best' is no try; there is: carried, "),
+        ({"pilot.chosen": {"none": "fresh"}}, "pilot.chosen: 'none' is no arm; there is: joint"),
+        (
+            {"recipes.base.keep_state": False, "pilot.arms": ["snr"], "pilot.tries.carried_half": {}}
+            | {"pilot.tries.carried": {"continuing": {"moments": "carried"}}, "pilot.tries.carried_double": {}}
+            | {f"plans.{arm}.recipe.continuing": {} for arm in ("joint", "joint_again")}
+            | {"pilot.chosen": {"timesteps": "carried"}},
+            "plans.timesteps.recipe.continuing: weights averaged, moments carried needs",
+        ),
         ({"plans.other": {}}, "plans.other"),
         (PRETRAINED, "network.pretrained: 'runs/base'; blocks begin with fresh weights: null"),
         ({"profile.floor": "all"}, "profile.floor: all; arms are compared without one: none"),
@@ -71,6 +80,13 @@ def test_every_arm_of_a_block_has_draws_of_its_own() -> None:
 def test_a_pilots_cells_are_all_tries_of_all_arms() -> None:
     pilot = Pilot(arms=("a", "b"), tries={"own": Try(), "half": Try(lr=5e-4)}, seeds=(0, 1), share=0.5)
     assert pilot.cells == (("a", "own"), ("a", "half"), ("b", "own"), ("b", "half"))
+
+
+def test_an_arm_is_trained_by_the_try_that_was_chosen_for_it() -> None:
+    tries = {"own": Try(), "half": Try(lr=5e-4)}
+    pilot = Pilot(arms=("a",), tries=tries, seeds=(0, 1), share=0.5, chosen={"b": "half"})
+    assert pilot.tried("b") == tries["half"]
+    assert pilot.tried("a") == AS_IT_IS
 
 
 def test_a_shortened_recipe_keeps_its_shape() -> None:
