@@ -17,13 +17,21 @@ from pydantic import Field, PositiveInt
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
-from torch_fidelity.feature_extractor_inceptionv3 import URL_INCEPTION_V3, FeatureExtractorInceptionV3
-from torch_fidelity.metric_fid import KEY_METRIC_FID, fid_statistics_to_metric
-from torch_fidelity.metric_kid import KEY_METRIC_KID_MEAN, KEY_METRIC_KID_STD, kid_features_to_metric
-from torch_fidelity.metric_prc import KEY_METRIC_PRECISION, KEY_METRIC_RECALL, prc_features_to_metric
 
 from unequal.errors import UserError, one_line
 from unequal.evaluation.classifier import load_classifier
+from unequal.evaluation.formulas import (
+    KEY_METRIC_FID,
+    KEY_METRIC_KID_MEAN,
+    KEY_METRIC_KID_STD,
+    KEY_METRIC_PRECISION,
+    KEY_METRIC_RECALL,
+    URL_INCEPTION_V3,
+    FeatureExtractorInceptionV3,
+    fid_statistics_to_metric,
+    kid_features_to_metric,
+    prc_features_to_metric,
+)
 from unequal.evaluation.sets import TILE, ImageSet
 from unequal.files import SHA256, content_hash, read_json, read_npz, require, write_npz
 from unequal.settings.strict import Strict, validate

@@ -38,7 +38,7 @@ from unequal.files import (
     write_json,
 )
 from unequal.pipeline import processes
-from unequal.pipeline.endings import reported
+from unequal.pipeline.endings import leave_at_once, reported
 from unequal.pipeline.fingerprint import Fingerprint, fingerprint, refuse_other_code
 from unequal.pipeline.finished import (
     DVC_STAGE,
@@ -353,6 +353,16 @@ class StageCommand(click.Command):
         self.stage_name = self.program.stem
         options = list(signature(function, eval_str=True).parameters.values())[2:]
         super().__init__(self.stage_name, callback=self.run, params=list(map(option, options)), help=function.__doc__)
+
+    def main(self, *arguments: Any, **named: Any) -> Any:
+        """The program, as click runs it; where it has ended well, its process ends at once."""
+        try:
+            return super().main(*arguments, **named)
+        except SystemExit as ending:
+            started = getattr(sys.modules["__main__"], "__file__", None)
+            if not ending.code and started and Path(started).resolve() == self.program:
+                leave_at_once()
+            raise
 
     def run(self, **options: str | int) -> None:
         """Execute the stage; ends the process with a status where it does not end well."""

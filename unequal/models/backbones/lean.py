@@ -1,7 +1,8 @@
 """Importing one network out of a large library without all the others.
 
-The packages of diffusers import every network that they hold as soon as one of them is wanted, and beside them a
-compiler that compiled networks alone need: seconds at the start of each stage, and of each of its processes.
+The packages of diffusers and torchvision import every network that they hold as soon as one of them is wanted, and
+beside them a compiler that compiled networks alone need: seconds at the start of each stage, and of each of its
+processes.
 """
 
 import sys
@@ -35,7 +36,8 @@ def defer(package: str) -> None:
     module.__spec__, module.__path__ = spec, list(spec.submodule_search_locations or ())
     sys.modules[package] = module
     parent, _, name = package.rpartition(".")
-    setattr(sys.modules[parent], name, module)
+    if parent:
+        setattr(sys.modules[parent], name, module)
 
 
 @contextmanager
