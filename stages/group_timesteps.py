@@ -27,7 +27,7 @@ def main(run: Run, settings: Settings) -> None:
     groups = timestep_groups(chosen.kind, schedule, len(chosen.ids), chosen.min_ratio, excess)
     table = {
         "timesteps": schedule.timesteps,
-        "schedule": schedule.name,
+        **settings.schedule.facts,
         "kind": chosen.kind,
         "min_ratio": chosen.min_ratio,
         "groups": [NumberedGroup.of(number, one).model_dump() for number, one in enumerate(groups)],

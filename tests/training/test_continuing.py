@@ -19,7 +19,8 @@ from unequal.errors import UserError
 from unequal.experts.expert import train_expert
 from unequal.models.folder import STATE, load_model
 from unequal.models.pruned import replay
-from unequal.settings.recipe import Continuing, LossWeight, Optimizer, Recipe
+from unequal.settings.loss_weights import LossWeight
+from unequal.settings.recipe import Continuing, Optimizer, Recipe
 from unequal.settings.runtime import Runtime
 from unequal.settings.samplers import Slot, Uniform
 from unequal.settings.training import Training
@@ -34,7 +35,7 @@ from unequal.training.state import TrainingState
 from unequal.training.train import TrainingJob, train
 
 CPU = torch.device("cpu")
-OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50), "none", None)
+OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50))
 AS_IT_WAS = Continuing(weights="last", moments="carried")
 PLAIN: dict[str, Any] = {
     "lr": 2e-3,

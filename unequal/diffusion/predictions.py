@@ -1,7 +1,11 @@
-"""What a network predicts: ε, v or x0, and the way from each to the others.
+"""What a network predicts: ε, v, x0 or the velocity of a flow, and the way from each to the others.
 
 With x_t = α·x0 + σ·ε and v = α·ε − σ·x0 (α² + σ² = 1), an error of the prediction is an error of x0
 times a factor of t alone: ‖Δx0‖² = ‖Δsample‖² = σ²·‖Δv‖² = (σ²/α²)·‖Δε‖².
+
+The velocity u = ε − x0 is dx_t/ds of a flow x_t = (1 − s)·x0 + s·ε (2209.03003). From x_t = (α + σ)·x0 + σ·u it gives
+x0 on any schedule: ‖Δx0‖² = σ²/(α + σ)²·‖Δu‖². Where α² + σ² = 1 it is that of the straight line from image to noise on
+which x_t/(α + σ) lies, and v, which is dx_t/dφ for σ = sin φ, that of the circle on which x_t itself does.
 """
 
 from typing import Literal, get_args
@@ -10,16 +14,22 @@ from torch import Tensor
 
 from unequal.errors import UserError
 
-Prediction = Literal["epsilon", "v_prediction", "sample"]
+Prediction = Literal["epsilon", "v_prediction", "sample", "velocity"]
 PREDICTIONS: tuple[Prediction, ...] = get_args(Prediction)
 #: Of a model: one of them, or all three by a head each.
-ModelPrediction = Literal["epsilon", "v_prediction", "sample", "mixed"]
+ModelPrediction = Literal["epsilon", "v_prediction", "sample", "velocity", "mixed"]
 
 #: What needs no α² + σ² = 1 to mean what it says here.
-ON_ANY_SCHEDULE: tuple[Prediction, ...] = ("epsilon", "sample")
+ON_ANY_SCHEDULE: tuple[Prediction, ...] = ("epsilon", "sample", "velocity")
 
-#: Order of the output channels of a model with three heads.
+#: Order of the output channels of a model with three heads, where α² + σ² = 1, and where it is not.
 HEADS: tuple[Prediction, ...] = ("sample", "v_prediction", "epsilon")
+HEADS_OF_FLOW: tuple[Prediction, ...] = ("sample", "velocity", "epsilon")
+
+
+def heads_on(preserves_variance: bool) -> tuple[Prediction, ...]:
+    """What three heads predict on a schedule: x0, the speed at which its path is gone along, and ε."""
+    return HEADS if preserves_variance else HEADS_OF_FLOW
 
 
 def add_noise(x0: Tensor, epsilon: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
@@ -36,6 +46,8 @@ def target(prediction: str, x0: Tensor, epsilon: Tensor, alpha: Tensor, sigma: T
             return alpha * epsilon - sigma * x0
         case "sample":
             return x0
+        case "velocity":
+            return epsilon - x0
     raise unknown(prediction)
 
 
@@ -48,6 +60,8 @@ def to_x0(prediction: str, output: Tensor, x_t: Tensor, alpha: Tensor, sigma: Te
             return alpha * x_t - sigma * output
         case "sample":
             return output
+        case "velocity":
+            return (x_t - sigma * output) / (alpha + sigma)
     raise unknown(prediction)
 
 
@@ -65,6 +79,8 @@ def x0_error_factor(prediction: str, alpha: Tensor, sigma: Tensor) -> Tensor:
             return sigma**2
         case "sample":
             return alpha * 0 + 1
+        case "velocity":
+            return (sigma / (alpha + sigma)) ** 2
     raise unknown(prediction)
 
 

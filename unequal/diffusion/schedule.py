@@ -1,5 +1,6 @@
 """Noise schedules: how much signal and noise x_t = α_t·x0 + σ_t·ε holds at each timestep."""
 
+import math
 from collections.abc import Callable
 from copy import copy
 from functools import cached_property
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from unequal.errors import UserError
 
-#: Timesteps for which the betas of DDPM and latent diffusion were chosen.
+#: Timesteps for which the betas of DDPM and latent diffusion were chosen; a flow is told its time in as many parts.
 REFERENCE_TIMESTEPS = 1000
 
 
@@ -48,11 +49,11 @@ class NoiseSchedule:
             raise UserError(f"schedule '{name}': α and σ must be above 0, and α/σ must fall from timestep to timestep")
 
     @staticmethod
-    def named(name: str, timesteps: int) -> "NoiseSchedule":
-        """The schedule of that name."""
+    def named(name: str, timesteps: int, shift: float | None = None) -> "NoiseSchedule":
+        """The schedule of that name; only a flow has a shift."""
         if name not in SCHEDULES:
             raise UserError(f"schedule '{name}' is unknown; allowed: {', '.join(SCHEDULES)}")
-        return SCHEDULES[name](timesteps)
+        return SCHEDULES[name](timesteps) if shift is None else Flow(timesteps, shift)
 
     @staticmethod
     def linear(timesteps: int) -> "VariancePreserving":
@@ -118,6 +119,31 @@ class NoiseSchedule:
         """Signal-to-noise ratio in decibels, 10·log10 SNR_t, [T]."""
         return 10 * torch.log10(self.snr)
 
+    @cached_property
+    def log_snr(self) -> Tensor:
+        """λ_t = ln SNR_t, [T]."""
+        return self.snr.log()
+
+    @cached_property
+    def times(self) -> Tensor:
+        """s = σ/(α + σ), the time at which a flow that is not shifted has the same SNR, [T]."""
+        return torch.sigmoid(-self.log_snr / 2)
+
+    @cached_property
+    def log_snr_edges(self) -> Tensor:
+        """λ where the cell of each timestep ends, falling from ∞ to −∞, [T + 1]: halfway between two timesteps."""
+        middles = (self.log_snr[1:] + self.log_snr[:-1]) / 2
+        return torch.cat([middles.new_tensor([torch.inf]), middles, middles.new_tensor([-torch.inf])])
+
+    @cached_property
+    def time_edges(self) -> Tensor:
+        """The same in times, rising from 0 to 1, [T + 1]."""
+        return torch.sigmoid(-self.log_snr_edges / 2)
+
+    def told(self, timesteps: Tensor) -> Tensor:
+        """What a network is told of timesteps [B], integers on the schedule's device: their numbers."""
+        return timesteps
+
     def at(self, timesteps: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
         """(α_t, σ_t) for each image of a batch, shaped to multiply it.
 
@@ -177,11 +203,47 @@ class VariancePreserving(NoiseSchedule):
         return 1 - self.alphas_cumprod
 
 
+class Flow(NoiseSchedule):
+    """Rectified flow (2209.03003): x_t = (1 − s)·x0 + s·ε, on the grid s = (t + ½)/T, shifted towards the noise.
+
+    A shift k takes s to k·s/(1 + (k − 1)·s), which divides every signal-to-noise ratio by k² (2403.03206, eq. 23).
+    Points lie in the middle of their cells, so that neither end, without noise or without signal, is one of them.
+    """
+
+    def __init__(self, timesteps: int, shift: float = 1.0) -> None:
+        """
+        Args:
+            timesteps: T.
+            shift: k above 0; 1 leaves the times as they are.
+        """
+        if not 0 < shift < float("inf"):
+            raise UserError(f"schedule 'flow' with a shift of {shift}; allowed: above 0 (1: none)")
+        self.shift = shift
+        # Its own times are those before they are shifted.
+        self.times = (torch.arange(timesteps, dtype=torch.float64) + 0.5) / timesteps
+        divisor = 1 + (shift - 1) * self.times
+        super().__init__("flow", (1 - self.times) / divisor, shift * self.times / divisor)
+
+    @cached_property
+    def time_edges(self) -> Tensor:
+        """t/T: densities over the times of a flow are told for times before they are shifted."""
+        return torch.arange(self.timesteps + 1, dtype=torch.float64, device=self.times.device) / self.timesteps
+
+    @cached_property
+    def log_snr_edges(self) -> Tensor:
+        return -2 * (torch.logit(self.time_edges) + math.log(self.shift))
+
+    def told(self, timesteps: Tensor) -> Tensor:
+        """1000·s, shifted: what the schedulers of diffusers tell a network, whatever T is, [B] float32."""
+        return (REFERENCE_TIMESTEPS * self.sigma)[timesteps].float()
+
+
 #: What schedules there are: name → T → schedule.
 SCHEDULES: dict[str, Callable[[int], NoiseSchedule]] = {
     "linear": NoiseSchedule.linear,
     "cosine": NoiseSchedule.cosine,
     "scaled_linear": NoiseSchedule.scaled_linear,
+    "flow": Flow,
 }
 
 

@@ -6,39 +6,13 @@ from typing import Literal, Self
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from unequal.diffusion.predictions import ModelPrediction
+from unequal.settings.loss_weights import BINS, AnyLossWeight, LearnedUncertainty
 from unequal.settings.numbers import Budget, DrawCount
-from unequal.settings.samplers import Sampler, Slot
+from unequal.settings.samplers import LossSecondMoment, Sampler, Slot
 from unequal.settings.strict import Strict
 
 #: What stands for SGD where AdamW has the coefficient of its second moment: recipes that share betas differ in name.
 UNUSED_BETA = 0.999
-
-
-#: Ranges of timesteps, alike in log-SNR, in which losses are averaged, where the settings say nothing else.
-BINS = 40
-
-
-class LossWeight(Strict):
-    """How the losses of different timesteps are weighted: not at all, by Min-SNR or P2, or each by its running mean."""
-
-    kind: Literal["none", "min_snr", "p2", "running_mean"]
-    gamma: PositiveFloat | None = Field(default=None, description="γ of min_snr (5) or p2 (1)")
-    half_life_images: PositiveInt | None = Field(
-        default=None, description="of running_mean: images after which a loss counts half in it"
-    )
-    bins: DrawCount | None = Field(
-        default=None, description=f"of running_mean: ranges of timesteps, alike in log-SNR, that have one; null: {BINS}"
-    )
-
-    @model_validator(mode="after")
-    def keys_belong_to_the_kind(self) -> Self:
-        """A formula needs its γ, a running mean its half-life; where a key has no meaning, it is left out."""
-        by_formula, running = self.kind in ("min_snr", "p2"), self.kind == "running_mean"
-        needed = {"gamma": by_formula, "half_life_images": running, "bins": running and self.bins is not None}
-        for name, belongs in needed.items():
-            if belongs != (getattr(self, name) is not None):
-                raise ValueError(f"{name}: {'needed by' if belongs else 'has no meaning for'} '{self.kind}'")
-        return self
 
 
 class MomentumDecay(Strict):
@@ -98,7 +72,7 @@ class Optimizer(Strict):
 
 
 #: How the x0 of three heads is combined; see `unequal.diffusion.heads`.
-Selection = Literal["profile", "blend", "blend_diagonal", "epsilon", "v_prediction", "sample"]
+Selection = Literal["profile", "blend", "blend_diagonal", "epsilon", "v_prediction", "sample", "velocity"]
 
 
 class Mixing(Strict):
@@ -149,7 +123,7 @@ class Recipe(Strict):
     prediction: ModelPrediction
     mixing: Mixing | None = None
     sampler: Sampler
-    loss_weight: LossWeight
+    loss_weight: AnyLossWeight
     optimizer: Optimizer
     continuing: Continuing = Field(default=Continuing(), description="with what a recipe that trains a model on begins")
     keep_state: bool = Field(
@@ -174,16 +148,22 @@ class Recipe(Strict):
         if (self.prediction == "mixed") != (self.mixing is not None):
             verb = "needs" if self.prediction == "mixed" else "has no use for"
             raise ValueError(f"prediction '{self.prediction}' {verb} the key mixing")
-        if self.mixing is not None and self.loss_weight.kind == "running_mean":
+        if self.mixing is not None and not self.loss_weight.fixed:
             raise ValueError(
-                "loss_weight.kind: 'running_mean' is for one head; allowed for three: mixing.train 'balanced', which "
-                "divides each head's loss by its running mean"
+                f"loss_weight.kind: '{self.loss_weight.kind}' is for one head; allowed for three: mixing.train "
+                "'balanced', which divides each head's loss by its running mean"
             )
         if self.mixing is not None and self.mixing.train == "balanced" and self.loss_weight.kind != "none":
             raise ValueError(
                 f"loss_weight.kind: '{self.loss_weight.kind}' would be divided out again by mixing.train 'balanced'; "
                 "allowed: none"
             )
+        if isinstance(self.loss_weight, LearnedUncertainty) and isinstance(self.sampler, LossSecondMoment):
+            raise ValueError(
+                "loss_weight.kind: 'learned_uncertainty' has the same expected loss at every timestep, and "
+                "sampler.kind 'loss_second_moment' would learn nothing from it; allowed with it: any other sampler"
+            )
+        self.sampler.check_weight(self.loss_weight.fixed and self.mixing is None)
         self.sampler.check(self.images, self.prediction == "epsilon" and self.loss_weight.kind == "none")
         return self
 

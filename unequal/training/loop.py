@@ -33,7 +33,7 @@ from unequal.training.batches import BatchSource
 from unequal.training.checkpoint import Checkpoint, below, prefixed, read_checkpoint, write_checkpoint
 from unequal.training.feedback import Feedback
 from unequal.training.objectives.objective import Objective
-from unequal.training.optimizer import build_optimizer, load_moments, momentum, set_schedule
+from unequal.training.optimizer import add_objective, build_optimizer, load_moments, moments, momentum, set_schedule
 from unequal.training.snapshots import Snapshot, Snapshots
 from unequal.training.state import TrainingState, state_tensors
 
@@ -54,6 +54,7 @@ class Trained:
         snapshots: of the average, and of the state where that was asked for.
         averages: snapshots of those from which averages of other widths are made.
         statistics: of the objective.
+        learned: parameters of the objective, which most have none of.
         end: the state after the last step; None for a run without a step.
     """
 
@@ -63,6 +64,7 @@ class Trained:
     snapshots: tuple[Snapshot, ...] = ()
     averages: tuple[Snapshot, ...] = ()
     statistics: dict[str, np.ndarray] = field(default_factory=dict)
+    learned: dict[str, Tensor] = field(default_factory=dict)
     end: Snapshot | None = None
 
 
@@ -117,8 +119,9 @@ class Trainer:
         self.averages = Averages(self.net, training.average)
         self.kept_averages = Snapshots(work, self.averages.points(self.steps), "averages")
         self.optimizer = build_optimizer(self.parameters, optimizer, source.device)
+        add_objective(self.optimizer, objective)
         if carried is not None:
-            load_moments(self.optimizer, self.net, carried)
+            load_moments(self.optimizer, [self.net], carried)
         self.interval = LogInterval()
         self.step = self.restore()
         self.forward = self.accelerator.prepare(self.compiled())
@@ -167,6 +170,7 @@ class Trainer:
             snapshots=self.snapshots.kept(self.feedback.images_seen),
             averages=self.kept_averages.kept(self.feedback.images_seen),
             statistics=self.objective.statistics(),
+            learned={name: value.detach() for name, value in self.objective.named_parameters()},
             end=Snapshot(self.steps, self.images_seen, self.work / CHECKPOINT),
         )
 
@@ -216,6 +220,8 @@ class Trainer:
             for name, value in ({"loss": loss.detach()} | {k: v * share for k, v in losses.terms.items()}).items():
                 totals[name] = totals.get(name, 0) + value
         self.objective.end_step(partial(self.accelerator.reduce, reduction="sum"))
+        for parameter in self.objective.parameters():
+            parameter.grad = self.accelerator.reduce(parameter.grad, "mean")
         limit = self.training.gradient_clip or float("inf")
         totals["grad_norm"] = nn.utils.clip_grad_norm_(self.parameters, limit)
         finite = torch.isfinite(totals["loss"]) & torch.isfinite(totals["grad_norm"])
@@ -275,6 +281,7 @@ class Trainer:
         self.refuse_bad_steps()
         tensors = state_tensors(self.net, self.optimizer) | self.averages.state_dict()
         tensors |= prefixed("objective.", self.objective.state_dict()) | prefixed("interval.", self.interval.sums)
+        tensors |= prefixed("objective_optimizer.", moments(self.optimizer, self.objective))
         facts = {
             "step": self.step,
             "optimizer": self.settings.name,
@@ -296,7 +303,8 @@ class Trainer:
             if not state.fits(self.net):
                 raise UserError(f"{self.work / CHECKPOINT}: a state of another network; delete it to start again")
             self.net.load_state_dict(state.weights)
-            load_moments(self.optimizer, self.net, state.moments)
+            learned = below("objective_optimizer.", saved.tensors)
+            load_moments(self.optimizer, [self.net, self.objective], state.moments | learned)
             self.averages.load_state_dict(saved.tensors, step)
             self.objective.load_state_dict(below("objective.", saved.tensors))
             self.source.sampler.load_state_dict(saved.facts["sampler"])

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from unequal.data.pixels import tensor_of
+from unequal.diffusion.predictions import heads_on
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.measures.profiling import Draws, head_products
@@ -61,4 +62,6 @@ def mixed_objective(recipe: Recipe, mixing: Mixing, schedule: NoiseSchedule) -> 
     weight, bins = recipe.loss_weight, equal_log_snr(schedule, mixing.bins, drop_empty=True)
     if mixing.half_life_images is not None:
         return BalancedHeads(schedule, bins, recipe.images, mixing.half_life_images)
-    return BestHead(schedule, bins, recipe.images, weight.kind, weight.gamma, mixing.train.removeprefix("best_"))
+    heads = heads_on(schedule.preserves_variance)
+    weights = torch.stack([weight.table(head, schedule.snr) for head in heads])
+    return BestHead(schedule, bins, recipe.images, mixing.train.removeprefix("best_"), weights)

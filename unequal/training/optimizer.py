@@ -1,7 +1,7 @@
 """AdamW and SGD; their learning rate and momentum as functions of images seen."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -87,8 +87,14 @@ def compensation(settings: Optimizer, first: float) -> float:
     return factor if chosen.lr_compensation == "raise" else 1 / factor
 
 
+def add_objective(optimizer: torch.optim.Optimizer, objective: nn.Module) -> None:
+    """Have the optimizer of a network train what an objective learns too, by the same rates, and without decay."""
+    if learned := list(objective.parameters()):
+        optimizer.add_param_group({"params": learned, "weight_decay": 0.0})
+
+
 def moments(optimizer: torch.optim.Optimizer, net: nn.Module) -> dict[str, Tensor]:
-    """The state of a network's optimizer as named tensors: `<parameter>.<moment>`."""
+    """The state of an optimizer as named tensors, `<parameter>.<moment>`, of a network or of an objective."""
     return {
         f"{parameter}.{name}": moment
         for parameter, value in net.named_parameters()
@@ -96,10 +102,11 @@ def moments(optimizer: torch.optim.Optimizer, net: nn.Module) -> dict[str, Tenso
     }
 
 
-def load_moments(optimizer: torch.optim.Optimizer, net: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Put named tensors back."""
+def load_moments(optimizer: torch.optim.Optimizer, trained: Sequence[nn.Module], tensors: Mapping[str, Tensor]) -> None:
+    """Put named tensors back, those of a network, and behind it those of what else the optimizer trains."""
     state: dict[int, dict[str, Tensor]] = {}
-    numbers = {name: number for number, (name, _) in enumerate(net.named_parameters())}
+    names = [name for module in trained for name, _ in module.named_parameters()]
+    numbers = {name: number for number, name in enumerate(names)}
     for key, moment in tensors.items():
         parameter, _, name = key.rpartition(".")
         state.setdefault(numbers[parameter], {})[name] = moment

@@ -56,7 +56,7 @@ def write_models(folder: Path, outcome: Outcome) -> ModelRecord:
 def write_model(folder: Path, outcome: Outcome, net: nn.Module, record: ModelRecord) -> None:
     """Save a network as a model folder, with what combines its heads where it has several."""
     heads = None if outcome.job.heads is None else outcome.job.heads(net)
-    save_model(folder, net, record, outcome.start.removals, heads)
+    save_model(folder, net, record, outcome.start.removals, heads, outcome.trained.learned)
 
 
 def write_state(folder: Path, outcome: Outcome, reached: Snapshot | None) -> None:

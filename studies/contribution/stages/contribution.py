@@ -124,7 +124,7 @@ def conditions(settings: Settings, variant: str, experts: Ensemble, condition: L
         "images": settings.contribution.images,
         "clip": settings.contribution.clip,
         "prediction": spec.prediction,
-        "schedule": spec.schedule.name,
+        **spec.schedule.facts,
         "timesteps": spec.timesteps,
         "super_resolution_factor": condition.super_resolution_factor,
         "image_size": spec.space.size,

@@ -11,7 +11,7 @@ from specs import class_labels, spec_of
 from torch import Tensor
 
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.settings.recipe import LossWeight
+from unequal.settings.loss_weights import LossWeight
 from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch
 from unequal.training.objectives.choice import objective_for
@@ -25,7 +25,7 @@ BINS = Partition.of_lengths([10, 40])
 
 
 def over_running_mean(half_life: int = 8) -> OverRunningMean:
-    return OverRunningMean(SingleHead("epsilon", SCHEDULE, "none", None), BINS, half_life, CPU)
+    return OverRunningMean(SingleHead("epsilon", SCHEDULE), BINS, half_life, CPU)
 
 
 def batch_at(timesteps: list[int], weights: list[float] | None = None) -> Batch:

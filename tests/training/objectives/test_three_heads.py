@@ -11,6 +11,7 @@ from torch import Tensor
 from unequal.diffusion.predictions import HEADS
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.timesteps.partition import Partition
+from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import Batch
 from unequal.training.objectives.objective import Objective
 from unequal.training.objectives.three_heads import PERIODS, BalancedHeads, BestHead
@@ -35,7 +36,8 @@ def batch() -> Batch:
 
 
 def best_head(compare: str = "common", weight: str = "none", gamma: float | None = None) -> BestHead:
-    return BestHead(SCHEDULE, BINS, BUDGET, weight, gamma, compare)
+    weights = torch.stack([loss_weights(weight, head, SCHEDULE.snr, gamma) for head in HEADS])
+    return BestHead(SCHEDULE, BINS, BUDGET, compare, weights)
 
 
 def balanced_heads(half_life: int = 10) -> BalancedHeads:

@@ -5,6 +5,7 @@ from typing import Self
 
 from pydantic import model_validator
 
+from unequal.diffusion.predictions import ON_ANY_SCHEDULE
 from unequal.errors import UserError
 from unequal.settings.data import Data
 from unequal.settings.names import Name
@@ -122,6 +123,27 @@ class Core(Strict):
     def network_fits_the_images(self) -> Self:
         """The network halves what it sees, and attends where it says."""
         self.network.check_size(self.seen[1])
+        return self
+
+    @model_validator(mode="after")
+    def predictions_fit_the_schedule(self) -> Self:
+        """v takes α² + σ² = 1 for granted, and so does the bound that teaches a variance by betas."""
+        circle, name = self.schedule.preserves_variance, self.schedule.name
+        other, allowed = ("velocity", "v_prediction") if circle else ("v_prediction", "velocity")
+        for place, recipe in self.placed_recipes.items():
+            if not circle and recipe.prediction == "v_prediction":
+                raise ValueError(
+                    f"{place}.prediction: 'v_prediction' has no meaning on schedule '{name}', where α² + σ² is not 1; "
+                    f"allowed: {', '.join(ON_ANY_SCHEDULE)}"
+                )
+            if recipe.mixing is not None and recipe.mixing.select == other:
+                raise ValueError(
+                    f"{place}.mixing.select: '{other}' is no head on schedule '{name}'; allowed there: {allowed}"
+                )
+        if not circle and self.network.variance == "learned":
+            raise ValueError(
+                f"network.variance: 'learned' has no meaning on schedule '{name}', which has no betas; allowed: fixed"
+            )
         return self
 
     @model_validator(mode="after")

@@ -2,28 +2,35 @@
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.spec import ModelSpec
-from unequal.settings.recipe import BINS, LossWeight
+from unequal.settings.loss_weights import BINS, AnyLossWeight, LearnedUncertainty, LossWeight
 from unequal.timesteps.partition import equal_log_snr
 from unequal.training.objectives.conditioned import conditioned
 from unequal.training.objectives.hybrid import Hybrid
 from unequal.training.objectives.objective import Objective
 from unequal.training.objectives.running_means import OverRunningMean
 from unequal.training.objectives.single_head import SingleHead
+from unequal.training.objectives.uncertainty import OverUncertainty
 
 UNWEIGHTED = LossWeight(kind="none")
 
 
-def objective_for(spec: ModelSpec, schedule: NoiseSchedule, weight: LossWeight = UNWEIGHTED) -> Objective:
+def objective_for(
+    spec: ModelSpec, schedule: NoiseSchedule, weight: AnyLossWeight = UNWEIGHTED, scale: float = 1.0
+) -> Objective:
     """The loss that trains a model.
 
     Args:
         spec: of a model with one head.
         schedule: its own, on the training device.
         weight: of timesteps, by a formula (see `unequal.timesteps.weights`) or by what they have lost so far.
+        scale: of all weights.
     """
     kind = Hybrid if spec.variance == "learned" else SingleHead
-    if weight.half_life_images is None:
-        return conditioned(kind(spec.prediction, schedule, weight.kind, weight.gamma), spec.condition)
-    plain = conditioned(kind(spec.prediction, schedule, "none", None), spec.condition)
+    table = weight.table(spec.prediction, schedule.snr)
+    plain = conditioned(kind(spec.prediction, schedule, scale * table), spec.condition)
+    if isinstance(weight, LearnedUncertainty):
+        return OverUncertainty(plain, schedule)
+    if not isinstance(weight, LossWeight) or weight.half_life_images is None:
+        return plain
     bins = equal_log_snr(schedule, weight.bins or BINS, drop_empty=True)
     return OverRunningMean(plain, bins, weight.half_life_images, schedule.alpha.device)

@@ -1,33 +1,31 @@
 """The loss of a network with one head."""
 
-from torch import Tensor
+from torch import Tensor, ones_like
 
 from unequal.diffusion.network import NetworkFunction
 from unequal.diffusion.predictions import add_noise, squared_error, target
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import Batch
 from unequal.training.objectives.objective import Losses, Objective
 
 
 class SingleHead(Objective):
-    """Weighted squared error of ε, v or x0.
+    """Weighted squared error of ε, v, x0 or the velocity.
 
     Args:
         prediction: of the network.
         schedule: on the training device.
-        weight: kind of loss weight; see `unequal.timesteps.weights`.
-        gamma: its γ.
+        weights: of its squared error at each timestep, [T]; None: 1. See `unequal.timesteps.weights`.
     """
 
-    def __init__(self, prediction: str, schedule: NoiseSchedule, weight: str, gamma: float | None) -> None:
+    def __init__(self, prediction: str, schedule: NoiseSchedule, weights: Tensor | None = None) -> None:
         super().__init__()
         self.prediction = prediction
         self.schedule = schedule
-        self.weights = loss_weights(weight, prediction, schedule.snr, gamma).float()
+        self.weights = (ones_like(schedule.snr) if weights is None else weights).float()
 
     def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
-        return self.errors(net(self.noisy(batch), batch.timesteps).sample, batch)
+        return self.errors(net(self.noisy(batch), self.schedule.told(batch.timesteps)).sample, batch)
 
     def noisy(self, batch: Batch) -> Tensor:
         """x_t of a batch, [B, C, H, W]."""
