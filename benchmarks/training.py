@@ -63,7 +63,7 @@ def our_loop(params: Params, device: torch.device, work: Path, source: BatchSour
     return Trainer(
         build_network(params.network, spec_of(params)),
         source or source_of(params, device),
-        SingleHead("epsilon", schedule.to(device)),
+        SingleHead("epsilon", schedule.to(device), "none", None),
         optimizer=params.recipes["base"].optimizer,
         training=training,
         runtime=params.runtime,

@@ -27,7 +27,8 @@ def main(run: Run, settings: Settings) -> None:
     groups = timestep_groups(chosen.kind, schedule, len(chosen.ids), chosen.min_ratio, excess)
     table = {
         "timesteps": schedule.timesteps,
-        **settings.schedule.facts,
+        "schedule": schedule.name,
+        **settings.schedule.model_dump(exclude={"name", "timesteps"}),
         "kind": chosen.kind,
         "min_ratio": chosen.min_ratio,
         "groups": [NumberedGroup.of(number, one).model_dump() for number, one in enumerate(groups)],

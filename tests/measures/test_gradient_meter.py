@@ -15,7 +15,7 @@ from unequal.timesteps.partition import Partition, TimestepRange
 from unequal.training.objectives.single_head import SingleHead
 
 CELLS = Partition([(0, 0), (1, 20), (21, 49)])
-OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50))
+OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50), "none", None)
 
 
 @pytest.fixture

@@ -18,15 +18,12 @@ from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import AdaptiveSampler, LossSecondMomentSampler, TimestepSampler
-from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import BatchSource
 from unequal.training.loop import Trainer
 from unequal.training.objectives.single_head import SingleHead
 
 T = 50
-OBJECTIVE = SingleHead(
-    "epsilon", NoiseSchedule.linear(T), loss_weights("min_snr", "epsilon", NoiseSchedule.linear(T).snr, 5.0)
-)
+OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(T), "min_snr", 5.0)
 OPTIMIZER = Optimizer(lr=2e-3, betas=(0.9, 0.99), weight_decay=0.0, warmup_images=0, decay="constant")
 
 

@@ -35,7 +35,7 @@ from unequal.training.state import TrainingState
 from unequal.training.train import TrainingJob, train
 
 CPU = torch.device("cpu")
-OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50))
+OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50), "none", None)
 AS_IT_WAS = Continuing(weights="last", moments="carried")
 PLAIN: dict[str, Any] = {
     "lr": 2e-3,

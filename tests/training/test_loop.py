@@ -45,7 +45,7 @@ pytestmark = pytest.mark.slow
 
 CPU = torch.device("cpu")
 OPTIMIZER = Optimizer(lr=2e-3, betas=(0.9, 0.99), weight_decay=0.01, warmup_images=8, decay="cosine")
-OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50))
+OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50), "none", None)
 
 Build = Callable[..., Trainer]
 
@@ -219,7 +219,7 @@ def test_an_objective_that_remembers_resumes_exactly(build: Build, tmp_path: Pat
 
 def over_running_mean() -> OverRunningMean:
     bins = Partition.of_lengths([5] * 10)
-    return OverRunningMean(SingleHead("epsilon", NoiseSchedule.linear(50)), bins, 8, CPU)
+    return OverRunningMean(SingleHead("epsilon", NoiseSchedule.linear(50), "none", None), bins, 8, CPU)
 
 
 def test_losses_over_running_means_resume_exactly(build: Build, tmp_path: Path) -> None:
@@ -570,7 +570,7 @@ def test_a_step_does_not_wait_for_the_gpu(
     settings = training_settings(horizontal_flips=True, log_every=100)
     sampler = IndependentSampler(uniform(50))
     source = BatchSource(tensor_of(prepared.train), settings.batch_size, sampler, 0, True, device, prefetch=True)
-    objective = SingleHead("epsilon", NoiseSchedule.linear(50).to(device))
+    objective = SingleHead("epsilon", NoiseSchedule.linear(50).to(device), "none", None)
     on_gpu = runtime.model_copy(update={"device": "cuda"})
     conditions = {"optimizer": OPTIMIZER, "training": settings, "runtime": on_gpu, "images": 80}
     trainer = Trainer(tiny_net(), source, objective, work=tmp_path, log=lambda *_: None, **conditions)

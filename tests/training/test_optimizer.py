@@ -88,7 +88,7 @@ def test_saved_moments_go_on_as_if_never_stopped() -> None:
     descend(stopped, first, 3)
     saved = {name: value.clone() for name, value in moments(first, stopped).items()}
     second = build_optimizer(stopped.parameters(), settings(), CPU)
-    load_moments(second, [stopped], saved)
+    load_moments(second, stopped, saved)
     descend(stopped, second, 4)
     assert torch.equal(through.weight, stopped.weight)
     assert torch.equal(through.bias, stopped.bias)

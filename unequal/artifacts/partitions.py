@@ -7,7 +7,6 @@ import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from unequal.artifacts.profiles import read_floor, read_losses
-from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import read_json
 from unequal.measures.loss_profile import excess_loss
@@ -88,10 +87,6 @@ class GroupTable(Strict):
     def partition(self) -> Partition:
         """All timesteps, a range for each group. Raises ValueError where the groups are none."""
         return partition_of([(one.first, one.last) for one in self.groups], "groups")
-
-    def noise_schedule(self) -> NoiseSchedule:
-        """The schedule whose timesteps are grouped."""
-        return NoiseSchedule.named(self.schedule, self.timesteps, self.shift)
 
     @property
     def with_limits(self) -> list[TimestepGroup]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from unequal.diffusion.predictions import HEADS, HEADS_OF_FLOW
+from unequal.diffusion.predictions import HEADS
 from unequal.errors import UserError
 
 #: Share of the mean variance added to the diagonal before inverting: heads may agree entirely.
@@ -14,8 +14,7 @@ def head_weights(select: str, products: np.ndarray) -> np.ndarray:
 
     Args:
         select: `profile` (the head with the least held-out error), `blend` (least variance of the
-            weighted sum, w = C⁻¹1/(1ᵀC⁻¹1)), `blend_diagonal` (inverse error alone), or one head; v and the velocity
-            are the same one, of either kind of schedule.
+            weighted sum, w = C⁻¹1/(1ᵀC⁻¹1)), `blend_diagonal` (inverse error alone), or one head.
         products: C, [T, 3, 3], held-out mean products of the heads' x0-errors.
 
     Raises:
@@ -24,9 +23,8 @@ def head_weights(select: str, products: np.ndarray) -> np.ndarray:
     if len(wrong := np.flatnonzero(~np.isfinite(products).all(axis=(1, 2)))):
         raise UserError(f"the heads' errors are NaN or infinite at t = {wrong[0]}; lower the learning rate")
     errors = np.diagonal(products, axis1=1, axis2=2)
-    for heads in (HEADS, HEADS_OF_FLOW):
-        if select in heads:
-            return np.tile(np.eye(len(heads))[heads.index(select)], (len(products), 1))
+    if select in HEADS:
+        return np.tile(np.eye(len(HEADS))[HEADS.index(select)], (len(products), 1))
     match select:
         case "profile":
             return np.eye(len(HEADS))[errors.argmin(1)]
@@ -36,6 +34,4 @@ def head_weights(select: str, products: np.ndarray) -> np.ndarray:
             ridge = RIDGE * errors.mean(1)[:, None, None] * np.eye(len(HEADS))
             solved = np.linalg.solve(products + ridge, np.ones((len(products), len(HEADS), 1)))[..., 0]
             return solved / solved.sum(1, keepdims=True)
-    raise UserError(
-        f"selection '{select}' is unknown; allowed: profile, blend, blend_diagonal, {', '.join(HEADS)}, velocity"
-    )
+    raise UserError(f"selection '{select}' is unknown; allowed: profile, blend, blend_diagonal, {', '.join(HEADS)}")

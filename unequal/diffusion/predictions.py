@@ -8,7 +8,8 @@ x0 on any schedule: ‖Δx0‖² = σ²/(α + σ)²·‖Δu‖². Where α² + �
 which x_t/(α + σ) lies, and v, which is dx_t/dφ for σ = sin φ, that of the circle on which x_t itself does.
 """
 
-from typing import Literal, get_args
+from collections.abc import Callable
+from typing import Any, Literal, get_args
 
 from torch import Tensor
 
@@ -20,16 +21,34 @@ PREDICTIONS: tuple[Prediction, ...] = get_args(Prediction)
 ModelPrediction = Literal["epsilon", "v_prediction", "sample", "velocity", "mixed"]
 
 #: What needs no α² + σ² = 1 to mean what it says here.
-ON_ANY_SCHEDULE: tuple[Prediction, ...] = ("epsilon", "sample", "velocity")
+ON_ANY_SCHEDULE: tuple[ModelPrediction, ...] = ("epsilon", "sample", "velocity", "mixed")
 
-#: Order of the output channels of a model with three heads, where α² + σ² = 1, and where it is not.
+#: Order of the output channels of a model with three heads, where α² + σ² = 1, and of one on a flow.
 HEADS: tuple[Prediction, ...] = ("sample", "v_prediction", "epsilon")
 HEADS_OF_FLOW: tuple[Prediction, ...] = ("sample", "velocity", "epsilon")
 
+#: A function of a prediction's name, and of tensors.
+Formula = Callable[..., Tensor]
 
-def heads_on(preserves_variance: bool) -> tuple[Prediction, ...]:
-    """What three heads predict on a schedule: x0, the speed at which its path is gone along, and ε."""
-    return HEADS if preserves_variance else HEADS_OF_FLOW
+
+def with_velocity(of_velocity: Formula) -> Callable[[Formula], Any]:
+    """Have a function of predictions by their names take that of the velocity from a function of tensors alone."""
+    return lambda known: lambda name, *rest: of_velocity(*rest) if name == "velocity" else known(name, *rest)
+
+
+def velocity(x0: Tensor, epsilon: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
+    """ε − x0, whatever α and σ are, same shape as x0."""
+    return epsilon - x0
+
+
+def velocity_to_x0(output: Tensor, x_t: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
+    """x0 = (x_t − σ·u)/(α + σ)."""
+    return (x_t - sigma * output) / (alpha + sigma)
+
+
+def velocity_error_factor(alpha: Tensor, sigma: Tensor) -> Tensor:
+    """σ²/(α + σ)², from a squared error of the velocity to one of x0."""
+    return (sigma / (alpha + sigma)) ** 2
 
 
 def add_noise(x0: Tensor, epsilon: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
@@ -37,6 +56,7 @@ def add_noise(x0: Tensor, epsilon: Tensor, alpha: Tensor, sigma: Tensor) -> Tens
     return alpha * x0 + sigma * epsilon
 
 
+@with_velocity(velocity)
 def target(prediction: str, x0: Tensor, epsilon: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
     """What a network of this prediction should answer, same shape as x0."""
     match prediction:
@@ -46,11 +66,10 @@ def target(prediction: str, x0: Tensor, epsilon: Tensor, alpha: Tensor, sigma: T
             return alpha * epsilon - sigma * x0
         case "sample":
             return x0
-        case "velocity":
-            return epsilon - x0
     raise unknown(prediction)
 
 
+@with_velocity(velocity_to_x0)
 def to_x0(prediction: str, output: Tensor, x_t: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
     """The x0 that a network's answer amounts to."""
     match prediction:
@@ -60,8 +79,6 @@ def to_x0(prediction: str, output: Tensor, x_t: Tensor, alpha: Tensor, sigma: Te
             return alpha * x_t - sigma * output
         case "sample":
             return output
-        case "velocity":
-            return (x_t - sigma * output) / (alpha + sigma)
     raise unknown(prediction)
 
 
@@ -70,6 +87,7 @@ def to_epsilon(x0: Tensor, x_t: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
     return (x_t - alpha * x0) / sigma
 
 
+@with_velocity(velocity_error_factor)
 def x0_error_factor(prediction: str, alpha: Tensor, sigma: Tensor) -> Tensor:
     """Factor from a squared error of the prediction to one of x0, same shape as alpha."""
     match prediction:
@@ -79,8 +97,6 @@ def x0_error_factor(prediction: str, alpha: Tensor, sigma: Tensor) -> Tensor:
             return sigma**2
         case "sample":
             return alpha * 0 + 1
-        case "velocity":
-            return (sigma / (alpha + sigma)) ** 2
     raise unknown(prediction)
 
 

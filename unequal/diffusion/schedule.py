@@ -1,6 +1,5 @@
 """Noise schedules: how much signal and noise x_t = α_t·x0 + σ_t·ε holds at each timestep."""
 
-import math
 from collections.abc import Callable
 from copy import copy
 from functools import cached_property
@@ -119,27 +118,6 @@ class NoiseSchedule:
         """Signal-to-noise ratio in decibels, 10·log10 SNR_t, [T]."""
         return 10 * torch.log10(self.snr)
 
-    @cached_property
-    def log_snr(self) -> Tensor:
-        """λ_t = ln SNR_t, [T]."""
-        return self.snr.log()
-
-    @cached_property
-    def times(self) -> Tensor:
-        """s = σ/(α + σ), the time at which a flow that is not shifted has the same SNR, [T]."""
-        return torch.sigmoid(-self.log_snr / 2)
-
-    @cached_property
-    def log_snr_edges(self) -> Tensor:
-        """λ where the cell of each timestep ends, falling from ∞ to −∞, [T + 1]: halfway between two timesteps."""
-        middles = (self.log_snr[1:] + self.log_snr[:-1]) / 2
-        return torch.cat([middles.new_tensor([torch.inf]), middles, middles.new_tensor([-torch.inf])])
-
-    @cached_property
-    def time_edges(self) -> Tensor:
-        """The same in times, rising from 0 to 1, [T + 1]."""
-        return torch.sigmoid(-self.log_snr_edges / 2)
-
     def told(self, timesteps: Tensor) -> Tensor:
         """What a network is told of timesteps [B], integers on the schedule's device: their numbers."""
         return timesteps
@@ -219,19 +197,10 @@ class Flow(NoiseSchedule):
         if not 0 < shift < float("inf"):
             raise UserError(f"schedule 'flow' with a shift of {shift}; allowed: above 0 (1: none)")
         self.shift = shift
-        # Its own times are those before they are shifted.
+        #: s of each timestep before it is shifted, [T].
         self.times = (torch.arange(timesteps, dtype=torch.float64) + 0.5) / timesteps
         divisor = 1 + (shift - 1) * self.times
         super().__init__("flow", (1 - self.times) / divisor, shift * self.times / divisor)
-
-    @cached_property
-    def time_edges(self) -> Tensor:
-        """t/T: densities over the times of a flow are told for times before they are shifted."""
-        return torch.arange(self.timesteps + 1, dtype=torch.float64, device=self.times.device) / self.timesteps
-
-    @cached_property
-    def log_snr_edges(self) -> Tensor:
-        return -2 * (torch.logit(self.time_edges) + math.log(self.shift))
 
     def told(self, timesteps: Tensor) -> Tensor:
         """1000·s, shifted: what the schedulers of diffusers tell a network, whatever T is, [B] float32."""

@@ -13,8 +13,6 @@ from unequal.timesteps.partition import Partition
 
 #: Losses are measured in ε-space; short name → prediction in whose space they are told besides.
 SPACES: dict[str, Prediction] = {"epsilon": "epsilon", "v": "v_prediction", "x0": "sample"}
-#: Where α² + σ² is not 1, v is the velocity of the flow.
-SPACES_OF_FLOW: dict[str, Prediction] = SPACES | {"v": "velocity"}
 
 
 @dataclass(frozen=True)
@@ -53,13 +51,10 @@ def checked(losses: np.ndarray) -> np.ndarray:
 def space_factor(space: str, schedule: NoiseSchedule) -> np.ndarray:
     """Factor [T] from a squared error of ε to the same error in a space of SPACES: 1, 1/α² (v) or σ²/α² (x0).
 
-    On a flow, where v is ε − x0, its factor is 1/α² too.
-
     It is a factor of t alone: standard errors, floors and excesses are converted as losses are.
     """
     tables = schedule.alpha.cpu(), schedule.sigma.cpu()
-    told = (SPACES if schedule.preserves_variance else SPACES_OF_FLOW)[space]
-    factor: np.ndarray = (x0_error_factor("epsilon", *tables) / x0_error_factor(told, *tables)).numpy()
+    factor: np.ndarray = (x0_error_factor("epsilon", *tables) / x0_error_factor(SPACES[space], *tables)).numpy()
     return factor
 
 

@@ -1,7 +1,7 @@
 """A trained model as a folder: the network's config and weights, and a record of how it came about."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -18,8 +18,6 @@ from unequal.models.spec import ModelSpec
 from unequal.settings.strict import Strict
 from unequal.timesteps.partition import TimestepSet, timesteps_of
 
-#: What an objective has learned beside the network: no part of what the model answers.
-OBJECTIVE = "objective.safetensors"
 CONFIG = "config.json"
 WEIGHTS = "diffusion_pytorch_model.safetensors"
 RECORD = "model.json"
@@ -29,6 +27,8 @@ HEADS = "heads.safetensors"
 SNAPSHOTS = "snapshots"
 #: What its training may have left beside it: averages for other widths, a file a point, and what is gone on from.
 AVERAGES, STATE = "averages", "training_state.safetensors"
+#: And what the objective of its training has learned, of which the model is no function.
+OBJECTIVE = "objective.safetensors"
 #: Characters of a reason that may be as long as a network's list of weights.
 QUOTED = 200
 
@@ -118,7 +118,6 @@ def save_model(
     record: ModelRecord,
     removals: Sequence[Removal] | None = None,
     heads: Heads | None = None,
-    learned: Mapping[str, Tensor] | None = None,
 ) -> None:
     """Write a model folder.
 
@@ -128,7 +127,6 @@ def save_model(
         record: the hashes of the other files are filled in here.
         removals: what pruning has taken from the architecture of `config.json`; None where nothing was pruned.
         heads: how a model with three heads combines them.
-        learned: parameters of the objective that it was trained by, where that has any.
 
     Raises:
         UserError: weights that are NaN or infinite, which the last step of a training may make unseen.
@@ -142,8 +140,6 @@ def save_model(
         write_json(folder / PRUNING, removals)
     if heads is not None:
         save_file({name: table.contiguous() for name, table in heads._asdict().items()}, folder / HEADS)
-    if learned:
-        save_file({name: value.cpu().contiguous() for name, value in learned.items()}, folder / OBJECTIVE)
     hashes = {path.name: content_hash(path) for path in files_below(folder) if path.name != RECORD}
     write_json(folder / RECORD, record.changed(sha256=hashes).model_dump())
 

@@ -5,7 +5,7 @@ from typing import Self
 from pydantic import PositiveInt
 
 from unequal.data.prepared import PreparedData
-from unequal.diffusion.predictions import ON_ANY_SCHEDULE, ModelPrediction, heads_on
+from unequal.diffusion.predictions import HEADS, HEADS_OF_FLOW, ON_ANY_SCHEDULE, ModelPrediction
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.settings.condition import AnyCondition
@@ -37,7 +37,7 @@ class ModelSpec(Strict):
     """What a network is asked and what it answers.
 
     Attributes:
-        prediction: what it answers; `mixed` stands for three heads (`heads_on`), one behind the other.
+        prediction: what it answers; `mixed` stands for the three HEADS, one behind the other.
         schedule: of the noise in what it is asked.
         condition: what it is told beside the noisy image and its timestep.
         variance: `learned` where as many further channels say the variance of a step.
@@ -70,7 +70,7 @@ class ModelSpec(Strict):
 
     def check_without_betas(self, schedule: str) -> None:
         """Raise UserError where something is asked that takes α² + σ² = 1 for granted."""
-        if self.prediction not in (*ON_ANY_SCHEDULE, "mixed"):
+        if self.prediction not in ON_ANY_SCHEDULE:
             what, allowed = f"prediction: '{self.prediction}'", ", ".join(ON_ANY_SCHEDULE)
         elif self.variance == "learned":
             what, allowed = "variance: 'learned'", "fixed"
@@ -92,7 +92,8 @@ class ModelSpec(Strict):
     @property
     def heads(self) -> tuple[str, ...]:
         """What each head of the network predicts."""
-        return heads_on(self.schedule.preserves_variance) if self.prediction == "mixed" else (self.prediction,)
+        three = HEADS if self.schedule.preserves_variance else HEADS_OF_FLOW
+        return three if self.prediction == "mixed" else (self.prediction,)
 
     @property
     def input_channels(self) -> int:

@@ -70,5 +70,5 @@ class Target:
             return objective_for(spec, schedule)
         # Of several heads, the best one of each image learns, as in paper 1.
         whole = Partition.of_lengths([spec.timesteps])
-        best = BestHead(schedule, whole, budget=1, compare="common")
+        best = BestHead(schedule, whole, budget=1, weight="none", gamma=None, compare="common")
         return conditioned(best, spec.condition)

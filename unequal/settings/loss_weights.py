@@ -1,9 +1,10 @@
 """`loss_weight`: how the losses of different timesteps are weighted; each kind with its keys."""
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
-from torch import Tensor
+from torch import Tensor, ones_like
 
 from unequal.settings.numbers import DrawCount
 from unequal.settings.strict import Strict
@@ -20,10 +21,14 @@ class LossWeightSettings(Strict):
     kind: str
 
     @property
+    @abstractmethod
     def fixed(self) -> bool:
         """Whether it is known before the training, and the same throughout."""
-        return True
 
+    def check(self, sampler: str, three_heads: bool) -> None:
+        """Raise ValueError where it does not fit a kind of sampler, or three heads."""
+
+    @abstractmethod
     def table(self, prediction: str, snr: Tensor) -> Tensor:
         """Factor of a squared error of the prediction at each timestep, as far as it is fixed, [T].
 
@@ -31,7 +36,6 @@ class LossWeightSettings(Strict):
             prediction: of the network, or of one of its heads.
             snr: [T], linear.
         """
-        return loss_weights("none", prediction, snr)
 
 
 class LossWeight(LossWeightSettings):
@@ -67,6 +71,10 @@ class LossWeight(LossWeightSettings):
 class TabledWeight(LossWeightSettings):
     """A weight of `unequal.timesteps.weights.WEIGHTS`."""
 
+    @property
+    def fixed(self) -> bool:
+        return True
+
     def table(self, prediction: str, snr: Tensor) -> Tensor:
         function = {one.__name__: one for one in WEIGHTS}[self.kind]
         return of_prediction(function(snr, **keywords(self, function)), prediction, snr)
@@ -80,6 +88,21 @@ class LearnedUncertainty(LossWeightSettings):
     @property
     def fixed(self) -> bool:
         return False
+
+    def table(self, prediction: str, snr: Tensor) -> Tensor:
+        return ones_like(snr)
+
+    def check(self, sampler: str, three_heads: bool) -> None:
+        if three_heads:
+            raise ValueError(
+                "loss_weight.kind: 'learned_uncertainty' is for one head; allowed for three: mixing.train 'balanced', "
+                "which divides each head's loss by its running mean"
+            )
+        if sampler == "loss_second_moment":
+            raise ValueError(
+                "loss_weight.kind: 'learned_uncertainty' takes the size of losses away, from which sampler.kind "
+                "'loss_second_moment' learns; allowed with it: any other sampler"
+            )
 
 
 TABLED: tuple[type[TabledWeight], ...] = tuple(settings_of(one, TabledWeight) for one in WEIGHTS)

@@ -6,9 +6,9 @@ from typing import Literal, Self
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from unequal.diffusion.predictions import ModelPrediction
-from unequal.settings.loss_weights import BINS, AnyLossWeight, LearnedUncertainty
+from unequal.settings.loss_weights import BINS, AnyLossWeight
 from unequal.settings.numbers import Budget, DrawCount
-from unequal.settings.samplers import LossSecondMoment, Sampler, Slot
+from unequal.settings.samplers import Sampler, Slot
 from unequal.settings.strict import Strict
 
 #: What stands for SGD where AdamW has the coefficient of its second moment: recipes that share betas differ in name.
@@ -72,7 +72,7 @@ class Optimizer(Strict):
 
 
 #: How the x0 of three heads is combined; see `unequal.diffusion.heads`.
-Selection = Literal["profile", "blend", "blend_diagonal", "epsilon", "v_prediction", "sample", "velocity"]
+Selection = Literal["profile", "blend", "blend_diagonal", "epsilon", "v_prediction", "sample"]
 
 
 class Mixing(Strict):
@@ -148,21 +148,17 @@ class Recipe(Strict):
         if (self.prediction == "mixed") != (self.mixing is not None):
             verb = "needs" if self.prediction == "mixed" else "has no use for"
             raise ValueError(f"prediction '{self.prediction}' {verb} the key mixing")
-        if self.mixing is not None and not self.loss_weight.fixed:
+        if self.mixing is not None and self.loss_weight.kind == "running_mean":
             raise ValueError(
-                f"loss_weight.kind: '{self.loss_weight.kind}' is for one head; allowed for three: mixing.train "
-                "'balanced', which divides each head's loss by its running mean"
+                "loss_weight.kind: 'running_mean' is for one head; allowed for three: mixing.train 'balanced', which "
+                "divides each head's loss by its running mean"
             )
         if self.mixing is not None and self.mixing.train == "balanced" and self.loss_weight.kind != "none":
             raise ValueError(
                 f"loss_weight.kind: '{self.loss_weight.kind}' would be divided out again by mixing.train 'balanced'; "
                 "allowed: none"
             )
-        if isinstance(self.loss_weight, LearnedUncertainty) and isinstance(self.sampler, LossSecondMoment):
-            raise ValueError(
-                "loss_weight.kind: 'learned_uncertainty' has the same expected loss at every timestep, and "
-                "sampler.kind 'loss_second_moment' would learn nothing from it; allowed with it: any other sampler"
-            )
+        self.loss_weight.check(self.sampler.kind, three_heads=self.mixing is not None)
         self.sampler.check_weight(self.loss_weight.fixed and self.mixing is None)
         self.sampler.check(self.images, self.prediction == "epsilon" and self.loss_weight.kind == "none")
         return self

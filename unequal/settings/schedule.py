@@ -1,10 +1,12 @@
 """`schedule`: how much noise each timestep has, by betas or along a flow."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, PositiveFloat
 
+from unequal.diffusion.predictions import ON_ANY_SCHEDULE
 from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.settings.strict import Strict
 
@@ -21,10 +23,8 @@ class ScheduleSettings(Strict):
     def tables(self) -> NoiseSchedule:
         """The schedule itself. Raises UserError where there are too few timesteps for it."""
 
-    @property
-    def facts(self) -> dict[str, str | float]:
-        """What tells it, beside T, in a record: arguments of `NoiseSchedule.named` but for its number of timesteps."""
-        return {"schedule": self.name}
+    def check(self, predictions: Mapping[str, str], learned_variance: bool) -> None:
+        """Raise ValueError where a recipe, by its key, predicts what has no meaning here, or a variance is learned."""
 
 
 class BetaSchedule(ScheduleSettings):
@@ -48,9 +48,17 @@ class FlowSchedule(ScheduleSettings):
     def tables(self) -> NoiseSchedule:
         return Flow(self.timesteps, self.shift)
 
-    @property
-    def facts(self) -> dict[str, str | float]:
-        return {"schedule": self.name, "shift": self.shift}
+    def check(self, predictions: Mapping[str, str], learned_variance: bool) -> None:
+        for place, prediction in predictions.items():
+            if prediction not in ON_ANY_SCHEDULE:
+                raise ValueError(
+                    f"{place}.prediction: '{prediction}' has no meaning on schedule 'flow', where α² + σ² is not 1; "
+                    f"allowed: {', '.join(ON_ANY_SCHEDULE)}"
+                )
+        if learned_variance:
+            raise ValueError(
+                "network.variance: 'learned' has no meaning on schedule 'flow', which has no betas; allowed: fixed"
+            )
 
 
 #: The noise of the forward process: each kind with its own keys.

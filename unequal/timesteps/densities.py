@@ -14,9 +14,9 @@ from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from annotated_types import Ge, Le
-from scipy.special import betainc, ndtr
+from scipy.special import betainc, expit, logit, ndtr
 
-from unequal.diffusion.schedule import NoiseSchedule
+from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.errors import UserError
 from unequal.timesteps.numbers import Positive
 
@@ -54,14 +54,19 @@ class Edges(NamedTuple):
 
 def edges_of(schedule: NoiseSchedule, ends: Ends) -> Edges:
     """The edges of a schedule's timesteps."""
-    tables = (schedule.time_edges, schedule.log_snr_edges, schedule.times, schedule.log_snr)
-    time, log_snr, times, log_snrs = (table.cpu().numpy() for table in tables)
-    reach = float(log_snrs[0]), float(log_snrs[-1])
-    return (
-        Edges(time, log_snr, reach)
-        if ends == "open"
-        else Edges(between(time, times), between(log_snr, log_snrs), reach)
-    )
+    log_snr = schedule.snr.log().cpu().numpy()
+    if isinstance(schedule, Flow):
+        # Densities over the times of a flow are told for times before they are shifted.
+        times, edges = schedule.times.cpu().numpy(), np.arange(schedule.timesteps + 1) / schedule.timesteps
+        log_snr_edges = -2 * (logit(edges) + math.log(schedule.shift))
+    else:
+        times, middles = expit(-log_snr / 2), (log_snr[1:] + log_snr[:-1]) / 2
+        log_snr_edges = np.concatenate([[np.inf], middles, [-np.inf]])
+        edges = expit(-log_snr_edges / 2)
+    reach = float(log_snr[0]), float(log_snr[-1])
+    if ends == "closed":
+        edges, log_snr_edges = between(edges, times), between(log_snr_edges, log_snr)
+    return Edges(edges, log_snr_edges, reach)
 
 
 def between(edges: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -84,7 +89,7 @@ def masses(density: Callable[[Edges], np.ndarray], schedule: NoiseSchedule, shif
     both: tuple[Ends, Ends] = ("closed", "open")
     within, whole = (np.abs(np.diff(density(edges_of(schedule, one).shifted(shift)))) for one in both)
     if not within.sum() >= LEAST_MASS * whole.sum() > 0:
-        high, low = schedule.log_snr[0], schedule.log_snr[-1]
+        high, low = schedule.snr[[0, -1]].log().tolist()
         raise UserError(
             f"the density has no mass on the grid: next to nothing of it lies between log-SNRs of {low:.2f} and "
             f"{high:.2f}, where schedule '{schedule.name}' has its {schedule.timesteps} timesteps"
@@ -106,9 +111,7 @@ def uniform_log_snr(edges: Edges) -> np.ndarray:
 
 def logit_normal(edges: Edges, *, mean: float = 0.0, std: Positive = 1.0) -> np.ndarray:
     """ln(s/(1 − s)) is normal (2403.03206, eq. 19); a higher mean lies nearer the noise."""
-    with np.errstate(divide="ignore"):
-        logit = np.log(edges.time) - np.log1p(-edges.time)
-    return ndtr((logit - mean) / std)
+    return ndtr((logit(edges.time) - mean) / std)
 
 
 def mode(edges: Edges, *, scale: Annotated[float, Ge(-1), Le(2 / (math.pi - 2))] = 1.29) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, ones_like
 
-from unequal.diffusion.predictions import unknown
+from unequal.diffusion.predictions import unknown, with_velocity
 from unequal.errors import UserError
 from unequal.timesteps.numbers import Positive
 
@@ -23,10 +23,16 @@ from unequal.timesteps.numbers import Positive
 Space = Literal["x0", "epsilon", "v", "velocity"]
 
 
+def velocity_to_epsilon_error(snr: Tensor) -> Tensor:
+    """SNR/(1 + √SNR)², from a squared error of the velocity to one of ε; α² on a flow, [T]."""
+    return snr / (1 + snr.sqrt()) ** 2
+
+
+@with_velocity(velocity_to_epsilon_error)
 def epsilon_error_factor(prediction: str, snr: Tensor) -> Tensor:
     """Factor from a squared error of the prediction to one of ε, [T].
 
-    ‖Δε‖² = SNR·‖Δx0‖², and ‖Δx0‖² = σ²·‖Δv‖² with σ² = 1/(1 + SNR), or σ²/(α + σ)²·‖Δu‖².
+    ‖Δε‖² = SNR·‖Δx0‖², and ‖Δx0‖² = σ²·‖Δv‖² with σ² = 1/(1 + SNR).
     """
     match prediction:
         case "epsilon":
@@ -35,8 +41,6 @@ def epsilon_error_factor(prediction: str, snr: Tensor) -> Tensor:
             return snr / (1 + snr)
         case "sample":
             return snr
-        case "velocity":
-            return snr / (1 + snr.sqrt()) ** 2
     raise unknown(prediction)
 
 

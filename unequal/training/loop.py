@@ -7,6 +7,7 @@ stopped before it, and the checkpoint holds all else.
 import json
 import time
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -33,7 +34,15 @@ from unequal.training.batches import BatchSource
 from unequal.training.checkpoint import Checkpoint, below, prefixed, read_checkpoint, write_checkpoint
 from unequal.training.feedback import Feedback
 from unequal.training.objectives.objective import Objective
-from unequal.training.optimizer import add_objective, build_optimizer, load_moments, moments, momentum, set_schedule
+from unequal.training.optimizer import (
+    build_optimizer,
+    load_moments,
+    moments,
+    momentum,
+    objective_group,
+    restore_objective,
+    set_schedule,
+)
 from unequal.training.snapshots import Snapshot, Snapshots
 from unequal.training.state import TrainingState, state_tensors
 
@@ -41,6 +50,8 @@ if TYPE_CHECKING:  # what shapes no result
     from unequal.settings.runtime import Runtime
 
 CHECKPOINT, LOG = "checkpoint.safetensors", "training.jsonl"
+#: Names of a checkpoint's tensors begin so.
+MOMENTS_OF_OBJECTIVE = "objective_optimizer."
 Log = Callable[[dict[str, float], int], None]
 
 
@@ -54,7 +65,7 @@ class Trained:
         snapshots: of the average, and of the state where that was asked for.
         averages: snapshots of those from which averages of other widths are made.
         statistics: of the objective.
-        learned: parameters of the objective, which most have none of.
+        learned: parameters of the objective; most have none.
         end: the state after the last step; None for a run without a step.
     """
 
@@ -119,9 +130,9 @@ class Trainer:
         self.averages = Averages(self.net, training.average)
         self.kept_averages = Snapshots(work, self.averages.points(self.steps), "averages")
         self.optimizer = build_optimizer(self.parameters, optimizer, source.device)
-        add_objective(self.optimizer, objective)
+        deque(map(self.optimizer.add_param_group, objective_group(objective)), maxlen=0)
         if carried is not None:
-            load_moments(self.optimizer, [self.net], carried)
+            load_moments(self.optimizer, self.net, carried)
         self.interval = LogInterval()
         self.step = self.restore()
         self.forward = self.accelerator.prepare(self.compiled())
@@ -220,8 +231,6 @@ class Trainer:
             for name, value in ({"loss": loss.detach()} | {k: v * share for k, v in losses.terms.items()}).items():
                 totals[name] = totals.get(name, 0) + value
         self.objective.end_step(partial(self.accelerator.reduce, reduction="sum"))
-        for parameter in self.objective.parameters():
-            parameter.grad = self.accelerator.reduce(parameter.grad, "mean")
         limit = self.training.gradient_clip or float("inf")
         totals["grad_norm"] = nn.utils.clip_grad_norm_(self.parameters, limit)
         finite = torch.isfinite(totals["loss"]) & torch.isfinite(totals["grad_norm"])
@@ -281,7 +290,7 @@ class Trainer:
         self.refuse_bad_steps()
         tensors = state_tensors(self.net, self.optimizer) | self.averages.state_dict()
         tensors |= prefixed("objective.", self.objective.state_dict()) | prefixed("interval.", self.interval.sums)
-        tensors |= prefixed("objective_optimizer.", moments(self.optimizer, self.objective))
+        tensors |= prefixed(MOMENTS_OF_OBJECTIVE, moments(self.optimizer, self.objective))
         facts = {
             "step": self.step,
             "optimizer": self.settings.name,
@@ -303,12 +312,13 @@ class Trainer:
             if not state.fits(self.net):
                 raise UserError(f"{self.work / CHECKPOINT}: a state of another network; delete it to start again")
             self.net.load_state_dict(state.weights)
-            learned = below("objective_optimizer.", saved.tensors)
-            load_moments(self.optimizer, [self.net, self.objective], state.moments | learned)
+            load_moments(self.optimizer, self.net, state.moments)
             self.averages.load_state_dict(saved.tensors, step)
             self.objective.load_state_dict(below("objective.", saved.tensors))
             self.source.sampler.load_state_dict(saved.facts["sampler"])
             self.interval = LogInterval(saved.facts["interval_steps"], below("interval.", saved.tensors))
+        learned = {} if saved is None else below(MOMENTS_OF_OBJECTIVE, saved.tensors)
+        restore_objective(self.optimizer, self.objective, learned)
         if self.accelerator.is_main_process:
             drop_lines_after(self.work / LOG, step)
         self.accelerator.wait_for_everyone()

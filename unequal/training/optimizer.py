@@ -1,12 +1,14 @@
 """AdamW and SGD; their learning rate and momentum as functions of images seen."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from unequal.settings.recipe import MomentumDecay, Optimizer
+from unequal.training.checkpoint import below
 
 #: Where the settings say nothing else, a falling rate ends at this share of the peak.
 FINAL_SHARE = 0.1
@@ -24,6 +26,18 @@ def build_optimizer(
     return torch.optim.AdamW(
         parameters, lr=settings.lr, betas=settings.betas, weight_decay=settings.weight_decay, fused=fused
     )
+
+
+def objective_group(objective: nn.Module) -> list[dict[str, Any]]:
+    """What an objective learns, as a group of an optimizer that has no decay; none where it learns nothing."""
+    learned = list(objective.parameters())
+    return [{"params": learned, "weight_decay": 0.0}] if learned else []
+
+
+def restore_objective(optimizer: torch.optim.Optimizer, objective: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Put the moments of what an objective learns back beside those of a network."""
+    found = {parameter: below(f"{name}.", tensors) for name, parameter in objective.named_parameters()}
+    optimizer.state.update({parameter: state for parameter, state in found.items() if state})
 
 
 def set_schedule(optimizer: torch.optim.Optimizer, settings: Optimizer, images_seen: int, budget: int) -> None:
@@ -87,14 +101,8 @@ def compensation(settings: Optimizer, first: float) -> float:
     return factor if chosen.lr_compensation == "raise" else 1 / factor
 
 
-def add_objective(optimizer: torch.optim.Optimizer, objective: nn.Module) -> None:
-    """Have the optimizer of a network train what an objective learns too, by the same rates, and without decay."""
-    if learned := list(objective.parameters()):
-        optimizer.add_param_group({"params": learned, "weight_decay": 0.0})
-
-
 def moments(optimizer: torch.optim.Optimizer, net: nn.Module) -> dict[str, Tensor]:
-    """The state of an optimizer as named tensors, `<parameter>.<moment>`, of a network or of an objective."""
+    """The state of a network's optimizer as named tensors: `<parameter>.<moment>`."""
     return {
         f"{parameter}.{name}": moment
         for parameter, value in net.named_parameters()
@@ -102,11 +110,10 @@ def moments(optimizer: torch.optim.Optimizer, net: nn.Module) -> dict[str, Tenso
     }
 
 
-def load_moments(optimizer: torch.optim.Optimizer, trained: Sequence[nn.Module], tensors: Mapping[str, Tensor]) -> None:
-    """Put named tensors back, those of a network, and behind it those of what else the optimizer trains."""
+def load_moments(optimizer: torch.optim.Optimizer, net: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Put named tensors back."""
     state: dict[int, dict[str, Tensor]] = {}
-    names = [name for module in trained for name, _ in module.named_parameters()]
-    numbers = {name: number for number, name in enumerate(names)}
+    numbers = {name: number for number, (name, _) in enumerate(net.named_parameters())}
     for key, moment in tensors.items():
         parameter, _, name = key.rpartition(".")
         state.setdefault(numbers[parameter], {})[name] = moment

@@ -38,8 +38,8 @@ def at_low_resolution(x0: Tensor) -> Tensor:
 
 BINS = Partition.of_lengths([10] * 5)
 OBJECTIVES: list[tuple[Callable[[], Objective], int]] = [
-    (lambda: SingleHead("epsilon", SCHEDULE), 1),
-    (lambda: BestHead(SCHEDULE, BINS, 100, "common"), 3),
+    (lambda: SingleHead("epsilon", SCHEDULE, "none", None), 1),
+    (lambda: BestHead(SCHEDULE, BINS, 100, "none", None, "common"), 3),
     (lambda: BalancedHeads(SCHEDULE, BINS, 100, half_life=10), 3),
 ]
 
@@ -92,5 +92,5 @@ def test_all_is_as_with_a_network_that_knows_the_labels(
 
 
 def test_generation_leaves_an_objective_as_it_is() -> None:
-    objective = SingleHead("epsilon", SCHEDULE)
+    objective = SingleHead("epsilon", SCHEDULE, "none", None)
     assert conditioned(objective, Unconditional()) is objective

@@ -25,7 +25,7 @@ BINS = Partition.of_lengths([10, 40])
 
 
 def over_running_mean(half_life: int = 8) -> OverRunningMean:
-    return OverRunningMean(SingleHead("epsilon", SCHEDULE), BINS, half_life, CPU)
+    return OverRunningMean(SingleHead("epsilon", SCHEDULE, "none", None), BINS, half_life, CPU)
 
 
 def batch_at(timesteps: list[int], weights: list[float] | None = None) -> Batch:

@@ -11,7 +11,6 @@ from torch import Tensor
 from unequal.diffusion.predictions import HEADS
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.timesteps.partition import Partition
-from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import Batch
 from unequal.training.objectives.objective import Objective
 from unequal.training.objectives.three_heads import PERIODS, BalancedHeads, BestHead
@@ -36,8 +35,7 @@ def batch() -> Batch:
 
 
 def best_head(compare: str = "common", weight: str = "none", gamma: float | None = None) -> BestHead:
-    weights = torch.stack([loss_weights(weight, head, SCHEDULE.snr, gamma) for head in HEADS])
-    return BestHead(SCHEDULE, BINS, BUDGET, compare, weights)
+    return BestHead(SCHEDULE, BINS, BUDGET, weight, gamma, compare)
 
 
 def balanced_heads(half_life: int = 10) -> BalancedHeads:

@@ -5,7 +5,6 @@ from typing import Self
 
 from pydantic import model_validator
 
-from unequal.diffusion.predictions import ON_ANY_SCHEDULE
 from unequal.errors import UserError
 from unequal.settings.data import Data
 from unequal.settings.names import Name
@@ -127,23 +126,9 @@ class Core(Strict):
 
     @model_validator(mode="after")
     def predictions_fit_the_schedule(self) -> Self:
-        """v takes α² + σ² = 1 for granted, and so does the bound that teaches a variance by betas."""
-        circle, name = self.schedule.preserves_variance, self.schedule.name
-        other, allowed = ("velocity", "v_prediction") if circle else ("v_prediction", "velocity")
-        for place, recipe in self.placed_recipes.items():
-            if not circle and recipe.prediction == "v_prediction":
-                raise ValueError(
-                    f"{place}.prediction: 'v_prediction' has no meaning on schedule '{name}', where α² + σ² is not 1; "
-                    f"allowed: {', '.join(ON_ANY_SCHEDULE)}"
-                )
-            if recipe.mixing is not None and recipe.mixing.select == other:
-                raise ValueError(
-                    f"{place}.mixing.select: '{other}' is no head on schedule '{name}'; allowed there: {allowed}"
-                )
-        if not circle and self.network.variance == "learned":
-            raise ValueError(
-                f"network.variance: 'learned' has no meaning on schedule '{name}', which has no betas; allowed: fixed"
-            )
+        """Found out here, and not by a training."""
+        predictions = {place: recipe.prediction for place, recipe in self.placed_recipes.items()}
+        self.schedule.check(predictions, self.network.variance == "learned")
         return self
 
     @model_validator(mode="after")

@@ -23,14 +23,18 @@ def objective_for(
         spec: of a model with one head.
         schedule: its own, on the training device.
         weight: of timesteps, by a formula (see `unequal.timesteps.weights`) or by what they have lost so far.
-        scale: of all weights.
+        scale: of a weight by a formula.
     """
     kind = Hybrid if spec.variance == "learned" else SingleHead
-    table = weight.table(spec.prediction, schedule.snr)
-    plain = conditioned(kind(spec.prediction, schedule, scale * table), spec.condition)
-    if isinstance(weight, LearnedUncertainty):
-        return OverUncertainty(plain, schedule)
     if not isinstance(weight, LossWeight) or weight.half_life_images is None:
-        return plain
+        return tabled(kind(spec.prediction, schedule, "none", None), spec, weight, scale)
+    plain = conditioned(kind(spec.prediction, schedule, "none", None), spec.condition)
     bins = equal_log_snr(schedule, weight.bins or BINS, drop_empty=True)
     return OverRunningMean(plain, bins, weight.half_life_images, schedule.alpha.device)
+
+
+def tabled(head: SingleHead, spec: ModelSpec, weight: AnyLossWeight, scale: float) -> Objective:
+    """The loss of one head by a weight that its table tells, over its uncertainty if that is learned."""
+    head.weights = (scale * weight.table(spec.prediction, head.schedule.snr)).float()
+    plain = conditioned(head, spec.condition)
+    return OverUncertainty(plain, head.schedule) if isinstance(weight, LearnedUncertainty) else plain

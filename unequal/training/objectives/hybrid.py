@@ -1,7 +1,5 @@
 """IDDPM's hybrid objective (2102.09672, eq. 16): a squared error, and beside it what teaches the variance."""
 
-from torch import Tensor
-
 from unequal.diffusion.learned_variance import VariationalBound
 from unequal.diffusion.network import NetworkFunction
 from unequal.diffusion.predictions import to_x0
@@ -20,13 +18,13 @@ class Hybrid(SingleHead):
     The bound is in bits per dimension; its gradient reaches the variance alone.
     """
 
-    def __init__(self, prediction: str, schedule: NoiseSchedule, weights: Tensor | None = None) -> None:
-        super().__init__(prediction, schedule, weights)
+    def __init__(self, prediction: str, schedule: NoiseSchedule, weight: str, gamma: float | None) -> None:
+        super().__init__(prediction, schedule, weight, gamma)
         self.bound = VariationalBound(schedule)
 
     def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
         x_t = self.noisy(batch)
-        output, variance = net(x_t, self.schedule.told(batch.timesteps)).sample.float().chunk(2, dim=1)
+        output, variance = net(x_t, batch.timesteps).sample.float().chunk(2, dim=1)
         predicted = to_x0(self.prediction, output.detach(), x_t, *self.schedule.at(batch.timesteps, x_t))
         term = self.bound.term(batch.x0, x_t, predicted, variance, batch.timesteps)
         errors = self.errors(output, batch)

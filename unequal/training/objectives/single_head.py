@@ -1,10 +1,11 @@
 """The loss of a network with one head."""
 
-from torch import Tensor, ones_like
+from torch import Tensor
 
 from unequal.diffusion.network import NetworkFunction
 from unequal.diffusion.predictions import add_noise, squared_error, target
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import Batch
 from unequal.training.objectives.objective import Losses, Objective
 
@@ -15,14 +16,15 @@ class SingleHead(Objective):
     Args:
         prediction: of the network.
         schedule: on the training device.
-        weights: of its squared error at each timestep, [T]; None: 1. See `unequal.timesteps.weights`.
+        weight: kind of loss weight; see `unequal.timesteps.weights`.
+        gamma: its γ.
     """
 
-    def __init__(self, prediction: str, schedule: NoiseSchedule, weights: Tensor | None = None) -> None:
+    def __init__(self, prediction: str, schedule: NoiseSchedule, weight: str, gamma: float | None) -> None:
         super().__init__()
         self.prediction = prediction
         self.schedule = schedule
-        self.weights = (ones_like(schedule.snr) if weights is None else weights).float()
+        self.weights = loss_weights(weight, prediction, schedule.snr, gamma).float()
 
     def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
         return self.errors(net(self.noisy(batch), self.schedule.told(batch.timesteps)).sample, batch)

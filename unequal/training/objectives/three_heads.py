@@ -4,7 +4,7 @@ Errors are compared in x0-space, where those of x0, v and ε mean the same (`com
 own loss has them (`native`); see `unequal.diffusion.predictions`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from unequal.diffusion.network import NetworkFunction
-from unequal.diffusion.predictions import HEADS, add_noise, heads_on, squared_error, target, x0_error_factor
+from unequal.diffusion.predictions import HEADS, add_noise, squared_error, target, x0_error_factor
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.timesteps.partition import Partition
+from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import Batch
 from unequal.training.objectives.objective import Losses, Objective
 from unequal.training.objectives.running_means import RunningMeans
@@ -35,11 +36,10 @@ class HeadErrors(NamedTuple):
 def head_errors(net: NetworkFunction, batch: Batch, schedule: NoiseSchedule) -> HeadErrors:
     """Errors of the three heads on a batch; a gradient flows through the native ones alone."""
     alpha, sigma = schedule.at(batch.timesteps, batch.x0)
-    heads, told = heads_on(schedule.preserves_variance), schedule.told(batch.timesteps)
-    outputs = net(add_noise(batch.x0, batch.epsilon, alpha, sigma), told).sample.chunk(len(heads), 1)
-    targets = [target(head, batch.x0, batch.epsilon, alpha, sigma) for head in heads]
+    outputs = net(add_noise(batch.x0, batch.epsilon, alpha, sigma), batch.timesteps).sample.chunk(len(HEADS), 1)
+    targets = [target(head, batch.x0, batch.epsilon, alpha, sigma) for head in HEADS]
     native = torch.stack([squared_error(goal, out) for out, goal in zip(outputs, targets, strict=True)])
-    factors = torch.stack([x0_error_factor(head, alpha, sigma).flatten() for head in heads])
+    factors = torch.stack([x0_error_factor(head, alpha, sigma).flatten() for head in HEADS])
     return HeadErrors(native, native.detach() * factors)
 
 
@@ -100,21 +100,19 @@ class BestHead(Objective):
     """Paper 1's mixed prediction: for each image only the head with the smallest error learns, by its own loss."""
 
     def __init__(
-        self, schedule: NoiseSchedule, bins: Partition, budget: int, compare: str, weights: Tensor | None = None
+        self, schedule: NoiseSchedule, bins: Partition, budget: int, weight: str, gamma: float | None, compare: str
     ) -> None:
         """
         Args:
             schedule: on the training device.
             bins, budget: of the statistics; see Tally.
+            weight, gamma: loss weight; see `unequal.timesteps.weights`.
             compare: errors of x0 (`common`), or losses as they are (`native`).
-            weights: of each head's squared error at each timestep, [3, T]; None: 1.
         """
         super().__init__()
         self.schedule = schedule
         self.compare = compare
-        self.weights = (
-            torch.ones(len(HEADS), schedule.timesteps).to(schedule.snr) if weights is None else weights
-        ).float()
+        self.weights = torch.stack([loss_weights(weight, head, schedule.snr, gamma).float() for head in HEADS])
         self.tally = Tally(bins, budget, schedule.alpha.device)
 
     def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
@@ -123,10 +121,7 @@ class BestHead(Objective):
         self.tally.add(batch.timesteps, errors, best)
         loss = errors.native.gather(0, best[None])[0]
         weight = self.weights[:, batch.timesteps].gather(0, best[None])[0]
-        return Losses(
-            loss * weight * batch.weights,
-            {"mse": loss.detach().mean()} | batch_win_shares(best, heads_on(self.schedule.preserves_variance)),
-        )
+        return Losses(loss * weight * batch.weights, {"mse": loss.detach().mean()} | batch_win_shares(best))
 
     def end_step(self, total: Callable[[Tensor], Tensor]) -> None:
         self.tally.end_step(total)
@@ -158,10 +153,7 @@ class BalancedHeads(Objective):
         best = errors.common.argmin(0)
         self.tally.add(batch.timesteps, errors, best)
         loss = (errors.native / self.means.at(batch.timesteps)).mean(0)
-        return Losses(
-            loss * batch.weights,
-            {"mse": errors.native.detach().mean()} | batch_win_shares(best, heads_on(self.schedule.preserves_variance)),
-        )
+        return Losses(loss * batch.weights, {"mse": errors.native.detach().mean()} | batch_win_shares(best))
 
     def end_step(self, total: Callable[[Tensor], Tensor]) -> None:
         step = columns(self.tally.end_step(total))
@@ -171,6 +163,6 @@ class BalancedHeads(Objective):
         return self.tally.tables()
 
 
-def batch_win_shares(best: Tensor, heads: Sequence[str] = HEADS) -> dict[str, Tensor]:
+def batch_win_shares(best: Tensor) -> dict[str, Tensor]:
     """Share of a batch's images that each head was best at; `best` is [B]."""
-    return {f"wins_{head}": (best == i).float().mean() for i, head in enumerate(heads)}
+    return {f"wins_{head}": (best == i).float().mean() for i, head in enumerate(HEADS)}

@@ -24,7 +24,7 @@ class Uncertainty(nn.Module):
 
     def __init__(self, schedule: NoiseSchedule) -> None:
         super().__init__()
-        self.register_buffer("features", fourier_features(-schedule.log_snr / 8), persistent=False)
+        self.register_buffer("features", fourier_features(-schedule.snr.log() / 8), persistent=False)
         self.weight = nn.Parameter(torch.zeros(FEATURES, device=self.features.device))
 
     def at(self, timesteps: Tensor) -> Tensor:
@@ -54,6 +54,10 @@ class OverUncertainty(Objective):
 
     def end_step(self, total: Callable[[Tensor], Tensor]) -> None:
         self.objective.end_step(total)
+        # The network's gradient is averaged over processes as it comes; this one is no part of the network.
+        for parameter in self.uncertainty.parameters():
+            assert parameter.grad is not None
+            parameter.grad = total(parameter.grad) / total(torch.ones_like(parameter.grad[0]))
 
     def statistics(self) -> dict[str, np.ndarray]:
         return self.objective.statistics()

@@ -1,7 +1,5 @@
 """Trained networks from elsewhere, held against the settings: from diffusers, the Hub, or OpenAI."""
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,6 @@ from diffusers.utils import logging
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
-from unequal.diffusion.schedule import REFERENCE_TIMESTEPS
 from unequal.errors import UserError, first_line
 from unequal.files import read_json
 from unequal.models.backbones.unet2d.heads import restore_heads
@@ -21,21 +18,10 @@ from unequal.models.finite import check_finite
 from unequal.models.spec import ModelSpec
 from unequal.settings.network import OpenAIFlags, UNet2D
 from unequal.settings.outside import located
-from unequal.settings.schedule import FlowSchedule
 
 SCHEDULER = "scheduler_config.json"
 #: Betas that differ by less are the same, computed in float32.
 BETAS_AGREE = 1e-4
-FLOW_SCHEDULER = "FlowMatchEulerDiscreteScheduler"
-#: Settings of that scheduler by which times depend on the image, or on the number of steps.
-BENDING = (
-    "use_dynamic_shifting",
-    "shift_terminal",
-    "use_karras_sigmas",
-    "use_exponential_sigmas",
-    "use_beta_sigmas",
-    "invert_sigmas",
-)
 #: Predictions that OpenAI's training can be told to make.
 OPENAI_PREDICTIONS = ("epsilon", "sample")
 
@@ -168,11 +154,6 @@ def check_scheduler(config: dict[str, Any], network: UNet2D, spec: ModelSpec) ->
     def refuse(key: str, ours: object, theirs: object) -> UserError:
         return UserError(f"{key}: {ours}, but network.pretrained '{source}' was trained with {theirs}")
 
-    if kind == FLOW_SCHEDULER:
-        check_flow(config, spec, refuse)
-        return
-    if not schedule.preserves_variance:
-        raise refuse("schedule.name", schedule.name, f"a {kind}; allowed for a flow: {FLOW_SCHEDULER}")
     if not {"beta_schedule", "trained_betas"} & set(config):
         raise UserError(f"network.pretrained: '{source}' belongs to a {kind}, which has no betas; allowed: DDPM's kind")
     try:
@@ -194,22 +175,6 @@ def check_scheduler(config: dict[str, Any], network: UNet2D, spec: ModelSpec) ->
         raise refuse("sampling.clip", "to [-1, 1] or not at all", limits)
 
 
-def check_flow(config: dict[str, Any], spec: ModelSpec, refuse: Callable[[str, object, object], UserError]) -> None:
-    """Raise UserError where the scheduler of a flow tells a network other times than the settings, or bends them."""
-    bent = [key for key in BENDING if config.get(key)]
-    if bent:
-        raise refuse("schedule", "one shift for all images", f"{bent[0]}: {json.dumps(config[bent[0]])}")
-    parts, shift = config.get("num_train_timesteps", REFERENCE_TIMESTEPS), config.get("shift", 1.0)
-    if not isinstance(spec.schedule, FlowSchedule):
-        raise refuse("schedule.name", spec.schedule.name, "'flow'")
-    if shift != spec.schedule.shift:
-        raise refuse("schedule.shift", spec.schedule.shift, shift)
-    if parts != REFERENCE_TIMESTEPS:
-        raise refuse("schedule", f"times told in {REFERENCE_TIMESTEPS} parts", f"num_train_timesteps {parts}")
-    if spec.prediction != "velocity":
-        raise refuse("recipes.base.prediction", spec.prediction, "velocity")
-
-
 def span(betas: torch.Tensor) -> str:
     """First and last beta of a schedule, in words."""
     return f"betas {float(betas[0]):.4g} … {float(betas[-1]):.4g}"
@@ -217,11 +182,6 @@ def span(betas: torch.Tensor) -> str:
 
 def check_openai(network: UNet2D, flags: OpenAIFlags, spec: ModelSpec) -> None:
     """Raise UserError where OpenAI's code could not have trained such a network, or UNet2DModel not be told its t."""
-    if not spec.schedule.preserves_variance:
-        raise UserError(
-            f"schedule.name: {spec.schedule.name}; network.pretrained '{network.pretrained}' is one of OpenAI's "
-            "networks, which are told timesteps of betas; allowed: linear, cosine, scaled_linear"
-        )
     if spec.prediction not in OPENAI_PREDICTIONS:
         raise UserError(
             f"recipes.base.prediction: {spec.prediction}; network.pretrained '{network.pretrained}' is one of OpenAI's "
