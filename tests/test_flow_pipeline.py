@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from benchmarks.projects import commit, run, tiny_copy
+from unequal.artifacts.profiles import read_floor, read_losses
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.usefixtures("warm_start")]
 
@@ -34,12 +34,12 @@ def test_every_stage_runs_on_a_flow(tmp_path: Path) -> None:
     assert groups["shift"] == 3.0
     # Equal intervals of log-SNR are the same timesteps whatever the shift, and mirror images of each other.
     lengths = [one["last"] - one["first"] + 1 for one in groups["groups"]]
-    assert lengths == lengths[::-1] and sum(lengths) == 1000
-    with (
-        np.load(project / "artifacts/profiles/base.npz") as base,
-        np.load(project / "artifacts/profiles/floor.npz") as low,
-    ):
-        assert (base["train"].mean(1) > low["train"].mean(1)).all() if "train" in low else low.files
+    assert lengths == lengths[::-1]
+    assert sum(lengths) == 1000
+    profiles = project / "artifacts/profiles"
+    errors, floor = read_losses(profiles / "base.npz"), read_floor(profiles / "floor.npz")
+    assert errors.shape == floor.shape
+    assert errors.mean() > floor.mean()
     for variant in CHANGES["variants"]:
         assert (project / f"results/fid/{variant}.json").exists()
-    assert "logit" in (project / "params.yaml").read_text() and (project / "results/report.html").exists()
+    assert (project / "results/report.html").exists()
