@@ -135,7 +135,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     # Densities.
     (
         {"recipes.base.sampler": {"kind": "laplace", "mean": 60.0}},
-        "recipes.base: sampler.kind: 'laplace': the density has no mass on the grid: next to nothing of it lies between",
+        "recipes.base: sampler.kind: 'laplace': the density has no mass on the grid: next to nothing of it lies",
     ),
     (
         {"recipes.base.sampler": {"kind": "logit_normal", "shift": 0.0}},
@@ -152,7 +152,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"recipes.base.sampler": {"kind": "beta", "a": 0.6}}, "recipes.base.sampler.b: Field required"),
     (
         {"recipes.base.sampler": {"kind": "cosmap", "mean": 0.0}},
-        "recipes.base.sampler.mean: unknown key; allowed here: kind, shift, ends, low_discrepancy, unbiased, normalised",
+        "recipes.base.sampler.mean: unknown key; allowed here: kind, shift, ends, low_discrepancy, unbiased",
     ),
     (
         {"recipes.base.sampler": {"kind": "mode", "normalised": True}},

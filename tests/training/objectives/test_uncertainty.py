@@ -61,7 +61,7 @@ def test_at_its_least_it_is_the_logarithm_of_the_loss() -> None:
 
 def test_the_gradient_of_the_network_is_divided() -> None:
     objective, batch = over_uncertainty(), batch_at([3, 20])
-    nn.init.normal_(objective.uncertainty.weight, std=0.1)
+    nn.init.normal_(objective.uncertainty.weight)
     output = (batch.epsilon + 0.3).requires_grad_()
     objective(lambda sample, timestep: SimpleNamespace(sample=output), batch).weighted.sum().backward()
     plain = 2 * 0.3 / 16
@@ -71,7 +71,7 @@ def test_the_gradient_of_the_network_is_divided() -> None:
 
 def test_importance_weighs_the_whole_bracket() -> None:
     objective = over_uncertainty()
-    nn.init.normal_(objective.uncertainty.weight, std=0.1)
+    nn.init.normal_(objective.uncertainty.weight)
     once, thrice = batch_at([3, 20]), batch_at([3, 20], [3.0, 3.0])
     single, triple = (objective(wrong_by(one, [0.5, 2.0]), one).weighted for one in (once, thrice))
     torch.testing.assert_close(triple, 3 * single)
@@ -79,14 +79,14 @@ def test_importance_weighs_the_whole_bracket() -> None:
 
 def test_what_the_log_calls_loss_has_no_uncertainty_in_it() -> None:
     objective, batch = over_uncertainty(), batch_at([3, 20])
-    nn.init.normal_(objective.uncertainty.weight, std=0.1)
+    nn.init.normal_(objective.uncertainty.weight)
     terms = objective(wrong_by(batch, [0.5, 2.0]), batch).terms
     assert terms["loss"].item() == pytest.approx(1.25)
     assert terms["uncertain"].item() != pytest.approx(1.25, rel=1e-3)
 
 
-def test_its_features_have_the_size_of_one_and_are_always_the_same() -> None:
+def test_its_features_have_a_length_of_one_and_are_always_the_same() -> None:
     features = over_uncertainty().uncertainty.features
     assert features.shape == (50, FEATURES)
-    assert features.square().mean().item() == pytest.approx(1, abs=0.2)
+    torch.testing.assert_close(features.norm(dim=1), torch.ones(50), rtol=0.2, atol=0)
     torch.testing.assert_close(features, over_uncertainty().uncertainty.features)

@@ -64,8 +64,11 @@ class OverUncertainty(Objective):
 
 
 def fourier_features(level: Tensor) -> Tensor:
-    """√2·cos(2π(f·x + φ)) of levels x [T], f ~ N(0, 1) and φ ~ U(0, 1), [T, FEATURES] float32."""
+    """cos(2π(f·x + φ)) of levels x [T], f ~ N(0, 1), φ ~ U(0, 1), with a length of about 1, [T, FEATURES] float32.
+
+    EDM2 keeps the length of its weights instead, which slows u down by as much.
+    """
     generator = torch.Generator().manual_seed(FEATURE_SEED)
     frequencies = torch.randn(FEATURES, generator=generator).to(level)
     phases = torch.rand(FEATURES, generator=generator).to(level)
-    return (2**0.5 * torch.cos(2 * torch.pi * (level[:, None] * frequencies + phases))).float()
+    return ((2 / FEATURES) ** 0.5 * torch.cos(2 * torch.pi * (level[:, None] * frequencies + phases))).float()
