@@ -28,6 +28,7 @@ def main(run: Run, settings: Settings) -> None:
     table = {
         "timesteps": schedule.timesteps,
         "schedule": schedule.name,
+        **settings.schedule.model_dump(exclude={"name", "timesteps"}),
         "kind": chosen.kind,
         "min_ratio": chosen.min_ratio,
         "groups": [NumberedGroup.of(number, one).model_dump() for number, one in enumerate(groups)],

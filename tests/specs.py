@@ -5,7 +5,7 @@ from typing import Any
 from unequal.models.folder import ModelRecord
 from unequal.models.spec import ModelSpec, Space
 from unequal.settings.condition import ClassLabels, LowResolution, Unconditional
-from unequal.settings.schedule import Schedule
+from unequal.settings.schedule import BetaSchedule, FlowSchedule, Schedule
 
 TIMESTEPS = 50
 NOTHING = Unconditional()
@@ -17,6 +17,12 @@ def class_labels(classes: int) -> ClassLabels:
 
 def low_resolution(factor: int) -> LowResolution:
     return LowResolution(super_resolution_factor=factor)
+
+
+def schedule_of(name: str, timesteps: int, shift: float) -> Schedule:
+    if name == "flow":
+        return FlowSchedule(name="flow", timesteps=timesteps, shift=shift)
+    return BetaSchedule(name=name, timesteps=timesteps)
 
 
 def spec_of(prediction: str = "epsilon", **changes: Any) -> ModelSpec:
@@ -32,7 +38,7 @@ def spec_of(prediction: str = "epsilon", **changes: Any) -> ModelSpec:
     } | changes
     return ModelSpec(
         prediction=prediction,
-        schedule=Schedule(name=facts.pop("schedule"), timesteps=facts.pop("timesteps")),
+        schedule=schedule_of(facts.pop("schedule"), facts.pop("timesteps"), facts.pop("shift", 1.0)),
         space=Space(**{name: facts.pop(name) for name in ("channels", "size", "autoencoder")}),
         **facts,
     )

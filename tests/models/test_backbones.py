@@ -27,11 +27,12 @@ from unequal.models.pruned import replay
 from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.condition import Condition
+from unequal.settings.loss_weights import LossWeight
 from unequal.settings.network import Network
-from unequal.settings.recipe import LossWeight, Optimizer, Recipe
+from unequal.settings.recipe import Optimizer, Recipe
 from unequal.settings.runtime import Runtime
 from unequal.settings.samplers import Slot, Uniform
-from unequal.settings.schedule import Schedule
+from unequal.settings.schedule import BetaSchedule
 from unequal.settings.training import Training
 from unequal.timesteps.partition import TimestepRange
 from unequal.timesteps.samplers import IndependentSampler, uniform
@@ -112,7 +113,7 @@ def test_a_second_backbone_goes_all_the_way(
     training_settings: Callable[..., Training],
 ) -> None:
     here, settings = Here(tmp_path, runtime), training_settings()
-    network, schedule = StackSettings(pretrained=None, condition=condition), Schedule(name="linear", timesteps=50)
+    network, schedule = StackSettings(pretrained=None, condition=condition), BetaSchedule(name="linear", timesteps=50)
     job = TrainingJob("base", recipe(UNIFORM, 400), settings, prepared, 5)
     write_results(here, train_fresh(here, job, network, schedule))
     base = tmp_path / "artifacts/models/base"

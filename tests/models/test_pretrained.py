@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 import torch
-from diffusers import DDIMScheduler, DDPMPipeline, DDPMScheduler, PNDMScheduler, ScoreSdeVeScheduler
+from diffusers import (
+    DDIMScheduler,
+    DDPMPipeline,
+    DDPMScheduler,
+    FlowMatchEulerDiscreteScheduler,
+    PNDMScheduler,
+    ScoreSdeVeScheduler,
+)
 from diffusers.models.unets.unet_2d import UNet2DModel
 from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
 from openai_unet import OpenAIUNet
@@ -194,6 +201,7 @@ def pipeline(folder: Path, net: UNet2DModel, scheduler: Any) -> Path:
 
 
 LINEAR = NoiseSchedule.linear(1000).betas.tolist()
+FLOW = {"schedule": "flow", "shift": 3.0, "prediction": "velocity"}
 AGREEING = [
     (DDPMScheduler(), {}),
     (DDIMScheduler(), {}),
@@ -208,6 +216,7 @@ AGREEING = [
     (DDPMScheduler(num_train_timesteps=500, beta_start=0.0002, beta_end=0.04), {"timesteps": 500}),
     (DDPMScheduler(variance_type="learned_range"), {"variance": "learned"}),
     (DDIMScheduler(), {"variance": "learned"}),
+    (FlowMatchEulerDiscreteScheduler(shift=3.0), FLOW),
 ]
 
 
@@ -220,6 +229,24 @@ def test_a_pipeline_that_agrees(
 
 
 DISAGREEING = [
+    (FlowMatchEulerDiscreteScheduler(), FLOW, "schedule.shift: 3.0, but {} was trained with 1.0"),
+    (FlowMatchEulerDiscreteScheduler(), {}, "schedule.name: 'linear', but {} was trained with 'flow'"),
+    (
+        FlowMatchEulerDiscreteScheduler(shift=3.0),
+        FLOW | {"prediction": "epsilon"},
+        "recipes.base.prediction: epsilon, but {} was trained with velocity",
+    ),
+    (
+        FlowMatchEulerDiscreteScheduler(shift=3.0, use_dynamic_shifting=True),
+        FLOW,
+        "schedule: one shift for all images, but {} was trained with use_dynamic_shifting: true",
+    ),
+    (
+        FlowMatchEulerDiscreteScheduler(shift=3.0, num_train_timesteps=500),
+        FLOW,
+        "schedule: times told as parts of 1000, but {} was trained with num_train_timesteps 500",
+    ),
+    (DDPMScheduler(), FLOW, "schedule.name: 'flow', but {} was trained with a DDPMScheduler; allowed for a flow: Flow"),
     (DDPMScheduler(), {"timesteps": 500}, "schedule.timesteps: 500, but {} was trained with 1000"),
     (
         DDPMScheduler(),

@@ -30,6 +30,9 @@ LOW = {"kind": "low_resolution", "super_resolution_factor": 2}
 LLM = {"kind": "llm", "model": "m", "base_url": "https://localhost/v1", "api_key_env": "SOME_KEY"}
 
 CURRICULUM = {"kind": "curriculum", "target": "noise_rate"}
+FLOW = {"name": "flow", "timesteps": 1000, "shift": 3.0}
+#: Recipes that train the base on, and so predict what it predicts.
+CONTINUED_BY_V = {f"recipes.{name}.prediction": "v_prediction" for name in ("longer", "stratified", "slot", "expert")}
 REFUSED: list[tuple[dict[str, Any], str]] = [
     # Unknown and missing keys.
     ({"colour": "red"}, "colour: unknown key; allowed here: seed, runtime, data"),
@@ -113,7 +116,75 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"recipes.base.images": 0}, "recipes.base.images: 0: Input should be greater than 0"),
     ({"recipes.base.optimizer.lr": 0.0}, "recipes.base.optimizer.lr: 0.0: Input should be greater than 0"),
     ({"recipes.base.optimizer.betas": [0.9, 1.0]}, "recipes.base.optimizer: betas: [0.9, 1.0] must lie in [0, 1)"),
-    ({"schedule.name": "sigmoid"}, "schedule.name: \"sigmoid\": Input should be 'linear', 'cosine' or 'scaled_linear'"),
+    (
+        {"schedule.name": "sigmoid"},
+        "schedule: Input tag 'sigmoid' found using 'name' does not match any of the expected tags: 'linear', 'cosine', "
+        "'scaled_linear', 'flow'",
+    ),
+    # Flows.
+    ({"schedule.shift": 3.0}, "schedule.shift: unknown key; allowed here: name, timesteps"),
+    ({"schedule": FLOW | {"shift": 0.0}}, "schedule.shift: 0.0: Input should be greater than 0"),
+    (
+        {"schedule": FLOW, "recipes.base.prediction": "v_prediction"} | CONTINUED_BY_V,
+        "recipes.base.prediction: 'v_prediction' has no meaning on schedule 'flow', where α² + σ² is not 1; allowed: ",
+    ),
+    (
+        {"schedule": FLOW, "network.variance": "learned"},
+        "network.variance: 'learned' has no meaning on schedule 'flow', which has no betas; allowed: fixed",
+    ),
+    # Densities.
+    (
+        {"recipes.base.sampler": {"kind": "laplace", "mean": 60.0}},
+        "recipes.base: sampler.kind: 'laplace': the density has no mass on the grid: next to nothing of it lies",
+    ),
+    (
+        {"recipes.base.sampler": {"kind": "logit_normal", "shift": 0.0}},
+        "recipes.base.sampler.shift: 0.0: Input should be greater than 0",
+    ),
+    (
+        {"recipes.base.sampler": {"kind": "logit_normal", "std": 0.0}},
+        "recipes.base.sampler.std: 0.0: Input should be greater than 0",
+    ),
+    (
+        {"recipes.base.sampler": {"kind": "mode", "scale": 1.8}},
+        "recipes.base.sampler.scale: 1.8: Input should be less than or equal to 1.75",
+    ),
+    ({"recipes.base.sampler": {"kind": "beta", "a": 0.6}}, "recipes.base.sampler.b: Field required"),
+    (
+        {"recipes.base.sampler": {"kind": "cosmap", "mean": 0.0}},
+        "recipes.base.sampler.mean: unknown key; allowed here: kind, shift, ends, low_discrepancy, unbiased",
+    ),
+    (
+        {"recipes.base.sampler": {"kind": "mode", "normalised": True}},
+        "recipes.base.sampler.kind: 'mode' needs the base's profile; recipes that start from nothing have none",
+    ),
+    (
+        {
+            "recipes.longer.sampler": {"kind": "mode", "normalised": True},
+            "recipes.longer.loss_weight": {"kind": "running_mean", "half_life_images": 9},
+        },
+        "recipes.longer: sampler.normalised: the loss is weighted by what it was so far, or of three heads; allowed: ",
+    ),
+    # Weights as tables.
+    (
+        {"recipes.base.loss_weight": {"kind": "constant", "space": "score"}},
+        "recipes.base.loss_weight.space: \"score\": Input should be 'x0', 'epsilon', 'v' or 'velocity'",
+    ),
+    (
+        {"recipes.base.loss_weight": {"kind": "edm", "sigma_data": 0.0}},
+        "recipes.base.loss_weight.sigma_data: 0.0: Input should be greater than 0",
+    ),
+    (
+        {"recipes.mixed.loss_weight": {"kind": "learned_uncertainty"}},
+        "recipes.mixed: loss_weight.kind: 'learned_uncertainty' is for one head; allowed for three: mixing.train ",
+    ),
+    (
+        {
+            "recipes.base.sampler": {"kind": "loss_second_moment"},
+            "recipes.base.loss_weight": {"kind": "learned_uncertainty"},
+        },
+        "recipes.base: loss_weight.kind: 'learned_uncertainty' takes the size of losses away, from which sampler.kind",
+    ),
     ({"schedule.timesteps": 20}, "schedule.timesteps: 20: Input should be greater than 20"),
     ({"data.channels": 2}, "data.channels: 2: Input should be 1 or 3"),
     ({"data.holdout": 1.0}, "data.holdout: 1.0: Input should be less than or equal to 0.9"),
@@ -521,6 +592,12 @@ ACCEPTED: list[dict[str, Any]] = [
     {"evaluation.against": "holdout", "evaluation.neighbourhood": 5},
     {"slots.loss": "excess"},
     {"schedule": {"name": "cosine", "timesteps": 4000}},
+    {"schedule": FLOW},
+    {"schedule": {"name": "flow", "timesteps": 50}},
+    {f"recipes.{name}.prediction": "velocity" for name in ("base", "longer", "stratified", "slot", "expert")},
+    {"recipes.base.sampler": {"kind": "beta", "a": 0.6, "b": 1}, "recipes.base.loss_weight": {"kind": "edm"}},
+    {"recipes.longer.sampler": {"kind": "log_normal", "normalised": True, "ends": "closed"}},
+    {"recipes.base.loss_weight": {"kind": "learned_uncertainty"}},
     {"data": {"source": "folder", "path": "x", "image_size": 32, "channels": 3, "fit": "crop", "holdout": 0.2}},
     {"data": PATCHES},
     {"network.condition": {"kind": "none"}},

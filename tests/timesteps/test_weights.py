@@ -1,5 +1,9 @@
 """Loss weights against the published formulas, diffusers' SNR, and each other."""
 
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
 import pytest
 import torch
 from diffusers import DDPMScheduler
@@ -8,9 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unequal.diffusion.predictions import PREDICTIONS, x0_error_factor
-from unequal.diffusion.schedule import NoiseSchedule
+from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.errors import UserError
-from unequal.timesteps.weights import loss_weights
+from unequal.timesteps.weights import (
+    WEIGHTS,
+    constant,
+    cosmap,
+    debiased,
+    edm,
+    epsilon_error_factor,
+    loss_weights,
+    normalising_factor,
+    of_prediction,
+    soft_min_snr,
+)
 
 SNR = NoiseSchedule.linear(1000).snr
 SINGLE = st.floats(1e-6, 1e6).map(lambda snr: torch.tensor([snr], dtype=torch.float64))
@@ -49,7 +64,7 @@ def test_the_same_mistake_costs_the_same_in_every_prediction(kind: str, snr: tor
         (loss_weights(kind, prediction, snr, gamma) / x0_error_factor(prediction, alpha, sigma)).item()
         for prediction in PREDICTIONS
     ]
-    assert costs == pytest.approx([costs[0]] * 3, rel=1e-9)
+    assert costs == pytest.approx([costs[0]] * len(PREDICTIONS), rel=1e-9)
 
 
 @given(SINGLE, GAMMAS)
@@ -71,10 +86,76 @@ def test_no_weight_is_1_everywhere(prediction: str) -> None:
         ("p2", "epsilon", -1.0, "loss weight 'p2' needs a gamma above 0, got -1.0"),
         ("p2", "epsilon", 0.0, "loss weight 'p2' needs a gamma above 0, got 0.0"),
         ("soft", "epsilon", 5.0, "loss weight 'soft' is unknown; allowed: none, min_snr, p2"),
-        ("p2", "score", 1.0, "prediction 'score' is unknown; allowed: epsilon, v_prediction, sample"),
+        ("p2", "score", 1.0, "prediction 'score' is unknown; allowed: epsilon, v_prediction, sample, velocity"),
     ],
 )
 def test_weights_that_cannot_be_are_refused(kind: str, prediction: str, gamma: float | None, complaint: str) -> None:
     with pytest.raises(UserError) as refusal:
         loss_weights(kind, prediction, SNR, gamma)
     assert str(refusal.value) == complaint
+
+
+@pytest.mark.parametrize(
+    ("weight", "expected"),
+    [
+        (partial(constant, space="x0"), 1),
+        (partial(constant, space="epsilon"), 4),
+        (partial(constant, space="v"), 5),
+        (partial(constant, space="velocity"), 9),
+        (edm, 8),
+        (debiased, 2),
+        (soft_min_snr, 2),
+        (cosmap, 10.31),
+        (lambda snr: loss_weights("min_snr", "sample", snr, 5.0), 4),
+        (lambda snr: loss_weights("p2", "sample", snr, 1.0), 0.8),
+    ],
+)
+def test_weights_of_errors_of_x0_at_an_snr_of_4(
+    weight: Callable[[torch.Tensor], torch.Tensor], expected: float
+) -> None:
+    assert weight(torch.tensor([4.0], dtype=torch.float64)).item() == pytest.approx(expected, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("space", "prediction"),
+    [("x0", "sample"), ("epsilon", "epsilon"), ("v", "v_prediction"), ("velocity", "velocity")],
+)
+def test_a_constant_weight_is_1_for_the_network_of_its_own_space(space: str, prediction: str) -> None:
+    found = of_prediction(constant(SNR, space=space), prediction, SNR)
+    torch.testing.assert_close(found, torch.ones_like(SNR))
+
+
+def test_published_forms_for_other_predictions() -> None:
+    # 2310.08442 gives 1/√SNR for ε; so v has √SNR/(1 + SNR).
+    torch.testing.assert_close(of_prediction(debiased(SNR), "epsilon", SNR), SNR**-0.5)
+    torch.testing.assert_close(of_prediction(debiased(SNR), "v_prediction", SNR), SNR.sqrt() / (1 + SNR))
+    flow = Flow(1000, 2.0)
+    bell = 2 / (np.pi * (1 - 2 * flow.sigma + 2 * flow.sigma**2))
+    torch.testing.assert_close(of_prediction(cosmap(flow.snr), "velocity", flow.snr), bell)
+
+
+def test_weights_of_epsilon_become_those_of_a_flows_velocity_by_its_signal() -> None:
+    flow = Flow(500, 3.0)
+    torch.testing.assert_close(epsilon_error_factor("velocity", flow.snr), flow.alpha**2)
+    for kind, gamma in (("min_snr", 5.0), ("p2", 1.0)):
+        of_epsilon = loss_weights(kind, "epsilon", flow.snr, gamma)
+        torch.testing.assert_close(loss_weights(kind, "velocity", flow.snr, gamma), of_epsilon * flow.alpha**2)
+
+
+@pytest.mark.parametrize("weight", [one for one in WEIGHTS if one is not constant], ids=lambda one: one.__name__)
+@given(SINGLE)
+def test_a_tabled_weight_costs_the_same_in_every_prediction(
+    weight: Callable[[torch.Tensor], torch.Tensor], snr: torch.Tensor
+) -> None:
+    alpha, sigma = (snr / (1 + snr)).sqrt(), (1 / (1 + snr)).sqrt()
+    costs = [(of_prediction(weight(snr), one, snr) / x0_error_factor(one, alpha, sigma)).item() for one in PREDICTIONS]
+    assert costs == pytest.approx([weight(snr).item()] * len(PREDICTIONS), rel=1e-9)
+
+
+@given(st.integers(0, 1000))
+def test_normalised_weights_leave_the_expected_loss(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    weights, losses = generator.random((2, 50)) + 0.01
+    probabilities = generator.dirichlet(np.ones(50))
+    factor = normalising_factor(weights, probabilities, losses)
+    assert (probabilities * factor * weights * losses).sum() == pytest.approx(losses.mean())

@@ -10,23 +10,30 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from diffusers import DDIMPipeline, DDPMPipeline
+from diffusers import DDIMPipeline, DDPMPipeline, FlowMatchEulerDiscreteScheduler
+from diffusers.models.unets.unet_2d import UNet2DModel
 from filelock import FileLock
 from graph import ROOT, instances
+from pydantic import TypeAdapter
+from sklearn.datasets import load_digits
 from specs import class_labels, low_resolution, spec_of
 
 from unequal.diffusion.ddim import sampling_timesteps
 from unequal.errors import UserError
-from unequal.models.backbones.registry import build_network
+from unequal.models.backbones.registry import build_network, take_over
 from unequal.models.flops import count_cost
 from unequal.models.folder import AVERAGES, STATE, ModelRecord, save_model
 from unequal.models.pruned import load_any_model, replay
+from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.network import UNet2D
 from unequal.settings.params.pipeline import Params
+from unequal.settings.samplers import Sampler
 from unequal.tools import clean, estimate
 from unequal.tools.architecture import spec_of as base_spec
 from unequal.tools.export import export
+from unequal.training.batches import Batch
+from unequal.training.objectives.choice import objective_for
 
 TIMESTEPS = 100
 REMOVALS = [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6])]
@@ -88,6 +95,48 @@ def test_an_exported_base_samples_in_diffusers_as_it_does_here(project: Path):
     torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
 
 
+def test_an_exported_flow_samples_by_the_scheduler_of_diffusers_as_it_does_here(project: Path):
+    folder = saved(project / "artifacts/models/base", prediction="velocity", schedule="flow", shift=3.0)
+    net, record = load_any_model(folder)
+    trained(net, record.spec)
+    save_model(folder, net, record)
+    export("base", project / "taken")
+    theirs = UNet2DModel.from_pretrained(project / "taken", subfolder="unet")
+    scheduler = FlowMatchEulerDiscreteScheduler.from_pretrained(project / "taken", subfolder="scheduler")
+    chosen = sampling_timesteps(10, TIMESTEPS)
+    # Times before they are shifted: told a number of steps, the scheduler shifts its last time twice.
+    scheduler.set_timesteps(sigmas=[(t + 0.5) / TIMESTEPS for t in chosen])
+    start = torch.randn(4, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    pictures = start
+    with torch.no_grad():
+        for t in scheduler.timesteps:
+            pictures = scheduler.step(theirs(pictures, t).sample, t, pictures).prev_sample
+    ours = Ensemble.load(folder).denoise(start, chosen, clip=False)
+    torch.testing.assert_close(ours, pictures, atol=1e-4, rtol=1e-4)
+    assert (ours - start).abs().max() > 0.1
+    taken = NETWORK.model_copy(update={"pretrained": str(project / "taken")})
+    again = take_over(taken, record.spec).state_dict()
+    assert all(torch.equal(value, again[name]) for name, value in net.state_dict().items())
+
+
+def trained(net: torch.nn.Module, spec: ModelSpec) -> None:
+    """Take a few steps on digits by the velocity's loss."""
+    schedule = spec.noise_schedule()
+    objective, generator = objective_for(spec, schedule), np.random.default_rng(0)
+    images = torch.from_numpy(load_digits().images).float()[:, None] / 8 - 1
+    sampler = TypeAdapter(Sampler).validate_python({"kind": "logit_normal"}).build(schedule)
+    descent = torch.optim.Adam(net.train().requires_grad_(True).parameters(), lr=2e-3)
+    for _ in range(20):
+        drawn = sampler.sample(16, generator)
+        index = torch.from_numpy(generator.integers(len(images), size=16))
+        times, weights = torch.from_numpy(drawn.timesteps), torch.from_numpy(drawn.weights).float()
+        loss = objective(net, Batch(images[index], torch.randn(16, 1, 8, 8), times, weights)).weighted.mean()
+        descent.zero_grad()
+        loss.backward()
+        descent.step()
+    net.eval()
+
+
 def test_an_exported_learned_variance_samples_in_diffusers_as_it_does_here(project: Path):
     saved(project / "artifacts/models/base", variance="learned")
     export("base", project / "taken")
@@ -136,6 +185,9 @@ def test_export_refuses_in_one_line(project: Path):
         ({"condition": low_resolution(2)}, "a model of super-resolution"),
         ({"autoencoder": "abc"}, "a model of latents"),
         ({"condition": class_labels(3)}, "a model of 3 classes"),
+        ({"prediction": "velocity"}, "a model that predicts 'velocity' on schedule 'linear'"),
+        ({"schedule": "flow"}, "a model that predicts 'epsilon' on schedule 'flow'"),
+        ({"schedule": "flow", "prediction": "velocity", "autoencoder": "abc"}, "a model of latents"),
     ],
 )
 def test_what_no_pipeline_of_diffusers_holds_is_exported_as_it_is(

@@ -19,7 +19,8 @@ from unequal.errors import UserError
 from unequal.experts.expert import train_expert
 from unequal.models.folder import STATE, load_model
 from unequal.models.pruned import replay
-from unequal.settings.recipe import Continuing, LossWeight, Optimizer, Recipe
+from unequal.settings.loss_weights import LossWeight
+from unequal.settings.recipe import Continuing, Optimizer, Recipe
 from unequal.settings.runtime import Runtime
 from unequal.settings.samplers import Slot, Uniform
 from unequal.settings.training import Training

@@ -40,6 +40,8 @@ from unequal.training.objectives.objective import Losses, Objective
 from unequal.training.objectives.running_means import OverRunningMean
 from unequal.training.objectives.single_head import SingleHead
 from unequal.training.objectives.three_heads import BalancedHeads
+from unequal.training.objectives.uncertainty import OverUncertainty
+from unequal.training.optimizer import moments
 
 pytestmark = pytest.mark.slow
 
@@ -233,6 +235,28 @@ def test_losses_over_running_means_resume_exactly(build: Build, tmp_path: Path) 
     states = [trainer.objective.state_dict() for trainer in (through, resumed)]
     assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
     assert lines(tmp_path / "killed") == lines(tmp_path / "through")
+
+
+def over_uncertainty() -> OverUncertainty:
+    schedule = NoiseSchedule.linear(50)
+    return OverUncertainty(SingleHead("epsilon", schedule, "none", None), schedule)
+
+
+def test_a_learned_uncertainty_resumes_exactly(build: Build, tmp_path: Path) -> None:
+    through = build("through", objective=over_uncertainty(), gradient_accumulation=2)
+    trained = through.run()
+    with pytest.raises(Stop):
+        build("killed", objective=over_uncertainty(), gradient_accumulation=2, log=stop_at(6)).run()
+    resumed = build("killed", objective=over_uncertainty(), gradient_accumulation=2)
+    again = resumed.run()
+    assert all(torch.equal(value, weights(resumed)[key]) for key, value in weights(through).items())
+    assert trained.learned["uncertainty.weight"].abs().min() > 0
+    assert torch.equal(again.learned["uncertainty.weight"], trained.learned["uncertainty.weight"])
+    first, second = (moments(one.optimizer, one.objective) for one in (through, resumed))
+    assert first.keys() == {f"uncertainty.weight.{name}" for name in ("step", "exp_avg", "exp_avg_sq")}
+    assert all(torch.equal(value, second[name]) for name, value in first.items())
+    assert lines(tmp_path / "killed") == lines(tmp_path / "through")
+    assert {"loss", "mse", "uncertain"} <= lines(tmp_path / "through")[0].keys()
 
 
 def test_an_objective_that_remembers_learns_the_same_in_parts(build: Build, tmp_path: Path) -> None:

@@ -27,11 +27,12 @@ from unequal.models.folder import AVERAGES, load_heads, load_model, load_record,
 from unequal.models.pruned import load_any_model, replay
 from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble
+from unequal.settings.loss_weights import LossWeight
 from unequal.settings.network import UNet2D
-from unequal.settings.recipe import LossWeight, Mixing, Optimizer, Recipe
+from unequal.settings.recipe import Mixing, Optimizer, Recipe
 from unequal.settings.runtime import Runtime
 from unequal.settings.samplers import Slot, Uniform
-from unequal.settings.schedule import Schedule
+from unequal.settings.schedule import BetaSchedule
 from unequal.settings.training import Training
 from unequal.timesteps.partition import TimestepRange
 from unequal.timesteps.samplers import IndependentSampler, uniform
@@ -108,7 +109,7 @@ def test_the_settings_make_a_base(
 ) -> None:
     job, schedule = (
         TrainingJob("base", recipe(), training_settings(), prepared, 5),
-        Schedule(name="linear", timesteps=50),
+        BetaSchedule(name="linear", timesteps=50),
     )
     first, again = (
         train_fresh(Here(tmp_path / name, runtime), job, network_settings(), schedule) for name in ("first", "again")
@@ -282,7 +283,10 @@ def test_other_classes_than_those_of_the_data(
     data = replace(prepared, facts=prepared.facts | {"labels": found})
     tiny_net(condition=class_labels(classes)).save_pretrained(tmp_path / "net")
     network = network_settings(condition=class_labels(classes), pretrained=str(tmp_path / "net"))
-    job, schedule = TrainingJob("base", recipe(), training_settings(), data, 5), Schedule(name="linear", timesteps=50)
+    job, schedule = (
+        TrainingJob("base", recipe(), training_settings(), data, 5),
+        BetaSchedule(name="linear", timesteps=50),
+    )
     with pytest.raises(UserError, match=f"network.condition.classes: {classes}; the data are {said}, allowed: "):
         made(Here(tmp_path, runtime), job, network, schedule)
 
@@ -324,7 +328,7 @@ def test_a_pretrained_base_takes_no_step(
     net.save_pretrained(tmp_path / "net")
     job, schedule = (
         TrainingJob("base", recipe(), training_settings(), prepared, 5),
-        Schedule(name="linear", timesteps=50),
+        BetaSchedule(name="linear", timesteps=50),
     )
     write_results(here, take_over(here, job, network_settings(pretrained=str(tmp_path / "net")), schedule))
     loaded, record = load_model(tmp_path / "artifacts/models/base")
@@ -391,7 +395,7 @@ def test_nor_is_a_base_taken_over_for_such_a_batch(
 ) -> None:
     tiny_net().save_pretrained(tmp_path / "net")
     job = TrainingJob("base", recipe(), training_settings(batch_size=10**6), prepared, 5)
-    network, schedule = network_settings(pretrained=str(tmp_path / "net")), Schedule(name="linear", timesteps=50)
+    network, schedule = network_settings(pretrained=str(tmp_path / "net")), BetaSchedule(name="linear", timesteps=50)
     with pytest.raises(UserError, match=r"^training.batch_size: 1000000 of 36 training images; at most 36000$"):
         take_over(Here(tmp_path, runtime), job, network, schedule)
 

@@ -70,6 +70,7 @@ class GroupTable(Strict):
 
     timesteps: int = Field(gt=0)
     schedule: str
+    shift: float | None = None
     kind: str
     min_ratio: float
     groups: tuple[NumberedGroup, ...] = Field(min_length=1)

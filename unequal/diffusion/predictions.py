@@ -1,25 +1,54 @@
-"""What a network predicts: ε, v or x0, and the way from each to the others.
+"""What a network predicts: ε, v, x0 or the velocity of a flow, and the way from each to the others.
 
 With x_t = α·x0 + σ·ε and v = α·ε − σ·x0 (α² + σ² = 1), an error of the prediction is an error of x0
 times a factor of t alone: ‖Δx0‖² = ‖Δsample‖² = σ²·‖Δv‖² = (σ²/α²)·‖Δε‖².
+
+The velocity u = ε − x0 is dx_t/ds of a flow x_t = (1 − s)·x0 + s·ε (2209.03003). From x_t = (α + σ)·x0 + σ·u it gives
+x0 on any schedule: ‖Δx0‖² = σ²/(α + σ)²·‖Δu‖². Where α² + σ² = 1 it is that of the straight line from image to noise on
+which x_t/(α + σ) lies, and v, which is dx_t/dφ for σ = sin φ, that of the circle on which x_t itself does.
 """
 
-from typing import Literal, get_args
+from collections.abc import Callable
+from typing import Any, Literal, get_args
 
 from torch import Tensor
 
 from unequal.errors import UserError
 
-Prediction = Literal["epsilon", "v_prediction", "sample"]
+Prediction = Literal["epsilon", "v_prediction", "sample", "velocity"]
 PREDICTIONS: tuple[Prediction, ...] = get_args(Prediction)
 #: Of a model: one of them, or all three by a head each.
-ModelPrediction = Literal["epsilon", "v_prediction", "sample", "mixed"]
+ModelPrediction = Literal["epsilon", "v_prediction", "sample", "velocity", "mixed"]
 
 #: What needs no α² + σ² = 1 to mean what it says here.
-ON_ANY_SCHEDULE: tuple[Prediction, ...] = ("epsilon", "sample")
+ON_ANY_SCHEDULE: tuple[ModelPrediction, ...] = ("epsilon", "sample", "velocity", "mixed")
 
-#: Order of the output channels of a model with three heads.
+#: Order of the output channels of a model with three heads, where α² + σ² = 1, and of one on a flow.
 HEADS: tuple[Prediction, ...] = ("sample", "v_prediction", "epsilon")
+HEADS_OF_FLOW: tuple[Prediction, ...] = ("sample", "velocity", "epsilon")
+
+#: A function of a prediction's name, and of tensors.
+Formula = Callable[..., Tensor]
+
+
+def with_velocity(of_velocity: Formula) -> Callable[[Formula], Any]:
+    """Have a function of predictions by their names take that of the velocity from a function of tensors alone."""
+    return lambda known: lambda name, *rest: of_velocity(*rest) if name == "velocity" else known(name, *rest)
+
+
+def velocity(x0: Tensor, epsilon: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
+    """ε − x0, whatever α and σ are, same shape as x0."""
+    return epsilon - x0
+
+
+def velocity_to_x0(output: Tensor, x_t: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
+    """x0 = (x_t − σ·u)/(α + σ)."""
+    return (x_t - sigma * output) / (alpha + sigma)
+
+
+def velocity_error_factor(alpha: Tensor, sigma: Tensor) -> Tensor:
+    """σ²/(α + σ)², from a squared error of the velocity to one of x0."""
+    return (sigma / (alpha + sigma)) ** 2
 
 
 def add_noise(x0: Tensor, epsilon: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
@@ -27,6 +56,7 @@ def add_noise(x0: Tensor, epsilon: Tensor, alpha: Tensor, sigma: Tensor) -> Tens
     return alpha * x0 + sigma * epsilon
 
 
+@with_velocity(velocity)
 def target(prediction: str, x0: Tensor, epsilon: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
     """What a network of this prediction should answer, same shape as x0."""
     match prediction:
@@ -39,6 +69,7 @@ def target(prediction: str, x0: Tensor, epsilon: Tensor, alpha: Tensor, sigma: T
     raise unknown(prediction)
 
 
+@with_velocity(velocity_to_x0)
 def to_x0(prediction: str, output: Tensor, x_t: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
     """The x0 that a network's answer amounts to."""
     match prediction:
@@ -56,6 +87,7 @@ def to_epsilon(x0: Tensor, x_t: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
     return (x_t - alpha * x0) / sigma
 
 
+@with_velocity(velocity_error_factor)
 def x0_error_factor(prediction: str, alpha: Tensor, sigma: Tensor) -> Tensor:
     """Factor from a squared error of the prediction to one of x0, same shape as alpha."""
     match prediction:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unequal.errors import UserError
 
-#: Timesteps for which the betas of DDPM and latent diffusion were chosen.
+#: Timesteps for which the betas of DDPM and latent diffusion were chosen; a flow is told its time in as many parts.
 REFERENCE_TIMESTEPS = 1000
 
 
@@ -48,11 +48,11 @@ class NoiseSchedule:
             raise UserError(f"schedule '{name}': α and σ must be above 0, and α/σ must fall from timestep to timestep")
 
     @staticmethod
-    def named(name: str, timesteps: int) -> "NoiseSchedule":
-        """The schedule of that name."""
+    def named(name: str, timesteps: int, shift: float | None = None) -> "NoiseSchedule":
+        """The schedule of that name; only a flow has a shift."""
         if name not in SCHEDULES:
             raise UserError(f"schedule '{name}' is unknown; allowed: {', '.join(SCHEDULES)}")
-        return SCHEDULES[name](timesteps)
+        return SCHEDULES[name](timesteps) if shift is None else Flow(timesteps, shift)
 
     @staticmethod
     def linear(timesteps: int) -> "VariancePreserving":
@@ -118,6 +118,10 @@ class NoiseSchedule:
         """Signal-to-noise ratio in decibels, 10·log10 SNR_t, [T]."""
         return 10 * torch.log10(self.snr)
 
+    def told(self, timesteps: Tensor) -> Tensor:
+        """What a network is told of timesteps [B], integers on the schedule's device: their numbers."""
+        return timesteps
+
     def at(self, timesteps: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
         """(α_t, σ_t) for each image of a batch, shaped to multiply it.
 
@@ -177,11 +181,38 @@ class VariancePreserving(NoiseSchedule):
         return 1 - self.alphas_cumprod
 
 
+class Flow(NoiseSchedule):
+    """Rectified flow (2209.03003): x_t = (1 − s)·x0 + s·ε, on the grid s = (t + ½)/T, shifted towards the noise.
+
+    A shift k takes s to k·s/(1 + (k − 1)·s), which divides every signal-to-noise ratio by k² (2403.03206, eq. 23).
+    Points lie in the middle of their cells, so that neither end, without noise or without signal, is one of them.
+    """
+
+    def __init__(self, timesteps: int, shift: float = 1.0) -> None:
+        """
+        Args:
+            timesteps: T.
+            shift: k above 0; 1 leaves the times as they are.
+        """
+        if not 0 < shift < float("inf"):
+            raise UserError(f"schedule 'flow' with a shift of {shift}; allowed: above 0 (1: none)")
+        self.shift = shift
+        #: s of each timestep before it is shifted, [T].
+        self.times = (torch.arange(timesteps, dtype=torch.float64) + 0.5) / timesteps
+        divisor = 1 + (shift - 1) * self.times
+        super().__init__("flow", (1 - self.times) / divisor, shift * self.times / divisor)
+
+    def told(self, timesteps: Tensor) -> Tensor:
+        """1000·s, shifted: what the schedulers of diffusers tell a network, whatever T is, [B] float32."""
+        return (REFERENCE_TIMESTEPS * self.sigma)[timesteps].float()
+
+
 #: What schedules there are: name → T → schedule.
 SCHEDULES: dict[str, Callable[[int], NoiseSchedule]] = {
     "linear": NoiseSchedule.linear,
     "cosine": NoiseSchedule.cosine,
     "scaled_linear": NoiseSchedule.scaled_linear,
+    "flow": Flow,
 }
 
 

@@ -27,6 +27,8 @@ HEADS = "heads.safetensors"
 SNAPSHOTS = "snapshots"
 #: What its training may have left beside it: averages for other widths, a file a point, and what is gone on from.
 AVERAGES, STATE = "averages", "training_state.safetensors"
+#: And what the objective of its training has learned, of which the model is no function.
+OBJECTIVE = "objective.safetensors"
 #: Characters of a reason that may be as long as a network's list of weights.
 QUOTED = 200
 

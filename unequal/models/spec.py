@@ -5,7 +5,7 @@ from typing import Self
 from pydantic import PositiveInt
 
 from unequal.data.prepared import PreparedData
-from unequal.diffusion.predictions import HEADS, ON_ANY_SCHEDULE, ModelPrediction
+from unequal.diffusion.predictions import HEADS, HEADS_OF_FLOW, ON_ANY_SCHEDULE, ModelPrediction
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.settings.condition import AnyCondition
@@ -92,7 +92,8 @@ class ModelSpec(Strict):
     @property
     def heads(self) -> tuple[str, ...]:
         """What each head of the network predicts."""
-        return HEADS if self.prediction == "mixed" else (self.prediction,)
+        three = HEADS if self.schedule.preserves_variance else HEADS_OF_FLOW
+        return three if self.prediction == "mixed" else (self.prediction,)
 
     @property
     def input_channels(self) -> int:

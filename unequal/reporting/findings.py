@@ -116,7 +116,7 @@ def read_findings(
     shown = {variant: read_images(samples / f"{variant}.npy") for variant in variants}
     count = len(shown["base"])
     grouping = read_groups(find("artifacts/groups.json"))
-    schedule = NoiseSchedule.named(grouping.schedule, grouping.timesteps)
+    schedule = NoiseSchedule.named(grouping.schedule, grouping.timesteps, grouping.shift)
     return PipelineFindings(
         losses={model: read_profile(profiles / f"{model}.npz") for model in models},
         floor=read_floor(profiles / "floor.npz"),

@@ -44,7 +44,7 @@ def groups_and_limits(figure: Figure, groups: GroupTable, shares: Sequence[float
         groups: of timesteps, with their limits.
         shares: FLOPs of each group's pruned model as a share of the base's.
     """
-    schedule, found = NoiseSchedule.named(groups.schedule, groups.timesteps), groups.with_limits
+    schedule, found = NoiseSchedule.named(groups.schedule, groups.timesteps, groups.shift), groups.with_limits
     upper, lower = figure.subplots(2, 1, sharex=True)
     upper.plot(np.arange(schedule.timesteps), schedule.snr_db, color=INK, linewidth=1.8)
     upper.set_ylabel("SNR in dB")
@@ -82,7 +82,7 @@ def groups_table(groups: GroupTable, shares: Sequence[float], sampling_steps: Se
         shares: FLOPs of each group's pruned model as a share of the base's.
         sampling_steps: how many of the sampling steps fall to each group; none where no experts were scored.
     """
-    schedule, found = NoiseSchedule.named(groups.schedule, groups.timesteps), groups.with_limits
+    schedule, found = NoiseSchedule.named(groups.schedule, groups.timesteps, groups.shift), groups.with_limits
     rows = [
         (
             str(number),

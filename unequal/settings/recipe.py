@@ -6,39 +6,13 @@ from typing import Literal, Self
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from unequal.diffusion.predictions import ModelPrediction
+from unequal.settings.loss_weights import BINS, AnyLossWeight
 from unequal.settings.numbers import Budget, DrawCount
 from unequal.settings.samplers import Sampler, Slot
 from unequal.settings.strict import Strict
 
 #: What stands for SGD where AdamW has the coefficient of its second moment: recipes that share betas differ in name.
 UNUSED_BETA = 0.999
-
-
-#: Ranges of timesteps, alike in log-SNR, in which losses are averaged, where the settings say nothing else.
-BINS = 40
-
-
-class LossWeight(Strict):
-    """How the losses of different timesteps are weighted: not at all, by Min-SNR or P2, or each by its running mean."""
-
-    kind: Literal["none", "min_snr", "p2", "running_mean"]
-    gamma: PositiveFloat | None = Field(default=None, description="γ of min_snr (5) or p2 (1)")
-    half_life_images: PositiveInt | None = Field(
-        default=None, description="of running_mean: images after which a loss counts half in it"
-    )
-    bins: DrawCount | None = Field(
-        default=None, description=f"of running_mean: ranges of timesteps, alike in log-SNR, that have one; null: {BINS}"
-    )
-
-    @model_validator(mode="after")
-    def keys_belong_to_the_kind(self) -> Self:
-        """A formula needs its γ, a running mean its half-life; where a key has no meaning, it is left out."""
-        by_formula, running = self.kind in ("min_snr", "p2"), self.kind == "running_mean"
-        needed = {"gamma": by_formula, "half_life_images": running, "bins": running and self.bins is not None}
-        for name, belongs in needed.items():
-            if belongs != (getattr(self, name) is not None):
-                raise ValueError(f"{name}: {'needed by' if belongs else 'has no meaning for'} '{self.kind}'")
-        return self
 
 
 class MomentumDecay(Strict):
@@ -149,7 +123,7 @@ class Recipe(Strict):
     prediction: ModelPrediction
     mixing: Mixing | None = None
     sampler: Sampler
-    loss_weight: LossWeight
+    loss_weight: AnyLossWeight
     optimizer: Optimizer
     continuing: Continuing = Field(default=Continuing(), description="with what a recipe that trains a model on begins")
     keep_state: bool = Field(
@@ -184,6 +158,8 @@ class Recipe(Strict):
                 f"loss_weight.kind: '{self.loss_weight.kind}' would be divided out again by mixing.train 'balanced'; "
                 "allowed: none"
             )
+        self.loss_weight.check(self.sampler.kind, three_heads=self.mixing is not None)
+        self.sampler.check_weight(self.loss_weight.fixed and self.mixing is None)
         self.sampler.check(self.images, self.prediction == "epsilon" and self.loss_weight.kind == "none")
         return self
 

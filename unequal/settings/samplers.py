@@ -1,7 +1,8 @@
 """`sampler`: how the timesteps of a batch are drawn; each kind with its keys, its needs and how it is built."""
 
 from abc import abstractmethod
-from typing import Annotated, ClassVar, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
@@ -10,7 +11,9 @@ from unequal.errors import UserError
 from unequal.settings.measured import Measured
 from unequal.settings.numbers import Budget, DrawCount
 from unequal.settings.strict import Strict
+from unequal.settings.tabled import keywords, one_of, settings_of
 from unequal.timesteps.curricula import asymmetric, curriculum, easy_to_hard, gaussian_target, noise_rate_target
+from unequal.timesteps.densities import DENSITIES, Ends, masses
 from unequal.timesteps.partition import TimestepSet, equal_log_snr
 from unequal.timesteps.samplers import (
     AdaptiveSampler,
@@ -48,6 +51,9 @@ class SamplerSettings(Strict):
 
         A profile holds squared errors, and no terms of the bound by which a variance is learned.
         """
+
+    def check_weight(self, fixed: bool) -> None:
+        """Raise ValueError where it does not fit a loss weight, which is fixed before the training or not."""
 
     def build(self, schedule: NoiseSchedule, base: Measured | None = None) -> TimestepSampler:
         """The sampler. Raises UserError where it cannot be made for this schedule, or from what is known of a base."""
@@ -289,19 +295,65 @@ class Adaptive(SamplerSettings):
         )
 
 
+class Density(SamplerSettings):
+    """A density of `unequal.timesteps.densities`, moved by a shift if that is asked for."""
+
+    shift: PositiveFloat = Field(default=1.0, description="k, by which the density is moved towards the noise; 1: none")
+    ends: Ends = Field(
+        default="open", description="the outermost timesteps get what lies beyond them (open), or it is cut (closed)"
+    )
+    low_discrepancy: bool = Field(default=False, description="spread each batch evenly, as the sampler of that name")
+    unbiased: Unbiased = False
+    normalised: bool = Field(
+        default=False,
+        description="scale losses so that the base's come to their plain mean, whatever density and loss weight: "
+        "E_p[w·L] = E[L]",
+    )
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return ("loss",) if self.normalised else ()
+
+    def check_weight(self, fixed: bool) -> None:
+        if self.normalised and not fixed:
+            raise ValueError(
+                "sampler.normalised: the loss is weighted by what it was so far, or of three heads; allowed: one head, "
+                "and a weight by a formula or none"
+            )
+
+    def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
+        function = {one.__name__: one for one in DENSITIES}[self.kind]
+        density = partial(function, **keywords(self, function))
+        try:
+            found = masses(density, schedule, self.shift, self.ends)
+        except UserError as error:
+            raise UserError(f"sampler.kind: '{self.kind}': {error}") from None
+        sampler = (LowDiscrepancySampler if self.low_discrepancy else IndependentSampler)(found, self.unbiased)
+        if self.normalised:
+            sampler.known_loss = of_length(base["loss"], schedule.timesteps)
+        return sampler
+
+
+DENSITY_KINDS: tuple[type[Density], ...] = tuple(settings_of(one, Density) for one in DENSITIES)
+
+KINDS: tuple[type[SamplerSettings], ...] = (
+    Uniform,
+    LowDiscrepancy,
+    Slot,
+    NearNoise,
+    NearData,
+    Loss,
+    Stratified,
+    Curriculum,
+    Asymmetric,
+    EasyToHard,
+    LossSecondMoment,
+    Adaptive,
+    *DENSITY_KINDS,
+)
+
 #: How the timesteps of a batch are drawn: each kind with its own keys.
-Sampler = Annotated[
-    Uniform
-    | LowDiscrepancy
-    | Slot
-    | NearNoise
-    | NearData
-    | Loss
-    | Stratified
-    | Curriculum
-    | Asymmetric
-    | EasyToHard
-    | LossSecondMoment
-    | Adaptive,
-    Field(discriminator="kind"),
-]
+if TYPE_CHECKING:
+    Sampler = SamplerSettings
+else:
+    Sampler = one_of(KINDS)

@@ -1,19 +1,65 @@
-"""`schedule`: the noise schedule of the forward process."""
+"""`schedule`: how much noise each timestep has, by betas or along a flow."""
 
-from typing import Literal
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
-from unequal.diffusion.schedule import NoiseSchedule
+from unequal.diffusion.predictions import ON_ANY_SCHEDULE
+from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.settings.strict import Strict
 
 
-class Schedule(Strict):
+class ScheduleSettings(Strict):
+    """What all kinds have in common: their number of timesteps T."""
+
+    name: str
+    timesteps: int = Field(gt=20, le=100_000, description="T; timesteps count 0 … T−1")
+    #: Whether α² + σ² = 1.
+    preserves_variance: ClassVar[bool] = True
+
+    @abstractmethod
+    def tables(self) -> NoiseSchedule:
+        """The schedule itself. Raises UserError where there are too few timesteps for it."""
+
+    def check(self, predictions: Mapping[str, str], learned_variance: bool) -> None:
+        """Raise ValueError where a recipe, by its key, predicts what has no meaning here, or a variance is learned."""
+
+
+class BetaSchedule(ScheduleSettings):
     """Which betas, and how many timesteps T."""
 
     name: Literal["linear", "cosine", "scaled_linear"] = Field(description="DDPM, IDDPM, latent diffusion")
-    timesteps: int = Field(gt=20, le=100_000, description="T; timesteps count 0 … T−1")
 
     def tables(self) -> NoiseSchedule:
-        """The schedule itself. Raises UserError where there are too few timesteps for it."""
         return NoiseSchedule.named(self.name, self.timesteps)
+
+
+class FlowSchedule(ScheduleSettings):
+    """Rectified flow, x_t = (1 − s)·x0 + s·ε with s = (t + ½)/T before it is shifted."""
+
+    name: Literal["flow"]
+    preserves_variance: ClassVar[bool] = False
+    shift: PositiveFloat = Field(
+        default=1.0, description="k: s becomes k·s/(1 + (k − 1)·s), and the SNR is divided by k²; 1: none"
+    )
+
+    def tables(self) -> NoiseSchedule:
+        return Flow(self.timesteps, self.shift)
+
+    def check(self, predictions: Mapping[str, str], learned_variance: bool) -> None:
+        for place, prediction in predictions.items():
+            if prediction not in ON_ANY_SCHEDULE:
+                raise ValueError(
+                    f"{place}.prediction: '{prediction}' has no meaning on schedule 'flow', where α² + σ² is not 1; "
+                    f"allowed: {', '.join(ON_ANY_SCHEDULE)}"
+                )
+        if learned_variance:
+            raise ValueError(
+                "network.variance: 'learned' has no meaning on schedule 'flow', which has no betas; allowed: fixed"
+            )
+
+
+#: The noise of the forward process: each kind with its own keys.
+Schedule = Annotated[BetaSchedule | FlowSchedule, Field(discriminator="name")]

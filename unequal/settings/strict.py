@@ -15,7 +15,7 @@ PARAMS = Path("params.yaml")
 #: A study is a folder in here, with a params.yaml and a dvc.yaml of its own.
 STUDIES = "studies"
 #: Keys by which one of several kinds of a section is chosen.
-DISCRIMINATORS = ("kind", "method")
+DISCRIMINATORS = ("kind", "method", "name")
 #: Numbers that YAML takes for text; no two parts may take the same digits, else long ones take quadratic time.
 EXPONENT = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)e[-+]?\d+", re.IGNORECASE)
 #: Characters of a value that are shown where it may be long.

@@ -39,6 +39,8 @@ class TimestepSampler(ABC):
     #: Images that are trained on between two of its measurements, and images that one takes; 0: it measures nothing.
     refresh_images = 0
     measured_images = 0
+    #: Losses of ε by which the loss weight is to be normalised, [T]; None: it is not.
+    known_loss: np.ndarray | None = None
 
     def __init__(self, probabilities: np.ndarray, unbiased: bool = False) -> None:
         """

@@ -7,6 +7,7 @@ stopped before it, and the checkpoint holds all else.
 import json
 import time
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -33,7 +34,15 @@ from unequal.training.batches import BatchSource
 from unequal.training.checkpoint import Checkpoint, below, prefixed, read_checkpoint, write_checkpoint
 from unequal.training.feedback import Feedback
 from unequal.training.objectives.objective import Objective
-from unequal.training.optimizer import build_optimizer, load_moments, momentum, set_schedule
+from unequal.training.optimizer import (
+    build_optimizer,
+    load_moments,
+    moments,
+    momentum,
+    objective_group,
+    restore_objective,
+    set_schedule,
+)
 from unequal.training.snapshots import Snapshot, Snapshots
 from unequal.training.state import TrainingState, state_tensors
 
@@ -41,6 +50,8 @@ if TYPE_CHECKING:  # what shapes no result
     from unequal.settings.runtime import Runtime
 
 CHECKPOINT, LOG = "checkpoint.safetensors", "training.jsonl"
+#: Names of a checkpoint's tensors begin so.
+MOMENTS_OF_OBJECTIVE = "objective_optimizer."
 Log = Callable[[dict[str, float], int], None]
 
 
@@ -54,6 +65,7 @@ class Trained:
         snapshots: of the average, and of the state where that was asked for.
         averages: snapshots of those from which averages of other widths are made.
         statistics: of the objective.
+        learned: parameters of the objective; most have none.
         end: the state after the last step; None for a run without a step.
     """
 
@@ -63,6 +75,7 @@ class Trained:
     snapshots: tuple[Snapshot, ...] = ()
     averages: tuple[Snapshot, ...] = ()
     statistics: dict[str, np.ndarray] = field(default_factory=dict)
+    learned: dict[str, Tensor] = field(default_factory=dict)
     end: Snapshot | None = None
 
 
@@ -117,6 +130,7 @@ class Trainer:
         self.averages = Averages(self.net, training.average)
         self.kept_averages = Snapshots(work, self.averages.points(self.steps), "averages")
         self.optimizer = build_optimizer(self.parameters, optimizer, source.device)
+        deque(map(self.optimizer.add_param_group, objective_group(objective)), maxlen=0)
         if carried is not None:
             load_moments(self.optimizer, self.net, carried)
         self.interval = LogInterval()
@@ -167,6 +181,7 @@ class Trainer:
             snapshots=self.snapshots.kept(self.feedback.images_seen),
             averages=self.kept_averages.kept(self.feedback.images_seen),
             statistics=self.objective.statistics(),
+            learned={name: value.detach() for name, value in self.objective.named_parameters()},
             end=Snapshot(self.steps, self.images_seen, self.work / CHECKPOINT),
         )
 
@@ -275,6 +290,7 @@ class Trainer:
         self.refuse_bad_steps()
         tensors = state_tensors(self.net, self.optimizer) | self.averages.state_dict()
         tensors |= prefixed("objective.", self.objective.state_dict()) | prefixed("interval.", self.interval.sums)
+        tensors |= prefixed(MOMENTS_OF_OBJECTIVE, moments(self.optimizer, self.objective))
         facts = {
             "step": self.step,
             "optimizer": self.settings.name,
@@ -301,6 +317,8 @@ class Trainer:
             self.objective.load_state_dict(below("objective.", saved.tensors))
             self.source.sampler.load_state_dict(saved.facts["sampler"])
             self.interval = LogInterval(saved.facts["interval_steps"], below("interval.", saved.tensors))
+        learned = {} if saved is None else below(MOMENTS_OF_OBJECTIVE, saved.tensors)
+        restore_objective(self.optimizer, self.objective, learned)
         if self.accelerator.is_main_process:
             drop_lines_after(self.work / LOG, step)
         self.accelerator.wait_for_everyone()

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from unequal.data.pixels import tensor_of
+from unequal.diffusion.predictions import HEADS, HEADS_OF_FLOW
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.measures.profiling import Draws, head_products
@@ -21,6 +22,7 @@ from unequal.settings.schedule import Schedule
 from unequal.timesteps.partition import equal_log_snr
 from unequal.training.objectives.conditioned import conditioned
 from unequal.training.objectives.objective import Objective
+from unequal.training.objectives.on_flow import OnFlow
 from unequal.training.objectives.three_heads import BalancedHeads, BestHead
 from unequal.training.train import TrainingJob, spec_for
 
@@ -43,7 +45,9 @@ def with_three_heads(
     if mixing is None:
         raise UserError(f"a mixed model has three heads, and its recipe one, '{job.recipe.prediction}'; allowed: mixed")
     spec = spec_for(job, network, schedule)
-    objective = mixed_objective(job.recipe, mixing, spec.noise_schedule().to(device))
+    table = spec.noise_schedule().to(device)
+    heads = mixed_objective(job.recipe, mixing, table)
+    objective = heads if table.preserves_variance else on_flow(heads, job.recipe, table)
     images, key = tensor_of(job.data.holdout), torch_seed(job.seed, Stream.HEADS)
     draws = Draws.of(images, spec.timesteps, profile.images, key, device, job.data.holdout_labels)
     combine = partial(combined, spec=spec, draws=draws, batch_size=profile.batch_size, select=mixing.select)
@@ -61,4 +65,14 @@ def mixed_objective(recipe: Recipe, mixing: Mixing, schedule: NoiseSchedule) -> 
     weight, bins = recipe.loss_weight, equal_log_snr(schedule, mixing.bins, drop_empty=True)
     if mixing.half_life_images is not None:
         return BalancedHeads(schedule, bins, recipe.images, mixing.half_life_images)
-    return BestHead(schedule, bins, recipe.images, weight.kind, weight.gamma, mixing.train.removeprefix("best_"))
+    best = BestHead(schedule, bins, recipe.images, "none", None, mixing.train.removeprefix("best_"))
+    best.weights = torch.stack([weight.table(head, schedule.snr).float() for head in HEADS])
+    return best
+
+
+def on_flow(objective: Objective, recipe: Recipe, schedule: NoiseSchedule) -> Objective:
+    """The loss of three heads on a flow, of which the second predicts the velocity."""
+    if isinstance(objective, BestHead):
+        tables = [recipe.loss_weight.table(head, schedule.snr).float() for head in HEADS_OF_FLOW]
+        objective.weights = torch.stack(tables)
+    return OnFlow(objective, schedule)

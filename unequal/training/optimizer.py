@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from unequal.settings.recipe import MomentumDecay, Optimizer
+from unequal.training.checkpoint import below
 
 #: Where the settings say nothing else, a falling rate ends at this share of the peak.
 FINAL_SHARE = 0.1
@@ -24,6 +26,18 @@ def build_optimizer(
     return torch.optim.AdamW(
         parameters, lr=settings.lr, betas=settings.betas, weight_decay=settings.weight_decay, fused=fused
     )
+
+
+def objective_group(objective: nn.Module) -> list[dict[str, Any]]:
+    """What an objective learns, as a group of an optimizer that has no decay; none where it learns nothing."""
+    learned = list(objective.parameters())
+    return [{"params": learned, "weight_decay": 0.0}] if learned else []
+
+
+def restore_objective(optimizer: torch.optim.Optimizer, objective: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Put the moments of what an objective learns back beside those of a network."""
+    found = {parameter: below(f"{name}.", tensors) for name, parameter in objective.named_parameters()}
+    optimizer.state.update({parameter: state for parameter, state in found.items() if state})
 
 
 def set_schedule(optimizer: torch.optim.Optimizer, settings: Optimizer, images_seen: int, budget: int) -> None:

@@ -2,17 +2,20 @@
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from safetensors.torch import save_file
+from torch import Tensor, nn
 
 from unequal.files import write_csv, write_npz
 from unequal.models.backbones.registry import backbone_of
 from unequal.models.flops import count_cost, training_flops
-from unequal.models.folder import AVERAGES, SNAPSHOTS, ModelRecord, save_model
+from unequal.models.folder import AVERAGES, OBJECTIVE, SNAPSHOTS, ModelRecord, save_model
 from unequal.timesteps.partition import stride_of
 from unequal.training.loop import Trained
 from unequal.training.snapshots import Snapshot
@@ -44,6 +47,7 @@ def write_models(folder: Path, outcome: Outcome) -> ModelRecord:
     write_model(folder, outcome, outcome.start.net, record)
     write_state(folder, outcome, trained.end)
     write_averages(folder, trained.averages)
+    write_learned(folder, trained.learned)
     for snapshot in trained.snapshots:
         net = deepcopy(outcome.start.net)
         net.load_state_dict(snapshot.weights())
@@ -63,6 +67,12 @@ def write_state(folder: Path, outcome: Outcome, reached: Snapshot | None) -> Non
     """Save beside a model what a training goes on from, where the recipe asks for it and a step was taken."""
     if outcome.job.recipe.keep_state and reached is not None:
         reached.state().save(folder)
+
+
+def write_learned(folder: Path, learned: Mapping[str, Tensor]) -> None:
+    """Save beside a model what its objective has learned: no part of the model, and little else keeps it."""
+    files = [(dict(learned), folder / OBJECTIVE)] if learned else []
+    deque(starmap(save_file, files), maxlen=0)
 
 
 def write_averages(folder: Path, kept: Sequence[Snapshot]) -> None:

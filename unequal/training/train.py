@@ -7,6 +7,7 @@ own, and a way to combine them, which `unequal.training.mixed_prediction` hands 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -21,6 +22,7 @@ from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.training import Training
 from unequal.timesteps.samplers import TimestepSampler
+from unequal.timesteps.weights import epsilon_error_factor, normalising_factor
 from unequal.training.batches import BatchSource
 from unequal.training.continuing import go_on_from
 from unequal.training.initialisation import Start
@@ -110,7 +112,7 @@ def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: Timeste
     trainer = Trainer(
         start.net,
         batches_of(workspace, job, start, sampler),
-        job.objective or single_head(job.recipe, start.spec, workspace.device),
+        job.objective or single_head(job.recipe, start.spec, workspace.device, sampler),
         optimizer=job.recipe.optimizer,
         training=job.training,
         runtime=workspace.runtime,
@@ -143,9 +145,19 @@ def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: Ti
     )
 
 
-def single_head(recipe: Recipe, spec: ModelSpec, device: torch.device) -> Objective:
-    """The loss of a recipe with one head."""
-    return objective_for(spec, spec.noise_schedule().to(device), recipe.loss_weight)
+def single_head(recipe: Recipe, spec: ModelSpec, device: torch.device, sampler: TimestepSampler) -> Objective:
+    """The loss of a recipe with one head, scaled as the sampler asks for it."""
+    schedule = spec.noise_schedule()
+    scale = 1.0 if sampler.known_loss is None else normalised(recipe, spec, sampler, sampler.known_loss)
+    return objective_for(spec, schedule.to(device), recipe.loss_weight, scale)
+
+
+def normalised(recipe: Recipe, spec: ModelSpec, sampler: TimestepSampler, known: np.ndarray) -> float:
+    """The factor of loss weights under which a model with these losses of ε [T] would lose as much as without any."""
+    snr = spec.noise_schedule().snr
+    losses = known / epsilon_error_factor(spec.prediction, snr).numpy()
+    weights = recipe.loss_weight.table(spec.prediction, snr).numpy() * sampler.importance()
+    return normalising_factor(weights, sampler.probabilities, losses)
 
 
 def check_fit(job: TrainingJob, start: Start, sampler: TimestepSampler) -> None:

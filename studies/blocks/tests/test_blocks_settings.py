@@ -10,7 +10,8 @@ from params_files import edited
 from studies.blocks.settings import AS_IT_IS, Blocks, Pilot, Try, arm_seed, shortened
 from studies.experts.params import Params
 from unequal.errors import UserError
-from unequal.settings.recipe import LossWeight, Optimizer, Recipe
+from unequal.settings.loss_weights import LossWeight
+from unequal.settings.recipe import Optimizer, Recipe
 from unequal.settings.samplers import Uniform
 
 #: No arm goes on with what a trained network does not bring, either.

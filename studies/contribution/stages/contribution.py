@@ -125,6 +125,7 @@ def conditions(settings: Settings, variant: str, experts: Ensemble, condition: L
         "clip": settings.contribution.clip,
         "prediction": spec.prediction,
         "schedule": spec.schedule.name,
+        **spec.schedule.model_dump(exclude={"name", "timesteps"}),
         "timesteps": spec.timesteps,
         "super_resolution_factor": condition.super_resolution_factor,
         "image_size": spec.space.size,

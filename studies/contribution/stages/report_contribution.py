@@ -47,7 +47,7 @@ def main(run: Run, settings: Settings) -> None:
     arrays = {name: read_npz(tables / f"{name}.npz", TABLES) for name in names}
     trainings = [ModelRuns.of(facts[name], arrays[name]) for name in names]
     one = facts[names[0]]
-    schedule = NoiseSchedule.named(one["schedule"], one["timesteps"])
+    schedule = NoiseSchedule.named(one["schedule"], one["timesteps"], one.get("shift"))
     report = Report(
         title=TITLE,
         lead=f"{len(trainings)} trainings enlarged {one['images']} held-out images "

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from studies.grid.trial import recipe_at, training_at
 from unequal.settings.average import ExponentialAverage
-from unequal.settings.recipe import LossWeight, Optimizer, Recipe
+from unequal.settings.loss_weights import LossWeight
+from unequal.settings.recipe import Optimizer, Recipe
 from unequal.settings.samplers import Uniform
 from unequal.settings.training import Training
 

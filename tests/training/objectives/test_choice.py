@@ -9,7 +9,7 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from specs import class_labels, low_resolution, spec_of
 
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.settings.recipe import LossWeight
+from unequal.settings.loss_weights import LossWeight
 from unequal.training.objectives.choice import objective_for
 from unequal.training.objectives.conditioned import Conditioned
 from unequal.training.objectives.hybrid import Hybrid

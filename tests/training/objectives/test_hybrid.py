@@ -46,7 +46,12 @@ def x0_of(prediction: str, output: Tensor) -> tuple[Tensor, Tensor]:
     ratio = SCHEDULE.alphas_cumprod[given.timesteps].float().reshape(-1, 1, 1, 1)
     alpha, sigma = ratio.sqrt(), (1 - ratio).sqrt()
     x_t = alpha * given.x0 + sigma * given.epsilon
-    known = {"sample": output, "epsilon": (x_t - sigma * output) / alpha, "v_prediction": alpha * x_t - sigma * output}
+    known = {
+        "sample": output,
+        "epsilon": (x_t - sigma * output) / alpha,
+        "v_prediction": alpha * x_t - sigma * output,
+        "velocity": (x_t - sigma * output) / (alpha + sigma),
+    }
     return x_t, known[prediction]
 
 

@@ -34,7 +34,12 @@ def coefficients() -> tuple[Tensor, Tensor]:
 
 def targets(batch: Batch) -> dict[str, Tensor]:
     alpha, sigma = coefficients()
-    return {"sample": batch.x0, "epsilon": batch.epsilon, "v_prediction": alpha * batch.epsilon - sigma * batch.x0}
+    return {
+        "sample": batch.x0,
+        "epsilon": batch.epsilon,
+        "v_prediction": alpha * batch.epsilon - sigma * batch.x0,
+        "velocity": batch.epsilon - batch.x0,
+    }
 
 
 @pytest.mark.parametrize("prediction", PREDICTIONS)
@@ -61,9 +66,20 @@ def test_single_head_weighs_by_the_snr(prediction: str, kind: str, batch: Batch)
     snr = (RATIO / (1 - RATIO))[T].float()
     gamma = 5.0 if kind == "min_snr" else 1.0
     least = snr.clamp(max=gamma)
+    of_velocity = (1 + snr.sqrt()) ** 2
     by_hand = {
-        "min_snr": {"epsilon": least / snr, "v_prediction": least / (snr + 1), "sample": least},
-        "p2": {"epsilon": 1 / (1 + snr), "v_prediction": snr / (1 + snr) ** 2, "sample": snr / (1 + snr)},
+        "min_snr": {
+            "epsilon": least / snr,
+            "v_prediction": least / (snr + 1),
+            "sample": least,
+            "velocity": least / of_velocity,
+        },
+        "p2": {
+            "epsilon": 1 / (1 + snr),
+            "v_prediction": snr / (1 + snr) ** 2,
+            "sample": snr / (1 + snr),
+            "velocity": snr / (1 + snr) / of_velocity,
+        },
     }[kind][prediction]
 
     def net(sample: Tensor, timestep: Tensor) -> SimpleNamespace:

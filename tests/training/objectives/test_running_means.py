@@ -11,7 +11,7 @@ from specs import class_labels, spec_of
 from torch import Tensor
 
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.settings.recipe import LossWeight
+from unequal.settings.loss_weights import LossWeight
 from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch
 from unequal.training.objectives.choice import objective_for

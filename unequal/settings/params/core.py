@@ -125,6 +125,13 @@ class Core(Strict):
         return self
 
     @model_validator(mode="after")
+    def predictions_fit_the_schedule(self) -> Self:
+        """Found out here, and not by a training."""
+        predictions = {place: recipe.prediction for place, recipe in self.placed_recipes.items()}
+        self.schedule.check(predictions, self.network.variance == "learned")
+        return self
+
+    @model_validator(mode="after")
     def samplers_can_be_built(self) -> Self:
         """Found out here as far as it can be, and not by a stage."""
         for place, recipe in self.placed_recipes.items():

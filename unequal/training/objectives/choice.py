@@ -2,28 +2,39 @@
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.spec import ModelSpec
-from unequal.settings.recipe import BINS, LossWeight
+from unequal.settings.loss_weights import BINS, AnyLossWeight, LearnedUncertainty, LossWeight
 from unequal.timesteps.partition import equal_log_snr
 from unequal.training.objectives.conditioned import conditioned
 from unequal.training.objectives.hybrid import Hybrid
 from unequal.training.objectives.objective import Objective
 from unequal.training.objectives.running_means import OverRunningMean
 from unequal.training.objectives.single_head import SingleHead
+from unequal.training.objectives.uncertainty import OverUncertainty
 
 UNWEIGHTED = LossWeight(kind="none")
 
 
-def objective_for(spec: ModelSpec, schedule: NoiseSchedule, weight: LossWeight = UNWEIGHTED) -> Objective:
+def objective_for(
+    spec: ModelSpec, schedule: NoiseSchedule, weight: AnyLossWeight = UNWEIGHTED, scale: float = 1.0
+) -> Objective:
     """The loss that trains a model.
 
     Args:
         spec: of a model with one head.
         schedule: its own, on the training device.
         weight: of timesteps, by a formula (see `unequal.timesteps.weights`) or by what they have lost so far.
+        scale: of a weight by a formula.
     """
     kind = Hybrid if spec.variance == "learned" else SingleHead
-    if weight.half_life_images is None:
-        return conditioned(kind(spec.prediction, schedule, weight.kind, weight.gamma), spec.condition)
+    if not isinstance(weight, LossWeight) or weight.half_life_images is None:
+        return tabled(kind(spec.prediction, schedule, "none", None), spec, weight, scale)
     plain = conditioned(kind(spec.prediction, schedule, "none", None), spec.condition)
     bins = equal_log_snr(schedule, weight.bins or BINS, drop_empty=True)
     return OverRunningMean(plain, bins, weight.half_life_images, schedule.alpha.device)
+
+
+def tabled(head: SingleHead, spec: ModelSpec, weight: AnyLossWeight, scale: float) -> Objective:
+    """The loss of one head by a weight that its table tells, over its uncertainty if that is learned."""
+    head.weights = (scale * weight.table(spec.prediction, head.schedule.snr)).float()
+    plain = conditioned(head, spec.condition)
+    return OverUncertainty(plain, head.schedule) if isinstance(weight, LearnedUncertainty) else plain

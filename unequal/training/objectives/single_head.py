@@ -11,7 +11,7 @@ from unequal.training.objectives.objective import Losses, Objective
 
 
 class SingleHead(Objective):
-    """Weighted squared error of ε, v or x0.
+    """Weighted squared error of ε, v, x0 or the velocity.
 
     Args:
         prediction: of the network.
@@ -27,7 +27,7 @@ class SingleHead(Objective):
         self.weights = loss_weights(weight, prediction, schedule.snr, gamma).float()
 
     def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
-        return self.errors(net(self.noisy(batch), batch.timesteps).sample, batch)
+        return self.errors(net(self.noisy(batch), self.schedule.told(batch.timesteps)).sample, batch)
 
     def noisy(self, batch: Batch) -> Tensor:
         """x_t of a batch, [B, C, H, W]."""

@@ -9,9 +9,10 @@ from torch import Tensor
 
 from unequal.models.backbones.backbone import Backbone
 from unequal.models.backbones.unet2d.architecture import build_unet
+from unequal.models.backbones.unet2d.flow import check_source as check_pretrained
 from unequal.models.backbones.unet2d.heads import HEADS, give_heads
 from unequal.models.backbones.unet2d.network import UNet2DModel
-from unequal.models.backbones.unet2d.pretrained import check_pretrained, load_pretrained
+from unequal.models.backbones.unet2d.pretrained import load_pretrained
 from unequal.models.spec import ModelSpec
 from unequal.settings.network import UNet2D
 

@@ -1,0 +1,207 @@
+"""Rectified flow, α + σ = 1, goes through all that is computed over timesteps, and is the field's own."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import torch
+from diffusers import FlowMatchEulerDiscreteScheduler
+from diffusers.models.unets.unet_2d import UNet2DModel
+from hypothesis import given
+from hypothesis import strategies as st
+from specs import spec_of
+from torch import Tensor, nn
+
+from unequal.data.pixels import tensor_of, to_model_range
+from unequal.data.prepared import PreparedData
+from unequal.diffusion import schedule as schedules
+from unequal.diffusion.ddim import ddim, ddim_step, sampling_timesteps
+from unequal.diffusion.optimal_denoiser import optimal_x0
+from unequal.diffusion.posterior import posterior_between
+from unequal.diffusion.predictions import to_x0, x0_error_factor
+from unequal.diffusion.schedule import Flow, Level, NoiseSchedule
+from unequal.errors import UserError
+from unequal.measures.endpoints import Errors, endpoints
+from unequal.measures.loss_profile import LossProfile, excess_loss, space_factor
+from unequal.measures.profiling import Draws, profile, profile_floor
+from unequal.models.denoiser import Denoiser
+from unequal.models.spec import ModelSpec
+from unequal.settings.samplers import Adaptive, EasyToHard
+from unequal.settings.schedule import Schedule
+from unequal.timesteps.groups import mean_limit, timestep_groups
+from unequal.timesteps.partition import Partition, equal_log_snr, equal_sums
+
+T = 50
+CPU = torch.device("cpu")
+
+
+def flow_spec(prediction: str = "epsilon", **changes: Any) -> ModelSpec:
+    return spec_of(prediction, schedule="flow", timesteps=T, **changes)
+
+
+@pytest.fixture
+def images(prepared: PreparedData) -> Tensor:
+    return tensor_of(prepared.train)
+
+
+class Optimal(nn.Module):
+    """The best possible denoiser of a few images as a network that predicts x0."""
+
+    def __init__(self, images: Tensor, schedule: NoiseSchedule) -> None:
+        super().__init__()
+        self.images, self.schedule = to_model_range(images), schedule
+        self.unused = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x_t: Tensor, timesteps: Tensor) -> object:
+        times = self.schedule.told(torch.arange(self.schedule.timesteps))
+        t = int((times - timesteps[0]).abs().argmin())
+        best = optimal_x0(x_t, self.images, self.schedule.alpha[t], self.schedule.sigma[t])
+        return type("Answer", (), {"sample": best.to(x_t.dtype)})
+
+
+@pytest.mark.parametrize("shift", [1.0, 3.0])
+def test_its_groups_are_the_known_ones(shift: float) -> None:
+    """Ten groups of SNR: 2 8 36 133 321 and mirrored, mean limit 0.775 for k = 0.5 by symmetry."""
+    found = timestep_groups("snr", Flow(1000, shift), 10, 0.5)
+    assert [one.range.length for one in found] == [2, 8, 36, 133, 321, 321, 133, 36, 8, 2]
+    assert mean_limit(found) == pytest.approx(0.775)
+
+
+def test_a_network_is_profiled_against_the_optimum_and_cut_into_slots(
+    images: Tensor, tiny_net: Callable[..., UNet2DModel]
+) -> None:
+    few, spec = images[:12], flow_spec()
+    draws = Draws.of(few, T, 12, 0, CPU)
+    losses = profile(Denoiser(tiny_net(), spec), draws, 60).epsilon
+    floor = profile_floor(few, spec.noise_schedule(), draws)
+    best = profile(Denoiser(Optimal(few, Flow(T)), flow_spec("sample")), draws, 12).epsilon
+    np.testing.assert_allclose(best, floor, rtol=1e-3, atol=1e-5)
+    assert (LossProfile.of(losses).mean > LossProfile.of(floor).mean).all()
+    slots = equal_sums(excess_loss(losses, floor), 4)
+    assert isinstance(slots, Partition) and slots.timesteps == T
+
+
+def test_ddim_with_the_optimal_denoiser_ends_at_one_of_the_images(images: Tensor) -> None:
+    few, schedule = to_model_range(images[:5]).double(), Flow(T)
+    start = torch.randn(8, *few.shape[1:], generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+    def predict(x_t: Tensor, t: int) -> Tensor:
+        return optimal_x0(x_t, few, schedule.alpha[t], schedule.sigma[t])
+
+    found = ddim(start, sampling_timesteps(T, T), schedule, predict)
+    distances = (found[:, None] - few[None]).flatten(2).norm(dim=2)
+    assert float(distances.min(1).values.max()) < 1e-3
+
+
+def test_samplers_that_go_by_its_snr_are_made() -> None:
+    clusters = equal_log_snr(Flow(T), 4)
+    assert clusters.lengths.tolist() == clusters.lengths[::-1].tolist()
+    measuring = Adaptive(kind="adaptive", bins=4, refresh_images=10, images_per_bin=1).build(Flow(T))
+    np.testing.assert_allclose(measuring.probabilities, 1 / T)
+    opening = EasyToHard(kind="easy_to_hard", clusters=4, phase_images=10).build(Flow(T))
+    assert int((opening.at(0) > 0).sum()) == clusters[-1].length
+
+
+@pytest.mark.parametrize(
+    ("choice", "complaint"),
+    [
+        ({"prediction": "v_prediction"}, "prediction: 'v_prediction' has no meaning on schedule 'flow', where α"),
+        ({"variance": "learned"}, "variance: 'learned' has no meaning on schedule 'flow', where α"),
+    ],
+)
+def test_what_needs_a_variance_of_one_is_refused(choice: dict[str, str], complaint: str) -> None:
+    with pytest.raises(UserError) as refusal:
+        flow_spec(**choice).noise_schedule()
+    assert str(refusal.value).startswith(complaint)
+    assert "\n" not in str(refusal.value)
+
+
+def test_the_settings_know_every_schedule() -> None:
+    allowed = [get_args(kind.model_fields["name"].annotation) for kind in get_args(get_args(Schedule)[0])]
+    assert {name for names in allowed for name in names} == set(schedules.SCHEDULES)
+
+
+def test_its_ends_are_66_decibels_of_either_kind() -> None:
+    assert Flow(1000).snr_db[[0, -1]].tolist() == pytest.approx([66.02, -66.02], abs=0.005)
+
+
+@given(st.integers(21, 2000), st.floats(0.05, 50))
+def test_a_shift_divides_every_snr_by_its_square(timesteps: int, shift: float) -> None:
+    plain, shifted = Flow(timesteps), Flow(timesteps, shift)
+    torch.testing.assert_close(shifted.snr, plain.snr / shift**2)
+    torch.testing.assert_close(shifted.alpha + shifted.sigma, torch.ones(timesteps).double())
+    torch.testing.assert_close(shifted.sigma, shift * plain.sigma / (1 + (shift - 1) * plain.sigma))
+
+
+def test_a_shift_of_3_lowers_the_snr_by_9_54_decibels() -> None:
+    assert (Flow(100, 3.0).snr_db - Flow(100).snr_db).tolist() == pytest.approx([-9.54] * 100, abs=0.005)
+
+
+@pytest.mark.parametrize("shift", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_shift_that_is_none_is_refused(shift: float) -> None:
+    with pytest.raises(UserError, match=r"schedule 'flow' with a shift of .*; allowed: above 0"):
+        Flow(T, shift)
+
+
+@pytest.mark.parametrize("timesteps", [50, 1000])
+@pytest.mark.parametrize("shift", [1.0, 3.0, 12.0])
+def test_a_network_is_told_what_the_scheduler_of_diffusers_tells_it(shift: float, timesteps: int) -> None:
+    flow, scheduler = Flow(timesteps, shift), FlowMatchEulerDiscreteScheduler(shift=shift)
+    scheduler.set_timesteps(sigmas=flow.times.flip(0).tolist())
+    told = flow.told(torch.arange(timesteps))
+    assert told.dtype == torch.float32
+    torch.testing.assert_close(told.flip(0), scheduler.timesteps, rtol=1e-5, atol=0)
+    torch.testing.assert_close(flow.sigma.float().flip(0), scheduler.sigmas[:-1], rtol=1e-5, atol=0)
+
+
+def test_a_step_of_ddim_is_eulers_and_that_of_its_twin() -> None:
+    """x = 1.3 with velocity 0.8 from (0.3, 0.7) to (0.6, 0.4): 1.06; so by √ᾱ = α/√(α² + σ²), and x scaled likewise."""
+    now, after, x_t = Level(0.3, 0.7), Level(0.6, 0.4), torch.tensor([1.3], dtype=torch.float64)
+    x0 = x_t - 0.7 * 0.8
+    assert ddim_step(x_t, x0, now, after, 0.0, None).item() == pytest.approx(1.06)
+    norms = [(one.alpha**2 + one.sigma**2) ** 0.5 for one in (now, after)]
+    twins = [Level(one.alpha / norm, one.sigma / norm) for one, norm in zip((now, after), norms, strict=True)]
+    assert ddim_step(x_t / norms[0], x0, *twins, 0.0, None).item() * norms[1] == pytest.approx(1.06)
+
+
+def test_its_posterior_is_the_known_one() -> None:
+    found = posterior_between(Level(0.3, 0.7), Level(0.6, 0.4))
+    assert found == pytest.approx((0.5510, 0.1633, 0.1469), abs=5e-5)
+
+
+@given(st.integers(1, T), st.floats(0.2, 20))
+def test_ddim_is_eulers_method_for_the_flow(steps: int, shift: float) -> None:
+    schedule, chosen = Flow(T, shift), sampling_timesteps(steps, T)
+    start = torch.randn(3, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+    def velocity_at(x: Tensor, t: int) -> Tensor:
+        return torch.sin(3 * x) + schedule.sigma[t]
+
+    def predict(x: Tensor, t: int) -> Tensor:
+        return to_x0("velocity", velocity_at(x, t), x, schedule.alpha[t], schedule.sigma[t])
+
+    x, times = start, [float(schedule.sigma[t]) for t in chosen] + [0.0]
+    for t, (now, after) in zip(chosen, pairwise(times), strict=True):
+        x = x + (after - now) * velocity_at(x, t)
+    torch.testing.assert_close(ddim(start, chosen, schedule, predict), x, rtol=1e-9, atol=1e-9)
+
+
+def test_its_losses_are_told_in_the_spaces_of_epsilon_velocity_and_x0() -> None:
+    flow = Flow(T, 2.0)
+    known = {"epsilon": "epsilon", "v": "velocity", "x0": "sample"}
+    for space, prediction in known.items():
+        factor = torch.from_numpy(space_factor(space, flow)) * x0_error_factor(prediction, flow.alpha, flow.sigma)
+        torch.testing.assert_close(factor, flow.sigma**2 / flow.alpha**2)
+
+
+def test_losses_of_both_processes_are_compared_over_one_interval() -> None:
+    """The same error at every λ has the same mean over the x0-endpoint's interval, whatever the grid."""
+    means = []
+    for schedule in (Flow(1000), Flow(1000, 3.0), NoiseSchedule.linear(1000)):
+        found = endpoints(schedule)["x0_loss_over_log_snr"]
+        assert found.interval == (-4.0, 9.0)
+        errors = np.tile(1 / (1 + np.sqrt(schedule.snr.numpy()[:, None])), (1, 2))
+        means.append(found.of(Errors(errors, errors))[0])
+    assert means == pytest.approx([means[0]] * 3, rel=1e-4)

@@ -1,0 +1,166 @@
+"""Densities as tables: published figures, equivalences between them, and the draws that diffusers makes."""
+
+from collections.abc import Callable
+from functools import partial
+from inspect import Parameter, signature
+
+import numpy as np
+import pytest
+import torch
+from diffusers.training_utils import compute_density_for_timestep_sampling
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unequal.diffusion.schedule import Flow, NoiseSchedule
+from unequal.errors import UserError
+from unequal.timesteps.densities import (
+    DENSITIES,
+    Edges,
+    Ends,
+    beta,
+    cauchy,
+    cosmap,
+    laplace,
+    log_normal,
+    logit_normal,
+    masses,
+    mode,
+    uniform_log_snr,
+    uniform_time,
+)
+
+T = 1000
+FLOW, LINEAR = Flow(T), NoiseSchedule.linear(T)
+SCHEDULES = st.builds(Flow, st.integers(21, 500), st.floats(0.1, 12)) | st.builds(
+    NoiseSchedule.named, st.sampled_from(["linear", "cosine", "scaled_linear"]), st.integers(21, 500)
+)
+Density = Callable[[Edges], np.ndarray]
+
+
+def table(density: Density, schedule: NoiseSchedule = FLOW, shift: float = 1.0, ends: Ends = "open") -> np.ndarray:
+    return masses(density, schedule, shift, ends)
+
+
+def mean(probabilities: np.ndarray) -> float:
+    return float(probabilities @ np.arange(len(probabilities)))
+
+
+@pytest.mark.parametrize(
+    ("density", "at", "expected"),
+    [
+        (logit_normal, (99, 499), (0.3935, 1.5958)),
+        (partial(mode, scale=1.29), (99, 499), (0.5012, 3.7919)),
+        (cosmap, (0, 499), (0.6373, 1.2732)),
+    ],
+)
+def test_densities_over_times_have_their_known_values(density: Density, at: list[int], expected: list[float]) -> None:
+    assert (T * table(density))[[*at]] == pytest.approx(expected, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("density", "schedule", "shift", "expected"),
+    [
+        (logit_normal, FLOW, 1.0, 499.5),
+        (logit_normal, FLOW, 3.0, 713.5),
+        (log_normal, LINEAR, 1.0, 133.2),
+        (laplace, LINEAR, 1.0, 261.1),
+        (cauchy, LINEAR, 1.0, 295.4),
+        (uniform_log_snr, LINEAR, 1.0, 383.2),
+        # λ ~ N(0, 2²); values of the density, normalised over t, would give 309.5.
+        (partial(log_normal, mean=0.0, std=1.0), LINEAR, 1.0, 278.8),
+    ],
+)
+def test_densities_have_their_known_means(
+    density: Density, schedule: NoiseSchedule, shift: float, expected: float
+) -> None:
+    assert mean(table(density, schedule, shift)) == pytest.approx(expected, abs=0.05)
+
+
+def test_what_lies_beyond_the_ends_is_theirs_or_cut() -> None:
+    assert table(log_normal, LINEAR)[0] == pytest.approx(0.0038, abs=5e-5)
+    assert table(cauchy, LINEAR)[0] == pytest.approx(0.036, abs=5e-4)
+    cut = table(cauchy, LINEAR, ends="closed")
+    assert cut[0] < 0.1 * table(cauchy, LINEAR)[0]
+    assert cut.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("density", DENSITIES, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("ends", ["open", "closed"])
+@given(SCHEDULES, st.floats(0.2, 5))
+def test_every_density_is_one_on_every_schedule(
+    density: Callable[..., np.ndarray], ends: Ends, schedule: NoiseSchedule, shift: float
+) -> None:
+    needed = {k: 0.6 for k, one in signature(density).parameters.items() if k in ("a", "b")}
+    found = table(partial(density, **needed), schedule, shift, ends)
+    assert found.shape == (schedule.timesteps,)
+    assert found.sum() == pytest.approx(1)
+    assert (found >= 0).all()
+
+
+def test_keywords_have_a_type_and_most_a_default() -> None:
+    for density in DENSITIES:
+        _, *keys = signature(density).parameters.values()
+        assert all(one.kind is Parameter.KEYWORD_ONLY and one.annotation is not Parameter.empty for one in keys)
+
+
+@given(SCHEDULES, st.floats(-2, 2), st.floats(0.3, 3))
+def test_a_logit_normal_time_is_a_log_normal_noise(schedule: NoiseSchedule, middle: float, std: float) -> None:
+    """ln(s/(1 − s)) = ln(σ/α); a flow's own shift moves the noise, and leaves its times."""
+    of_noise = middle + np.log(schedule.shift if isinstance(schedule, Flow) else 1.0)
+    np.testing.assert_allclose(
+        table(partial(logit_normal, mean=middle, std=std), schedule),
+        table(partial(log_normal, mean=of_noise, std=std), schedule),
+        atol=1e-12,
+    )
+
+
+@given(SCHEDULES, st.floats(0.2, 8))
+def test_a_shift_of_a_logit_normal_raises_its_mean(schedule: NoiseSchedule, shift: float) -> None:
+    moved = table(partial(logit_normal, mean=float(np.log(shift))), schedule)
+    np.testing.assert_allclose(table(logit_normal, schedule, shift), moved, atol=1e-12)
+
+
+@given(st.floats(0.2, 8))
+def test_a_shift_of_a_density_is_one_of_the_schedule(shift: float) -> None:
+    """Of a density over λ: times shifted towards the noise have it where the schedule's own shift would put them."""
+    lower = partial(log_normal, mean=-float(np.log(shift)))
+    np.testing.assert_allclose(table(lower, Flow(T), shift), table(partial(log_normal, mean=0.0), Flow(T)), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "told", "density"),
+    [
+        ("logit_normal", {"logit_mean": -0.5, "logit_std": 0.8}, partial(logit_normal, mean=-0.5, std=0.8)),
+        ("mode", {"mode_scale": 0.81}, partial(mode, scale=0.81)),
+        ("mode", {"mode_scale": -0.7}, partial(mode, scale=-0.7)),
+        ("none", {}, uniform_time),
+    ],
+)
+def test_diffusers_draws_times_from_the_same_densities(scheme: str, told: dict[str, float], density: Density) -> None:
+    generator, count = torch.Generator().manual_seed(0), 200_000
+    drawn = compute_density_for_timestep_sampling(scheme, count, generator=generator, **told)
+    shares = np.histogram(drawn.numpy(), bins=np.linspace(0, 1, 26))[0] / count
+    expected = table(density, Flow(1000)).reshape(25, 40).sum(1)
+    np.testing.assert_allclose(shares, expected, atol=5 * np.sqrt(expected.max() / count))
+
+
+def test_uniform_time_is_every_timestep_of_a_flow_alike() -> None:
+    np.testing.assert_allclose(table(uniform_time, Flow(T, 3.0)), 1 / T)
+
+
+def test_beta_with_parameters_below_one_favours_both_ends() -> None:
+    found = table(partial(beta, a=0.6, b=0.6))
+    np.testing.assert_allclose(found, found[::-1])
+    assert found[0] > 5 * found[T // 2]
+    # F(s) of Beta(2, 1) is s².
+    np.testing.assert_allclose(table(partial(beta, a=2.0, b=1.0)).cumsum(), (np.arange(1, T + 1) / T) ** 2)
+
+
+@pytest.mark.parametrize("ends", ["open", "closed"])
+def test_a_density_with_no_mass_on_the_grid_is_refused(ends: Ends) -> None:
+    with pytest.raises(UserError) as refusal:
+        table(partial(laplace, mean=60.0), LINEAR, ends=ends)
+    assert str(refusal.value) == (
+        "the density has no mass on the grid: next to nothing of it lies between log-SNRs of -10.12 and 9.21, where "
+        "schedule 'linear' has its 1000 timesteps"
+    )

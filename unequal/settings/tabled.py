@@ -1,0 +1,41 @@
+"""Settings of functions that make a table over timesteps: a class for each, with a key for each of its keywords."""
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from inspect import Parameter, signature
+from operator import or_
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import Field, create_model
+
+from unequal.settings.strict import Strict
+
+M = TypeVar("M", bound=Strict)
+
+
+def settings_of(function: Callable[..., Any], base: type[M]) -> type[M]:
+    """A kind of settings, named as a function is, with the function's keywords, their types, bounds and defaults.
+
+    Args:
+        function: with one argument that is computed on, and keywords.
+        base: class of the settings, whose field `kind` is told by the name.
+    """
+    name = function.__name__
+    keys = {
+        key: (one.annotation, ... if one.default is Parameter.empty else one.default)
+        for key, one in signature(function).parameters.items()
+        if one.kind is Parameter.KEYWORD_ONLY
+    }
+    fields: dict[str, Any] = {"kind": (Literal[name], ...)} | keys
+    title = "".join(part.capitalize() for part in name.split("_"))
+    return create_model(title, __base__=base, __module__=base.__module__, __doc__=function.__doc__, **fields)
+
+
+def one_of(kinds: Sequence[type[Strict]]) -> Any:
+    """The type of settings that are of one of several kinds, which their key `kind` tells apart."""
+    return Annotated[reduce(or_, kinds), Field(discriminator="kind")]
+
+
+def keywords(settings: Strict, function: Callable[..., Any]) -> dict[str, Any]:
+    """What settings made by `settings_of` say of a function's keywords."""
+    return {key: getattr(settings, key) for key in signature(function).parameters if key in type(settings).model_fields}
