@@ -42,6 +42,11 @@ class Params(Continued, Slotted, Grouped, Compared):
         """The experts of all groups, with and without pruning."""
         return EXPERTS
 
+    @property
+    def spaced_by_profile(self) -> bool:
+        """The base is profiled before anything is sampled."""
+        return True
+
     @model_validator(mode="after")
     def slots_are_finetuned(self) -> Self:
         """The pipeline has a stage for it."""
