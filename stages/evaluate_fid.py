@@ -1,5 +1,6 @@
 """Sample a model or a set of experts and score the images by FID, KID, precision and recall."""
 
+from unequal.artifacts.profiles import read_losses
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.evaluation.results import write_scores
@@ -24,7 +25,9 @@ def main(run: Run, settings: Settings, variant: str) -> None:
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     experts = Ensemble.load(run.input(f"artifacts/models/{variant}"), run.device)
     experts.record.spec.check_images(data, variant)
-    scoring = Scoring(run, settings.sampling, settings.evaluation, data, extractor)
+    by_profile = settings.sampling.spacing == "profile"
+    losses = read_losses(run.input("artifacts/profiles/base.npz")).mean(1) if by_profile else None
+    scoring = Scoring(run, settings.sampling, settings.evaluation, data, extractor, losses=losses)
     write_scores(scoring, experts, variant)
 
 

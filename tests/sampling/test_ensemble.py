@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from unequal.diffusion.ddim import sampling_timesteps
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.diffusion.solvers import network_calls
 from unequal.errors import UserError
 from unequal.models.denoiser import Denoiser
 from unequal.models.folder import ModelRecord, load_model, save_model
@@ -203,6 +204,33 @@ def test_interleaved_timesteps_go_to_their_experts() -> None:
     routed.sample(1, [49, 47, 30, 12, 10, 9, 1])
     assert [net.asked for net in nets] == [[30, 12, 9], [49, 10, 1], [47]]
     assert routed.steps_per_expert([49, 47, 30, 12, 10, 9, 1]) == [3, 3, 1]
+
+
+def test_every_prediction_of_heun_goes_to_the_expert_of_its_own_timestep() -> None:
+    """The corrector asks at the timestep that a step leads to, which may be another expert's."""
+    nets = [Answering() for _ in range(2)]
+    routed = experts_of(nets, [(0, 24), (25, 49)])
+    routed.sample(1, [49, 25, 24, 0], solver="heun")
+    assert [net.asked for net in nets] == [[24, 24, 0, 0], [49, 25, 25]]
+    assert routed.steps_per_expert(network_calls("heun", [49, 25, 24, 0])) == [4, 3]
+
+
+def test_what_another_expert_has_predicted_is_kept_or_dropped_as_asked() -> None:
+    nets = [Answering(lambda x: 0.1 * x), Answering(lambda x: 0.4 * x)]
+    apart = experts_of(nets, [(0, 24), (25, 49)])
+    x_t, steps = torch.randn(2, 1, 8, 8), [49, 37, 25, 24, 12, 0]
+    kept, dropped = (
+        apart.denoise(x_t, steps, clip=False, solver="dpm_solver_2m", restart=one) for one in (False, True)
+    )
+    assert not torch.allclose(kept, dropped)
+    alone = single(Answering(lambda x: 0.1 * x))
+    same = [alone.denoise(x_t, steps, clip=False, solver="dpm_solver_2m", restart=one) for one in (False, True)]
+    assert torch.equal(*same)
+
+
+def test_noise_is_refused_by_solvers_without() -> None:
+    with pytest.raises(UserError, match=r"solver 'heun' adds no noise; allowed with eta 0\.5: ddim"):
+        single(Answering()).sample(1, STEPS, eta=0.5, solver="heun")
 
 
 def test_experts_may_predict_differently() -> None:

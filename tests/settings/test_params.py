@@ -239,6 +239,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"pruning.a/b": {"method": "random"}}, 'pruning.a/b: "a/b": no name; allowed: small letters, digits and _'),
     ({"runtime.device": "tpu"}, "runtime.device: \"tpu\": Input should be 'auto', 'cpu' or 'cuda'"),
     ({"sampling.eta": 1.5}, "sampling.eta: 1.5: Input should be less than or equal to 1"),
+    ({"sampling.solver": "euler"}, "sampling.solver: \"euler\": Input should be 'ddim', 'heun' or 'dpm_solver_2m'"),
+    (
+        {"sampling.solver": "heun", "sampling.eta": 1.0},
+        "sampling: eta: 1 adds noise, which solver 'heun' does not; allowed: 0.0",
+    ),
+    ({"sampling.restart": True}, "sampling: restart: true; solver 'ddim' keeps nothing of the step before"),
     ({"sampling.steps": 0}, "sampling.steps: 0: Input should be greater than 0 or a valid array"),
     (
         {"recipes.base.sampler.kind": "gauss"},

@@ -13,6 +13,8 @@ from tqdm import tqdm
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.ddim import sampling_timesteps
+from unequal.diffusion.solvers import network_calls
+from unequal.diffusion.spacing import SPACINGS, spaced_timesteps
 from unequal.evaluation.fidelity import BuiltExtractor, Scores, half_of, require_enough, score, spread
 from unequal.evaluation.reference import Reference
 from unequal.evaluation.sets import ImageSet
@@ -30,7 +32,8 @@ SHOWN = 64
 class Scoring:
     """What all variants of a run are scored by: the same noise, reference and features.
 
-    `data` are the real images; `decode` makes images of what models of latents have sampled.
+    `data` are the real images; `decode` makes images of what models of latents have sampled; `losses` are the base's of
+    each timestep, [T], where the spacing of timesteps goes by them.
     """
 
     workspace: Workspace
@@ -39,6 +42,7 @@ class Scoring:
     data: PreparedData
     extractor: BuiltExtractor
     decode: Callable[[Tensor], Tensor] | None = None
+    losses: np.ndarray | None = None
 
     @property
     def reference(self) -> Reference:
@@ -46,8 +50,11 @@ class Scoring:
         return Reference.of(self.data, self.evaluation.against)
 
     def timesteps(self, experts: Ensemble) -> list[int]:
-        """Timesteps at which a variant is asked."""
-        return sampling_timesteps(self.sampling.steps, experts.schedule.timesteps, self.sampling.spacing)
+        """Timesteps that a variant is led through."""
+        steps, spacing = self.sampling.steps, self.sampling.spacing
+        if isinstance(steps, int) and spacing in SPACINGS:
+            return spaced_timesteps(steps, experts.schedule, spacing, self.losses)
+        return sampling_timesteps(steps, experts.schedule.timesteps, spacing)
 
     def scores(self, experts: Ensemble, name: str) -> list[Scores]:
         """Scores of a variant, one a sampling seed; `name` tells variants apart that share a work directory."""
@@ -124,6 +131,8 @@ class Scoring:
                 originals=originals,
                 variance=settings.variance,
                 decode=self.decode,
+                solver=settings.solver,
+                restart=settings.restart,
             ).numpy()
 
         return {str(ids.start): partial(make, ids) for ids in cut(self.evaluation.samples, settings.batch_size)}
@@ -144,15 +153,16 @@ class Scoring:
 
     def costs(self, experts: Ensemble) -> dict[str, Any]:
         """What a variant cost to train, and costs to sample."""
-        records, timesteps = [expert.record for expert in experts.experts], self.timesteps(experts)
+        records = [expert.record for expert in experts.experts]
+        asked = network_calls(self.sampling.solver, self.timesteps(experts))
         return {
             # Experts share what the base had seen before them.
             "images_seen": records[0].inherited_images + sum(record.images_seen for record in records),
             "training_flops": records[0].inherited_flops + sum(record.training_flops for record in records),
-            "sampling_flops_per_image": experts.macs_per_image(timesteps),
+            "sampling_flops_per_image": experts.macs_per_image(asked),
             "parameters": experts.parameters,
             "experts": len(records),
-            "sampling_steps_per_expert": experts.steps_per_expert(timesteps),
+            "sampling_steps_per_expert": experts.steps_per_expert(asked),
             "prediction": records[0].spec.prediction,
             "training_seed": records[0].seed,
         }

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+#: `sampling.solver` → what people call it.
+SOLVERS = {"ddim": "DDIM", "heun": "Heun", "dpm_solver_2m": "DPM-Solver++ (2M)"}
+
 
 def scoring_conditions(data: Mapping[str, Any], scores: Mapping[str, Any]) -> dict[str, str]:
     """What scores mean nothing without, as name → text.
@@ -24,10 +27,15 @@ def scoring_conditions(data: Mapping[str, Any], scores: Mapping[str, Any]) -> di
         "features": f"{scores['features']} of {scores['extractor']}{accurate}{singular}",
         "samples": f"{scores['samples_per_seed']} a sampling seed, from the same noise for every variant",
         "sampling seeds": f"{seeds}{spread}",
-        "sampling": f"DDIM, {steps} steps, {sampling['spacing']} spacing, η = {sampling['eta']:g}, "
+        "sampling": f"{solver_of(sampling)}, {steps} steps, {sampling['spacing']} spacing, η = {sampling['eta']:g}, "
         f"predicted images {'clipped' if sampling['clip'] else 'not clipped'}",
         "computed on": f"{scores['device']}, in fp32: {scores['fp32']}",
     }
+
+
+def solver_of(sampling: Mapping[str, Any]) -> str:
+    """What people call the solver of some settings of sampling, in which DDIM is not named."""
+    return SOLVERS[sampling.get("solver", "ddim")]
 
 
 def data_condition(data: Mapping[str, Any]) -> str:

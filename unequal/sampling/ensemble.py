@@ -1,4 +1,4 @@
-"""DDIM with one model, or with an ensemble of expert denoisers, one for each range of timesteps."""
+"""Sampling with one model, or with an ensemble of expert denoisers, one for each range of timesteps."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from unequal.data.pixels import to_model_range, to_uint8
 from unequal.diffusion.ddim import ancestral, ddim
+from unequal.diffusion.solvers import SOLVERS
 from unequal.errors import UserError
 from unequal.models.denoiser import Denoiser, load_denoiser
 from unequal.models.folder import RECORD, ModelRecord, load_record
@@ -41,6 +42,8 @@ class SamplingOptions(TypedDict, total=False):
     variance: str
     decode: Callable[[Tensor], Tensor] | None
     labels: Tensor | None
+    solver: str
+    restart: bool
 
 
 class Ensemble:
@@ -94,6 +97,10 @@ class Ensemble:
         """The expert of a timestep."""
         return self.experts[self.routes[timestep]]
 
+    def changes_hands(self, before: int, now: int) -> bool:
+        """Whether two timesteps have different experts."""
+        return bool(self.routes[before] != self.routes[now])
+
     def ready(self, timestep: int) -> Denoiser:
         """The denoiser of a timestep, its network on the device."""
         denoiser = self.of(timestep).denoiser
@@ -102,11 +109,11 @@ class Ensemble:
         return denoiser
 
     def steps_per_expert(self, timesteps: Sequence[int]) -> list[int]:
-        """How many of these timesteps are routed to each expert."""
+        """How many of these predictions (`unequal.diffusion.solvers.network_calls`) are routed to each expert."""
         return np.bincount(self.routes[list(timesteps)], minlength=len(self.experts)).tolist()
 
     def macs_per_image(self, timesteps: Sequence[int]) -> int:
-        """Multiply–accumulates of sampling one image at these timesteps."""
+        """Multiply–accumulates of sampling one image by predictions at these timesteps."""
         return sum(self.of(t).record.macs for t in timesteps)
 
     @property
@@ -124,6 +131,8 @@ class Ensemble:
         noise: Callable[[int], Tensor] | None = None,
         condition: Tensor | None = None,
         variance: str = "posterior",
+        solver: str = "ddim",
+        restart: bool = False,
     ) -> Tensor:
         """Follow a falling list of timesteps from noise to images.
 
@@ -136,13 +145,21 @@ class Ensemble:
             condition: enlarged low-resolution images [B, C, H, W] for super-resolution, labels [B] for a
                 class-conditional model; no other takes any.
             variance: of the noise at eta 1: `posterior`, or the `learned` one.
+            solver: a key of `unequal.diffusion.solvers.SOLVERS`; each of its predictions is routed by its own timestep.
+            restart: whether DPM-Solver++ begins anew, at first order, where another expert takes over.
 
         Returns:
             [B, C, H, W], about [-1, 1].
 
         Raises:
-            UserError: a learned variance is asked of a model that has none, or for another eta.
+            UserError: a learned variance is asked of a model that has none, or for another eta; or noise of a solver
+                that adds none.
         """
+        if solver != "ddim":
+            if eta or variance != "posterior":
+                raise UserError(f"solver '{solver}' adds no noise; allowed with eta {eta:g}: ddim")
+            own = {"restarts": self.changes_hands} if restart and solver == "dpm_solver_2m" else {}
+            return SOLVERS[solver](x_t, timesteps, self.schedule, self.predictor(clip, condition), **own)
         if variance == "learned":
             if eta != 1 or noise is None:
                 raise UserError(f"a learned variance is that of eta 1, with noise; asked for with eta {eta:g}")
@@ -197,6 +214,8 @@ class Ensemble:
         variance: str = "posterior",
         decode: Callable[[Tensor], Tensor] | None = None,
         labels: Tensor | None = None,
+        solver: str = "ddim",
+        restart: bool = False,
     ) -> Tensor:
         """Images with these numbers, uint8 [B, C, H, W] on the CPU; each always starts from the same noise of a seed.
 
@@ -214,7 +233,7 @@ class Ensemble:
         noise = partial(self.noise_of, ids, seed, Stream.SAMPLE_ADDED)
         x_t = self.noise_of(ids, seed, Stream.SAMPLE_START)
         condition = self.condition(ids, originals, seed, labels)
-        x0 = self.denoise(x_t, timesteps, eta, clip, noise, condition, variance)
+        x0 = self.denoise(x_t, timesteps, eta, clip, noise, condition, variance, solver, restart)
         images = x0 if decode is None else decode(x0)
         # Of NaN in latents, a decoder to the nearest codes would make images like any others.
         if not (bool(x0.isfinite().all()) and bool(images.isfinite().all())):

@@ -1,13 +1,16 @@
 """`extractor` and `evaluation`: sampling, and scoring samples by FID."""
 
 from itertools import pairwise
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from unequal.settings.numbers import BatchSize, Budget, Seed, Width
 from unequal.settings.outside import Outside
 from unequal.settings.strict import Strict
+
+#: How a number of steps is spread: over timesteps, over log-SNR, as EDM does, or by the base's measured losses.
+Spacing = Literal["uniform", "quadratic", "log_snr", "edm", "profile"]
 
 
 class Extractor(Strict):
@@ -38,13 +41,23 @@ class Extractor(Strict):
 
 
 class Sampling(Strict):
-    """DDIM from the same noise for every variant."""
+    """From the same noise for every variant."""
 
     steps: PositiveInt | tuple[NonNegativeInt, ...] = Field(
-        description="number of DDIM steps, or the timesteps themselves in falling order"
+        description="number of steps, or the timesteps themselves in falling order"
     )
-    spacing: Literal["uniform", "quadratic"] | None = Field(
+    spacing: Spacing | None = Field(
         default=None, description="how a number of steps is spread over T; null: the timesteps are listed"
+    )
+    solver: Literal["ddim", "heun", "dpm_solver_2m"] = Field(
+        default="ddim",
+        exclude_if=lambda solver: solver == "ddim",  # what was recorded before there were others stays as it is
+        description="heun asks for two predictions a step, DPM-Solver++ (2M) goes by the one before",
+    )
+    restart: bool = Field(
+        default=False,
+        exclude_if=lambda restart: not restart,
+        description="dpm_solver_2m: begin anew where another expert takes over",
     )
     eta: float = Field(ge=0, le=1, description="0: deterministic DDIM; 1: as noisy as DDPM")
     variance: Literal["posterior", "learned"] = Field(
@@ -65,9 +78,18 @@ class Sampling(Strict):
     def a_number_of_steps_is_spread(self) -> Self:
         """Listed timesteps are where they are."""
         if isinstance(self.steps, int) and self.spacing is None:
-            raise ValueError("spacing: needed by a number of steps; allowed: uniform, quadratic")
+            raise ValueError(f"spacing: needed by a number of steps; allowed: {', '.join(get_args(Spacing))}")
         if isinstance(self.steps, tuple) and self.spacing is not None:
             raise ValueError(f"spacing: '{self.spacing}' has no meaning for listed steps; allowed: null")
+        return self
+
+    @model_validator(mode="after")
+    def only_ddim_adds_noise(self) -> Self:
+        """The others follow the path without."""
+        if self.solver != "ddim" and self.eta:
+            raise ValueError(f"eta: {self.eta:g} adds noise, which solver '{self.solver}' does not; allowed: 0.0")
+        if self.restart and self.solver != "dpm_solver_2m":
+            raise ValueError(f"restart: true; solver '{self.solver}' keeps nothing of the step before; allowed: false")
         return self
 
     @model_validator(mode="after")

@@ -44,6 +44,11 @@ class Params(Continued, Slotted, Grouped, Compared):
         """The experts of all groups, with and without pruning."""
         return EXPERTS
 
+    @property
+    def spaced_by_profile(self) -> bool:
+        """The base is profiled before anything is sampled."""
+        return True
+
     @model_validator(mode="after")
     def replicas_have_seeds(self) -> Self:
         """Each has a seed of its own, and sampling seeds of its own (`unequal.pipeline.replicas`)."""

@@ -14,6 +14,11 @@ class Sampled(Core):
     sampling: Sampling
 
     @property
+    def spaced_by_profile(self) -> bool:
+        """Whether the base's losses are known where models are sampled."""
+        return False
+
+    @property
     def samples_three_heads(self) -> bool:
         """Whether a model of three heads is among those that are sampled."""
         return False
@@ -26,6 +31,15 @@ class Sampled(Core):
             raise ValueError(f"sampling.steps: {steps} steps of {timesteps} timesteps; at most schedule.timesteps")
         if isinstance(steps, tuple) and steps[0] >= timesteps:
             raise ValueError(f"sampling.steps: {steps[0]} reaches beyond the last timestep {timesteps - 1}")
+        return self
+
+    @model_validator(mode="after")
+    def spacing_has_its_profile(self) -> Self:
+        """Only some stages that sample have read one."""
+        if self.sampling.spacing == "profile" and not self.spaced_by_profile:
+            raise ValueError(
+                "sampling.spacing: 'profile'; no loss profile is at hand where this file's models are sampled"
+            )
         return self
 
     @model_validator(mode="after")

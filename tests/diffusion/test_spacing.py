@@ -1,0 +1,68 @@
+"""Where sampling steps are placed: by published levels, by equal parts of what they go by, and never twice."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.diffusion.spacing import SPACINGS, log_ratios, spaced_timesteps
+from unequal.errors import UserError
+from unequal.settings.evaluation import Spacing
+
+LINEAR = NoiseSchedule.linear(1000)
+
+
+def dense(low: float, high: float, points: int = 20_000) -> NoiseSchedule:
+    """Ratios r = σ/α from low to high, close to each other."""
+    ratios = torch.logspace(np.log10(low), np.log10(high), points, dtype=torch.float64)
+    return NoiseSchedule("dense", 1 / (1 + ratios**2).sqrt(), ratios / (1 + ratios**2).sqrt())
+
+
+def test_levels_are_those_of_edm() -> None:
+    """r_i = (80^(1/7) + i/17·(0.002^(1/7) − 80^(1/7)))^7: r_1 = 57.586, r_9 = 1.9233 of 18."""
+    schedule = dense(0.002, 80.0)
+    chosen = spaced_timesteps(18, schedule, "edm")
+    ratios = np.exp(log_ratios(schedule))[chosen]
+    assert ratios[[0, 1, 9, 17]] == pytest.approx([80, 57.586, 1.9233, 0.002], rel=1e-3)
+
+
+def test_equal_log_snr_is_equal() -> None:
+    chosen = spaced_timesteps(20, dense(0.01, 100.0), "log_snr")
+    assert np.ptp(np.diff(chosen)) <= 1
+
+
+def test_steps_of_a_profile_are_equal_parts_of_its_area() -> None:
+    """Losses r²/(1 + r²) = 1/(1 + SNR), the best ones for data of N(0, 1), have the area ½·ln(1 + r²)."""
+    schedule = dense(0.01, 100.0)
+    losses = 1 / (1 + schedule.snr.numpy())
+    chosen = spaced_timesteps(11, schedule, "profile", losses)
+    area = 0.5 * np.log1p(1 / schedule.snr.numpy())[chosen]
+    assert np.diff(area) == pytest.approx(np.full(10, (area[-1] - area[0]) / 10), rel=2e-3)
+
+
+@given(st.integers(1, 200), st.sampled_from(sorted(SPACINGS)), st.sampled_from(["linear", "cosine", "scaled_linear"]))
+def test_steps_fall_from_one_end_to_the_other_without_repetition(steps: int, spacing: str, name: str) -> None:
+    schedule = NoiseSchedule.named(name, 300)
+    chosen = spaced_timesteps(steps, schedule, spacing, np.linspace(1.0, 0.1, 300))
+    assert chosen[0] == 299
+    assert len(chosen) == 1 or chosen[-1] == 0
+    assert all(after < before for before, after in itertools.pairwise(chosen))
+    assert len(chosen) <= steps
+
+
+def test_what_is_asked_for_and_not_there_is_refused() -> None:
+    for spacing, losses, said in (
+        ("even", None, "spacing 'even' is unknown; allowed: log_snr, edm, profile"),
+        ("profile", None, "none was measured"),
+        ("profile", np.ones(5), "losses of 1000 timesteps; given: 5"),
+    ):
+        with pytest.raises(UserError, match=said):
+            spaced_timesteps(10, LINEAR, spacing, losses)
+
+
+def test_the_settings_know_every_spacing() -> None:
+    assert set(Spacing.__args__) == {"uniform", "quadratic", *SPACINGS}

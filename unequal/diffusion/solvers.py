@@ -1,0 +1,99 @@
+"""Higher-order solvers of the path from noise to images, over the same timesteps as DDIM, which is Euler's.
+
+With y = x/α and r = σ/α the path is dy/dr = ε(x_t, t) on every schedule, so that none of them needs to know which.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+from torch import Tensor
+
+from unequal.diffusion.ddim import ddim, steps_of
+from unequal.diffusion.schedule import Level, NoiseSchedule
+
+#: (x_t, t) → x0, both [B, …].
+Predict = Callable[[Tensor, int], Tensor]
+
+
+def heun(x_t: Tensor, timesteps: Sequence[int], schedule: NoiseSchedule, predict: Predict) -> Tensor:
+    """Heun's method (2206.00364, algorithm 1 without noise): N timesteps, 2N − 1 predictions; the last step is Euler's.
+
+    Args:
+        x_t: [B, …], N(0, 1).
+        timesteps: falling; each prediction is asked at its own, the corrector's at the one that the step leads to.
+        schedule: gives α and σ of each.
+        predict: (x_t, t) → x0.
+
+    Returns:
+        [B, …].
+    """
+    for number, (t, now, after) in enumerate(steps_of(timesteps, schedule), start=1):
+        slope = noise_in(x_t, predict(x_t, t), now)
+        reached = moved(x_t, slope, now, after)
+        if number < len(timesteps):
+            slope = (slope + noise_in(reached, predict(reached, timesteps[number]), after)) / 2
+            reached = moved(x_t, slope, now, after)
+        x_t = reached
+    return x_t
+
+
+def dpm_solver_2m(
+    x_t: Tensor,
+    timesteps: Sequence[int],
+    schedule: NoiseSchedule,
+    predict: Predict,
+    restarts: Callable[[int, int], bool] = lambda before, now: False,
+) -> Tensor:
+    """DPM-Solver++ (2M, 2211.01095, algorithm 2): of second order by the prediction before, one prediction a timestep.
+
+    The first step and the last, to the image itself, are of first order.
+
+    Args:
+        x_t, timesteps, schedule, predict: as for `heun`.
+        restarts: (timestep before, timestep) → whether what was predicted before is of no use, as another model may
+            have predicted it; the step is then of first order.
+
+    Returns:
+        [B, …].
+    """
+    x0_before, step_before = None, math.inf
+    for number, (t, now, after) in enumerate(steps_of(timesteps, schedule)):
+        x0 = predict(x_t, t)
+        if number and restarts(timesteps[number - 1], t):
+            x0_before = None
+        step = log_ratio(after) - log_ratio(now)
+        aim = x0
+        if x0_before is not None and after.sigma:
+            weight = step / step_before / 2
+            aim = (1 + weight) * x0 - weight * x0_before
+        x_t = after.sigma / now.sigma * x_t - after.alpha * math.expm1(-step) * aim
+        x0_before, step_before = x0, step
+    return x_t
+
+
+def noise_in(x_t: Tensor, x0: Tensor, level: Level) -> Tensor:
+    """ε of an image and its predicted x0."""
+    return (x_t - level.alpha * x0) / level.sigma
+
+
+def moved(x_t: Tensor, slope: Tensor, now: Level, after: Level) -> Tensor:
+    """Where a straight step in (r, y) leads: y' = y + (r' − r)·slope, as x' = α'·y'."""
+    kept = after.alpha / now.alpha
+    return kept * x_t + (after.sigma - kept * now.sigma) * slope
+
+
+def log_ratio(level: Level) -> float:
+    """ln(α/σ), half the log-SNR; ∞ for the image itself."""
+    return math.log(level.alpha / level.sigma) if level.sigma else math.inf
+
+
+def network_calls(solver: str, timesteps: Sequence[int]) -> list[int]:
+    """The timestep of every prediction that a solver asks for, in order."""
+    if solver != "heun":
+        return list(timesteps)
+    first, *rest = timesteps
+    return [first, *(t for t in rest for _ in range(2))]
+
+
+#: Deterministic ones, by name.
+SOLVERS: dict[str, Callable[..., Tensor]] = {"ddim": ddim, "heun": heun, "dpm_solver_2m": dpm_solver_2m}

@@ -1,0 +1,73 @@
+"""Where a number of sampling steps is placed, from the noisiest timestep to the cleanest.
+
+A spacing is a coordinate that rises from timestep to timestep; steps are equally far from each other in it, and snap to
+timesteps, whose α and σ are then exact. Where two snap to the same one, one step is left.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+
+#: ρ of EDM's noise levels (2206.00364, eq. 5).
+RHO = 7.0
+
+#: Schedule, and losses of timesteps [T] where they are known → coordinate of timesteps, [T].
+Coordinate = Callable[[NoiseSchedule, np.ndarray | None], np.ndarray]
+
+
+def spaced_timesteps(steps: int, schedule: NoiseSchedule, spacing: str, losses: np.ndarray | None = None) -> list[int]:
+    """Timesteps T−1 … 0 at which a model is asked, falling; fewer than `steps` where some would be the same.
+
+    Args:
+        steps: 1 … T.
+        schedule: of the model.
+        spacing: a key of `SPACINGS`.
+        losses: mean ε-loss of each timestep, [T]; needed by `profile`.
+
+    Raises:
+        UserError: an unknown spacing, or one without what it needs.
+    """
+    if spacing not in SPACINGS:
+        raise UserError(f"spacing '{spacing}' is unknown; allowed: {', '.join(SPACINGS)}")
+    if steps == 1:
+        return [schedule.timesteps - 1]
+    coordinate = SPACINGS[spacing](schedule, losses)
+    wanted = np.linspace(coordinate[0], coordinate[-1], steps)
+    return sorted({nearest(coordinate, one) for one in wanted}, reverse=True)
+
+
+def nearest(coordinate: np.ndarray, wanted: float) -> int:
+    """The timestep whose coordinate is nearest."""
+    return int(np.abs(coordinate - wanted).argmin())
+
+
+def log_ratios(schedule: NoiseSchedule) -> np.ndarray:
+    """ln r = ln(σ/α), [T]."""
+    return np.asarray(-schedule.log_snr.cpu().numpy() / 2)
+
+
+def equal_log_snr(schedule: NoiseSchedule, losses: np.ndarray | None) -> np.ndarray:
+    """Equal steps of λ."""
+    return log_ratios(schedule)
+
+
+def edm(schedule: NoiseSchedule, losses: np.ndarray | None) -> np.ndarray:
+    """Equal steps of r^(1/ρ), between the schedule's own ends (2206.00364, eq. 5)."""
+    return np.asarray(np.exp(log_ratios(schedule) / RHO))
+
+
+def profile(schedule: NoiseSchedule, losses: np.ndarray | None) -> np.ndarray:
+    """Equal steps of ∫ L d ln r: where the loss is large, a step in ln r changes much (entropic time, 2504.13612)."""
+    if losses is None:
+        raise UserError("spacing 'profile' goes by a loss profile, and none was measured")
+    if losses.shape != (schedule.timesteps,):
+        raise UserError(f"spacing 'profile' goes by losses of {schedule.timesteps} timesteps; given: {len(losses)}")
+    pieces = (losses[1:] + losses[:-1]) / 2 * np.diff(log_ratios(schedule))
+    return np.concatenate([[0.0], pieces.cumsum()])
+
+
+#: Those that go by the schedule, or by what was measured on it. Of `uniform` and `quadratic`, see `ddim`.
+SPACINGS: dict[str, Coordinate] = {"log_snr": equal_log_snr, "edm": edm, "profile": profile}
