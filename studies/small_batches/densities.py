@@ -16,8 +16,6 @@ from unequal.settings.strict import Strict, validate
 from unequal.timesteps.densities import WeightedSampler, alike_in, least_variance_density
 from unequal.timesteps.samplers import IndependentSampler, StratifiedSampler, TimestepSampler
 
-#: Where they lie.
-DENSITIES = "results/densities.json"
 DENSITY_NAMES: tuple[DensityName, ...] = get_args(DensityName)
 
 
@@ -74,7 +72,9 @@ class Densities(Strict):
 
 
 def sampler_of(arm: Arm, recipe: Recipe, schedule: NoiseSchedule, densities: Densities | None) -> TimestepSampler:
-    """The timesteps of an arm; densities are read where it has one."""
-    if arm.density is None or densities is None:
+    """The timesteps of an arm. Raises UserError where it has a density, and none are known yet."""
+    if arm.density is None:
         return recipe.sampler.build(schedule)
+    if densities is None:
+        raise UserError(f"density '{arm.density}': the scout that tells it is trained after the pilot; allowed: null")
     return densities.drawn(arm.density) if arm.serves == "draws" else densities.weighted(arm.density)

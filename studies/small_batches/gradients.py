@@ -1,6 +1,5 @@
 """How gradients scatter at a point of a training, and how those of different slots stand to each other."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,7 +13,7 @@ from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.measures.gradient_meter import GradientMeter
-from unequal.measures.gradient_variance import Exposure, exposure_of, mixture, scatter
+from unequal.measures.gradient_variance import Exposure, compare, exposure_of, mixture, scatter
 from unequal.measures.gradients import GradientSample, Moments
 from unequal.models.folder import ModelRecord
 from unequal.randomness import numpy_generator
@@ -54,39 +53,29 @@ def figures_of(sample: GradientSample, densities: Densities, batch_size: int) ->
     `variance_<density>`: of a batch drawn from a density and weighted back, as a share of uniform draws' variance.
     `cosines`: between the mean gradients of two slots, [K, K], free of the bias that noise gives to lengths.
     """
-    cells = densities.cells
-    mixing, generator = mixture(cells, densities.slots), numpy_generator(0)
+    cells, generator = densities.cells, numpy_generator(0)
 
-    def exposure(sampler: TimestepSampler, size: int) -> Exposure:
-        return exposure_of(sampler, cells, size, generator)  # of these in closed form: nothing is drawn
+    def exposure(sampler: TimestepSampler) -> Exposure:
+        return exposure_of(sampler, cells, batch_size, generator)  # of these in closed form: nothing is drawn
 
-    even = IndependentSampler(uniform(cells.timesteps))
-    figures: dict[str, Callable[[Moments], np.ndarray]] = {
-        "noise_scale": partial(noise_scale, cells=cells, even=exposure(even, 1)),
-        "between_share": partial(between_share, cells=cells, even=exposure(even, 1)),
-        "cosines": lambda moments: moments.merged(mixing).cosines,
+    even, mixing = exposure(IndependentSampler(uniform(cells.timesteps))), mixture(cells, densities.slots)
+    against = {name: exposure(densities.drawn(name)) for name in DENSITY_NAMES}
+    compared = {name: compare(own, even, sample, cells.shares) for name, own in against.items()}
+    plain = compare(even, even, sample, cells.shares)
+    return {
+        "noise_scale": told(*sample.estimate(partial(noise_scale, cells=cells, even=even, batch_size=batch_size))),
+        "between_share": {"value": plain["between_share"], "stderr": plain["between_share_stderr"]},
+        "cosines": told(*sample.estimate(lambda moments: moments.merged(mixing).cosines)),
+    } | {
+        f"variance_{name}": {"value": one["relative_variance"], "stderr": one["relative_variance_stderr"]}
+        for name, one in compared.items()
     }
-    for name in DENSITY_NAMES:
-        own = exposure(densities.drawn(name), batch_size)
-        figures[f"variance_{name}"] = partial(relative_variance, cells=cells, own=own, even=exposure(even, batch_size))
-    return {name: told(*sample.estimate(figure)) for name, figure in figures.items()}
 
 
-def noise_scale(moments: Moments, cells: Partition, even: Exposure) -> np.ndarray:
-    """Variance of a single image's gradient over the square of the mean one; NaN where that is lost in noise."""
+def noise_scale(moments: Moments, cells: Partition, even: Exposure, batch_size: int) -> np.ndarray:
+    """B times the variance of a batch's gradient over the square of the mean one; NaN where that is lost in noise."""
     found = scatter(even, moments, cells.shares)
-    return np.array(found.variance / found.mean_square if found.mean_square > 0 else np.nan)
-
-
-def between_share(moments: Moments, cells: Partition, even: Exposure) -> np.ndarray:
-    """Of the variance of a single image's gradient."""
-    found = scatter(even, moments, cells.shares)
-    return np.array(found.between.sum() / found.variance)
-
-
-def relative_variance(moments: Moments, cells: Partition, own: Exposure, even: Exposure) -> np.ndarray:
-    """Of a sampler's batches, over that of even ones."""
-    return np.array(scatter(own, moments, cells.shares).variance / scatter(even, moments, cells.shares).variance)
+    return np.array(batch_size * found.variance / found.mean_square if found.mean_square > 0 else np.nan)
 
 
 def told(values: np.ndarray, errors: np.ndarray) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from studies.blocks.settings import arm_seed
 from studies.grid.trial import training_at
-from studies.small_batches.densities import DENSITIES, Densities, sampler_of
+from studies.small_batches.densities import Densities, sampler_of
 from studies.small_batches.settings import NEAR_NOISE, SLOT, Arm, Retraining, Way
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
@@ -51,7 +51,7 @@ def optimizer_of(recipe: Recipe, arm: Arm, training: Training) -> Optimizer:
 
 
 def train_arm(
-    workspace: Workspace, job: TrainingJob, settings: ArmSettings, block: int, densities: Densities | None
+    workspace: Workspace, job: TrainingJob, settings: ArmSettings, block: int, densities: Densities | None = None
 ) -> Outcome:
     """Train the fresh weights of a block, which all its arms share."""
     start = Start.fresh(settings.network, spec_for(job, settings.network, settings.schedule), block)
@@ -59,14 +59,9 @@ def train_arm(
     return train(workspace, job, start, sampler)
 
 
-def densities_for(workspace: Workspace, arm: Arm, timesteps: int) -> Densities | None:
-    """The scout's densities where an arm asks for one."""
-    return None if arm.density is None else Densities.read(workspace.input(DENSITIES), timesteps)
-
-
-def made_by(settings: StageSettings, densities: Densities | None) -> dict[str, str]:
-    """The hash of a training's settings and of the densities that it was made with."""
-    told = settings.model_dump_json() + ("" if densities is None else densities.model_dump_json())
+def made_by(settings: BatchSettings, densities: Densities) -> dict[str, str]:
+    """The hash of a training's settings, and of the densities where it was made with one of them."""
+    told = settings.model_dump_json() + (densities.model_dump_json() if settings.arm.density else "")
     return {"made_by": hashlib.sha256(told.encode()).hexdigest()}
 
 

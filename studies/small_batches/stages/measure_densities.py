@@ -1,6 +1,6 @@
 """Measure the gradients of the scout over the timesteps, from which the density of least variance follows."""
 
-from studies.small_batches.densities import DENSITIES, Densities
+from studies.small_batches.densities import Densities
 from studies.small_batches.gradients import meter_of
 from studies.small_batches.settings import Gradients
 from unequal.artifacts.partitions import read_slots
@@ -38,7 +38,7 @@ def main(run: Run, settings: Settings) -> None:
             "measured_images": len(cells) * (chosen.single_images + chosen.mean_images),
         },
     )
-    run.metrics(DENSITIES, found.model_dump(mode="json"))
+    run.metrics("results/densities.json", found.model_dump(mode="json"))
 
 
 if __name__ == "__main__":

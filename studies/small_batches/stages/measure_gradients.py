@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from studies.small_batches.densities import DENSITIES, Densities
+from studies.small_batches.densities import Densities
 from studies.small_batches.gradients import figures_of, meter_of
 from studies.small_batches.settings import Gradients
 from studies.small_batches.training import BatchSettings, optimizer_of
@@ -27,7 +27,7 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     """Measure an arm within a block at its snapshots and at its end."""
     data = PreparedData.open(run.input("artifacts/data"))
     folder = run.input(f"artifacts/models/{arm}/block_{block}")
-    densities = Densities.read(run.input(DENSITIES), load_record(folder).spec.timesteps)
+    densities = Densities.read(run.input("results/densities.json"), load_record(folder).spec.timesteps)
     points = [measured(run, settings, data, one, densities, block) for one in model_and_snapshots(folder)]
     run.metrics(f"results/gradients/{arm}/block_{block}.json", {"arm": arm, "block": block, "points": points})
 

@@ -3,7 +3,7 @@
 from studies.blocks.measuring import Measuring, MeasuringSettings
 from studies.blocks.settings import Try, arm_seed, shortened
 from studies.blocks.training import costs_of, half_and_end, with_half
-from studies.small_batches.training import ArmSettings, densities_for, job_of, train_arm
+from studies.small_batches.training import ArmSettings, job_of, train_arm
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.pipeline.stage import Run, stage
@@ -25,13 +25,13 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     data = PreparedData.open(run.input("artifacts/data"))
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     measuring = Measuring(run, settings, data, extractor, block, "choice")
-    densities, tried = densities_for(run, settings.arm, settings.schedule.timesteps), {}
+    tried = {}
     for label, one in settings.tries.items():
         recipe = with_half(shortened(settings.recipe, settings.share, one))
         name = f"{arm}_{label}"  # with draws of its own, as in the study
         seed = arm_seed(block, name)
         job = job_of(f"{name}/block_{block}", recipe, settings.arm, settings.training, data, seed)
-        outcome = train_arm(Nested(run, name), job, settings, block, densities)
+        outcome = train_arm(Nested(run, name), job, settings, block)
         folder = run.work / f"{name}_models"
         write_models(folder, outcome)
         figures = measuring.path(*half_and_end(folder, recipe), name)

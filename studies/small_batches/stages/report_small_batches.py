@@ -6,7 +6,7 @@ from studies.blocks.judgement import families
 from studies.blocks.settings import Blocks
 from studies.blocks.tables import arms_table, family_table, first_sentence, markdown, training_rows
 from studies.small_batches import figures, tables
-from studies.small_batches.densities import DENSITIES, Densities
+from studies.small_batches.densities import Densities
 from studies.small_batches.findings import read_gradients, read_retrained
 from studies.small_batches.settings import Retraining
 from unequal.files import read_json, write_bytes
@@ -29,7 +29,7 @@ def main(run: Run, settings: Settings) -> None:
     """Write the study's page, its findings and what its README says of them."""
     found = read_found(run.input("results/endpoints"), settings.blocks)
     judged = families(found, read_json(run.input("results/pilot.json")))
-    densities = Densities.load(run.input(DENSITIES))
+    densities = Densities.load(run.input("results/densities.json"))
     gradients = read_gradients(run.input("results/gradients"), settings.measured, found.complete)
     chosen, folders = settings.retraining, (run.input("results/retrained"), run.input("results/pictures_of"))
     retrained = read_retrained(*folders, chosen.arms, chosen.ways, found.complete)

@@ -1,6 +1,6 @@
 """Train the end of an arm on, near the noise or inside single slots (paper 1, Fig. 1d to g), and see what it does."""
 
-from studies.small_batches.densities import DENSITIES, Densities
+from studies.small_batches.densities import Densities
 from studies.small_batches.retrained import Looking, changes
 from studies.small_batches.settings import Retraining
 from studies.small_batches.training import BatchSettings, retrain, retraining_job, sampler_along
@@ -28,7 +28,7 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     """Train an arm's end on in every way, each from the same weights."""
     data, chosen = PreparedData.open(run.input("artifacts/data")), settings.retraining
     model = run.input(f"artifacts/models/{arm}/block_{block}")
-    slots = Densities.read(run.input(DENSITIES), load_record(model).spec.timesteps).slots
+    slots = Densities.read(run.input("results/densities.json"), load_record(model).spec.timesteps).slots
     looking = Looking(data, settings.profile, settings.sampling, chosen.samples, settings.seed, block, run.device)
     before, pictures = looking.at(model)
     found, shown = {}, {"before": pictures}

@@ -2,7 +2,8 @@
 
 from studies.blocks.settings import arm_seed
 from studies.blocks.training import costs_of
-from studies.small_batches.training import ArmSettings, densities_for, job_of, made_by, train_arm
+from studies.small_batches.densities import Densities
+from studies.small_batches.training import ArmSettings, job_of, made_by, train_arm
 from unequal.data.prepared import PreparedData
 from unequal.pipeline.stage import Run, stage
 from unequal.training.results import write_results
@@ -12,7 +13,7 @@ from unequal.training.results import write_results
 def main(run: Run, settings: ArmSettings, arm: str, block: int) -> None:
     """Train an arm within a block."""
     data = PreparedData.open(run.input("artifacts/data"))
-    densities = densities_for(run, settings.arm, settings.schedule.timesteps)
+    densities = Densities.read(run.input("results/densities.json"), settings.schedule.timesteps)
     name, seed = f"{arm}/block_{block}", arm_seed(block, arm)
     job = job_of(name, settings.recipe, settings.arm, settings.training, data, seed)
     outcome = train_arm(run, job, settings, block, densities)

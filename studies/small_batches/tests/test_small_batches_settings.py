@@ -41,6 +41,7 @@ def test_arms_that_are_compared_differ_in_what_is_asked_alone() -> None:
             {"recipes.stratified.sampler": {"kind": "near_noise", "power": 1.0}},
             "recipes.stratified.sampler.kind: 'near_noise'; arms.stratified has a density: uniform",
         ),
+        ({"pilot.arms": ["batch_8", "stratified"]}, "pilot.arms: 'stratified' has a density, which a scout tells"),
         ({"slots.count": 1001}, "slots.count: 1001 of 1000 timesteps; at most as many"),
         ({"slots.loss": "excess"}, "slots: no floor is profiled, and no slot fine-tuned; allowed: loss total"),
         ({"gradients.arms": ["other"]}, "gradients.arms: 'other' is no arm; there is: batch_128"),

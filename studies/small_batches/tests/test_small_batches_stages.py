@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from diffusers.models.unets.unet_2d import UNet2DModel
 from stage_project import write_params
 
-from studies.small_batches.densities import DENSITIES, Densities
+from studies.small_batches.densities import Densities
 from studies.small_batches.stages import measure_densities, measure_gradients, retrain, train_arm
 from unequal.data.prepared import PreparedData
 from unequal.files import write_json
@@ -22,6 +22,7 @@ from unequal.settings.training import Training
 
 pytestmark = pytest.mark.slow
 
+DENSITIES = "results/densities.json"
 SLOTS = [[0, 4], [5, 20], [21, 49]]
 OPTIMIZER = {"lr": 1.0e-3, "betas": [0.9, 0.99], "weight_decay": 0.0, "warmup_images": 0, "decay": "cosine"}
 RECIPE: dict[str, Any] = {

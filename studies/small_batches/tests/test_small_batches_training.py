@@ -77,8 +77,15 @@ def test_trainings_by_other_densities_are_not_of_the_same_make() -> None:
     settings = BatchSettings(
         training=PARAMS.training, recipe=PARAMS.recipes["stratified"], arm=PARAMS.arms["stratified"]
     )
-    makes = [made_by(settings, one)["made_by"] for one in (None, densities(), densities(uniform_share=0.2))]
-    assert len(set(makes)) == 3
+    one, other = densities(), densities(uniform_share=0.2)
+    assert made_by(settings, one) != made_by(settings, other)
+    plain = settings.model_copy(update={"arm": PARAMS.arms["batch_8"]})
+    assert made_by(plain, one) == made_by(plain, other) != made_by(settings, one)
+
+
+def test_a_density_that_is_not_known_yet_is_named() -> None:
+    with pytest.raises(UserError, match="density 'slots': the scout that tells it is trained after the pilot"):
+        sampler_of(PARAMS.arms["stratified"], PARAMS.recipes["stratified"], SCHEDULE, None)
 
 
 def test_densities_without_moments_are_refused() -> None:
