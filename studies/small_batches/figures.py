@@ -6,9 +6,11 @@ from functools import partial
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 
 from studies.small_batches.densities import DENSITY_NAMES, Densities
 from studies.small_batches.findings import Estimate, Gradients, Retrained
+from studies.small_batches.settings import DensityName
 from studies.small_batches.tables import METRIC_NAMES
 from unequal.measures.adam_metric import METRICS
 from unequal.reporting.figures import GOLD, INK, RED, log_scale, picture_grid, sampler_probabilities
@@ -17,6 +19,8 @@ from unequal.reporting.tables import label
 
 COLOURS = (INK, RED, GOLD, "#2a9d74")
 STYLES = {"raw": "--", "adam": "-"}
+#: How draws by a density are called.
+ARM_OF: dict[DensityName, str] = {"slots": "stratified", "least_variance": "least_variance"}
 
 
 def drawings(densities: Densities, gradients: Sequence[Gradients], retrained: Sequence[Retrained]) -> list[Drawing]:
@@ -38,7 +42,7 @@ def drawings(densities: Densities, gradients: Sequence[Gradients], retrained: Se
             partial(cosines, found=gradients),
             "Do slots oppose each other?",
             "Cosine between the mean gradients of two slots at the end of the training, in hundredths, mean over "
-            "blocks; bold: its 95 % interval over blocks leaves 0 out. Red: a step for one raises the other's loss.",
+            "blocks ± its standard error; bold: its 95 % interval over blocks leaves 0 out. Red: a step for one raises the other's loss.",
         ),
         Drawing(
             "retrained",
@@ -46,7 +50,7 @@ def drawings(densities: Densities, gradients: Sequence[Gradients], retrained: Se
             partial(changes, found=retrained),
             "What training on does to other timesteps",
             "Change of each slot's held-out loss in per cent (columns) by training an end on in different ways (rows), "
-            "mean over blocks; bold: its 95 % interval over blocks leaves 0 out.",
+            "mean over blocks ± its standard error; bold: its 95 % interval over blocks leaves 0 out.",
         ),
         Drawing(
             "pictures",
@@ -88,6 +92,7 @@ def scatter(figure: Figure, found: Sequence[Gradients]) -> None:
     right.set_ylim(bottom=0)
     for axes in (left, right):
         axes.set_xlabel("images seen")
+        axes.xaxis.set_major_formatter(EngFormatter())
     left.legend(loc="best", fontsize=8)
 
 
@@ -128,9 +133,9 @@ def matrix(axes: Axes, table: dict[tuple[int, int], Estimate], shape: tuple[int,
     axes.imshow(means, cmap=colours, vmin=-abs(bound), vmax=abs(bound), aspect="auto")
     for (i, k), one in table.items():
         pale = abs(one.mean) > 0.7 * abs(bound)
-        text = f"{100 * one.mean:+.{0 if abs(one.mean) >= 0.1 else 1}f}".replace("-", "−")
+        text = f"{100 * one.mean:+.{0 if abs(one.mean) >= 0.1 else 1}f}\n± {100 * one.stderr:.1f}".replace("-", "−")
         weight, ink = "bold" if one.side else "normal", "white" if pale else "#222222"
-        axes.text(k, i, text, ha="center", va="center", fontsize=8, color=ink, fontweight=weight)
+        axes.text(k, i, text, ha="center", va="center", fontsize=7.5, color=ink, fontweight=weight)
     axes.set_xticks(range(shape[1]), [str(number) for number in range(1, shape[1] + 1)])
     axes.set_xlabel("slot (1: data, last: noise)")
     axes.grid(False)
@@ -145,4 +150,5 @@ def pictures(figure: Figure, found: Sequence[Retrained]) -> None:
 
 def draw_densities(figure: Figure, densities: Densities) -> None:
     """Both, over uniform."""
-    sampler_probabilities(figure, {name: [densities.density(name)] for name in DENSITY_NAMES}, densities.slots)
+    shown = {ARM_OF[name]: [densities.density(name)] for name in DENSITY_NAMES}
+    sampler_probabilities(figure, shown, densities.slots)

@@ -36,7 +36,7 @@ def test_arms_that_are_compared_differ_in_what_is_asked_alone() -> None:
         ({"arms.stratified.density": DELETE}, "arms.stratified: serves: has no meaning without a density"),
         ({"arms.batch_8": DELETE}, "arms: 'batch_8' of blocks.arms is missing"),
         ({"arms.other": {"batch_size": 8}}, "arms: 'other' is no arm; there is: batch_128"),
-        ({"arms.batch_8.batch_size": 200000}, "arms.batch_8.batch_size: 200000; recipes.batch_8 sees 100000 images"),
+        ({"arms.batch_8.batch_size": 200000}, "arms.batch_8.batch_size: 200000; recipes.batch_8 sees 90000 images"),
         (
             {"recipes.stratified.sampler": {"kind": "near_noise", "power": 1.0}},
             "recipes.stratified.sampler.kind: 'near_noise'; arms.stratified has a density: uniform",
