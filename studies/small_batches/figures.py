@@ -42,7 +42,8 @@ def drawings(densities: Densities, gradients: Sequence[Gradients], retrained: Se
             partial(cosines, found=gradients),
             "Do slots oppose each other?",
             "Cosine between the mean gradients of two slots at the end of the training, in hundredths, mean over "
-            "blocks ± its standard error; bold: its 95 % interval over blocks leaves 0 out. Red: a step for one raises the other's loss.",
+            "blocks ± its standard error; bold: its 95 % interval over blocks leaves 0 out. Red: a step for one raises "
+            "the other's loss.",
         ),
         Drawing(
             "retrained",
