@@ -18,11 +18,12 @@ SHARES = {
 }
 GRADIENT_NOTE = (
     "Of the weights as they were, on training images; ± is the standard error over blocks. Noise scale: images a step "
-    "at which a gradient's noise is as long as the gradient (geometric mean, × or ÷ its error). Variances are those of "
-    "uniform batches of as many images. Pairs of slots: those whose mean gradients' cosine, free of the bias of noise, "
-    "lies below or above 0 by its 95 % interval over blocks; of pairs that are at right angles, 2.5 % are counted on "
-    "either side. As Adam sees them: scaled so that a negative cosine means that Adam's step for the one slot raises "
-    "the other's loss, in first order."
+    "at which a gradient's noise is as long as the gradient (geometric mean, × or ÷ its error). Between timesteps: "
+    "between the mean gradients of cells that slots are cut into. Variances of samplers are shares of that of uniform "
+    "batches of as many images. Pairs of slots: those whose mean gradients' cosine, free of the bias of noise, lies "
+    "below or above 0 by its 95 % interval over blocks; of pairs that are at right angles, 2.5 % are counted on either "
+    "side. As Adam sees them: scaled so that a negative cosine means that Adam's step for the one slot raises the "
+    "other's loss, in first order."
 )
 RETRAINED_NOTE = (
     "Relative change of each slot's held-out loss, mean over blocks ± its standard error, by training the end on with "
