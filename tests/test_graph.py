@@ -140,7 +140,7 @@ def test_layers_import_downwards_only(source: Path):
         # What measures a network stands among the measures, above the formulas that it fills.
         ("measures/profiling", "latents"),
         ("training",),
-        ("measures/gradient_meter", "sampling", "pruning", "evaluation", "reporting"),
+        ("measures/gradient_meter", "measures/adam_metric", "sampling", "pruning", "evaluation", "reporting"),
         ("experts",),
         ("pipeline", "tools"),
     ]

@@ -1,1 +1,1 @@
-"""Which timestep sampler lets small batches train as large ones do?"""
+"""Do small batches fail because one range of timesteps destroys another, and does a timestep sampler mend it?"""

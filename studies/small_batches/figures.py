@@ -1,145 +1,155 @@
-"""Pictures of the study of small batches."""
+"""The mechanism as pictures of the study's page."""
 
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
+from matplotlib.ticker import EngFormatter
 
-from studies.small_batches.findings import BatchFindings, order
-from unequal.reporting.figures import GOLD, INK, PALE, RED, SOFT, colour, log_scale
+from studies.small_batches.densities import DENSITY_NAMES, Densities
+from studies.small_batches.findings import Estimate, Gradients, Retrained
+from studies.small_batches.settings import DensityName
+from studies.small_batches.tables import METRIC_NAMES
+from unequal.measures.adam_metric import METRICS
+from unequal.reporting.figures import GOLD, INK, RED, log_scale, picture_grid, sampler_probabilities
+from unequal.reporting.page import Drawing
 from unequal.reporting.tables import label
 
-CAPTIONS = {
-    "fid_batches": (
-        "FID over the batch",
-        "For as many images each. Lines: means over training seeds, points: single trainings. "
-        "Squares: accumulated parts.",
-    ),
-    "cosines": (
-        "Do the gradients of slots oppose each other?",
-        "Cosine between the mean gradients of two slots ± jackknife error, free of the bias that noise gives to "
-        "lengths. Blue: a step for one helps the other; red: it harms it.",
-    ),
-    "gradient_lengths": (
-        "Where the scatter of a batch comes from",
-        "Above: root mean square of single images' gradients, and length of their mean, slot by slot. Below: the share "
-        "of each slot in all timesteps, in the second moment of gradients at uniform timesteps, and in the draws that "
-        "have the least variance.",
-    ),
-    "variance_fid": (
-        "Gradient variance and FID",
-        "One point a sampler and batch: variance of its gradients and mean FID, both of those of uniform timesteps at "
-        "the same batch; bars: standard deviation over training seeds of the difference. Samplers with another "
-        "expected gradient are left out.",
-    ),
-}
-MARKERS = ("o", "s", "^", "D", "v")
+COLOURS = (INK, RED, GOLD, "#2a9d74")
+STYLES = {"raw": "--", "adam": "-"}
+#: How draws by a density are called.
+ARM_OF: dict[DensityName, str] = {"slots": "stratified", "least_variance": "least_variance"}
 
 
-def fid_batches(figure: Figure, found: BatchFindings) -> None:
-    """FID over the images of a step, a line a sampler."""
-    axes = figure.subplots()
-    for recipe in found.recipes:
-        batches = sorted((batch for name, batch in found.fids if name == recipe and order(batch)[1] == 1), key=order)
-        ink, sizes = colour(recipe), [order(one)[0] for one in batches]
-        emphasis = 2.4 if recipe == found.baseline else 1.4
-        means = [found.mean(recipe, one) for one in batches]
-        axes.plot(sizes, means, color=ink, linewidth=emphasis, label=label(recipe))
-        for size, batch in zip(sizes, batches, strict=True):
-            values = found.fids[recipe, batch]
-            axes.plot([size] * len(values), values, linestyle="", marker="o", markersize=2.4, color=ink, alpha=0.6)
-    parts = [one for one in found.baseline_batches if order(one)[1] > 1]
-    for one in parts:
-        values = found.fids[found.baseline, one]
-        shown: dict[str, Any] = {
-            "marker": "s",
-            "markersize": 5,
-            "markerfacecolor": "none",
-            "color": colour(found.baseline),
-        }
-        axes.plot(
-            [order(one)[0] * 1.04] * len(values), values, linestyle="", label=f"{label(found.baseline)}, {one}", **shown
-        )
-    sizes = sorted({order(batch)[0] for _, batch in found.fids})
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(FixedLocator(sizes))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xticklabels([str(size) for size in sizes])
-    log_scale(axes, "{:g}")
-    axes.set_xlabel("images an optimizer step")
-    axes.set_ylabel("FID (lower is better)")
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+def drawings(densities: Densities, gradients: Sequence[Gradients], retrained: Sequence[Retrained]) -> list[Drawing]:
+    """All pictures of the mechanism."""
+    rows = len(retrained) * len(retrained[0].ways)
+    return [
+        Drawing(
+            "scatter",
+            (9.5, 4.0),
+            partial(scatter, found=gradients),
+            "What scatters a batch's gradient",
+            "Left: images a step at which a gradient's noise is as long as the gradient. Right: how much of a batch's "
+            "variance comes from its timesteps' differing mean gradients. Dashed: gradients as they are; lines: as "
+            "Adam sees them. ± standard error over blocks.",
+        ),
+        Drawing(
+            "cosines",
+            (9.5, 4.2 * len(gradients)),
+            partial(cosines, found=gradients),
+            "Do slots oppose each other?",
+            "Cosine between the mean gradients of two slots at the end of the training, in hundredths, mean over "
+            "blocks ± its standard error; bold: its 95 % interval over blocks leaves 0 out. Red: a step for one raises "
+            "the other's loss.",
+        ),
+        Drawing(
+            "retrained",
+            (9.5, 1.6 + 0.5 * rows),
+            partial(changes, found=retrained),
+            "What training on does to other timesteps",
+            "Change of each slot's held-out loss in per cent (columns) by training an end on in different ways (rows), "
+            "mean over blocks ± its standard error; bold: its 95 % interval over blocks leaves 0 out.",
+        ),
+        Drawing(
+            "pictures",
+            (9.5, 0.3 + 0.5 * (rows + len(retrained))),
+            partial(pictures, found=retrained),
+            "Pictures before and after",
+            "From the same noise, of one block.",
+        ),
+        Drawing(
+            "densities",
+            (9.5, 3.8),
+            partial(draw_densities, densities=densities),
+            "The two densities",
+            "Probability of each timestep over that of uniform timesteps, as measured once before the arms were "
+            "trained; slots are shaded.",
+        ),
+    ]
 
 
-def cosines(figure: Figure, found: BatchFindings) -> None:
-    """The matrix of cosines; what is lost in noise is left blank."""
-    axes = figure.subplots()
-    table = np.array(found.gradients["cosines"], dtype=float)
-    errors = np.array(found.gradients["cosines_stderr"], dtype=float)
-    image = axes.imshow(table, cmap="RdBu", vmin=-1, vmax=1, aspect="auto")
-    for (i, j), value in np.ndenumerate(table):
-        if i != j and np.isfinite(value):
-            text = f"{value:+.2f}\n± {errors[i, j]:.2f}".replace("-", "−")
-            axes.text(
-                j, i, text, ha="center", va="center", fontsize=7.5, color="white" if abs(value) > 0.65 else "#222222"
-            )
-    places, names = range(len(table)), [str(slot) for slot in range(1, len(table) + 1)]
-    axes.set_xticks(places, names)
-    axes.set_yticks(places, names)
+def scatter(figure: Figure, found: Sequence[Gradients]) -> None:
+    """Noise scale, and share between timesteps, over the images seen."""
+    left, right = figure.subplots(1, 2)
+    for one, ink in zip(found, COLOURS, strict=False):
+        for metric in METRICS:
+            style = {"color": ink, "linestyle": STYLES[metric], "capsize": 2, "marker": "o", "markersize": 3}
+            text, points = f"{label(one.arm)}, {METRIC_NAMES[metric]}", range(len(one.images))
+            scales = [(point, scale) for point in points if (scale := one.noise_scale(point, metric)) is not None]
+            middle = np.array([scale[0] for _, scale in scales])
+            below = middle * (1 - 1 / np.array([scale[1] for _, scale in scales]))
+            above = middle * (np.array([scale[1] for _, scale in scales]) - 1)
+            seen = [one.images[point] for point, _ in scales]
+            left.errorbar(seen, middle, [below, above], label=text, **style)
+            shares = [one.share(point, metric, "between_share") for point in points]
+            heights, errors = ([100 * getattr(share, part) for share in shares] for part in ("mean", "stderr"))
+            right.errorbar(one.images, heights, errors, **style)
+    log_scale(left, "{:g}")
+    left.set_ylabel("noise scale, images a step")
+    right.set_ylabel("of the variance between timesteps, %")
+    right.set_ylim(bottom=0)
+    for axes in (left, right):
+        axes.set_xlabel("images seen")
+        axes.xaxis.set_major_formatter(EngFormatter())
+    left.legend(loc="best", fontsize=8)
+
+
+def cosines(figure: Figure, found: Sequence[Gradients]) -> None:
+    """A matrix an arm and a metric, at the last point."""
+    panels = np.reshape(figure.subplots(len(found), len(METRICS)), (len(found), len(METRICS)))
+    for one, row in zip(found, panels, strict=True):
+        for metric, axes in zip(METRICS, row, strict=True):
+            pairs = one.cosines(len(one.images) - 1, metric)
+            count = one.values(-1, metric, "cosines").shape[1]
+            table = {cell: found for (i, j), found in pairs.items() for cell in ((i, j), (j, i))}
+            matrix(axes, table, (count, count), 1.0)
+            axes.set_title(f"{label(one.arm)}: gradients {METRIC_NAMES[metric]}", loc="left", fontsize=10)
+            axes.set_yticks(range(count), [str(number) for number in range(1, count + 1)])
+            axes.set_ylabel("slot")
+
+
+def changes(figure: Figure, found: Sequence[Retrained]) -> None:
+    """A matrix an arm: ways down, slots across."""
+    panels = np.atleast_1d(figure.subplots(len(found), 1))
+    tables = [
+        {(i, k): cell for i, way in enumerate(one.ways) for k, cell in enumerate(one.slots(way))} for one in found
+    ]
+    bound = max(abs(cell.mean) for table in tables for cell in table.values())
+    for one, table, axes in zip(found, tables, panels, strict=True):
+        ways, count = one.ways, 1 + max(k for _, k in table)
+        matrix(axes, table, (len(ways), count), -bound)
+        axes.set_yticks(range(len(ways)), list(map(label, ways)))
+        axes.set_title(f"{label(one.arm)}, trained on", loc="left", fontsize=10)
+
+
+def matrix(axes: Axes, table: dict[tuple[int, int], Estimate], shape: tuple[int, int], bound: float) -> None:
+    """Estimates as hundredths; what is above 0 is blue where the bound is above 0, else red."""
+    means = np.full(shape, np.nan)
+    for place, one in table.items():
+        means[place] = one.mean
+    colours = "RdBu" if bound > 0 else "RdBu_r"
+    axes.imshow(means, cmap=colours, vmin=-abs(bound), vmax=abs(bound), aspect="auto")
+    for (i, k), one in table.items():
+        pale = abs(one.mean) > 0.7 * abs(bound)
+        text = f"{100 * one.mean:+.{0 if abs(one.mean) >= 0.1 else 1}f}\n± {100 * one.stderr:.1f}".replace("-", "−")
+        weight, ink = "bold" if one.side else "normal", "white" if pale else "#222222"
+        axes.text(k, i, text, ha="center", va="center", fontsize=7.5, color=ink, fontweight=weight)
+    axes.set_xticks(range(shape[1]), [str(number) for number in range(1, shape[1] + 1)])
     axes.set_xlabel("slot (1: data, last: noise)")
-    axes.set_ylabel("slot")
     axes.grid(False)
     axes.tick_params(length=0)
-    bar = figure.colorbar(image, ax=axes, pad=0.01, aspect=30)
-    bar.set_label("cosine of mean gradients")
-    bar.outline.set_visible(False)
 
 
-def gradient_lengths(figure: Figure, found: BatchFindings) -> None:
-    """Lengths of gradients by slot above, shares of slots below."""
-    facts = found.gradients
-    upper, lower = figure.subplots(2, 1, sharex=True)
-    second, mean = np.array(facts["second_moment"], float), np.array(facts["mean_square"], float)
-    slots = np.arange(1, len(second) + 1)
-    upper.plot(slots, np.sqrt(second), marker="o", color=INK, label="single images, √E‖g‖²")
-    upper.plot(slots, np.sqrt(np.where(mean > 0, mean, np.nan)), marker="o", color=RED, label="their mean, ‖E g‖")
-    log_scale(upper, "{:g}")
-    upper.set_ylabel("length of gradients")
-    upper.legend(loc="best")
-    share = found.slots.shares
-    least = share * np.sqrt(second)
-    bars = (
-        (share, PALE, "of timesteps"),
-        (share * second / (share * second).sum(), SOFT, "of E‖g‖² at uniform timesteps"),
-        (least / least.sum(), GOLD, "of draws with the least variance"),
-    )
-    for place, (height, ink, text) in zip((-0.27, 0, 0.27), bars, strict=True):
-        lower.bar(slots + place, 100 * height, width=0.26, color=ink, edgecolor="#999999", linewidth=0.4, label=text)
-    lower.set_ylabel("share in %")
-    lower.set_xlabel("slot (1: data, last: noise)")
-    lower.set_xticks(slots)
-    lower.legend(loc="best")
+def pictures(figure: Figure, found: Sequence[Retrained]) -> None:
+    """A row a model."""
+    rows = {f"{label(one.arm)}: {label(way)}": images for one in found for way, images in one.pictures.items()}
+    picture_grid(figure, rows)
 
 
-def variance_fid(figure: Figure, found: BatchFindings) -> None:
-    """Relative FID over relative gradient variance."""
-    axes = figure.subplots()
-    axes.axhline(1, color=SOFT, linewidth=1)
-    axes.axvline(1, color=SOFT, linewidth=1)
-    for marker, batch in zip(MARKERS, found.batches, strict=False):
-        plain = np.array(found.fids[found.baseline, batch])
-        for recipe in found.comparable:
-            if recipe == found.baseline:
-                continue
-            ratio = np.array(found.fids[recipe, batch]) / plain
-            spread = ratio.std(ddof=1) if len(ratio) > 1 else 0.0
-            place = found.row(recipe, order(batch)[0])["relative_variance"]
-            shown: dict[str, Any] = {"color": colour(recipe), "markersize": 6, "capsize": 2, "linewidth": 1}
-            name = label(recipe) if batch == found.batches[0] else None
-            axes.errorbar(place, ratio.mean(), yerr=spread, fmt=marker, label=name, **shown)
-    for marker, batch in zip(MARKERS, found.batches, strict=False):
-        axes.plot([], [], linestyle="", marker=marker, color=SOFT, label=f"batch {batch}")
-    axes.set_xlabel("variance of the gradient, of uniform's")
-    axes.set_ylabel("FID, of uniform's")
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+def draw_densities(figure: Figure, densities: Densities) -> None:
+    """Both, over uniform."""
+    shown = {ARM_OF[name]: [densities.density(name)] for name in DENSITY_NAMES}
+    sampler_probabilities(figure, shown, densities.slots)

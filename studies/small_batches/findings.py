@@ -1,94 +1,136 @@
-"""Small batches: what the study has found, and its tables."""
+"""What lies behind an arm's endpoints: its gradients on the way, and what training it on has done, over all blocks."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy.stats import t as student_t
 
-from studies.grid.settings import parsed_batch
-from unequal.reporting.tables import plus_minus
-from unequal.reporting.verdicts import Evidence, paired
-from unequal.timesteps.partition import Partition
+from studies.blocks.findings import file_of
+from unequal.artifacts.figures import Figures, read_figures
+from unequal.errors import UserError
+from unequal.files import read_npz
 
-#: A sampler has the gradient of uniform timesteps where its bias is below this share of that gradient's square.
-UNBIASED = 1e-6
+#: Of two-sided intervals over blocks.
+LEVEL = 0.05
+
+
+class Estimate(NamedTuple):
+    """A mean over blocks, its standard error, and the degrees of freedom of that."""
+
+    mean: float
+    stderr: float
+    freedom: int
+
+    @classmethod
+    def of(cls, values: Sequence[float] | np.ndarray) -> Self:
+        """From one value a block, two or more."""
+        found = np.asarray(values, dtype=float)
+        return cls(float(found.mean()), float(found.std(ddof=1) / np.sqrt(len(found))), len(found) - 1)
+
+    @property
+    def side(self) -> int:
+        """1 or −1 where the 95 % interval (Student's t over blocks) lies above or below 0, else 0."""
+        half = float(student_t.ppf(1 - LEVEL / 2, self.freedom)) * self.stderr
+        return int(self.mean > half) - int(self.mean < -half)
+
+
+class GradientFigures(Figures):
+    """results/gradients/<arm>/block_<seed>.json."""
+
+    points: list[dict[str, Any]]
+
+
+class RetrainedFigures(Figures):
+    """results/retrained/<arm>/block_<seed>.json."""
+
+    ways: dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class BatchFindings:
-    """What the study has found.
+class Gradients:
+    """Of an arm, [blocks][points]."""
 
-    Attributes:
-        fids: (recipe, batch) → final FID of every training seed, in the order of seeds.
-        steps: (recipe, batch) → optimizer steps.
-        baseline: the recipe that all are held against.
-        recipes, batches: of the grid.
-        gradients: the content of results/gradients/<model>.json.
-        images: that every training saw.
-    """
-
-    fids: dict[tuple[str, str], tuple[float, ...]]
-    steps: dict[tuple[str, str], int]
-    baseline: str
-    recipes: tuple[str, ...]
-    batches: tuple[str, ...]
-    gradients: dict[str, Any]
-    images: int
+    arm: str
+    points: Sequence[Sequence[Mapping[str, Any]]]
 
     @property
-    def slots(self) -> Partition:
-        """Whose gradients were measured."""
-        return Partition(self.gradients["slots"], "slots")
+    def images(self) -> list[int]:
+        """Seen at each point."""
+        return [one["images"] for one in self.points[0]]
 
-    def gain(self, better: tuple[str, str], worse: tuple[str, str]) -> Evidence:
-        """By how much the FID of one lies below that of the other, in pairs of training seeds."""
-        return paired([theirs - ours for ours, theirs in zip(self.fids[better], self.fids[worse], strict=True)])
+    def values(self, point: int, metric: str, figure: str) -> np.ndarray:
+        """A figure or a table of them, one a block; NaN where it was lost in noise."""
+        return np.array([block[point][metric][figure]["value"] for block in self.points], dtype=float)
 
-    def mean(self, recipe: str, batch: str) -> float:
-        """Mean final FID over training seeds."""
-        return float(np.mean(self.fids[recipe, batch]))
+    def noise_scale(self, point: int, metric: str) -> tuple[float, float] | None:
+        """Geometric mean over blocks and the factor of its standard error; None where a block's is lost in noise."""
+        values = self.values(point, metric, "noise_scale")
+        if not np.isfinite(values).all():
+            return None
+        found = Estimate.of(np.log(values))
+        return float(np.exp(found.mean)), float(np.exp(found.stderr))
+
+    def share(self, point: int, metric: str, figure: str) -> Estimate:
+        """Of a figure that is a share of 1."""
+        return Estimate.of(self.values(point, metric, figure))
+
+    def cosines(self, point: int, metric: str) -> dict[tuple[int, int], Estimate]:
+        """Pair of slots, counted from 0 → cosine of their mean gradients; those that a block has lost are left out."""
+        tables = self.values(point, metric, "cosines")
+        pairs = [(i, j) for i in range(tables.shape[1]) for j in range(i)]
+        known = [pair for pair in pairs if np.isfinite(tables[:, *pair]).all()]
+        return {pair: Estimate.of(tables[:, *pair]) for pair in known}
+
+
+@dataclass(frozen=True)
+class Retrained:
+    """An arm's end, trained on: [blocks] of way → changes of the losses of all slots."""
+
+    arm: str
+    blocks: Sequence[Mapping[str, Mapping[str, Any]]]
+    pictures: Mapping[str, np.ndarray]
 
     @property
-    def baseline_batches(self) -> list[str]:
-        """All batches of the baseline, by the images of a step, whole ones before accumulated ones."""
-        return sorted((batch for recipe, batch in self.fids if recipe == self.baseline), key=order)
+    def ways(self) -> list[str]:
+        """In their order."""
+        return list(self.blocks[0])
 
-    @property
-    def others(self) -> list[str]:
-        """The recipes that are held against the baseline."""
-        return [recipe for recipe in self.recipes if recipe != self.baseline]
+    def slots(self, way: str) -> list[Estimate]:
+        """Relative change of the loss of every slot."""
+        return [Estimate.of(column) for column in np.transpose([block[way]["slots"] for block in self.blocks])]
 
-    def row(self, recipe: str, batch: int | None = None) -> dict[str, float]:
-        """What was measured of a sampler's gradients at so many images a step; None: at the fewest."""
-        rows = [one for one in self.gradients["batches"] if one["sampler"] == recipe]
-        found: dict[str, float] = next(one for one in rows if batch is None or one["batch"] == batch)
-        return found
-
-    def keeps_the_gradient(self, recipe: str) -> bool:
-        """Whether a sampler's expected gradient is that of uniform timesteps."""
-        uniform = self.row(self.baseline)["mean_square"]
-        return abs(self.row(recipe)["bias"]) <= UNBIASED * max(uniform, np.finfo(float).tiny)
-
-    @property
-    def comparable(self) -> list[str]:
-        """Recipes whose gradients differ in their variance alone, and whose gradients were measured."""
-        measured = {one["sampler"] for one in self.gradients["batches"]}
-        return [one for one in self.recipes if one in measured and self.keeps_the_gradient(one)]
+    def whole(self, way: str) -> Estimate:
+        """Of all timesteps' losses together."""
+        return Estimate.of([block[way]["all"] for block in self.blocks])
 
 
-def order(batch: str) -> tuple[int, int]:
-    """Batches by the images of a step, then by the parts that they come in."""
-    size, parts = parsed_batch(batch)
-    return size * parts, parts
+def read_gradients(folder: Path, arms: Sequence[str], blocks: Sequence[int]) -> list[Gradients]:
+    """Those of some arms. Raises UserError where a file is missing, or blocks were measured at other points."""
+    found = []
+    for arm in arms:
+        files = [folder / file_of(arm, block) for block in blocks]
+        points = [read_figures(file, GradientFigures)["points"] for file in files]
+        for file, one in zip(files, points, strict=True):
+            if [each["images"] for each in one] != [each["images"] for each in points[0]]:
+                raise UserError(f"{file}: measured at other points than {files[0]}; measure one of them again")
+        found.append(Gradients(arm, points))
+    return found
 
 
-def whole(batch: str) -> str:
-    """The batch that goes through the network at once and has as many images a step: 8x4 → 32x1."""
-    size, parts = parsed_batch(batch)
-    return f"{size * parts}x1"
-
-
-def fid(found: BatchFindings, recipe: str, batch: str) -> str:
-    """Mean ± standard deviation over training seeds."""
-    values = found.fids[recipe, batch]
-    return plus_minus(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
+def read_retrained(
+    folder: Path, pictures: Path, arms: Sequence[str], ways: Sequence[str], blocks: Sequence[int]
+) -> list[Retrained]:
+    """Of some arms, with pictures of the first block. Raises UserError where a file is missing, or lacks a way."""
+    found = []
+    for arm in arms:
+        files = [folder / file_of(arm, block) for block in blocks]
+        read = [read_figures(file, RetrainedFigures)["ways"] for file in files]
+        for file, one in zip(files, read, strict=True):
+            if gone := [way for way in ways if way not in one]:
+                raise UserError(f"{file}: '{gone[0]}' is missing; train on again")
+        shown = read_npz((pictures / file_of(arm, blocks[0])).with_suffix(".npz"), ["before", *ways])
+        found.append(Retrained(arm, [{way: one[way] for way in ways} for one in read], shown))
+    return found

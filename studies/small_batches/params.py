@@ -1,50 +1,95 @@
 """The whole of the study's params.yaml."""
 
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
-from studies.grid.params import Gridded
-from studies.small_batches.settings import Gradients, SmallBatches
-from unequal.settings.params.roles import CONTINUED, FRESH, Role
-from unequal.settings.params.scored import Scored
-from unequal.settings.params.slotted import Slotted
+from studies.blocks.params import Recipes
+from studies.small_batches.settings import SLOT, Arm, Gradients, Retraining
+from unequal.settings.names import Name
+from unequal.settings.params.roles import FRESH, Role
+from unequal.settings.slots import Slots
 
 
-class Params(Gridded, Slotted, Scored):
-    """All sections, and what holds of several of them."""
+class Params(Recipes):
+    """Every arm is a recipe with batches of its own; slots and densities are those of a scout, the recipe `base`."""
 
+    arms: Annotated[dict[Name, Arm], Field(description="batches of every arm in `blocks`")]
+    slots: Slots
     gradients: Gradients
-    small_batches: SmallBatches
-
-    @property
-    def grid_roles(self) -> dict[str, Role]:
-        """The grid's recipes train the base on."""
-        return dict.fromkeys(self.grid.recipes, CONTINUED)
+    retraining: Retraining
 
     @property
     def roles(self) -> dict[str, Role]:
-        """The base beside the grid's recipes."""
+        """The scout beside the arms."""
         return {"base": FRESH} | super().roles
 
+    @property
+    def with_other_batches(self) -> set[str]:
+        """All arms' recipes."""
+        return {f"recipes.{name}" for name in self.arms}
+
     @model_validator(mode="after")
-    def small_batches_have_a_grid(self) -> Self:
-        """The baseline is one of the grid's recipes, trained at further batches; all see as many images."""
-        for name in self.small_batches.baselines:
-            if name not in self.grid.recipes:
-                raise ValueError(f"small_batches.baselines: '{name}' is no recipe of the grid")
-        for batch in self.small_batches.batches:
-            if batch in self.grid.batches:
-                raise ValueError(f"small_batches.batches: '{batch}' stands in grid.batches already")
-        if len({self.recipes[name].images for name in self.grid.recipes}) > 1:
-            raise ValueError("small_batches: recipes of the grid differ in images; they are compared at equal images")
+    def arms_have_batches(self) -> Self:
+        """Each arm, and nothing else; each sees a batch at least."""
+        for name in self.blocks.arms:
+            if name not in self.arms:
+                raise ValueError(f"arms: '{name}' of blocks.arms is missing")
+        for name, arm in self.arms.items():
+            if name not in self.blocks.arms:
+                raise ValueError(f"arms: '{name}' is no arm; there is: {', '.join(self.blocks.arms)}")
+            if arm.batch_size > (images := self.recipes[name].images):
+                raise ValueError(f"arms.{name}.batch_size: {arm.batch_size}; recipes.{name} sees {images} images")
+            if arm.density is not None and self.recipes[name].sampler.kind != "uniform":
+                kind = self.recipes[name].sampler.kind
+                raise ValueError(f"recipes.{name}.sampler.kind: '{kind}'; arms.{name} has a density: uniform")
         return self
 
     @model_validator(mode="after")
-    def compared_samplers_are_built(self) -> Self:
-        """Gradients are measured for samplers that a stage makes."""
-        for name in self.gradients.samplers:
-            if name not in self.grid.recipes:
-                allowed = ", ".join(self.grid.recipes)
-                raise ValueError(f"gradients.samplers: no sampler is made of '{name}'; allowed: {allowed}")
+    def the_pilot_needs_no_scout(self) -> Self:
+        """It is run before all else."""
+        for name in self.pilot.arms:
+            if self.arms[name].density is not None:
+                raise ValueError(
+                    f"pilot.arms: '{name}' has a density, which a scout tells after the pilot; leave it out"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def slots_can_be_made(self) -> Self:
+        """Of the scout's whole loss; which of them are trained inside is said by `retraining`."""
+        if self.slots.count > (timesteps := self.schedule.timesteps):
+            raise ValueError(f"slots.count: {self.slots.count} of {timesteps} timesteps; at most as many")
+        if self.slots.loss != "total" or self.slots.finetune:
+            raise ValueError("slots: no floor is profiled, and no slot fine-tuned; allowed: loss total, finetune []")
+        return self
+
+    @model_validator(mode="after")
+    def measured_arms_keep_their_state(self) -> Self:
+        """What Adam sees of gradients is told by its moments."""
+        for name in self.gradients.arms:
+            if name not in self.blocks.arms:
+                raise ValueError(f"gradients.arms: '{name}' is no arm; there is: {', '.join(self.blocks.arms)}")
+            recipe = self.recipes[name]
+            if not recipe.keep_state or recipe.optimizer.name != "adamw":
+                raise ValueError(f"gradients.arms: '{name}' needs recipes.{name}.keep_state: true, and adamw")
+        return self
+
+    @model_validator(mode="after")
+    def retraining_can_be_done(self) -> Self:
+        """Of arms, inside slots that there are, once each."""
+        chosen = self.retraining
+        for axis in ("arms", "ways"):
+            if len(set(getattr(chosen, axis))) < len(getattr(chosen, axis)):
+                raise ValueError(f"retraining.{axis}: {list(getattr(chosen, axis))} names one twice")
+        for name in chosen.arms:
+            if name not in self.blocks.arms:
+                raise ValueError(f"retraining.arms: '{name}' is no arm; there is: {', '.join(self.blocks.arms)}")
+            if self.arms[name].batch_size > chosen.images:
+                raise ValueError(f"retraining.images: {chosen.images}, less than a batch of arms.{name}")
+        for way in chosen.ways:
+            if way.startswith(SLOT) and int(way.removeprefix(SLOT)) > self.slots.count:
+                raise ValueError(f"retraining.ways: '{way}'; there are slots 1 … {self.slots.count}")
+        if chosen.warmup_images > chosen.images:
+            raise ValueError(f"retraining.warmup_images: {chosen.warmup_images} of {chosen.images} images")
         return self

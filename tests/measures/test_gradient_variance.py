@@ -11,13 +11,12 @@ from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.gradient_meter import GradientMeter
-from unequal.measures.gradient_variance import compare, exposure_of, mixture, scatter, settle, simulated_exposure
+from unequal.measures.gradient_variance import compare, exposure_of, mixture, scatter, simulated_exposure
 from unequal.measures.gradients import GradientSample, Moments
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import (
     AdaptiveSampler,
     IndependentSampler,
-    LossSecondMomentSampler,
     LowDiscrepancySampler,
     StratifiedSampler,
     TimestepSampler,
@@ -144,24 +143,6 @@ def test_figures_are_compared_with_uniform_ones_and_have_errors() -> None:
     assert all(exact[f"{name}_stderr"] == pytest.approx(0, abs=1e-9) for name in ("variance", "bias"))
     squares[:, 0] *= 2
     assert compare(own, uniform, sample, SHARES)["variance_stderr"] > 0.1 * exact["variance"]
-
-
-def test_samplers_learn_what_the_model_would_teach_them() -> None:
-    losses = np.stack([LOSS, 2 * LOSS], 1)
-    moments = Moments(np.linspace(9, 1, len(CELLS)), np.zeros((len(CELLS), len(CELLS))))
-    learning = LossSecondMomentSampler(T, history=2, uniform_share=0.1, unbiased=False)
-    settle(learning, losses, moments, CELLS)
-    np.testing.assert_allclose(learning.probabilities, 0.1 / T + 0.9 * LOSS / LOSS.sum())
-    measuring = AdaptiveSampler(CELLS, refresh_images=1, images_per_bin=1, memory=0.0, uniform_share=0.1)
-    settle(measuring, losses, moments, CELLS)
-    expected = SHARES * np.sqrt(moments.second)
-    np.testing.assert_allclose(
-        [measuring.probabilities[first : last + 1].sum() for first, last in CELLS],
-        0.1 * SHARES + 0.9 * expected / expected.sum(),
-    )
-    plain = IndependentSampler(uniform(T))
-    settle(plain, losses, moments, CELLS)
-    np.testing.assert_array_equal(plain.probabilities, 1 / T)
 
 
 def test_slots_are_mixtures_of_their_cells() -> None:

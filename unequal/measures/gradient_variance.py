@@ -108,15 +108,6 @@ def exposure_of(
     return replace(independent, covariance=simulated_exposure(*found, cells).covariance)
 
 
-def settle(sampler: TimestepSampler, losses: np.ndarray, moments: Moments, cells: Partition) -> None:
-    """Teach a sampler what it would learn of a model by training it: losses [T, n], and lengths of gradients."""
-    timesteps = np.arange(len(losses))
-    for draw in losses.T if sampler.learns else ():
-        sampler.learn(timesteps, draw)
-    if sampler.refresh_images:
-        sampler.refresh(lambda asked: moments.second[cells.of(asked)], np.random.default_rng(0))
-
-
 def independent_exposure(probabilities: np.ndarray, weights: np.ndarray, cells: Partition, batch_size: int) -> Exposure:
     """Of independent draws from p_t with weights w_t, both [T]: Cov(W_b, W_c) = B·(δ_bc·Σ_{t∈c} p·w² − m_b·m_c)."""
     mean, squares = (over(cells, probabilities * weights**power) for power in (1, 2))

@@ -1,43 +1,21 @@
-"""Measure the gradients of single images over the timesteps, and how batches of each sampler scatter by them."""
+"""Measure gradients at points of an arm's training, as they are and as Adam sees them."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from torch import nn
-
+from studies.small_batches.densities import Densities
+from studies.small_batches.gradients import figures_of, meter_of
 from studies.small_batches.settings import Gradients
-from unequal.artifacts.partitions import read_slots
-from unequal.artifacts.profiles import read_losses
-from unequal.artifacts.samplers import read_sampler
-from unequal.data.pixels import tensor_of
+from studies.small_batches.training import BatchSettings, optimizer_of
 from unequal.data.prepared import PreparedData
-from unequal.errors import UserError
-from unequal.files import write_csv
-from unequal.measures.gradient_meter import GradientMeter
-from unequal.measures.gradient_variance import compare, exposure_of, mixture, settle
-from unequal.measures.gradients import GradientSample, Moments
-from unequal.models.folder import ModelRecord, load_model
+from unequal.measures.adam_metric import AdamMeter, adam_scales
+from unequal.models.folder import load_model, load_record, model_and_snapshots
 from unequal.pipeline.stage import Run, stage
-from unequal.randomness import Stream, numpy_generator
-from unequal.settings.strict import StageSettings
-from unequal.timesteps.partition import Partition
-from unequal.timesteps.samplers import IndependentSampler, TimestepSampler, uniform
-from unequal.training.objectives.choice import objective_for
-
-Figure = Callable[[Moments], np.ndarray]
-SLOT_FIGURES: dict[str, Figure] = {
-    "second_moment": lambda one: one.second,
-    "variance": lambda one: one.variance,
-    "mean_square": lambda one: np.diag(one.products),
-    "cosines": lambda one: one.cosines,
-}
+from unequal.randomness import torch_seed
+from unequal.training.state import TrainingState
 
 
-class Settings(StageSettings):
+class Settings(BatchSettings):
     """Keys of params.yaml that this stage reads."""
 
     seed: int
@@ -45,81 +23,27 @@ class Settings(StageSettings):
 
 
 @stage(Settings)
-def main(run: Run, settings: Settings, model: str) -> None:
-    """Measure the gradients of a model."""
+def main(run: Run, settings: Settings, arm: str, block: int) -> None:
+    """Measure an arm within a block at its snapshots and at its end."""
     data = PreparedData.open(run.input("artifacts/data"))
-    net, record = load_model(run.input(f"artifacts/models/{model}"))
-    slots = read_slots(run.input("artifacts/slots.json"), record.spec.timesteps).slots
-    losses = read_losses(run.input(f"artifacts/profiles/{model}.npz"))
-    samplers = read_samplers(run.input("artifacts/samplers"), settings.gradients.samplers, record)
-    cells = slots.split(settings.gradients.parts)
-    sample = meter(net, record, data, settings, run.device).sample(cells)
-    for sampler in samplers.values():
-        settle(sampler, losses, sample.moments(), cells)
-    table = rows(samplers, sample, cells, settings)
-    write_csv(run.output(f"results/gradients/{model}.csv"), table)
-    facts = {"model": model, "images_seen": record.total_images, "slots": slots, "cells": cells}
-    run.metrics(f"results/gradients/{model}.json", facts | slot_figures(sample, cells, slots) | {"batches": table})
+    folder = run.input(f"artifacts/models/{arm}/block_{block}")
+    densities = Densities.read(run.input("results/densities.json"), load_record(folder).spec.timesteps)
+    points = [measured(run, settings, data, one, densities, block) for one in model_and_snapshots(folder)]
+    run.metrics(f"results/gradients/{arm}/block_{block}.json", {"arm": arm, "block": block, "points": points})
 
 
-def read_samplers(folder: Path, recipes: Sequence[str], record: ModelRecord) -> dict[str, TimestepSampler]:
-    """The samplers of recipes, as the stage `build_sampler` has written them."""
-    return {name: read_sampler(folder / f"{name}.json", record.spec.noise_schedule()) for name in recipes}
-
-
-def meter(
-    net: nn.Module, record: ModelRecord, data: PreparedData, settings: Settings, device: torch.device
-) -> GradientMeter:
-    """What measures a model as training without loss weights sees it."""
-    if record.spec.prediction == "mixed":
-        raise UserError(f"model {record.name} has three heads; gradients are measured of a single prediction")
-    return GradientMeter(
-        net.to(device).train().requires_grad_(True),
-        objective_for(record.spec, record.spec.noise_schedule().to(device)),
-        tensor_of(data.train),
-        folds=settings.gradients.folds,
-        single_images=settings.gradients.single_images,
-        mean_images=settings.gradients.mean_images,
-        seed=settings.seed,
-        labels=data.train_labels,
-    )
-
-
-def slot_figures(sample: GradientSample, cells: Partition, slots: Partition) -> dict[str, Any]:
-    """Of each slot's single gradients: E‖g‖², the trace of their covariance, ‖μ‖², and cosines between mean ones."""
-    mixing = mixture(cells, slots)
-    found: dict[str, Any] = {}
-    for name, figure in SLOT_FIGURES.items():
-        values, errors = sample.estimate(partial(merged, mixing=mixing, figure=figure))
-        found |= {name: known(values), f"{name}_stderr": known(errors)}
-    return found
-
-
-def merged(moments: Moments, mixing: np.ndarray, figure: Figure) -> np.ndarray:
-    """A figure of slots, from the moments of their cells."""
-    return figure(moments.merged(mixing))
-
-
-def known(values: np.ndarray) -> list[Any]:
-    """Numbers as JSON has them, None for those that are lost in noise."""
-    table = values.astype(object)
-    table[~np.isfinite(values)] = None
-    return table.tolist()
-
-
-def rows(
-    samplers: Mapping[str, TimestepSampler], sample: GradientSample, cells: Partition, settings: Settings
-) -> list[dict[str, Any]]:
-    """A row for every sampler and batch."""
-    even = IndependentSampler(uniform(cells.timesteps))
-    generator = numpy_generator(settings.seed, Stream.GRADIENTS)
-    table = []
-    for name, sampler in samplers.items():
-        for batch in settings.gradients.batches:
-            own = exposure_of(sampler, cells, batch, generator, sampler.horizon)
-            plain = exposure_of(even, cells, batch, generator)
-            table.append({"sampler": name, "batch": batch} | compare(own, plain, sample, cells.shares))
-    return table
+def measured(
+    run: Run, settings: Settings, data: PreparedData, folder: Path, densities: Densities, block: int
+) -> dict[str, Any]:
+    """A point of a training: what its last weights and its moments, as they were then, make of fresh draws."""
+    net, record = load_model(folder)
+    state = TrainingState.load(folder)
+    net.load_state_dict(state.weights)
+    chosen, second_beta = settings.gradients, optimizer_of(settings.recipe, settings.arm, settings.training).betas[1]
+    meter = meter_of(net, record, data, chosen, torch_seed(settings.seed, block), run.device)
+    samples = AdamMeter(meter, adam_scales(meter.net, state.moments, second_beta)).samples(densities.cells)
+    figures = {metric: figures_of(one, densities, chosen.batch_size) for metric, one in samples.items()}
+    return {"images": record.images_seen} | figures
 
 
 if __name__ == "__main__":

@@ -1,0 +1,80 @@
+"""Slots and densities that are known before the arms are trained: what a scout's training has told of timesteps."""
+
+from pathlib import Path
+from typing import Any, Self, get_args
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from studies.small_batches.settings import Arm, DensityName
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+from unequal.files import read_json
+from unequal.settings.measured import SlotRanges
+from unequal.settings.recipe import Recipe
+from unequal.settings.strict import Strict, validate
+from unequal.timesteps.measured_densities import WeightedSampler, alike_in, least_variance_density
+from unequal.timesteps.samplers import IndependentSampler, StratifiedSampler, TimestepSampler
+
+DENSITY_NAMES: tuple[DensityName, ...] = get_args(DensityName)
+
+
+class Densities(Strict):
+    """results/densities.json: slots of equal loss, cells within them, and the lengths of gradients in each cell."""
+
+    slots: SlotRanges
+    cells: SlotRanges
+    second_moments: tuple[float, ...] = Field(description="E‖g‖² of single images, of each cell")
+    second_moments_stderr: tuple[float, ...]
+    uniform_share: float = Field(gt=0, le=1)
+    scout: dict[str, Any] = Field(description="what was spent on it")
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Those of a file. Raises UserError where it is missing or damaged."""
+        return validate(cls, read_json(path), path)
+
+    @classmethod
+    def read(cls, path: Path, timesteps: int) -> Self:
+        """Those of a file, for T timesteps. Raises UserError as `load` does, or where they are of another number."""
+        found = cls.load(path)
+        for what in (found.slots, found.cells):
+            what.covering(timesteps)
+        return found
+
+    @model_validator(mode="after")
+    def cells_have_moments(self) -> Self:
+        """One each, of which a density can be made."""
+        try:
+            self.density("least_variance")
+        except UserError as error:
+            raise ValueError(f"second_moments: {error}") from None
+        return self
+
+    def density(self, name: DensityName) -> np.ndarray:
+        """p_t [T]."""
+        if name == "slots":
+            return alike_in(self.slots)
+        return least_variance_density(self.cells, np.array(self.second_moments), self.uniform_share)
+
+    def drawn(self, name: DensityName) -> TimestepSampler:
+        """Draws from a density with weights that leave the expected gradient that of uniform timesteps.
+
+        From slots every batch takes as many timesteps each (paper 1's conclusion); other draws are independent.
+        """
+        if name == "slots":
+            return StratifiedSampler(self.slots, unbiased=True)
+        return IndependentSampler(self.density(name), unbiased=True)
+
+    def weighted(self, name: DensityName) -> TimestepSampler:
+        """Uniform draws whose losses are weighted by a density."""
+        return WeightedSampler(self.density(name))
+
+
+def sampler_of(arm: Arm, recipe: Recipe, schedule: NoiseSchedule, densities: Densities | None) -> TimestepSampler:
+    """The timesteps of an arm. Raises UserError where it has a density, and none are known yet."""
+    if arm.density is None:
+        return recipe.sampler.build(schedule)
+    if densities is None:
+        raise UserError(f"density '{arm.density}': the scout that tells it is trained after the pilot; allowed: null")
+    return densities.drawn(arm.density) if arm.serves == "draws" else densities.weighted(arm.density)

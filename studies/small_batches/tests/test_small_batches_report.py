@@ -1,0 +1,157 @@
+"""The mechanism on the study's page, from a made-up study whose answers are known."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from stage_project import write_params
+
+from studies.small_batches.findings import Estimate, Gradients, Retrained, read_gradients, read_retrained
+from studies.small_batches.stages.report_small_batches import main
+from studies.small_batches.tables import gradients_table, retrained_table
+from unequal.errors import UserError
+from unequal.files import write_json, write_npz
+from unequal.measures.adam_metric import METRICS
+
+BLOCKS = (0, 1, 2, 3)
+ARMS = ["large", "again", "small"]
+ENDPOINTS = ("loss_over_timesteps", "fid")
+WAYS = ["uniform", "slot_2"]
+#: Cosines between three slots: one pair opposed, one aligned, one at right angles.
+COSINES = np.array([[1.0, -0.5, 0.4], [-0.5, 1.0, 0.0], [0.4, 0.0, 1.0]])
+JITTER = np.array([-0.01, 0.01, -0.02, 0.02])
+
+
+def figure(value: Any) -> dict[str, Any]:
+    return {"value": value, "stderr": value}
+
+
+def point(images: int, block: int) -> dict[str, Any]:
+    noise = JITTER[block] * np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0]])
+    found = {
+        "noise_scale": figure(100.0 * 2 ** (block - 1.5)),
+        "between_share": figure(0.02 + 0.1 * JITTER[block]),
+        "variance_slots": figure(0.8),
+        "variance_least_variance": figure(0.6),
+        "cosines": figure((COSINES + noise).tolist()),
+    }
+    return {"images": images} | dict.fromkeys(METRICS, found)
+
+
+def changed(block: int) -> dict[str, Any]:
+    return {
+        way: {"slots": [0.2 + JITTER[block], -0.1, 0.05], "slots_stderr": [0.01] * 3, "all": 0.03, "all_stderr": 0.01}
+        for way in WAYS
+    }
+
+
+def gradients() -> Gradients:
+    return Gradients("small", [[point(50, block), point(100, block)] for block in BLOCKS])
+
+
+def retrained() -> Retrained:
+    return Retrained("small", [changed(block) for block in BLOCKS], {"before": np.zeros((2, 1, 8, 8), np.uint8)})
+
+
+def test_an_estimate_takes_sides_by_students_interval() -> None:
+    assert Estimate.of([1.0, 2.0, 3.0]) == pytest.approx((2.0, 1 / np.sqrt(3), 2))
+    # t(0.975, 2) = 4.303, and 4.303 · 0.577 = 2.48 is more than 2.
+    assert [Estimate.of([sign * 2 + one for one in (-1, 0, 1)]).side for sign in (1, -1)] == [0, 0]
+    assert [Estimate.of([sign * 3 + one for one in (-1, 0, 1)]).side for sign in (1, -1)] == [1, -1]
+
+
+def test_what_was_put_in_comes_out_of_the_tables() -> None:
+    first, *rest = gradients_table([gradients()]).rows
+    # The geometric mean of 100·2^{−1.5, −0.5, 0.5, 1.5}; its error is 2 to the power of 1.291/2.
+    assert first[:4] == ("small, as they are", "50", "100 ×÷ 1.56", "2.00 % ± 0.09 %")
+    assert first[-2:] == ("1 of 3", "1 of 3")
+    assert len(rest) == 3
+    (_, inside) = retrained_table([retrained()]).rows
+    assert inside[0] == "small: slot 2"
+    assert (inside[2][:6], inside[3]) == ("+20.0 ", "[−10.0 % ± 0.00 %]")
+
+
+def test_what_a_block_has_lost_in_noise_is_left_out() -> None:
+    found = gradients()
+    lost = found.points[0][0]["raw"]
+    lost["noise_scale"]["value"] = lost["cosines"]["value"][0][1] = lost["cosines"]["value"][1][0] = None
+    assert found.noise_scale(0, "raw") is None
+    assert set(found.cosines(0, "raw")) == {(2, 0), (2, 1)}
+    assert gradients_table([found]).rows[0][2] == "lost in noise"
+
+
+@pytest.fixture
+def study(project: Path) -> Path:
+    write_params(
+        blocks={
+            "question": "Does it fail?",
+            "seeds": list(BLOCKS),
+            "arms": ARMS,
+            "comparisons": [{"arm": "small", "control": "large", "test": "welch"}],
+            "repeated": {"arm": "again", "control": "large", "test": "welch"},
+            "endpoints": dict.fromkeys(ENDPOINTS, 0.05),
+        },
+        gradients={"arms": ["small"]},
+        retraining={
+            "arms": ["small"],
+            "ways": WAYS,
+            "images": 16,
+            "warmup_images": 0,
+            "lr_share": 0.5,
+            "power": 2.0,
+            "samples": 2,
+        },
+    )
+    write_json(Path("results/pilot.json"), {"endpoints": {}})
+    densities = {"slots": [[0, 2], [3, 5], [6, 7]], "second_moments": [4, 2, 1], "second_moments_stderr": [0, 0, 0]}
+    scout = {"cells": densities["slots"], "uniform_share": 0.1, "scout": {}}
+    write_json(Path("results/densities.json"), densities | scout)
+    for block in BLOCKS:
+        for arm in ARMS:
+            value = (2.0 if arm == "small" else 1.0) * (1 + 0.1 * JITTER[block])
+            write_json(Path(f"results/endpoints/{arm}/block_{block}.json"), training(arm, value))
+        write_json(Path(f"results/gradients/small/block_{block}.json"), {"points": gradients().points[block]})
+        write_json(Path(f"results/retrained/small/block_{block}.json"), {"ways": changed(block)})
+        pictures = {way: np.full((2, 1, 8, 8), 40 * block, np.uint8) for way in ("before", *WAYS)}
+        write_npz(Path(f"results/pictures_of/small/block_{block}.npz"), **pictures)
+    return project
+
+
+def training(arm: str, value: float) -> dict[str, Any]:
+    costs = dict.fromkeys(("images", "training_flops", "sampling_flops", "parameters"), 100)
+    return {
+        "made_by": arm,
+        "endpoints": dict.fromkeys(ENDPOINTS, value),
+        "scores": {"kid": 0.01},
+        "costs": costs,
+        "curve": {"timesteps": [8], "first": [0, 2, 4], "loss": [value] * 3},
+        "conditions": {"data": "digits, made up", "extractor": "a classifier"},
+    }
+
+
+@pytest.mark.slow
+def test_the_page_holds_words_and_mechanism(study: Path) -> None:
+    result = CliRunner().invoke(main, [])
+    assert result.exit_code == 0, result.output
+    page = Path("results/report.html").read_text(encoding="utf-8")
+    for text in ("What scatters a batch", "What training on does to other timesteps", "worse", "small: slot 2"):
+        assert text in page
+    drawn = {path.stem for path in Path("results/pictures").glob("*.png")}
+    assert drawn == {"comparisons", "curves", "scatter", "cosines", "retrained", "pictures", "densities"}
+    rows = list(csv.DictReader(Path("results/retrained.csv").read_text().splitlines()))
+    assert len(rows) == len(BLOCKS) * len(WAYS) * 3
+    assert len(list(csv.DictReader(Path("results/gradients.csv").read_text().splitlines()))) == len(BLOCKS) * 4
+
+
+def test_blocks_measured_at_other_points_are_refused(study: Path) -> None:
+    write_json(Path("results/gradients/small/block_2.json"), {"points": gradients().points[2][:1]})
+    with pytest.raises(UserError, match=r"block_2\.json: measured at other points than .*block_0\.json; measure one"):
+        read_gradients(Path("results/gradients"), ["small"], BLOCKS)
+
+
+def test_a_way_that_was_not_gone_is_named(study: Path) -> None:
+    with pytest.raises(UserError, match=r"block_0\.json: 'slot_3' is missing; train on again"):
+        read_retrained(Path("results/retrained"), Path("results/pictures_of"), ["small"], ["slot_3"], BLOCKS)

@@ -1,0 +1,120 @@
+"""Trainings of arms: what is the same in images, which timesteps they see, and from which models they go on."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from studies.small_batches.densities import Densities, sampler_of
+from studies.small_batches.params import Params
+from studies.small_batches.settings import Arm
+from studies.small_batches.training import BatchSettings, job_of, made_by, retraining_job, sampler_along
+from unequal.data.prepared import PreparedData
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+from unequal.timesteps.measured_densities import WeightedSampler
+from unequal.timesteps.partition import Partition
+from unequal.timesteps.samplers import IndependentSampler, StratifiedSampler
+
+PARAMS = Params.read(Path(__file__).parents[1] / "params.yaml")
+SLOTS = Partition([(0, 4), (5, 20), (21, 49)])
+SCHEDULE = NoiseSchedule.linear(50)
+DATA = cast(PreparedData, None)
+
+
+def densities(**changes: Any) -> Densities:
+    found: dict[str, Any] = {
+        "slots": SLOTS,
+        "cells": SLOTS,
+        "second_moments": (9.0, 4.0, 1.0),
+        "second_moments_stderr": (0.1, 0.1, 0.1),
+        "uniform_share": 0.1,
+        "scout": {"images": 100},
+    }
+    return Densities.model_validate_json(Densities.model_construct(**(found | changes)).model_dump_json())
+
+
+def job(arm: str, **changes: Any) -> Any:
+    chosen = PARAMS.arms[arm].model_copy(update=changes)
+    return job_of(arm, PARAMS.recipes[arm], chosen, PARAMS.training, DATA, 0)
+
+
+def test_batches_change_and_images_stay() -> None:
+    large, small = job("batch_128"), job("batch_8")
+    assert (large.training.batch_size, small.training.batch_size) == (128, 8)
+    assert large.recipe.optimizer.betas[1] == pytest.approx(small.recipe.optimizer.betas[1] ** 16)
+    assert large.training.log_every * 128 == small.training.log_every * 8
+    for name in ("warmup_images", "decay"):
+        assert getattr(large.recipe.optimizer, name) == getattr(small.recipe.optimizer, name)
+    assert large.training.average == small.training.average
+
+
+def test_an_arm_may_keep_the_large_batchs_settings_a_step() -> None:
+    assert job("batch_8_as_128").recipe.optimizer == job("batch_128").recipe.optimizer
+    assert job("batch_8_as_128", second_moment="images").recipe.optimizer.betas[1] > 0.9996
+
+
+def sampler(arm: str) -> Any:
+    return sampler_of(PARAMS.arms[arm], PARAMS.recipes[arm], SCHEDULE, densities())
+
+
+def test_arms_draw_by_their_densities_or_weigh_by_them() -> None:
+    assert isinstance(sampler("stratified"), StratifiedSampler)
+    kinds = {arm: type(sampler(arm)) for arm in PARAMS.arms}
+    assert kinds["batch_8"] is kinds["least_variance"] is IndependentSampler
+    assert kinds["stratified_weights"] is kinds["least_variance_weights"] is WeightedSampler
+    for density in ("stratified", "least_variance"):
+        drawn, weighted = sampler(density), sampler(f"{density}_weights")
+        # Drawn and weighted back, every timestep counts alike; weighted, as it would be drawn.
+        np.testing.assert_allclose(drawn.probabilities * drawn.importance(), 1 / 50)
+        np.testing.assert_allclose(weighted.probabilities * weighted.importance(), drawn.probabilities)
+    assert sampler("least_variance").probabilities[0] > sampler("batch_8").probabilities[0]
+
+
+def test_trainings_by_other_densities_are_not_of_the_same_make() -> None:
+    settings = BatchSettings(
+        training=PARAMS.training, recipe=PARAMS.recipes["stratified"], arm=PARAMS.arms["stratified"]
+    )
+    one, other = densities(), densities(uniform_share=0.2)
+    assert made_by(settings, one) != made_by(settings, other)
+    plain = settings.model_copy(update={"arm": PARAMS.arms["batch_8"]})
+    assert made_by(plain, one) == made_by(plain, other) != made_by(settings, one)
+
+
+def test_a_density_that_is_not_known_yet_is_named() -> None:
+    with pytest.raises(UserError, match="density 'slots': the scout that tells it is trained after the pilot"):
+        sampler_of(PARAMS.arms["stratified"], PARAMS.recipes["stratified"], SCHEDULE, None)
+
+
+def test_densities_without_moments_are_refused() -> None:
+    with pytest.raises(ValueError, match="second_moments: second moments of 3 cells are as many numbers"):
+        densities(second_moments=(1.0, 2.0))
+
+
+@pytest.mark.parametrize(
+    ("way", "seen"), [("uniform", (0, 49)), ("near_noise", (0, 49)), ("slot_1", (0, 4)), ("slot_3", (21, 49))]
+)
+def test_ends_are_trained_on_where_it_is_said(way: str, seen: tuple[int, int]) -> None:
+    probabilities = sampler_along(way, SLOTS, 2.0).probabilities
+    found = np.flatnonzero(probabilities)
+    assert (found[0], found[-1]) == seen
+    assert (np.ptp(probabilities[found]) > 0) == (way == "near_noise")
+
+
+def test_a_slot_that_is_not_there_is_named() -> None:
+    with pytest.raises(UserError, match="slot_4: there are slots 1 … 3"):
+        sampler_along("slot_4", SLOTS, 2.0)
+
+
+def test_training_on_goes_at_a_steady_share_of_the_rate() -> None:
+    settings = cast(
+        BatchSettings,
+        SimpleNamespace(training=PARAMS.training, recipe=PARAMS.recipes["batch_8"], arm=Arm(batch_size=8)),
+    )
+    found = retraining_job("batch_8_slot_2", 3, PARAMS.retraining, settings, DATA)
+    optimizer = found.recipe.optimizer
+    assert optimizer.lr == pytest.approx(PARAMS.retraining.lr_share * PARAMS.recipes["batch_8"].optimizer.lr)
+    assert (optimizer.decay, found.recipe.images, found.training.batch_size) == ("constant", 10000, 8)
+    assert found.recipe.snapshots == ()

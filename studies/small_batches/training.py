@@ -1,0 +1,95 @@
+"""The trainings of an arm: batches of its own size, with what is told in images the same in images."""
+
+import hashlib
+from pathlib import Path
+
+from studies.blocks.settings import arm_seed
+from studies.grid.trial import training_at
+from studies.small_batches.densities import Densities, sampler_of
+from studies.small_batches.settings import NEAR_NOISE, SLOT, Arm, Retraining, Way
+from unequal.data.prepared import PreparedData
+from unequal.errors import UserError
+from unequal.settings.at_batch import at_batch
+from unequal.settings.network import AnyNetwork
+from unequal.settings.recipe import Optimizer, Recipe
+from unequal.settings.schedule import Schedule
+from unequal.settings.strict import StageSettings, key
+from unequal.settings.training import Training
+from unequal.timesteps.partition import Partition
+from unequal.timesteps.samplers import IndependentSampler, TimestepSampler, normalised, tilt, uniform, within
+from unequal.training.initialisation import Start
+from unequal.training.train import Outcome, TrainingJob, spec_for, train
+from unequal.workspace.protocol import Workspace
+
+
+class BatchSettings(StageSettings):
+    """Keys of params.yaml that say how an arm is trained, whatever its network is."""
+
+    training: Training
+    recipe: Recipe = key("recipes.{arm}")
+    arm: Arm = key("arms.{arm}")
+
+
+class ArmSettings(BatchSettings):
+    """Those by which an arm is trained from fresh weights."""
+
+    schedule: Schedule
+    network: AnyNetwork
+
+
+def job_of(name: str, recipe: Recipe, arm: Arm, training: Training, data: PreparedData, seed: int) -> TrainingJob:
+    """A training with batches of an arm's size."""
+    own = recipe.model_copy(update={"optimizer": optimizer_of(recipe, arm, training)})
+    return TrainingJob(name, own, training_at(training, f"{arm.batch_size}x1", training.batch_size), data, seed)
+
+
+def optimizer_of(recipe: Recipe, arm: Arm, training: Training) -> Optimizer:
+    """Adam whose second moment forgets as fast in images as at `training.batch_size`, or as fast in steps."""
+    if arm.second_moment == "steps":
+        return recipe.optimizer
+    return at_batch(recipe.optimizer, arm.batch_size / training.batch_size)
+
+
+def train_arm(
+    workspace: Workspace, job: TrainingJob, settings: ArmSettings, block: int, densities: Densities | None = None
+) -> Outcome:
+    """Train the fresh weights of a block, which all its arms share."""
+    start = Start.fresh(settings.network, spec_for(job, settings.network, settings.schedule), block)
+    sampler = sampler_of(settings.arm, job.recipe, start.spec.noise_schedule(), densities)
+    return train(workspace, job, start, sampler)
+
+
+def made_by(settings: BatchSettings, densities: Densities) -> dict[str, str]:
+    """The hash of a training's settings, and of the densities where it was made with one of them."""
+    told = settings.model_dump_json() + (densities.model_dump_json() if settings.arm.density else "")
+    return {"made_by": hashlib.sha256(told.encode()).hexdigest()}
+
+
+def retraining_job(
+    name: str, block: int, chosen: Retraining, settings: BatchSettings, data: PreparedData
+) -> TrainingJob:
+    """A training on of an arm's end: at a share of its rate, which does not fall."""
+    changes = {"lr": chosen.lr_share * settings.recipe.optimizer.lr, "warmup_images": chosen.warmup_images}
+    steady = {"decay": "constant", "decay_share": 1.0, "final_share": None}
+    optimizer = settings.recipe.optimizer.model_copy(update=changes | steady)
+    kept = {"images": chosen.images, "optimizer": optimizer, "snapshots": (), "keep_state": False}
+    recipe = settings.recipe.model_copy(update=kept)
+    return job_of(f"{name}/block_{block}", recipe, settings.arm, settings.training, data, arm_seed(block, name))
+
+
+def sampler_along(way: Way, slots: Partition, power: float) -> TimestepSampler:
+    """The timesteps that a model is trained on with. Raises UserError where there is no such slot."""
+    timesteps = slots.timesteps
+    if way == NEAR_NOISE:
+        return IndependentSampler(normalised(tilt(timesteps, power)))
+    if not way.startswith(SLOT):
+        return IndependentSampler(uniform(timesteps))
+    number = int(way.removeprefix(SLOT))
+    if number > len(slots):
+        raise UserError(f"{way}: there are slots 1 … {len(slots)}")
+    return IndependentSampler(within(slots[number - 1], timesteps))
+
+
+def retrain(workspace: Workspace, job: TrainingJob, model: Path, sampler: TimestepSampler) -> Outcome:
+    """Train a model on, from averaged weights and with fresh moments."""
+    return train(workspace, job, Start.of_model(model), sampler)

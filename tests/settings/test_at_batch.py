@@ -1,0 +1,18 @@
+"""Optimizers at other batches: what is told in images stays."""
+
+from math import log
+
+import pytest
+
+from unequal.settings.at_batch import at_batch
+from unequal.settings.recipe import Optimizer
+
+
+@pytest.mark.parametrize("batch", [8, 32, 128, 512])
+def test_the_second_moment_forgets_half_in_as_many_images(batch: int) -> None:
+    settings = Optimizer(lr=1e-3, betas=(0.9, 0.995), weight_decay=0.0, warmup_images=0, decay="constant")
+    found = at_batch(settings, batch / 128)
+    images = [size * log(0.5) / log(one.betas[1]) for size, one in ((128, settings), (batch, found))]
+    assert images[0] == pytest.approx(images[1])
+    assert found.betas[0] == 0.9
+    assert found.model_copy(update={"betas": settings.betas}) == settings
