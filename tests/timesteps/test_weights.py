@@ -59,6 +59,20 @@ def test_min_snr_is_capped_where_the_signal_is_strong_and_1_elsewhere(snr: torch
     assert loss_weights("min_snr", "sample", snr, gamma).item() <= gamma * (1 + 1e-12)
 
 
+def test_speeds_weight_has_its_known_values() -> None:
+    """Of its program on the linear schedule: κ = 0.6 where the noise changes fastest, 1 from 0.7·T on."""
+    weights = loss_weights("change_aware", "epsilon", SNR)
+    assert [round(float(weights[t]), 4) for t in (0, 699)] == [0.4088, 0.4072]
+    assert float(weights[:700].max()) == pytest.approx(0.6)
+    assert int(weights[:700].argmax()) == 219
+    assert (weights[700:] == 1).all()
+
+
+def test_speeds_weight_of_the_other_predictions_carries_their_factor() -> None:
+    epsilon = loss_weights("change_aware", "epsilon", SNR)
+    torch.testing.assert_close(loss_weights("change_aware", "sample", SNR), epsilon * SNR)
+
+
 @pytest.mark.parametrize("prediction", PREDICTIONS)
 def test_no_weight_is_1_everywhere(prediction: str) -> None:
     assert torch.equal(loss_weights("none", prediction, SNR), torch.ones(1000).double())
@@ -70,7 +84,7 @@ def test_no_weight_is_1_everywhere(prediction: str) -> None:
         ("min_snr", "epsilon", None, "loss weight 'min_snr' needs a gamma above 0, got None"),
         ("p2", "epsilon", -1.0, "loss weight 'p2' needs a gamma above 0, got -1.0"),
         ("p2", "epsilon", 0.0, "loss weight 'p2' needs a gamma above 0, got 0.0"),
-        ("soft", "epsilon", 5.0, "loss weight 'soft' is unknown; allowed: none, min_snr, p2"),
+        ("soft", "epsilon", 5.0, "loss weight 'soft' is unknown; allowed: none, min_snr, p2, change_aware"),
         ("p2", "score", 1.0, "prediction 'score' is unknown; allowed: epsilon, v_prediction, sample"),
     ],
 )

@@ -19,9 +19,12 @@ BINS = 40
 
 
 class LossWeight(Strict):
-    """How the losses of different timesteps are weighted: not at all, by Min-SNR or P2, or each by its running mean."""
+    """How the losses of timesteps are weighted: not at all, by a formula, or each by its running mean.
 
-    kind: Literal["none", "min_snr", "p2", "running_mean"]
+    Formulas are Min-SNR's, P2's and SpeeD's; see `unequal.timesteps.weights`.
+    """
+
+    kind: Literal["none", "min_snr", "p2", "change_aware", "running_mean"]
     gamma: PositiveFloat | None = Field(default=None, description="γ of min_snr (5) or p2 (1)")
     half_life_images: PositiveInt | None = Field(
         default=None, description="of running_mean: images after which a loss counts half in it"
