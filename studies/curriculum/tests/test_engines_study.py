@@ -14,7 +14,7 @@ from unequal.settings.runtime import Runtime
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 
-STUDY = "studies/time_to_quality/digits"
+STUDY = "studies/curriculum"
 PROGRAMS = programs(ROOT / STUDY / "dvc.yaml")
 
 
@@ -45,26 +45,26 @@ def test_what_a_program_opens_counts_and_without_the_harness_it_makes_the_same(
 def test_a_study_is_run_by_both_engines(study: Path) -> None:
     assert "Nothing to be done" in run(study, "snakemake", "--cores", "2", "-n", "--directory", STUDY)
     assert stages_of_repro(run(study, "dvc", "repro", f"{STUDY}/dvc.yaml")) == set()
-    edit(study, {"evaluation.samples": 110}, f"{STUDY}/params.yaml")
+    edit(study, {"evaluation.samples": 210}, f"{STUDY}/params.yaml")
     chosen = rules_of_dry_run(run(study, "snakemake", "--cores", "2", "-n", "--directory", STUDY))
     repeated = stages_of_repro(run(study, "dvc", "repro", f"{STUDY}/dvc.yaml"))
-    assert {name.removeprefix("studies_time_to_quality_digits_dvc_yaml_") for name in repeated} == chosen
-    assert "evaluate_trial_uniform_32x1_0" in chosen
-    assert not {name for name in chosen if name.startswith("train_trial")}
+    assert {name.removeprefix("studies_curriculum_dvc_yaml_") for name in repeated} == chosen
+    assert "measure_path_uniform_0" in chosen
+    assert not {name for name in chosen if name.startswith("train_recipe")}
 
 
 def test_a_study_has_a_report_and_a_run_of_its_own(study: Path) -> None:
     page = (study / STUDY / "results" / "report.html").read_text(encoding="utf-8")
-    assert "Curriculum beats uniform at batch 32x1" in page
-    parents = [one for one in tracked_runs(study) if one.info.run_name.startswith("time_to_quality/digits-")]
+    assert "change aware against uniform" in page
+    parents = [one for one in tracked_runs(study) if one.info.run_name.startswith("curriculum-")]
     assert parents
-    assert any(name.startswith("fid_curriculum_batch_32x1") for name in parents[0].data.metrics)
+    assert any(name.startswith("fid_change_aware_0") for name in parents[0].data.metrics)
     assert not (study / STUDY / "mlflow.db").exists()
 
 
 def test_the_pipeline_knows_nothing_of_studies(study: Path) -> None:
-    assert "train_trial" not in run(study, "dvc", "stage", "list", "--name-only")
-    assert "train_trial" not in run(study, "snakemake", "--cores", "2", "-n", "-F")
+    assert "measure_path" not in run(study, "dvc", "stage", "list", "--name-only")
+    assert "measure_path" not in run(study, "snakemake", "--cores", "2", "-n", "-F")
 
 
 def test_an_experiment_beside_runs_and_counts_the_copys_code_and_is_tracked_with_all_others(study: Path) -> None:
@@ -76,7 +76,7 @@ def test_an_experiment_beside_runs_and_counts_the_copys_code_and_is_tracked_with
     text = page.read_text(encoding="utf-8")
     assert text.count(old) == 1
     page.write_text(text.replace(old, new), encoding="utf-8")
-    changed = ("-S", f"{STUDY}/params.yaml:evaluation.samples=120")
+    changed = ("-S", f"{STUDY}/params.yaml:evaluation.samples=220")
     run(study, "dvc", "exp", "run", "--temp", "-n", "titled", *changed, f"{STUDY}/dvc.yaml")
     beside = [one for one in tracked_runs(study) if one.info.run_id not in {known.info.run_id for known in tracked}]
     assert "titled" in {one.info.run_name for one in beside}
@@ -85,7 +85,7 @@ def test_an_experiment_beside_runs_and_counts_the_copys_code_and_is_tracked_with
     (ref,) = (name for name in refs if name.endswith("/titled"))
     assert f" by {study}/.dvc/tmp/exps/" in run(study, "git", "show", f"{ref}:{STUDY}/results/report.html")
     before, after = codes(study, "HEAD"), codes(study, ref)
-    assert {name for name in after if after[name] != before[name]} == {"artifacts/code/report_time_to_quality.json"}
+    assert {name for name in after if after[name] != before[name]} == {"artifacts/code/report_curriculum.json"}
 
 
 def codes(study: Path, revision: str) -> dict[str, str]:
