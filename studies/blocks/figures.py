@@ -9,9 +9,10 @@ from matplotlib.figure import Figure
 
 from studies.blocks.findings import Found
 from studies.blocks.judgement import Family
+from studies.blocks.speed import curve_of
 from studies.blocks.tables import NAMES, against
 from unequal.evidence.words import BETTER, SAME, WORSE, Finding
-from unequal.reporting.figures import GOLD, INK, PALE, RED, SOFT, log_timesteps
+from unequal.reporting.figures import GOLD, INK, PALE, RED, SOFT, log_scale, log_timesteps
 from unequal.reporting.page import Drawing
 from unequal.reporting.tables import label
 
@@ -40,6 +41,34 @@ def drawings(families: Sequence[Family], found: Found) -> list[Drawing]:
             "Held-out loss of ε of arms over that of their controls, geometric mean over blocks ± its standard error.",
         ),
     ]
+
+
+def along_trainings(found: Found) -> Drawing:
+    """FID over images."""
+    return Drawing(
+        "along",
+        (WIDTH, 4.6),
+        lambda figure: paths(figure, found),
+        "FID along the training",
+        "Lines are geometric means over blocks, points single trainings; both axes are logarithmic. A curve that lies "
+        "to the left of another takes fewer images, by the factor of that distance.",
+    )
+
+
+def paths(figure: Figure, found: Found) -> None:
+    """A line an arm, a point a training and snapshot."""
+    axes = figure.subplots()
+    for arm in found.blocks.arms:
+        curves = [curve_of(one) for one in found.trainings[arm].values()]
+        images, figures = np.array([one.images for one in curves]), np.array([one.figures for one in curves])
+        style: dict[str, Any] = {"color": SOFT} if arm == found.blocks.repeated.arm else {}
+        (line,) = axes.plot(images[0], np.exp(np.log(figures).mean(0)), label=label(arm), linewidth=1.6, **style)
+        axes.plot(images.T, figures.T, "o", color=line.get_color(), markersize=2.6, alpha=0.5)
+    log_scale(axes, "{:g}")
+    axes.set_xscale("log")
+    axes.set_xlabel("images seen")
+    axes.set_ylabel("FID of half of the samples (lower is better)")
+    axes.legend(loc="best", ncols=2)
 
 
 def comparisons(figure: Figure, families: Sequence[Family], found: Found) -> None:

@@ -1,19 +1,28 @@
 """What the trainings of a study have come to, as it lies in results/endpoints: no model is needed for it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import PositiveFloat
+from pydantic import PositiveFloat, PositiveInt
 
 from studies.blocks.settings import LEAST, Blocks
+from studies.blocks.speed import compared
 from unequal.artifacts.figures import Figures, read_figures
 from unequal.errors import UserError
 
 #: Where the endpoints of every training lie, a folder an arm, and the name of a base's folder.
 FOLDER, BASE = "results/endpoints", "base"
+
+
+class Point(Figures):
+    """A snapshot of a training, or its end: images seen, FID of half of the samples, losses over bins of timesteps."""
+
+    images: PositiveInt
+    fid: PositiveFloat
+    curve: list[float]
 
 
 class TrainingFigures(Figures):
@@ -24,6 +33,7 @@ class TrainingFigures(Figures):
     costs: dict[str, float | None]
     curve: dict[str, list[float]]
     conditions: dict[str, Any]
+    path: list[Point] | None = None
 
 
 def file_of(arm: str, block: int) -> str:
@@ -40,12 +50,14 @@ class Found:
         trainings: of the arms in complete blocks, arm → block → figures.
         bases: of the same blocks, as far as they were measured.
         missing: incomplete block → why it is.
+        without: arm → why its images for the same FID are not known, where they are asked for.
     """
 
     blocks: Blocks
     trainings: Mapping[str, Mapping[int, Mapping[str, Any]]]
     bases: Mapping[int, Mapping[str, Any]]
     missing: Mapping[int, str]
+    without: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def complete(self) -> tuple[int, ...]:
@@ -56,6 +68,10 @@ class Found:
     def any(self) -> Mapping[str, Any]:
         """One of the trainings: what all have alike stands in it."""
         return self.trainings[self.blocks.repeated.control][self.complete[0]]
+
+    def known(self, endpoint: str, arms: Sequence[str]) -> bool:
+        """Whether all trainings of these arms have an endpoint: no shift may fit a curve."""
+        return all(endpoint in one["endpoints"] for arm in arms for one in self.trainings[arm].values())
 
     def logarithms(self, endpoint: str, arms: Sequence[str]) -> np.ndarray:
         """ln(endpoint) of arms, [arms, complete blocks]."""
@@ -87,7 +103,10 @@ def read_found(folder: Path, blocks: Blocks) -> Found:
         refuse_other_settings(folder, arm, own)
     bases = {block: read[BASE, block] for block in complete if (BASE, block) in read}
     refuse_other_settings(folder, BASE, bases)
-    return Found(blocks, trainings, bases, missing)
+    if blocks.speed is None:
+        return Found(blocks, trainings, bases, missing)
+    found = compared(trainings, blocks.speed.baseline)
+    return Found(blocks, found.trainings, bases, missing, found.without)
 
 
 def lack(blocks: Blocks, block: int, read: Mapping[tuple[str, int], Mapping[str, Any]]) -> str:

@@ -36,23 +36,26 @@ class Family:
 
 
 def families(found: Found, pilot: Mapping[str, Any]) -> list[Family]:
-    """All endpoints' comparisons, judged.
+    """All endpoints' comparisons, judged; a comparison whose endpoint is not known in all blocks is left out.
 
     Args:
         found: the trainings.
         pilot: what `judge_pilot` has written.
     """
-    return [family(found, endpoint, delta, pilot) for endpoint, delta in found.blocks.endpoints.items()]
+    again, judged = found.blocks.repeated.arms, found.blocks.judged.items()
+    return [family(found, endpoint, delta, pilot) for endpoint, delta in judged if found.known(endpoint, again)]
 
 
 def family(found: Found, endpoint: str, delta: float, pilot: Mapping[str, Any]) -> Family:
     """One endpoint's."""
     blocks = found.blocks
-    planned, repeated = blocks.comparisons, blocks.repeated
+    planned = [one for one in blocks.comparisons if found.known(endpoint, one.arms)]
+    repeated = blocks.repeated
     # One of (A/A, plan) is not looked at where the other is judged: it is a check, and no question of the study.
     (again,) = findings([estimate(found, endpoint, repeated)], delta)
-    visible = visible_here(blocks.pooled_arms, len(found.complete), len(planned), pilot["endpoints"].get(endpoint))
-    judged = findings([estimate(found, endpoint, one) for one in planned], delta, visible)
+    counts = len(found.complete), len(blocks.comparisons)
+    visible = visible_here(blocks.pooled_arms, *counts, pilot["endpoints"].get(endpoint))
+    judged = findings([estimate(found, endpoint, one) for one in planned], delta, visible) if planned else []
     return Family(endpoint, delta, visible, dict(zip(planned, judged, strict=True)), again)
 
 
@@ -62,6 +65,7 @@ def estimate(found: Found, endpoint: str, comparison: Comparison) -> Estimate:
         return welch(*found.logarithms(endpoint, comparison.arms).tolist())
     # Of two arms alone this is Student's test of pairs, which asks for no equal variances.
     arms = comparison.arms if comparison.test == "paired" else found.blocks.pooled_arms
+    arms = tuple(arm for arm in arms if found.known(endpoint, [arm]))
     return Blocks(arms, found.logarithms(endpoint, arms)).contrast(*comparison.arms)
 
 

@@ -51,6 +51,34 @@ class Recipes(Blocked):
         return super().roles | dict.fromkeys(self.blocks.arms, FRESH)
 
     @model_validator(mode="after")
+    def speed_can_be_told(self) -> Self:
+        """Arms are measured at the same points, two of them in the second half, and by samples enough at each."""
+        if (speed := self.blocks.speed) is None:
+            return self
+        baseline = self.recipes[speed.baseline]
+        images, snapshots = baseline.images, baseline.snapshots
+        if not snapshots or 2 * snapshots[-1] < images:
+            raise ValueError(
+                f"recipes.{speed.baseline}.snapshots: {list(snapshots)}; for blocks.speed one or more must lie in the "
+                f"second half of {images} images"
+            )
+        for arm in self.blocks.arms:
+            if (self.recipes[arm].images, self.recipes[arm].snapshots) != (images, snapshots):
+                raise ValueError(
+                    f"recipes.{arm}: images and snapshots must be those of '{speed.baseline}' for blocks.speed: "
+                    f"{images} and {list(snapshots)}"
+                )
+        samples, features = self.evaluation.samples // 2, self.extractor.features
+        if samples < features and not self.evaluation.allow_singular:
+            raise ValueError(
+                f"evaluation.samples: snapshots are scored by half of them, {samples}, which is fewer than "
+                f"extractor.features {features}; raise it or set evaluation.allow_singular: true"
+            )
+        if speed.baseline not in self.pilot.arms:
+            raise ValueError(f"pilot.arms: must hold '{speed.baseline}', blocks.speed.baseline")
+        return self
+
+    @model_validator(mode="after")
     def tries_begin_with_fresh_weights(self) -> Self:
         """There is nothing that they could go on from."""
         for name, one in self.pilot.tries.items():
@@ -96,6 +124,8 @@ class Plans(Blocked):
     @model_validator(mode="after")
     def arms_are_plans(self) -> Self:
         """Every arm has a plan, every plan is an arm, and each can be carried out as far as is known beforehand."""
+        if self.blocks.speed is not None:
+            raise ValueError("blocks.speed: arms that are plans keep no snapshots; allowed: null")
         for name in self.blocks.arms:
             if name not in self.plans:
                 raise ValueError(f"blocks.arms: '{name}' is no plan; there is: {', '.join(self.plans)}")

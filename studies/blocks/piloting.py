@@ -41,7 +41,7 @@ def pilot_document(plan: Study, pilot: Pilot, bases: Trainings, arms: Arms) -> d
         "share": pilot.share,
         "endpoints": {
             name: scatter(name, cells) | slope(name, paths, delta) | promise(name, cells, plan, delta)
-            for name, delta in plan.endpoints.items()
+            for name, delta in plan.judged.items()
         },
         "tries": {arm: tries(found, plan) for arm, found in arms.items()},
         **seconds(plan, pilot, bases, [one for cell in cells for one in cell]),
@@ -90,10 +90,10 @@ def tries(found: Trainings, plan: Study) -> dict[str, Any]:
     """Learning rate and mean ln(endpoints) of an arm in each try, and the best one by the first endpoint."""
     tried = {
         label: {"lr": found[0][label]["lr"]}
-        | {name: fmean(float(np.log(block[label]["endpoints"][name])) for block in found) for name in plan.endpoints}
+        | {name: fmean(float(np.log(block[label]["endpoints"][name])) for block in found) for name in plan.judged}
         for label in found[0]
     }
-    first = next(iter(plan.endpoints))
+    first = next(iter(plan.judged))
     return {"best": min(tried, key=lambda label: tried[label][first]), "tried": tried}
 
 

@@ -37,6 +37,17 @@ class Comparison(Strict):
         return self.arm, self.control
 
 
+class Speed(Strict):
+    """Arms are also compared by the images that they take for the same FID, along their snapshots."""
+
+    baseline: Name = Field(description="the arm whose training of the same block tells how many images a FID takes")
+    delta: PositiveFloat = Field(description="δ of the logarithm of those images")
+
+
+#: What an arm takes for the same FID, as a multiple of the baseline's: 1/c where it is c times as fast.
+IMAGES = "images_for_fid"
+
+
 class Blocks(Strict):
     """Every arm is trained once in every block; what is compared, and what counts as the same, is settled before."""
 
@@ -51,6 +62,12 @@ class Blocks(Strict):
     endpoints: dict[Endpoint, PositiveFloat] = Field(
         min_length=1, description="what is judged → δ: the difference of its logarithm below which two arms are alike"
     )
+    speed: Speed | None = Field(default=None, description="null: only the ends of trainings are compared")
+
+    @property
+    def judged(self) -> dict[str, float]:
+        """What is judged → δ: the endpoints, and the images for the same FID where they are asked for."""
+        return {**self.endpoints} | ({IMAGES: self.speed.delta} if self.speed else {})
 
     @property
     def all_seeds(self) -> tuple[int, ...]:
@@ -87,6 +104,8 @@ class Blocks(Strict):
             if arms[0] == arms[1]:
                 raise ValueError(f"comparisons: '{arms[0]}' is held against itself; allowed: another arm")
         refuse_twice("comparisons", [" against ".join(arms) for arms in planned])
+        if self.speed and self.speed.baseline not in self.arms:
+            raise ValueError(f"speed.baseline: '{self.speed.baseline}' is no arm; there is: {', '.join(self.arms)}")
         compared = {arm for arms in planned for arm in arms}
         if idle := [arm for arm in self.arms if arm not in compared]:
             raise ValueError(f"arms: '{idle[0]}' is in no comparison; name it in one or delete it")
@@ -171,7 +190,7 @@ def arm_seed(block: int, arm: str) -> int:
 
 
 def shortened(recipe: R, share: float, tried: Try = AS_IT_IS) -> R:
-    """A recipe for a share of its images, warm-up and snapshots included, with what is tried of it."""
+    """A recipe for a share of its images, warm-up, snapshots and curriculum included, with what is tried of it."""
     settings = recipe.optimizer
     optimizer = settings.model_copy(
         update={"lr": tried.lr or settings.lr, "warmup_images": round(share * settings.warmup_images)}
@@ -179,7 +198,13 @@ def shortened(recipe: R, share: float, tried: Try = AS_IT_IS) -> R:
     images, snapshots = round(share * recipe.images), tuple(round(share * one) for one in recipe.snapshots)
     continuing = tried.continuing or recipe.continuing
     return recipe.model_copy(
-        update={"images": images, "snapshots": snapshots, "optimizer": optimizer, "continuing": continuing}
+        update={
+            "images": images,
+            "snapshots": snapshots,
+            "sampler": recipe.sampler.shortened(share),
+            "optimizer": optimizer,
+            "continuing": continuing,
+        }
     )
 
 

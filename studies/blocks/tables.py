@@ -8,6 +8,8 @@ import numpy as np
 
 from studies.blocks.findings import Found
 from studies.blocks.judgement import Family
+from studies.blocks.settings import IMAGES
+from studies.blocks.speed import arrivals, curve_of
 from unequal.evidence.words import SAME, Finding
 from unequal.reporting.page import Table
 from unequal.reporting.tables import label, mean_and_sd, with_prefix
@@ -18,6 +20,7 @@ NAMES = {
     "loss_over_log_snr": "held-out loss of ε, over log-SNR",
     "x0_loss_over_log_snr": "held-out loss of x0, over log-SNR",
     "fid": "FID",
+    IMAGES: "images for the same FID",
 }
 COLUMNS = ("arm against control", "change", "95 % interval", "p (Holm)", "the study says")
 NOTE = (
@@ -87,6 +90,32 @@ def arm_cells(trainings: Sequence[Any], endpoints: Sequence[str], scores: Sequen
         yield with_prefix(fmean(one["costs"][cost] for one in trainings))
 
 
+def speed_table(found: Found, baseline: str) -> Table:
+    """Images for the same FID, by shifts and by the last crossing of the baseline's final FID, and the FIDs."""
+    columns = ["arm", "c, times as fast", "blocks that arrive", "images until then", "FID at the end"]
+    rows = [(label(arm), *speed_cells(found, arm, baseline)) for arm in found.blocks.arms]
+    without = "".join(f" No shift fits {label(arm)}: {why}." for arm, why in found.without.items())
+    note = (
+        f"c shifts an arm's curve of FID over images onto that of {label(baseline)} of the same block, over the second "
+        "half of the training. An arm arrives where it stays at the FID with which that training ends, or below; "
+        "images until then are the mean of those that do. FID along a training is of half of the samples, and biased "
+        f"upwards by more than that of all.{without}"
+    )
+    return Table("Speed", columns, rows, note)
+
+
+def speed_cells(found: Found, arm: str, baseline: str) -> Iterator[str]:
+    """An arm's row behind its name."""
+    trainings = found.trainings[arm]
+    known = arm not in found.without
+    yield mean_and_sd([1 / one["endpoints"][IMAGES] for one in trainings.values()]) if known else "not known"
+    reached = arrivals(trainings, found.trainings[baseline])
+    there = [one for one in reached if one is not None]
+    yield f"{len(there)} of {len(reached)}"
+    yield with_prefix(fmean(there)) if there else "never"
+    yield mean_and_sd([curve_of(one).figures[-1] for one in trainings.values()])
+
+
 def training_rows(found: Found) -> list[dict[str, Any]]:
     """A row a training, with its endpoints, scores and costs."""
     return [
@@ -101,8 +130,8 @@ def markdown(families: Sequence[Family], first: str) -> str:
     head = ["arm against control", *(f"{NAMES[one.endpoint]} (δ {percent(one.delta)})" for one in families)]
     lines = [first, "", f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     for comparison in families[0].found:
-        words = (cells(one.found[comparison], one.delta) for one in families)
-        told = [f"{change}: {word}" for change, _, _, word in words]
+        words = (cells(one.found[comparison], one.delta) if comparison in one.found else None for one in families)
+        told = [f"{one[0]}: {one[-1]}" if one else "not known" for one in words]
         lines.append(f"| {' | '.join((against(comparison.arm, comparison.control), *told))} |")
     return "\n".join(lines) + "\n"
 

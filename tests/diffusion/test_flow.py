@@ -100,7 +100,7 @@ def test_samplers_that_go_by_its_snr_are_made() -> None:
     assert clusters.lengths.tolist() == clusters.lengths[::-1].tolist()
     measuring = Adaptive(kind="adaptive", bins=4, refresh_images=10, images_per_bin=1).build(Flow(T))
     np.testing.assert_allclose(measuring.probabilities, 1 / T)
-    opening = EasyToHard(kind="easy_to_hard", clusters=4, phase_images=10).build(Flow(T))
+    opening = EasyToHard(kind="easy_to_hard", clusters=4, patience_images=10).build(Flow(T))
     assert int((opening.at(0) > 0).sum()) == clusters[-1].length
 
 

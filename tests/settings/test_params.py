@@ -401,8 +401,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         for unused in ("mean", "std")
     ),
     (
-        {"recipes.base.sampler": {"kind": "easy_to_hard", "clusters": 5, "phase_images": 40000}},
-        "recipes.base: sampler.phase_images: the hardest cluster would be opened after 160000 images",
+        {"recipes.base.sampler": {"kind": "easy_to_hard", "clusters": 5, "patience_images": 40000}},
+        "recipes.base: sampler.patience_images: the hardest cluster would be opened after 160000 images at the earl",
     ),
     ({"recipes.base.optimizer.betas": [1.0, 0.999]}, "recipes.base.optimizer: betas: [1.0, 0.999] must lie in [0, 1)"),
     (
@@ -446,7 +446,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "recipes.mixed: loss_weight.kind: 'p2' would be divided out again by mixing.train 'balanced'; allowed: none",
     ),
     (
-        {"recipes.base.sampler": {"kind": "easy_to_hard", "clusters": 1500, "phase_images": 1}},
+        {"recipes.base.sampler": {"kind": "easy_to_hard", "clusters": 1500, "patience_images": 1}},
         "recipes.base: of 1500 clusters, number 2 from the data end is empty: ",
     ),
     (

@@ -12,7 +12,14 @@ from unequal.settings.measured import Measured
 from unequal.settings.recipe import RangeRecipe
 from unequal.settings.samplers import Sampler, SamplerSettings, Slot
 from unequal.timesteps.partition import Partition, TimestepRange, equal_log_snr
-from unequal.timesteps.samplers import AdaptiveSampler, ChangingSampler, LowDiscrepancySampler, StratifiedSampler
+from unequal.timesteps.samplers import (
+    AdaptiveSampler,
+    ChangingSampler,
+    EasyToHardSampler,
+    LowDiscrepancySampler,
+    MirroredSampler,
+    StratifiedSampler,
+)
 
 T = 60
 t = np.arange(T)
@@ -35,7 +42,7 @@ KINDS: dict[str, tuple[dict[str, Any], np.ndarray]] = {
         0.2 / T + 0.8 * (1 - SCHEDULE.sigma.numpy()) / (1 - SCHEDULE.sigma.numpy()).sum(),
     ),
     "asymmetric": ({"boundary": 0.5, "ratio": 3.0}, np.where(t < 30, 3.0, 1.0)),
-    "easy_to_hard": ({"clusters": 4, "phase_images": 10}, np.ones(T)),
+    "easy_to_hard": ({"clusters": 4, "patience_images": 10}, (t >= equal_log_snr(SCHEDULE, 4)[-1].first) * 1.0),
     "loss_second_moment": (
         {"history": 4, "uniform_share": 0.0, "warm_start": True},
         np.sqrt(np.square(LOSSES).mean(1)),
@@ -89,17 +96,36 @@ def test_kinds_have_their_ways_of_drawing() -> None:
         "low_discrepancy": LowDiscrepancySampler,
         "stratified": StratifiedSampler,
         "curriculum": ChangingSampler,
-        "easy_to_hard": ChangingSampler,
+        "easy_to_hard": EasyToHardSampler,
         "adaptive": AdaptiveSampler,
     }
     for kind, way in ways.items():
         assert type(settings(kind, **KINDS[kind][0]).build(SCHEDULE, BASE)) is way
 
 
-def test_easy_to_hard_opens_the_cluster_at_the_noise_end_first() -> None:
-    sampler = settings("easy_to_hard", clusters=4, phase_images=10).build(SCHEDULE)
-    last = equal_log_snr(SCHEDULE, 4)[-1]
-    assert np.flatnonzero(sampler.at(0)).tolist() == list(range(last.first, T))
+def test_speeds_sampler_is_an_asymmetric_one_whose_batches_are_mirrored() -> None:
+    keys: dict[str, Any] = {"boundary": 0.7, "ratio": 5.0}
+    sampler = settings("asymmetric", **keys, mirrored=True, unbiased=True).build(SCHEDULE)
+    assert isinstance(sampler, MirroredSampler)
+    assert sampler.unbiased
+    np.testing.assert_array_equal(sampler.drawn, settings("asymmetric", **keys).build(SCHEDULE).probabilities)
+
+
+def test_the_difficulty_curriculums_clusters_are_the_known_ones() -> None:
+    """Twenty of the linear schedule, from the noise end."""
+    sampler = settings("easy_to_hard", clusters=20, patience_images=10).build(NoiseSchedule.linear(1000))
+    assert isinstance(sampler, EasyToHardSampler)
+    opened = [int((sampler.opened(stage) > 0).sum()) for stage in range(20)]
+    lengths = np.diff([0, *opened]).tolist()
+    assert (lengths[:3], lengths[-3:], sum(lengths)) == ([50, 51, 55], [5, 2, 2], 1000)
+
+
+def test_in_a_shorter_training_what_changes_changes_earlier() -> None:
+    half = settings("curriculum", **CURRICULUM, target="noise_rate").shortened(0.5)
+    assert (half.model_dump()["ramp_images"], half.model_dump()["uniform_share"]) == (50, 0.2)
+    quarter = settings("easy_to_hard", clusters=4, patience_images=10).shortened(0.25)
+    assert quarter.model_dump()["patience_images"] == 2
+    assert settings("near_noise", power=1.5).shortened(0.5) == settings("near_noise", power=1.5)
 
 
 def test_a_gaussian_target_lies_where_it_is_put() -> None:
@@ -162,7 +188,7 @@ def test_a_training_inside_a_range_has_no_other_sampler() -> None:
         ),
         (
             "easy_to_hard",
-            {"clusters": 50, "phase_images": 1},
+            {"clusters": 50, "patience_images": 1},
             {},
             "of 50 clusters, number 2 from the data end is empty",
         ),
@@ -182,7 +208,7 @@ def test_samplers_that_cannot_be_built_are_refused(
     ("kind", "keys", "images", "complaint"),
     [
         ("curriculum", CURRICULUM | {"target": "noise_rate"}, 99, "sampler.ramp_images: 100 is longer than the trai"),
-        ("easy_to_hard", {"clusters": 4, "phase_images": 10}, 30, "sampler.phase_images: the hardest cluster would"),
+        ("easy_to_hard", {"clusters": 4, "patience_images": 10}, 30, "sampler.patience_images: the hardest cluster wo"),
     ],
 )
 def test_what_changes_must_end_within_the_training(

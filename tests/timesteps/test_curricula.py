@@ -9,9 +9,8 @@ from scipy.stats import norm
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.randomness import numpy_generator
-from unequal.timesteps.curricula import asymmetric, curriculum, easy_to_hard, gaussian_target, noise_rate_target
-from unequal.timesteps.partition import Partition, equal_log_snr
-from unequal.timesteps.samplers import ChangingSampler
+from unequal.timesteps.curricula import asymmetric, curriculum, gaussian_target, mirror, noise_rate_target
+from unequal.timesteps.samplers import ChangingSampler, MirroredSampler
 
 T = 1000
 SCHEDULE = NoiseSchedule.linear(T)
@@ -64,18 +63,19 @@ def test_asymmetric_is_speeds_step_function():
     np.testing.assert_allclose(p[700:], 1 / (T + 700 * (5 - 1)))
 
 
-def test_easy_to_hard_opens_one_cluster_a_phase_from_the_noise_end_on():
-    changing = easy_to_hard(Partition([(0, 99), (100, 499), (500, 999)]), phase_images=10)
-    opened = [np.flatnonzero(changing.at(trained)) for trained in (0, 9, 10, 19, 20, 1000)]
-    assert [found.min() for found in opened] == [500, 500, 100, 100, 0, 0]
-    assert all(found.max() == 999 for found in opened)
-    assert changing.horizon == 20
+def test_a_mirror_pairs_timesteps_about_the_642nd_of_the_linear_schedule():
+    """By SpeeD's program, with 1e-4 as the slowest rise of σ a step."""
+    found = mirror(SCHEDULE)
+    assert [int(found[t]) for t in (0, 1, 321, 641, 642, 999)] == [642, 641, 321, 1, 0, 357]
+    assert mirror(NoiseSchedule.linear(200)).max() == round(0.642 * 200)
 
 
-def test_easy_to_hard_over_equal_log_snr_begins_with_the_known_cluster():
-    """Of twenty clusters of the linear schedule, the one at the noise end holds 50 timesteps."""
-    changing = easy_to_hard(equal_log_snr(SCHEDULE, 20), phase_images=10)
-    assert [int((changing.at(trained) > 0).sum()) for trained in (0, 10, 20)] == [50, 101, 156]
+def test_speeds_pairs_come_10_times_as_often_from_below_its_boundary():
+    """5 : 1 is what is drawn; whatever is drawn, its mirror image lies below 0.7·T."""
+    sampler = MirroredSampler(asymmetric(T, boundary=0.7, ratio=5), mirror(SCHEDULE))
+    below = sampler.probabilities[:700].sum()
+    assert below == pytest.approx(0.961, abs=5e-4)
+    assert (below / 700) / ((1 - below) / 300) == pytest.approx(10.4, abs=0.05)
 
 
 def test_a_changing_sampler_draws_what_it_says_and_needs_no_state():
@@ -103,6 +103,10 @@ def test_importance_weights_follow_the_probabilities_of_the_moment():
         (lambda: curriculum(np.full(T, 1 / T), ramp_images=1, uniform_share=1.0), "uniform share of 1.0; allowed"),
         (lambda: gaussian_target(T, 1.0, 0.2), "allowed: mean in"),
         (lambda: gaussian_target(T, 0.3, 0.0), "std above 0"),
+        (
+            lambda: mirror(NoiseSchedule.named("straight", T)),
+            "schedule 'straight': σ rises too fast up to its end to be",
+        ),
     ],
 )
 def test_impossible_curricula_are_refused(make, said):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unequal.errors import UserError
-from unequal.timesteps.learning import BinMoments, LossHistory, least_variance
+from unequal.timesteps.learning import BinMoments, LossHistory, Patience, least_variance
 from unequal.timesteps.partition import Partition
 
 BINS = Partition([(0, 1), (2, 7), (8, 19)])
@@ -178,3 +178,28 @@ def test_histories_that_cannot_be_are_refused(length: int, share: float) -> None
 def test_memories_that_cannot_be_are_refused(memory: float) -> None:
     with pytest.raises(UserError, match=f"a memory of {memory}; allowed"):
         BinMoments(BINS, memory)
+
+
+@given(seeds, st.integers(1, 4), st.integers(1, 40))
+def test_a_stage_ends_after_a_patience_without_a_lower_loss(seed: int, stages: int, patience: int) -> None:
+    """Against a count by hand, over every batch since the lowest one; through JSON at each step."""
+    generator, pacing = np.random.default_rng(seed), Patience(stages, patience)
+    since: list[float] = []
+    stage = 0
+    for _ in range(60):
+        losses = generator.integers(1, 6, size=4).astype(float)
+        again = Patience(stages, patience)
+        again.load_state_dict(json.loads(json.dumps(pacing.state_dict())))
+        pacing = again
+        pacing.record(losses)
+        since.append(losses.mean())
+        last = len(since) - since.index(min(since)) - 1
+        if stage < stages - 1 and last * 4 >= patience:
+            stage, since = stage + 1, []
+        assert pacing.stage == stage
+
+
+@pytest.mark.parametrize(("stages", "images"), [(0, 1), (3, 0)])
+def test_patience_that_cannot_be_is_refused(stages: int, images: int) -> None:
+    with pytest.raises(UserError, match=f"{stages} stages with a patience of {images} images; allowed"):
+        Patience(stages, images)

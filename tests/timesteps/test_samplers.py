@@ -13,9 +13,11 @@ from unequal.errors import UserError
 from unequal.timesteps.partition import Interleaved, Partition, TimestepRange
 from unequal.timesteps.samplers import (
     AdaptiveSampler,
+    EasyToHardSampler,
     IndependentSampler,
     LossSecondMomentSampler,
     LowDiscrepancySampler,
+    MirroredSampler,
     StratifiedSampler,
     TimestepSampler,
     normalised,
@@ -57,6 +59,7 @@ BUILDERS: dict[str, Callable[..., TimestepSampler]] = {
     "slot": lambda **kw: IndependentSampler(within(TimestepRange(10, 24), T), **kw),
     "loss": lambda **kw: IndependentSampler(normalised(LOSS), **kw),
     "stratified": lambda **kw: StratifiedSampler(SLOTS, **kw),
+    "mirrored": lambda **kw: MirroredSampler(normalised(LOSS), np.arange(T)[::-1], **kw),
     "loss_second_moment": second_moment,
     "adaptive": lambda unbiased=True: adaptive(),
 }
@@ -72,6 +75,7 @@ EXPECTED = {
     "slot": ((t >= 10) & (t <= 24)) * 1.0,
     "loss": LOSS,
     "stratified": np.concatenate([np.full(b - a + 1, 1 / (b - a + 1)) for a, b in SLOTS]),
+    "mirrored": LOSS + LOSS[::-1],
     "loss_second_moment": 0.001 / T + 0.999 * LOSS / LOSS.sum(),
     # In each bin as many times the root of the moment as there are timesteps; a tenth is uniform.
     "adaptive": 0.1 / T + 0.9 * np.repeat(np.sqrt(MOMENTS), LENGTHS) / (np.sqrt(MOMENTS) * LENGTHS).sum(),
@@ -148,12 +152,21 @@ def test_weighted_expectation_of_anything_is_its_plain_mean(kind: str, seed: int
     np.testing.assert_allclose(batch.weights, 1 / (T * sampler.probabilities[batch.timesteps]), rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["near_noise", "loss", "stratified", "loss_second_moment", "adaptive"])
+@pytest.mark.parametrize("kind", ["near_noise", "loss", "stratified", "mirrored", "loss_second_moment", "adaptive"])
 def test_the_weighted_mean_of_many_batches_is_the_uniform_one(kind: str) -> None:
     sampler = BUILDERS[kind](unbiased=True)
     batches = [sampler.sample(7, np.random.default_rng((13, seed))) for seed in range(4000)]
     means = np.array([(batch.weights * np.sqrt(batch.timesteps)).mean() for batch in batches])
     assert abs(means.mean() - np.sqrt(np.arange(T)).mean()) < 4 * means.std() / np.sqrt(len(means))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 20))
+def test_half_of_a_batch_mirrors_the_other(seed: int, pairs: int) -> None:
+    mirror = np.where(t < 30, t + 30, t - 30)
+    sampler = MirroredSampler(normalised((t < 30) * 1.0), mirror)
+    batch = sampler.sample(2 * pairs, np.random.default_rng(seed)).timesteps
+    low, high = np.sort(batch[batch < 30]), np.sort(batch[batch >= 30])
+    np.testing.assert_array_equal(low + 30, high)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 33))
@@ -235,6 +248,24 @@ def test_what_was_learned_survives_json(kind: str) -> None:
     np.testing.assert_array_equal(fresh.probabilities, BUILDERS[kind]().probabilities)
     one, other = (sampler.sample(20, np.random.default_rng(1)) for sampler in (fresh, BUILDERS[kind]()))
     np.testing.assert_array_equal(one.timesteps, other.timesteps)
+
+
+def test_a_cluster_is_opened_when_losses_cease_to_fall_and_the_open_ones_are_drawn_alike() -> None:
+    sampler, seen = EasyToHardSampler(SLOTS, 30), []
+    for loss in (5, 4, 4, 4, 4, 9, 9, 9, 9, 8, 8, 8, 8):  # of batches of ten
+        sampler.learn(np.full(10, 50), np.full(10, float(loss)))
+        seen.append(int(np.flatnonzero(sampler.probabilities)[0]))
+        np.testing.assert_allclose(sampler.probabilities[seen[-1] :], 1 / (T - seen[-1]))
+    # Thirty images no lower than the 4, and, of the next stage, than the 9 and the 8.
+    assert seen == [40, 40, 40, 40, 25, 25, 25, 25, 10, 10, 10, 10, 4]
+    sampler.learn(np.full(30, 50), np.full(30, 9.0))
+    for _ in range(9):
+        sampler.learn(np.full(30, 50), np.full(30, 9.0))
+    np.testing.assert_allclose(sampler.probabilities, 1 / T)
+    other = EasyToHardSampler(SLOTS, 30)
+    other.load_state_dict(json.loads(json.dumps(sampler.state_dict())))
+    np.testing.assert_array_equal(other.probabilities, sampler.probabilities)
+    assert [int((p > 0).sum()) for p in other.over_training()] == [20, 35, 50, 56, 60]
 
 
 def test_a_warm_start_begins_with_the_losses_of_a_profile() -> None:

@@ -16,6 +16,7 @@ from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.errors import UserError
 from unequal.timesteps.weights import (
     WEIGHTS,
+    change_aware,
     constant,
     cosmap,
     debiased,
@@ -72,6 +73,20 @@ def test_min_snr_is_capped_where_the_signal_is_strong_and_1_elsewhere(snr: torch
     epsilon = loss_weights("min_snr", "epsilon", snr, gamma).item()
     assert epsilon == pytest.approx(min(1, gamma / snr.item()))
     assert loss_weights("min_snr", "sample", snr, gamma).item() <= gamma * (1 + 1e-12)
+
+
+def test_speeds_weight_has_its_known_values() -> None:
+    """Of its program on the linear schedule: κ = 0.6 where the noise changes fastest, 1 from 0.7·T on."""
+    weights = of_prediction(change_aware(SNR), "epsilon", SNR)
+    assert [round(float(weights[t]), 4) for t in (0, 699)] == [0.4088, 0.4072]
+    assert float(weights[:700].max()) == pytest.approx(0.6)
+    assert int(weights[:700].argmax()) == 219
+    assert (weights[700:] == 1).all()
+
+
+def test_speeds_weight_of_the_other_predictions_carries_their_factor() -> None:
+    epsilon = of_prediction(change_aware(SNR), "epsilon", SNR)
+    torch.testing.assert_close(of_prediction(change_aware(SNR), "sample", SNR), epsilon * SNR)
 
 
 @pytest.mark.parametrize("prediction", PREDICTIONS)

@@ -27,6 +27,7 @@ from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import (
     AdaptiveSampler,
     ChangingSampler,
+    EasyToHardSampler,
     IndependentSampler,
     LossSecondMomentSampler,
     TimestepSampler,
@@ -277,6 +278,7 @@ LEARNING: dict[str, Callable[[], TimestepSampler]] = {
         memory=0.5,
         uniform_share=0.1,
     ),
+    "easy_to_hard": partial(EasyToHardSampler, Partition([(0, 9), (10, 24), (25, 49)]), 8),
 }
 
 

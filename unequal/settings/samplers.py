@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
@@ -12,15 +12,17 @@ from unequal.settings.measured import Measured
 from unequal.settings.numbers import Budget, DrawCount
 from unequal.settings.strict import Strict
 from unequal.settings.tabled import keywords, one_of, settings_of
-from unequal.timesteps.curricula import asymmetric, curriculum, easy_to_hard, gaussian_target, noise_rate_target
+from unequal.timesteps.curricula import asymmetric, curriculum, gaussian_target, mirror, noise_rate_target
 from unequal.timesteps.densities import DENSITIES, Ends, masses
 from unequal.timesteps.partition import TimestepSet, equal_log_snr
 from unequal.timesteps.samplers import (
     AdaptiveSampler,
     ChangingSampler,
+    EasyToHardSampler,
     IndependentSampler,
     LossSecondMomentSampler,
     LowDiscrepancySampler,
+    MirroredSampler,
     StratifiedSampler,
     TimestepSampler,
     normalised,
@@ -54,6 +56,10 @@ class SamplerSettings(Strict):
 
     def check_weight(self, fixed: bool) -> None:
         """Raise ValueError where it does not fit a loss weight, which is fixed before the training or not."""
+
+    def shortened(self, share: float) -> Self:
+        """For a training of a share of the images: what is told in images of its course goes along."""
+        return self
 
     def build(self, schedule: NoiseSchedule, base: Measured | None = None) -> TimestepSampler:
         """The sampler. Raises UserError where it cannot be made for this schedule, or from what is known of a base."""
@@ -184,6 +190,9 @@ class Curriculum(SamplerSettings):
         if self.ramp_images > images:
             raise ValueError(f"sampler.ramp_images: {self.ramp_images} is longer than the training of {images} images")
 
+    def shortened(self, share: float) -> Self:
+        return self.model_copy(update={"ramp_images": max(1, round(share * self.ramp_images))})
+
     def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
         goal = noise_rate_target(schedule)
         if self.target == "gaussian":
@@ -198,29 +207,37 @@ class Asymmetric(SamplerSettings):
     kind: Literal["asymmetric"]
     boundary: float = Field(gt=0, lt=1, description="share of T; SpeeD takes 0.7")
     ratio: float = Field(gt=0, le=1e6, description="how many times as likely; SpeeD takes 5")
+    mirrored: bool = Field(
+        default=False, description="half of each batch is the other half's mirror image, as in SpeeD"
+    )
     unbiased: Unbiased = False
 
     def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
-        return IndependentSampler(asymmetric(schedule.timesteps, self.boundary, self.ratio), self.unbiased)
+        drawn = asymmetric(schedule.timesteps, self.boundary, self.ratio)
+        if self.mirrored:
+            return MirroredSampler(drawn, mirror(schedule), self.unbiased)
+        return IndependentSampler(drawn, self.unbiased)
 
 
 class EasyToHard(SamplerSettings):
-    """The difficulty curriculum: clusters of equal log-SNR, opened one after another from the noise end."""
+    """The difficulty curriculum: clusters of equal log-SNR, opened from the noise end as losses cease to fall."""
 
     kind: Literal["easy_to_hard"]
     clusters: PositiveInt
-    phase_images: Budget = Field(description="images until the next cluster is opened")
+    patience_images: Budget = Field(description="images without a lower loss of a batch that open the next cluster")
 
     def check(self, images: int, plain_epsilon: bool) -> None:
-        if (opened := (self.clusters - 1) * self.phase_images) >= images:
+        if (opened := (self.clusters - 1) * self.patience_images) >= images:
             raise ValueError(
-                f"sampler.phase_images: the hardest cluster would be opened after {opened} images, "
+                f"sampler.patience_images: the hardest cluster would be opened after {opened} images at the earliest, "
                 f"beyond the training of {images}"
             )
 
+    def shortened(self, share: float) -> Self:
+        return self.model_copy(update={"patience_images": max(1, round(share * self.patience_images))})
+
     def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
-        clusters = equal_log_snr(schedule, self.clusters, "clusters")
-        return ChangingSampler(easy_to_hard(clusters, phase_images=self.phase_images))
+        return EasyToHardSampler(equal_log_snr(schedule, self.clusters, "clusters"), self.patience_images)
 
 
 class LossSecondMoment(SamplerSettings):

@@ -127,3 +127,42 @@ class BinMoments:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from an estimate."""
         self.moments = None if state["moments"] is None else np.array(state["moments"])
+
+
+class Patience:
+    """The pacing of the difficulty curriculum (2403.10348): a stage ends after so many images without a lower loss.
+
+    The loss is the mean of a batch, noise and all, and the lowest one is that of the stage, since every stage adds
+    harder timesteps.
+
+    Args:
+        stages: of which there is a last one, that never ends.
+        images: the patience; the paper's is that of 200 batches.
+    """
+
+    def __init__(self, stages: int, images: int) -> None:
+        if stages < 1 or images < 1:
+            raise UserError(f"{stages} stages with a patience of {images} images; allowed: from 1, from 1")
+        self.stages, self.images = stages, images
+        self.stage, self.waited, self.lowest = 0, 0, np.inf
+
+    def record(self, losses: np.ndarray) -> None:
+        """Take in the losses [B] of a batch; one that is no number is no lower."""
+        if self.stage == self.stages - 1:
+            return
+        if (loss := float(losses.mean())) < self.lowest:
+            self.lowest, self.waited = loss, 0
+            return
+        self.waited += len(losses)
+        if self.waited >= self.images:
+            self.stage, self.waited, self.lowest = self.stage + 1, 0, np.inf
+
+    def state_dict(self) -> dict[str, Any]:
+        """The stage, and what has been seen of it."""
+        lowest = None if np.isinf(self.lowest) else self.lowest
+        return {"stage": self.stage, "waited": self.waited, "lowest": lowest}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on within a stage."""
+        self.stage, self.waited = state["stage"], state["waited"]
+        self.lowest = np.inf if state["lowest"] is None else state["lowest"]

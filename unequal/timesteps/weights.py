@@ -22,6 +22,9 @@ from unequal.timesteps.numbers import Positive
 #: Spaces of a squared error.
 Space = Literal["x0", "epsilon", "v", "velocity"]
 
+#: SpeeD's τ as a share of T, up to which its weight follows the change of the noise, and its κ: from 1 − κ to κ.
+CHANGING_PART, KAPPA = 0.7, 0.6
+
 
 def velocity_to_epsilon_error(snr: Tensor) -> Tensor:
     """SNR/(1 + √SNR)², from a squared error of the velocity to one of ε; α² on a flow, [T]."""
@@ -51,7 +54,7 @@ def loss_weights(kind: str, prediction: str, snr: Tensor, gamma: float | None = 
         kind: `none` (1 everywhere), `min_snr` (for ε: min(SNR, γ)/SNR) or `p2` (for ε: 1/(1 + SNR)^γ).
         prediction: `epsilon`, `v_prediction`, `sample` or `velocity`.
         snr: [T], linear.
-        gamma: γ of the weight.
+        gamma: γ of min_snr and p2.
     """
     if kind == "none":
         return ones_like(snr)
@@ -113,6 +116,19 @@ def constant(snr: Tensor, *, space: Space) -> Tensor:
     }[space]
 
 
+def change_aware(snr: Tensor) -> Tensor:
+    """SpeeD's (2405.17403), told for ε.
+
+    1 − κ + (2κ − 1)·g_t below τ = 0.7·T, where g is the change of σ² = 1 − ᾱ from one timestep to the next, brought to
+    0 … 1 over all timesteps; 1 from τ on.
+    """
+    (change,) = torch.gradient(1 / (1 + snr))
+    share = (change - change.min()) / (change.max() - change.min())
+    weights = 1 - KAPPA + (2 * KAPPA - 1) * share
+    weights[round(CHANGING_PART * len(snr)) :] = 1
+    return snr * weights
+
+
 #: All that are told for x0, by the names under which a recipe chooses them.
 WEIGHTS: tuple[Callable[..., Tensor], ...] = (
     edm,
@@ -120,4 +136,5 @@ WEIGHTS: tuple[Callable[..., Tensor], ...] = (
     soft_min_snr,
     cosmap,
     constant,
+    change_aware,
 )

@@ -4,6 +4,8 @@ from typing import Literal
 
 from studies.blocks.piloting import pilot_document
 from studies.blocks.settings import Blocks, Pilot
+from studies.blocks.speed import piloted
+from unequal.errors import UserError
 from unequal.files import read_json
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.strict import StageSettings
@@ -24,7 +26,15 @@ def main(run: Run, settings: Settings, kind: Literal["plans", "recipes"]) -> Non
     arms = {
         arm: [read_json(folder / f"{arm}/block_{seed}.json")["tries"] for seed in pilot.seeds] for arm in pilot.arms
     }
-    run.metrics("results/pilot.json", pilot_document(settings.blocks, pilot, bases, arms))
+    plan, without = settings.blocks, {}
+    if plan.speed is not None:
+        # Any training of the block will do: what it adds to all others is the block's share.
+        references = [next(iter(block.values())) for block in arms[plan.speed.baseline]]
+        try:
+            arms = {arm: [piloted(*pair) for pair in zip(own, references, strict=True)] for arm, own in arms.items()}
+        except UserError as error:
+            plan, without = plan.model_copy(update={"speed": None}), {"without_speed": str(error)}
+    run.metrics("results/pilot.json", pilot_document(plan, pilot, bases, arms) | without)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,7 +17,9 @@ from studies.blocks.settings import ENDPOINTS
 from studies.blocks.stages import (
     judge_pilot,
     measure,
+    measure_path,
     pilot_base,
+    pilot_path,
     pilot_plan,
     pilot_recipe,
     train_base,
@@ -164,6 +167,23 @@ def test_a_recipe_is_trained_and_measured() -> None:
     assert load_model(Path("artifacts/models/arm/block_3"))[1].images_seen == 32
 
 
+def test_along_a_training_fid_is_that_of_the_same_half_of_the_samples() -> None:
+    run(build_extractor)
+    run(train_recipe, "--arm", "arm", "--block", 3)
+    run(measure_path, "--arm", "arm", "--block", 3)
+    found = figures("results/endpoints/arm/block_3.json")
+    assert [point["images"] for point in found["path"]] == [16, 32]
+    assert found["path"][1]["fid"] == found["scores"]["fid_half"] != found["endpoints"]["fid"]
+    # Measured by so many samples alone, the same model has that FID, and the same losses.
+    settings = yaml.safe_load(Path("params.yaml").read_text())
+    settings["evaluation"]["samples"] //= 2
+    write_params(**settings)
+    run(measure, "--arm", "arm", "--block", 3)
+    half = figures("results/endpoints/arm/block_3.json")
+    assert half["endpoints"]["fid"] == pytest.approx(found["path"][1]["fid"])
+    assert half["curve"]["loss"] == found["path"][1]["curve"]
+
+
 def test_memory_banks_are_logged_as_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     tables: dict[str, Any] = {}
     run(train_base, "--block", 3)
@@ -192,12 +212,16 @@ def test_a_pilot_tells_what_the_study_sees() -> None:
     assert told["study_seconds"] > 0
 
 
-def test_an_arm_with_fresh_weights_is_piloted() -> None:
+@pytest.mark.parametrize("program", [pilot_recipe, pilot_path])
+def test_an_arm_with_fresh_weights_is_piloted(program: ModuleType) -> None:
     settings = yaml.safe_load(Path("params.yaml").read_text())
     del settings["pilot"]["tries"]["carried"]
     write_params(**settings)
     run(build_extractor)
-    run(pilot_recipe, "--arm", "arm", "--block", 7)
+    run(program, "--arm", "arm", "--block", 7)
     found = figures("results/pilot/arm/block_7.json")["tries"]["half"]
     assert found["costs"]["images"] == 16
     assert found["half"] != found["endpoints"]
+    if program is pilot_path:
+        path = [(point["images"], point["fid"]) for point in found["path"]]
+        assert path == [(8, found["half"]["fid"]), (16, found["endpoints"]["fid"])]

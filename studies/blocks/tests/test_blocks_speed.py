@@ -1,0 +1,127 @@
+"""Images for the same FID, of made-up curves whose distance is known."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from blocks_data import PILOT, design, write_trainings
+from click.testing import CliRunner
+from stage_project import write_params
+
+from studies.blocks.findings import read_found
+from studies.blocks.judgement import families
+from studies.blocks.settings import IMAGES
+from studies.blocks.speed import arrivals, compared, curve_of, piloted, with_images
+from studies.blocks.stages import report_blocks
+from studies.blocks.tables import speed_table
+from unequal.errors import UserError
+from unequal.evidence.words import BETTER, SAME, WORSE
+from unequal.files import read_json, write_json
+
+SPEED = {"baseline": "control", "delta": 0.2}
+#: How many times as fast as the control's arms are.
+FACTORS = {"control": 1.0, "again": 1.0, "lower": 2.0, "alike": 1.05, "other": 0.5, "base": 1.0}
+POINTS = (100, 200, 300, 400)
+
+
+def path(factor: float, level: float = 0.0, slope: float = -0.5) -> list[dict[str, Any]]:
+    """FID e^level·(factor·n)^slope after n images."""
+    return [{"images": n, "fid": float(np.exp(level) * (factor * n) ** slope), "curve": [1.0, 1.0]} for n in POINTS]
+
+
+def training(factor: float, level: float = 0.0, slope: float = -0.5) -> dict[str, Any]:
+    return {"endpoints": {"fid": 1.0}, "path": path(factor, level, slope)}
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 2.6])
+def test_a_training_twice_as_fast_takes_half_of_the_images(factor: float) -> None:
+    found = with_images(training(factor, 3.0), training(1.0, 3.0))
+    assert found["endpoints"][IMAGES] == pytest.approx(1 / factor)
+    assert found["endpoints"]["fid"] == 1.0
+
+
+def test_a_bias_of_all_fids_that_grows_with_them_moves_no_shift() -> None:
+    """Any rising function of FID leaves where two curves are level; here a power, as on an axis of its own."""
+    one, other = training(1.7), training(1.0)
+    plain = with_images(one, other)["endpoints"][IMAGES]
+    for each in (one, other):
+        for point in each["path"]:
+            point["fid"] = 3 * point["fid"] ** 1.4
+    assert with_images(one, other)["endpoints"][IMAGES] == pytest.approx(plain)
+
+
+def test_an_arm_whose_curve_rises_is_told_and_not_judged() -> None:
+    blocks = {0: training(1.0), 1: training(1.0)}
+    found = compared({"control": blocks, "rising": {0: training(1.0), 1: training(1.0, slope=0.9)}}, "control")
+    assert found.without.keys() == {"rising"}
+    assert found.without["rising"].startswith("block 1: the curves rise with the images")
+    assert IMAGES in found.trainings["control"][1]["endpoints"]
+
+
+def test_arrivals_are_last_ones_and_may_never_come() -> None:
+    faster, slower, lost = training(2.0), training(0.5), training(2.0)
+    lost["path"][-1]["fid"] = 9.0  # there once, and gone again
+    reached = arrivals({0: faster, 1: slower, 2: lost}, dict.fromkeys(range(3), training(1.0)))
+    assert reached == [pytest.approx(200), None, None]
+
+
+def test_a_training_measured_at_its_end_alone_has_no_curve() -> None:
+    with pytest.raises(UserError, match="a training without a path; measure it along its snapshots"):
+        curve_of({"path": None})
+
+
+def test_in_a_pilot_a_doubling_is_worth_a_doubling() -> None:
+    tries = {name: training(factor) | {"half": {"fid": 2.0}} for name, factor in (("own", 1.0), ("twice", 2.0))}
+    found = piloted(tries, tries["own"])
+    for one, images in (("own", 1.0), ("twice", 0.5)):
+        assert found[one]["endpoints"][IMAGES] == pytest.approx(images)
+        assert found[one]["half"] == {"fid": 2.0, IMAGES: pytest.approx(2 * images)}
+
+
+@pytest.fixture
+def trainings(project: Path) -> Path:
+    """Trainings with paths, which scatter by 1 % of FID, about a level of their block."""
+    folder, generator = project / "results/endpoints", np.random.default_rng(1)
+    write_trainings(folder, design())
+    for file in sorted(folder.rglob("*.json")):
+        one = read_json(file)
+        level = one["block"] + 0.01 * generator.normal()
+        write_json(file, one | {"path": path(FACTORS[one["arm"]], level)})
+    return folder
+
+
+def test_speed_is_judged_like_any_endpoint(trainings: Path) -> None:
+    found = read_found(trainings, design(speed=SPEED))
+    (family,) = (one for one in families(found, PILOT) if one.endpoint == IMAGES)
+    words = {comparison.arm: finding.word for comparison, finding in family.found.items()}
+    assert words == {"lower": BETTER, "alike": SAME, "other": WORSE}
+    change = {comparison.arm: finding.change for comparison, finding in family.found.items()}
+    assert change["lower"] == pytest.approx(-0.5, abs=0.05)
+    rows = {row[0]: row[1:] for row in speed_table(found, "control").rows}
+    assert rows["lower"][1:3] == ("5 of 5", rows["lower"][2])
+    assert rows["other"][1:3] == ("0 of 5", "never")
+
+
+def test_the_page_tells_which_arm_no_shift_fits(trainings: Path) -> None:
+    for block in (1, 4):
+        file = trainings / f"alike/block_{block}.json"
+        write_json(file, read_json(file) | {"path": path(1.0, slope=0.9)})
+    write_params(blocks=design(speed=SPEED).model_dump(mode="json"))
+    write_json(Path("results/pilot.json"), PILOT)
+    result = CliRunner().invoke(report_blocks.main, [])
+    assert result.exit_code == 0, result.output
+    document = json.loads(Path("results/findings.json").read_text())
+    assert "alike against control" not in document["endpoints"][IMAGES]["comparisons"]
+    assert "alike against control" in document["endpoints"]["fid"]["comparisons"]
+    assert "No shift fits alike: block 4: the curves rise" in Path("results/report.html").read_text(encoding="utf-8")
+    (row,) = (line for line in Path("results/findings.md").read_text().splitlines() if line.startswith("| alike"))
+    assert row.endswith("not known |")
+
+
+def test_without_paths_a_planned_speed_is_not_known(project: Path) -> None:
+    write_trainings(project / "results/endpoints", design())
+    found = read_found(project / "results/endpoints", design(speed=SPEED))
+    assert set(found.without) == set(design().arms)
+    assert IMAGES not in {one.endpoint for one in families(found, PILOT)}

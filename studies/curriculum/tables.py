@@ -1,0 +1,49 @@
+"""What the study says beside what all studies in blocks say."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from studies.blocks.tables import percent
+from studies.curriculum.ease import NEAR, OF_NOTHING, Ease
+from unequal.reporting.page import Table
+from unequal.reporting.tables import label, with_prefix
+
+COLUMNS = (
+    "images",
+    "way done near data",
+    "near noise",
+    "more near noise by",
+    "95 % interval",
+    "loss above its end near data",
+    "near noise",
+    "more near noise by a factor of",
+    "95 % interval",
+)
+
+
+def ease_table(told: Sequence[Ease], arm: str) -> Table:
+    """A row a snapshot."""
+    note = (
+        f"Of {label(arm)}, over its trainings. The way is that from the loss of a network that answers 0, which is "
+        f"{OF_NOTHING:g}, to the loss at the end; near data are the first {NEAR:.0%} of the timesteps, near noise the "
+        "last, in bins that lie wholly there. Learning is easier near noise by the first measure where more of the way "
+        "is done there, and harder by the second where the loss is still a larger multiple of that at the end."
+    )
+    return Table("Is learning easier near noise?", COLUMNS, [row(one) for one in told], note)
+
+
+def row(one: Ease) -> tuple[str, ...]:
+    """A snapshot, by both measures."""
+    done, excess = one.at_ends(one.done), one.at_ends(one.excess)
+    lead, low, high = one.lead(one.done)
+    factor, least, most = np.exp(one.lead(one.excess))
+    return (
+        with_prefix(one.images),
+        *(percent(float(share.mean())) for share in done),
+        percent(lead, sign=True),
+        f"{percent(low, sign=True)} … {percent(high, sign=True)}",
+        *(percent(float(np.expm1(log.mean())), sign=True) for log in excess),
+        f"{factor:.3g}",
+        f"{least:.3g} … {most:.3g}",
+    )

@@ -1,0 +1,98 @@
+"""Where learning is easy, of made-up losses whose answers are known by hand; and the study's page."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from click.testing import CliRunner
+from stage_project import write_params
+
+from studies.curriculum.ease import Ease, eases
+from studies.curriculum.stages import report_curriculum
+from studies.curriculum.tables import ease_table
+from unequal.errors import UserError
+from unequal.files import read_json, write_json
+
+STUDY = Path(__file__).parents[1] / "params.yaml"
+FIRST = [0, 10, 30, 50, 70, 90]
+#: At the end half of the loss is left near data, a hundredth near noise.
+END = np.array([0.5, 0.5, 0.3, 0.2, 0.01, 0.01])
+
+
+def training(shift: float) -> dict[str, Any]:
+    """At its snapshot half of the way is done near data, 0.96 of it near noise, where five times the loss is left."""
+    snapshot = np.array([0.75, 0.75, 0.4, 0.3, 0.05, 0.05]) * np.exp(shift)
+    points = [(100, snapshot), (200, END)]
+    path = [{"images": n, "fid": 100 / n, "curve": losses.tolist()} for n, losses in points]
+    return {"curve": {"timesteps": [100], "first": FIRST, "loss": END.tolist()}, "path": path}
+
+
+def found() -> Ease:
+    (one,) = eases([training(shift) for shift in (-0.02, 0.0, 0.02)])
+    return one
+
+
+def test_both_measures_are_those_by_hand() -> None:
+    one = found()
+    data, noise = one.at_ends(one.done)
+    assert (data[1], noise[1]) == (pytest.approx(0.5), pytest.approx(0.95 / 0.99))
+    data, noise = np.exp(one.at_ends(one.excess))
+    assert (data[1], noise[1]) == (pytest.approx(1.5), pytest.approx(5.0))
+    assert one.images == 100
+
+
+def test_leads_are_told_with_their_interval_over_trainings() -> None:
+    one = found()
+    lead, low, high = one.lead(one.excess)
+    assert np.exp(lead) == pytest.approx(5 / 1.5)
+    assert [low, high] == pytest.approx([lead, lead])  # what all timesteps share cancels
+    # Student's t of two degrees of freedom, over three trainings.
+    lead, low, high = one.lead(one.done)
+    differences = np.subtract(*one.at_ends(one.done)[::-1])
+    assert (high - low) / 2 == pytest.approx(4.3027 * differences.std(ddof=1) / 3**0.5, rel=1e-4)
+
+
+def test_bins_at_the_ends_count_by_their_timesteps() -> None:
+    one = found()
+    np.testing.assert_allclose(one.near_data, [1 / 3, 2 / 3, 0, 0, 0, 0])
+    np.testing.assert_allclose(one.near_noise, [0, 0, 0, 0, 2 / 3, 1 / 3])
+
+
+def test_the_table_has_a_row_a_snapshot() -> None:
+    (row,) = ease_table([found()], "uniform").rows
+    assert row[0] == "100"
+    assert row[7] == "3.33"
+
+
+def test_trainings_measured_at_their_ends_alone_are_refused() -> None:
+    with pytest.raises(UserError, match="trainings without a path; measure them along their snapshots"):
+        eases([training(0.0) | {"path": None}])
+
+
+def test_timesteps_that_make_no_ends_are_refused() -> None:
+    one = training(0.0)
+    one["curve"] = one["curve"] | {"first": [0], "timesteps": [100]}
+    with pytest.raises(UserError, match=r"no bin of 100 timesteps lies within 0\.3·T of an end"):
+        eases([one])
+
+
+def test_the_page_has_all_sections(project: Path) -> None:
+    settings = yaml.safe_load(STUDY.read_text(encoding="utf-8"))
+    write_params(**{name: settings[name] for name in ("blocks", "schedule", "recipes")})
+    generator = np.random.default_rng(0)
+    for arm in settings["blocks"]["arms"]:
+        for block in settings["blocks"]["seeds"]:
+            made = training(0.01 * generator.normal())
+            endpoints = {one: float(np.exp(0.01 * generator.normal())) for one in settings["blocks"]["endpoints"]}
+            costs = dict.fromkeys(("images", "training_flops", "sampling_flops", "parameters"), 200)
+            more = {"made_by": arm, "scores": {}, "costs": costs, "conditions": {"data": "made-up images"}}
+            write_json(project / f"results/endpoints/{arm}/block_{block}.json", made | {"endpoints": endpoints} | more)
+    write_json(project / "results/pilot.json", {"endpoints": {}})
+    result = CliRunner().invoke(report_curriculum.main, [])
+    assert result.exit_code == 0, result.output
+    page = (project / "results/report.html").read_text(encoding="utf-8")
+    assert all(one in page for one in ("Speed", "Is learning easier near noise?", "FID along the training"))
+    assert {one.stem for one in (project / "results/pictures").iterdir()} >= {"along", "ease", "samplers", "curves"}
+    assert "images_for_fid" in read_json(project / "results/findings.json")["endpoints"]

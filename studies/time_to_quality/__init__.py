@@ -1,1 +1,0 @@
-"""After how many images is the quality reached with which uniform training ends?"""
