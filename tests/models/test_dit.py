@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from dit_reference import answer
 from here import Here
 from specs import NOTHING, class_labels, dropped_labels, low_resolution, spec_of
 from torch import Tensor, nn
-from torch.nn import functional
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
@@ -76,58 +76,6 @@ def test_parameters_and_cost_are_the_published_ones(size: str) -> None:
             assert 1 - cost.macs / cost.macs_with_attention == pytest.approx(share, abs=0.005)
             in_pixels = count_cost(published(size, patch, channels=3)).macs_with_attention
             assert in_pixels == pytest.approx(cost.macs_with_attention, rel=0.01)
-
-
-def positions(width: int, side: int) -> Tensor:
-    """[side², width]: sines and cosines of the column, then of the row."""
-    waves = 10000 ** (-torch.arange(width // 4, dtype=torch.float64) / (width // 4))
-    rows, columns = torch.meshgrid(torch.arange(side).double(), torch.arange(side).double(), indexing="ij")
-    angles = [place.flatten()[:, None] * waves for place in (columns, rows)]
-    return torch.cat([part(angle) for angle in angles for part in (torch.sin, torch.cos)], dim=1)
-
-
-def answer(weights: dict[str, Tensor], x: Tensor, t: Tensor, y: Tensor | None, heads: int, steps: int = 127) -> Tensor:
-    """What DiT's paper describes, in float64, from the weights of a checkpoint; written apart from the network."""
-    weights = {name: tensor.double() for name, tensor in weights.items()}
-
-    def layer(name: str, values: Tensor) -> Tensor:
-        return values @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
-
-    def norm(values: Tensor) -> Tensor:
-        centred = values - values.mean(-1, keepdim=True)
-        return centred / (centred.square().mean(-1, keepdim=True) + 1e-6).sqrt()
-
-    kernel = weights["x_embedder.proj.weight"]
-    width, _, patch, _ = kernel.shape
-    side = x.shape[-1] // patch
-    patches = (
-        x.double().unfold(2, patch, patch).unfold(3, patch, patch).permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)
-    )
-    tokens = patches @ kernel.flatten(1).T + weights["x_embedder.proj.bias"] + positions(width, side)
-    angles = t.double()[:, None] * 10000 ** (-torch.arange(128, dtype=torch.float64) / steps)
-    waves = torch.cat([angles.cos(), angles.sin()], dim=1)
-    told = layer("t_embedder.mlp.2", functional.silu(layer("t_embedder.mlp.0", waves)))
-    if y is not None:
-        told = told + weights["y_embedder.embedding_table.weight"][y]
-    for block in range(sum(name.endswith("attn.qkv.weight") for name in weights)):
-        name = f"blocks.{block}"
-        modulation = layer(f"{name}.adaLN_modulation.1", functional.silu(told))[:, None]
-        shift, scale, gate, mlp_shift, mlp_scale, mlp_gate = modulation.split(width, dim=2)
-        qkv = layer(f"{name}.attn.qkv", norm(tokens) * (1 + scale) + shift)
-        mixed = []
-        for head in range(heads):
-            columns = torch.arange(head * width // heads, (head + 1) * width // heads)
-            queries, keys, values = (qkv[..., part * width + columns] for part in range(3))
-            attention = (queries @ keys.transpose(1, 2) / (width / heads) ** 0.5).softmax(-1)
-            mixed.append(attention @ values)
-        tokens = tokens + gate * layer(f"{name}.attn.proj", torch.cat(mixed, dim=-1))
-        hidden = layer(f"{name}.mlp.fc1", norm(tokens) * (1 + mlp_scale) + mlp_shift)
-        curve = hidden * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (hidden + 0.044715 * hidden**3))) / 2
-        tokens = tokens + mlp_gate * layer(f"{name}.mlp.fc2", curve)
-    shift, scale = layer("final_layer.adaLN_modulation.1", functional.silu(told))[:, None].split(width, dim=2)
-    out = layer("final_layer.linear", norm(tokens) * (1 + scale) + shift)
-    out = out.reshape(len(x), side, side, patch, patch, -1)
-    return torch.einsum("nhwpqc->nchpwq", out).reshape(len(x), -1, side * patch, side * patch)
 
 
 @pytest.mark.parametrize("condition", [NOTHING, class_labels(2), dropped_labels(2)], ids=lambda one: one.kind)

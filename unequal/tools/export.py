@@ -6,13 +6,14 @@ from pathlib import Path
 import click
 
 from unequal.errors import UserError
+from unequal.latents.autoencoder import identity
 from unequal.models.backbones.backbone import Unexportable
 from unequal.models.backbones.registry import backbone_of
-from unequal.models.folder import AVERAGES, PRUNING, RECORD, SNAPSHOTS, STATE
+from unequal.models.folder import AVERAGES, PRUNING, RECORD, SNAPSHOTS, STATE, ModelRecord
 from unequal.models.pruned import load_any_model
 from unequal.sampling.ensemble import Ensemble
 
-MODELS = Path("artifacts/models")
+MODELS, AUTOENCODER = Path("artifacts/models"), Path("artifacts/autoencoder")
 
 
 def export_model(source: Path, target: Path) -> None:
@@ -21,10 +22,16 @@ def export_model(source: Path, target: Path) -> None:
     try:
         if (source / PRUNING).exists():
             raise Unexportable("a pruned model")
-        backbone_of(net).export(net, record.spec, target)
+        backbone_of(net).export(net, record.spec, target, autoencoder_of(record))
     except Unexportable as what:
         shutil.copytree(source, target, ignore=shutil.ignore_patterns(SNAPSHOTS, AVERAGES, STATE))
         click.echo(f"{target}: diffusers cannot load {what}; unequal.sampling.ensemble.Ensemble.load does")
+
+
+def autoencoder_of(record: ModelRecord) -> Path | None:
+    """The folder of the autoencoder in whose latents a model works; None where it works in none or that is gone."""
+    wanted = record.spec.space.autoencoder
+    return AUTOENCODER if wanted is not None and AUTOENCODER.exists() and identity(AUTOENCODER) == wanted else None
 
 
 def export_experts(source: Path, target: Path) -> None:

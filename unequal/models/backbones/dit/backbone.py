@@ -1,5 +1,6 @@
 """DiT's transformer as a backbone."""
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -8,6 +9,8 @@ from torch import Tensor
 from unequal.errors import UserError
 from unequal.models.backbones.backbone import Backbone
 from unequal.models.backbones.dit.network import DiffusionTransformer, DiTConfig
+from unequal.models.backbones.dit.pipeline import export
+from unequal.models.backbones.dit.pretrained import check_pretrained, load_pretrained
 from unequal.models.spec import ModelSpec
 from unequal.settings.network import DiT
 
@@ -21,6 +24,14 @@ class DiTBackbone(Backbone):
     def build(self, network: DiT, spec: ModelSpec) -> DiffusionTransformer:
         return DiffusionTransformer(config_for(network, spec))
 
+    def load_pretrained(self, network: DiT, spec: ModelSpec) -> DiffusionTransformer:
+        """From a folder of diffusers' or a file of DiT's or SiT's."""
+        return load_pretrained(network, spec, config_for(network, spec))
+
+    def check_pretrained(self, network: DiT, spec: ModelSpec) -> None:
+        """By the scheduler beside it, or by whose code trained it."""
+        check_pretrained(network, spec)
+
     def config(self, net: DiffusionTransformer) -> dict[str, Any]:
         return net.config
 
@@ -33,6 +44,10 @@ class DiTBackbone(Backbone):
         image = torch.zeros(1, chosen.inputs, chosen.size, chosen.size, device=device)
         index = torch.zeros(1, dtype=torch.long, device=device)
         return (image, index) if chosen.classes is None else (image, index, index)
+
+    def export(self, net: DiffusionTransformer, spec: ModelSpec, target: Path, autoencoder: Path | None = None) -> None:
+        """As a DiTPipeline."""
+        export(net, spec, target, autoencoder)
 
 
 def config_for(network: DiT, spec: ModelSpec) -> DiTConfig:

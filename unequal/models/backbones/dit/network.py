@@ -73,13 +73,20 @@ class DiffusionTransformer(nn.Module):
         positions = get_2d_sincos_pos_embed(width, side, base_size=side, output_type="pt")
         # As much a part of the architecture as the number of patches: no file needs hold it.
         self.register_buffer("pos_embed", positions.float()[None], persistent=False)
-        self.blocks = nn.ModuleList(Block(width, config.heads, config.mlp_norm_eps) for _ in range(config.depth))
+        self.blocks = nn.ModuleList(
+            TransformerBlock(width, config.heads, config.mlp_norm_eps) for _ in range(config.depth)
+        )
         self.final_layer = FinalLayer(width, patch**2 * config.outputs)
 
     @property
     def config(self) -> dict[str, object]:
         """The architecture as JSON can carry it; of a pruned network, that of before."""
         return asdict(self.architecture)
+
+    @property
+    def present(self) -> "list[TransformerBlock]":
+        """The blocks that have not been pruned away."""
+        return [block for block in self.blocks if isinstance(block, TransformerBlock)]
 
     def forward(self, sample: Tensor, timestep: Tensor, class_labels: Tensor | None = None) -> Transformer2DModelOutput:
         """Ask for one answer an image; see the class."""
@@ -182,7 +189,7 @@ class LabelEmbedding(nn.Module):
         return self.embedding_table(labels)
 
 
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     """Attention and an MLP, shifted, scaled and gated by what is told [B, width]; [B, tokens, width] → the same."""
 
     def __init__(self, width: int, heads: int, mlp_norm_eps: float) -> None:
@@ -197,6 +204,13 @@ class Block(nn.Module):
         shift, scale, gate, mlp_shift, mlp_scale, mlp_gate = self.adaLN_modulation(told)[:, None].chunk(6, dim=2)
         tokens = tokens + gate * self.attn(self.norm1(tokens) * (1 + scale) + shift)
         return tokens + mlp_gate * self.mlp(self.norm2(tokens) * (1 + mlp_scale) + mlp_shift)
+
+
+class Absent(nn.Module):
+    """In the place of a block that has been pruned away."""
+
+    def forward(self, tokens: Tensor, told: Tensor) -> Tensor:
+        return tokens
 
 
 class Attention(nn.Module):

@@ -52,7 +52,7 @@ class UNet2DBackbone(Backbone):
         index = torch.zeros(1, dtype=torch.long, device=device)
         return (image, index) if net.class_embedding is None else (image, index, index)
 
-    def export(self, net: UNet2DModel, spec: ModelSpec, target: Path) -> None:
+    def export(self, net: UNet2DModel, spec: ModelSpec, target: Path, autoencoder: Path | None = None) -> None:
         """As a DDIMPipeline, or as a DDPMPipeline if it has learned a variance."""
         # Imported here: pipelines take seconds to import, and nothing else needs them.
         from unequal.models.backbones.unet2d.pipeline import export
