@@ -13,16 +13,20 @@ import torch
 from filelock import FileLock
 from hypothesis import settings as hypothesis_settings
 from specs import spec_of
+from torch import nn
 
 from benchmarks.starting import start_warm
 from unequal.data.preparation import prepare
 from unequal.data.prepared import PreparedData
+from unequal.models.backbones.dit.backbone import config_for
+from unequal.models.backbones.dit.network import DiffusionTransformer
+from unequal.models.backbones.registry import backbone_of
 from unequal.models.backbones.unet2d.architecture import build_unet
 from unequal.models.backbones.unet2d.network import UNet2DModel
 from unequal.models.flops import count_cost
 from unequal.models.folder import ModelRecord
 from unequal.settings.data import Data
-from unequal.settings.network import UNet2D
+from unequal.settings.network import DiT, UNet2D
 from unequal.settings.runtime import Runtime, Tracking
 from unequal.settings.training import Training
 
@@ -35,7 +39,9 @@ hypothesis_settings.register_profile("unequal", deadline=None)
 hypothesis_settings.load_profile("unequal")
 
 NetworkSettings = Callable[..., UNet2D]
+DiTSettings = Callable[..., DiT]
 BuildNet = Callable[..., UNet2DModel]
+BuildDiT = Callable[..., DiffusionTransformer]
 MakeRecord = Callable[..., ModelRecord]
 
 
@@ -116,17 +122,46 @@ def tiny_net(network_settings: NetworkSettings) -> BuildNet:
 
 
 @pytest.fixture(scope="session")
+def dit_settings() -> DiTSettings:
+    """Settings of a tiny transformer, any of them overridden."""
+
+    def make(**changes: Any) -> DiT:
+        tiny = {"kind": "dit", "pretrained": None, "depth": 2, "width": 16, "heads": 2, "patch": 2}
+        return DiT(**(tiny | changes))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny_dit(dit_settings: DiTSettings) -> BuildDiT:
+    """A tiny transformer for grey 8×8 images, always with the same weights, none of them 0; further words are of its
+    settings or its spec."""
+
+    def build(**changes: Any) -> DiffusionTransformer:
+        own = {name: changes.pop(name) for name in list(changes) if name in DiT.model_fields}
+        spec = spec_of(**changes, **{name: own[name] for name in ("condition", "variance") if name in own})
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            net = DiffusionTransformer(config_for(dit_settings(**own), spec))
+            for parameter in net.parameters():
+                nn.init.normal_(parameter, std=0.2)
+        return net
+
+    return build
+
+
+@pytest.fixture(scope="session")
 def make_record() -> MakeRecord:
     """The record of a network, any field of it or of its spec overridden."""
 
-    def make(net: UNet2DModel, **changes: Any) -> ModelRecord:
+    def make(net: nn.Module, **changes: Any) -> ModelRecord:
         cost = count_cost(net)
         own = {name: changes.pop(name) for name in list(changes) if name in ModelRecord.model_fields}
         spec = spec_of(**changes)
         facts: dict[str, Any] = {
             "name": "tiny",
             "spec": spec,
-            "backbone": "unet2d",
+            "backbone": backbone_of(net).kind,
             "seed": 0,
             "steps": 3,
             "images_seen": 12,

@@ -20,7 +20,9 @@ from benchmarks.timing import keep
 from unequal.diffusion.ddim import sampling_timesteps
 from unequal.settings.params.pipeline import Params
 
-DIGITS, COLOUR, IDDPM = (Path("presets") / f"{name}.yaml" for name in ("digits", "own-images-32", "cifar10-iddpm"))
+DIGITS, PATCHES, COLOUR, IDDPM = (
+    Path("presets") / f"{name}.yaml" for name in ("digits", "patches-large", "own-images-32", "cifar10-iddpm")
+)
 Benchmark = Callable[[], Mapping[str, Any]]
 
 
@@ -43,6 +45,10 @@ def on_cpu(device: torch.device) -> dict[str, Benchmark]:
         "training_digits": lambda: training.measure(params_of(DIGITS, device), device, 20, 9, also_compiled=True),
         "training_cifar10": lambda: training.measure(params_of(IDDPM, device, 4), device, 1, 3),
         "training_cifar10_single": lambda: training.measure(params_of(IDDPM, device, 1), device, 2, 5),
+        "passes_unet": lambda: training.measure_beside_passes(params_of(PATCHES, device, 32), device, 2, 7),
+        "passes_dit": lambda: training.measure_beside_passes(
+            training.transformer(params_of(PATCHES, device, 32)), device, 4, 7
+        ),
         "pipeline_digits": lambda: pipelines.measure(digits(), device, 20, 128, 7),
         "pipeline_colour": lambda: pipelines.measure(colour(), device, 5, 8, 5),
         "experts_digits": lambda: experts(DIGITS, device, 64, 50, 5),
@@ -63,6 +69,10 @@ def on_gpu(device: torch.device) -> dict[str, Benchmark]:
     return {
         "training_digits": lambda: training.measure(compiled(params_of(DIGITS, device)), device, 200, 9),
         "training_cifar10": lambda: training.measure(compiled(params_of(IDDPM, device)), device, 20, 9),
+        "passes_unet": lambda: training.measure_beside_passes(compiled(params_of(PATCHES, device)), device, 100, 7),
+        "passes_dit": lambda: training.measure_beside_passes(
+            training.transformer(compiled(params_of(PATCHES, device))), device, 100, 7
+        ),
         "pipeline_digits": lambda: pipelines.measure(digits(), device, 50, 256, 7),
         "pipeline_colour": lambda: pipelines.measure(colour(), device, 50, 256, 7),
         "experts_digits": lambda: experts(DIGITS, device, 256, 50, 7),

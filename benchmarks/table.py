@@ -67,11 +67,19 @@ def training(name: str) -> tuple[str, Callable[[Figures], str]]:
     return f"training, {name}: images/s over the documented loop's", faster
 
 
+def beside_passes(name: str) -> tuple[str, Callable[[Figures], str]]:
+    """A row of a training that is held against the network's passes alone."""
+    what = f"training, {name}: time over that of the network's passes alone"
+    return what, lambda one: f"{spread(one['time_over_passes'])} at a batch of {one['batch_size']}"
+
+
 #: Name of a benchmark → what its row says, and how.
 ROWS: dict[str, tuple[str, Callable[[Figures], str]]] = {
     "training_digits": training("digits net"),
     "training_cifar10": training("IDDPM's CIFAR-10 net"),
     "training_cifar10_single": training("IDDPM's CIFAR-10 net"),
+    "passes_unet": beside_passes("a U-Net on 16 × 16 pixels"),
+    "passes_dit": beside_passes("DiT 96 × 4 on 16 × 16 pixels"),
     "pipeline_digits": ("DDIM, digits net: speed over DDIMPipeline's", lambda one: spread(one["ratio"])),
     "pipeline_colour": ("DDIM, 7 M net: speed over DDIMPipeline's", lambda one: spread(one["ratio"])),
     "experts_digits": ("pruned experts, digits net", pruned),

@@ -20,6 +20,7 @@ from accelerate.state import AcceleratorState
 from benchmarks.documented_loop import DocumentedLoop, Pictures, Recipe
 from benchmarks.timing import in_turns, keep, ratio
 from unequal.models.backbones.registry import build_network
+from unequal.settings.network import DiT
 from unequal.settings.params.pipeline import Params
 from unequal.settings.strict import PARAMS
 from unequal.timesteps.samplers import IndependentSampler, uniform
@@ -149,6 +150,35 @@ def measure(
         "precision": params.training.precision,
         "compiled": params.runtime.compile,
         "channels_last": params.runtime.channels_last,
+        "image": [params.data.channels, params.data.image_size, params.data.image_size],
+    }
+
+
+def transformer(params: Params) -> Params:
+    """The same with a transformer of 96 channels and four blocks, on patches of 2."""
+    small = DiT(kind="dit", pretrained=None, depth=4, width=96, heads=4, patch=2)
+    return params.model_copy(update={"network": small})
+
+
+def measure_beside_passes(params: Params, device: torch.device, steps: int, rounds: int) -> dict[str, Any]:
+    """What our loop takes of what the network's passes alone take, for networks of any kind."""
+    with tempfile.TemporaryDirectory() as folder:
+        work: dict[str, Callable[[], object]] = {
+            "ours": partial(advance, our_loop(params, device, Path(folder)), steps),
+            "passes": partial(passes(params, device), steps),
+        }
+        times = in_turns(work, rounds, device)
+    batch = params.training.batch_size
+    return {
+        "time_over_passes": ratio(times["ours"], times["passes"]),
+        "images_per_second": {name: batch * steps / median(found) for name, found in times.items()},
+        "seconds": times,
+        "batch_size": batch,
+        "steps": steps,
+        "rounds": rounds,
+        "precision": params.training.precision,
+        "compiled": params.runtime.compile,
+        "kind": params.network.kind,
         "image": [params.data.channels, params.data.image_size, params.data.image_size],
     }
 

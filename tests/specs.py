@@ -4,7 +4,7 @@ from typing import Any
 
 from unequal.models.folder import ModelRecord
 from unequal.models.spec import ModelSpec, Space
-from unequal.settings.condition import ClassLabels, LowResolution, Unconditional
+from unequal.settings.condition import ClassLabels, DroppedLabels, LowResolution, Unconditional
 from unequal.settings.schedule import BetaSchedule, FlowSchedule, Schedule
 
 TIMESTEPS = 50
@@ -13,6 +13,10 @@ NOTHING = Unconditional()
 
 def class_labels(classes: int) -> ClassLabels:
     return ClassLabels(classes=classes)
+
+
+def dropped_labels(classes: int, dropout: float = 0.1) -> DroppedLabels:
+    return DroppedLabels(classes=classes, dropout=dropout)
 
 
 def low_resolution(factor: int) -> LowResolution:

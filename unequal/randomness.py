@@ -32,6 +32,7 @@ class Stream(IntEnum):
     LANDSCAPE = 16
     AUTOENCODER = 17
     SAMPLE_LABELS = 18
+    LABEL_DROPOUT = 19
 
 
 def numpy_generator(*key: int) -> np.random.Generator:

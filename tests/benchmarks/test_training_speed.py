@@ -8,7 +8,15 @@ import torch
 
 from benchmarks.documented_loop import Pictures
 from benchmarks.timing import in_turns, ratio
-from benchmarks.training import comparable, contestants, documented, measure, our_loop
+from benchmarks.training import (
+    comparable,
+    contestants,
+    documented,
+    measure,
+    measure_beside_passes,
+    our_loop,
+    transformer,
+)
 from unequal.settings.params.pipeline import Params
 
 pytestmark = pytest.mark.slow
@@ -81,3 +89,10 @@ def test_turns_go_round_and_the_first_warms_up() -> None:
 def test_a_ratio_is_the_median_of_rounds() -> None:
     assert ratio([2.0, 9.0, 4.0], [1.0, 3.0, 1.0]) == {"median": 3.0, "low": 2.5, "high": 3.5}
     assert ratio([3.0], [2.0]) == {"median": 1.5, "low": 1.5, "high": 1.5}
+
+
+def test_a_transformer_trains_beside_its_passes(params: Params) -> None:
+    found = measure_beside_passes(transformer(params), CPU, steps=2, rounds=2)
+    assert found["kind"] == "dit"
+    assert found["time_over_passes"]["median"] > 0
+    assert all(len(times) == 2 for times in found["seconds"].values())

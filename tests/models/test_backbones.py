@@ -147,7 +147,7 @@ def test_a_second_backbone_goes_all_the_way(
 
 def test_what_a_backbone_does_not_say_is_refused_in_one_line(tmp_path: Path) -> None:
     net, backbone = registry.build_network(StackSettings(pretrained=None), spec_of()), StackBackbone()
-    with pytest.raises(UserError, match="networks of kind stack cannot be pruned; allowed: unet2d"):
+    with pytest.raises(UserError, match="networks of kind stack cannot be pruned; allowed: unet2d, dit"):
         prunable_kind_of(net)
     with pytest.raises(UserError, match=r"network.pretrained: 'x'; networks of kind stack are trained: null"):
         registry.take_over(StackSettings(pretrained="x"), spec_of())
@@ -176,9 +176,9 @@ def test_kinds_that_nobody_knows() -> None:
     class Other(Network):
         kind: Literal["other"] = "other"
 
-    with pytest.raises(UserError, match=r"network.kind: 'other' is unknown; allowed: unet2d, stack"):
+    with pytest.raises(UserError, match=r"network.kind: 'other' is unknown; allowed: unet2d, dit, stack"):
         registry.build_network(Other(pretrained=None), spec_of())
-    with pytest.raises(UserError, match="a network of class Identity is of no kind that is known: unet2d, stack"):
+    with pytest.raises(UserError, match="a network of class Identity is of no kind that is known: unet2d, dit, stack"):
         registry.backbone_of(nn.Identity())
 
 

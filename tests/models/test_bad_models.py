@@ -99,7 +99,7 @@ OWN: dict[str, Bad] = {
     "a record with words for numbers": Bad(facts(BASE, images_seen="many"), FOREIGN),
     "a record with NaN": Bad(facts(BASE, macs=float("nan")), FOREIGN),
     "a record of another prediction": Bad(facts(BASE, spec={"prediction": "flow"}), FOREIGN),
-    "a record of an unknown network": Bad(facts(BASE, backbone="dit"), "'dit' is unknown; allowed: unet2d"),
+    "a record of an unknown network": Bad(facts(BASE, backbone="vit"), "'vit' is unknown; allowed: unet2d, dit"),
     "a record of fewer than no images": Bad(facts(BASE, images_seen=-1), FOREIGN),
     "a record of timesteps that are none": Bad(facts(BASE, first=10, last=T), FOREIGN),
     "a record of strides that miss the last timestep": Bad(facts(BASE, first=0, last=4, stride=3), FOREIGN),

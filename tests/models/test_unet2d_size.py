@@ -11,6 +11,7 @@ from unequal.models.backbones.unet2d.architecture import build_unet
 from unequal.models.backbones.unet2d.size import size_of
 from unequal.settings.condition import ClassLabels
 from unequal.settings.network import UNet2D
+from unequal.settings.strict import read_yaml
 from unequal.tools.sections import Architecture, seen
 
 SETTINGS = {
@@ -24,7 +25,11 @@ SETTINGS = {
     "scale_shift": False,
     "dropout": 0.0,
 }
-PARAMS_FILES = [ROOT / "params.yaml", *sorted((ROOT / "presets").glob("*.yaml"))]
+PARAMS_FILES = [
+    path
+    for path in [ROOT / "params.yaml", *sorted((ROOT / "presets").glob("*.yaml"))]
+    if "kind" not in read_yaml(path)["network"]
+]
 KINDS: dict[str, dict[str, object]] = {
     "plain": {},
     "attention below": {"attention_resolutions": (8,), "layers_per_block": 2},

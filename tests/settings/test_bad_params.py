@@ -45,6 +45,24 @@ def edited(dotted: str, value: Any) -> Callable[[], None]:
     return spoil
 
 
+DROPPED = {"kind": "dropped_labels", "classes": 10, "dropout": 0.1}
+
+
+def transformer(also: dict[str, Any] | None = None, **changes: Any) -> Callable[[], None]:
+    """The sound settings with a transformer of which something is otherwise; of a key with None, nothing is left."""
+    network = {"kind": "dit", "pretrained": None, "depth": 2, "width": 16, "heads": 2, "patch": 2} | changes
+    network = {key: value for key, value in network.items() if value is not None or key == "pretrained"}
+
+    def spoil() -> None:
+        document = yaml.safe_load(TEXT) | {"network": network}
+        for dotted, value in (also or {}).items():
+            section, key = dotted.split(".")
+            document[section][key] = value
+        PARAMS.write_text(yaml.safe_dump(document))
+
+    return spoil
+
+
 BAD: dict[str, Bad] = {
     "no file": Bad(PARAMS.unlink, "params.yaml: missing; run from the folder that holds it"),
     "a folder": Bad(lambda: (PARAMS.unlink(), PARAMS.mkdir()), "params.yaml: cannot be read: Is a directory"),
@@ -91,6 +109,37 @@ BAD: dict[str, Bad] = {
     "no replica": Bad(edited("replicas", 0), "params.yaml: replicas: 0: Input should be greater than or equal to 1"),
     "replicas without seeds": Bad(
         replaced("seed: 0\nreplicas: 1", f"seed: {2**63 - 2}\nreplicas: 3"), "replicas: 3 of them have seeds"
+    ),
+    "an unknown kind of network": Bad(edited("network.kind", "vit"), "network: Input tag 'vit' found using 'kind'"),
+    "a key of another kind": Bad(edited("network.patch", 2), "network.patch: unknown key; allowed here: kind, pre"),
+    "a transformer without its width": Bad(transformer(width=None), "network.width: missing"),
+    "an unknown key of a transformer": Bad(
+        transformer(dropout=0.1), "network.dropout: unknown key; allowed here: kind, pretrained, condition, variance"
+    ),
+    "a patch that does not divide": Bad(
+        transformer(patch=3), "params.yaml: network.patch: 3 does not divide the 8 pixels that the network sees"
+    ),
+    "heads that do not divide": Bad(transformer(heads=5), "params.yaml: network: heads: 5 do not divide the width 16"),
+    "a width without positions": Bad(transformer(width=18, heads=2), "network: width: 18 is no multiple of 4"),
+    "a file of nobody": Bad(transformer(pretrained="a.pt"), "network: trained_by: needed by pretrained 'a.pt'"),
+    "a file of a U-Net's": Bad(transformer(openai={"num_heads": 4}), "network.openai: unknown key; allowed here: kind"),
+    "guidance without labels": Bad(
+        edited("sampling.guidance", {"scale": 2.0}),
+        "sampling.guidance: needs a model that has learned without labels too, not an unconditional model; allowed",
+    ),
+    "guidance where labels are always told": Bad(
+        transformer({"sampling.guidance": {"scale": 2.0}}, condition={"kind": "labels", "classes": 10}),
+        "not a model of 10 classes; allowed: null, or network.condition.kind dropped_labels",
+    ),
+    "guidance scored by the labels": Bad(
+        transformer({"sampling.guidance": {"scale": 2.0}}, condition=DROPPED),
+        "sampling.guidance: cannot be scored by extractor.kind 'classifier', whose features know the labels",
+    ),
+    "no guidance at all": Bad(
+        transformer({"sampling.guidance": {"scale": 0.0}}, condition=DROPPED), "guidance.scale: 0.0: Input should"
+    ),
+    "all labels withheld": Bad(
+        transformer(condition=DROPPED | {"dropout": 1.0}), "network.condition.dropout: 1.0: Input should be less than 1"
     ),
     "an untrained variant": Bad(edited("variants", ["base", "best"]), "variants: 'best' is not trained; allowed: base"),
 }  # fmt: skip

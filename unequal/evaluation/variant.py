@@ -19,6 +19,7 @@ from unequal.evaluation.fidelity import BuiltExtractor, Scores, half_of, require
 from unequal.evaluation.reference import Reference
 from unequal.evaluation.sets import ImageSet
 from unequal.sampling.ensemble import Ensemble, cut
+from unequal.sampling.guidance import guided
 from unequal.settings.evaluation import Evaluation, Sampling
 from unequal.workspace.chunks import Chunks
 from unequal.workspace.devices import computed_on
@@ -118,11 +119,12 @@ class Scoring:
     def batches(self, experts: Ensemble, seed: int) -> dict[str, Callable[[], np.ndarray]]:
         """What samples each batch of a seed, uint8 [B, C, H, W], by the number of its first image."""
         timesteps, settings = self.timesteps(experts), self.sampling
+        sampled = guided(experts, settings.guidance)
         # A model of super-resolution enlarges held-out images, which it cannot have learned by heart.
         originals = tensor_of(self.data.holdout)
 
         def make(ids: range) -> np.ndarray:
-            return experts.images(
+            return sampled.images(
                 ids,
                 timesteps,
                 seed=seed,
@@ -159,7 +161,7 @@ class Scoring:
             # Experts share what the base had seen before them.
             "images_seen": records[0].inherited_images + sum(record.images_seen for record in records),
             "training_flops": records[0].inherited_flops + sum(record.training_flops for record in records),
-            "sampling_flops_per_image": experts.macs_per_image(asked),
+            "sampling_flops_per_image": guided(experts, self.sampling.guidance).macs_per_image(asked),
             "parameters": experts.parameters,
             "experts": len(records),
             "sampling_steps_per_expert": experts.steps_per_expert(asked),

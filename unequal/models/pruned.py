@@ -9,7 +9,7 @@ from pathlib import Path
 from torch import nn
 
 from unequal.errors import UserError
-from unequal.models.backbones.prunable import dependency_graph
+from unequal.models.backbones.prunable import SelfPruning, dependency_graph
 from unequal.models.backbones.prunable_kinds import prunable_kind_of
 from unequal.models.folder import ModelRecord, Removal, load_architecture, load_removals, with_weights
 
@@ -22,8 +22,14 @@ def load_any_model(folder: Path) -> tuple[nn.Module, ModelRecord]:
     """
     net, record = load_architecture(folder)
     if (removals := load_removals(folder)) is not None:
-        replay(net, removals)
+        take_away(net, removals)
     return with_weights(net, folder), record
+
+
+def take_away(net: nn.Module, removals: Sequence[Removal]) -> None:
+    """Remove channels from an unpruned network, in place. Raises UserError where they are not there."""
+    kind = prunable_kind_of(net)
+    (kind.remove if isinstance(kind, SelfPruning) else replay)(net, removals)
 
 
 def replay(net: nn.Module, removals: Sequence[Removal]) -> None:

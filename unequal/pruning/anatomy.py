@@ -69,7 +69,7 @@ def shares(layers: Sequence[PrunableLayer], modules: list[Weighted]) -> np.ndarr
     """Outputs and inputs that each module loses with a channel of each layer, [2, modules, layers]."""
     import torch_pruning as tp
 
-    row = {module: i for i, module in enumerate(modules)}
+    row: dict[nn.Module, int] = {module: i for i, module in enumerate(modules)}
     table = np.zeros((2, len(modules), len(layers)), dtype=np.int64)
     for column, layer in enumerate(layers):
         for dependency, channels in layer.group:
@@ -77,4 +77,6 @@ def shares(layers: Sequence[PrunableLayer], modules: list[Weighted]) -> np.ndarr
             if module in row:
                 inputs = dependency.handler not in (tp.prune_conv_out_channels, tp.prune_linear_out_channels)
                 table[int(inputs), row[module], column] += len(channels) // layer.channels
+        lost = np.array([(row[module], *pair) for module, *pair in layer.lost], dtype=np.int64).reshape(-1, 3)
+        table[:, lost[:, 0], column] += lost[:, 1:].T
     return table

@@ -10,7 +10,7 @@ from torch import nn
 from unequal.errors import UserError
 from unequal.models.flops import Cost, count_cost
 from unequal.models.folder import Removal
-from unequal.models.pruned import replay
+from unequal.models.pruned import take_away
 from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.units import Unit
 
@@ -84,7 +84,7 @@ def removed_channels(anatomy: Anatomy, units: Sequence[Unit]) -> np.ndarray:
 def remove(net: nn.Module, units: Sequence[Unit]) -> PrunedNetwork:
     """A copy of a network without these units."""
     pruned = copy.deepcopy(net)
-    replay(pruned, removals_of(units))
+    take_away(pruned, removals_of(units))
     return PrunedNetwork(pruned, list(units), count_cost(pruned))
 
 

@@ -29,16 +29,18 @@ class Unit:
 
 
 def units_by(importance: Importance, anatomy: Anatomy) -> list[Unit]:
-    """All units of a network, the least important first; of each layer, the most important one is not among them."""
-    units = [unit for layer in anatomy.layers for unit in spare_units(layer, importance(layer.group).detach().cpu())]
+    """All units of a network, the least important first; of each layer, the most important is not among them, unless
+    the network can do without it."""
+    scores = [importance(layer.group).detach().cpu()[layer.rows] for layer in anatomy.layers]
+    units = [unit for layer, own in zip(anatomy.layers, scores, strict=True) for unit in spare_units(layer, own)]
     return sorted(units, key=lambda unit: (unit.importance, unit.layer))
 
 
 def spare_units(layer: PrunableLayer, scores: Tensor) -> list[Unit]:
-    """The units of a layer by their channels' scores [channels], all but the one that it cannot do without."""
+    """The units of a layer by their channels' scores [channels], all but those that have to be kept."""
     pieces = torch.arange(layer.channels).reshape(layer.parts, -1) if layer.heads else across(scores, layer.parts)
     units = [Unit(layer.name, tuple(piece.tolist()), float(scores[piece].mean()), layer.block) for piece in pieces]
-    return sorted(units, key=lambda unit: unit.importance)[:-1]
+    return sorted(units, key=lambda unit: unit.importance)[: len(units) - layer.kept]
 
 
 def across(scores: Tensor, norm_groups: int) -> Tensor:

@@ -134,6 +134,25 @@ class ClassLabels(Condition):
             raise UserError(f"network.condition.classes: {self.classes}; the data are {has}, allowed: {allowed}")
 
 
+class DroppedLabels(ClassLabels):
+    """The image's class, withheld from some in training, so that the network also learns to answer without: guidance.
+
+    In place of a label stands one class more, the null class (2207.12598).
+    """
+
+    kind: Literal["dropped_labels"] = "dropped_labels"  # type: ignore[assignment]
+    dropout: float = Field(gt=0, lt=1, description="share of a batch's images whose label is withheld; DiT: 0.1")
+
+    @property
+    def embedded_classes(self) -> int:
+        return self.classes + 1
+
+    @property
+    def null(self) -> int:
+        """What stands for no label."""
+        return self.classes
+
+
 class LowResolution(Condition):
     """The image at a factor-th of its resolution, enlarged again, which the network sees as further channels."""
 
@@ -173,4 +192,4 @@ class LowResolution(Condition):
 
 
 #: Chosen by its `kind`.
-AnyCondition = Annotated[Unconditional | ClassLabels | LowResolution, Field(discriminator="kind")]
+AnyCondition = Annotated[Unconditional | ClassLabels | DroppedLabels | LowResolution, Field(discriminator="kind")]

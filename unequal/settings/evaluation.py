@@ -40,6 +40,15 @@ class Extractor(Strict):
         return self
 
 
+class Guidance(Strict):
+    """Classifier-free guidance: answers lead away from those without a label, to ∅ + w·(y − ∅)."""
+
+    scale: PositiveFloat = Field(description="w; 1: no guidance, at twice the cost")
+    channels: PositiveInt | None = Field(
+        default=3, description="first channels of a prediction that are guided, in DiT and SiT 3; null: all"
+    )
+
+
 class Sampling(Strict):
     """From the same noise for every variant."""
 
@@ -64,6 +73,11 @@ class Sampling(Strict):
         default="posterior", description="of the noise at eta 1: DDPM's β̃, or what the network has learned"
     )
     clip: bool = Field(description="keep predicted images within [-1, 1] at each step")
+    guidance: Guidance | None = Field(
+        default=None,
+        exclude_if=lambda guidance: guidance is None,
+        description="of a model of network.condition.kind dropped_labels; null: none",
+    )
     batch_size: BatchSize
 
     @model_validator(mode="after")

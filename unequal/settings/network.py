@@ -1,6 +1,6 @@
 """`network`: what the base is made of."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
@@ -119,5 +119,51 @@ class UNet2D(Network):
         return attends
 
 
+#: Of sine-cosine positions: a quarter of the channels each for sine and cosine, of rows and of columns.
+POSITIONS = 4
+
+
+class DiT(Network):
+    """A transformer on patches (DiT, SiT): its architecture, which a trained one has too."""
+
+    kind: Literal["dit"]
+    pretrained: Outside | None = Field(
+        description="a folder or owner/name@commit with diffusers' DiTTransformer2DModel, or a .pt file of DiT or SiT, "
+        "taken as base instead of training one; null trains"
+    )
+    trained_by: Literal["dit", "sit"] | None = Field(
+        default=None, description="whose code a pretrained .pt file is from, which tells how it is told the time"
+    )
+    depth: Depth = Field(description="blocks, each of attention and an MLP of four times the width")
+    width: Width = Field(description="channels of a patch on its way; a multiple of heads, and of 4")
+    heads: Width = Field(description="attention heads of a block")
+    patch: Width = Field(description="pixels of a patch, a side; one patch is one token")
+
+    @model_validator(mode="after")
+    def a_file_tells_whose_it_is(self) -> Self:
+        """A .pt file looks the same from both."""
+        if (self.trained_by is not None) != str(self.pretrained).endswith(".pt"):
+            has = "needed by" if self.trained_by is None else "has no meaning for"
+            raise ValueError(f"trained_by: {has} pretrained '{self.pretrained}'; a .pt file has it, nothing else")
+        return self
+
+    @model_validator(mode="after")
+    def width_can_be_divided(self) -> Self:
+        """Into heads, and into the sines and cosines of a position."""
+        if self.width % self.heads:
+            raise ValueError(f"heads: {self.heads} do not divide the width {self.width}")
+        if self.width % POSITIONS:
+            raise ValueError(f"width: {self.width} is no multiple of {POSITIONS}, as sine-cosine positions need")
+        return self
+
+    def check_size(self, image_size: int) -> None:
+        """Also where patches do not cover it."""
+        if image_size % self.patch:
+            raise ValueError(
+                f"network.patch: {self.patch} does not divide the {image_size} pixels that the network sees"
+            )
+        super().check_size(image_size)
+
+
 #: Chosen by its `kind`, which is `unet2d` where none is told.
-AnyNetwork = UNet2D
+AnyNetwork = Annotated[UNet2D | DiT, Field(discriminator="kind")]

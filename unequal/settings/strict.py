@@ -164,7 +164,7 @@ def look_up(document: dict[str, Any], dotted: str, path: Path) -> Any:
 def validate(model: type[M], values: Any, path: Path, keys: dict[str, str] | None = None) -> M:
     """Validate as JSON, where arrays may become tuples but nothing else is converted."""
     try:
-        text = json.dumps(values, default=str)
+        text = json.dumps(with_kinds(model, values), default=str)
     except (TypeError, ValueError) as error:
         raise UserError(f"{path}: {error}") from None
     try:
@@ -172,6 +172,20 @@ def validate(model: type[M], values: Any, path: Path, keys: dict[str, str] | Non
     except ValidationError as error:
         message = one_line(error, model, json.loads(text), keys or {})
         raise UserError(f"{path}: {plain(message)}") from None
+
+
+def with_kinds(model: type[Strict], values: Any) -> Any:
+    """The values of a model, with the kind in each of its sections that may leave it out."""
+    found = values if isinstance(values, dict) else {}
+    kinds = {name: kind for name, field in model.model_fields.items() if (kind := default_kind(field.annotation))}
+    sections = {name: {"kind": kind} | found[name] for name, kind in kinds.items() if isinstance(found.get(name), dict)}
+    return (found | sections) if sections else values
+
+
+def default_kind(annotation: Any) -> str | None:
+    """That of the section in an annotation which needs not tell its kind; None where there is none."""
+    fields = (one.model_fields["kind"] for one in sections_in(annotation) if "kind" in one.model_fields)
+    return next((field.default for field in fields if not field.is_required()), None)
 
 
 def one_line(error: ValidationError, model: type[Strict], values: Any, keys: dict[str, str]) -> str:

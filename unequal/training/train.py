@@ -26,6 +26,7 @@ from unequal.timesteps.weights import epsilon_error_factor, normalising_factor
 from unequal.training.batches import BatchSource
 from unequal.training.continuing import go_on_from
 from unequal.training.initialisation import Start
+from unequal.training.label_dropout import withholding
 from unequal.training.loop import LOG, Trained, Trainer
 from unequal.training.objectives.choice import objective_for
 from unequal.training.objectives.objective import Objective
@@ -130,7 +131,7 @@ def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: Ti
     """The batches of a job's training images."""
     images = images_on(workspace.device, job.data)
     window = window_of(len(images), images[0].nbytes)
-    return BatchSource(
+    source = BatchSource(
         images=images,
         batch_size=job.training.batch_size,
         sampler=sampler,
@@ -143,6 +144,7 @@ def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: Ti
         prefetch=workspace.device.type == "cuda" or window is not None,
         labels=job.data.train_labels,
     )
+    return withholding(source, start.spec.condition)
 
 
 def single_head(recipe: Recipe, spec: ModelSpec, device: torch.device, sampler: TimestepSampler) -> Objective:

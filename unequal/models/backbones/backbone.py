@@ -59,6 +59,12 @@ class Backbone(ABC):
     def example_inputs(self, net: Any) -> tuple[Tensor, ...]:
         """What the network is asked with for one image, in the order of its arguments, on its device."""
 
-    def export(self, net: Any, spec: ModelSpec, target: Path) -> None:
-        """Write a pipeline of diffusers. Raises Unexportable where diffusers has none for such a model."""
+    def export(self, net: Any, spec: ModelSpec, target: Path, autoencoder: Path | None = None) -> None:
+        """Write a pipeline of diffusers. Raises Unexportable where diffusers has none for such a model.
+
+        Args:
+            net, spec: the model.
+            target: a new folder.
+            autoencoder: folder of that of a model of latents, where it is there.
+        """
         raise Unexportable(f"a network of kind {self.kind}")

@@ -4,8 +4,8 @@ It stands beside the backbone and not within it: what never prunes depends on no
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -28,6 +28,9 @@ class PrunableLayer:
     `name` is the layer whose outputs they are, the first of several that are added up; `block` is what it belongs to;
     `group` is torch-pruning's list of everything coupled to it; `parts` says into how many equal parts a removal must
     not cut: norm groups of which each loses a channel, or attention heads, which go as a whole.
+
+    Of its units so many have to be `kept`. Where several layers share a group, `rows` are those of the group's channels
+    that are this layer's; `lost` are outputs and inputs that go with a channel from modules that are not in the group.
     """
 
     name: str
@@ -36,6 +39,9 @@ class PrunableLayer:
     channels: int
     parts: int
     heads: bool
+    kept: int = 1
+    rows: slice = field(default_factory=lambda: slice(None))
+    lost: tuple[tuple[nn.Module, int, int], ...] = ()
 
 
 class PrunableKind(ABC):
@@ -54,6 +60,14 @@ class PrunableKind(ABC):
     @abstractmethod
     def mend(self, net: Any) -> None:
         """Bring what a pruned network knows of its own sizes in line with its layers."""
+
+
+class SelfPruning(PrunableKind):
+    """A kind that removes by itself what torch-pruning's graph cannot follow."""
+
+    @abstractmethod
+    def remove(self, net: Any, removals: Sequence[tuple[str, Sequence[int]]]) -> None:
+        """Remove channels of `layers`, by layer, in place. Raises UserError where they are not there."""
 
 
 def dependency_graph(net: nn.Module):  # type: ignore[no-untyped-def]  # torch-pruning is untyped

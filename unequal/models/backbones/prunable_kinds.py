@@ -13,9 +13,10 @@ _registered: dict[str, PrunableKind] = {}
 def built_in() -> dict[str, PrunableKind]:
     """The library's own, by kind."""
     # Imported when they are asked for, as the backbones are.
+    from unequal.models.backbones.dit.pruning import PrunableDiT
     from unequal.models.backbones.unet2d.pruning import PrunableUNet2D
 
-    return {one.kind: one for one in (PrunableUNet2D(),)}
+    return {one.kind: one for one in (PrunableUNet2D(), PrunableDiT())}
 
 
 def register(prunable: PrunableKind) -> None:

@@ -14,9 +14,10 @@ _registered: dict[str, Backbone] = {}
 def built_in() -> dict[str, Backbone]:
     """The library's own, by kind."""
     # Imported when they are asked for: each brings a large part of diffusers along.
+    from unequal.models.backbones.dit.backbone import DiTBackbone
     from unequal.models.backbones.unet2d.backbone import UNet2DBackbone
 
-    return {backbone.kind: backbone for backbone in (UNet2DBackbone(),)}
+    return {backbone.kind: backbone for backbone in (UNet2DBackbone(), DiTBackbone())}
 
 
 def register(backbone: Backbone) -> None:

@@ -1,11 +1,14 @@
 """Params files whose models are sampled."""
 
-from typing import Self
+from typing import Self, TypeVar
 
 from pydantic import model_validator
 
+from unequal.settings.condition import DroppedLabels
 from unequal.settings.evaluation import Sampling
 from unequal.settings.params.core import Core
+
+AnySampled = TypeVar("AnySampled", bound="Sampled")
 
 
 class Sampled(Core):
@@ -52,3 +55,18 @@ class Sampled(Core):
         if self.samples_three_heads:
             raise ValueError("sampling.variance: 'learned'; mixed models have learned none; allowed: posterior")
         return self
+
+    @model_validator(mode="after")
+    def guidance_has_its_labels(self) -> Self:
+        """Only a model that has also learned without labels is guided by them."""
+        return self if self.sampling.guidance is None else guidable(self)
+
+
+def guidable(params: AnySampled) -> AnySampled:
+    """The same params. Raises ValueError where models have learned no answers without labels."""
+    if not isinstance(condition := params.network.condition, DroppedLabels):
+        raise ValueError(
+            f"sampling.guidance: needs a model that has learned without labels too, not {condition.title}; "
+            "allowed: null, or network.condition.kind dropped_labels"
+        )
+    return params

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unequal.models.backbones.backbone import Backbone
+from unequal.models.backbones.backbone import Backbone, Unexportable
 from unequal.models.backbones.unet2d.architecture import build_unet
 from unequal.models.backbones.unet2d.flow import check_source as check_pretrained
 from unequal.models.backbones.unet2d.heads import HEADS, give_heads
@@ -15,6 +15,7 @@ from unequal.models.backbones.unet2d.network import UNet2DModel
 from unequal.models.backbones.unet2d.pretrained import load_pretrained
 from unequal.models.spec import ModelSpec
 from unequal.settings.network import UNet2D
+from unequal.settings.schedule import FlowSchedule
 
 
 class UNet2DBackbone(Backbone):
@@ -53,9 +54,15 @@ class UNet2DBackbone(Backbone):
         index = torch.zeros(1, dtype=torch.long, device=device)
         return (image, index) if net.class_embedding is None else (image, index, index)
 
-    def export(self, net: UNet2DModel, spec: ModelSpec, target: Path) -> None:
-        """As a DDIMPipeline, or as a DDPMPipeline if it has learned a variance."""
+    def export(self, net: UNet2DModel, spec: ModelSpec, target: Path, autoencoder: Path | None = None) -> None:
+        """As a DDIMPipeline, as a DDPMPipeline if it has learned a variance, or of a flow beside its scheduler."""
         # Imported here: pipelines take seconds to import, and nothing else needs them.
-        from unequal.models.backbones.unet2d.pipeline import export
+        from unequal.models.backbones.unet2d.flow import export_flow
+        from unequal.models.backbones.unet2d.pipeline import export, obstacle_of
 
-        export(net, spec, target)
+        if not isinstance(spec.schedule, FlowSchedule):
+            export(net, spec, target)
+        elif (obstacle := obstacle_of(net, spec)) is not None:
+            raise Unexportable(obstacle)
+        else:
+            export_flow(net, spec.schedule, target)

@@ -5,8 +5,7 @@ their names and shapes, how many heads its attention has and how these lie in th
 """
 
 import math
-import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor
 
 from unequal.errors import UserError
+from unequal.models.backbones.state import State, read_state
 from unequal.models.backbones.unet2d.heads import give_heads
 from unequal.models.backbones.unet2d.network import UNet2DModel
 from unequal.settings.network import OpenAIFlags
@@ -37,7 +37,6 @@ ENDS = {
     "out.0": "conv_norm_out",
     "out.2": "conv_out",
 }
-State = Mapping[str, Tensor]
 
 
 def load_openai(path: Path, flags: OpenAIFlags, image_size: int, dropout: float) -> UNet2DModel:
@@ -63,22 +62,6 @@ def load_openai(path: Path, flags: OpenAIFlags, image_size: int, dropout: float)
         raise UserError(f"network.pretrained: '{path}' {error}") from None
     net.to_empty(device="cpu").load_state_dict(weights)
     return net.eval()
-
-
-def read_state(path: Path) -> State:
-    """The tensors of a file by name, in float32. Nothing but tensors is unpickled. Raises UserError."""
-    if not path.is_file():
-        raise UserError(f"network.pretrained: '{path}' is no file")
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError:
-        raise UserError(f"network.pretrained: '{path}' holds more than tensors, or is no checkpoint") from None
-    except Exception as error:  # what is no such file fails in many ways
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise UserError(f"network.pretrained: '{path}' cannot be read ({reason})") from None
-    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
-        raise UserError(f"network.pretrained: '{path}' holds no tensors by name (a state dict)")
-    return {name: value.float() for name, value in state.items()}
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from unequal.models.backbones.unet2d.network import UNet2DModel
 from unequal.models.backbones.unet2d.openai import load_openai
 from unequal.models.finite import check_finite
 from unequal.models.spec import ModelSpec
-from unequal.settings.network import OpenAIFlags, UNet2D
+from unequal.settings.network import Network, OpenAIFlags, UNet2D
 from unequal.settings.outside import located
 
 SCHEDULER = "scheduler_config.json"
@@ -147,7 +147,7 @@ def scheduler_config(source: str) -> dict[str, Any] | None:
     return None
 
 
-def check_scheduler(config: dict[str, Any], network: UNet2D, spec: ModelSpec) -> None:
+def check_scheduler(config: dict[str, Any], network: Network, spec: ModelSpec) -> None:
     """Raise UserError at the first thing that a pipeline's scheduler and the settings say differently."""
     source, kind, schedule = network.pretrained, config.get("_class_name"), spec.noise_schedule()
 

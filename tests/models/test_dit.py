@@ -1,0 +1,202 @@
+"""DiT's transformer: published sizes, what it computes, how it begins, and its way from training to samples."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from dit_reference import answer
+from here import Here
+from specs import NOTHING, class_labels, dropped_labels, low_resolution, spec_of
+from torch import Tensor, nn
+
+from unequal.data.pixels import tensor_of
+from unequal.data.prepared import PreparedData
+from unequal.errors import UserError
+from unequal.measures.profiling import Draws, profile
+from unequal.models.backbones.counted import size_of
+from unequal.models.backbones.dit.network import DiffusionTransformer
+from unequal.models.backbones.registry import backbone_of, build_network
+from unequal.models.denoiser import load_denoiser
+from unequal.models.flops import count_cost
+from unequal.models.folder import load_model, load_record, save_model
+from unequal.models.spec import ModelSpec, Space
+from unequal.sampling.ensemble import Ensemble
+from unequal.settings.condition import Condition
+from unequal.settings.network import DiT
+from unequal.settings.recipe import LossWeight, Optimizer, Recipe
+from unequal.settings.runtime import Runtime
+from unequal.settings.samplers import Uniform
+from unequal.settings.schedule import Schedule
+from unequal.settings.training import Training
+from unequal.training.initialisation import reinitialise
+from unequal.training.results import write_results
+from unequal.training.train import TrainingJob, train_fresh
+
+BuildDiT = Callable[..., DiffusionTransformer]
+#: Depth, width, heads; parameters with 2C outputs, 1000 classes and patches of 2, positions included; 10⁹ multiply–
+#: accumulates at 32 × 32 × 4 with patches of 2, 4 and 8, attention's products included; their share at 2. All by
+#: 2212.09748 and its code.
+PUBLISHED = {
+    "S": ((12, 384, 6), 32_963_360, (6.06, 1.41, 0.36), 0.10),
+    "B": ((12, 768, 12), 130_512_416, (23.0, 5.56, 1.42), 0.05),
+    "L": ((24, 1024, 16), 458_102_816, (80.7, 19.7, 5.01), 0.04),
+    "XL": ((28, 1152, 16), 675_129_632, (118.6, 29.0, 7.39), 0.04),
+}
+
+
+def published(size: str, patch: int, channels: int = 4) -> DiffusionTransformer:
+    """A published network, without memory for its weights."""
+    depth, width, heads = PUBLISHED[size][0]
+    network = DiT(
+        kind="dit", pretrained=None, depth=depth, width=width, heads=heads, patch=patch, variance="learned",
+        condition=dropped_labels(1000),
+    )  # fmt: skip
+    spec = ModelSpec.of(network, Schedule(name="linear", timesteps=1000), "epsilon", Space(channels=channels, size=32))
+    with torch.device("meta"):
+        net = build_network(network, spec)
+    assert isinstance(net, DiffusionTransformer)
+    assert size_of(network, spec).parameters == sum(one.numel() for one in net.parameters())
+    return net
+
+
+@pytest.mark.parametrize("size", PUBLISHED)
+def test_parameters_and_cost_are_the_published_ones(size: str) -> None:
+    _, parameters, macs, share = PUBLISHED[size]
+    for patch, expected in zip((2, 4, 8), macs, strict=True):
+        net = published(size, patch)
+        cost = count_cost(net)
+        assert cost.macs_with_attention / 1e9 == pytest.approx(expected, rel=0.005, abs=0.005)
+        _, width, _ = PUBLISHED[size][0]
+        depth = len(net.blocks)
+        # Each of the two products of N tokens with N others takes N²·d.
+        assert cost.macs_with_attention - cost.macs == depth * 2 * (32 // patch) ** 4 * width
+        if patch == 2:
+            assert cost.parameters + net.pos_embed.numel() == parameters
+            assert 1 - cost.macs / cost.macs_with_attention == pytest.approx(share, abs=0.005)
+            in_pixels = count_cost(published(size, patch, channels=3)).macs_with_attention
+            assert in_pixels == pytest.approx(cost.macs_with_attention, rel=0.01)
+
+
+@pytest.mark.parametrize("condition", [NOTHING, class_labels(2), dropped_labels(2)], ids=lambda one: one.kind)
+def test_it_computes_what_the_paper_describes(tiny_dit: BuildDiT, condition: Condition) -> None:
+    net = tiny_dit(condition=condition)
+    x, t = torch.randn(3, 1, 8, 8, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 7, 49])
+    y = None if condition.embedded_classes is None else torch.tensor([0, 1, condition.embedded_classes - 1])
+    told = (x, t) if y is None else (x, t, y)
+    found, expected = net(*told).sample, answer(net.state_dict(), x, t, y, heads=2)
+    assert float(expected.std()) > 0.1
+    assert torch.allclose(found.double(), expected, atol=1e-5)
+
+
+def test_it_begins_as_the_identity_that_answers_nothing(dit_settings: Callable[..., DiT]) -> None:
+    torch.manual_seed(0)
+    net = build_network(dit_settings(), spec_of())
+    x, t = torch.randn(2, 1, 8, 8), torch.tensor([3, 40])
+    assert not net(x, t).sample.any()
+    tokens = torch.randn(2, 16, 16)
+    for block in net.blocks:
+        assert torch.equal(block(tokens, torch.randn(2, 16)), tokens)
+    # 2212.09748's code: Xavier's uniform variance where nothing is zero, and 0.02 where the timestep is embedded.
+    drawn = build_network(dit_settings(width=256, heads=4), spec_of())
+    assert float(drawn.blocks[0].mlp.fc1.weight.std()) == pytest.approx((2 / (256 + 1024)) ** 0.5, rel=0.02)
+    assert float(drawn.t_embedder.mlp[2].weight.std()) == pytest.approx(0.02, rel=0.02)
+    assert float(drawn.x_embedder.proj.weight.std()) == pytest.approx((2 / (4 + 256)) ** 0.5, rel=0.1)
+
+
+def test_drawn_anew_it_begins_in_the_same_way(tiny_dit: BuildDiT) -> None:
+    net = tiny_dit()
+    reinitialise(net)
+    assert not net(torch.randn(1, 1, 8, 8), torch.tensor([3])).sample.any()
+    assert net.blocks[1].attn.qkv.weight.std() > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"patch": 3}, "network.patch: 3 does not divide the 8 pixels that the network sees"),
+        ({"heads": 3}, "heads: 3 do not divide the width 16"),
+        ({"width": 18}, "width: 18 is no multiple of 4, as sine-cosine positions need"),
+        ({"trained_by": "sit"}, "trained_by: has no meaning for pretrained 'None'"),
+        ({"pretrained": "a.pt"}, "trained_by: needed by pretrained 'a.pt'"),
+    ],
+)
+def test_settings_that_make_no_network(dit_settings: Callable[..., DiT], changes: dict, said: str) -> None:
+    with pytest.raises((UserError, ValueError), match=said):
+        build_network(dit_settings(**changes), spec_of())
+
+
+def test_values_kept_are_about_those_that_autograd_keeps(dit_settings: Callable[..., DiT]) -> None:
+    settings = dit_settings(depth=3, width=64, heads=4)
+    spec = spec_of(channels=3, size=16)
+    net = build_network(settings, spec).train()
+    own = {parameter.untyped_storage().data_ptr() for parameter in net.parameters()}
+    kept: dict[int, torch.UntypedStorage] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = storage
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        net(*backbone_of(net).example_inputs(net))
+    size = size_of(settings, spec)
+    assert size.parameters == sum(parameter.numel() for parameter in net.parameters())
+    assert 0.95 < size.kept / (sum(storage.nbytes() for storage in kept.values()) / 4) < 1.25
+
+
+def test_a_saved_network_is_loaded_as_it_was(tmp_path: Path, tiny_dit: BuildDiT, make_record: Callable) -> None:
+    net = tiny_dit(condition=class_labels(2)).eval()
+    save_model(tmp_path, net, make_record(net, condition=class_labels(2)))
+    loaded, record = load_model(tmp_path)
+    told = torch.randn(2, 1, 8, 8), torch.tensor([3, 40]), torch.tensor([0, 1])
+    assert record.backbone == "dit"
+    assert torch.equal(loaded(*told).sample, net(*told).sample)
+
+
+def recipe(images: int, prediction: str = "sample") -> Recipe:
+    return Recipe(
+        images=images,
+        prediction=prediction,
+        sampler=Uniform(kind="uniform"),
+        loss_weight=LossWeight(kind="none"),
+        optimizer=Optimizer(lr=3e-3, betas=(0.9, 0.99), weight_decay=0.0, warmup_images=0, decay="constant"),
+    )
+
+
+@pytest.fixture
+def base(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    runtime: Runtime,
+    prepared: PreparedData,
+    training_settings: Callable[..., Training],
+    dit_settings: Callable[..., DiT],
+) -> Path:
+    """A model that has been trained on 1200 images, with the condition of the test's parameter."""
+    job = TrainingJob("base", recipe(1200), training_settings(), prepared, 5)
+    here = Here(tmp_path, runtime)
+    network = dit_settings(condition=request.param)
+    write_results(here, train_fresh(here, job, network, Schedule(name="linear", timesteps=50)))
+    return tmp_path / "artifacts/models/base"
+
+
+@pytest.mark.parametrize(
+    "base", [NOTHING, dropped_labels(2), low_resolution(2)], indirect=True, ids=lambda one: one.kind
+)
+def test_it_is_trained_profiled_and_sampled(base: Path, prepared: PreparedData) -> None:
+    record = load_record(base)
+    assert (record.backbone, record.images_seen) == ("dit", 1200)
+    denoiser, _ = load_denoiser(base, torch.device("cpu"))
+    cpu = torch.device("cpu")
+    draws = Draws.of(tensor_of(prepared.holdout), 50, 4, 0, cpu, prepared.holdout_labels)
+    losses = profile(denoiser, draws, 100).epsilon
+    assert losses.shape == (50, 4)
+    # What was learned: far from the data, x0 is known better than by guessing noise.
+    assert 0 < losses[-10:].mean() < 1
+    assert isinstance(denoiser.net, nn.Module)
+    originals = tensor_of(prepared.holdout)
+    images = Ensemble.load(base).sample(3, [40, 20, 5], seed=1, originals=originals)
+    assert images.shape == (3, 1, 8, 8)
+    assert torch.equal(images, Ensemble.load(base).sample(3, [40, 20, 5], seed=1, originals=originals, batch_size=2))

@@ -1,0 +1,156 @@
+"""A transformer loses hidden channels, heads and whole blocks, by every method and to just the limit."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from search_place import Here
+from specs import spec_of
+
+from unequal.errors import UserError
+from unequal.models.backbones.dit.network import Absent, DiffusionTransformer
+from unequal.models.backbones.dit.pruning import PrunableDiT
+from unequal.models.flops import count_cost
+from unequal.models.folder import save_model
+from unequal.models.pruned import load_any_model, take_away
+from unequal.pruning.anatomy import Anatomy
+from unequal.pruning.fit import fit_to_limit, remove, removed_channels
+from unequal.pruning.importance import ranked
+from unequal.pruning.proxy import decide
+from unequal.pruning.target import Target
+from unequal.pruning.units import Unit, units_by
+from unequal.settings.pruning import DiffPruning, Importance, Magnitude, Proxy, Random, Taylor, Tpe
+
+BuildDiT = Callable[..., DiffusionTransformer]
+MakeTarget = Callable[..., Target]
+METHODS: list[Importance] = [
+    Random(method="random"),
+    Magnitude(method="magnitude"),
+    Taylor(method="taylor", timesteps="group", images=8),
+    DiffPruning(method="diff_pruning", timesteps="group", images=2, threshold=0.05),
+]
+
+
+def all_units(anatomy: Anatomy) -> list[Unit]:
+    return units_by(lambda group: torch.arange(len(group[0].idxs), dtype=torch.float32), anatomy)
+
+
+@pytest.fixture(scope="module")
+def anatomy(tiny_dit: BuildDiT) -> Anatomy:
+    return Anatomy(tiny_dit(depth=3, heads=4))
+
+
+def test_what_can_be_pruned(anatomy: Anatomy) -> None:
+    own = {f"blocks.{i}.{part}" for i in range(3) for part in ("attn.qkv", "mlp.fc1")}
+    assert set(anatomy.index) == own | {"blocks.1", "blocks.2"}
+    none = np.zeros(len(anatomy.layers), dtype=np.int64)
+    assert anatomy.macs(none) == count_cost(anatomy.net).macs
+    # One head of four and 16 of 64 hidden channels stay at least; all blocks but the first may go.
+    assert sum(len(unit.channels) for unit in all_units(anatomy) if unit.layer == "blocks.0.attn.qkv") == 12
+    assert sum(len(unit.channels) for unit in all_units(anatomy) if unit.layer == "blocks.0.mlp.fc1") == 48
+    assert [unit.layer for unit in all_units(anatomy) if unit.block.name == "depth"] == ["blocks.1", "blocks.2"]
+
+
+@settings(max_examples=8)
+@given(st.data())
+def test_the_cost_without_some_units_is_the_measured_one(anatomy: Anatomy, data: st.DataObject) -> None:
+    units = all_units(anatomy)
+    chosen = data.draw(st.lists(st.booleans(), min_size=len(units), max_size=len(units)))
+    gone = [unit for unit, goes in zip(units, chosen, strict=True) if goes]
+    pruned = remove(anatomy.net, gone)
+    removed = removed_channels(anatomy, gone)
+    assert anatomy.macs(removed) == pruned.cost.macs
+    assert anatomy.weights(removed) == sum(p.numel() for p in pruned.net.parameters() if p.ndim > 1)
+    net, tokens = pruned.net, 16
+    left = [block.attn.proj.in_features for block in net.present]
+    # Each head takes two products of all tokens with all.
+    assert pruned.cost.macs_with_attention - pruned.cost.macs == 2 * tokens**2 * sum(left)
+
+
+def test_what_is_left_answers_as_if_the_rest_were_zero(tiny_dit: BuildDiT) -> None:
+    """Without the weights that read a channel or a head, and without the gates of a block, they do not count."""
+    net, silent = tiny_dit(depth=3), tiny_dit(depth=3)
+    removals = [("blocks.0.attn.qkv", range(8, 16)), ("blocks.0.mlp.fc1", range(0, 64, 2)), ("blocks.1", [0])]
+    with torch.no_grad():
+        silent.blocks[0].attn.proj.weight[:, 8:] = 0
+        silent.blocks[0].mlp.fc2.weight[:, ::2] = 0
+        for parameter in silent.blocks[1].adaLN_modulation.parameters():
+            parameter.zero_()
+    take_away(net, [(name, list(channels)) for name, channels in removals])
+    assert isinstance(net.blocks[1], Absent)
+    assert len(net.present) == 2
+    x, t = torch.randn(2, 1, 8, 8), torch.tensor([3, 40])
+    assert torch.allclose(net(x, t).sample, silent(x, t).sample, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.method)
+@pytest.mark.parametrize("ratio", [0.9, 0.5, 0.2])
+def test_every_method_meets_its_limit(
+    tiny_dit: BuildDiT, make_target: MakeTarget, method: Importance, ratio: float, tmp_path: Path,
+    make_record: Callable[..., Any],
+) -> None:  # fmt: skip
+    target = make_target(tiny_dit(depth=4).eval(), ratio)
+    anatomy = Anatomy(target.net)
+    pruned = fit_to_limit(anatomy, ranked(method, target, anatomy), target.limit_macs)
+    assert pruned.cost.macs <= target.limit_macs
+    # A whole block and its cheapest unit bound what is left over.
+    assert pruned.cost.macs > target.limit_macs - count_cost(target.net).macs / 4
+    save_model(tmp_path, pruned.net, make_record(pruned.net), pruned.removals)
+    again, _ = load_any_model(tmp_path)
+    x, t = torch.randn(2, 1, 8, 8), torch.tensor([3, 40])
+    assert torch.equal(again(x, t).sample, pruned.net(x, t).sample)
+
+
+def test_blocks_that_do_little_go_first(tiny_dit: BuildDiT, make_target: MakeTarget) -> None:
+    net = tiny_dit(depth=4)
+    with torch.no_grad():
+        for parameter in net.blocks[2].parameters():
+            parameter.mul_(1e-2)
+    for method in METHODS[1:]:
+        target = make_target(net, 0.8)
+        blocks = [unit.layer for unit in ranked(method, target, Anatomy(net)) if unit.block.name == "depth"]
+        assert blocks[0] == "blocks.2"
+
+
+def test_a_search_proposes_a_ratio_for_depth_as_well(tiny_dit: BuildDiT, make_target: MakeTarget, here: Here) -> None:
+    target = make_target(tiny_dit(depth=3).eval(), 0.6)
+    method = Proxy(
+        method="proxy", decider=Tpe(kind="tpe"), ranking=METHODS[1], start=(METHODS[1],), rounds=2, candidates=2,
+        images=8, finetuning=None,
+    )  # fmt: skip
+    decision = decide(here, method, target, Anatomy(target.net))
+    assert decision.pruned.cost.macs <= target.limit_macs
+    assert set(decision.bank.best.scheme) == {"blocks.0", "blocks.1", "blocks.2", "depth"}
+
+
+@pytest.mark.parametrize(
+    ("removal", "said"),
+    [
+        (("blocks.7", [0]), "'blocks.7' is no layer of this network"),
+        (("blocks.0", [0]), "'blocks.0' is no layer of this network"),
+        (("x_embedder.proj", [0]), "'x_embedder.proj' is no layer of this network"),
+        (("blocks.0.mlp.fc1", [64]), "'blocks.0.mlp.fc1' has no channel 64"),
+        (("blocks.0.mlp.fc1", list(range(64))), "removing 64 channels empties 'blocks.0.mlp.fc1'"),
+        (("blocks.0.attn.qkv", [0, 1]), "'blocks.0.attn.qkv' would lose part of a head of 8 channels"),
+    ],
+)
+def test_a_record_of_another_network(tiny_dit: BuildDiT, removal: tuple[str, list[int]], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        take_away(tiny_dit(), [removal])
+
+
+def test_the_kind_is_found_and_its_config_is_that_of_before(tiny_dit: BuildDiT) -> None:
+    net = tiny_dit()
+    before = net.config
+    take_away(net, [("blocks.1", [0])])
+    assert net.config == before
+    assert [layer.name for layer in PrunableDiT().layers(tiny_dit(depth=1))] == [
+        "blocks.0.attn.qkv",
+        "blocks.0.mlp.fc1",
+    ]
+    assert spec_of().space.size == before["size"]

@@ -1,0 +1,208 @@
+"""Trained transformers from elsewhere, held against the settings: from files of DiT and SiT, or from diffusers.
+
+The files of DiT and SiT hold the same tensors under the same names; which of both trained them has to be said. SiT's is
+told 1 − s, and answers with the velocity towards the data, x0 − ε; here networks are told 1000·s, and answer ε − x0.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from diffusers.models.embeddings import get_2d_sincos_pos_embed
+from torch import Tensor
+
+from unequal.errors import UserError, first_line
+from unequal.models.backbones.dit.network import DiffusionTransformer, DiTConfig
+from unequal.models.backbones.state import State, read_state
+from unequal.models.backbones.unet2d.pretrained import check_scheduler, scheduler_config
+from unequal.models.finite import check_finite
+from unequal.models.spec import ModelSpec
+from unequal.settings.network import DiT
+from unequal.settings.outside import located
+
+#: What each code's networks answer, by its published training.
+PREDICTIONS = {"dit": "epsilon", "sit": "velocity"}
+#: DiT's and SiT's number of timesteps, and the betas of the former.
+TIMESTEPS, BETAS = 1000, "linear"
+POSITIONS = "pos_embed"
+#: Positions that differ by less are the same, computed in float32.
+POSITIONS_AGREE = 1e-4
+#: Where diffusers' pipelines keep their transformer.
+SUBFOLDERS = (None, "transformer")
+DIFFUSERS = "DiTTransformer2DModel"
+#: The last layer, whose rows are the values of a patch.
+LAST = "final_layer.linear"
+#: Names of a block's layers here and in diffusers, but for queries, keys and values.
+BLOCK = {
+    "attn.proj": "attn1.to_out.0",
+    "mlp.fc1": "ff.net.0.proj",
+    "mlp.fc2": "ff.net.2",
+    "adaLN_modulation.1": "norm1.linear",
+}
+ENDS = {"x_embedder.proj": "pos_embed.proj", "final_layer.adaLN_modulation.1": "proj_out_1", LAST: "proj_out_2"}
+#: Embeddings, which every block of diffusers has for itself.
+EMBEDDINGS = {
+    "t_embedder.mlp.0": "timestep_embedder.linear_1",
+    "t_embedder.mlp.2": "timestep_embedder.linear_2",
+    "y_embedder.embedding_table": "class_embedder.embedding_table",
+}
+QUERIES_KEYS_VALUES = ("attn1.to_q", "attn1.to_k", "attn1.to_v")
+
+
+def load_pretrained(network: DiT, spec: ModelSpec, config: DiTConfig) -> DiffusionTransformer:
+    """The trained network that the settings name, whose architecture they have to say.
+
+    Raises:
+        UserError: nothing that loads is there, its weights are not finite, or it is of another size or for other
+            images.
+    """
+    source = str(network.pretrained)
+    if network.trained_by is not None:
+        config = replace(config, frequency_shift=0, time="to_data" if network.trained_by == "sit" else "index")
+        state = weights_of(read_state(Path(source)), network, spec)
+    else:
+        config, state = of_diffusers(source, config)
+    check_finite(state, f"network.pretrained: '{source}'")
+    with torch.device("meta"):
+        net = DiffusionTransformer(config)
+    check_shapes(state, net, f"network.pretrained: '{source}'")
+    net = DiffusionTransformer(config)
+    net.load_state_dict(state)
+    return net.eval()
+
+
+def check_pretrained(network: DiT, spec: ModelSpec) -> None:
+    """Raise UserError where what the source says of its training is not what the settings say."""
+    if network.trained_by is not None:
+        check_training(network.trained_by, network, spec)
+    elif (config := scheduler_config(str(network.pretrained))) is not None:
+        check_scheduler(config, network, spec)
+
+
+def check_training(trained_by: str, network: DiT, spec: ModelSpec) -> None:
+    """Raise UserError where neither DiT's nor SiT's published training makes what the settings say."""
+    needed: dict[str, tuple[object, object]] = {
+        "recipes.base.prediction": (spec.prediction, PREDICTIONS[trained_by]),
+        "schedule.timesteps": (spec.timesteps, TIMESTEPS),
+    }
+    if trained_by == "dit":
+        needed["schedule.name"] = (spec.schedule.name, BETAS)
+    elif spec.variance == "learned":
+        needed["network.variance"] = (spec.variance, "fixed")
+    for key, (ours, theirs) in needed.items():
+        if ours != theirs:
+            raise UserError(
+                f"{key}: {ours}, but network.pretrained '{network.pretrained}' (trained_by '{trained_by}') was trained "
+                f"with {theirs}"
+            )
+
+
+def weights_of(found: State, network: DiT, spec: ModelSpec) -> dict[str, Tensor]:
+    """The weights in a file of DiT or SiT, as a network of these settings has them. Raises UserError."""
+    place, state = f"network.pretrained: '{network.pretrained}'", dict(found)
+    positions = state.pop(POSITIONS, None)
+    if positions is not None:
+        check_positions(positions, network, spec, place)
+    for name in (f"{LAST}.weight", f"{LAST}.bias"):
+        if name in state:
+            state[name] = answers(state[name], network, spec)
+    return state
+
+
+def check_positions(positions: Tensor, network: DiT, spec: ModelSpec, place: str) -> None:
+    """Raise UserError where a file's positions are not those of as many patches."""
+    side = spec.space.size // network.patch
+    ours = get_2d_sincos_pos_embed(network.width, side, base_size=side, output_type="pt").float()[None]
+    if positions.shape != ours.shape:
+        has, needed = list(positions.shape[1:]), list(ours.shape[1:])
+        raise UserError(f"{place} has positions {has}, tokens and width; the settings make {needed}")
+    if float((positions - ours).abs().max()) > POSITIONS_AGREE:
+        raise UserError(f"{place} has other positions than sines and cosines")
+
+
+def answers(rows: Tensor, network: DiT, spec: ModelSpec) -> Tensor:
+    """The last layer's weights or biases, without a learned variance that the settings have none of; of SiT negated."""
+    kept, area = spec.output_channels, network.patch**2
+    if spec.variance == "fixed" and len(rows) == 2 * area * kept:
+        rows = rows.unflatten(0, (area, 2 * kept))[:, :kept].flatten(0, 1)
+    return -rows if network.trained_by == "sit" else rows
+
+
+def of_diffusers(source: str, config: DiTConfig) -> tuple[DiTConfig, dict[str, Tensor]]:
+    """The weights of a DiTTransformer2DModel of a folder or on the Hub, and the architecture with what it tells.
+
+    Raises UserError where there is none, or one that has learned other embeddings in every block.
+    """
+    theirs, state = transformer_of(source)
+    if len(theirs.transformer_blocks) != config.depth:
+        has = len(theirs.transformer_blocks)
+        raise UserError(f"network.depth: {config.depth}, but network.pretrained '{source}' has {has} blocks")
+    if (heads := theirs.config["num_attention_heads"]) != config.heads:
+        raise UserError(f"network.heads: {config.heads}, but network.pretrained '{source}' has {heads}")
+    for name in EMBEDDINGS.values():
+        check_alike([state[f"transformer_blocks.{i}.norm1.emb.{name}.weight"] for i in range(config.depth)], source)
+    found = {ours: state[name] for ours, name in names(config) if name in state}
+    for i in range(config.depth):
+        for kind in ("weight", "bias"):
+            parts = [state[f"transformer_blocks.{i}.{name}.{kind}"] for name in QUERIES_KEYS_VALUES]
+            found[f"blocks.{i}.attn.qkv.{kind}"] = torch.cat(parts)
+    return replace(config, frequency_shift=1, mlp_norm_eps=theirs.config["norm_eps"]), found
+
+
+def transformer_of(source: str) -> tuple[Any, dict[str, Tensor]]:
+    """diffusers' transformer of a folder or on the Hub, and its weights. Raises UserError where there is none."""
+    from diffusers.models.transformers.dit_transformer_2d import DiTTransformer2DModel
+
+    place = located(source, "network.pretrained")
+    folder, revision = (str(place), None) if isinstance(place, Path) else place
+    for subfolder in SUBFOLDERS:
+        try:
+            kind = DiTTransformer2DModel.load_config(folder, subfolder=subfolder, revision=revision)["_class_name"]
+            if kind != DIFFUSERS:
+                raise UserError(f"network.pretrained: '{source}' is a {kind}; allowed: {DIFFUSERS}")
+            net, told = DiTTransformer2DModel.from_pretrained(
+                folder, subfolder=subfolder, revision=revision, use_safetensors=True, output_loading_info=True
+            )
+            if missing := sorted(told["missing_keys"]):
+                raise UserError(f"network.pretrained: '{source}' lacks '{missing[0]}'")
+            return net, {name: tensor.float() for name, tensor in net.state_dict().items()}
+        except UserError:
+            raise
+        except Exception as error:  # of a config that describes no network, diffusers and PyTorch say so in many ways
+            reason = first_line(error)
+    raise UserError(f"network.pretrained: '{source}' holds no {DIFFUSERS}: {reason}")
+
+
+def check_alike(tensors: list[Tensor], source: str) -> None:
+    """Raise UserError where blocks have embedded timestep and label in ways of their own."""
+    if any(not torch.equal(tensors[0], one) for one in tensors[1:]):
+        raise UserError(
+            f"network.pretrained: '{source}' embeds timestep and label differently in every block; allowed: one way "
+            "for all, as in networks that DiT's code has trained"
+        )
+
+
+def names(config: DiTConfig) -> Iterator[tuple[str, str]]:
+    """Every weight's name here and in diffusers, but for queries, keys and values; embeddings as in the first block."""
+    layers = ENDS | {ours: f"transformer_blocks.0.norm1.emb.{name}" for ours, name in EMBEDDINGS.items()}
+    for i in range(config.depth):
+        layers |= {f"blocks.{i}.{ours}": f"transformer_blocks.{i}.{name}" for ours, name in BLOCK.items()}
+    for ours, name in layers.items():
+        for kind in ("weight", "bias"):
+            if not (ours.startswith("y_embedder") and (kind == "bias" or config.classes is None)):
+                yield f"{ours}.{kind}", f"{name}.{kind}"
+
+
+def check_shapes(state: State, net: DiffusionTransformer, place: str) -> None:
+    """Raise UserError at the first weight that is missing, too many, or of another shape than the settings make."""
+    expected = net.state_dict()
+    for name, tensor in expected.items():
+        if name not in state:
+            raise UserError(f"{place} lacks '{name}', which the network of the settings has")
+        if state[name].shape != tensor.shape:
+            has, needed = list(state[name].shape), list(tensor.shape)
+            raise UserError(f"{place} has '{name}' of shape {has}, where the settings make {needed}")
+    if further := sorted(set(state) - set(expected)):
+        raise UserError(f"{place} has '{further[0]}', for which the network of the settings has no place")

@@ -1,0 +1,79 @@
+"""Classifier-free guidance (2207.12598): sampling with answers that lead away from what is said without a label.
+
+With the answers y to a label and ∅ to none, the guided answer is ∅ + w·(y − ∅). Predictions of ε, v, x0 or a velocity
+are affine in one another at a given x_t and t, so that it makes no difference which of them is guided.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from unequal.errors import UserError
+from unequal.models.denoiser import Denoiser
+from unequal.sampling.ensemble import Ensemble, Expert
+from unequal.settings.condition import DroppedLabels
+from unequal.settings.evaluation import Guidance
+
+#: Of a guided answer: it is asked for with the label and without.
+PASSES = 2
+
+
+class GuidedDenoiser(Denoiser):
+    """A denoiser that is asked with a label and without at once.
+
+    Raises:
+        UserError: it has learned no answers without labels.
+    """
+
+    def __init__(self, denoiser: Denoiser, guidance: Guidance) -> None:
+        super().__init__(denoiser.net, denoiser.spec, denoiser.head_weights, denoiser.device)
+        self.guidance, self.null = guidance, null_of(denoiser)
+
+    def whole_answer(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
+        """What the network predicts, guided, and, behind it, what it says of the variance of a labelled image."""
+        self.spec.condition.check(self.condition)
+        assert self.condition is not None
+        condition = torch.cat([self.condition, torch.full_like(self.condition, self.null)])
+        asked = self.spec.condition.tell(self.net, condition)
+        labelled, free = asked(torch.cat([x_t] * PASSES), torch.cat([timesteps] * PASSES)).sample.chunk(PASSES)
+        return guided_answer(labelled, free, self.guidance, self.spec.space.channels, len(self.heads))
+
+
+class GuidedEnsemble(Ensemble):
+    """Denoisers that are all guided; each call of a network is two."""
+
+    def __init__(self, ensemble: Ensemble, guidance: Guidance) -> None:
+        super().__init__([Expert(GuidedDenoiser(one.denoiser, guidance), one.record) for one in ensemble.experts])
+        self.offload = ensemble.offload
+
+    def macs_per_image(self, timesteps: Sequence[int]) -> int:
+        """Multiply–accumulates of sampling one image at these timesteps."""
+        return PASSES * super().macs_per_image(timesteps)
+
+
+def guided(ensemble: Ensemble, guidance: Guidance | None) -> Ensemble:
+    """An ensemble with guidance; as it is without. Raises UserError where it has learned no answers without labels."""
+    return ensemble if guidance is None else GuidedEnsemble(ensemble, guidance)
+
+
+def null_of(denoiser: Denoiser) -> int:
+    """The label that stands for none. Raises UserError where a model has learned none."""
+    condition = denoiser.spec.condition
+    if not isinstance(condition, DroppedLabels):
+        raise UserError(f"guidance: {condition.title} has learned no answer without a label; needs dropped_labels")
+    return condition.null
+
+
+def guided_answer(labelled: Tensor, free: Tensor, guidance: Guidance, channels: int, heads: int) -> Tensor:
+    """∅ + w·(y − ∅) in the channels that are guided, y in all others.
+
+    Args:
+        labelled, free: y and ∅, [B, answers, H, W]: predictions of each head, and what is said of the variance.
+        guidance: w, and how many of a prediction's channels are guided.
+        channels: of a prediction.
+        heads: how many predictions there are.
+    """
+    place = torch.arange(labelled.shape[1], device=labelled.device)
+    chosen = (place < heads * channels) & (place % channels < (guidance.channels or channels))
+    return torch.where(chosen[:, None, None], free + guidance.scale * (labelled - free), labelled)
