@@ -2,9 +2,9 @@
 
 from typing import Literal
 
+from studies.blocks.pilot_findings import read_arms, read_bases
 from studies.blocks.piloting import pilot_document
 from studies.blocks.settings import Blocks, Pilot
-from unequal.files import read_json
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.strict import StageSettings
 
@@ -19,12 +19,10 @@ class Settings(StageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings, kind: Literal["plans", "recipes"]) -> None:
     """Write what the pilot tells of arms that are plans, carried out on bases, or recipes."""
-    folder, pilot = run.input("results/pilot"), settings.pilot
-    bases = [read_json(folder / f"base/block_{seed}.json") for seed in pilot.seeds] if kind == "plans" else []
-    arms = {
-        arm: [read_json(folder / f"{arm}/block_{seed}.json")["tries"] for seed in pilot.seeds] for arm in pilot.arms
-    }
-    run.metrics("results/pilot.json", pilot_document(settings.blocks, pilot, bases, arms))
+    folder, plan, pilot = run.input("results/pilot"), settings.blocks, settings.pilot
+    bases = read_bases(folder, plan, pilot) if kind == "plans" else []
+    arms = read_arms(folder, plan, pilot, begin_fresh=not bases)
+    run.metrics("results/pilot.json", pilot_document(plan, pilot, bases, arms))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,11 @@
 from studies.blocks.figures import drawings
 from studies.blocks.findings import read_found, told
 from studies.blocks.judgement import families
+from studies.blocks.pilot_findings import PilotFigures
 from studies.blocks.settings import Blocks
 from studies.blocks.tables import arms_table, family_table, first_sentence, markdown, training_rows
-from unequal.files import read_json, write_bytes
+from unequal.artifacts.figures import read_figures
+from unequal.files import write_bytes
 from unequal.pipeline.stage import Run, stage
 from unequal.reporting.page import Report
 from unequal.reporting.publish import publish
@@ -22,7 +24,7 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings) -> None:
     """Write the study's page, its findings and what its README says of them."""
     found = read_found(run.input("results/endpoints"), settings.blocks)
-    judged = families(found, read_json(run.input("results/pilot.json")))
+    judged = families(found, read_figures(run.input("results/pilot.json"), PilotFigures))
     first = first_sentence(found)
     incomplete = f" Not judged: {told(found.missing)}." if found.missing else ""
     report = Report(
