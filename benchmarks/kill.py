@@ -10,7 +10,7 @@ SIGKILL and SIGTERM at random moments, every third time on their way out, and st
 - the tracking server under the long stages, which have to end well without it.
 
 What they have made is compared byte by byte, but for the speed of a training in its log. Nothing is touched but a
-temporary folder and the JSON file, to whose figures those of each run are added.
+temporary folder and the JSON file, to whose figures those of each run are added; docs/resuming.md tells of them.
 """
 
 import json
@@ -45,7 +45,10 @@ from benchmarks.server import Server
 from benchmarks.starting import Commands, Starter, Warm, warm
 from benchmarks.timing import described
 from unequal.files import read_json, write_json
+from unequal.tools.readme import filled
 
+#: Where figures are kept, and the page that tells of those.
+RECORDED, PAGE = Path("results/benchmarks/kill.json"), Path("docs/resuming.md")
 WARM, COMMAND, PROCESSES, SERVER, DVC, SNAKEMAKE = "warm", "command", "processes", "server", "dvc", "snakemake"
 #: What each kind of kill is told as.
 KINDS = {
@@ -205,6 +208,23 @@ def of_stage(kills: Sequence[Kill], name: str) -> dict[str, Any]:
     return counts | {"resumed_from": states}
 
 
+def told(found: dict[str, Any]) -> str:
+    """Markdown of all kills so far: a row a kind, and what they came to."""
+    columns = ("killed", "kills", "of them on the way out", "stages brought to their end", "files that differ")
+    rows = [
+        (one["what"], one["kills"], one["on_the_way_out"], one["finished"], one["differing_files"])
+        for one in found["kinds"].values()
+        if one["kills"]
+    ]
+    table = [f"| {' | '.join(map(str, row))} |" for row in (columns, ("---",) * len(columns), *rows)]
+    signals = found["signals"]
+    summary = (
+        f"{found['kills']} kills: {signals.get('SIGKILL', 0)} by SIGKILL and {signals.get('SIGTERM', 0)} by SIGTERM. "
+        f"Of {found['compared_files']} files compared, {len(found['differing_files'])} differed."
+    )
+    return "\n".join([summary, "", *table])
+
+
 def option(kind: str) -> click.Option:
     """The number of kills of a kind."""
     return click.Option([f"--{kind}"], default=DEFAULTS[kind], show_default=True, help=f"Kills: {KINDS[kind]}.")
@@ -212,13 +232,15 @@ def option(kind: str) -> click.Option:
 
 @click.command(params=list(map(option, KINDS)))
 @click.option("--seed", type=int, help="Of signals and moments; else the number of runs before.")
-@click.option("--output", type=click.Path(path_type=Path), default="results/benchmarks/kill.json", show_default=True)
+@click.option("--output", type=click.Path(path_type=Path), default=RECORDED, show_default=True)
 def main(seed: int | None, output: Path, **wanted: int) -> None:
     """Kill stages at random moments, run them again, and compare; 0 kills of a kind leave it out."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # nothing is left behind then
     before = read_json(output) if output.exists() else {"runs": []}
     for result in measure(wanted, len(before["runs"]) if seed is None else seed):
         write_json(output, added(before, result))
+    if output == RECORDED:
+        PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), "kills", told(read_json(output))), encoding="utf-8")
     click.echo(json.dumps(result, indent=2))
     sys.exit(bool(result["differing_files"]))
 

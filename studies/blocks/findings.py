@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from studies.blocks.settings import LEAST, Blocks
 from studies.blocks.speed import compared
@@ -25,13 +25,33 @@ class Point(Figures):
     curve: list[float]
 
 
+class CostFigures(Figures):
+    """What a training and its samples have cost."""
+
+    images: NonNegativeInt
+    training_flops: NonNegativeFloat
+    sampling_flops: NonNegativeFloat
+    parameters: NonNegativeFloat
+
+
+class CurveFigures(Figures):
+    """Losses over bins of timesteps, and each bin's first timestep."""
+
+    timesteps: tuple[PositiveInt]
+    first: list[NonNegativeInt] = Field(min_length=1)
+    loss: list[PositiveFloat] = Field(min_length=1)
+
+
 class TrainingFigures(Figures):
     """results/endpoints/<arm>/block_<seed>.json."""
 
+    arm: str
+    block: int
     made_by: str
     endpoints: dict[str, PositiveFloat]
-    costs: dict[str, float | None]
-    curve: dict[str, list[float]]
+    scores: dict[str, float]
+    costs: CostFigures
+    curve: CurveFigures
     conditions: dict[str, Any]
     path: list[Point] | None = None
 
@@ -86,12 +106,13 @@ def read_found(folder: Path, blocks: Blocks) -> Found:
     """Read what there is of all blocks.
 
     Raises:
-        UserError: a file that lacks what is read of it, an endpoint that was not measured, or fewer than two complete
-            blocks.
+        UserError: a file that lacks what is read of it or tells of another training, an endpoint that was not
+            measured, or fewer than two complete blocks.
     """
     files = {(arm, block): folder / file_of(arm, block) for arm in (BASE, *blocks.arms) for block in blocks.all_seeds}
     read = {key: read_figures(file, TrainingFigures) for key, file in files.items() if file.exists()}
     for key, figures in read.items():
+        refuse_other(files[key], figures, *key)
         if unknown := [one for one in blocks.endpoints if one not in figures["endpoints"]]:
             raise UserError(f"{files[key]}: endpoint '{unknown[0]}' is missing; measure the training again")
     missing = {block: why for block in blocks.all_seeds if (why := lack(blocks, block, read))}
@@ -101,12 +122,21 @@ def read_found(folder: Path, blocks: Blocks) -> Found:
     trainings = {arm: {block: read[arm, block] for block in complete} for arm in blocks.arms}
     for arm, own in trainings.items():
         refuse_other_settings(folder, arm, own)
+    refuse_other_bins(folder, trainings)
     bases = {block: read[BASE, block] for block in complete if (BASE, block) in read}
     refuse_other_settings(folder, BASE, bases)
     if blocks.speed is None:
         return Found(blocks, trainings, bases, missing)
     found = compared(trainings, blocks.speed.baseline)
     return Found(blocks, found.trainings, bases, missing, found.without)
+
+
+def refuse_other(file: Path, figures: Mapping[str, Any], arm: str, block: int) -> None:
+    """Raise UserError where a file tells of another training than its name, so that one would count as two."""
+    if (figures["arm"], figures["block"]) != (arm, block):
+        raise UserError(
+            f"{file}: tells of '{figures['arm']}' in block {figures['block']}; measure '{arm}' in block {block} again"
+        )
 
 
 def lack(blocks: Blocks, block: int, read: Mapping[tuple[str, int], Mapping[str, Any]]) -> str:
@@ -117,6 +147,15 @@ def lack(blocks: Blocks, block: int, read: Mapping[tuple[str, int], Mapping[str,
     first = conditions[blocks.arms[0]]
     other = {key for one in conditions.values() for key in one.keys() | first.keys() if one.get(key) != first.get(key)}
     return f"its arms differ in {', '.join(sorted(other))}" if other else ""
+
+
+def refuse_other_bins(folder: Path, trainings: Mapping[str, Mapping[int, Mapping[str, Any]]]) -> None:
+    """Raise UserError where the curves of two trainings are not over the same bins, or one is not whole."""
+    curves = {(arm, block): one["curve"] for arm, own in trainings.items() for block, one in own.items()}
+    first = next(iter(curves.values()))
+    for key, one in curves.items():
+        if one["first"] != first["first"] or len(one["loss"]) != len(first["first"]):
+            raise UserError(f"{folder / file_of(*key)}: a curve over other bins of timesteps; measure it again")
 
 
 def refuse_other_settings(folder: Path, arm: str, trainings: Mapping[int, Mapping[str, Any]]) -> None:

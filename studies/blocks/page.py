@@ -6,8 +6,10 @@ from pathlib import Path
 from studies.blocks.figures import along_trainings, drawings
 from studies.blocks.findings import Found, told
 from studies.blocks.judgement import families
+from studies.blocks.pilot_findings import PilotFigures
 from studies.blocks.tables import arms_table, family_table, first_sentence, markdown, speed_table, training_rows
-from unequal.files import read_json, write_bytes
+from unequal.artifacts.figures import read_figures
+from unequal.files import write_bytes
 from unequal.pipeline.stage import Run
 from unequal.reporting.page import Drawing, Report, Table
 from unequal.reporting.publish import publish
@@ -22,7 +24,7 @@ def write_page(run: Run, found: Found, pilot: Path, tables: Sequence[Table], pic
         pilot: the file of what the pilot has told.
         tables, pictures: of the study's own, behind those that all studies have.
     """
-    judged, speed = families(found, read_json(pilot)), found.blocks.speed
+    judged, speed = families(found, read_figures(pilot, PilotFigures)), found.blocks.speed
     first = first_sentence(found)
     incomplete = f" Not judged: {told(found.missing)}." if found.missing else ""
     report = Report(

@@ -14,6 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks import kill
 from benchmarks.kill import COMMAND, DVC, SNAKEMAKE, WARM, added, summary
 from benchmarks.killing import (
     BOTH,
@@ -202,6 +203,20 @@ def test_the_figures_are_sums_over_kinds_and_stages(tmp_path: Path) -> None:
     }
     assert told["stages"]["check_params"]["resumed_from"] == {}
     assert told["stages"]["prune"]["resumed_from"] == {"unit": "candidates", "least": 3, "most": 5}
+
+
+def test_the_page_tells_of_the_kinds_that_were_tried() -> None:
+    seen = {"what": "a stage", "kills": 3, "on_the_way_out": 1, "finished": 2, "differing_files": 0}
+    found = {
+        "kills": 3,
+        "signals": {"SIGKILL": 3},
+        "compared_files": 8,
+        "differing_files": [],
+        "kinds": {WARM: seen, DVC: seen | {"what": "an engine", "kills": 0}},
+    }
+    first, empty, _, _, *rows = kill.told(found).splitlines()
+    assert first == "3 kills: 3 by SIGKILL and 0 by SIGTERM. Of 8 files compared, 0 differed."
+    assert (empty, rows) == ("", ["| a stage | 3 | 1 | 2 | 0 |"])
 
 
 @given(st.lists(st.lists(KILLS, max_size=6), min_size=2, max_size=4))

@@ -2,11 +2,11 @@
 
 from typing import Literal
 
+from studies.blocks.pilot_findings import read_arms, read_bases
 from studies.blocks.piloting import pilot_document
 from studies.blocks.settings import Blocks, Pilot
 from studies.blocks.speed import piloted
 from unequal.errors import UserError
-from unequal.files import read_json
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.strict import StageSettings
 
@@ -21,12 +21,9 @@ class Settings(StageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings, kind: Literal["plans", "recipes"]) -> None:
     """Write what the pilot tells of arms that are plans, carried out on bases, or recipes."""
-    folder, pilot = run.input("results/pilot"), settings.pilot
-    bases = [read_json(folder / f"base/block_{seed}.json") for seed in pilot.seeds] if kind == "plans" else []
-    arms = {
-        arm: [read_json(folder / f"{arm}/block_{seed}.json")["tries"] for seed in pilot.seeds] for arm in pilot.arms
-    }
-    plan, without = settings.blocks, {}
+    folder, plan, pilot = run.input("results/pilot"), settings.blocks, settings.pilot
+    bases = read_bases(folder, plan, pilot) if kind == "plans" else []
+    arms, without = read_arms(folder, plan, pilot, begin_fresh=not bases), {}
     if plan.speed is not None:
         # Any training of the block will do: what it adds to all others is the block's share.
         references = [next(iter(block.values())) for block in arms[plan.speed.baseline]]

@@ -1,7 +1,9 @@
 """A study's words, from the files of its trainings alone."""
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,6 +98,51 @@ def test_trainings_of_other_settings_are_not_judged_together(trainings: Path) ->
     write_json(file, read_json(file) | {"made_by": "others"})
     with pytest.raises(UserError, match="'lower' was trained by other settings in block 3 than in block 0; train"):
         read_found(trainings, design())
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        ('{"arm": "low', "not valid JSON"),
+        ("[]", "Input should be an object"),
+        ({"arm": "alike"}, "tells of 'alike' in block 0; measure 'lower' in block 0 again"),
+        ({"block": 3}, "tells of 'lower' in block 3; measure 'lower' in block 0 again"),
+        ({"endpoints": {"loss_over_timesteps": 0.0, "fid": 1.0}}, "endpoints.loss_over_timesteps: 0.0"),
+        ({"endpoints": {"loss_over_timesteps": 1.0, "fid": float("nan")}}, "endpoints.fid"),
+        ({"endpoints": {"loss_over_timesteps": 1.0, "fid": float("inf")}}, "endpoints.fid"),
+        ({"endpoints": {"fid": 1.0}}, "endpoint 'loss_over_timesteps' is missing"),
+        ({"scores": {"kid": "low"}}, "scores.kid"),
+        ({"costs": {"images": 100}}, "costs.training_flops"),
+        ({"curve": {"timesteps": [8], "first": [0, 2], "loss": [1.0, 1.0]}}, "a curve over other bins"),
+        ({"curve": {"timesteps": [8], "first": [0, 2, 4], "loss": [1.0]}}, "a curve over other bins"),
+        ({"curve": {"timesteps": [8], "first": [], "loss": []}}, "curve.first"),
+        ({"conditions": None}, "conditions"),
+    ],
+)
+def test_a_file_of_a_training_that_cannot_be_is_refused_in_a_line(trainings: Path, damage: Any, complaint: str) -> None:
+    file = trainings / file_of("lower", 0)
+    file.write_text(damage if isinstance(damage, str) else json.dumps(read_json(file) | damage))
+    write_params(blocks=design().model_dump(mode="json"))
+    write_json(Path("results/pilot.json"), PILOT)
+    refused_in_a_line(report(), f"lower/block_0.json: .*{complaint}")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["{", "3", '{"endpoints": []}', '{"endpoints": {"fid": {}}}', '{"endpoints": {"fid": {"upper_deviation": -1}}}'],
+)
+def test_a_pilot_that_cannot_be_is_refused_in_a_line(trainings: Path, damage: str) -> None:
+    write_params(blocks=design().model_dump(mode="json"))
+    Path("results/pilot.json").write_text(damage)
+    refused_in_a_line(report(), "results/pilot.json: ")
+
+
+def refused_in_a_line(result: Result, pattern: str) -> None:
+    """The report says why, and has written nothing."""
+    assert result.exit_code == 1, result.output
+    assert re.fullmatch(f"report_blocks: .*{pattern}.*\n", result.output), result.output
+    assert not Path("results/findings.json").exists()
+    assert not Path("results/report.html").exists()
 
 
 def test_the_page_says_what_was_judged_and_what_was_not(trainings: Path) -> None:
