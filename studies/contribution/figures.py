@@ -18,7 +18,13 @@ from unequal.reporting.page import Drawing
 
 #: Inches; read well on a page.
 LOW, HIGH = (8.4, 3.6), (8.4, 4.6)
-COLOURS = {"epsilon": "#c8553d", "v_prediction": "#2f7fb8", "sample": "#2a9d74", "mixed": "#8a5bb5"}
+COLOURS = {
+    "epsilon": "#c8553d",
+    "v_prediction": "#2f7fb8",
+    "sample": "#2a9d74",
+    "velocity": "#d99a2b",
+    "mixed": "#8a5bb5",
+}
 LABELS = {"psnr": "PSNR in dB", "colour_shift": "colour shift in 8-bit units"}
 
 CAPTIONS = {

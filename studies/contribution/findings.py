@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-SYMBOLS = {"epsilon": "ε", "v_prediction": "v", "sample": "x0", "mixed": "mixed"}
+SYMBOLS = {"epsilon": "ε", "v_prediction": "v", "sample": "x0", "velocity": "velocity", "mixed": "mixed"}
 #: First and last timestep, counted from 1 as in the paper.
 Pair = tuple[int, int]
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from unequal.diffusion.predictions import (
     HEADS,
+    HEADS_OF_FLOW,
     PREDICTIONS,
     add_noise,
     target,
@@ -91,7 +92,7 @@ def test_noisy_images_and_velocities_are_those_of_diffusers(t: int) -> None:
 
 
 @pytest.mark.parametrize("t", [0, 400, 900])
-@pytest.mark.parametrize("prediction", PREDICTIONS)
+@pytest.mark.parametrize("prediction", HEADS)
 def test_answers_are_read_as_diffusers_reads_them(prediction: str, t: int) -> None:
     theirs = DDIMScheduler(beta_schedule="linear", prediction_type=prediction, clip_sample=False)
     theirs.set_timesteps(10)
@@ -101,8 +102,10 @@ def test_answers_are_read_as_diffusers_reads_them(prediction: str, t: int) -> No
     torch.testing.assert_close(to_x0(prediction, answer, x_t, alpha, sigma), expected, rtol=2e-3, atol=2e-3)
 
 
-def test_three_heads_are_the_three_predictions() -> None:
-    assert sorted(HEADS) == sorted(PREDICTIONS)
+def test_three_heads_are_all_that_is_predicted_on_a_schedule() -> None:
+    for heads, another in ((HEADS, "velocity"), (HEADS_OF_FLOW, "v_prediction")):
+        assert sorted((*heads, another)) == sorted(PREDICTIONS)
+        assert [heads[0], heads[2]] == ["sample", "epsilon"]
 
 
 def test_an_unknown_prediction_is_refused_by_name() -> None:
@@ -112,5 +115,7 @@ def test_an_unknown_prediction_is_refused_by_name() -> None:
         lambda: to_x0("score", x, x, x, x),
         lambda: x0_error_factor("score", x, x),
     ):
-        with pytest.raises(UserError, match=r"^prediction 'score' is unknown; allowed: epsilon, v_prediction, sample$"):
+        with pytest.raises(
+            UserError, match=r"^prediction 'score' is unknown; allowed: epsilon, v_prediction, sample, velocity$"
+        ):
             refused()

@@ -183,12 +183,13 @@ def take(network_settings: Callable[..., Any]) -> Load:
         source: Any,
         schedule: str = "linear",
         timesteps: int = 1000,
+        shift: float = 1.0,
         prediction: str = "epsilon",
         image: tuple[int, int] = (8, 1),
         **changes: Any,
     ) -> UNet2DModel:
-        network = network_settings(pretrained=str(source), **changes)
-        return take_over(network, spec(network, *image, prediction, schedule=schedule, timesteps=timesteps))
+        network, grid = network_settings(pretrained=str(source), **changes), {"timesteps": timesteps, "shift": shift}
+        return take_over(network, spec(network, *image, prediction, schedule=schedule, **grid))
 
     return take
 

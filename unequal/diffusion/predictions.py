@@ -9,6 +9,7 @@ which x_t/(α + σ) lies, and v, which is dx_t/dφ for σ = sin φ, that of the 
 """
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, Literal, get_args
 
 from torch import Tensor
@@ -33,7 +34,9 @@ Formula = Callable[..., Tensor]
 
 def with_velocity(of_velocity: Formula) -> Callable[[Formula], Any]:
     """Have a function of predictions by their names take that of the velocity from a function of tensors alone."""
-    return lambda known: lambda name, *rest: of_velocity(*rest) if name == "velocity" else known(name, *rest)
+    return lambda known: wraps(known)(
+        lambda name, *rest: of_velocity(*rest) if name == "velocity" else known(name, *rest)
+    )
 
 
 def velocity(x0: Tensor, epsilon: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:

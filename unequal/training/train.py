@@ -150,11 +150,11 @@ def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: Ti
 def single_head(recipe: Recipe, spec: ModelSpec, device: torch.device, sampler: TimestepSampler) -> Objective:
     """The loss of a recipe with one head, scaled as the sampler asks for it."""
     schedule = spec.noise_schedule()
-    scale = 1.0 if sampler.known_loss is None else normalised(recipe, spec, sampler, sampler.known_loss)
+    scale = 1.0 if sampler.known_loss is None else scale_of(recipe, spec, sampler, sampler.known_loss)
     return objective_for(spec, schedule.to(device), recipe.loss_weight, scale)
 
 
-def normalised(recipe: Recipe, spec: ModelSpec, sampler: TimestepSampler, known: np.ndarray) -> float:
+def scale_of(recipe: Recipe, spec: ModelSpec, sampler: TimestepSampler, known: np.ndarray) -> float:
     """The factor of loss weights under which a model with these losses of ε [T] would lose as much as without any."""
     snr = spec.noise_schedule().snr
     losses = known / epsilon_error_factor(spec.prediction, snr).numpy()

@@ -1,0 +1,70 @@
+"""Densities and weights as settings: their keys are their functions' keywords, and one sampler is made of them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pydantic import TypeAdapter
+from specs import spec_of
+
+from unequal.artifacts.samplers import read_sampler, write_sampler
+from unequal.diffusion.schedule import Flow
+from unequal.settings.loss_weights import AnyLossWeight
+from unequal.settings.measured import Measured
+from unequal.settings.recipe import Recipe
+from unequal.settings.samplers import Sampler
+from unequal.timesteps.densities import DENSITIES, masses, mode
+from unequal.timesteps.samplers import LowDiscrepancySampler
+from unequal.timesteps.weights import WEIGHTS, epsilon_error_factor, soft_min_snr
+from unequal.training.objectives.single_head import SingleHead
+from unequal.training.train import single_head
+
+T = 50
+FLOW = Flow(T, 3.0)
+
+
+def sampler(**settings: Any) -> Sampler:
+    return TypeAdapter(Sampler).validate_python(settings)
+
+
+def test_every_density_and_every_weight_has_a_kind() -> None:
+    needed = {"beta": {"a": 0.6, "b": 0.6}, "constant": {"space": "v"}}
+    for density in DENSITIES:
+        name = density.__name__
+        assert sampler(kind=name, **needed.get(name, {})).kind == name
+    for weight in WEIGHTS:
+        name = weight.__name__
+        assert TypeAdapter(AnyLossWeight).validate_python({"kind": name} | needed.get(name, {})).kind == name
+
+
+def test_keys_reach_the_function() -> None:
+    made = sampler(kind="mode", scale=0.5, shift=2.0, ends="closed", low_discrepancy=True).build(FLOW)
+    assert isinstance(made, LowDiscrepancySampler)
+    expected = masses(lambda edges: mode(edges, scale=0.5), FLOW, 2.0, "closed")
+    np.testing.assert_array_equal(made.probabilities, expected)
+    weight = TypeAdapter(AnyLossWeight).validate_python({"kind": "soft_min_snr", "gamma": 2.0})
+    torch.testing.assert_close(weight.table("sample", FLOW.snr), soft_min_snr(FLOW.snr, gamma=2.0))
+
+
+def test_unbiased_draws_of_a_density_have_the_uniform_mean() -> None:
+    made = sampler(kind="logit_normal", unbiased=True).build(FLOW)
+    np.testing.assert_allclose(made.probabilities * made.importance(), 1 / T)
+
+
+@pytest.mark.parametrize("prediction", ["velocity", "epsilon"])
+@pytest.mark.parametrize("unbiased", [False, True])
+def test_a_normalised_loss_is_the_bases_in_the_mean(prediction: str, unbiased: bool, tmp_path: Path) -> None:
+    """E_p[w·L] = E[L] of the base's losses in the network's own space, from the file that a training reads."""
+    losses = np.random.default_rng(0).random(T) + 0.1
+    settings = sampler(kind="mode", normalised=True, unbiased=unbiased)
+    write_sampler(tmp_path / "sampler.json", settings, Measured(loss=losses), T)
+    made = read_sampler(tmp_path / "sampler.json", FLOW)
+    recipe = Recipe.model_construct(loss_weight=TypeAdapter(AnyLossWeight).validate_python({"kind": "edm"}))
+    spec = spec_of(prediction, schedule="flow", timesteps=T, shift=3.0)
+    objective = single_head(recipe, spec, torch.device("cpu"), made)
+    assert isinstance(objective, SingleHead)
+    own = losses / epsilon_error_factor(prediction, FLOW.snr).numpy()
+    weighted = made.probabilities * made.importance() * objective.weights.double().numpy() * own
+    assert weighted.sum() == pytest.approx(own.mean(), rel=1e-5)
