@@ -14,7 +14,7 @@ from studies.blocks.findings import read_found
 from studies.blocks.judgement import families
 from studies.blocks.settings import IMAGES
 from studies.blocks.speed import arrivals, compared, curve_of, piloted, with_images
-from studies.blocks.stages import report_blocks
+from studies.blocks.stages import judge_pilot, report_blocks
 from studies.blocks.tables import speed_table
 from unequal.errors import UserError
 from unequal.evidence.words import BETTER, SAME, WORSE
@@ -125,3 +125,29 @@ def test_without_paths_a_planned_speed_is_not_known(project: Path) -> None:
     found = read_found(project / "results/endpoints", design(speed=SPEED))
     assert set(found.without) == set(design().arms)
     assert IMAGES not in {one.endpoint for one in families(found, PILOT)}
+
+
+@pytest.mark.parametrize("slope", [-0.5, 0.9])
+def test_a_pilot_bounds_the_scatter_of_speed_where_shifts_fit(project: Path, slope: float) -> None:
+    tries = {"own": {}, "half": {"lr": 5e-4}}
+    pilot: dict[str, Any] = {"arms": ["control", "lower"], "tries": tries, "seeds": [7, 8], "share": 0.5}
+    write_params(blocks=design(speed=SPEED).model_dump(mode="json"), pilot=pilot)
+    generator = np.random.default_rng(2)
+    costs = {"images": 400, "training_seconds": 1.0, "measuring_seconds": 1.0}
+    for arm in pilot["arms"]:
+        for block in pilot["seeds"]:
+            found = {}
+            for label in pilot["tries"]:
+                made = path(FACTORS[arm], 0.01 * generator.normal(), slope if arm == "lower" else -0.5)
+                scores = {"loss_over_timesteps": 1.0 + 0.01 * generator.random(), "fid": made[-1]["fid"]}
+                half = {"loss_over_timesteps": 1.1, "fid": made[1]["fid"]}
+                found[label] = {"endpoints": scores, "half": half, "lr": 1e-3, "costs": costs, "path": made}
+            write_json(project / f"results/pilot/{arm}/block_{block}.json", {"tries": found})
+    result = CliRunner().invoke(judge_pilot.main, ["--kind", "recipes"])
+    assert result.exit_code == 0, result.output
+    told = read_json(project / "results/pilot.json")
+    assert (IMAGES in told["endpoints"]) == ("without_speed" not in told) == (slope < 0)
+    if slope < 0:
+        # ln FID scatters by 0.01 and falls half as fast as ln images rise: twice that in ln images.
+        assert told["endpoints"][IMAGES]["slope_per_doubling"] == pytest.approx(-np.log(2))
+        assert 0.002 < told["endpoints"][IMAGES]["deviation"] < 0.1
