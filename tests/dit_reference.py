@@ -1,5 +1,7 @@
 """What 2212.09748 describes, from the weights of a checkpoint, and checkpoints of random weights under DiT's names."""
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -31,8 +33,9 @@ def answer(weights: dict[str, Tensor], x: Tensor, t: Tensor, y: Tensor | None, h
         x.double().unfold(2, patch, patch).unfold(3, patch, patch).permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)
     )
     tokens = patches @ kernel.flatten(1).T + weights["x_embedder.proj.bias"] + positions(width, side)
-    # In float32 as everywhere: an angle of a thousand is known to some 10⁻⁵ then.
-    angles = (t.float()[:, None] * (10000 ** (-torch.arange(128, dtype=torch.float64) / steps)).float()).double()
+    # In float32 as everywhere: an angle of a thousand is known to some 10⁻⁵ then, and errs alike.
+    frequencies = torch.exp(-math.log(10000) * torch.arange(128, dtype=torch.float32) / steps)
+    angles = (t.float()[:, None] * frequencies).double()
     waves = torch.cat([angles.cos(), angles.sin()], dim=1)
     told = layer("t_embedder.mlp.2", functional.silu(layer("t_embedder.mlp.0", waves)))
     if y is not None:

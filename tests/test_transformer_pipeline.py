@@ -15,12 +15,11 @@ TRANSFORMER = {"kind": "dit", "pretrained": None, "depth": 3, "width": 32, "head
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory, warm_start: None) -> Path:
-    """A tiny pipeline with a class-conditional transformer that has also learned without labels."""
+    """A tiny pipeline with a transformer."""
     target = tmp_path_factory.mktemp("transformer") / "project"
-    labels = {"kind": "dropped_labels", "classes": 10, "dropout": 0.1}
     project = tiny_copy(target, {})
     params = yaml.safe_load((project / "params.yaml").read_text())
-    params["network"] = TRANSFORMER | {"condition": labels}
+    params["network"] = TRANSFORMER
     (project / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
     run(project, "git", "init", "--quiet")
     run(project, "snakemake", "--cores", "2")

@@ -7,6 +7,7 @@ from pydantic import model_validator
 from studies.consistency.settings import Consistency, with_width
 from unequal.errors import UserError
 from unequal.settings.condition import Unconditional
+from unequal.settings.network import UNet2D
 from unequal.settings.params.roles import FRESH, Role
 from unequal.settings.params.sampled import Sampled
 
@@ -24,6 +25,8 @@ class Params(Sampled):
     @model_validator(mode="after")
     def replicas_can_be_trained(self) -> Self:
         """Every width makes a network for the images, from fresh weights."""
+        if not isinstance(self.network, UNet2D):
+            raise ValueError(f"network.kind: {self.network.kind}; replicas of several widths are U-Nets: unet2d")
         for width in self.consistency.widths:
             try:
                 with_width(self.network, width).attends(self.data.image_size)

@@ -55,6 +55,8 @@ def transformer(also: dict[str, Any] | None = None, **changes: Any) -> Callable[
 
     def spoil() -> None:
         document = yaml.safe_load(TEXT) | {"network": network}
+        # A network that is told labels has no floor.
+        document["profile"]["floor"] = "none"
         for dotted, value in (also or {}).items():
             section, key = dotted.split(".")
             document[section][key] = value
@@ -112,7 +114,7 @@ BAD: dict[str, Bad] = {
     ),
     "an unknown kind of network": Bad(edited("network.kind", "vit"), "network: Input tag 'vit' found using 'kind'"),
     "a key of another kind": Bad(edited("network.patch", 2), "network.patch: unknown key; allowed here: kind, pre"),
-    "a transformer without its width": Bad(transformer(width=None), "network.width: missing"),
+    "a transformer without its width": Bad(transformer(width=None), "network.width: Field required"),
     "an unknown key of a transformer": Bad(
         transformer(dropout=0.1), "network.dropout: unknown key; allowed here: kind, pretrained, condition, variance"
     ),

@@ -26,11 +26,12 @@ sys.exit(launching.launch(2, sys.argv[1:]))
 
 
 @pytest.mark.slow
-def test_two_processes_take_the_same_ten_steps_as_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["unet2d", "dit"])
+def test_two_processes_take_the_same_ten_steps_as_one(tmp_path: Path, kind: str) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
-    subprocess.run([sys.executable, str(PROGRAM), str(tmp_path / "one")], check=True, env=environment())
-    assert launch(2, [sys.executable, str(PROGRAM), str(tmp_path / "two")]) == 0
+    subprocess.run([sys.executable, str(PROGRAM), str(tmp_path / "one"), kind], check=True, env=environment())
+    assert launch(2, [sys.executable, str(PROGRAM), str(tmp_path / "two"), kind]) == 0
     alone = np.load(tmp_path / "one/0.npz")
     for rank in range(2):
         shared = np.load(tmp_path / f"two/{rank}.npz")

@@ -10,12 +10,14 @@ from torch import Tensor
 
 from unequal.diffusion.network import NetworkFunction
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.models.backbones.unet2d.architecture import build_unet
+from unequal.models.backbones.registry import build_network
+from unequal.models.spec import ModelSpec, Space
 from unequal.pipeline import processes
 from unequal.settings.average import PowerAverage
-from unequal.settings.network import UNet2D
+from unequal.settings.network import DiT, Network, UNet2D
 from unequal.settings.recipe import Optimizer
 from unequal.settings.runtime import Runtime, Tracking
+from unequal.settings.schedule import Schedule
 from unequal.settings.training import Training
 from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.training.batches import Batch, BatchSource
@@ -36,6 +38,7 @@ NETWORK = UNet2D(
     scale_shift=False,
     dropout=0.0,
 )
+TRANSFORMER = DiT(kind="dit", pretrained=None, depth=2, width=16, heads=2, patch=2)
 TRAINING = Training(
     batch_size=BATCH,
     gradient_accumulation=1,
@@ -66,7 +69,7 @@ class InDouble(SingleHead):
         return Losses(loss * exact.weights, {"mse": loss.detach().mean()})
 
 
-def trainer_of(work: Path, steps: int, objective: type[SingleHead] = InDouble) -> Trainer:
+def trainer_of(work: Path, steps: int, objective: type[SingleHead] = InDouble, network: Network = NETWORK) -> Trainer:
     """A training that takes so many steps."""
     AcceleratorState._reset_state(reset_partial_state=True)
     torch.set_num_threads(1)
@@ -74,14 +77,15 @@ def trainer_of(work: Path, steps: int, objective: type[SingleHead] = InDouble) -
     images = torch.randint(0, 256, (20, 1, 8, 8), dtype=torch.uint8)
     source = BatchSource(images, BATCH, IndependentSampler(uniform(50)), 0, True, torch.device("cpu"))
     loss = objective("epsilon", NoiseSchedule.linear(50), "none", None)
-    net = build_unet(NETWORK, 8, 1, 1).double()
+    spec = ModelSpec.of(network, Schedule(name="linear", timesteps=50), "epsilon", Space(channels=1, size=8))
+    net = build_network(network, spec).double()
     rest = {"optimizer": OPTIMIZER, "training": TRAINING, "runtime": RUNTIME, "images": steps * BATCH, "work": work}
     return Trainer(net, source, loss, log=lambda *_: None, **rest)
 
 
-def train(work: Path, steps: int) -> dict[str, Tensor]:
+def train(work: Path, steps: int, network: Network = NETWORK) -> dict[str, Tensor]:
     """The weights after so many steps of ten."""
-    trainer = trainer_of(work, 10)
+    trainer = trainer_of(work, 10, network=network)
     for _ in range(steps):
         trainer.advance()
     return {name: value.detach().clone() for name, value in trainer.net.state_dict().items()}
@@ -89,5 +93,5 @@ def train(work: Path, steps: int) -> dict[str, Tensor]:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    weights = train(folder / "work", 10)
+    weights = train(folder / "work", 10, {"unet2d": NETWORK, "dit": TRANSFORMER}[sys.argv[2]])
     np.savez(folder / f"{processes.rank()}.npz", **{name: value.numpy() for name, value in weights.items()})

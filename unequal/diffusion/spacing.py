@@ -46,7 +46,7 @@ def nearest(coordinate: np.ndarray, wanted: float) -> int:
 
 def log_ratios(schedule: NoiseSchedule) -> np.ndarray:
     """ln r = ln(σ/α), [T]."""
-    return np.asarray(-schedule.log_snr.cpu().numpy() / 2)
+    return np.asarray(-np.log(schedule.snr.cpu().numpy()) / 2)
 
 
 def equal_log_snr(schedule: NoiseSchedule, losses: np.ndarray | None) -> np.ndarray:

@@ -23,6 +23,7 @@ from unequal.models.backbones.registry import backbone_of
 from unequal.models.flops import count_cost, training_flops
 from unequal.pipeline.memory import QUOTED, out_of_memory
 from unequal.pipeline.threads import threads
+from unequal.sampling.guidance import PASSES
 from unequal.settings.params.pipeline import EXPERTS, Params
 from unequal.settings.pruning import Proxy, Pruning
 from unequal.settings.strict import PARAMS
@@ -74,7 +75,8 @@ def workload(params: Params, net: nn.Module) -> list[Work]:
         return sum(groups.mean if model == EXPERTS[1] else 1 for model in models)
 
     profiled = asked(params.profiled_models) * params.schedule.timesteps * 2 * params.profile.images
-    sampled = asked(params.variants) * params.evaluation.samples * len(params.evaluation.seeds) * steps
+    calls = steps * (1 if params.sampling.guidance is None else PASSES)
+    sampled = asked(params.variants) * params.evaluation.samples * len(params.evaluation.seeds) * calls
     return [
         Work("the others", 9 + len(params.further_recipes)),
         trained("train_base", "base", [1.0] if params.network.pretrained is None else []),

@@ -14,8 +14,8 @@ from unequal.pipeline.engines import snakemake
 from unequal.pipeline.project import checkout
 from unequal.tools.estimate import readable
 
-#: The stage that ends a pilot, and what it writes.
-TARGET, PILOT = "judge_pilot", Path("results/pilot.json")
+#: The stage that ends a pilot, behind the gate, on which nothing waits for Snakemake; and what it writes.
+TARGETS, PILOT = ("check_params", "judge_pilot"), Path("results/pilot.json")
 
 
 def run_pilot(folder: Path, cores: int) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def run_pilot(folder: Path, cores: int) -> dict[str, Any]:
     if not (folder / "dvc.yaml").exists():
         raise UserError(f"{folder}: no study; allowed: a folder with params.yaml and dvc.yaml")
     root = checkout(folder)
-    done = snakemake(root, folder.relative_to(root), {}, "--cores", str(cores), TARGET)
+    done = snakemake(root, folder.relative_to(root), {}, "--cores", str(cores), *TARGETS)
     if done.returncode:
         raise UserError(f"{folder}: the pilot failed; its logs are in {folder / 'logs'}\n{done.stdout[-2000:]}")
     found: dict[str, Any] = read_json(folder / PILOT)

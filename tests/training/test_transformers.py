@@ -1,0 +1,233 @@
+"""What is done with networks is done with a transformer: experts, merging, interference, resuming, half precision."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from accelerate.state import AcceleratorState
+from click.testing import CliRunner
+from graph import ROOT
+from here import Here
+from specs import dropped_labels, spec_of
+from torch import Tensor
+
+from unequal.data.pixels import tensor_of
+from unequal.data.prepared import PreparedData
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.measures.gradient_meter import GradientMeter
+from unequal.models.backbones.dit.network import DiffusionTransformer
+from unequal.models.flops import count_cost
+from unequal.models.folder import ModelRecord, load_model, load_record, load_removals, save_model
+from unequal.models.merging import merge
+from unequal.models.pruned import load_any_model
+from unequal.pruning.anatomy import Anatomy
+from unequal.pruning.fit import fit_to_limit
+from unequal.pruning.importance import ranked
+from unequal.pruning.target import Target
+from unequal.sampling.ensemble import Ensemble
+from unequal.settings.pruning import Magnitude
+from unequal.settings.recipe import LossWeight, Optimizer, Recipe
+from unequal.settings.runtime import Runtime
+from unequal.settings.samplers import Slot
+from unequal.settings.training import Training
+from unequal.timesteps.partition import Partition, TimestepRange
+from unequal.timesteps.samplers import IndependentSampler, uniform
+from unequal.tools import estimate
+from unequal.training.batches import BatchSource
+from unequal.training.initialisation import Scope, Start
+from unequal.training.label_dropout import withholding
+from unequal.training.loop import Trainer
+from unequal.training.objectives.choice import objective_for
+from unequal.training.objectives.single_head import SingleHead
+from unequal.training.results import write_results
+from unequal.training.train import TrainingJob, train_on
+
+pytestmark = pytest.mark.slow
+
+CPU = torch.device("cpu")
+LABELS = dropped_labels(2, 0.5)
+BuildDiT = Callable[..., DiffusionTransformer]
+MakeRecord = Callable[..., ModelRecord]
+OPTIMIZER = Optimizer(lr=2e-3, betas=(0.9, 0.99), weight_decay=0.0, warmup_images=0, decay="constant")
+
+
+@pytest.fixture(autouse=True)
+def _fresh_accelerator() -> Iterator[None]:
+    """Each run stands for a process of its own."""
+    AcceleratorState._reset_state(reset_partial_state=True)
+    yield
+    AcceleratorState._reset_state(reset_partial_state=True)
+
+
+@pytest.fixture
+def train(
+    tmp_path: Path, prepared: PreparedData, training_settings: Callable[..., Training], runtime: Runtime
+) -> Callable[..., Path]:
+    """Train a model folder on inside a range of timesteps; the folder of what comes out."""
+
+    def make(base: Path, first: int, last: int, group: int) -> Path:
+        recipe = Recipe(
+            images=40,
+            prediction="epsilon",
+            sampler=Slot(kind="slot"),
+            loss_weight=LossWeight(kind="none"),
+            optimizer=OPTIMIZER,
+        )
+        name = f"experts/group_{group}"
+        here, job = (
+            Here(tmp_path / f"run_{group}", runtime),
+            TrainingJob(name, recipe, training_settings(), prepared, 5),
+        )
+        start = Start.of_model(base, Scope(TimestepRange(first, last), group, 2), load_any_model)
+        write_results(here, train_on(here, job, start))
+        return tmp_path / f"run_{group}" / "artifacts/models" / name
+
+    return make
+
+
+def test_experts_are_trained_routed_and_merged(
+    tmp_path: Path, tiny_dit: BuildDiT, make_record: MakeRecord, train: Callable[..., Path], prepared: PreparedData
+) -> None:
+    net = tiny_dit(condition=LABELS)
+    save_model(tmp_path / "base", net, make_record(net, condition=LABELS))
+    folders = [train(tmp_path / "base", *bounds, group) for group, bounds in enumerate([(0, 19), (20, 49)])]
+    together = tmp_path / "experts"
+    together.mkdir()
+    for group, folder in enumerate(folders):
+        folder.rename(together / f"group_{group}")
+    experts = Ensemble.load(together)
+    assert experts.steps_per_expert([40, 30, 5]) == [1, 2]
+    base, two = load_model(tmp_path / "base")[0], [load_model(together / f"group_{i}")[0] for i in range(2)]
+    x, t, y = torch.randn(2, 1, 8, 8), torch.tensor([30, 30]), torch.tensor([0, 2])
+    routed = experts.of(30).denoiser.net(x, t, y).sample
+    assert torch.equal(routed, two[1](x, t, y).sample)
+    assert not torch.equal(routed, two[0](x, t, y).sample)
+    merged = merge(base.state_dict(), (one.state_dict() for one in two), [0.5, 0.5]).weights
+    for name, weight in merged.items():
+        halfway = (two[0].state_dict()[name] + two[1].state_dict()[name]) / 2
+        assert torch.allclose(weight, halfway, atol=1e-6)
+    base.load_state_dict(merged)
+    assert bool(base(x, t, y).sample.isfinite().all())
+
+
+def test_a_pruned_expert_is_trained_on_as_it_is(
+    tmp_path: Path, tiny_dit: BuildDiT, make_record: MakeRecord, train: Callable[..., Path], prepared: PreparedData
+) -> None:
+    net = tiny_dit(depth=3).eval()
+    target = Target(
+        net, make_record(net), tensor_of(prepared.train), TimestepRange(0, 19), 0.5 * count_cost(net).macs, 0
+    )
+    anatomy = Anatomy(net)
+    pruned = fit_to_limit(anatomy, ranked(Magnitude(method="magnitude"), target, anatomy), target.limit_macs)
+    save_model(tmp_path / "pruned", pruned.net, make_record(pruned.net), pruned.removals)
+    folder = train(tmp_path / "pruned", 0, 19, 0)
+    assert load_removals(folder) == load_removals(tmp_path / "pruned")
+    assert load_record(folder).macs == pruned.cost.macs <= target.limit_macs
+    after, _ = load_any_model(folder)
+    assert not torch.equal(after.blocks[0].attn.qkv.weight, pruned.net.blocks[0].attn.qkv.weight)
+
+
+def test_interference_of_timesteps_is_measured(tiny_dit: BuildDiT, prepared: PreparedData) -> None:
+    net = tiny_dit().train().requires_grad_(True)
+    objective = SingleHead("epsilon", NoiseSchedule.linear(50), "none", None)
+    cells = Partition([(0, 0), (1, 20), (21, 49)])
+    meter = GradientMeter(net, objective, tensor_of(prepared.train), 4, single_images=8, mean_images=16, seed=0)
+    sample = meter.sample(cells)
+    assert (sample.squares > 0).all()
+    table = sample.products.reshape(12, 12)
+    assert (np.linalg.eigvalsh(table) > -1e-9 * table.max()).all()
+
+
+class Stop(Exception):
+    """The process is ended from outside."""
+
+
+@pytest.fixture
+def build(
+    tmp_path: Path,
+    prepared: PreparedData,
+    tiny_dit: BuildDiT,
+    training_settings: Callable[..., Training],
+    runtime: Runtime,
+) -> Callable[..., Trainer]:
+    """A trainer of a transformer that half of the labels are withheld from, in the work folder of that name."""
+
+    def make(work: str, stop_at: int | None = None, compile: bool = False, **training: Any) -> Trainer:
+        def log(figures: dict[str, float], step: int) -> None:
+            if step == stop_at:
+                raise Stop
+
+        settings, spec = training_settings(**training), spec_of(condition=LABELS)
+        images, labels = tensor_of(prepared.train), prepared.train_labels
+        source = BatchSource(images, settings.batch_size, IndependentSampler(uniform(50)), 0, True, CPU, labels=labels)
+        return Trainer(
+            tiny_dit(condition=LABELS),
+            withholding(source, LABELS),
+            objective_for(spec, spec.noise_schedule()),
+            optimizer=OPTIMIZER,
+            training=settings,
+            runtime=runtime.model_copy(update={"compile": compile}),
+            images=40,
+            work=tmp_path / work,
+            log=log,
+        )
+
+    return make
+
+
+def weights(trainer: Trainer) -> dict[str, Tensor]:
+    return dict(trainer.net.state_dict())
+
+
+def test_a_killed_run_ends_as_if_never_killed(build: Callable[..., Trainer]) -> None:
+    through = build("through")
+    through.run()
+    with pytest.raises(Stop):
+        build("killed", stop_at=6).run()
+    resumed = build("killed")
+    assert resumed.step == 4
+    resumed.run()
+    for name, value in weights(through).items():
+        assert torch.equal(value, weights(resumed)[name]), name
+    # What stands for no label has learned, and so have both labels.
+    moved = through.net.y_embedder.embedding_table.weight.std(dim=1)
+    assert (moved > 0).all()
+
+
+def test_half_precision_trains_much_the_same(build: Callable[..., Trainer]) -> None:
+    exact, half = build("exact"), build("half", precision="bf16")
+    start = {name: value.clone() for name, value in weights(exact).items()}
+    exact.run()
+    half.run()
+
+    def way(trainer: Trainer) -> Tensor:
+        return torch.cat([(value - start[name]).flatten() for name, value in weights(trainer).items()])
+
+    assert float(torch.cosine_similarity(way(exact), way(half), dim=0)) > 0.9
+
+
+@pytest.mark.thorough
+def test_compiled_it_trains_the_same(build: Callable[..., Trainer]) -> None:
+    plain, compiled = build("plain"), build("compiled", compile=True)
+    plain.run()
+    compiled.run()
+    for name, value in weights(plain).items():
+        torch.testing.assert_close(weights(compiled)[name], value, rtol=1e-3, atol=1e-4)
+
+
+def test_what_it_costs_is_estimated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimate, "start_seconds", lambda: 1.0)
+    monkeypatch.setattr(estimate, "TIMED_MACS", 1e8)
+    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    params["network"] = {
+        "kind": "dit", "pretrained": None, "depth": 2, "width": 32, "heads": 2, "patch": 2,
+    }  # fmt: skip
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
+    result = CliRunner().invoke(estimate.main, [str(tmp_path / "params.yaml")])
+    assert result.exit_code == 0, result.output
+    assert "Speed of training" in result.output
+    assert "train_base" in result.output.split("peak memory")[1]
