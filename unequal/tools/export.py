@@ -6,13 +6,16 @@ from pathlib import Path
 import click
 
 from unequal.errors import UserError
+from unequal.latents.autoencoder import identity
 from unequal.models.backbones.backbone import Unexportable
 from unequal.models.backbones.registry import backbone_of
-from unequal.models.folder import AVERAGES, PRUNING, RECORD, SNAPSHOTS, STATE
+from unequal.models.folder import AVERAGES, PRUNING, RECORD, SNAPSHOTS, STATE, ModelRecord
 from unequal.models.pruned import load_any_model
+from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble
+from unequal.settings.schedule import FlowSchedule
 
-MODELS = Path("artifacts/models")
+MODELS, AUTOENCODER = Path("artifacts/models"), Path("artifacts/autoencoder")
 
 
 def export_model(source: Path, target: Path) -> None:
@@ -21,10 +24,24 @@ def export_model(source: Path, target: Path) -> None:
     try:
         if (source / PRUNING).exists():
             raise Unexportable("a pruned model")
-        backbone_of(net).export(net, record.spec, target)
+        check_process(record.spec)
+        backbone_of(net).export(net, record.spec, target, autoencoder_of(record))
     except Unexportable as what:
         shutil.copytree(source, target, ignore=shutil.ignore_patterns(SNAPSHOTS, AVERAGES, STATE))
         click.echo(f"{target}: diffusers cannot load {what}; unequal.sampling.ensemble.Ensemble.load does")
+
+
+def check_process(spec: ModelSpec) -> None:
+    """Raise Unexportable where diffusers samples no such prediction on such a schedule."""
+    of_flow, velocity = isinstance(spec.schedule, FlowSchedule), spec.prediction == "velocity"
+    if velocity != of_flow and spec.prediction != "mixed":
+        raise Unexportable(f"a model that predicts '{spec.prediction}' on schedule '{spec.schedule.name}'")
+
+
+def autoencoder_of(record: ModelRecord) -> Path | None:
+    """The folder of the autoencoder in whose latents a model works; None where it works in none or that is gone."""
+    wanted = record.spec.space.autoencoder
+    return AUTOENCODER if wanted is not None and AUTOENCODER.exists() and identity(AUTOENCODER) == wanted else None
 
 
 def export_experts(source: Path, target: Path) -> None:

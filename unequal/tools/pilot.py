@@ -10,9 +10,9 @@ import click
 
 from unequal.errors import UserError
 from unequal.files import read_json
+from unequal.pipeline.engines import snakemake
 from unequal.pipeline.project import checkout
 from unequal.tools.estimate import readable
-from unequal.tools.verify import snakemake
 
 #: The stage that ends a pilot, and what it writes.
 TARGET, PILOT = "judge_pilot", Path("results/pilot.json")

@@ -12,6 +12,7 @@ from unequal.artifacts.figures import ReferenceFigures, read_figures
 from unequal.errors import UserError
 from unequal.files import read_json
 from unequal.reporting.comparisons import HELD_OUT, PAIRINGS, TRAINING_ON
+from unequal.reporting.conditions import solver_of
 from unequal.reporting.statements import signed
 from unequal.settings.params.pipeline import Params
 
@@ -79,13 +80,14 @@ def conditions(folder: Path = RESULTS, params: Path = PARAMS) -> str:
     """Markdown of what was trained and how it was scored, without which no figure means anything."""
     settings, base = Params.read(params), read_json(folder / "metrics/train_base.json")
     split, score = read_json(folder / "metrics/data.json")["split"], read_json(folder / "fid/base.json")
+    sampling = score["sampling"]
     size, seeds = settings.data.image_size, len(score["sampling_seeds"])
     return (
         f"{split['train'][1]:,} training images of {size} × {size} pixels, a UNet of {base['parameters'] / 1e6:.2f} M "
         f"parameters, T = {settings.schedule.timesteps}, a base of {base['images_seen']:,} images. FID compares "
-        f"{score['samples_per_seed']} samples a seed ({score['sampling']['steps']} DDIM steps, the same noise for all) "
-        "with the training images, on the features of a small classifier that the pipeline trains: rows compare with "
-        f"each other alone. ± is the standard deviation over {seeds} sampling seeds."
+        f"{score['samples_per_seed']} samples a seed ({sampling['steps']} {solver_of(sampling)} steps, the same noise "
+        "for all) with the training images, on the features of a small classifier that the pipeline trains: rows "
+        f"compare with each other alone. ± is the standard deviation over {seeds} sampling seeds."
     )
 
 

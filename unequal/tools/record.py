@@ -3,23 +3,35 @@
 What `dvc commit -f` does, which writes the whole lock file anew for each stage: minutes where there are two hundred.
 Here it is written once.
 
+A graph of many hours is made in several sittings, and on several machines: `--finished` records the stages that
+Snakemake has nothing to do for, and leaves what the lock file tells of others. Where their outputs are not at hand,
+`dvc repro --allow-missing` goes on with the rest.
+
 After a change of the code that shall change no result, `--verify` records the results that there are for the present
 code: where a small run of it makes the same as one of the code that made them, and executes all that has changed.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from unequal.errors import UserError
-from unequal.files import files_below, read_json, write_json
+from unequal.files import content_hash, files_below, read_json, write_json
+from unequal.pipeline.engines import snakemake
 from unequal.pipeline.fingerprint import CODE, write_fingerprints
 from unequal.pipeline.project import checkout
+from unequal.settings.strict import read_yaml
 from unequal.tools.renames import FILES, with_new_keys, with_new_names
-from unequal.tools.verify import commit_of, snakemake, verify
+from unequal.tools.verify import commit_of, verify
+
+if TYPE_CHECKING:
+    from dvc.stage import Stage
+
+#: Of a line of `snakemake --summary`; the first tells of an output, the last what is to be done about it.
+SUMMARY_COLUMNS = 6
 
 
 def record(file: Path) -> int:
@@ -28,14 +40,54 @@ def record(file: Path) -> int:
     Raises:
         FileNotFoundError: a stage's dependency or output is missing; nothing has been written then.
     """
+    return write_lock(file, {}, stages_of(file))
+
+
+def record_finished(file: Path) -> int:
+    """The same for the stages that Snakemake has nothing to do for, and how many they are; other records stay.
+
+    Raises:
+        UserError: Snakemake cannot read the graph.
+    """
+    folder = file.resolve().parent
+    root = checkout(folder)
+    told = snakemake(root, folder.relative_to(root), {}, "--summary")
+    if told.returncode:
+        raise UserError(f"{file}: snakemake --summary failed:\n{told.stdout[-2000:]}")
+    rows = [row.split("\t") for row in told.stdout.splitlines()]
+    current = {row[0]: row[-1] == "no update" for row in rows if len(row) == SUMMARY_COLUMNS}
+    return write_lock(file, recorded(file), [one for one in stages_of(file) if is_current(one, current)])
+
+
+def is_current(stage: "Stage", current: Mapping[str, bool]) -> bool:
+    """Whether all of a stage's outputs are up to date."""
+    return bool(stage.outs) and all(current.get(out.def_path, False) for out in stage.outs)
+
+
+def stages_of(file: Path) -> list["Stage"]:
+    """The stages of a dvc.yaml, by name."""
     from dvc.repo import Repo
+
+    return sorted(Repo().stage.load_all(str(file)), key=lambda stage: stage.name)
+
+
+def recorded(file: Path) -> dict[str, Any]:
+    """What the lock file beside a dvc.yaml tells of each stage."""
+    lock = file.with_name("dvc.lock")
+    return dict(read_yaml(lock)["stages"]) if lock.exists() else {}
+
+
+def write_lock(file: Path, kept: Mapping[str, Any], stages: Sequence["Stage"]) -> int:
+    """Take the outputs of stages into DVC's cache and write a lock file of them and of what is kept; how many they are.
+
+    Raises:
+        FileNotFoundError: a stage's dependency or output is missing; nothing has been written then.
+    """
     from dvc.stage.serialize import to_lockfile
     from dvc.utils.serialize import dump_yaml
 
-    repo = Repo()
-    locked: dict[str, Any] = {}
-    with repo.lock:
-        stages = sorted(repo.stage.load_all(str(file)), key=lambda stage: stage.name)
+    locked = dict(kept)
+    with stages[0].repo.lock if stages else nullcontext():
         for item in (item for stage in stages for item in (*stage.deps, *stage.outs)):
             if not item.exists:
                 raise FileNotFoundError(str(item))
@@ -43,20 +95,29 @@ def record(file: Path) -> int:
             stage.save()
             stage.commit()
             locked |= to_lockfile(stage)
-        dump_yaml(str(file.with_name("dvc.lock")), {"schema": "2.0", "stages": locked})
+        dump_yaml(str(file.with_name("dvc.lock")), {"schema": "2.0", "stages": dict(sorted(locked.items()))})
     return len(stages)
 
 
 def refuse_other_results(file: Path) -> None:
-    """Raise UserError where a stage was never recorded, or its settings, inputs or outputs differ from its record."""
-    from dvc.repo import Repo
+    """Raise UserError where nothing was recorded, or settings, inputs or outputs of a recorded stage differ from it.
 
-    for stage in Repo().stage.load_all(str(file)):
-        if stage.name == "code":
-            continue
-        items = [one for one in (*stage.deps, *stage.outs) if CODE.as_posix() not in one.def_path]
+    What is not at hand is what the lock file says: it is all that a clone has of models that were trained elsewhere.
+    """
+    told = recorded(file)
+    for stage in (one for one in stages_of(file) if one.name in told and one.name != "code"):
+        items = [one for one in (*stage.deps, *stage.outs) if one.exists and CODE.as_posix() not in one.def_path]
         if changed := [item for item in items if item.status()]:
             raise UserError(f"{stage.addressing}: {changed[0]} differs from {file.with_name('dvc.lock')}; run it first")
+
+
+def with_present_code(file: Path, entry: dict[str, Any]) -> dict[str, Any]:
+    """A stage's record, with the files of its code as they are now."""
+    found = {
+        dep["path"]: file.parent / dep["path"] for dep in entry.get("deps", []) if Path(dep["path"]).parent == CODE
+    }
+    now = {name: {"md5": content_hash(path, "md5"), "size": path.stat().st_size} for name, path in found.items()}
+    return entry | {"deps": [dep | now.get(dep["path"], {}) for dep in entry.get("deps", [])]}
 
 
 @contextmanager
@@ -84,7 +145,7 @@ def take_over_keys(file: Path) -> None:
     """Have what outputs tell under old keys under new ones."""
     from dvc.repo import Repo
 
-    for out in (out for stage in Repo().stage.load_all(str(file)) for out in stage.outs):
+    for out in (out for stage in Repo().stage.load_all(str(file)) for out in stage.outs if out.exists):
         for found in (one for one in files_below(file.parent / out.def_path) if one.suffix == ".json"):
             name, document = found.relative_to(file.parent).as_posix(), read_json(found)
             if (new := with_new_keys(name, read_json(found))) != document:
@@ -92,7 +153,10 @@ def take_over_keys(file: Path) -> None:
 
 
 def record_verified(file: Path) -> int:
-    """Record the results that there are, for both engines, where the present code makes them; see `verify`."""
+    """Record the results that there are, for both engines, where the present code makes them; see `verify`.
+
+    Snakemake goes by the files that are there: where some are not, or were never recorded, it is told nothing.
+    """
     folder = file.resolve().parent
     root, commit = checkout(folder), commit_of(folder / "dvc.lock")
     with renamed(file):
@@ -100,20 +164,33 @@ def record_verified(file: Path) -> int:
         verify(file, commit)
         take_over_keys(file)
         write_fingerprints(file, root)
-        count = record(file)
+        stages, told = stages_of(file), recorded(file)
+        whole = [one for one in stages if one.name in told and is_at_hand(one)]
+        kept = {name: with_present_code(file, entry) for name, entry in told.items()}
+        write_lock(file, kept, whole)
+    if len(whole) < len(stages):
+        return len(told)
     done = snakemake(root, folder.relative_to(root), {}, "--cores", "1", "--touch")
     if done.returncode:
         raise UserError(f"snakemake --touch failed:\n{done.stdout[-2000:]}")
-    return count
+    return len(told)
+
+
+def is_at_hand(stage: "Stage") -> bool:
+    """Whether all that a stage reads and makes is there."""
+    return all(item.exists for item in (*stage.deps, *stage.outs))
 
 
 @click.command(help=__doc__)
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), default="dvc.yaml")
+@click.option("--finished", is_flag=True, help="What Snakemake has nothing to do for; other records stay.")
 @click.option("--verify", "verified", is_flag=True, help="What was made by other code, if the present code makes it.")
-def main(file: Path, verified: bool) -> None:
+def main(file: Path, finished: bool, verified: bool) -> None:
     """Record one dvc.yaml."""
+    if finished and verified:
+        raise click.UsageError("--finished and --verify are two things; allowed: one of them")
     try:
-        count = record_verified(file) if verified else record(file)
+        count = record_verified(file) if verified else record_finished(file) if finished else record(file)
     except FileNotFoundError as missing:
         raise click.ClickException(f"{missing}: missing; run `snakemake` to its end first") from None
     except UserError as error:

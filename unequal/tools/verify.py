@@ -13,6 +13,7 @@ import yaml
 
 from unequal.errors import UserError
 from unequal.files import content_hash, read_json, write_json
+from unequal.pipeline.engines import snakemake
 from unequal.pipeline.fingerprint import CODE, fingerprint, programs
 from unequal.pipeline.project import checkout, work_root
 from unequal.settings.strict import PARAMS, read_yaml
@@ -84,23 +85,6 @@ class Tiny:
 
         stages = Repo(str(self.root)).stage.load_all(str(self.place / "dvc.yaml"))
         return {out.def_path for stage in stages if stage.name != "code" for out in stage.outs}
-
-
-def snakemake(root: Path, folder: Path, environment: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
-    """Run a project's Snakefile on the graph of a folder; its output, both streams together."""
-    path, own = os.environ["PATH"], str(Path(sys.executable).parent)
-    if own not in path.split(os.pathsep):
-        path = f"{own}{os.pathsep}{path}"
-    command = [sys.executable, "-m", "snakemake", *options, "--directory", str(root / folder)]
-    return subprocess.run(
-        command,
-        cwd=root,
-        env=os.environ | {"PATH": path, "PYTHONPATH": str(root)} | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
 
 
 def git(root: Path, *command: str) -> str:
