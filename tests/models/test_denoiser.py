@@ -31,7 +31,12 @@ class Knowing(nn.Module):
 
     def forward(self, x_t: Tensor, timesteps: Tensor) -> Any:
         alpha, sigma = SCHEDULE.at(timesteps, x_t)
-        truth = {"sample": self.x0, "epsilon": self.epsilon, "v_prediction": alpha * self.epsilon - sigma * self.x0}
+        truth = {
+            "sample": self.x0,
+            "epsilon": self.epsilon,
+            "v_prediction": alpha * self.epsilon - sigma * self.x0,
+            "velocity": self.epsilon - self.x0,
+        }
         return SimpleNamespace(sample=torch.cat([truth[name] for name in self.predictions], dim=1))
 
 

@@ -23,11 +23,12 @@ from unequal.models.folder import load_model, load_record, save_model
 from unequal.models.spec import ModelSpec, Space
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.condition import Condition
+from unequal.settings.loss_weights import LossWeight
 from unequal.settings.network import DiT
-from unequal.settings.recipe import LossWeight, Optimizer, Recipe
+from unequal.settings.recipe import Optimizer, Recipe
 from unequal.settings.runtime import Runtime
 from unequal.settings.samplers import Uniform
-from unequal.settings.schedule import Schedule
+from unequal.settings.schedule import BetaSchedule
 from unequal.settings.training import Training
 from unequal.training.initialisation import reinitialise
 from unequal.training.results import write_results
@@ -52,7 +53,9 @@ def published(size: str, patch: int, channels: int = 4) -> DiffusionTransformer:
         kind="dit", pretrained=None, depth=depth, width=width, heads=heads, patch=patch, variance="learned",
         condition=dropped_labels(1000),
     )  # fmt: skip
-    spec = ModelSpec.of(network, Schedule(name="linear", timesteps=1000), "epsilon", Space(channels=channels, size=32))
+    spec = ModelSpec.of(
+        network, BetaSchedule(name="linear", timesteps=1000), "epsilon", Space(channels=channels, size=32)
+    )
     with torch.device("meta"):
         net = build_network(network, spec)
     assert isinstance(net, DiffusionTransformer)
@@ -178,7 +181,7 @@ def base(
     job = TrainingJob("base", recipe(1200), training_settings(), prepared, 5)
     here = Here(tmp_path, runtime)
     network = dit_settings(condition=request.param)
-    write_results(here, train_fresh(here, job, network, Schedule(name="linear", timesteps=50)))
+    write_results(here, train_fresh(here, job, network, BetaSchedule(name="linear", timesteps=50)))
     return tmp_path / "artifacts/models/base"
 
 

@@ -390,7 +390,7 @@ def test_a_checkpoint_of_openai(tmp_path: Path, take: Load) -> None:
     source = openai(tmp_path)
     net = take(source, image=(16, 3), openai=FLAGS, variance="learned", dropout=0.2)
     assert (net.config["sample_size"], net.config["out_channels"], net.config["dropout"]) == (16, 6, 0.2)
-    again = take(source, "cosine", 4000, "sample", (16, 3), openai=UNSCALED, variance="learned")
+    again = take(source, "cosine", 4000, prediction="sample", image=(16, 3), openai=UNSCALED, variance="learned")
     assert same_weights(again, net)
 
 

@@ -11,6 +11,7 @@ from unequal.errors import UserError
 from unequal.settings.measured import Measured
 from unequal.settings.recipe import RangeRecipe
 from unequal.settings.samplers import Sampler, SamplerSettings, Slot
+from unequal.timesteps.densities import DENSITIES
 from unequal.timesteps.partition import Partition, TimestepRange, equal_log_snr
 from unequal.timesteps.samplers import (
     AdaptiveSampler,
@@ -65,7 +66,7 @@ def test_a_sampler_is_built_as_its_keys_say(kind: str) -> None:
 
 def test_every_kind_is_tried_here() -> None:
     kinds = {get_args(one.model_fields["kind"].annotation)[0] for one in get_args(get_args(Sampler)[0])}
-    assert kinds == {*KINDS, "slot"}
+    assert kinds == {*KINDS, "slot", *(one.__name__ for one in DENSITIES)}, "densities are tried by themselves"
 
 
 @pytest.mark.parametrize(

@@ -104,8 +104,8 @@ def test_importance_weights_follow_the_probabilities_of_the_moment():
         (lambda: gaussian_target(T, 1.0, 0.2), "allowed: mean in"),
         (lambda: gaussian_target(T, 0.3, 0.0), "std above 0"),
         (
-            lambda: mirror(NoiseSchedule.named("straight", T)),
-            "schedule 'straight': σ rises too fast up to its end to be",
+            lambda: mirror(NoiseSchedule.named("flow", T)),
+            "schedule 'flow': σ rises too fast up to its end to be",
         ),
     ],
 )

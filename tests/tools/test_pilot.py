@@ -48,7 +48,7 @@ def test_the_engine_is_asked_for_the_pilot_alone(project: Path, asked: list[tupl
     (project / "studies/one/dvc.yaml").touch()
     result = CliRunner().invoke(pilot.main, ["studies/one", "--cores", "1"])
     assert result.exit_code == 0, result.output
-    assert asked == [(Path("studies/one"), ("--cores", "1", "judge_pilot"))]
+    assert asked == [(Path("studies/one"), ("--cores", "1", "check_params", "judge_pilot"))]
     fid = result.output.splitlines()[1].split()
     assert fid == ["fid", "5.00%", "8.10%", "2.10%", "3.20%", "4", "-31.00%", ">", "40"]
     assert "joint: best of own, half: half" in result.output

@@ -29,8 +29,9 @@ from unequal.pruning.fit import fit_to_limit
 from unequal.pruning.importance import ranked
 from unequal.pruning.target import Target
 from unequal.sampling.ensemble import Ensemble
+from unequal.settings.loss_weights import LossWeight
 from unequal.settings.pruning import Magnitude
-from unequal.settings.recipe import LossWeight, Optimizer, Recipe
+from unequal.settings.recipe import Optimizer, Recipe
 from unequal.settings.runtime import Runtime
 from unequal.settings.samplers import Slot
 from unequal.settings.training import Training

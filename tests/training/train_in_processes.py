@@ -17,7 +17,7 @@ from unequal.settings.average import PowerAverage
 from unequal.settings.network import DiT, Network, UNet2D
 from unequal.settings.recipe import Optimizer
 from unequal.settings.runtime import Runtime, Tracking
-from unequal.settings.schedule import Schedule
+from unequal.settings.schedule import BetaSchedule
 from unequal.settings.training import Training
 from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.training.batches import Batch, BatchSource
@@ -77,7 +77,7 @@ def trainer_of(work: Path, steps: int, objective: type[SingleHead] = InDouble, n
     images = torch.randint(0, 256, (20, 1, 8, 8), dtype=torch.uint8)
     source = BatchSource(images, BATCH, IndependentSampler(uniform(50)), 0, True, torch.device("cpu"))
     loss = objective("epsilon", NoiseSchedule.linear(50), "none", None)
-    spec = ModelSpec.of(network, Schedule(name="linear", timesteps=50), "epsilon", Space(channels=1, size=8))
+    spec = ModelSpec.of(network, BetaSchedule(name="linear", timesteps=50), "epsilon", Space(channels=1, size=8))
     net = build_network(network, spec).double()
     rest = {"optimizer": OPTIMIZER, "training": TRAINING, "runtime": RUNTIME, "images": steps * BATCH, "work": work}
     return Trainer(net, source, loss, log=lambda *_: None, **rest)

@@ -42,6 +42,8 @@ On disk: {weights:.1f} MB of weights, in the workspace and in DVC's cache, and t
 is trained, {state:.1f} MB of resumable state besides.
 FLOPs are multiply–accumulates without attention's products; a training step counts three forward passes.
 Times are measured without torch.compile, on a few images; those of training in the precision that is chosen."""
+#: The stage that makes all the others once more.
+REPEATED = "replicate"
 IMPORTS = "import torch, diffusers, mlflow"
 
 
@@ -77,7 +79,7 @@ def workload(params: Params, net: nn.Module) -> list[Work]:
     profiled = asked(params.profiled_models) * params.schedule.timesteps * 2 * params.profile.images
     calls = steps * (1 if params.sampling.guidance is None else PASSES)
     sampled = asked(params.variants) * params.evaluation.samples * len(params.evaluation.seeds) * calls
-    return [
+    once = [
         Work("the others", 9 + len(params.further_recipes)),
         trained("train_base", "base", [1.0] if params.network.pretrained is None else []),
         trained("train_mixed", "mixed", [1.0]),
@@ -89,6 +91,15 @@ def workload(params: Params, net: nn.Module) -> list[Work]:
         Work("profile_loss", len(params.profiled_models), forward=profiled * cost.macs),
         Work("evaluate_fid", len(params.variants), forward=sampled * cost.macs),
     ]
+    return [*once, repeated(once, params.replicas - 1)]
+
+
+def repeated(once: Sequence[Work], times: int) -> Work:
+    """All of it, by one stage, as often as there are further replicas."""
+    training, forward, weights = (
+        sum(getattr(one, name) for one in once) for name in ("training", "forward", "weights")
+    )
+    return Work(REPEATED, 1, times * training, times * forward, times * weights)
 
 
 def pruned(method: Pruning, macs: list[float]) -> Work:
@@ -204,7 +215,7 @@ def print_memory(footprints: Footprints) -> None:
 
 def largest_model(works: list[Work]) -> float:
     """Bytes of the largest single model."""
-    return max(work.weights / max(1, work.instances) for work in works) * BYTES_PER_WEIGHT
+    return max(work.weights / max(1, work.instances) for work in works if work.name != REPEATED) * BYTES_PER_WEIGHT
 
 
 def readable(seconds: float) -> str:

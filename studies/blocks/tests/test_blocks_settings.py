@@ -61,7 +61,7 @@ STUDY = Path(__file__).parents[2] / "experts/params.yaml"
     ],
 )
 def test_impossible_plans_are_refused_in_one_line(tmp_path: Path, edits: dict[str, Any], complaint: str) -> None:
-    path = edited(STUDY, edits, tmp_path)
+    path = edited(STUDY, {"pilot.chosen": {}} | edits, tmp_path)
     with pytest.raises(UserError) as refusal:
         Params.read(path)
     assert str(refusal.value).startswith(f"{path}: {complaint}"), refusal.value

@@ -142,7 +142,9 @@ def test_a_pilot_bounds_the_scatter_of_speed_where_shifts_fit(project: Path, slo
                 scores = {"loss_over_timesteps": 1.0 + 0.01 * generator.random(), "fid": made[-1]["fid"]}
                 half = {"loss_over_timesteps": 1.1, "fid": made[1]["fid"]}
                 found[label] = {"endpoints": scores, "half": half, "lr": 1e-3, "costs": costs, "path": made}
-            write_json(project / f"results/pilot/{arm}/block_{block}.json", {"tries": found})
+            write_json(
+                project / f"results/pilot/{arm}/block_{block}.json", {"arm": arm, "block": block, "tries": found}
+            )
     result = CliRunner().invoke(judge_pilot.main, ["--kind", "recipes"])
     assert result.exit_code == 0, result.output
     told = read_json(project / "results/pilot.json")

@@ -111,7 +111,7 @@ def test_a_block_comes_to_its_mechanism() -> None:
     assert set(found) == {"uniform", "slot_3"}
     assert found["slot_3"]["images"] == 16
     assert len(found["slot_3"]["slots"]) == len(SLOTS)
-    with np.load("results/pictures_of/small/block_3.npz") as pictures:
+    with np.load("results/pictures_of/small/block_3.npz", allow_pickle=False) as pictures:
         assert {name: pictures[name].shape for name in pictures} == dict.fromkeys(
             ("before", "uniform", "slot_3"), (3, 1, 8, 8)
         )

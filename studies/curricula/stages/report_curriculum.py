@@ -3,9 +3,9 @@
 from studies.blocks.findings import read_found
 from studies.blocks.page import write_page
 from studies.blocks.settings import Blocks
-from studies.curriculum.ease import eases
-from studies.curriculum.figures import drawings
-from studies.curriculum.tables import ease_table
+from studies.curricula.ease import eases
+from studies.curricula.figures import drawings
+from studies.curricula.tables import ease_table
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule

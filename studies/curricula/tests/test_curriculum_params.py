@@ -8,7 +8,7 @@ import yaml
 from params_files import edited
 
 from studies.blocks.settings import shortened
-from studies.curriculum.params import Params
+from studies.curricula.params import Params
 from studies.experts.params import Params as Plans
 from unequal.errors import UserError
 

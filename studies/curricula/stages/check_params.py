@@ -1,6 +1,6 @@
 """Gate of the study: params.yaml as a whole is sound, before anything runs."""
 
-from studies.curriculum.params import Params
+from studies.curricula.params import Params
 from unequal.data.labels import check_labels
 from unequal.pipeline.gate import gate
 

@@ -14,7 +14,7 @@ from unequal.settings.runtime import Runtime
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 
-STUDY = "studies/curriculum"
+STUDY = "studies/curricula"
 PROGRAMS = programs(ROOT / STUDY / "dvc.yaml")
 
 

@@ -9,9 +9,9 @@ import yaml
 from click.testing import CliRunner
 from stage_project import write_params
 
-from studies.curriculum.ease import Ease, eases
-from studies.curriculum.stages import report_curriculum
-from studies.curriculum.tables import ease_table
+from studies.curricula.ease import Ease, eases
+from studies.curricula.stages import report_curriculum
+from studies.curricula.tables import ease_table
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
 
@@ -87,7 +87,14 @@ def test_the_page_has_all_sections(project: Path) -> None:
             made = training(0.01 * generator.normal())
             endpoints = {one: float(np.exp(0.01 * generator.normal())) for one in settings["blocks"]["endpoints"]}
             costs = dict.fromkeys(("images", "training_flops", "sampling_flops", "parameters"), 200)
-            more = {"made_by": arm, "scores": {}, "costs": costs, "conditions": {"data": "made-up images"}}
+            more = {
+                "arm": arm,
+                "block": block,
+                "made_by": arm,
+                "scores": {},
+                "costs": costs,
+                "conditions": {"data": "made-up images"},
+            }
             write_json(project / f"results/endpoints/{arm}/block_{block}.json", made | {"endpoints": endpoints} | more)
     write_json(project / "results/pilot.json", {"endpoints": {}})
     result = CliRunner().invoke(report_curriculum.main, [])

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 from matplotlib.figure import Figure
 
-from studies.curriculum.ease import Ease
+from studies.curricula.ease import Ease
 from unequal.reporting.figures import log_timesteps, sampler_probabilities
 from unequal.reporting.page import Drawing
 from unequal.reporting.tables import with_prefix

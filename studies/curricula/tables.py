@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from studies.blocks.tables import percent
-from studies.curriculum.ease import NEAR, OF_NOTHING, Ease
+from studies.curricula.ease import NEAR, OF_NOTHING, Ease
 from unequal.reporting.page import Table
 from unequal.reporting.tables import label, with_prefix
 
