@@ -129,7 +129,12 @@ def test_super_resolution_sees_the_image_at_low_resolution(
     seen = torch.nn.functional.interpolate(low, size=8, mode="bilinear")
     torch.testing.assert_close(net.seen, torch.cat([x_t, seen], dim=1))
     alpha, sigma = SCHEDULE.at(T, x_t)
-    by_hand = {"sample": seen, "v_prediction": alpha * x_t - sigma * seen, "epsilon": (x_t - sigma * seen) / alpha}
+    by_hand = {
+        "sample": seen,
+        "v_prediction": alpha * x_t - sigma * seen,
+        "epsilon": (x_t - sigma * seen) / alpha,
+        "velocity": (x_t - sigma * seen) / (alpha + sigma),
+    }
     torch.testing.assert_close(found, by_hand["sample" if prediction == "mixed" else prediction])
     torch.testing.assert_close(denoiser.epsilon(x_t, T), (x_t - alpha * found) / sigma, atol=1e-4, rtol=1e-4)
 

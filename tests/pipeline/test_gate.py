@@ -12,6 +12,11 @@ FILES = [ROOT / "params.yaml", *sorted((ROOT / "studies").rglob("params.yaml"))]
 #: Of each depth one: the pipeline's, a study's, that of a study's runs on other data.
 FOLDERS = {len(file.relative_to(ROOT).parts): file.parent.relative_to(ROOT) for file in FILES}.values()
 
+#: A study's own data may not be at hand.
+DIGITS = {
+    f"data.{key}": value for key, value in (("source", "digits"), ("path", None), ("channels", 1), ("fit", "exact"))
+}
+
 
 @pytest.mark.parametrize("clone", ["studies", "studies/unequal"])
 @pytest.mark.parametrize("folder", FOLDERS, ids=str)
@@ -26,7 +31,7 @@ def test_in_a_folder_called_studies(project: Path, monkeypatch: pytest.MonkeyPat
     assert (result.exit_code, result.output.count("\n")) == (1, 1)
     assert result.output.startswith("check_params: params.yaml: colour: unknown key; allowed here: seed, runtime, data")
     assert not Path("artifacts/params_checked.json").exists()
-    edited(ROOT / folder / "params.yaml", {}, here)
+    edited(ROOT / folder / "params.yaml", DIGITS, here)
     assert CliRunner().invoke(main, []).exit_code == 0
     assert Path("artifacts/params_checked.json").exists()
     assert [path for path in project.rglob("work") if path != project / clone / "work"] == []
