@@ -117,9 +117,11 @@ def speed_cells(found: Found, arm: str, baseline: str) -> Iterator[str]:
 
 
 def training_rows(found: Found) -> list[dict[str, Any]]:
-    """A row a training, with its endpoints, scores and costs."""
+    """A row a training, with its endpoints, scores and costs; an endpoint that some trainings lack is empty there."""
+    measured = (one["endpoints"] for own in found.trainings.values() for one in own.values())
+    endpoints = dict.fromkeys(name for one in measured for name in one)
     return [
-        {"arm": arm, "block": block} | one["endpoints"] | one["scores"] | one["costs"]
+        {"arm": arm, "block": block} | endpoints | one["endpoints"] | one["scores"] | one["costs"]
         for arm, trainings in found.trainings.items()
         for block, one in trainings.items()
     ]

@@ -48,7 +48,7 @@ def test_a_study_is_run_by_both_engines(study: Path) -> None:
     edit(study, {"evaluation.samples": 210}, f"{STUDY}/params.yaml")
     chosen = rules_of_dry_run(run(study, "snakemake", "--cores", "2", "-n", "--directory", STUDY))
     repeated = stages_of_repro(run(study, "dvc", "repro", f"{STUDY}/dvc.yaml"))
-    assert {name.removeprefix("studies_curriculum_dvc_yaml_") for name in repeated} == chosen
+    assert {name.removeprefix("studies_curricula_dvc_yaml_") for name in repeated} == chosen
     assert "measure_path_uniform_0" in chosen
     assert not {name for name in chosen if name.startswith("train_recipe")}
 
@@ -56,7 +56,7 @@ def test_a_study_is_run_by_both_engines(study: Path) -> None:
 def test_a_study_has_a_report_and_a_run_of_its_own(study: Path) -> None:
     page = (study / STUDY / "results" / "report.html").read_text(encoding="utf-8")
     assert "change aware against uniform" in page
-    parents = [one for one in tracked_runs(study) if one.info.run_name.startswith("curriculum-")]
+    parents = [one for one in tracked_runs(study) if one.info.run_name.startswith("curricula-")]
     assert parents
     assert any(name.startswith("fid_change_aware_0") for name in parents[0].data.metrics)
     assert not (study / STUDY / "mlflow.db").exists()

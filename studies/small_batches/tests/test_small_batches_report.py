@@ -112,7 +112,7 @@ def study(project: Path) -> Path:
     for block in BLOCKS:
         for arm in ARMS:
             value = (2.0 if arm == "small" else 1.0) * (1 + 0.1 * JITTER[block])
-            write_json(Path(f"results/endpoints/{arm}/block_{block}.json"), training(arm, value))
+            write_json(Path(f"results/endpoints/{arm}/block_{block}.json"), training(arm, block, value))
         write_json(Path(f"results/gradients/small/block_{block}.json"), {"points": gradients().points[block]})
         write_json(Path(f"results/retrained/small/block_{block}.json"), {"ways": changed(block)})
         pictures = {way: np.full((2, 1, 8, 8), 40 * block, np.uint8) for way in ("before", *WAYS)}
@@ -120,9 +120,11 @@ def study(project: Path) -> Path:
     return project
 
 
-def training(arm: str, value: float) -> dict[str, Any]:
+def training(arm: str, block: int, value: float) -> dict[str, Any]:
     costs = dict.fromkeys(("images", "training_flops", "sampling_flops", "parameters"), 100)
     return {
+        "arm": arm,
+        "block": block,
         "made_by": arm,
         "endpoints": dict.fromkeys(ENDPOINTS, value),
         "scores": {"kid": 0.01},
