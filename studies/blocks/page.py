@@ -1,7 +1,8 @@
 """A study's page, from the endpoints of its trainings alone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from studies.blocks.figures import along_trainings, drawings
 from studies.blocks.findings import Found, told
@@ -15,7 +16,14 @@ from unequal.reporting.page import Drawing, Report, Table
 from unequal.reporting.publish import publish
 
 
-def write_page(run: Run, found: Found, pilot: Path, tables: Sequence[Table], pictures: Sequence[Drawing]) -> None:
+def write_page(
+    run: Run,
+    found: Found,
+    pilot: Path,
+    tables: Sequence[Table] = (),
+    pictures: Sequence[Drawing] = (),
+    rows: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+) -> None:
     """Write the page, the findings and what a README says of them.
 
     Args:
@@ -23,6 +31,7 @@ def write_page(run: Run, found: Found, pilot: Path, tables: Sequence[Table], pic
         found: the trainings.
         pilot: the file of what the pilot has told.
         tables, pictures: of the study's own, behind those that all studies have.
+        rows: name → rows of a table of the study's own that is written as a file.
     """
     judged, speed = families(found, read_figures(pilot, PilotFigures)), found.blocks.speed
     first = first_sentence(found)
@@ -38,7 +47,7 @@ def write_page(run: Run, found: Found, pilot: Path, tables: Sequence[Table], pic
         ],
         conditions={key.replace("_", " "): str(value) for key, value in found.any["conditions"].items()},
         drawings=[*drawings(judged, found), *([along_trainings(found)] if speed else []), *pictures],
-        rows={"trainings": training_rows(found)},
+        rows={"trainings": training_rows(found)} | dict(rows or {}),
     )
     publish(run, report)
     write_bytes(run.output("results/findings.md"), markdown(judged, first).encode())

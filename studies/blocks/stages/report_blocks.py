@@ -17,7 +17,7 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings) -> None:
     """Write the study's page, its findings and what its README says of them."""
     found = read_found(run.input("results/endpoints"), settings.blocks)
-    write_page(run, found, run.input("results/pilot.json"), [], [])
+    write_page(run, found, run.input("results/pilot.json"))
 
 
 if __name__ == "__main__":
