@@ -14,7 +14,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from unequal.data.pixels import chosen, to_model_range
 from unequal.diffusion.optimal_denoiser import optimal_loss
@@ -24,6 +23,7 @@ from unequal.measures.endpoints import Errors
 from unequal.models.denoiser import Denoiser
 from unequal.randomness import Stream, numpy_generator, torch_generator
 from unequal.workspace.chunks import UNKEPT, Chunks, ranges
+from unequal.workspace.progress import image_bar
 
 
 class Routed(Protocol):
@@ -162,7 +162,7 @@ def measure(
     """
     count = draws.index.shape[1]
     shares = ranges(draws.index.size, batch_size)
-    with tqdm(total=draws.index.size, unit="img", unit_scale=True, disable=None if progress else True) as bar:
+    with image_bar(draws.index.size, progress) as bar:
 
         def measured(share: range) -> np.ndarray:
             found = []
