@@ -131,6 +131,7 @@ def test_layers_import_downwards_only(source: Path):
         ("__init__", "errors", "extras", "randomness", "files"),
         ("diffusion", "evidence"),
         ("timesteps", "measures"),
+        ("loops",),
         ("settings",),
         # Of the harness, but below all that can be stopped, or shared among processes.
         ("pipeline/processes", "pipeline/stopping"),
