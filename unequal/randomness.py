@@ -33,6 +33,8 @@ class Stream(IntEnum):
     AUTOENCODER = 17
     SAMPLE_LABELS = 18
     LABEL_DROPOUT = 19
+    VALIDATION_TIMESTEPS = 21
+    VALIDATION_NOISE = 22
 
 
 def numpy_generator(*key: int) -> np.random.Generator:
