@@ -10,9 +10,12 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.settings.measured import Measured
 from unequal.settings.recipe import RangeRecipe
-from unequal.settings.samplers import Sampler, SamplerSettings, Slot
+from unequal.settings.sampler_kind import SamplerSettings
+from unequal.settings.samplers import Sampler, Slot
 from unequal.timesteps.densities import DENSITIES
+from unequal.timesteps.information import InfoNoiseSampler
 from unequal.timesteps.partition import Partition, TimestepRange, equal_log_snr
+from unequal.timesteps.policy import PolicySampler
 from unequal.timesteps.samplers import (
     AdaptiveSampler,
     ChangingSampler,
@@ -49,6 +52,8 @@ KINDS: dict[str, tuple[dict[str, Any], np.ndarray]] = {
         np.sqrt(np.square(LOSSES).mean(1)),
     ),
     "adaptive": (MEASURING, np.ones(T)),
+    "info_noise": ({"warmup_images": 100}, np.ones(T)),
+    "adats": ({"refresh_images": 40}, np.ones(T)),
 }
 
 
@@ -99,6 +104,8 @@ def test_kinds_have_their_ways_of_drawing() -> None:
         "curriculum": ChangingSampler,
         "easy_to_hard": EasyToHardSampler,
         "adaptive": AdaptiveSampler,
+        "info_noise": InfoNoiseSampler,
+        "adats": PolicySampler,
     }
     for kind, way in ways.items():
         assert type(settings(kind, **KINDS[kind][0]).build(SCHEDULE, BASE)) is way
@@ -126,6 +133,8 @@ def test_in_a_shorter_training_what_changes_changes_earlier() -> None:
     assert (half.model_dump()["ramp_images"], half.model_dump()["uniform_share"]) == (50, 0.2)
     quarter = settings("easy_to_hard", clusters=4, patience_images=10).shortened(0.25)
     assert quarter.model_dump()["patience_images"] == 2
+    eighth = settings("info_noise", warmup_images=100, bins=7).shortened(0.125)
+    assert (eighth.model_dump()["warmup_images"], eighth.model_dump()["bins"]) == (12, 7)
     assert settings("near_noise", power=1.5).shortened(0.5) == settings("near_noise", power=1.5)
 
 
@@ -210,6 +219,7 @@ def test_samplers_that_cannot_be_built_are_refused(
     [
         ("curriculum", CURRICULUM | {"target": "noise_rate"}, 99, "sampler.ramp_images: 100 is longer than the trai"),
         ("easy_to_hard", {"clusters": 4, "patience_images": 10}, 30, "sampler.patience_images: the hardest cluster wo"),
+        ("info_noise", {"warmup_images": 100}, 100, "sampler.warmup_images: 100 leave nothing of the 100 images"),
     ],
 )
 def test_what_changes_must_end_within_the_training(
@@ -232,3 +242,14 @@ def test_a_warm_start_takes_plain_losses_of_epsilon_and_enough_of_them() -> None
         warm.check_profile(9, learned_variance=False)
     with pytest.raises(ValueError, match=r"allowed with network\.variance: fixed"):
         warm.check_profile(10, learned_variance=True)
+
+
+@pytest.mark.parametrize("kind", ["info_noise", "adats"])
+def test_what_learns_from_errors_needs_losses_whose_weight_is_known(kind: str) -> None:
+    chosen = settings(kind, **KINDS[kind][0])
+    chosen.check_weight(fixed=True)
+    chosen.check_profile(0, learned_variance=False)
+    with pytest.raises(ValueError, match=rf"^sampler\.kind: '{kind}' divides the loss by its weight, which is learned"):
+        chosen.check_weight(fixed=False)
+    with pytest.raises(ValueError, match=r"allowed with network\.variance: fixed$"):
+        chosen.check_profile(0, learned_variance=True)

@@ -23,7 +23,9 @@ from unequal.settings.recipe import MomentumDecay, Optimizer
 from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
 from unequal.timesteps.curricula import curriculum, noise_rate_target
+from unequal.timesteps.information import InfoNoiseSampler
 from unequal.timesteps.partition import Partition
+from unequal.timesteps.policy import PolicySampler
 from unequal.timesteps.samplers import (
     AdaptiveSampler,
     ChangingSampler,
@@ -279,6 +281,15 @@ LEARNING: dict[str, Callable[[], TimestepSampler]] = {
         uniform_share=0.1,
     ),
     "easy_to_hard": partial(EasyToHardSampler, Partition([(0, 9), (10, 24), (25, 49)]), 8),
+    "info_noise": partial(
+        InfoNoiseSampler,
+        NoiseSchedule.linear(50).snr.log().numpy(),
+        Partition([(0, 9), (10, 24), (25, 49)]),
+        half_life=10,
+        warmup_images=20,
+        uniform_share=0.1,
+    ),
+    "adats": partial(PolicySampler, NoiseSchedule.linear(50).snr.numpy(), refresh_images=30),
 }
 
 
@@ -313,6 +324,12 @@ def test_measured_images_count_in_the_budget_and_in_the_log(build: Build, tmp_pa
         (6, 32),
         (7, 40),
     ]
+
+
+def test_what_a_policy_is_taught_by_counts_a_third_of_an_image_a_forward_pass(build: Build) -> None:
+    """In batches of 4, 2·(50 + 3·4) passes come before and after steps 0 and 8: 9 steps take 36 + 2·42 images."""
+    trained = build(sampler=LEARNING["adats"](), images=80).run()
+    assert (trained.steps, trained.images_seen) == (9, 120)
 
 
 def test_running_a_finished_run_again_changes_nothing(build: Build, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ Indices, timesteps, noise and flips of a step come from generators seeded by (se
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -40,6 +40,14 @@ class Batch:
             one = slice(i, i + 1)
             labels = None if self.labels is None else self.labels[one]
             yield Batch(self.x0[one], self.epsilon[one], self.timesteps[one], self.weights[one], labels)
+
+    def at(self, index: np.ndarray, timesteps: np.ndarray) -> "Batch":
+        """Some of the images [n] with their noise, at other timesteps [n] and with weights of 1."""
+        chosen = torch.from_numpy(index).to(self.x0.device)
+        labels = None if self.labels is None else self.labels[chosen]
+        moved = torch.from_numpy(timesteps).to(self.x0.device)
+        ones = torch.ones(len(index), device=self.x0.device)
+        return Batch(self.x0[chosen], self.epsilon[chosen], moved, ones, labels)
 
 
 @dataclass(frozen=True)
@@ -102,7 +110,22 @@ class BatchSource:
     def timesteps(self, step: int) -> TimestepBatch:
         """Timesteps and importance weights of a step's whole batch."""
         generator = numpy_generator(self.seed, Stream.TIMESTEPS, step)
-        return self.sampler.sample(self.batch_size, generator, images_trained=step * self.batch_size)
+        trained = step * self.batch_size
+        return self.sampler.sample(self.batch_size, generator, trained, partial(self.whole, step))
+
+    def whole(self, step: int) -> Tensor:
+        """The images of a step's whole batch as the network is to know them, on the CPU, [B, C, H, W] in [-1, 1]."""
+        images, *_ = self.gathered(step, slice(None))
+        return self.flipped(to_model_range(images.cpu()), step, slice(None))
+
+    def again(self, step: int) -> Batch:
+        """A step's whole batch with noise that it is not trained with, to be measured at other timesteps."""
+        x0 = self.whole(step).to(self.device)
+        generator = torch_generator("cpu", self.seed, Stream.MEASURED, step, 3)
+        epsilon = torch.randn(x0.shape, generator=generator).to(self.device)
+        *_, labels = self.gathered(step, slice(None))
+        nothing = torch.zeros(len(x0), device=self.device)
+        return Batch(x0, epsilon, nothing.long(), nothing + 1, None if labels is None else labels.to(self.device))
 
     def measured(self, step: int, timesteps: np.ndarray) -> Batch:
         """Images at given timesteps [n], to be measured before a step and not to be trained on."""

@@ -148,9 +148,11 @@ def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: Ti
 
 
 def single_head(recipe: Recipe, spec: ModelSpec, device: torch.device, sampler: TimestepSampler) -> Objective:
-    """The loss of a recipe with one head, scaled as the sampler asks for it."""
+    """The loss of a recipe with one head, scaled as the sampler asks for it, which is told how errors count in it."""
     schedule = spec.noise_schedule()
     scale = 1.0 if sampler.known_loss is None else scale_of(recipe, spec, sampler, sampler.known_loss)
+    weights = recipe.loss_weight.table(spec.prediction, schedule.snr)
+    sampler.be_told(scale * (weights / epsilon_error_factor(spec.prediction, schedule.snr)).numpy())
     return objective_for(spec, schedule.to(device), recipe.loss_weight, scale)
 
 
