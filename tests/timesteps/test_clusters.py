@@ -60,7 +60,7 @@ def test_cells_count_by_their_timesteps(lengths: list[int], first: tuple[int, in
 
 
 def test_clusters_that_cannot_be_are_refused() -> None:
-    with pytest.raises(UserError, match="^10 clusters of 9 timesteps; allowed: 1 … 9$"):
+    with pytest.raises(UserError, match=r"^10 clusters of 9 timesteps; allowed: 1 … 9$"):
         least_cost(np.zeros((9, 9)), 10)
     with pytest.raises(UserError, match=r"^cosines \[2, 2\] of 1 cells; allowed: one of each with each, all known"):
         gradient_clusters(Partition([(0, 9)]), np.eye(2), 1)

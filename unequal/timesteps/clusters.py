@@ -1,13 +1,25 @@
 """Clusters of timesteps that are alike, as multi-task learning has them: 2306.00354 (ANT), section 4.3.
 
-A cluster is a range, its centre the timestep ⌊(first + last)/2⌋, its cost the sum of distances from the centre. What the
-distance is of decides what is alike: timesteps, log-SNRs, or the directions of gradients.
+A cluster is a range, its centre the timestep ⌊(first + last)/2⌋, its cost the sum of distances from the centre. What
+the distance is of decides what is alike: timesteps, log-SNRs, or the directions of gradients.
 """
+
+from typing import Literal
 
 import numpy as np
 
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.timesteps.partition import Partition
+
+#: What timesteps of a cluster may be alike in, where nothing has been measured.
+Likeness = Literal["timestep", "log_snr"]
+
+
+def alike(likeness: Likeness, schedule: NoiseSchedule, count: int) -> Partition:
+    """Clusters that are the least spread in t or in log-SNR. Raises UserError for more of them than timesteps."""
+    points = schedule.snr.log().cpu().numpy() if likeness == "log_snr" else np.arange(schedule.timesteps)
+    return least_cost(distances_between(points), count)[0]
 
 
 def distances_between(points: np.ndarray) -> np.ndarray:
@@ -15,7 +27,7 @@ def distances_between(points: np.ndarray) -> np.ndarray:
     return np.abs(points[:, None] - points)
 
 
-def least_cost(distances: np.ndarray, count: int, what: str = "clusters") -> tuple[Partition, float]:
+def least_cost(distances: np.ndarray, count: int) -> tuple[Partition, float]:
     """The partition into clusters of the least cost, and that cost, by dynamic programming.
 
     D_j(r), the least cost of timesteps 0 … r in j clusters, is the least of D_{j−1}(l − 1) + cost(l, r) over l; sums of
@@ -24,14 +36,13 @@ def least_cost(distances: np.ndarray, count: int, what: str = "clusters") -> tup
     Args:
         distances: of timestep t from a centre c, [T, T]; they may be negative.
         count: K, at most T.
-        what: the clusters are, for a refusal.
 
     Raises:
         UserError: more clusters than timesteps, or none.
     """
     timesteps = len(distances)
     if not 1 <= count <= timesteps:
-        raise UserError(f"{count} {what} of {timesteps} timesteps; allowed: 1 … {timesteps}")
+        raise UserError(f"{count} clusters of {timesteps} timesteps; allowed: 1 … {timesteps}")
     costs = costs_of(distances)
     least, starts = costs[0], [np.zeros(timesteps, dtype=int)]
     for _ in range(count - 1):
@@ -69,5 +80,5 @@ def gradient_clusters(cells: Partition, cosines: np.ndarray, count: int) -> Part
             f"cosines {list(cosines.shape)} of {len(cells)} cells; allowed: one of each with each, all known (measure "
             "more images where a mean gradient is lost in noise)"
         )
-    found, _ = least_cost(-cosines * cells.lengths[:, None], count, "clusters")
+    found, _ = least_cost(-cosines * cells.lengths[:, None], count)
     return Partition((cells[one.first].first, cells[one.last].last) for one in found)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.timesteps.clusters import distances_between, least_cost
+from unequal.timesteps.clusters import alike
 from unequal.timesteps.partition import Interleaved, Partition, TimestepSet, equal_log_snr, equal_sums
 
 #: How timesteps are grouped and limits given out: paper 3's Table II, by the measured excess loss (ours), and ANT's.
@@ -66,9 +66,9 @@ def timestep_groups(
         return limited(even, limits if kind == "uniform_increasing" else limits[::-1])
     if kind in BY_EXCESS:
         return excess_groups(excess, limits)
-    if kind in ("timestep_clusters", "log_snr_clusters"):
-        points = schedule.snr.log().cpu().numpy() if kind == "log_snr_clusters" else np.arange(schedule.timesteps)
-        return alike_limited(limited(least_cost(distances_between(points), groups)[0], limits))
+    if kind == "timestep_clusters" or kind == "log_snr_clusters":
+        found = alike("timestep" if kind == "timestep_clusters" else "log_snr", schedule, groups)
+        return alike_limited(limited(found, limits))
     # FLOPs are linear in −SNR in dB, so that equal steps of the limit are equal intervals of SNR (eq. 5).
     rising = limited(equal_log_snr(schedule, groups, what="groups"), limits)
     return rising if kind == "snr" else alike_limited(rising)
