@@ -33,6 +33,7 @@ class Stream(IntEnum):
     AUTOENCODER = 17
     SAMPLE_LABELS = 18
     LABEL_DROPOUT = 19
+    CONFLICTS = 20
 
 
 def numpy_generator(*key: int) -> np.random.Generator:

@@ -137,6 +137,8 @@ class Core(Strict):
         for place, recipe in self.placed_recipes.items():
             try:
                 recipe.sampler.check_schedule(self.schedule.tables())
+                if recipe.interference is not None:
+                    recipe.interference.clusters_of(self.schedule.tables())
             except UserError as error:
                 raise ValueError(f"{place}: {error}") from None
         return self
