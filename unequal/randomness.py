@@ -34,6 +34,7 @@ class Stream(IntEnum):
     SAMPLE_LABELS = 18
     LABEL_DROPOUT = 19
     CONFLICTS = 20
+    FLOOR = 21
 
 
 def numpy_generator(*key: int) -> np.random.Generator:

@@ -178,13 +178,14 @@ class Footprints:
         return self.asked(profile.batch_size)
 
     def floor(self, profile: Profile) -> Footprint:
-        """The floor: all images in float32, twice in float64, and their distances to the noisy ones."""
+        """The floor: all images, or a sample, in float32, twice in float64, and their distances to the noisy ones."""
         if profile.floor == "none":
             return Footprint()
         known = min(self.images, profile.floor) if isinstance(profile.floor, int) else self.images
         known *= 2 if self.uses.training.horizontal_flips else 1
+        compared = min(known, profile.sampled or known)
         distances = 3 * profile.images * DOUBLE
-        return Footprint(known * self.values(), known * ((FLOAT + 2 * DOUBLE) * self.values() + distances))
+        return Footprint(known * self.values(), compared * ((FLOAT + 2 * DOUBLE) * self.values() + distances))
 
     def pruned(self) -> Footprint:
         """A search: gradients of a part of the images; a candidate that is trained takes what a training does."""
