@@ -469,6 +469,27 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "recipes.base.sampler.ratio: 1e+308: Input should be less than or equal to 1000000",
     ),
     ({"profile.floor": 10**15}, "profile.floor: "),
+    ({"profile.floor": {"sampled": 1}}, "profile.floor.sampled: 1: Input should be greater than or equal to 2"),
+    (
+        {"recipes.base.sampler": {"kind": "clusters", "count": 1001}},
+        "recipes.base: 1001 clusters of 1000 timesteps;",
+    ),
+    (
+        {"recipes.base.interference": {"kind": "pcgrad", "clusters": 60}, "schedule.timesteps": 50},
+        "recipes.base: 60 clusters of 50 timesteps; allowed: 1 … 50",
+    ),
+    (
+        {"recipes.base.interference": {"kind": "pcgrad", "clusters": 1}},
+        "recipes.base.interference.clusters: 1: Input",
+    ),
+    ({"recipes.base.timesteps_per_image": 0}, "recipes.base.timesteps_per_image: 0: Input should be greater than 0"),
+    (
+        {
+            "recipes.base.sampler": {"kind": "adats", "refresh_images": 5120},
+            "recipes.base.loss_weight": {"kind": "learned_uncertainty"},
+        },
+        "recipes.base: sampler.kind: 'adats' divides the loss by its weight, which is learned here, or of three heads",
+    ),
     ({"recipes.mixed.mixing.bins": 10**9}, "recipes.mixed.mixing.bins: 1000000000: Input should be less than"),
     ({"extractor.kind": "inception"}, "extractor: features: 64; inception has 2048"),
     ({"extractor.images": 64}, "extractor: batch_size: 128; the classifier sees 64 images in all"),
@@ -611,6 +632,8 @@ ACCEPTED: list[dict[str, Any]] = [
     {"evaluation.samples": 20, "evaluation.kid_subset": 10, "evaluation.allow_singular": True},
     {"groups.ids": [0]},
     {"groups.kind": "excess_loss"},
+    {"groups.kind": "log_snr_clusters", "profile.floor": {"sampled": 100}},
+    {"recipes.base.interference": {"kind": "pcgrad", "clusters": 5}, "recipes.base.timesteps_per_image": 4},
     {"pruning.expert": {"method": "random"}, "pruning.other": {"method": "magnitude"}},
     {"pruning.expert": TAYLOR},
     {"pruning.expert": DIFF_PRUNING},

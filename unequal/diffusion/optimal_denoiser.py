@@ -4,7 +4,7 @@ With equally likely images x_i the posterior mean of x0 given x_t is a softmax o
 x0*(x_t) = Σ_i softmax_i(−‖x_t − α·x_i‖²/(2σ²))·x_i, and no denoiser has a smaller squared error on
 average. What a network loses beyond that is its excess; to remove all of it is to memorise.
 
-Of a set too large for that, cDOL (2506.13763) takes N' of the N images, with that of which x_t was made always among them,
+Of a set too large for that, cDOL (2506.13763) takes N' of the N images, always with that of which x_t was made,
 counted as 1/C of one, C = 4·N/N'.
 """
 

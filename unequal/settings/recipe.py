@@ -112,6 +112,11 @@ class Interference(Strict):
     clusters: int = Field(ge=2, le=100, description="K, by dynamic programming; ANT takes 5")
     alike_in: Likeness = Field(default="log_snr", description="what timesteps of a cluster have in common")
 
+    @property
+    def gradients(self) -> int:
+        """Vectors of all parameters that it holds: one a cluster, what is left of one of them, and their sum."""
+        return self.clusters + 2
+
     def clusters_of(self, schedule: NoiseSchedule) -> Partition:
         """The clusters. Raises UserError where there are too many."""
         return alike(self.alike_in, schedule, self.clusters)

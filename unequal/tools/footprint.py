@@ -160,13 +160,15 @@ class Footprints:
         return channels * height * width
 
     def trained(self, size: Size) -> Footprint:
-        """A training: weights and their kin, and one part of a batch."""
+        """A training: weights and their kin, of clusters of timesteps their gradients, and one part of a batch."""
         training = self.uses.training
         part = -(-training.batch_size // training.gradient_accumulation)
         batch = FLOAT * part * (size.kept + size.passing + IMAGES_IN_HAND * self.values())
         # Averages of further widths: in the training, in its state, and in that state's file.
         further = len(KEPT_WIDTHS) if isinstance(training.average, PowerAverage) and training.average.keep else 0
-        host, device = STATE_COPIES + 2 * further, TRAINED_COPIES + further
+        remedies = [one.interference for one in (self.uses.recipes or {}).values() if one.interference is not None]
+        gradients = max((one.gradients for one in remedies), default=0)
+        host, device = STATE_COPIES + 2 * further, TRAINED_COPIES + further + gradients
         return Footprint(host * weights(size), device * weights(size) + batch)
 
     def passed(self, size: Size, count: int) -> float:
