@@ -625,6 +625,7 @@ ACCEPTED: list[dict[str, Any]] = [
     {"recipes.base.sampler": {"kind": "beta", "a": 0.6, "b": 1}, "recipes.base.loss_weight": {"kind": "edm"}},
     {"recipes.longer.sampler": {"kind": "log_normal", "normalised": True, "ends": "closed"}},
     {"recipes.base.loss_weight": {"kind": "learned_uncertainty"}},
+    {"recipes.base.loss_weight": {"kind": "cluster_uncertainty", "clusters": 5}},
     {"data": {"source": "folder", "path": "x", "image_size": 32, "channels": 3, "fit": "crop", "holdout": 0.2}},
     {"data": PATCHES},
     {"network.condition": {"kind": "none"}},

@@ -43,7 +43,7 @@ from unequal.training.objectives.objective import Losses, Objective
 from unequal.training.objectives.running_means import OverRunningMean
 from unequal.training.objectives.single_head import SingleHead
 from unequal.training.objectives.three_heads import BalancedHeads
-from unequal.training.objectives.uncertainty import OverUncertainty
+from unequal.training.objectives.uncertainty import OverUncertainty, Uncertainty
 from unequal.training.optimizer import moments
 
 pytestmark = pytest.mark.slow
@@ -244,7 +244,7 @@ def test_losses_over_running_means_resume_exactly(build: Build, tmp_path: Path) 
 
 def over_uncertainty() -> OverUncertainty:
     schedule = NoiseSchedule.linear(50)
-    return OverUncertainty(SingleHead("epsilon", schedule, "none", None), schedule)
+    return OverUncertainty(SingleHead("epsilon", schedule, "none", None), Uncertainty(schedule))
 
 
 def test_a_learned_uncertainty_resumes_exactly(build: Build, tmp_path: Path) -> None:

@@ -166,6 +166,13 @@ class Recipe(Strict):
         default=(), description="images seen at which the averaged weights are kept as models of their own"
     )
 
+    def check_schedule(self, schedule: NoiseSchedule) -> None:
+        """Raise UserError where it cannot be carried out on this schedule, as far as that is known beforehand."""
+        self.sampler.check_schedule(schedule)
+        self.loss_weight.check_schedule(schedule)
+        if self.interference is not None:
+            self.interference.clusters_of(schedule)
+
     @model_validator(mode="after")
     def snapshots_rise(self) -> Self:
         """The end of the training is a model anyway."""
