@@ -475,12 +475,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "recipes.base: 1001 clusters of 1000 timesteps;",
     ),
     (
-        {"recipes.base.interference": {"kind": "pcgrad", "clusters": 60}, "schedule.timesteps": 50},
+        {"recipes.base.conflicts": {"kind": "pcgrad", "clusters": 60}, "schedule.timesteps": 50},
         "recipes.base: 60 clusters of 50 timesteps; allowed: 1 … 50",
     ),
     (
-        {"recipes.base.interference": {"kind": "pcgrad", "clusters": 1}},
-        "recipes.base.interference.clusters: 1: Input",
+        {"recipes.base.conflicts": {"kind": "pcgrad", "clusters": 1}},
+        "recipes.base.conflicts.clusters: 1: Input",
     ),
     ({"recipes.base.timesteps_per_image": 0}, "recipes.base.timesteps_per_image: 0: Input should be greater than 0"),
     (
@@ -634,7 +634,7 @@ ACCEPTED: list[dict[str, Any]] = [
     {"groups.ids": [0]},
     {"groups.kind": "excess_loss"},
     {"groups.kind": "log_snr_clusters", "profile.floor": {"sampled": 100}},
-    {"recipes.base.interference": {"kind": "pcgrad", "clusters": 5}, "recipes.base.timesteps_per_image": 4},
+    {"recipes.base.conflicts": {"kind": "pcgrad", "clusters": 5}, "recipes.base.timesteps_per_image": 4},
     {"pruning.expert": {"method": "random"}, "pruning.other": {"method": "magnitude"}},
     {"pruning.expert": TAYLOR},
     {"pruning.expert": DIFF_PRUNING},

@@ -57,7 +57,7 @@ def test_averages_of_two_further_widths_are_held_and_saved(footprints) -> None:
 
 def test_gradients_of_clusters_are_held_beside_the_weights(footprints) -> None:
     """Of five clusters: one each, what is left of one of them, and their sum."""
-    remedy = {"interference": {"kind": "pcgrad", "clusters": 5}}
+    remedy = {"conflicts": {"kind": "pcgrad", "clusters": 5}}
     plain, apart = (footprints({"recipes.base": recipe}) for recipe in ({}, remedy))
     more = apart.of("train_base").device - plain.of("train_base").device
     assert more == pytest.approx(7 * weights(plain.base))

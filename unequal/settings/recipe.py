@@ -102,7 +102,7 @@ class Mixing(Strict):
         return self
 
 
-class Interference(Strict):
+class Conflicts(Strict):
     """PCGrad (2001.06782) between clusters of timesteps: what their gradients would take from each other is left out.
 
     It costs a backward pass a cluster, each of its own images, and the memory of so many gradients and two more.
@@ -148,7 +148,7 @@ class Recipe(Strict):
     sampler: Sampler
     loss_weight: AnyLossWeight
     optimizer: Optimizer
-    interference: Interference | None = Field(
+    conflicts: Conflicts | None = Field(
         default=None,
         exclude_if=lambda remedy: remedy is None,  # what was recorded before there was one stays as it is
         description="remedy of conflicts between timesteps' gradients; null: none",
@@ -170,8 +170,8 @@ class Recipe(Strict):
         """Raise UserError where it cannot be carried out on this schedule, as far as that is known beforehand."""
         self.sampler.check_schedule(schedule)
         self.loss_weight.check_schedule(schedule)
-        if self.interference is not None:
-            self.interference.clusters_of(schedule)
+        if self.conflicts is not None:
+            self.conflicts.clusters_of(schedule)
 
     @model_validator(mode="after")
     def snapshots_rise(self) -> Self:

@@ -166,7 +166,7 @@ class Footprints:
         batch = FLOAT * part * (size.kept + size.passing + IMAGES_IN_HAND * self.values())
         # Averages of further widths: in the training, in its state, and in that state's file.
         further = len(KEPT_WIDTHS) if isinstance(training.average, PowerAverage) and training.average.keep else 0
-        remedies = [one.interference for one in (self.uses.recipes or {}).values() if one.interference is not None]
+        remedies = [one.conflicts for one in (self.uses.recipes or {}).values() if one.conflicts is not None]
         gradients = max((one.gradients for one in remedies), default=0)
         host, device = STATE_COPIES + 2 * further, TRAINED_COPIES + further + gradients
         return Footprint(host * weights(size), device * weights(size) + batch)

@@ -47,9 +47,8 @@ class ClusterGradients:
 
     def __init__(self, clusters: Partition, parameters: Sequence[Tensor]) -> None:
         self.parameters = parameters
-        device = parameters[0].device
-        self.members = torch.from_numpy(clusters.members).to(device)
-        self.gradients = torch.zeros(len(clusters), sum(one.numel() for one in parameters), device=device)
+        self.members = torch.from_numpy(clusters.members).to(parameters[0].device)
+        self.gradients = parameters[0].new_zeros(len(clusters), sum(one.numel() for one in parameters))
 
     def backward(self, batch: Batch, backward: Callable[[Batch], Losses]) -> Losses:
         """Losses of a batch, whose images go forwards and backwards cluster by cluster.

@@ -109,7 +109,7 @@ def spec_for(job: TrainingJob, network: Network, schedule: Schedule) -> ModelSpe
 def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: TimestepSampler) -> Outcome:
     """Train a network in place, with the recipe's budget. Raises UserError where they do not fit."""
     check_fit(job, start, sampler)
-    carried, remedy = go_on_from(start, job.recipe), job.recipe.interference
+    carried, remedy = go_on_from(start, job.recipe), job.recipe.conflicts
     trainer = Trainer(
         start.net,
         batches_of(workspace, job, start, sampler),
