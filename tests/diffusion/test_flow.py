@@ -28,7 +28,7 @@ from unequal.measures.loss_profile import LossProfile, excess_loss, space_factor
 from unequal.measures.profiling import Draws, profile, profile_floor
 from unequal.models.denoiser import Denoiser
 from unequal.models.spec import ModelSpec
-from unequal.settings.samplers import Adaptive, EasyToHard
+from unequal.settings.learning_samplers import Adaptive, EasyToHard
 from unequal.settings.schedule import Schedule
 from unequal.timesteps.groups import mean_limit, timestep_groups
 from unequal.timesteps.partition import Partition, equal_log_snr, equal_sums

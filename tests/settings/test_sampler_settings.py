@@ -10,9 +10,13 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.settings.measured import Measured
 from unequal.settings.recipe import RangeRecipe
-from unequal.settings.samplers import Sampler, SamplerSettings, Slot
+from unequal.settings.sampler_kind import SamplerSettings
+from unequal.settings.samplers import Sampler, Slot
+from unequal.timesteps.clusters import distances_between, least_cost
 from unequal.timesteps.densities import DENSITIES
+from unequal.timesteps.information import InfoNoiseSampler
 from unequal.timesteps.partition import Partition, TimestepRange, equal_log_snr
+from unequal.timesteps.policy import PolicySampler
 from unequal.timesteps.samplers import (
     AdaptiveSampler,
     ChangingSampler,
@@ -28,6 +32,7 @@ SCHEDULE = NoiseSchedule.linear(T)
 LOSSES = np.random.default_rng(3).gamma(2.0, size=(T, 4)) + 0.05
 SLOTS = Partition([(0, 3), (4, 9), (10, 24), (25, 59)])
 BASE = Measured(loss=LOSSES.mean(1), losses=LOSSES, slots=SLOTS)
+CLUSTERS = least_cost(distances_between(SCHEDULE.snr.log().numpy()), 3)[0]
 MEASURING = {"refresh_images": 100, "images_per_bin": 3}
 CURRICULUM = {"ramp_images": 100, "uniform_share": 0.2}
 #: Every kind, with keys and the probabilities at its end but for their sum.
@@ -38,6 +43,7 @@ KINDS: dict[str, tuple[dict[str, Any], np.ndarray]] = {
     "near_data": ({"power": 0.5}, (T - t - 0.5) ** 0.5),
     "loss": ({"unbiased": True}, LOSSES.mean(1)),
     "stratified": ({}, np.repeat(1 / SLOTS.lengths, SLOTS.lengths)),
+    "clusters": ({"count": 3}, np.repeat(1 / CLUSTERS.lengths, CLUSTERS.lengths)),
     "curriculum": (
         CURRICULUM | {"target": "noise_rate"},
         0.2 / T + 0.8 * (1 - SCHEDULE.sigma.numpy()) / (1 - SCHEDULE.sigma.numpy()).sum(),
@@ -49,6 +55,8 @@ KINDS: dict[str, tuple[dict[str, Any], np.ndarray]] = {
         np.sqrt(np.square(LOSSES).mean(1)),
     ),
     "adaptive": (MEASURING, np.ones(T)),
+    "info_noise": ({"warmup_images": 100}, np.ones(T)),
+    "adats": ({"refresh_images": 40}, np.ones(T)),
 }
 
 
@@ -96,9 +104,12 @@ def test_kinds_have_their_ways_of_drawing() -> None:
     ways = {
         "low_discrepancy": LowDiscrepancySampler,
         "stratified": StratifiedSampler,
+        "clusters": StratifiedSampler,
         "curriculum": ChangingSampler,
         "easy_to_hard": EasyToHardSampler,
         "adaptive": AdaptiveSampler,
+        "info_noise": InfoNoiseSampler,
+        "adats": PolicySampler,
     }
     for kind, way in ways.items():
         assert type(settings(kind, **KINDS[kind][0]).build(SCHEDULE, BASE)) is way
@@ -126,6 +137,8 @@ def test_in_a_shorter_training_what_changes_changes_earlier() -> None:
     assert (half.model_dump()["ramp_images"], half.model_dump()["uniform_share"]) == (50, 0.2)
     quarter = settings("easy_to_hard", clusters=4, patience_images=10).shortened(0.25)
     assert quarter.model_dump()["patience_images"] == 2
+    eighth = settings("info_noise", warmup_images=100, bins=7).shortened(0.125)
+    assert (eighth.model_dump()["warmup_images"], eighth.model_dump()["bins"]) == (12, 7)
     assert settings("near_noise", power=1.5).shortened(0.5) == settings("near_noise", power=1.5)
 
 
@@ -210,6 +223,7 @@ def test_samplers_that_cannot_be_built_are_refused(
     [
         ("curriculum", CURRICULUM | {"target": "noise_rate"}, 99, "sampler.ramp_images: 100 is longer than the trai"),
         ("easy_to_hard", {"clusters": 4, "patience_images": 10}, 30, "sampler.patience_images: the hardest cluster wo"),
+        ("info_noise", {"warmup_images": 100}, 100, "sampler.warmup_images: 100 leave nothing of the 100 images"),
     ],
 )
 def test_what_changes_must_end_within_the_training(
@@ -232,3 +246,14 @@ def test_a_warm_start_takes_plain_losses_of_epsilon_and_enough_of_them() -> None
         warm.check_profile(9, learned_variance=False)
     with pytest.raises(ValueError, match=r"allowed with network\.variance: fixed"):
         warm.check_profile(10, learned_variance=True)
+
+
+@pytest.mark.parametrize("kind", ["info_noise", "adats"])
+def test_what_learns_from_errors_needs_losses_whose_weight_is_known(kind: str) -> None:
+    chosen = settings(kind, **KINDS[kind][0])
+    chosen.check_weight(fixed=True)
+    chosen.check_profile(0, learned_variance=False)
+    with pytest.raises(ValueError, match=rf"^sampler\.kind: '{kind}' divides the loss by its weight, which is learned"):
+        chosen.check_weight(fixed=False)
+    with pytest.raises(ValueError, match=r"allowed with network\.variance: fixed$"):
+        chosen.check_profile(0, learned_variance=True)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unequal.errors import UserError
-from unequal.timesteps.learning import BinMoments, LossHistory, Patience, least_variance
+from unequal.timesteps.learning import BinLosses, BinMoments, LossHistory, Patience, least_variance
 from unequal.timesteps.partition import Partition
 
 BINS = Partition([(0, 1), (2, 7), (8, 19)])
@@ -203,3 +203,30 @@ def test_a_stage_ends_after_a_patience_without_a_lower_loss(seed: int, stages: i
 def test_patience_that_cannot_be_is_refused(stages: int, images: int) -> None:
     with pytest.raises(UserError, match=f"{stages} stages with a patience of {images} images; allowed"):
         Patience(stages, images)
+
+
+@given(seeds, st.integers(1, 50))
+def test_means_of_bins_forget_half_after_as_many_losses_of_their_own(seed: int, half_life: int) -> None:
+    generator, losses = np.random.default_rng(seed), BinLosses(BINS, half_life)
+    seen: list[tuple[np.ndarray, np.ndarray]] = []
+    for _ in range(4):
+        seen.append((generator.integers(8, size=5), generator.gamma(1.0, size=5)))  # none of the last bin
+        losses.record(*seen[-1])
+    weight, total, later = 0.0, 0.0, 0
+    for timesteps, values in reversed(seen):
+        here = BINS.of(timesteps) == 1
+        weight += here.sum() * 0.5 ** (later / half_life)
+        total += values[here].sum() * 0.5 ** (later / half_life)
+        later += here.sum()
+    assert losses.images == 20
+    assert losses.sums[1] == pytest.approx(total, rel=1e-12)
+    assert losses.counts.tolist()[1:] == pytest.approx([weight, 0.0], rel=1e-12)
+
+
+def test_means_of_bins_are_joined_by_a_line() -> None:
+    """Bins' middles lie at 0.5, 4.5 and 13.5; the last one has no loss, and goes by its neighbour."""
+    losses = BinLosses(BINS, 10)
+    np.testing.assert_array_equal(losses.along(np.arange(20.0)), np.zeros(20))
+    losses.record(np.array([0, 1, 3]), np.array([1.0, 3.0, 4.0]))
+    expected = np.concatenate([[2.0], np.linspace(2.25, 3.75, 4), np.full(15, 4.0)])
+    np.testing.assert_allclose(losses.along(np.arange(20.0)), expected)

@@ -16,7 +16,9 @@ from unequal.settings.network import UNet2D
 from unequal.settings.recipe import Optimizer
 from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
+from unequal.timesteps.information import InfoNoiseSampler
 from unequal.timesteps.partition import Partition
+from unequal.timesteps.policy import PolicySampler
 from unequal.timesteps.samplers import AdaptiveSampler, LossSecondMomentSampler, TimestepSampler
 from unequal.training.batches import BatchSource
 from unequal.training.loop import Trainer
@@ -30,6 +32,11 @@ OPTIMIZER = Optimizer(lr=2e-3, betas=(0.9, 0.99), weight_decay=0.0, warmup_image
 def adaptive() -> TimestepSampler:
     bins = Partition([(0, 4), (5, 49)])
     return AdaptiveSampler(bins, refresh_images=10, images_per_bin=3, memory=0.5, uniform_share=0.1)
+
+
+def info_noise() -> TimestepSampler:
+    log_snr, bins = NoiseSchedule.linear(T).snr.log().numpy(), Partition([(0, 4), (5, 49)])
+    return InfoNoiseSampler(log_snr, bins, half_life=10, warmup_images=12, uniform_share=0.1)
 
 
 def learned(sampler: TimestepSampler, given: dict[str, Any], work: Path) -> dict[str, Any]:
@@ -50,6 +57,8 @@ def main() -> None:
     samplers = {
         "loss_second_moment": LossSecondMomentSampler(T, history=1, uniform_share=0.1, unbiased=False),
         "adaptive": adaptive(),
+        "info_noise": info_noise(),
+        "adats": PolicySampler(NoiseSchedule.linear(T).snr.numpy(), refresh_images=10),
     }
     found = {kind: learned(sampler, given, work / kind) for kind, sampler in samplers.items()}
     (work / f"{os.environ.get('RANK', 'alone')}.json").write_text(json.dumps(found))

@@ -187,3 +187,6 @@ def test_two_processes_learn_the_same_as_one(
     np.testing.assert_array_equal(first["loss_second_moment"]["counts"], alone["loss_second_moment"]["counts"])
     np.testing.assert_allclose(first["loss_second_moment"]["losses"], alone["loss_second_moment"]["losses"], rtol=1e-3)
     np.testing.assert_allclose(first["adaptive"]["moments"], alone["adaptive"]["moments"], rtol=1e-3)
+    assert first["info_noise"]["images"] == 36
+    np.testing.assert_allclose(first["info_noise"]["sums"], alone["info_noise"]["sums"], rtol=1e-3)
+    np.testing.assert_allclose(first["adats"]["changes"], alone["adats"]["changes"], rtol=0.02, atol=1e-4)

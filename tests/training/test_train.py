@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
@@ -43,7 +44,7 @@ from unequal.training.initialisation import Scope, Start
 from unequal.training.mixed_prediction import mixed_objective
 from unequal.training.objectives.three_heads import PERIODS, BalancedHeads, BestHead
 from unequal.training.results import trained_record, write_model, write_results
-from unequal.training.train import Outcome, TrainingJob, batches_of, take_over, train, train_fresh
+from unequal.training.train import Outcome, TrainingJob, batches_of, single_head, take_over, train, train_fresh
 
 SCHEDULE = NoiseSchedule.linear(50)
 
@@ -405,3 +406,18 @@ def test_a_sampler_for_other_timesteps_is_refused(
 ) -> None:
     with pytest.raises(UserError, match=r"^the sampler is made for 50 timesteps, the model for 60$"):
         run_training("a", start_of(tiny_net(), spec_of(timesteps=60)), recipe())
+
+
+@pytest.mark.parametrize("prediction", ["epsilon", "v_prediction", "sample"])
+def test_a_sampler_is_told_what_an_error_of_epsilon_counts(prediction: str) -> None:
+    """Min-SNR's weight of it is min(SNR, γ)/SNR, whatever is predicted."""
+
+    class Curious(IndependentSampler):
+        def be_told(self, weights: np.ndarray) -> None:
+            self.heard = weights
+
+    chosen = recipe(prediction).model_copy(update={"loss_weight": LossWeight(kind="min_snr", gamma=5.0)})
+    sampler = Curious(uniform(50))
+    single_head(chosen, spec_of(prediction=prediction), torch.device("cpu"), sampler)
+    snr = SCHEDULE.snr.numpy()
+    np.testing.assert_allclose(sampler.heard, np.minimum(snr, 5) / snr)

@@ -20,6 +20,8 @@ KINDS = {
     "uniform_increasing": "equal size, limits rising towards the noise",
     "uniform_decreasing": "equal size, limits falling towards the noise",
     "excess_loss": "equal sums of the base's excess loss, the highest limit where its mean is highest",
+    "timestep_clusters": "clusters of the least spread in t, one limit for all",
+    "log_snr_clusters": "clusters of the least spread in log-SNR, one limit for all",
 }
 #: More groups than this are named by their number alone.
 NAMED = 5

@@ -1,26 +1,24 @@
 """`sampler`: how the timesteps of a batch are drawn; each kind with its keys, its needs and how it is built."""
 
-from abc import abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
+from unequal.settings.learning_samplers import Adaptive, AdaTS, EasyToHard, InfoNoise, LossSecondMoment
 from unequal.settings.measured import Measured
-from unequal.settings.numbers import Budget, DrawCount
-from unequal.settings.strict import Strict
+from unequal.settings.numbers import Budget
+from unequal.settings.sampler_kind import SamplerSettings, Unbiased
 from unequal.settings.tabled import keywords, one_of, settings_of
+from unequal.timesteps.clusters import Likeness, alike
 from unequal.timesteps.curricula import asymmetric, curriculum, gaussian_target, mirror, noise_rate_target
 from unequal.timesteps.densities import DENSITIES, Ends, masses
-from unequal.timesteps.partition import TimestepSet, equal_log_snr
+from unequal.timesteps.partition import TimestepSet
 from unequal.timesteps.samplers import (
-    AdaptiveSampler,
     ChangingSampler,
-    EasyToHardSampler,
     IndependentSampler,
-    LossSecondMomentSampler,
     LowDiscrepancySampler,
     MirroredSampler,
     StratifiedSampler,
@@ -31,59 +29,6 @@ from unequal.timesteps.samplers import (
     uniform,
     within,
 )
-
-
-class SamplerSettings(Strict):
-    """What all kinds have in common."""
-
-    kind: str
-    #: Whether it is for a training of all timesteps.
-    for_all: ClassVar[bool] = True
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """What must have been measured of the base: keys of `Measured`."""
-        return ()
-
-    def check(self, images: int, plain_epsilon: bool) -> None:
-        """Raise ValueError where it does not fit a training of so many images, of ε without loss weights or not."""
-
-    def check_profile(self, draws: int, learned_variance: bool) -> None:
-        """Raise ValueError where it needs more than a profile of so many draws a timestep tells.
-
-        A profile holds squared errors, and no terms of the bound by which a variance is learned.
-        """
-
-    def check_weight(self, fixed: bool) -> None:
-        """Raise ValueError where it does not fit a loss weight, which is fixed before the training or not."""
-
-    def shortened(self, share: float) -> Self:
-        """For a training of a share of the images: what is told in images of its course goes along."""
-        return self
-
-    def build(self, schedule: NoiseSchedule, base: Measured | None = None) -> TimestepSampler:
-        """The sampler. Raises UserError where it cannot be made for this schedule, or from what is known of a base."""
-        known = base or Measured()
-        if not known.keys() >= set(self.needs):
-            raise UserError(f"sampler.kind: '{self.kind}' needs the base's profile, and there is none")
-        return self.made(schedule, known)
-
-    def check_schedule(self, schedule: NoiseSchedule) -> None:
-        """Raise UserError where it cannot be made for this schedule, as far as that is known before all stages."""
-        if self.for_all and not self.needs:
-            self.build(schedule)
-
-    def inside(self, trained: TimestepSet, timesteps: int) -> TimestepSampler:
-        """The sampler for a model that is meant for a range of T timesteps. Raises UserError where it is for all."""
-        raise UserError(f"sampler.kind: '{self.kind}' draws from all timesteps; allowed inside a range: slot")
-
-    @abstractmethod
-    def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
-        """The sampler, where `base` holds what is needed."""
-
-
-#: A key of every kind that is not unbiased by its nature.
-Unbiased = Annotated[bool, Field(description="weight losses by (1/T)/p_t: the uniform sampler's gradient")]
 
 
 class Uniform(SamplerSettings):
@@ -172,6 +117,18 @@ class Stratified(SamplerSettings):
         return StratifiedSampler(base["slots"].covering(schedule.timesteps), self.unbiased)
 
 
+class Clusters(SamplerSettings):
+    """Of every batch as many timesteps from each cluster, as ANT (2306.00354) trains."""
+
+    kind: Literal["clusters"]
+    count: PositiveInt = Field(description="K, by dynamic programming; ANT takes 5")
+    alike_in: Likeness = Field(default="log_snr", description="what timesteps of a cluster have in common")
+    unbiased: Unbiased = False
+
+    def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
+        return StratifiedSampler(alike(self.alike_in, schedule, self.count), self.unbiased)
+
+
 class Curriculum(SamplerSettings):
     """Paper 2's: from uniform to a target that favours the harder timesteps."""
 
@@ -217,99 +174,6 @@ class Asymmetric(SamplerSettings):
         if self.mirrored:
             return MirroredSampler(drawn, mirror(schedule), self.unbiased)
         return IndependentSampler(drawn, self.unbiased)
-
-
-class EasyToHard(SamplerSettings):
-    """The difficulty curriculum: clusters of equal log-SNR, opened from the noise end as losses cease to fall."""
-
-    kind: Literal["easy_to_hard"]
-    clusters: PositiveInt
-    patience_images: Budget = Field(description="images without a lower loss of a batch that open the next cluster")
-
-    def check(self, images: int, plain_epsilon: bool) -> None:
-        if (opened := (self.clusters - 1) * self.patience_images) >= images:
-            raise ValueError(
-                f"sampler.patience_images: the hardest cluster would be opened after {opened} images at the earliest, "
-                f"beyond the training of {images}"
-            )
-
-    def shortened(self, share: float) -> Self:
-        return self.model_copy(update={"patience_images": max(1, round(share * self.patience_images))})
-
-    def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
-        return EasyToHardSampler(equal_log_snr(schedule, self.clusters, "clusters"), self.patience_images)
-
-
-class LossSecondMoment(SamplerSettings):
-    """Improved-diffusion's: p ∝ √E[L²] of the last losses of each timestep, learned while training."""
-
-    kind: Literal["loss_second_moment"]
-    history: int = Field(
-        default=10,
-        gt=0,
-        le=1000,
-        description="losses kept of each timestep; uniform until all are there: some 23 images a timestep for 10",
-    )
-    uniform_share: float = Field(default=0.001, ge=0, le=1, description="of uniform timesteps in the mix")
-    warm_start: bool = Field(default=False, description="begin with the losses of the base's profile, not with none")
-    unbiased: Unbiased = True
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return ("losses",) if self.warm_start else ()
-
-    def check(self, images: int, plain_epsilon: bool) -> None:
-        if self.warm_start and not plain_epsilon:
-            raise ValueError(
-                "sampler.warm_start: the profile has losses of ε without weights; allowed for prediction epsilon with "
-                "loss_weight none"
-            )
-
-    def check_profile(self, draws: int, learned_variance: bool) -> None:
-        if self.warm_start and learned_variance:
-            raise ValueError(
-                "sampler.warm_start: the profile has losses of ε alone; allowed with network.variance: fixed, since "
-                "the bound of a learned one is learned from too"
-            )
-        if self.warm_start and draws < self.history:
-            raise ValueError(
-                f"sampler.warm_start: the profile has {draws} losses of a timestep, the history takes {self.history}; "
-                "raise profile.images"
-            )
-
-    def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
-        return LossSecondMomentSampler(
-            schedule.timesteps,
-            history=self.history,
-            uniform_share=self.uniform_share,
-            unbiased=self.unbiased,
-            known=of_length(base["losses"], schedule.timesteps) if self.warm_start else None,
-        )
-
-
-class Adaptive(SamplerSettings):
-    """Bins by the length of their gradients, measured while training: least gradient variance an image, unbiased."""
-
-    kind: Literal["adaptive"]
-    bins: PositiveInt | None = Field(default=None, description="intervals of log-SNR; null: the slots of equal loss")
-    refresh_images: Budget = Field(description="images trained on between two measurements")
-    images_per_bin: DrawCount = Field(description="gradients measured a bin each time; they count in the budget")
-    memory: float = Field(default=0.5, ge=0, lt=1, description="share of the estimate that a measurement leaves")
-    uniform_share: float = Field(default=0.1, gt=0, le=1, description="of uniform timesteps in the mix; bounds weights")
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return ("slots",) if self.bins is None else ()
-
-    def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
-        slots = base["slots"] if self.bins is None else equal_log_snr(schedule, self.bins, "bins")
-        return AdaptiveSampler(
-            slots.covering(schedule.timesteps),
-            refresh_images=self.refresh_images,
-            images_per_bin=self.images_per_bin,
-            memory=self.memory,
-            uniform_share=self.uniform_share,
-        )
 
 
 class Density(SamplerSettings):
@@ -361,11 +225,14 @@ KINDS: tuple[type[SamplerSettings], ...] = (
     NearData,
     Loss,
     Stratified,
+    Clusters,
     Curriculum,
     Asymmetric,
     EasyToHard,
     LossSecondMoment,
     Adaptive,
+    InfoNoise,
+    AdaTS,
     *DENSITY_KINDS,
 )
 

@@ -9,10 +9,19 @@ from torch import Tensor
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
+from unequal.timesteps.clusters import alike
 from unequal.timesteps.partition import Interleaved, Partition, TimestepSet, equal_log_snr, equal_sums
 
-#: How timesteps are grouped and limits given out: paper 3's Table II, and by the measured excess loss (ours).
-Grouping = Literal["snr", "constant", "uniform_increasing", "uniform_decreasing", "excess_loss"]
+#: How timesteps are grouped and limits given out: paper 3's Table II, by the measured excess loss (ours), and ANT's.
+Grouping = Literal[
+    "snr",
+    "constant",
+    "uniform_increasing",
+    "uniform_decreasing",
+    "excess_loss",
+    "timestep_clusters",
+    "log_snr_clusters",
+]
 #: Kinds that can be made only after the base's loss has been measured.
 BY_EXCESS = frozenset[Grouping]({"excess_loss"})
 
@@ -37,7 +46,8 @@ def timestep_groups(
         kind: `snr`: equal intervals of −SNR in dB, limits F_u(i) rising to the whole model; `constant`: the same
             groups, each with the mean of those limits over timesteps; `uniform_increasing` and
             `uniform_decreasing`: groups of equal size with F_u(i) and F_u(N−1−i); `excess_loss`: groups with
-            equal sums of measured excess loss, limits by its mean, the whole model where that is highest.
+            equal sums of measured excess loss, limits by its mean, the whole model where that is highest;
+            `timestep_clusters` and `log_snr_clusters`: those of least cost (see `clusters`), all with the mean limit.
         schedule: gives SNR_t.
         groups: N, at least 1.
         min_ratio: k in (0, 1], the smallest model's share of the base's FLOPs.
@@ -56,9 +66,12 @@ def timestep_groups(
         return limited(even, limits if kind == "uniform_increasing" else limits[::-1])
     if kind in BY_EXCESS:
         return excess_groups(excess, limits)
+    if kind == "timestep_clusters" or kind == "log_snr_clusters":
+        found = alike("timestep" if kind == "timestep_clusters" else "log_snr", schedule, groups)
+        return alike_limited(limited(found, limits))
     # FLOPs are linear in −SNR in dB, so that equal steps of the limit are equal intervals of SNR (eq. 5).
     rising = limited(equal_log_snr(schedule, groups, what="groups"), limits)
-    return rising if kind == "snr" else [group._replace(limit_ratio=mean_limit(rising)) for group in rising]
+    return rising if kind == "snr" else alike_limited(rising)
 
 
 def interleaved_groups(timesteps: int, groups: int, limit_ratio: float) -> list[TimestepGroup]:
@@ -125,6 +138,11 @@ def least_limit(kind: Grouping, schedule: NoiseSchedule, groups: int, min_ratio:
 def limited(partition: Partition, limits: Sequence[float]) -> list[TimestepGroup]:
     """The ranges of a partition, each with its limit."""
     return [TimestepGroup(*one) for one in zip(partition, limits, strict=True)]
+
+
+def alike_limited(groups: Sequence[TimestepGroup]) -> list[TimestepGroup]:
+    """The same groups, all with the mean of their limits over timesteps."""
+    return [group._replace(limit_ratio=mean_limit(groups)) for group in groups]
 
 
 def mean_limit(groups: Sequence[TimestepGroup]) -> float:

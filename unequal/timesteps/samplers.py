@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from unequal.errors import UserError
 from unequal.timesteps.curricula import Changing
@@ -19,6 +20,8 @@ from unequal.timesteps.partition import Partition, TimestepSet, check_losses
 
 #: Timesteps [n] → squared norms ‖g‖² [n] of the gradients of single images at them.
 Measure = Callable[[np.ndarray], np.ndarray]
+#: Which images of a step [n], timesteps [n] → their losses [n] by the network as it is, before importance weights.
+LossesAt = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class TimestepSampler(ABC):
     #: Images that are trained on between two of its measurements, and images that one takes; 0: it measures nothing.
     refresh_images = 0
     measured_images = 0
+    #: Whether it draws by the images, and compares their losses before and after some steps.
+    sees_images = False
     #: Losses of ε by which the loss weight is to be normalised, [T]; None: it is not.
     known_loss: np.ndarray | None = None
 
@@ -66,8 +71,18 @@ class TimestepSampler(ABC):
         probabilities = self.at(images_trained)
         return 1 / (len(probabilities) * probabilities) if self.unbiased else np.ones(len(probabilities))
 
-    def sample(self, batch_size: int, generator: np.random.Generator, images_trained: int = 0) -> TimestepBatch:
-        """Draw one batch."""
+    def cost(self, batch_size: int) -> int:
+        """Images of training that one of its measurements takes as long as."""
+        return self.measured_images
+
+    def sample(
+        self,
+        batch_size: int,
+        generator: np.random.Generator,
+        images_trained: int = 0,
+        images: Callable[[], Tensor] | None = None,
+    ) -> TimestepBatch:
+        """Draw one batch; `images` gives those that it is for, [B, C, H, W] on the CPU, to a sampler that sees them."""
         timesteps = self.draw(batch_size, generator, self.at(images_trained))
         return TimestepBatch(timesteps, self.importance(images_trained)[timesteps])
 
@@ -79,11 +94,20 @@ class TimestepSampler(ABC):
         """p_t at the start, at each quarter of the change, and at its end; once, where nothing changes."""
         return [self.at(self.horizon * quarter // 4) for quarter in range(5)] if self.horizon else [self.probabilities]
 
+    def be_told(self, weights: np.ndarray) -> None:  # noqa: B027 (nothing to do for most)
+        """Take in what a squared error of ε counts in the losses of a training, [T], before it begins."""
+
     def learn(self, timesteps: np.ndarray, losses: np.ndarray) -> None:  # noqa: B027 (nothing to do for most)
         """Take in the losses [B] of a batch, at its timesteps [B], before importance weights."""
 
     def refresh(self, measure: Measure, generator: np.random.Generator) -> None:  # noqa: B027 (as above)
         """Measure gradients of `measured_images` single images."""
+
+    def before_step(self, losses: LossesAt, batch_size: int, generator: np.random.Generator) -> None:  # noqa: B027
+        """Measure losses of a step's images before it, where a sampler sees them; see `after_step`."""
+
+    def after_step(self, losses: LossesAt, images: Tensor, timesteps: np.ndarray) -> None:  # noqa: B027 (as above)
+        """Measure the same after it, and learn from both; the step was at timesteps [B] of its images [B, C, H, W]."""
 
     def state_dict(self) -> dict[str, Any]:
         """What a sampler has learned, as JSON can carry it; most learn nothing."""

@@ -5,8 +5,8 @@ Indices, timesteps, noise and flips of a step come from generators seeded by (se
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -41,6 +41,16 @@ class Batch:
             labels = None if self.labels is None else self.labels[one]
             yield Batch(self.x0[one], self.epsilon[one], self.timesteps[one], self.weights[one], labels)
 
+    def chosen(self, index: Tensor) -> "Batch":
+        """The batch of some of the images, at places [n] int64 on their device."""
+        labels = None if self.labels is None else self.labels[index]
+        return Batch(self.x0[index], self.epsilon[index], self.timesteps[index], self.weights[index], labels)
+
+    def at(self, index: np.ndarray, timesteps: np.ndarray) -> "Batch":
+        """Some of the images [n] with their noise, at other timesteps [n]."""
+        places, moved = (torch.from_numpy(one).to(self.x0.device) for one in (index, timesteps))
+        return replace(self.chosen(places), timesteps=moved)
+
 
 @dataclass(frozen=True)
 class BatchSource:
@@ -56,6 +66,7 @@ class BatchSource:
         window: images that are shuffled together, see `unequal.training.shuffling`; None: all.
         prefetch: have a thread gather the next step's images while this one's are trained on.
         labels: [N] int64 of the images, where they have any.
+        repeats: places in a row that an image takes, each with a timestep and noise of its own.
     """
 
     images: Tensor
@@ -67,6 +78,7 @@ class BatchSource:
     window: int | None = None
     prefetch: bool = False
     labels: Tensor | None = None
+    repeats: int = 1
 
     def draw(self, step: int, part: slice = slice(None)) -> Batch:
         """The batch of a step, or a process's part of it."""
@@ -88,7 +100,8 @@ class BatchSource:
 
     def gathered(self, step: int, part: slice) -> Gathered:
         """Images as stored, noise and labels of a part of a step, which no sampler has a say in; pinned for a GPU."""
-        index = torch.from_numpy(image_indices(self.seed, step, self.batch_size, len(self.images), self.window)[part])
+        drawn = image_indices(self.seed, step, self.batch_size, len(self.images), self.window, self.repeats)
+        index = torch.from_numpy(drawn[part])
         images = self.images[index.to(self.images.device, non_blocking=True)]
         labels = chosen(self.labels, index, CPU)
         # Drawn on the CPU, so that every device sees the same noise.
@@ -102,7 +115,22 @@ class BatchSource:
     def timesteps(self, step: int) -> TimestepBatch:
         """Timesteps and importance weights of a step's whole batch."""
         generator = numpy_generator(self.seed, Stream.TIMESTEPS, step)
-        return self.sampler.sample(self.batch_size, generator, images_trained=step * self.batch_size)
+        trained = step * self.batch_size
+        return self.sampler.sample(self.batch_size, generator, trained, partial(self.whole, step))
+
+    def whole(self, step: int) -> Tensor:
+        """The images of a step's whole batch as the network is to know them, on the CPU, [B, C, H, W] in [-1, 1]."""
+        images, *_ = self.gathered(step, slice(None))
+        return self.flipped(to_model_range(images.cpu()), step, slice(None))
+
+    def again(self, step: int) -> Batch:
+        """A step's whole batch with noise that it is not trained with, to be measured at other timesteps."""
+        x0 = self.whole(step).to(self.device)
+        generator = torch_generator("cpu", self.seed, Stream.MEASURED, step, 3)
+        epsilon = torch.randn(x0.shape, generator=generator).to(self.device)
+        *_, labels = self.gathered(step, slice(None))
+        nothing = torch.zeros(len(x0), device=self.device)
+        return Batch(x0, epsilon, nothing.long(), nothing + 1, None if labels is None else labels.to(self.device))
 
     def measured(self, step: int, timesteps: np.ndarray) -> Batch:
         """Images at given timesteps [n], to be measured before a step and not to be trained on."""

@@ -1,0 +1,95 @@
+"""InfoNoise: what timesteps tell of an image, held against the closed forms of normal data."""
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+from unequal.timesteps.information import InfoNoiseSampler, information, onset
+from unequal.timesteps.partition import Partition, equal_log_snr
+
+SCHEDULE = NoiseSchedule.linear(1000)
+SNR = SCHEDULE.snr.numpy()
+RATIO = SNR**-0.5
+#: Errors of ε by the best denoiser of data from N(0, I): SNR/(1 + SNR).
+NORMAL = SNR / (1 + SNR)
+BINS = equal_log_snr(SCHEDULE, 40, drop_empty=True)
+
+
+def sampler(**changed: object) -> InfoNoiseSampler:
+    settings: dict[str, object] = {"half_life": 100, "warmup_images": 1000, "uniform_share": 0.0, "onset": 0.15}
+    return InfoNoiseSampler(np.log(SNR), BINS, **settings | changed)  # type: ignore[arg-type]
+
+
+def test_a_normal_image_is_told_as_much_as_its_channel_carries() -> None:
+    """½·ln((1 + SNR_0)/(1 + SNR_{T−1})), the information between both ends, is 4.6052 nats a value."""
+    exact = 0.5 * np.log((1 + SNR[0]) / (1 + SNR[-1]))
+    assert exact == pytest.approx(4.6052, abs=5e-5)
+    assert information(NORMAL, np.log(SNR)).sum() == pytest.approx(4.6051, abs=5e-5)
+
+
+def test_the_gate_lies_where_the_rate_has_come_down() -> None:
+    """Of normal data m/r³ = 1/(r·(1 + r²)), which is 0.2 at r = 1.5160, against some 100 at r = 0.01."""
+    found = onset(NORMAL, RATIO)
+    assert found == RATIO[RATIO < 1.5165].max()
+    assert 1 / (found * (1 + found**2)) == pytest.approx(0.002 / (RATIO[0] * (1 + RATIO[0] ** 2)), rel=0.01)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2])
+@pytest.mark.parametrize("weigh", [np.ones_like, lambda snr: 1 / (1 + snr), lambda snr: 4 + 1 / snr])
+def test_draws_times_weights_are_what_is_told_of_an_image(
+    weigh: Callable[[np.ndarray], np.ndarray], share: float
+) -> None:
+    one = sampler(uniform_share=share)
+    one.be_told(weigh(SNR))
+    one.learn(np.arange(1000), weigh(SNR) * NORMAL)
+    weight_of_x0 = SNR * weigh(SNR) * one.importance()
+    product = one.probabilities * weight_of_x0
+    gated = np.abs(np.gradient(np.log(SNR))) * NORMAL * RATIO**3 / (RATIO**3 + 0.15**3)
+    middle = slice(20, -20)  # the mean of a bin stands for its middle, and beyond the outermost ones for the ends
+    ratios = (product / gated)[middle]
+    assert ratios.max() / ratios.min() < 1.1
+    assert one.probabilities.min() >= share / 1000
+    assert (one.probabilities @ one.importance()) == pytest.approx(1)
+
+
+def test_timesteps_are_uniform_until_it_is_warm() -> None:
+    one = sampler(warmup_images=1001)
+    one.learn(np.arange(1000), NORMAL)
+    np.testing.assert_array_equal(one.probabilities, np.full(1000, 0.001))
+    np.testing.assert_array_equal(one.importance(), np.ones(1000))
+    one.learn(np.array([5]), np.array([np.nan]))  # an image all the same, of which nothing is known
+    assert one.probabilities.max() > 0.0015
+
+
+def test_losses_of_nothing_leave_uniform_timesteps() -> None:
+    one = sampler()
+    one.learn(np.arange(1000), np.zeros(1000))
+    np.testing.assert_array_equal(one.probabilities, np.full(1000, 0.001))
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_what_was_learned_survives_json(seed: int) -> None:
+    generator, one, other = np.random.default_rng(seed), sampler(warmup_images=10), sampler(warmup_images=10)
+    for _ in range(3):
+        one.learn(generator.integers(1000, size=8), generator.gamma(1.0, size=8))
+    other.load_state_dict(json.loads(json.dumps(one.state_dict())))
+    np.testing.assert_array_equal(one.probabilities, other.probabilities)
+    assert one.probabilities.std() > 0
+    np.testing.assert_array_equal(one.importance(), other.importance())
+
+
+@pytest.mark.parametrize("changed", [{"warmup_images": 0}, {"uniform_share": 1.0}])
+def test_samplers_that_cannot_be_are_refused(changed: dict[str, object]) -> None:
+    with pytest.raises(UserError, match=r"^\d+ images of warm-up with a uniform share of \d\.0; allowed: from 1, in"):
+        sampler(**changed)
+
+
+def test_bins_that_forget_at_once_are_refused() -> None:
+    with pytest.raises(UserError, match="a half-life of 0 losses; allowed: from 1"):
+        InfoNoiseSampler(np.zeros(1), Partition([(0, 0)]), half_life=0, warmup_images=1, uniform_share=0.0)

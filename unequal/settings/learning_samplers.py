@@ -1,0 +1,180 @@
+"""Kinds of `sampler` that learn while a network trains."""
+
+from typing import Literal, Self
+
+from pydantic import Field, PositiveFloat, PositiveInt
+
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.settings.loss_weights import BINS
+from unequal.settings.measured import Measured
+from unequal.settings.numbers import Budget, DrawCount
+from unequal.settings.sampler_kind import SamplerSettings, Unbiased
+from unequal.timesteps.information import InfoNoiseSampler
+from unequal.timesteps.partition import equal_log_snr
+from unequal.timesteps.policy import PolicySampler
+from unequal.timesteps.samplers import (
+    AdaptiveSampler,
+    EasyToHardSampler,
+    LossSecondMomentSampler,
+    TimestepSampler,
+    of_length,
+)
+
+
+class EasyToHard(SamplerSettings):
+    """The difficulty curriculum: clusters of equal log-SNR, opened from the noise end as losses cease to fall."""
+
+    kind: Literal["easy_to_hard"]
+    clusters: PositiveInt
+    patience_images: Budget = Field(description="images without a lower loss of a batch that open the next cluster")
+
+    def check(self, images: int, plain_epsilon: bool) -> None:
+        if (opened := (self.clusters - 1) * self.patience_images) >= images:
+            raise ValueError(
+                f"sampler.patience_images: the hardest cluster would be opened after {opened} images at the earliest, "
+                f"beyond the training of {images}"
+            )
+
+    def shortened(self, share: float) -> Self:
+        return self.model_copy(update={"patience_images": max(1, round(share * self.patience_images))})
+
+    def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
+        return EasyToHardSampler(equal_log_snr(schedule, self.clusters, "clusters"), self.patience_images)
+
+
+class LossSecondMoment(SamplerSettings):
+    """Improved-diffusion's: p ∝ √E[L²] of the last losses of each timestep, learned while training."""
+
+    kind: Literal["loss_second_moment"]
+    history: int = Field(
+        default=10,
+        gt=0,
+        le=1000,
+        description="losses kept of each timestep; uniform until all are there: some 23 images a timestep for 10",
+    )
+    uniform_share: float = Field(default=0.001, ge=0, le=1, description="of uniform timesteps in the mix")
+    warm_start: bool = Field(default=False, description="begin with the losses of the base's profile, not with none")
+    unbiased: Unbiased = True
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return ("losses",) if self.warm_start else ()
+
+    def check(self, images: int, plain_epsilon: bool) -> None:
+        if self.warm_start and not plain_epsilon:
+            raise ValueError(
+                "sampler.warm_start: the profile has losses of ε without weights; allowed for prediction epsilon with "
+                "loss_weight none"
+            )
+
+    def check_profile(self, draws: int, learned_variance: bool) -> None:
+        if self.warm_start and learned_variance:
+            raise ValueError(
+                "sampler.warm_start: the profile has losses of ε alone; allowed with network.variance: fixed, since "
+                "the bound of a learned one is learned from too"
+            )
+        if self.warm_start and draws < self.history:
+            raise ValueError(
+                f"sampler.warm_start: the profile has {draws} losses of a timestep, the history takes {self.history}; "
+                "raise profile.images"
+            )
+
+    def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
+        return LossSecondMomentSampler(
+            schedule.timesteps,
+            history=self.history,
+            uniform_share=self.uniform_share,
+            unbiased=self.unbiased,
+            known=of_length(base["losses"], schedule.timesteps) if self.warm_start else None,
+        )
+
+
+class Adaptive(SamplerSettings):
+    """Bins by the length of their gradients, measured while training: least gradient variance an image, unbiased."""
+
+    kind: Literal["adaptive"]
+    bins: PositiveInt | None = Field(default=None, description="intervals of log-SNR; null: the slots of equal loss")
+    refresh_images: Budget = Field(description="images trained on between two measurements")
+    images_per_bin: DrawCount = Field(description="gradients measured a bin each time; they count in the budget")
+    memory: float = Field(default=0.5, ge=0, lt=1, description="share of the estimate that a measurement leaves")
+    uniform_share: float = Field(default=0.1, gt=0, le=1, description="of uniform timesteps in the mix; bounds weights")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return ("slots",) if self.bins is None else ()
+
+    def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
+        slots = base["slots"] if self.bins is None else equal_log_snr(schedule, self.bins, "bins")
+        return AdaptiveSampler(
+            slots.covering(schedule.timesteps),
+            refresh_images=self.refresh_images,
+            images_per_bin=self.images_per_bin,
+            memory=self.memory,
+            uniform_share=self.uniform_share,
+        )
+
+
+class FromErrors(SamplerSettings):
+    """What learns from squared errors, which it finds in the losses that are trained on, by their known weight."""
+
+    def check_profile(self, draws: int, learned_variance: bool) -> None:
+        if learned_variance:
+            raise ValueError(
+                f"sampler.kind: '{self.kind}' learns from squared errors alone; allowed with network.variance: fixed"
+            )
+
+    def check_weight(self, fixed: bool) -> None:
+        if not fixed:
+            raise ValueError(
+                f"sampler.kind: '{self.kind}' divides the loss by its weight, which is learned here, or of three "
+                "heads; allowed: one head, and a weight by a formula or none"
+            )
+
+
+class InfoNoise(FromErrors):
+    """InfoNoise (2602.18647): p·w by how much of an image is told at a timestep, as the losses of the training say."""
+
+    kind: Literal["info_noise"]
+    warmup_images: Budget = Field(description="images trained on with uniform timesteps at first")
+    bins: DrawCount = Field(
+        default=BINS, description="ranges of timesteps, alike in log-SNR, in which losses are averaged"
+    )
+    half_life_images: Budget = Field(
+        default=2000, description="further images at timesteps of its range, after which a loss counts half"
+    )
+    onset: PositiveFloat | None = Field(
+        default=None,
+        description="c, the σ/α below which less is drawn: 0.15 on CIFAR-10, 0.2 on discrete data; null: the largest "
+        "one where the x0-error over (σ/α)³ is 0.002 of its highest",
+    )
+    uniform_share: float = Field(
+        default=0.01, ge=0, lt=1, description="of uniform timesteps in the mix, which are weighted back"
+    )
+
+    def check(self, images: int, plain_epsilon: bool) -> None:
+        if self.warmup_images >= images:
+            raise ValueError(f"sampler.warmup_images: {self.warmup_images} leave nothing of the {images} images")
+
+    def shortened(self, share: float) -> Self:
+        return self.model_copy(update={"warmup_images": max(1, round(share * self.warmup_images))})
+
+    def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
+        return InfoNoiseSampler(
+            schedule.snr.log().numpy(),
+            equal_log_snr(schedule, self.bins, "bins", drop_empty=True),
+            half_life=self.half_life_images,
+            warmup_images=self.warmup_images,
+            uniform_share=self.uniform_share,
+            onset=self.onset,
+        )
+
+
+class AdaTS(FromErrors):
+    """AdaTS (2411.09998): a policy that sees the image, learned from what steps have brought."""
+
+    kind: Literal["adats"]
+    refresh_images: Budget = Field(description="images trained on between two measurements; the paper: 40 batches")
+    lr: PositiveFloat = Field(default=1.0e-2, description="learning rate of the policy")
+
+    def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
+        return PolicySampler(schedule.snr.numpy(), refresh_images=self.refresh_images, lr=self.lr)

@@ -1,0 +1,106 @@
+"""InfoNoise (2602.18647): timesteps by how much a network learns of the image there, as its own losses tell.
+
+By I-MMSE an observation tells of the image, in nats a value, dI = ½·L dλ, where λ = ln SNR and L is the squared error
+of ε by the best denoiser. Draws from p, of which each error of x0 is weighted by w, put p·w on a timestep. So much
+shall be ½·L_t·|Δλ_t|, times a gate r³/(r³ + c³), r = σ/α: without it what there is for each r, m/r³
+with m = L·r² the error of x0, would go on rising to the data end, where there is nothing left to decide.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from unequal.errors import UserError
+from unequal.timesteps.learning import BinLosses
+from unequal.timesteps.partition import Partition
+from unequal.timesteps.samplers import IndependentSampler, normalised, uniform
+
+#: The gate lies where m/r³ has come down to this share of its highest value.
+ONSET_SHARE = 0.002
+
+
+def information(losses: np.ndarray, log_snr: np.ndarray) -> np.ndarray:
+    """What each timestep tells of an image by the trapezoidal rule, ½·L_t·|Δλ_t| in nats a value, [T].
+
+    Args:
+        losses: L_t, squared errors of ε, [T].
+        log_snr: λ_t, falling, [T].
+    """
+    middles = (log_snr[1:] + log_snr[:-1]) / 2
+    return losses * -np.diff(np.concatenate([log_snr[:1], middles, log_snr[-1:]])) / 2
+
+
+def onset(losses: np.ndarray, ratio: np.ndarray) -> float:
+    """c: the largest r = σ/α [T] at which m/r³ is ONSET_SHARE of its highest value; m = L·r², so that is L/r."""
+    rate = losses / ratio
+    return float(ratio[rate >= ONSET_SHARE * rate.max()].max())
+
+
+class InfoNoiseSampler(IndependentSampler):
+    """p·w ∝ ½·L_t·|Δλ_t|·r³/(r³ + c³), the losses L_t being those of the training so far; uniform until it is warm.
+
+    After every batch it is put together anew, from running means in bins and the line through them. Uniform timesteps
+    in the mix, which keep all means known, are weighted so that p·w stays what it is.
+
+    Args:
+        log_snr: λ_t of the schedule, falling, [T].
+        bins: of the timesteps, in which losses are averaged.
+        half_life: further losses of its bin after which a loss counts half.
+        warmup_images: images trained on with uniform timesteps at first.
+        uniform_share: of uniform timesteps in the mix.
+        onset: c; None: by the losses, see `onset`.
+    """
+
+    learns = True
+
+    def __init__(
+        self,
+        log_snr: np.ndarray,
+        bins: Partition,
+        *,
+        half_life: int,
+        warmup_images: int,
+        uniform_share: float,
+        onset: float | None = None,
+    ) -> None:
+        if warmup_images < 1 or not 0 <= uniform_share < 1:
+            raise UserError(
+                f"{warmup_images} images of warm-up with a uniform share of {uniform_share}; allowed: from 1, in [0, 1)"
+            )
+        super().__init__(uniform(len(log_snr)))
+        self.log_snr, self.means, self.warmup_images = log_snr, BinLosses(bins, half_life), warmup_images
+        self.uniform_share, self.onset = uniform_share, onset
+        self.wanted = self.probabilities
+        #: What a squared error of ε counts in the losses that are trained on, [T].
+        self.weights = np.ones(len(log_snr))
+
+    def be_told(self, weights: np.ndarray) -> None:
+        self.weights = weights
+
+    def importance(self, images_trained: int = 0) -> np.ndarray:
+        return self.wanted / self.probabilities
+
+    def learn(self, timesteps: np.ndarray, losses: np.ndarray) -> None:
+        self.means.record(timesteps, losses / self.weights[timesteps])
+        self.put_together()
+
+    def put_together(self) -> None:
+        """The probabilities that follow from what has been seen."""
+        if self.means.images < self.warmup_images:
+            return
+        losses, ratio = self.means.along(-self.log_snr), np.exp(-self.log_snr / 2)
+        if not losses.any():
+            return
+        edge = self.onset or onset(losses, ratio)
+        # Of x0 an error counts SNR times as much as the same one of ε, so that 1/w is r² over the weight of ε.
+        gated = information(losses, self.log_snr) / (1 + (edge / ratio) ** 3)
+        self.wanted = normalised(gated * ratio**2 / self.weights)
+        share = self.uniform_share
+        self.probabilities = share / len(self.wanted) + (1 - share) * self.wanted
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.means.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.means.load_state_dict(state)
+        self.put_together()
