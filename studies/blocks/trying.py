@@ -8,8 +8,6 @@ from studies.blocks.measuring import Measuring, MeasuringSettings
 from studies.blocks.settings import Try, arm_seed, shortened
 from studies.blocks.training import costs_of, half_and_end, train_weights, with_half
 from unequal.data.prepared import PreparedData
-from unequal.evaluation.fidelity import BuiltExtractor
-from unequal.pipeline.stage import Run
 from unequal.settings.network import AnyNetwork
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
@@ -51,18 +49,15 @@ class FreshTries(TriesSettings):
 
 
 def try_all(
-    run: Run, settings: TriesSettings, arm: str, block: int, train: Train, measure: Measure = Measuring.path
-) -> None:
-    """Train and measure an arm once for each try, at half and at the end of each training."""
-    data = PreparedData.open(run.input("artifacts/data"))
-    extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
-    measuring = Measuring(run, settings, data, extractor, block, "choice")
-    tried = {}
+    measuring: Measuring, settings: TriesSettings, arm: str, train: Train, measure: Measure = Measuring.path
+) -> dict[str, Any]:
+    """Train and measure an arm once for each try, at half and at the end of each training; what came out, by try."""
+    place, block, tried = measuring.workspace, measuring.block, {}
     for label, one in settings.tries.items():
         recipe = with_half(shortened(settings.recipe, settings.share, one))
         name = f"{arm}_{label}"  # with draws of its own, as in the study
-        outcome = train(Nested(run, name), recipe, data, f"{name}/block_{block}", arm_seed(block, name))
-        write_models(folder := run.work / f"{name}_models", outcome)
+        outcome = train(Nested(place, name), recipe, measuring.data, f"{name}/block_{block}", arm_seed(block, name))
+        write_models(folder := place.work / f"{name}_models", outcome)
         figures = measure(measuring, *half_and_end(folder, recipe), name)
         tried[label] = figures | {"lr": recipe.optimizer.lr, "costs": figures["costs"] | costs_of(outcome)}
-    run.metrics(f"results/pilot/{arm}/block_{block}.json", {"arm": arm, "block": block, "tries": tried})
+    return tried

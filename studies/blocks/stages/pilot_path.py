@@ -2,16 +2,23 @@
 
 from functools import partial
 
+from studies.blocks.measuring import Measuring
 from studies.blocks.path import in_short
 from studies.blocks.trying import FreshTries, try_all
+from unequal.data.prepared import PreparedData
+from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.pipeline.stage import Run, stage
 
 
 @stage(FreshTries)
 def main(run: Run, settings: FreshTries, arm: str, block: int) -> None:
     """Train and measure an arm once for each try, at half and at the end of each training."""
+    data = PreparedData.open(run.input("artifacts/data"))
+    extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
+    measuring = Measuring(run, settings, data, extractor, block, "choice")
     measure = partial(in_short, snapshots=len(settings.recipe.snapshots))
-    try_all(run, settings, arm, block, settings.trained_from(block), measure)
+    tried = try_all(measuring, settings, arm, settings.trained_from(block), measure)
+    run.metrics(f"results/pilot/{arm}/block_{block}.json", {"arm": arm, "block": block, "tries": tried})
 
 
 if __name__ == "__main__":

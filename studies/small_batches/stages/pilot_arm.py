@@ -1,8 +1,10 @@
 """Train the fresh weights of a block of the pilot with an arm's batches, once for each rate that is tried."""
 
+from studies.blocks.measuring import Measuring
 from studies.blocks.trying import TriesSettings, try_all
 from studies.small_batches.training import ArmSettings, job_of, train_arm
 from unequal.data.prepared import PreparedData
+from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.recipe import Recipe
 from unequal.training.train import Outcome
@@ -20,7 +22,11 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     def train(place: Workspace, recipe: Recipe, data: PreparedData, name: str, seed: int) -> Outcome:
         return train_arm(place, job_of(name, recipe, settings.arm, settings.training, data, seed), settings, block)
 
-    try_all(run, settings, arm, block, train)
+    data = PreparedData.open(run.input("artifacts/data"))
+    extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
+    measuring = Measuring(run, settings, data, extractor, block, "choice")
+    tried = try_all(measuring, settings, arm, train)
+    run.metrics(f"results/pilot/{arm}/block_{block}.json", {"arm": arm, "block": block, "tries": tried})
 
 
 if __name__ == "__main__":
