@@ -19,7 +19,7 @@ import torch
 
 from benchmarks.projects import copy_of_repository, edit, environment_of
 from benchmarks.starting import NOBODY
-from benchmarks.timing import described
+from benchmarks.timing import keep
 from unequal.settings.params.pipeline import Params
 from unequal.settings.strict import PARAMS
 from unequal.tools.footprint import Footprints
@@ -93,14 +93,18 @@ def measure(preset: Path) -> dict[str, Any]:
         "estimated_gb": {stage: round(size / 1e9, 3) for stage, size in said.items()},
         "smallest_ratio": min(said[stage] / peak for stage, peak in measured.items()),
         "largest_ratio": max(said[stage] / peak for stage, peak in measured.items()),
-    } | described(torch.device("cpu"))
+    }
 
 
 @click.command()
 @click.argument("preset", type=click.Path(path_type=Path), default=Path("presets/patches-large.yaml"))
-def main(preset: Path) -> None:
+@click.option("--name", help="keep the figures under this name in results/benchmarks")
+def main(preset: Path, name: str | None) -> None:
     """Measure the stages of PRESET."""
-    click.echo(json.dumps(measure(preset), indent=2))
+    result = measure(preset)
+    click.echo(json.dumps(result, indent=2))
+    if name is not None:
+        keep(name, result, torch.device("cpu"))
 
 
 if __name__ == "__main__":

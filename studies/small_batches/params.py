@@ -46,15 +46,6 @@ class Params(Recipes):
         return self
 
     @model_validator(mode="after")
-    def rates_stand_in_the_recipes(self) -> Self:
-        """Where arms and the scout share them."""
-        if self.pilot.chosen:
-            raise ValueError(
-                f"pilot.chosen: {self.pilot.chosen}; arms of one batch share a rate in recipes; allowed: {{}}"
-            )
-        return self
-
-    @model_validator(mode="after")
     def the_pilot_needs_no_scout(self) -> Self:
         """It is run before all else."""
         for name in self.pilot.arms:

@@ -1,9 +1,8 @@
 """The trainings of an arm: batches of its own size, with what is told in images the same in images."""
 
-import hashlib
 from pathlib import Path
 
-from studies.blocks.settings import arm_seed
+from studies.blocks.settings import Pilot, shortened
 from studies.grid.trial import training_at
 from studies.small_batches.densities import Densities, sampler_of
 from studies.small_batches.settings import NEAR_NOISE, SLOT, Arm, Retraining, Way
@@ -13,7 +12,7 @@ from unequal.settings.at_batch import at_batch
 from unequal.settings.network import AnyNetwork
 from unequal.settings.recipe import Optimizer, Recipe
 from unequal.settings.schedule import Schedule
-from unequal.settings.strict import StageSettings, key
+from unequal.settings.strict import StageSettings, Strict, key
 from unequal.settings.training import Training
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import IndependentSampler, TimestepSampler, normalised, tilt, uniform, within
@@ -28,6 +27,16 @@ class BatchSettings(StageSettings):
     training: Training
     recipe: Recipe = key("recipes.{arm}")
     arm: Arm = key("arms.{arm}")
+
+
+class ChosenSettings(BatchSettings):
+    """With what the pilot has tried of an arm, and which of it the arm is trained by."""
+
+    pilot: Pilot
+
+    def recipe_of(self, arm: str) -> Recipe:
+        """An arm's recipe with the try that was chosen for it."""
+        return shortened(self.recipe, 1.0, self.pilot.tried(arm))
 
 
 class ArmSettings(BatchSettings):
@@ -59,22 +68,19 @@ def train_arm(
     return train(workspace, job, start, sampler)
 
 
-def made_by(settings: BatchSettings, densities: Densities) -> dict[str, str]:
-    """The hash of a training's settings, and of the densities where it was made with one of them."""
-    told = settings.model_dump_json() + (densities.model_dump_json() if settings.arm.density else "")
-    return {"made_by": hashlib.sha256(told.encode()).hexdigest()}
+def conditions(settings: ArmSettings, recipe: Recipe, densities: Densities) -> tuple[Strict, ...]:
+    """All that shapes a training by a recipe; densities do where its arm has one."""
+    told = (densities,) if settings.arm.density else ()
+    return (settings.schedule, settings.network, settings.training, settings.arm, recipe, *told)
 
 
-def retraining_job(
-    name: str, block: int, chosen: Retraining, settings: BatchSettings, data: PreparedData
-) -> TrainingJob:
-    """A training on of an arm's end: at a share of its rate, which does not fall."""
-    changes = {"lr": chosen.lr_share * settings.recipe.optimizer.lr, "warmup_images": chosen.warmup_images}
+def retrained_by(recipe: Recipe, chosen: Retraining) -> Recipe:
+    """How the end of an arm that was made by a recipe is trained on: at a share of its rate, which does not fall."""
+    changes = {"lr": chosen.lr_share * recipe.optimizer.lr, "warmup_images": chosen.warmup_images}
     steady = {"decay": "constant", "decay_share": 1.0, "final_share": None}
-    optimizer = settings.recipe.optimizer.model_copy(update=changes | steady)
+    optimizer = recipe.optimizer.model_copy(update=changes | steady)
     kept = {"images": chosen.images, "optimizer": optimizer, "snapshots": (), "keep_state": False}
-    recipe = settings.recipe.model_copy(update=kept)
-    return job_of(f"{name}/block_{block}", recipe, settings.arm, settings.training, data, arm_seed(block, name))
+    return recipe.model_copy(update=kept)
 
 
 def sampler_along(way: Way, slots: Partition, power: float) -> TimestepSampler:

@@ -1,5 +1,6 @@
 """Held-out errors of a group: parts of a mean over log-SNR, of draws that every model shares."""
 
+import math
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -70,6 +71,11 @@ def test_halves_are_of_other_images_and_each_is_the_same_for_every_model(half: C
     one, whole = Saying(0.25), TimestepRange(0, T - 1)
     assert half(CHOICE, 5).error(one, whole) == half(CHOICE, 5).error(Saying(0.25), whole)
     assert half(CHOICE, 5).error(one, whole) != half(REPORT, 5).error(one, whole)
+
+
+def test_a_network_that_answers_no_number_has_no_error(half: Callable[..., HeldOut]) -> None:
+    with pytest.raises(UserError, match=r"^the error of a model of timesteps 3 … 9 on held-out images is nan; lower "):
+        half().error(Saying(math.nan), TimestepRange(3, 9))
 
 
 def test_one_held_out_image_has_no_two_halves(prepared: PreparedData) -> None:

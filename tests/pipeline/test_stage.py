@@ -245,6 +245,18 @@ def test_termination_ends_with_143_quietly(capsys: pytest.CaptureFixture[str]) -
     assert Recorder.calls[-1] == ("finish", "KILLED")
 
 
+def test_a_library_that_swallows_the_signal_does_not_make_a_failure_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    def stumble() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except BaseException:
+            raise TypeError("an argument is missing") from None
+
+    assert status(and_then(stumble)) == 143
+    assert capsys.readouterr().err == ""
+    assert Recorder.calls[-1] == ("finish", "KILLED")
+
+
 def test_a_bug_keeps_its_traceback() -> None:
     with pytest.raises(ZeroDivisionError):
         program(raising(ZeroDivisionError()))(["--recipe", "plain"])

@@ -43,6 +43,16 @@ def test_the_unpruned_cost_is_the_measured_one(tiny_net: BuildNet, changes: dict
     assert anatomy.weights(none) == weights
 
 
+def test_a_signal_to_stop_ends_a_trace(tiny_net: BuildNet, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: Any) -> None:
+        raise SystemExit(143)
+
+    net = tiny_net()
+    monkeypatch.setattr(net.mid_block, "forward", stopped)
+    with pytest.raises(SystemExit, match="143"):
+        Anatomy(net)
+
+
 @pytest.fixture(scope="module")
 def anatomy(tiny_net: BuildNet) -> Anatomy:
     return Anatomy(tiny_net(heads=2, **ATTENTIVE))

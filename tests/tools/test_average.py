@@ -76,6 +76,8 @@ def test_refusals_in_one_line(wandered: dict[float, Any], tmp_path: Path, make_r
     damaged = model / AVERAGES / f"{STEPS}.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:-8])
     assert f"{damaged}: " in (said := refusal()) and said.endswith("make the model again\n")
+    damaged.rename(odd := damaged.with_stem("last"))
+    assert f"{odd}: no step in its name; allowed: the names that training gives, as 5000.safetensors" in refusal()
     for file in (model / AVERAGES).iterdir():
         file.unlink()
     assert f"{model}: keeps no averages; set keep in training.average (kind power), and train it again" in refusal()

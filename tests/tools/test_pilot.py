@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from snakemake.exceptions import LockException
 
 from unequal.files import write_json
 from unequal.tools import pilot
@@ -60,3 +61,18 @@ def test_what_is_no_study_is_refused(asked: list[tuple[Any, ...]]):
     assert result.exit_code == 1
     assert result.output.endswith("studies/one: no study; allowed: a folder with params.yaml and dvc.yaml\n")
     assert not asked
+
+
+def test_another_run_in_the_same_folder_is_told_of_in_a_line(project: Path, monkeypatch: pytest.MonkeyPatch):
+    (project / "studies/one").mkdir(parents=True)
+    (project / "studies/one/dvc.yaml").touch()
+    with pytest.MonkeyPatch.context() as inside:
+        inside.chdir(project / "studies/one")
+        said = str(LockException())
+    failed = subprocess.CompletedProcess([], 1, f"Building DAG of jobs…\n{said}\n")
+    monkeypatch.setattr(pilot, "checkout", lambda _: project)
+    monkeypatch.setattr(pilot, "snakemake", lambda *_: failed)
+    result = CliRunner().invoke(pilot.main, ["studies/one"])
+    assert result.exit_code == 1
+    assert result.output.endswith("studies/one: another run is under way there; wait until it has ended\n")
+    assert result.output.count("\n") == 1

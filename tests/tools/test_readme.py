@@ -1,9 +1,11 @@
 """README's places, filled in from a made-up run."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from unequal.errors import UserError
 from unequal.files import write_csv, write_json
 from unequal.reporting.statements import Section, Statement, findings_document
 from unequal.tools.readme import findings, results_table
@@ -43,3 +45,19 @@ def test_the_table_leaves_out_slot_models_and_unknown_spreads(results: Path):
     ]
     assert rows[0][2:] == ["160,000", "1.84 T", *5 * ["–"]]
     assert rows[1][4:] == ["base", "−22.5 % (−31.2 to +120)", "–", "–", "–"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("findings.json", '{"sections": 1}', "findings.json: sections: "),
+        ("findings.json", '{"sections": [], "mixed_fid_change_percent": "a tenth"}', "mixed_fid_change_percent"),
+        ("fid.csv", "variant,fid\nbase,much\n", "fid.csv: no table of scores (KeyError: 'fid_sd'); make it again"),
+        ("fid.csv", "a,b\n1,2\n", "fid.csv: no table of scores (KeyError: 'variant'); make it again"),
+        ("fid/reference.json", "{}", "fid/reference.json: real_against_real: "),
+    ],
+)
+def test_results_that_are_none_are_told_in_a_line(results: Path, name: str, content: str, said: str):
+    (results / name).write_text(content)
+    with pytest.raises(UserError, match=rf"^[^\n]*{re.escape(said)}[^\n]*$"):
+        results_table(results)

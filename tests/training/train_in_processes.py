@@ -1,7 +1,9 @@
 """Ten steps in float64, alone or as one of several processes; started by test_processes_train.py."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,8 +24,9 @@ from unequal.settings.training import Training
 from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.loop import Trainer
-from unequal.training.objectives.objective import Losses
+from unequal.training.objectives.objective import Losses, Objective
 from unequal.training.objectives.single_head import SingleHead
+from unequal.training.objectives.uncertainty import OverUncertainty
 
 #: No number of processes but one divides it.
 BATCH = 7
@@ -69,7 +72,22 @@ class InDouble(SingleHead):
         return Losses(loss * exact.weights, {"mse": loss.detach().mean()})
 
 
-def trainer_of(work: Path, steps: int, objective: type[SingleHead] = InDouble, network: Network = NETWORK) -> Trainer:
+def uncertain(*arguments: Any) -> Objective:
+    """The same error over its uncertainty, which is learned, in float64 too."""
+    return OverUncertainty(InDouble(*arguments), NoiseSchedule.linear(50)).double()
+
+
+#: What is trained, and how.
+KINDS: dict[str, tuple[Network, Callable[..., Objective]]] = {
+    "unet2d": (NETWORK, InDouble),
+    "dit": (TRANSFORMER, InDouble),
+    "uncertain": (NETWORK, uncertain),
+}
+
+
+def trainer_of(
+    work: Path, steps: int, objective: Callable[..., Objective] = InDouble, network: Network = NETWORK
+) -> Trainer:
     """A training that takes so many steps."""
     AcceleratorState._reset_state(reset_partial_state=True)
     torch.set_num_threads(1)
@@ -83,15 +101,17 @@ def trainer_of(work: Path, steps: int, objective: type[SingleHead] = InDouble, n
     return Trainer(net, source, loss, log=lambda *_: None, **rest)
 
 
-def train(work: Path, steps: int, network: Network = NETWORK) -> dict[str, Tensor]:
-    """The weights after so many steps of ten."""
-    trainer = trainer_of(work, 10, network=network)
+def train(work: Path, steps: int, kind: str = "unet2d") -> dict[str, Tensor]:
+    """The weights after so many steps of ten, those of the objective included."""
+    network, objective = KINDS[kind]
+    trainer = trainer_of(work, 10, objective, network)
     for _ in range(steps):
         trainer.advance()
-    return {name: value.detach().clone() for name, value in trainer.net.state_dict().items()}
+    learned = trainer.net.state_dict() | dict(trainer.objective.named_parameters())
+    return {name: value.detach().clone() for name, value in learned.items()}
 
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    weights = train(folder / "work", 10, {"unet2d": NETWORK, "dit": TRANSFORMER}[sys.argv[2]])
+    weights = train(folder / "work", 10, sys.argv[2])
     np.savez(folder / f"{processes.rank()}.npz", **{name: value.numpy() for name, value in weights.items()})

@@ -93,6 +93,46 @@ class EndpointFigures(Figures):
     x0_loss_over_log_snr: float
 
 
+class StatementFigures(Figures):
+    """A sentence of a report."""
+
+    key: str
+    subject: str
+    text: str
+
+
+class SectionFigures(Figures):
+    """Sentences below one heading."""
+
+    statements: tuple[StatementFigures, ...]
+
+
+class FindingFigures(Figures):
+    """results/findings.json: a report's sentences, and beside them all numbers that they are made of."""
+
+    __pydantic_extra__: dict[str, float]
+    sections: tuple[SectionFigures, ...]
+
+
+class TrainedFigures(Figures):
+    """results/metrics/train_<model>.json."""
+
+    parameters: NonNegativeInt
+    images_seen: NonNegativeInt
+
+
+class SplitFigures(Figures):
+    """First image and the one behind the last."""
+
+    train: tuple[NonNegativeInt, NonNegativeInt]
+
+
+class DataFigures(Figures):
+    """results/metrics/data.json."""
+
+    split: SplitFigures
+
+
 class ReplicaFigures(Figures):
     """results/replicas.json: seeds, and endpoint → model → its values, in the order of the seeds."""
 

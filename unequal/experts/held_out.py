@@ -4,6 +4,7 @@ The error is the endpoint `x0_loss_over_log_snr` of `unequal.measures.endpoints`
 over its timesteps, so that the parts of all groups add up to the error of all models together.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -67,7 +68,8 @@ class HeldOut:
     def error(self, net: nn.Module, timesteps: TimestepSet) -> float:
         """A network's part of the error within a group; 0 where none of its timesteps counts.
 
-        Timesteps are drawn by their weights, evenly spread, so that every draw counts alike.
+        Timesteps are drawn by their weights, evenly spread, so that every draw counts alike. Raises UserError where
+        what the network answers is NaN or infinite.
         """
         own = np.zeros_like(self.weights)
         own[timesteps.slice] = self.weights[timesteps.slice]
@@ -85,7 +87,13 @@ class HeldOut:
         denoiser = Denoiser(net.to(self.device), self.spec)
         at_once = max(1, PIXELS_AT_ONCE // self.spec.space.size**2)
         parts = (slice(start, start + at_once) for start in range(0, self.count, at_once))
-        return float(own.sum()) * sum(self.sum_of_errors(denoiser, source, part) for part in parts) / self.count
+        total = sum(self.sum_of_errors(denoiser, source, part) for part in parts)
+        if not math.isfinite(total):
+            raise UserError(
+                f"the error of a model of timesteps {timesteps.first} … {timesteps.last} on held-out images is "
+                f"{total}; lower the learning rate of its recipe"
+            )
+        return float(own.sum()) * total / self.count
 
     @torch.no_grad()
     def sum_of_errors(self, denoiser: Denoiser, source: BatchSource, part: slice) -> float:

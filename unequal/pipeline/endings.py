@@ -41,6 +41,8 @@ def reported(name: str) -> Iterator[None]:
         sys.exit(128 + signal.SIGINT)
     except Exception as error:
         refusal = storage_refusal(error)
+        if asked_to_stop():
+            sys.exit(128 + signal.SIGTERM)
         if refusal is None:
             if leave_reason(traceback.format_exc()):
                 sys.exit(1)
@@ -54,6 +56,14 @@ def leave(number: int, _: FrameType | None) -> NoReturn:
     """End as SIGTERM does; a second one shall not break off what is done on the way out."""
     signal.signal(number, signal.SIG_IGN)
     sys.exit(128 + signal.SIGTERM)
+
+
+def asked_to_stop() -> bool:
+    """Whether `leave` has been called: an error after that is one of a library that catches all there is.
+
+    It has swallowed the exit, and stumbles over what was left undone.
+    """
+    return signal.getsignal(processes.stop_signals()[0]) is signal.SIG_IGN
 
 
 def leave_at_once() -> None:

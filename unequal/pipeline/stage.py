@@ -38,7 +38,7 @@ from unequal.files import (
     write_json,
 )
 from unequal.pipeline import processes
-from unequal.pipeline.endings import leave_at_once, reported
+from unequal.pipeline.endings import asked_to_stop, leave_at_once, reported
 from unequal.pipeline.fingerprint import Fingerprint, fingerprint, refuse_other_code
 from unequal.pipeline.finished import (
     DVC_STAGE,
@@ -379,7 +379,7 @@ class StageCommand(click.Command):
                     self.function(run, settings, **options)
                 run.complete()
             except BaseException as error:
-                run.abandon("FAILED" if isinstance(error, Exception) else "KILLED")
+                run.abandon("FAILED" if isinstance(error, Exception) and not asked_to_stop() else "KILLED")
                 if (refusal := memory_refusal(error, settings, self.settings.keys(**options))) is not None:
                     raise UserError(refusal) from None
                 raise

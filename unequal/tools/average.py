@@ -1,5 +1,6 @@
 """Make a trained model's average of another width, from averages that its training has kept (EDM2, appendix C)."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -27,8 +28,8 @@ class KeptAverages:
 
     @classmethod
     def of(cls, model: Path) -> Self:
-        """Those in a model's folder. Raises UserError where there are none."""
-        found = {int(path.stem): path for path in (model / AVERAGES).glob("*.safetensors")}
+        """Those in a model's folder. Raises UserError where there are none, or a file is not named by its step."""
+        found = {step_of(path): path for path in (model / AVERAGES).glob("*.safetensors")}
         if not found:
             raise UserError(
                 f"{model}: keeps no averages; set keep in training.average (kind power), and train it again"
@@ -53,6 +54,13 @@ class KeptAverages:
         return total
 
 
+def step_of(path: Path) -> int:
+    """The step that a kept average is named by. Raises UserError where it is named otherwise."""
+    if not re.fullmatch(r"[0-9]{1,18}", path.stem):
+        raise UserError(f"{path}: no step in its name; allowed: the names that training gives, as 5000.safetensors")
+    return int(path.stem)
+
+
 def average(model: Path, width: float, target: Path) -> float:
     """Write a model of another width's average into a new folder.
 
@@ -65,7 +73,7 @@ def average(model: Path, width: float, target: Path) -> float:
         How much of the profile is missed, as a share of it.
 
     Raises:
-        UserError: no averages, a width that cannot be made of them, or a model of three heads.
+        UserError: no averages, one of an odd name, a width that cannot be made of them, or a model of three heads.
     """
     if target.exists():
         raise UserError(f"{target}: exists already; name a new folder")

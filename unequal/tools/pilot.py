@@ -16,6 +16,8 @@ from unequal.tools.estimate import readable
 
 #: The stage that ends a pilot, behind the gate, on which nothing waits for Snakemake; and what it writes.
 TARGETS, PILOT = ("check_params", "judge_pilot"), Path("results/pilot.json")
+#: What Snakemake says where another one is at work in the same folder.
+LOCKED = "Directory cannot be locked"
 
 
 def run_pilot(folder: Path, cores: int) -> dict[str, Any]:
@@ -24,6 +26,8 @@ def run_pilot(folder: Path, cores: int) -> dict[str, Any]:
         raise UserError(f"{folder}: no study; allowed: a folder with params.yaml and dvc.yaml")
     root = checkout(folder)
     done = snakemake(root, folder.relative_to(root), {}, "--cores", str(cores), *TARGETS)
+    if done.returncode and LOCKED in done.stdout:
+        raise UserError(f"{folder}: another run is under way there; wait until it has ended")
     if done.returncode:
         raise UserError(f"{folder}: the pilot failed; its logs are in {folder / 'logs'}\n{done.stdout[-2000:]}")
     found: dict[str, Any] = read_json(folder / PILOT)

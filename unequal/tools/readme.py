@@ -8,9 +8,16 @@ from typing import Any
 import click
 from matplotlib.ticker import EngFormatter
 
-from unequal.artifacts.figures import ReferenceFigures, read_figures
+from unequal.artifacts.figures import (
+    DataFigures,
+    FindingFigures,
+    ReferenceFigures,
+    ScoreFigures,
+    TrainedFigures,
+    read_figures,
+)
 from unequal.errors import UserError
-from unequal.files import read_json
+from unequal.files import require
 from unequal.reporting.comparisons import HELD_OUT, PAIRINGS, TRAINING_ON
 from unequal.reporting.conditions import solver_of
 from unequal.reporting.statements import signed
@@ -36,10 +43,9 @@ def results_table(folder: Path = RESULTS) -> str:
 
     Slot models compete with none. The last rows are the two ends of the scale of FID.
     """
-    with (folder / "fid.csv").open(encoding="utf-8", newline="") as file:
-        found = {row["variant"]: row for row in csv.DictReader(file) if not row["variant"].startswith("slot_")}
-    figures = read_json(folder / "findings.json")
-    rows = [variant_row(row) + differences(name, found, figures) for name, row in found.items()]
+    found = variant_rows(folder / "fid.csv")
+    figures = read_figures(folder / "findings.json", FindingFigures)
+    rows = [row + differences(name, found, figures) for name, row in found.items()]
     reference = read_figures(folder / "fid/reference.json", ReferenceFigures)
     ends = {
         f"real images, {reference['real_sets']}": "real_against_real",
@@ -48,6 +54,16 @@ def results_table(folder: Path = RESULTS) -> str:
     empty = ("",) * (len(COLUMNS) - 2)
     rows += [(f"*{what}*", f"{reference[key]['fid']:.3f}", *empty) for what, key in ends.items()]
     return "\n".join(f"| {' | '.join(row)} |" for row in (COLUMNS, ("---",) * len(COLUMNS), *rows))
+
+
+def variant_rows(path: Path) -> dict[str, tuple[str, ...]]:
+    """Variant → its line of fid.csv, without slot models. Raises UserError where that is no such table."""
+    try:
+        with require(path).open(encoding="utf-8", newline="") as file:
+            rows = [row for row in csv.DictReader(file) if not row["variant"].startswith("slot_")]
+        return {row["variant"]: variant_row(row) for row in rows}
+    except (ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
+        raise UserError(f"{path}: no table of scores ({type(error).__name__}: {error}); make it again") from None
 
 
 def variant_row(row: Mapping[str, str]) -> tuple[str, ...]:
@@ -78,8 +94,9 @@ def difference(key: str, figures: Mapping[str, Any]) -> str:
 
 def conditions(folder: Path = RESULTS, params: Path = PARAMS) -> str:
     """Markdown of what was trained and how it was scored, without which no figure means anything."""
-    settings, base = Params.read(params), read_json(folder / "metrics/train_base.json")
-    split, score = read_json(folder / "metrics/data.json")["split"], read_json(folder / "fid/base.json")
+    settings, base = Params.read(params), read_figures(folder / "metrics/train_base.json", TrainedFigures)
+    split = read_figures(folder / "metrics/data.json", DataFigures)["split"]
+    score = read_figures(folder / "fid/base.json", ScoreFigures)
     sampling = score["sampling"]
     size, seeds = settings.data.image_size, len(score["sampling_seeds"])
     return (
@@ -94,7 +111,8 @@ def conditions(folder: Path = RESULTS, params: Path = PARAMS) -> str:
 def findings(folder: Path = RESULTS) -> str:
     """Markdown of what the report says of the run beside its comparisons, which the table has."""
     compared = {one.method for one in (TRAINING_ON, *PAIRINGS)}
-    statements = (one for part in read_json(folder / "findings.json")["sections"] for one in part["statements"])
+    sections = read_figures(folder / "findings.json", FindingFigures)["sections"]
+    statements = (one for part in sections for one in part["statements"])
     return "\n".join(f"- {sentence(one)}" for one in statements if one["key"] not in compared)
 
 
@@ -118,7 +136,11 @@ def filled_readme(text: str, folder: Path = RESULTS, params: Path = PARAMS) -> s
 @click.command(help=__doc__)
 def main() -> None:
     """Fill the places of README.md."""
-    README.write_text(filled_readme(README.read_text(encoding="utf-8")), encoding="utf-8")
+    try:
+        text = filled_readme(README.read_text(encoding="utf-8"))
+    except UserError as error:
+        raise click.ClickException(str(error)) from None
+    README.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,49 +1,13 @@
 """Train the fresh weights of a block of the pilot by an arm's recipe, with everything that is tried of it."""
 
-from studies.blocks.measuring import Measuring, MeasuringSettings
-from studies.blocks.settings import Try, arm_seed, shortened
-from studies.blocks.training import costs_of, half_and_end, train_weights, with_half
-from unequal.data.prepared import PreparedData
-from unequal.evaluation.fidelity import BuiltExtractor
+from studies.blocks.trying import FreshTries, try_all
 from unequal.pipeline.stage import Run, stage
-from unequal.settings.network import AnyNetwork
-from unequal.settings.recipe import Recipe
-from unequal.settings.schedule import Schedule
-from unequal.settings.strict import key
-from unequal.settings.training import Training
-from unequal.training.results import write_models
-from unequal.training.train import TrainingJob
-from unequal.workspace.protocol import Nested
 
 
-class Settings(MeasuringSettings):
-    """Keys of params.yaml that this stage reads."""
-
-    tries: dict[str, Try] = key("pilot.tries")
-    share: float = key("pilot.share")
-    schedule: Schedule
-    network: AnyNetwork
-    training: Training
-    recipe: Recipe = key("recipes.{arm}")
-
-
-@stage(Settings)
-def main(run: Run, settings: Settings, arm: str, block: int) -> None:
+@stage(FreshTries)
+def main(run: Run, settings: FreshTries, arm: str, block: int) -> None:
     """Train and measure an arm once for each try, at half and at the end of each training."""
-    data = PreparedData.open(run.input("artifacts/data"))
-    extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
-    measuring = Measuring(run, settings, data, extractor, block, "choice")
-    tried = {}
-    for label, one in settings.tries.items():
-        recipe = with_half(shortened(settings.recipe, settings.share, one))
-        name = f"{arm}_{label}"  # with draws of its own, as in the study
-        job = TrainingJob(f"{name}/block_{block}", recipe, settings.training, data, arm_seed(block, name))
-        outcome = train_weights(Nested(run, name), job, block, settings.network, settings.schedule)
-        folder = run.work / f"{name}_models"
-        write_models(folder, outcome)
-        figures = measuring.path(*half_and_end(folder, recipe), name)
-        tried[label] = figures | {"lr": recipe.optimizer.lr, "costs": figures["costs"] | costs_of(outcome)}
-    run.metrics(f"results/pilot/{arm}/block_{block}.json", {"arm": arm, "block": block, "tries": tried})
+    try_all(run, settings, arm, block, settings.trained_from(block))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """Train the end of an arm on, near the noise or inside single slots (paper 1, Fig. 1d to g), and see what it does."""
 
+from studies.blocks.settings import arm_seed
 from studies.small_batches.densities import Densities
 from studies.small_batches.retrained import Looking, changes
 from studies.small_batches.settings import Retraining
-from studies.small_batches.training import BatchSettings, retrain, retraining_job, sampler_along
+from studies.small_batches.training import ChosenSettings, job_of, retrain, retrained_by, sampler_along
 from unequal.data.prepared import PreparedData
 from unequal.files import write_npz
 from unequal.models.folder import load_record
@@ -14,7 +15,7 @@ from unequal.training.results import write_models
 from unequal.workspace.protocol import Nested
 
 
-class Settings(BatchSettings):
+class Settings(ChosenSettings):
     """Keys of params.yaml that this stage reads."""
 
     seed: int
@@ -31,9 +32,10 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     slots = Densities.read(run.input("results/densities.json"), load_record(model).spec.timesteps).slots
     looking = Looking(data, settings.profile, settings.sampling, chosen.samples, settings.seed, block, run.device)
     before, pictures = looking.at(model)
-    found, shown = {}, {"before": pictures}
+    found, shown, recipe = {}, {"before": pictures}, retrained_by(settings.recipe_of(arm), chosen)
     for way in chosen.ways:
-        job = retraining_job(f"{arm}_{way}", block, chosen, settings, data)
+        name, seed = f"{arm}_{way}/block_{block}", arm_seed(block, f"{arm}_{way}")
+        job = job_of(name, recipe, settings.arm, settings.training, data, seed)
         outcome = retrain(Nested(run, way), job, model, sampler_along(way, slots, chosen.power))
         folder = run.work / f"{way}_model"
         write_models(folder, outcome)

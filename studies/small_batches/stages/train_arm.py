@@ -1,24 +1,29 @@
 """Train the fresh weights of a block by an arm's recipe, with batches of the arm's own size."""
 
 from studies.blocks.settings import arm_seed
-from studies.blocks.training import costs_of
+from studies.blocks.training import costs_of, made_by
 from studies.small_batches.densities import Densities
-from studies.small_batches.training import ArmSettings, job_of, made_by, train_arm
+from studies.small_batches.training import ArmSettings, ChosenSettings, conditions, job_of, train_arm
 from unequal.data.prepared import PreparedData
 from unequal.pipeline.stage import Run, stage
 from unequal.training.results import write_results
 
 
-@stage(ArmSettings, shared=True)
-def main(run: Run, settings: ArmSettings, arm: str, block: int) -> None:
+class Settings(ChosenSettings, ArmSettings):
+    """Keys of params.yaml that this stage reads."""
+
+
+@stage(Settings, shared=True)
+def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     """Train an arm within a block."""
     data = PreparedData.open(run.input("artifacts/data"))
     densities = Densities.read(run.input("results/densities.json"), settings.schedule.timesteps)
-    name, seed = f"{arm}/block_{block}", arm_seed(block, arm)
-    job = job_of(name, settings.recipe, settings.arm, settings.training, data, seed)
+    name, seed, recipe = f"{arm}/block_{block}", arm_seed(block, arm), settings.recipe_of(arm)
+    job = job_of(name, recipe, settings.arm, settings.training, data, seed)
     outcome = train_arm(run, job, settings, block, densities)
     write_results(run, outcome)
-    run.metrics(f"results/trainings/{name}.json", made_by(settings, densities) | costs_of(outcome))
+    told = made_by(*conditions(settings, recipe, densities))
+    run.metrics(f"results/trainings/{name}.json", told | costs_of(outcome))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,22 @@
 """Trainings of arms: what is the same in images, which timesteps they see, and from which models they go on."""
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from studies.blocks.training import made_by
 from studies.small_batches.densities import Densities, sampler_of
 from studies.small_batches.params import Params
-from studies.small_batches.settings import Arm
-from studies.small_batches.training import BatchSettings, job_of, made_by, retraining_job, sampler_along
+from studies.small_batches.training import (
+    ArmSettings,
+    ChosenSettings,
+    conditions,
+    job_of,
+    retrained_by,
+    sampler_along,
+)
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
@@ -74,13 +80,18 @@ def test_arms_draw_by_their_densities_or_weigh_by_them() -> None:
 
 
 def test_trainings_by_other_densities_are_not_of_the_same_make() -> None:
-    settings = BatchSettings(
-        training=PARAMS.training, recipe=PARAMS.recipes["stratified"], arm=PARAMS.arms["stratified"]
+    recipe = PARAMS.recipes["stratified"]
+    settings = ArmSettings(
+        schedule=PARAMS.schedule,
+        network=PARAMS.network,
+        training=PARAMS.training,
+        recipe=recipe,
+        arm=PARAMS.arms["stratified"],
     )
     one, other = densities(), densities(uniform_share=0.2)
-    assert made_by(settings, one) != made_by(settings, other)
+    assert made_by(*conditions(settings, recipe, one)) != made_by(*conditions(settings, recipe, other))
     plain = settings.model_copy(update={"arm": PARAMS.arms["batch_8"]})
-    assert made_by(plain, one) == made_by(plain, other) != made_by(settings, one)
+    assert conditions(plain, recipe, one) == conditions(plain, recipe, other)
 
 
 def test_a_density_that_is_not_known_yet_is_named() -> None:
@@ -109,12 +120,19 @@ def test_a_slot_that_is_not_there_is_named() -> None:
 
 
 def test_training_on_goes_at_a_steady_share_of_the_rate() -> None:
-    settings = cast(
-        BatchSettings,
-        SimpleNamespace(training=PARAMS.training, recipe=PARAMS.recipes["batch_8"], arm=Arm(batch_size=8)),
+    recipe = PARAMS.recipes["batch_8"]
+    found = retrained_by(recipe, PARAMS.retraining)
+    assert found.optimizer.lr == pytest.approx(PARAMS.retraining.lr_share * recipe.optimizer.lr)
+    assert (found.optimizer.decay, found.images, found.snapshots) == ("constant", 10000, ())
+
+
+def test_an_arm_has_the_rate_that_was_chosen_for_it() -> None:
+    changes = {"chosen": {"batch_8": "rate_2"}}
+    settings = ChosenSettings(
+        training=PARAMS.training,
+        recipe=PARAMS.recipes["batch_8"],
+        arm=PARAMS.arms["batch_8"],
+        pilot=PARAMS.pilot.model_copy(update=changes),
     )
-    found = retraining_job("batch_8_slot_2", 3, PARAMS.retraining, settings, DATA)
-    optimizer = found.recipe.optimizer
-    assert optimizer.lr == pytest.approx(PARAMS.retraining.lr_share * PARAMS.recipes["batch_8"].optimizer.lr)
-    assert (optimizer.decay, found.recipe.images, found.training.batch_size) == ("constant", 10000, 8)
-    assert found.recipe.snapshots == ()
+    assert settings.recipe_of("batch_8").optimizer.lr == PARAMS.pilot.tries["rate_2"].lr == 2e-3
+    assert settings.recipe_of("batch_32") == settings.recipe

@@ -80,7 +80,11 @@ def dependency_graph(net: nn.Module):  # type: ignore[no-untyped-def]  # torch-p
     try:
         with torch.enable_grad():
             return tp.DependencyGraph().build_dependency(
-                net, example_inputs=backbone_of(net).example_inputs(net), output_transform=lambda output: output.sample
+                net,
+                example_inputs=backbone_of(net).example_inputs(net),
+                # By itself torch-pruning tries two ways of asking, and takes a signal to stop for a failure of one.
+                forward_fn=lambda model, inputs: model(*inputs),
+                output_transform=lambda output: output.sample,
             )
     finally:
         for parameter in frozen:
