@@ -9,8 +9,9 @@ from click.testing import CliRunner
 from graph import ROOT
 from PIL import Image
 
+from unequal.reporting.emphasis import Emphasis, emphasis
 from unequal.settings.strict import read_yaml, validate
-from unequal.tools.emphasis import Emphasis, Recipes, emphasis, main
+from unequal.tools.emphasis import Recipes, main
 
 FLOW = {"name": "flow", "timesteps": 200, "shift": 3.0}
 
