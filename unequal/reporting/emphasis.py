@@ -2,7 +2,7 @@
 
 The product is what the expected gradient is made of. Weights are told for errors of the velocity ε − x0, whatever a
 recipe predicts: of all spaces it is the one in which the weights of both ends are bounded. Of a weight that is learned
-or follows the losses, the density alone is known beforehand.
+or follows the losses, the density alone is known beforehand, and of a density that is learned, what it begins with.
 """
 
 from collections.abc import Sequence
@@ -61,7 +61,9 @@ def emphasis(name: str, recipe: Recipe, schedule: NoiseSchedule, samplers: Path)
     """
     needs = bool(recipe.sampler.needs)
     sampler = read_sampler(samplers / f"{name}.json", schedule) if needs else recipe.sampler.build(schedule)
-    if not recipe.loss_weight.fixed or recipe.mixing is not None:
+    # A learned density is known beforehand only as far as weights undo it.
+    learned = bool(sampler.learns or sampler.refresh_images) and not sampler.unbiased
+    if learned or not recipe.loss_weight.fixed or recipe.mixing is not None:
         return Emphasis(name, sampler.probabilities, None)
     to_epsilon = (epsilon_error_factor(one, schedule.snr) for one in ("velocity", recipe.prediction))
     weight = recipe.loss_weight.table(recipe.prediction, schedule.snr) * next(to_epsilon) / next(to_epsilon)
