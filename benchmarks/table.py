@@ -91,6 +91,10 @@ ROWS: dict[str, tuple[str, Callable[[Figures], str]]] = {
         "share of a step",
         lambda one: ", ".join(f"{part} {share(found)}" for part, found in one["shares"].items()),
     ),
+    "own_loop": (
+        "timesteps that are drawn and learned, share of a step's passes, digits net",
+        lambda one: share(one["share"]["median"]),
+    ),
     "overhead": (
         "engines with nothing to do; a stage's start over bare imports",
         lambda one: (

@@ -7,7 +7,7 @@ what they take, no loop around the same network can save. `--compiled` lets ours
 """
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -137,11 +137,17 @@ def measure(
     """Images a second of each loop, and ours over theirs."""
     with tempfile.TemporaryDirectory() as folder:
         times = in_turns(contestants(params, device, steps, Path(folder), also_compiled), rounds, device)
-    batch, fast = params.training.batch_size, times.get("ours_compiled")
-    return ({} if fast is None else {"ratio_compiled": ratio(times["documented"], fast)}) | {
-        "ratio": ratio(times["documented"], times["ours"]),
-        "ratio_decoded": ratio(times["documented_decoded"], times["ours"]),
-        "ratio_of_passes": ratio(times["documented"], times["passes"]),
+    fast, ratios = times.get("ours_compiled"), {"ratio": ratio(times["documented"], times["ours"])}
+    ratios |= {"ratio_decoded": ratio(times["documented_decoded"], times["ours"])}
+    ratios |= {"ratio_of_passes": ratio(times["documented"], times["passes"])}
+    ratios |= {} if fast is None else {"ratio_compiled": ratio(times["documented"], fast)}
+    return ratios | timed(params, times, steps, rounds)
+
+
+def timed(params: Params, times: Mapping[str, Sequence[float]], steps: int, rounds: int) -> dict[str, Any]:
+    """The speed of each contestant, by its seconds in every round, and what was trained."""
+    batch = params.training.batch_size
+    return {
         "images_per_second": {name: batch * steps / median(found) for name, found in times.items()},
         "seconds": times,
         "batch_size": batch,
@@ -150,6 +156,7 @@ def measure(
         "precision": params.training.precision,
         "compiled": params.runtime.compile,
         "channels_last": params.runtime.channels_last,
+        "kind": params.network.kind,
         "image": [params.data.channels, params.data.image_size, params.data.image_size],
     }
 
@@ -168,19 +175,7 @@ def measure_beside_passes(params: Params, device: torch.device, steps: int, roun
             "passes": partial(passes(params, device), steps),
         }
         times = in_turns(work, rounds, device)
-    batch = params.training.batch_size
-    return {
-        "time_over_passes": ratio(times["ours"], times["passes"]),
-        "images_per_second": {name: batch * steps / median(found) for name, found in times.items()},
-        "seconds": times,
-        "batch_size": batch,
-        "steps": steps,
-        "rounds": rounds,
-        "precision": params.training.precision,
-        "compiled": params.runtime.compile,
-        "kind": params.network.kind,
-        "image": [params.data.channels, params.data.image_size, params.data.image_size],
-    }
+    return {"time_over_passes": ratio(times["ours"], times["passes"])} | timed(params, times, steps, rounds)
 
 
 @click.command()

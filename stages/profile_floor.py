@@ -33,10 +33,11 @@ def main(run: Run, settings: Settings) -> None:
     floor = np.zeros((schedule.timesteps, 0), np.float32)
     if settings.profile.floor != "none":
         known = torch.cat([images, images.flip(-1)]) if settings.horizontal_flips else images
-        floor = profile_floor(known, schedule, draws, Chunks(run.work))
+        floor = profile_floor(known, schedule, draws, Chunks(run.work), settings.profile.sampled)
     write_npz(run.output("artifacts/profiles/floor.npz"), train=floor)
     mean = float(floor.mean()) if floor.size else None
-    run.metrics("results/metrics/floor.json", {"mean_train": mean, "images": settings.profile.floor})
+    chosen = settings.profile.model_dump()["floor"]
+    run.metrics("results/metrics/floor.json", {"mean_train": mean, "images": chosen})
 
 
 if __name__ == "__main__":

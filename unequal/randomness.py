@@ -33,6 +33,10 @@ class Stream(IntEnum):
     AUTOENCODER = 17
     SAMPLE_LABELS = 18
     LABEL_DROPOUT = 19
+    CONFLICTS = 20
+    FLOOR = 21
+    VALIDATION_TIMESTEPS = 22
+    VALIDATION_NOISE = 23
 
 
 def numpy_generator(*key: int) -> np.random.Generator:

@@ -46,7 +46,7 @@ def check_python(arguments: list[str]) -> None:
     """A module of the project, and its options."""
     flag, name, *options = arguments
     assert flag == "-m"
-    if name == "pip":
+    if name in ("pip", "uv"):
         return
     module = importlib.import_module(f"{name}.__main__" if (ROOT / name / "__init__.py").exists() else name)
     command = getattr(module, "main", None)

@@ -309,6 +309,17 @@ def test_a_profile_that_was_stopped_goes_on_from_its_finished_parts(
     assert 0 < made_before <= 5 * batch_size
 
 
+def test_a_floor_is_estimated_from_samples(images: Tensor) -> None:
+    """Of as many images as there are it is the floor itself; of fewer its mean is about that, where it is large."""
+    draws = draws_of(images)
+    whole = profile_floor(images, SCHEDULE, draws)
+    np.testing.assert_array_equal(profile_floor(images, SCHEDULE, draws, sampled=len(images)), whole)
+    found = profile_floor(images, SCHEDULE, draws, sampled=len(images) // 2)
+    assert found.shape == whole.shape
+    np.testing.assert_array_equal(found, profile_floor(images, SCHEDULE, draws, sampled=len(images) // 2))
+    assert found[-5:].mean() == pytest.approx(whole[-5:].mean(), rel=0.3)
+
+
 def test_a_floor_that_was_stopped_goes_on(images: Tensor, tmp_path: Path) -> None:
     draws = draws_of(images)
     whole = profile_floor(images, SCHEDULE, draws)

@@ -12,6 +12,7 @@ from unequal.settings.measured import Measured
 from unequal.settings.recipe import RangeRecipe
 from unequal.settings.sampler_kind import SamplerSettings
 from unequal.settings.samplers import Sampler, Slot
+from unequal.timesteps.clusters import distances_between, least_cost
 from unequal.timesteps.densities import DENSITIES
 from unequal.timesteps.information import InfoNoiseSampler
 from unequal.timesteps.partition import Partition, TimestepRange, equal_log_snr
@@ -31,6 +32,7 @@ SCHEDULE = NoiseSchedule.linear(T)
 LOSSES = np.random.default_rng(3).gamma(2.0, size=(T, 4)) + 0.05
 SLOTS = Partition([(0, 3), (4, 9), (10, 24), (25, 59)])
 BASE = Measured(loss=LOSSES.mean(1), losses=LOSSES, slots=SLOTS)
+CLUSTERS = least_cost(distances_between(SCHEDULE.snr.log().numpy()), 3)[0]
 MEASURING = {"refresh_images": 100, "images_per_bin": 3}
 CURRICULUM = {"ramp_images": 100, "uniform_share": 0.2}
 #: Every kind, with keys and the probabilities at its end but for their sum.
@@ -41,6 +43,7 @@ KINDS: dict[str, tuple[dict[str, Any], np.ndarray]] = {
     "near_data": ({"power": 0.5}, (T - t - 0.5) ** 0.5),
     "loss": ({"unbiased": True}, LOSSES.mean(1)),
     "stratified": ({}, np.repeat(1 / SLOTS.lengths, SLOTS.lengths)),
+    "clusters": ({"count": 3}, np.repeat(1 / CLUSTERS.lengths, CLUSTERS.lengths)),
     "curriculum": (
         CURRICULUM | {"target": "noise_rate"},
         0.2 / T + 0.8 * (1 - SCHEDULE.sigma.numpy()) / (1 - SCHEDULE.sigma.numpy()).sum(),
@@ -101,6 +104,7 @@ def test_kinds_have_their_ways_of_drawing() -> None:
     ways = {
         "low_discrepancy": LowDiscrepancySampler,
         "stratified": StratifiedSampler,
+        "clusters": StratifiedSampler,
         "curriculum": ChangingSampler,
         "easy_to_hard": EasyToHardSampler,
         "adaptive": AdaptiveSampler,

@@ -101,6 +101,10 @@ def test_groups_of_any_kind_cover_every_timestep_once_and_in_order(data: st.Data
     if kind == "constant":
         rising = timestep_groups("snr", schedule, groups, ratio)
         assert set(limits) == {mean_limit(rising)}
+    elif kind.endswith("clusters"):
+        lengths = np.array([group.range.length for group in found])
+        mean = lengths @ flops_limits(groups, ratio) / schedule.timesteps
+        assert limits == pytest.approx([mean] * groups)
     else:
         assert sorted(limits) == pytest.approx(flops_limits(groups, ratio))
 

@@ -55,6 +55,23 @@ def test_averages_of_two_further_widths_are_held_and_saved(footprints) -> None:
     assert more == pytest.approx([4 * weights(plain.base), 2 * weights(plain.base)])
 
 
+def test_gradients_of_clusters_are_held_beside_the_weights(footprints) -> None:
+    """Of five clusters: one each, what is left of one of them, and their sum."""
+    remedy = {"conflicts": {"kind": "pcgrad", "clusters": 5}}
+    plain, apart = (footprints({"recipes.base": recipe}) for recipe in ({}, remedy))
+    more = apart.of("train_base").device - plain.of("train_base").device
+    assert more == pytest.approx(7 * weights(plain.base))
+
+
+def test_a_sampled_floor_takes_what_its_sample_takes(footprints) -> None:
+    few, sampled = (
+        footprints({"training.horizontal_flips": False, "profile.floor": floor}, 50_000).of("profile_floor")
+        for floor in (1000, {"sampled": 1000})
+    )
+    assert sampled.device == pytest.approx(few.device)
+    assert sampled.host == pytest.approx(50 * few.host)
+
+
 def test_a_floor_takes_what_its_images_take(footprints) -> None:
     flipped, unflipped, few = (
         footprints({"training.horizontal_flips": flips, "profile.floor": floor}, 50_000).of("profile_floor").device

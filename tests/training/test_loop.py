@@ -43,7 +43,7 @@ from unequal.training.objectives.objective import Losses, Objective
 from unequal.training.objectives.running_means import OverRunningMean
 from unequal.training.objectives.single_head import SingleHead
 from unequal.training.objectives.three_heads import BalancedHeads
-from unequal.training.objectives.uncertainty import OverUncertainty
+from unequal.training.objectives.uncertainty import OverUncertainty, Uncertainty
 from unequal.training.optimizer import moments
 
 pytestmark = pytest.mark.slow
@@ -84,6 +84,7 @@ def build(
         sampler: TimestepSampler | None = None,
         heads: int = 1,
         snapshots: tuple[int, ...] = (),
+        clusters: Partition | None = None,
         **training: Any,
     ) -> Trainer:
         settings = training_settings(**training)
@@ -92,6 +93,7 @@ def build(
         chosen = runtime.model_copy(update=runtime_changes or {})
         net = tiny_net(heads=heads, dropout=dropout, block_out_channels=(8,), middle_attention=False)
         conditions = {"optimizer": optimizer, "training": settings, "runtime": chosen, "images": images}
+        conditions |= {"clusters": clusters}
         return Trainer(net, source, objective, work=tmp_path / work, log=log, snapshots=snapshots, **conditions)
 
     return make
@@ -242,7 +244,7 @@ def test_losses_over_running_means_resume_exactly(build: Build, tmp_path: Path) 
 
 def over_uncertainty() -> OverUncertainty:
     schedule = NoiseSchedule.linear(50)
-    return OverUncertainty(SingleHead("epsilon", schedule, "none", None), schedule)
+    return OverUncertainty(SingleHead("epsilon", schedule, "none", None), Uncertainty(schedule))
 
 
 def test_a_learned_uncertainty_resumes_exactly(build: Build, tmp_path: Path) -> None:
@@ -330,6 +332,26 @@ def test_what_a_policy_is_taught_by_counts_a_third_of_an_image_a_forward_pass(bu
     """In batches of 4, 2·(50 + 3·4) passes come before and after steps 0 and 8: 9 steps take 36 + 2·42 images."""
     trained = build(sampler=LEARNING["adats"](), images=80).run()
     assert (trained.steps, trained.images_seen) == (9, 120)
+
+
+def test_gradients_of_one_cluster_train_as_gradients_do(build: Build, tmp_path: Path) -> None:
+    plain = build("plain", gradient_accumulation=2).run()
+    apart = build("apart", gradient_accumulation=2, clusters=Partition([(0, 49)])).run()
+    assert (apart.steps, apart.images_seen) == (plain.steps, plain.images_seen)
+    for one, other in zip(lines(tmp_path / "plain"), lines(tmp_path / "apart"), strict=True):
+        assert other == pytest.approx(one, rel=1e-3)
+
+
+def test_gradients_of_clusters_resume_exactly(build: Build, tmp_path: Path) -> None:
+    chosen: dict[str, Any] = {"images": 60, "clusters": Partition([(0, 19), (20, 49)]), "gradient_accumulation": 2}
+    through = build("through", **chosen)
+    through.run()
+    with pytest.raises(Stop):
+        build("killed", log=stop_at(6), **chosen).run()
+    resumed = build("killed", **chosen)
+    resumed.run()
+    assert all(torch.equal(value, weights(resumed)[key]) for key, value in weights(through).items())
+    assert lines(tmp_path / "killed") == lines(tmp_path / "through")
 
 
 def test_running_a_finished_run_again_changes_nothing(build: Build, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from unequal.training.batches import Batch, BatchSource
 from unequal.training.loop import Trainer
 from unequal.training.objectives.objective import Losses, Objective
 from unequal.training.objectives.single_head import SingleHead
-from unequal.training.objectives.uncertainty import OverUncertainty
+from unequal.training.objectives.uncertainty import OverUncertainty, Uncertainty
 
 #: No number of processes but one divides it.
 BATCH = 7
@@ -74,7 +74,7 @@ class InDouble(SingleHead):
 
 def uncertain(*arguments: Any) -> Objective:
     """The same error over its uncertainty, which is learned, in float64 too."""
-    return OverUncertainty(InDouble(*arguments), NoiseSchedule.linear(50)).double()
+    return OverUncertainty(InDouble(*arguments), Uncertainty(NoiseSchedule.linear(50))).double()
 
 
 #: What is trained, and how.

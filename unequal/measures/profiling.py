@@ -14,16 +14,16 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from unequal.data.pixels import chosen, to_model_range
-from unequal.diffusion.optimal_denoiser import optimal_loss
+from unequal.diffusion.optimal_denoiser import CORRECTION, optimal_loss, sampled_loss
 from unequal.diffusion.predictions import add_noise, squared_error
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.endpoints import Errors
 from unequal.models.denoiser import Denoiser
 from unequal.randomness import Stream, numpy_generator, torch_generator
 from unequal.workspace.chunks import UNKEPT, Chunks, ranges
+from unequal.workspace.progress import image_bar
 
 
 class Routed(Protocol):
@@ -117,21 +117,39 @@ def profile(model: Routed, draws: Draws, batch_size: int, progress: bool = False
     return Errors(*measure(errors, model, draws, batch_size, progress, chunks))
 
 
-def profile_floor(images: Tensor, schedule: NoiseSchedule, draws: Draws, chunks: Chunks = UNKEPT) -> np.ndarray:
-    """Loss of the best possible denoiser of a data set [N, C, H, W] (uint8) on the same draws, [T, n]."""
-    clean = to_model_range(images.to(draws.device))
+def profile_floor(
+    images: Tensor, schedule: NoiseSchedule, draws: Draws, chunks: Chunks = UNKEPT, sampled: int | None = None
+) -> np.ndarray:
+    """Loss of the best possible denoiser of a data set [N, C, H, W] (uint8) on the same draws, [T, n].
+
+    Where it is `sampled`, by so many images for each timestep, it is an estimate, of which the mean over draws counts.
+    The draws' own images come first in the data set.
+    """
+    whole = sampled is None or sampled >= len(images)
+    clean = to_model_range(images.to(draws.device)) if whole else images
     table = schedule.to(draws.device)
     count = draws.index.shape[1]
 
+    def loss(one: Drawn) -> Tensor:
+        t = int(one.t[0])
+        known = clean, table.alpha[t], table.sigma[t]
+        return optimal_loss(one.x0, one.epsilon, *known) if whole else estimated(one, draws, t, sampled or 0, *known)
+
     def measured(share: range) -> np.ndarray:
-        losses = [
-            optimal_loss(x0, epsilon, clean, table.alpha[t[0]], table.sigma[t[0]]).float().cpu()
-            for x0, epsilon, t, _ in draws.batches(count, share)
-        ]
-        return torch.stack(losses).numpy()
+        return torch.stack([loss(one).float().cpu() for one in draws.batches(count, share)]).numpy()
 
     shares = ranges(draws.index.size, count)
     return np.concatenate(chunks.all({str(share.start): partial(measured, share) for share in shares}))
+
+
+def estimated(one: Drawn, draws: Draws, t: int, sampled: int, images: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
+    """The best denoiser's loss of the draws at a timestep by a sample of the data set, [n]; see `sampled_loss`."""
+    chosen_ones = numpy_generator(draws.seed, Stream.FLOOR, t).choice(len(images), sampled, replace=False)
+    index = torch.from_numpy(chosen_ones)
+    clean = to_model_range(images[index.to(images.device)].to(draws.device))
+    others = (torch.from_numpy(draws.index[t])[:, None] != index).to(draws.device)
+    correction = CORRECTION * len(images) / sampled
+    return sampled_loss(one.x0, one.epsilon, clean, others, correction, alpha, sigma)
 
 
 def head_products(
@@ -162,7 +180,7 @@ def measure(
     """
     count = draws.index.shape[1]
     shares = ranges(draws.index.size, batch_size)
-    with tqdm(total=draws.index.size, unit="img", unit_scale=True, disable=None if progress else True) as bar:
+    with image_bar(draws.index.size, progress) as bar:
 
         def measured(share: range) -> np.ndarray:
             found = []

@@ -1,1 +1,5 @@
 """The report: rows, verdicts, pictures and the page that holds them."""
+
+from unequal.extras import needs
+
+needs(__name__, "pipeline", "matplotlib", "scipy")

@@ -1,1 +1,5 @@
 """From noise to images: which network is asked at which timestep, and what it is told."""
+
+from unequal.extras import needs
+
+needs(__name__, "pipeline", "tqdm")

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 from torch import Tensor, ones_like
 
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.numbers import DrawCount
 from unequal.settings.strict import Strict
 from unequal.settings.tabled import keywords, one_of, settings_of
+from unequal.timesteps.clusters import Likeness, alike
 from unequal.timesteps.weights import WEIGHTS, loss_weights, of_prediction
 
 #: Ranges of timesteps, alike in log-SNR, in which losses are averaged, where the settings say nothing else.
@@ -27,6 +29,9 @@ class LossWeightSettings(Strict):
 
     def check(self, sampler: str, three_heads: bool) -> None:
         """Raise ValueError where it does not fit a kind of sampler, or three heads."""
+
+    def check_schedule(self, schedule: NoiseSchedule) -> None:
+        """Raise UserError where it cannot be made for this schedule."""
 
     @abstractmethod
     def table(self, prediction: str, snr: Tensor) -> Tensor:
@@ -80,10 +85,8 @@ class TabledWeight(LossWeightSettings):
         return of_prediction(function(snr, **keywords(self, function)), prediction, snr)
 
 
-class LearnedUncertainty(LossWeightSettings):
-    """EDM2's (2312.02696, eq. 14): w·‖Δ‖²/e^u + u, where u, a function of the noise, is learned beside the network."""
-
-    kind: Literal["learned_uncertainty"]
+class Uncertain(LossWeightSettings):
+    """Over an uncertainty that is learned beside the network."""
 
     @property
     def fixed(self) -> bool:
@@ -95,20 +98,37 @@ class LearnedUncertainty(LossWeightSettings):
     def check(self, sampler: str, three_heads: bool) -> None:
         if three_heads:
             raise ValueError(
-                "loss_weight.kind: 'learned_uncertainty' is for one head; allowed for three: mixing.train 'balanced', "
+                f"loss_weight.kind: '{self.kind}' is for one head; allowed for three: mixing.train 'balanced', "
                 "which divides each head's loss by its running mean"
             )
         if sampler == "loss_second_moment":
             raise ValueError(
-                "loss_weight.kind: 'learned_uncertainty' takes the size of losses away, from which sampler.kind "
+                f"loss_weight.kind: '{self.kind}' takes the size of losses away, from which sampler.kind "
                 "'loss_second_moment' learns; allowed with it: any other sampler"
             )
+
+
+class LearnedUncertainty(Uncertain):
+    """EDM2's (2312.02696, eq. 14): w·‖Δ‖²/e^u + u, where u, a function of the noise, is learned beside the network."""
+
+    kind: Literal["learned_uncertainty"]
+
+
+class LearnedClusterUncertainty(Uncertain):
+    """ANT's (1705.07115, 2306.00354): ½·(‖Δ‖²/(K·e^z) + z), a z for each of K clusters of timesteps."""
+
+    kind: Literal["cluster_uncertainty"]
+    clusters: int = Field(ge=2, le=100, description="K, by dynamic programming; ANT takes 5")
+    alike_in: Likeness = Field(default="log_snr", description="what timesteps of a cluster have in common")
+
+    def check_schedule(self, schedule: NoiseSchedule) -> None:
+        alike(self.alike_in, schedule, self.clusters)
 
 
 TABLED: tuple[type[TabledWeight], ...] = tuple(settings_of(one, TabledWeight) for one in WEIGHTS)
 
 #: How losses are weighted: each kind with its own keys.
 if TYPE_CHECKING:
-    AnyLossWeight = LossWeight | TabledWeight | LearnedUncertainty
+    AnyLossWeight = LossWeight | TabledWeight | LearnedUncertainty | LearnedClusterUncertainty
 else:
-    AnyLossWeight = one_of((LossWeight, *TABLED, LearnedUncertainty))
+    AnyLossWeight = one_of((LossWeight, *TABLED, LearnedUncertainty, LearnedClusterUncertainty))

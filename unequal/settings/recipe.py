@@ -6,10 +6,13 @@ from typing import Literal, Self
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from unequal.diffusion.predictions import ModelPrediction
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.loss_weights import BINS, AnyLossWeight
 from unequal.settings.numbers import Budget, DrawCount
 from unequal.settings.samplers import Sampler, Slot
 from unequal.settings.strict import Strict
+from unequal.timesteps.clusters import Likeness, alike
+from unequal.timesteps.partition import Partition
 
 #: What stands for SGD where AdamW has the coefficient of its second moment: recipes that share betas differ in name.
 UNUSED_BETA = 0.999
@@ -99,6 +102,26 @@ class Mixing(Strict):
         return self
 
 
+class Conflicts(Strict):
+    """PCGrad (2001.06782) between clusters of timesteps: what their gradients would take from each other is left out.
+
+    It costs a backward pass a cluster, each of its own images, and the memory of so many gradients and two more.
+    """
+
+    kind: Literal["pcgrad"]
+    clusters: int = Field(ge=2, le=100, description="K, by dynamic programming; ANT takes 5")
+    alike_in: Likeness = Field(default="log_snr", description="what timesteps of a cluster have in common")
+
+    @property
+    def gradients(self) -> int:
+        """Vectors of all parameters that it holds: one a cluster, what is left of one of them, and their sum."""
+        return self.clusters + 2
+
+    def clusters_of(self, schedule: NoiseSchedule) -> Partition:
+        """The clusters. Raises UserError where there are too many."""
+        return alike(self.alike_in, schedule, self.clusters)
+
+
 class Continuing(Strict):
     """Where a training that goes on from a model begins: with its average as a fresh training, or as it was left."""
 
@@ -125,6 +148,16 @@ class Recipe(Strict):
     sampler: Sampler
     loss_weight: AnyLossWeight
     optimizer: Optimizer
+    conflicts: Conflicts | None = Field(
+        default=None,
+        exclude_if=lambda remedy: remedy is None,  # what was recorded before there was one stays as it is
+        description="remedy of conflicts between timesteps' gradients; null: none",
+    )
+    timesteps_per_image: PositiveInt = Field(
+        default=1,
+        exclude_if=lambda count: count == 1,
+        description="places of a batch that an image takes, each with a timestep and noise of its own",
+    )
     continuing: Continuing = Field(default=Continuing(), description="with what a recipe that trains a model on begins")
     keep_state: bool = Field(
         default=False, description="keep last weights and moments beside each model, for recipes that go on from them"
@@ -132,6 +165,13 @@ class Recipe(Strict):
     snapshots: tuple[PositiveInt, ...] = Field(
         default=(), description="images seen at which the averaged weights are kept as models of their own"
     )
+
+    def check_schedule(self, schedule: NoiseSchedule) -> None:
+        """Raise UserError where it cannot be carried out on this schedule, as far as that is known beforehand."""
+        self.sampler.check_schedule(schedule)
+        self.loss_weight.check_schedule(schedule)
+        if self.conflicts is not None:
+            self.conflicts.clusters_of(schedule)
 
     @model_validator(mode="after")
     def snapshots_rise(self) -> Self:

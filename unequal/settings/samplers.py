@@ -3,7 +3,7 @@
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
-from pydantic import Field, PositiveFloat
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
@@ -12,6 +12,7 @@ from unequal.settings.measured import Measured
 from unequal.settings.numbers import Budget
 from unequal.settings.sampler_kind import SamplerSettings, Unbiased
 from unequal.settings.tabled import keywords, one_of, settings_of
+from unequal.timesteps.clusters import Likeness, alike
 from unequal.timesteps.curricula import asymmetric, curriculum, gaussian_target, mirror, noise_rate_target
 from unequal.timesteps.densities import DENSITIES, Ends, masses
 from unequal.timesteps.partition import TimestepSet
@@ -116,6 +117,18 @@ class Stratified(SamplerSettings):
         return StratifiedSampler(base["slots"].covering(schedule.timesteps), self.unbiased)
 
 
+class Clusters(SamplerSettings):
+    """Of every batch as many timesteps from each cluster, as ANT (2306.00354) trains."""
+
+    kind: Literal["clusters"]
+    count: PositiveInt = Field(description="K, by dynamic programming; ANT takes 5")
+    alike_in: Likeness = Field(default="log_snr", description="what timesteps of a cluster have in common")
+    unbiased: Unbiased = False
+
+    def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
+        return StratifiedSampler(alike(self.alike_in, schedule, self.count), self.unbiased)
+
+
 class Curriculum(SamplerSettings):
     """Paper 2's: from uniform to a target that favours the harder timesteps."""
 
@@ -212,6 +225,7 @@ KINDS: tuple[type[SamplerSettings], ...] = (
     NearData,
     Loss,
     Stratified,
+    Clusters,
     Curriculum,
     Asymmetric,
     EasyToHard,

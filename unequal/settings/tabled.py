@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from inspect import Parameter, signature
 from operator import or_
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import Field, create_model
 
 from unequal.settings.strict import Strict
+from unequal.timesteps.numbers import Above, Between
 
 M = TypeVar("M", bound=Strict)
 
@@ -22,13 +23,23 @@ def settings_of(function: Callable[..., Any], base: type[M]) -> type[M]:
     """
     name = function.__name__
     keys = {
-        key: (one.annotation, ... if one.default is Parameter.empty else one.default)
+        key: (checked(one.annotation), ... if one.default is Parameter.empty else one.default)
         for key, one in signature(function).parameters.items()
         if one.kind is Parameter.KEYWORD_ONLY
     }
     fields: dict[str, Any] = {"kind": (Literal[name], ...)} | keys
     title = "".join(part.capitalize() for part in name.split("_"))
     return create_model(title, __base__=base, __module__=base.__module__, __doc__=function.__doc__, **fields)
+
+
+def checked(annotation: Any) -> Any:
+    """A keyword's annotation with its bounds as those of a field."""
+    match get_args(annotation):
+        case (kind, Above(bound)):
+            return Annotated[kind, Field(gt=bound)]
+        case (kind, Between(lowest, highest)):
+            return Annotated[kind, Field(ge=lowest, le=highest)]
+    return annotation
 
 
 def one_of(kinds: Sequence[type[Strict]]) -> Any:

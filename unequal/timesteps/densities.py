@@ -13,12 +13,11 @@ from collections.abc import Callable
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
-from annotated_types import Ge, Le
-from scipy.special import betainc, expit, logit, ndtr
 
 from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.errors import UserError
-from unequal.timesteps.numbers import Positive
+from unequal.timesteps.numbers import Between, Positive
+from unequal.timesteps.special import beta_cdf, expit, logit, normal_cdf
 
 #: Where the outermost cells end: at the ends of all times, or at the outermost timesteps.
 Ends = Literal["open", "closed"]
@@ -111,10 +110,10 @@ def uniform_log_snr(edges: Edges) -> np.ndarray:
 
 def logit_normal(edges: Edges, *, mean: float = 0.0, std: Positive = 1.0) -> np.ndarray:
     """ln(s/(1 − s)) is normal (2403.03206, eq. 19); a higher mean lies nearer the noise."""
-    return ndtr((logit(edges.time) - mean) / std)
+    return normal_cdf((logit(edges.time) - mean) / std)
 
 
-def mode(edges: Edges, *, scale: Annotated[float, Ge(-1), Le(2 / (math.pi - 2))] = 1.29) -> np.ndarray:
+def mode(edges: Edges, *, scale: Annotated[float, Between(-1, 2 / (math.pi - 2))] = 1.29) -> np.ndarray:
     """s = 1 − u − c(cos²(πu/2) − 1 + u) for uniform u (2403.03206, eq. 20): above c = 0, more in the middle."""
     low, high = np.zeros_like(edges.time), np.ones_like(edges.time)
     for _ in range(HALVINGS):  # s falls with u
@@ -131,7 +130,7 @@ def cosmap(edges: Edges) -> np.ndarray:
 
 def beta(edges: Edges, *, a: Positive, b: Positive) -> np.ndarray:
     """s ~ Beta(a, b); 0.6 and 0.6 favour both ends (2407.12173)."""
-    return betainc(a, b, edges.time)
+    return beta_cdf(edges.time, a, b)
 
 
 def log_normal(edges: Edges, *, mean: float = -1.2, std: Positive = 1.2) -> np.ndarray:
@@ -139,7 +138,7 @@ def log_normal(edges: Edges, *, mean: float = -1.2, std: Positive = 1.2) -> np.n
 
     All of them are for data of standard deviation ½; the same noise beside data of 1 has a mean larger by ln 2.
     """
-    return ndtr((edges.log_sigma - mean) / std)
+    return normal_cdf((edges.log_sigma - mean) / std)
 
 
 def laplace(edges: Edges, *, mean: float = 0.0, scale: Positive = 0.5) -> np.ndarray:

@@ -160,13 +160,15 @@ class Footprints:
         return channels * height * width
 
     def trained(self, size: Size) -> Footprint:
-        """A training: weights and their kin, and one part of a batch."""
+        """A training: weights and their kin, of clusters of timesteps their gradients, and one part of a batch."""
         training = self.uses.training
         part = -(-training.batch_size // training.gradient_accumulation)
         batch = FLOAT * part * (size.kept + size.passing + IMAGES_IN_HAND * self.values())
         # Averages of further widths: in the training, in its state, and in that state's file.
         further = len(KEPT_WIDTHS) if isinstance(training.average, PowerAverage) and training.average.keep else 0
-        host, device = STATE_COPIES + 2 * further, TRAINED_COPIES + further
+        remedies = [one.conflicts for one in (self.uses.recipes or {}).values() if one.conflicts is not None]
+        gradients = max((one.gradients for one in remedies), default=0)
+        host, device = STATE_COPIES + 2 * further, TRAINED_COPIES + further + gradients
         return Footprint(host * weights(size), device * weights(size) + batch)
 
     def passed(self, size: Size, count: int) -> float:
@@ -178,13 +180,14 @@ class Footprints:
         return self.asked(profile.batch_size)
 
     def floor(self, profile: Profile) -> Footprint:
-        """The floor: all images in float32, twice in float64, and their distances to the noisy ones."""
+        """The floor: all images, or a sample, in float32, twice in float64, and their distances to the noisy ones."""
         if profile.floor == "none":
             return Footprint()
         known = min(self.images, profile.floor) if isinstance(profile.floor, int) else self.images
         known *= 2 if self.uses.training.horizontal_flips else 1
+        compared = min(known, profile.sampled or known)
         distances = 3 * profile.images * DOUBLE
-        return Footprint(known * self.values(), known * ((FLOAT + 2 * DOUBLE) * self.values() + distances))
+        return Footprint(known * self.values(), compared * ((FLOAT + 2 * DOUBLE) * self.values() + distances))
 
     def pruned(self) -> Footprint:
         """A search: gradients of a part of the images; a candidate that is trained takes what a training does."""

@@ -14,6 +14,7 @@ from unequal.settings.network import AnyNetwork
 from unequal.settings.params.core import Core
 from unequal.settings.profile import Profile
 from unequal.settings.pruning import Pruning
+from unequal.settings.recipe import Conflicts
 from unequal.settings.runtime import Runtime
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import Strict, read_yaml, validate
@@ -37,11 +38,20 @@ class Architecture(Strict):
         return validate(cls, read_yaml(path), path)
 
 
+class Remedied(Strict):
+    """Of a recipe, what asks for memory beside its network's."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    conflicts: Conflicts | None = None
+
+
 class Uses(Architecture):
     """Also what its stages do with the network, and in how many processes; of a study's own sections nothing."""
 
     runtime: Runtime
     training: Training
+    recipes: dict[str, Remedied] | None = None
     profile: Profile | None = None
     pruning: dict[str, Pruning] | None = None
     extractor: Extractor | None = None

@@ -1,1 +1,5 @@
 """The one training loop and its parts: batches, objective, averaging, checkpoints."""
+
+from unequal.extras import needs
+
+needs(__name__, "pipeline", "accelerate", "safetensors", "tqdm")

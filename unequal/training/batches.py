@@ -5,7 +5,7 @@ Indices, timesteps, noise and flips of a step come from generators seeded by (se
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -41,13 +41,15 @@ class Batch:
             labels = None if self.labels is None else self.labels[one]
             yield Batch(self.x0[one], self.epsilon[one], self.timesteps[one], self.weights[one], labels)
 
+    def chosen(self, index: Tensor) -> "Batch":
+        """The batch of some of the images, at places [n] int64 on their device."""
+        labels = None if self.labels is None else self.labels[index]
+        return Batch(self.x0[index], self.epsilon[index], self.timesteps[index], self.weights[index], labels)
+
     def at(self, index: np.ndarray, timesteps: np.ndarray) -> "Batch":
-        """Some of the images [n] with their noise, at other timesteps [n] and with weights of 1."""
-        chosen = torch.from_numpy(index).to(self.x0.device)
-        labels = None if self.labels is None else self.labels[chosen]
-        moved = torch.from_numpy(timesteps).to(self.x0.device)
-        ones = torch.ones(len(index), device=self.x0.device)
-        return Batch(self.x0[chosen], self.epsilon[chosen], moved, ones, labels)
+        """Some of the images [n] with their noise, at other timesteps [n]."""
+        places, moved = (torch.from_numpy(one).to(self.x0.device) for one in (index, timesteps))
+        return replace(self.chosen(places), timesteps=moved)
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class BatchSource:
         window: images that are shuffled together, see `unequal.training.shuffling`; None: all.
         prefetch: have a thread gather the next step's images while this one's are trained on.
         labels: [N] int64 of the images, where they have any.
+        repeats: places in a row that an image takes, each with a timestep and noise of its own.
     """
 
     images: Tensor
@@ -75,6 +78,7 @@ class BatchSource:
     window: int | None = None
     prefetch: bool = False
     labels: Tensor | None = None
+    repeats: int = 1
 
     def draw(self, step: int, part: slice = slice(None)) -> Batch:
         """The batch of a step, or a process's part of it."""
@@ -96,7 +100,8 @@ class BatchSource:
 
     def gathered(self, step: int, part: slice) -> Gathered:
         """Images as stored, noise and labels of a part of a step, which no sampler has a say in; pinned for a GPU."""
-        index = torch.from_numpy(image_indices(self.seed, step, self.batch_size, len(self.images), self.window)[part])
+        drawn = image_indices(self.seed, step, self.batch_size, len(self.images), self.window, self.repeats)
+        index = torch.from_numpy(drawn[part])
         images = self.images[index.to(self.images.device, non_blocking=True)]
         labels = chosen(self.labels, index, CPU)
         # Drawn on the CPU, so that every device sees the same noise.

@@ -25,15 +25,17 @@ from tqdm import tqdm
 from unequal.errors import UserError
 from unequal.files import sync, write_bytes
 from unequal.pipeline.stopping import stop_deferred
-from unequal.randomness import Stream, torch_seed
+from unequal.randomness import Stream, numpy_generator, torch_seed
 from unequal.settings.recipe import Optimizer
 from unequal.settings.training import Training
+from unequal.timesteps.partition import Partition
 from unequal.training.agreement import Agreement
 from unequal.training.averaging import Averages
-from unequal.training.batches import BatchSource
+from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import Checkpoint, below, prefixed, read_checkpoint, write_checkpoint
 from unequal.training.feedback import Feedback
-from unequal.training.objectives.objective import Objective
+from unequal.training.gradient_surgery import ClusterGradients
+from unequal.training.objectives.objective import Losses, Objective
 from unequal.training.optimizer import (
     build_optimizer,
     load_moments,
@@ -93,6 +95,7 @@ class Trainer:
         snapshots: images seen after which the averaged weights are kept.
         keep_state: keep with them what a training goes on from at that point.
         carried: moments that the optimizer begins with, by their parameters' names; None: none.
+        clusters: of timesteps whose gradients are kept from conflicts; None: they are summed as they are.
         work: folder of the resumable state and the log.
         log: called with named figures and the step.
     """
@@ -112,6 +115,7 @@ class Trainer:
         snapshots: Sequence[int] = (),
         keep_state: bool = False,
         carried: Mapping[str, Tensor] | None = None,
+        clusters: Partition | None = None,
     ) -> None:
         self.source, self.objective, self.settings = source, objective, optimizer
         self.training, self.runtime, self.work, self.log = training, runtime, work, log
@@ -124,6 +128,7 @@ class Trainer:
         self.refuse_empty_parts()
         self.net = net.to(source.device).to(memory_format=memory_format(runtime)).train().requires_grad_(True)
         self.parameters = tuple(self.net.parameters())  # a walk through all modules, for once
+        self.tasks = None if clusters is None else ClusterGradients(clusters, self.parameters)
         self.feedback = Feedback(self.accelerator, self.net, source, objective)
         self.steps = self.steps_to(images)
         self.snapshots = Snapshots(work, [self.steps_to(count) for count in snapshots])
@@ -221,15 +226,16 @@ class Trainer:
         observed: list[Tensor] = []
         for part, last in self.parts():
             batch = self.source.draw(self.step, part)
-            with nullcontext() if last else self.accelerator.no_sync(self.forward):
-                losses = self.objective(self.forward, batch)
-                # Processes average their gradients: each scales its sum so that the mean is the batch's.
-                loss = losses.weighted.sum() * self.accelerator.num_processes / self.training.batch_size
-                self.accelerator.backward(loss)
+            with nullcontext() if last and self.tasks is None else self.accelerator.no_sync(self.forward):
+                losses = self.backward(batch) if self.tasks is None else self.tasks.backward(batch, self.backward)
             observed.append(losses.weighted.detach() / batch.weights)
+            loss = self.scaled(losses.weighted.detach())
             share = len(batch.timesteps) * self.accelerator.num_processes / self.training.batch_size
-            for name, value in ({"loss": loss.detach()} | {k: v * share for k, v in losses.terms.items()}).items():
+            for name, value in ({"loss": loss} | {k: v * share for k, v in losses.terms.items()}).items():
                 totals[name] = totals.get(name, 0) + value
+        if self.tasks is not None:
+            generator = numpy_generator(self.source.seed, Stream.CONFLICTS, self.step)
+            self.tasks.combine(generator, partial(self.accelerator.reduce, reduction="mean"))
         self.objective.end_step(partial(self.accelerator.reduce, reduction="sum"))
         limit = self.training.gradient_clip or float("inf")
         totals["grad_norm"] = nn.utils.clip_grad_norm_(self.parameters, limit)
@@ -240,6 +246,16 @@ class Trainer:
         self.averages.update()
         self.feedback.learn(self.step, observed)
         return totals
+
+    def backward(self, batch: Batch) -> Losses:
+        """Losses of a part of the batch, whose gradients are added to the parameters'."""
+        losses = self.objective(self.forward, batch)
+        self.accelerator.backward(self.scaled(losses.weighted))
+        return losses
+
+    def scaled(self, weighted: Tensor) -> Tensor:
+        """A part's loss: processes average their gradients, so that each scales its sum by their number."""
+        return weighted.sum() * self.accelerator.num_processes / self.training.batch_size
 
     def parts(self) -> Iterator[tuple[slice, bool]]:
         """This process's share of the batch in `gradient_accumulation` parts; True marks the last."""

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from unequal.settings.recipe import MomentumDecay, Optimizer
 from unequal.training.checkpoint import below
+from unequal.training.objectives.objective import Objective
 
 #: Where the settings say nothing else, a falling rate ends at this share of the peak.
 FINAL_SHARE = 0.1
@@ -28,10 +29,10 @@ def build_optimizer(
     )
 
 
-def objective_group(objective: nn.Module) -> list[dict[str, Any]]:
+def objective_group(objective: Objective) -> list[dict[str, Any]]:
     """What an objective learns, as a group of an optimizer that has no decay; none where it learns nothing."""
     learned = list(objective.parameters())
-    return [{"params": learned, "weight_decay": 0.0}] if learned else []
+    return [{"params": learned, "weight_decay": 0.0, "own_lr": objective.own_lr}] if learned else []
 
 
 def restore_objective(optimizer: torch.optim.Optimizer, objective: nn.Module, tensors: Mapping[str, Tensor]) -> None:
@@ -45,7 +46,7 @@ def set_schedule(optimizer: torch.optim.Optimizer, settings: Optimizer, images_s
     first = momentum(settings, images_seen, budget)
     rate = learning_rate(settings, images_seen, budget) * compensation(settings, first)
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate if (own := group.get("own_lr")) is None else own
         if "betas" in group:
             group["betas"] = (first, settings.betas[1])
         else:

@@ -25,9 +25,11 @@ def window_of(images: int, bytes_an_image: int) -> int | None:
     return max(1, WINDOW_BYTES // bytes_an_image)
 
 
-def image_indices(seed: int, step: int, batch_size: int, images: int, window: int | None = None) -> np.ndarray:
-    """Indices [B] of a step."""
-    positions = np.arange(step * batch_size, (step + 1) * batch_size)
+def image_indices(
+    seed: int, step: int, batch_size: int, images: int, window: int | None = None, repeats: int = 1
+) -> np.ndarray:
+    """Indices [B] of a step, where each image comes so many times in a row."""
+    positions = np.arange(step * batch_size, (step + 1) * batch_size) // repeats
     epochs, offsets = np.divmod(positions, images)
     return np.concatenate(
         [in_epoch(seed, int(epoch), offsets[epochs == epoch], images, window) for epoch in np.unique(epochs)]

@@ -109,7 +109,7 @@ def spec_for(job: TrainingJob, network: Network, schedule: Schedule) -> ModelSpe
 def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: TimestepSampler) -> Outcome:
     """Train a network in place, with the recipe's budget. Raises UserError where they do not fit."""
     check_fit(job, start, sampler)
-    carried = go_on_from(start, job.recipe)
+    carried, remedy = go_on_from(start, job.recipe), job.recipe.conflicts
     trainer = Trainer(
         start.net,
         batches_of(workspace, job, start, sampler),
@@ -123,6 +123,7 @@ def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: Timeste
         snapshots=job.recipe.snapshots,
         keep_state=job.recipe.keep_state,
         carried=carried,
+        clusters=None if remedy is None else remedy.clusters_of(start.spec.noise_schedule()),
     )
     return Outcome(job, start, trainer.run())
 
@@ -143,6 +144,7 @@ def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: Ti
         # On a CPU the thread would take from the step what it saves it, unless it waits for a disk.
         prefetch=workspace.device.type == "cuda" or window is not None,
         labels=job.data.train_labels,
+        repeats=job.recipe.timesteps_per_image,
     )
     return withholding(source, start.spec.condition)
 
@@ -184,6 +186,8 @@ def check_fit(job: TrainingJob, start: Start, sampler: TimestepSampler) -> None:
 def check_data(job: TrainingJob, spec: ModelSpec) -> None:
     """Raise UserError where the data lack what a model is told, or are far fewer than a batch."""
     spec.condition.check_labels(job.data.facts["labels"])
+    if (repeats := job.recipe.timesteps_per_image) > job.training.batch_size:
+        raise UserError(f"timesteps_per_image: {repeats} of a batch of {job.training.batch_size}; at most as many")
     if job.training.batch_size > (most := LARGEST_BATCH * (images := len(job.data.train))):
         raise UserError(f"training.batch_size: {job.training.batch_size} of {images} training images; at most {most}")
 

@@ -132,11 +132,11 @@ class Core(Strict):
         return self
 
     @model_validator(mode="after")
-    def samplers_can_be_built(self) -> Self:
+    def recipes_fit_the_schedule(self) -> Self:
         """Found out here as far as it can be, and not by a stage."""
         for place, recipe in self.placed_recipes.items():
             try:
-                recipe.sampler.check_schedule(self.schedule.tables())
+                recipe.check_schedule(self.schedule.tables())
             except UserError as error:
                 raise ValueError(f"{place}: {error}") from None
         return self

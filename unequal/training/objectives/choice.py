@@ -2,14 +2,15 @@
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.spec import ModelSpec
-from unequal.settings.loss_weights import BINS, AnyLossWeight, LearnedUncertainty, LossWeight
+from unequal.settings.loss_weights import BINS, AnyLossWeight, LearnedClusterUncertainty, LearnedUncertainty, LossWeight
+from unequal.timesteps.clusters import alike
 from unequal.timesteps.partition import equal_log_snr
 from unequal.training.objectives.conditioned import conditioned
 from unequal.training.objectives.hybrid import Hybrid
 from unequal.training.objectives.objective import Objective
 from unequal.training.objectives.running_means import OverRunningMean
 from unequal.training.objectives.single_head import SingleHead
-from unequal.training.objectives.uncertainty import OverUncertainty
+from unequal.training.objectives.uncertainty import ClusterUncertainty, OverUncertainty, Uncertainty
 
 UNWEIGHTED = LossWeight(kind="none")
 
@@ -37,4 +38,9 @@ def tabled(head: SingleHead, spec: ModelSpec, weight: AnyLossWeight, scale: floa
     """The loss of one head by a weight that its table tells, over its uncertainty if that is learned."""
     head.weights = (scale * weight.table(spec.prediction, head.schedule.snr)).float()
     plain = conditioned(head, spec.condition)
-    return OverUncertainty(plain, head.schedule) if isinstance(weight, LearnedUncertainty) else plain
+    if isinstance(weight, LearnedUncertainty):
+        return OverUncertainty(plain, Uncertainty(head.schedule))
+    if isinstance(weight, LearnedClusterUncertainty):
+        clusters = alike(weight.alike_in, head.schedule, weight.clusters)
+        return OverUncertainty(plain, ClusterUncertainty(clusters, head.schedule.alpha.device))
+    return plain

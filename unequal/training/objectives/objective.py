@@ -26,6 +26,9 @@ class Objective(nn.Module, ABC):
     step and only adds up; `end_step` takes the sums in, so that the same is learned from any number of parts.
     """
 
+    #: Learning rate of what it learns itself; None: that of the network.
+    own_lr: float | None = None
+
     @abstractmethod
     def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
         """Losses of a part of a batch."""

@@ -1,4 +1,4 @@
-"""Losses over their uncertainty, which is learned as a function of the noise (EDM2, 2312.02696, section 2.2)."""
+"""Losses over an uncertainty that is learned: of the noise (EDM2, 2312.02696, section 2.2), or of clusters (ANT)."""
 
 from collections.abc import Callable
 
@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from unequal.diffusion.network import NetworkFunction
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch
 from unequal.training.objectives.objective import Losses, Objective
 
@@ -21,6 +22,8 @@ class Uncertainty(nn.Module):
     """u of each timestep: a linear function of Fourier features of (ln r)/4, r = σ/α; 0 before the first step."""
 
     features: Tensor
+    #: That of the network.
+    own_lr: float | None = None
 
     def __init__(self, schedule: NoiseSchedule) -> None:
         super().__init__()
@@ -31,6 +34,35 @@ class Uncertainty(nn.Module):
         """u at timesteps [B], [B]."""
         return self.features[timesteps] @ self.weight
 
+    def over(self, divided: Tensor, weighted: Tensor) -> Tensor:
+        """What is minimised, L/e^u + u, of L/e^u and u [B]."""
+        return divided + weighted
+
+
+class ClusterUncertainty(nn.Module):
+    """z of each cluster of timesteps, 0 before the first step (1705.07115, as ANT, 2306.00354, has it)."""
+
+    members: Tensor
+    #: ANT's, whatever that of the network is.
+    own_lr: float | None = 0.025
+
+    def __init__(self, clusters: Partition, device: torch.device) -> None:
+        super().__init__()
+        self.register_buffer("members", torch.from_numpy(clusters.members).to(device), persistent=False)
+        self.weight = nn.Parameter(torch.zeros(len(clusters), device=device))
+
+    def at(self, timesteps: Tensor) -> Tensor:
+        """z at timesteps [B], [B]."""
+        return self.weight[self.members[timesteps]]
+
+    def over(self, divided: Tensor, weighted: Tensor) -> Tensor:
+        """½·(L/e^z + K·z), of L/e^z and z [B].
+
+        Its mean over a batch with as many images of each cluster is Σ_k ½·(e^(−z_k)·L_k/K + z_k), L_k the mean of a
+        cluster; at the least of that, z_k = ln(L_k/K).
+        """
+        return (divided + len(self.weight) * weighted) / 2
+
 
 class OverUncertainty(Objective):
     """Another objective, L/e^u + u: at its least, u is ln E[L], so that every timestep's loss is divided by its mean.
@@ -39,16 +71,17 @@ class OverUncertainty(Objective):
     comparable: what the log calls loss is L, and what is minimised stands beside it as `uncertain`.
     """
 
-    def __init__(self, objective: Objective, schedule: NoiseSchedule) -> None:
+    def __init__(self, objective: Objective, uncertainty: Uncertainty | ClusterUncertainty) -> None:
         super().__init__()
         self.objective = objective
-        self.uncertainty = Uncertainty(schedule)
+        self.uncertainty = uncertainty
+        self.own_lr = uncertainty.own_lr
 
     def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
         found = self.objective(net, batch)
         u = self.uncertainty.at(batch.timesteps)
         # A timestep's importance weighs all that is learned from it, u too.
-        whole = found.weighted / u.exp() + batch.weights * u
+        whole = self.uncertainty.over(found.weighted / u.exp(), batch.weights * u)
         loss = found.weighted.detach().mean()
         return Losses(whole, found.terms | {"loss": loss, "uncertain": whole.detach().mean()})
 

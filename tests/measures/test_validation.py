@@ -1,0 +1,127 @@
+"""The validation loss: fixed draws, MLPerf's points, closed forms for a network that is known, and resolution."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from unequal.diffusion.schedule import Flow, NoiseSchedule
+from unequal.errors import UserError
+from unequal.measures.validation import Points, Validated, Validation
+
+LINEAR = NoiseSchedule.linear(1000)
+GAUSSIAN = torch.randn(4096, 8, generator=torch.Generator().manual_seed(0))
+
+
+def nothing(x_t: Tensor, told: Tensor) -> Tensor:
+    return torch.zeros_like(x_t)
+
+
+def test_each_image_has_a_timestep_of_its_stratum():
+    points = Points.stratified(LINEAR, images=320, strata=20)
+    rows = points.told.reshape(-1, 20).numpy()
+    assert (np.floor(rows * 20 / 1000) == np.arange(20)).all()
+    assert len(np.unique(rows[:, 0])) > 1
+    assert torch.equal(points.alpha, LINEAR.alpha[points.told])
+    assert torch.equal(points.told, Points.stratified(LINEAR, images=320, strata=20).told)
+    assert not torch.equal(points.told, Points.stratified(LINEAR, images=320, strata=20, seed=1).told)
+
+
+def test_mlperf_validates_at_eight_times():
+    points = Points.mlperf(16)
+    assert points.sigma.tolist() == [i % 8 / 8 for i in range(16)]
+    assert points.told.tolist() == [i % 8 * 125 for i in range(16)]
+    assert torch.equal(points.alpha, 1 - points.sigma)
+    assert Points.mlperf(16, midpoints=True).told[:2].tolist() == [62.5, 187.5]
+
+
+def test_at_the_image_itself_no_velocity_is_predicted_better_than_its_noise():
+    """At s = 0 a network that knows its image exactly misses ε, of variance 1; at later times it misses nothing."""
+    validation = Validation(Points.mlperf(4096), "velocity")
+    means = GAUSSIAN.mul(0).add(0.5)
+
+    def knowing(x_t: Tensor, told: Tensor) -> Tensor:
+        s = told[:, None] / 1000
+        epsilon = torch.where(s > 0, (x_t - (1 - s) * 0.5) / s, 0.0)
+        return epsilon - 0.5
+
+    strata = validation(knowing, means).strata
+    assert strata.mean[0] == pytest.approx(1, abs=4 * strata.stderr[0])
+    assert strata.mean[1:] == pytest.approx(np.zeros(7), abs=1e-9)
+
+
+@pytest.mark.parametrize(("prediction", "expected"), [("epsilon", 1.0), ("v_prediction", 1.0), ("sample", 1.0)])
+def test_a_network_that_answers_nothing_misses_all_of_the_target(prediction: str, expected: float):
+    """Of data of variance 1, ε, v and x0 have variance 1."""
+    found = Validation(Points.stratified(LINEAR, 4096), prediction)(nothing, GAUSSIAN)
+    assert found.loss == pytest.approx(expected, abs=4 * found.stderr)
+    assert found.stderr == pytest.approx(np.sqrt(2 / (4096 * 8)), rel=0.05)
+
+
+def test_the_best_network_of_a_gaussian_has_its_loss():
+    """ε̂ = σ·x_t for data N(0, 1) that preserve variance, with the error α²."""
+    points = Points.stratified(LINEAR, 4096)
+
+    def best(x_t: Tensor, told: Tensor) -> Tensor:
+        return LINEAR.sigma.float()[told][:, None] * x_t
+
+    found = Validation(points, "epsilon")(best, GAUSSIAN)
+    assert found.loss == pytest.approx(float((points.alpha**2).mean()), abs=4 * found.stderr)
+
+
+class Dropping(nn.Module):
+    """Answers with noise of its own unless it is evaluated."""
+
+    def forward(self, x_t: Tensor, told: Tensor, label: Tensor | None = None) -> Tensor:
+        answer = 0.5 * x_t if label is None else label[:, None] * x_t
+        return answer + torch.randn_like(x_t) if self.training else answer
+
+
+def test_a_validation_is_the_same_again_however_it_is_cut_and_leaves_all_as_it_was():
+    validation, net = Validation(Points.stratified(LINEAR, 64, strata=8), "epsilon"), Dropping()
+    state = torch.get_rng_state()
+    whole = validation(net, GAUSSIAN)
+    assert validation(net, GAUSSIAN, batch_size=7).errors == pytest.approx(whole.errors, rel=1e-6)
+    assert np.array_equal(validation(net, GAUSSIAN).errors, whole.errors)
+    assert net.training
+    assert torch.equal(torch.get_rng_state(), state)
+    halves = torch.full((64,), 0.5)
+    assert validation(net, GAUSSIAN, label=halves).errors == pytest.approx(whole.errors, rel=1e-6)
+
+
+def test_images_that_tell_a_difference_do():
+    """By its own count of images, a difference is found in four of five tries."""
+    generator, k, difference, scatter = np.random.default_rng(0), 8, 0.02, 0.5
+    pilot = Validated(1 + scatter * generator.normal(size=(k, 2000)))
+    images = pilot.images_to_tell(difference)
+    assert images % k == 0
+    # Two models on draws of their own: (z_0.975 + z_0.8)² · 2 · 0.5² / 0.02².
+    assert images == pytest.approx(2.802**2 * 2 * scatter**2 / difference**2, rel=0.05)
+    shape = (2, 400, images)
+    losses = 1 + scatter * generator.normal(size=shape).mean(2)
+    found = losses[1] * (1 + difference) - losses[0] > 1.96 * scatter * np.sqrt(2 / images)
+    assert found.mean() == pytest.approx(0.8, abs=0.06)
+
+
+def test_pairing_takes_fewer_images():
+    generator = np.random.default_rng(1)
+    before = generator.gamma(2.0, size=(8, 100))
+    after = Validated(before * 1.01 + 0.01 * generator.normal(size=before.shape))
+    assert after.change_from(Validated(before))[0] == pytest.approx(0.01, abs=0.002)
+    assert after.images_to_tell(0.01, Validated(before)) * 100 < after.images_to_tell(0.01)
+
+
+def test_misfits_are_refused_in_one_line():
+    with pytest.raises(UserError, match=r"^100 images for 32 strata; allowed: a multiple of 32 from 64 .* as 96$"):
+        Points.stratified(LINEAR, 100)
+    with pytest.raises(UserError, match=r"^8 images for 8 strata; allowed: a multiple of 8 from 16 on, such as 16$"):
+        Points.mlperf(8)
+    with pytest.raises(UserError, match=r"^0 strata of 10 timesteps; allowed: 1 … 10$"):
+        Points.stratified(Flow(10), 64, strata=0)
+    validation = Validation(Points.mlperf(16), "velocity")
+    with pytest.raises(UserError, match=r"^3 images for 16 points of validation; allowed: as many$"):
+        validation(nothing, GAUSSIAN[:3])
+    with pytest.raises(UserError, match=r"^a difference of 0; allowed: above 0"):
+        validation(nothing, GAUSSIAN).images_to_tell(0)
+    with pytest.raises(UserError, match="losses are finite"):
+        _ = validation(lambda x_t, told: x_t / 0, GAUSSIAN).loss

@@ -1,0 +1,175 @@
+"""The mathematics works with torch and NumPy alone; what else is missing is said in one line."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from unequal import extras
+from unequal.extras import MissingExtra, needs, requirement
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+#: Modules of these packages and files need nothing else, but for those of `measures` that ask networks.
+LIGHT = ("diffusion", "timesteps", "measures", "loops", "errors", "extras", "files", "randomness")
+ASK_NETWORKS = ("unequal.measures.profiling", "unequal.measures.gradient_meter", "unequal.measures.adam_metric")
+
+#: Prints what importing every module comes to, in a Python that finds torch, NumPy and what they require alone.
+IMPORT_ALL = """
+import json, sys
+from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from re import match
+
+def closure(*wanted):
+    seen, todo = set(), list(wanted)
+    while todo:
+        name = todo.pop().lower().replace("_", "-")
+        if name not in seen:
+            seen.add(name)
+            try:
+                needed = requires(name) or []
+            except PackageNotFoundError:
+                continue
+            todo += [match(r"[\\w.-]+", one)[0] for one in needed if "extra ==" not in one]
+    return seen
+
+THERE = closure("torch", "numpy")
+TOP = packages_distributions()
+HIDDEN = {top for top, names in TOP.items() if not {n.lower().replace("_", "-") for n in names} & THERE} - {"unequal"}
+
+class Finder(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.split(".")[0] in HIDDEN else super().find_spec(name, path, target)
+
+sys.meta_path = [Finder if one is PathFinder else one for one in sys.meta_path]
+found = {}
+for name in sys.argv[1:]:
+    try:
+        import_module(name)
+        found[name] = ""
+    except Exception as error:
+        found[name] = f"{type(error).__name__}: {error}"
+print(json.dumps({"found": found, "hidden": sorted(HIDDEN), "loaded": sorted({n.split(".")[0] for n in sys.modules})}))
+"""
+
+
+def modules() -> list[str]:
+    """The dotted names of all modules of the library."""
+    files = sorted((ROOT / "unequal").rglob("*.py"))
+    return [".".join(one.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for one in files]
+
+
+def is_light(name: str) -> bool:
+    return name.split(".")[1:2] in ([], *([one] for one in LIGHT)) and name not in ASK_NETWORKS
+
+
+@pytest.fixture(scope="module")
+def imported() -> dict[str, dict[str, str]]:
+    """What came of importing all modules where nothing but torch and NumPy is found."""
+    command = [sys.executable, "-c", IMPORT_ALL, *modules()]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd="/", env=environment, check=True)
+    return json.loads(done.stdout)
+
+
+def test_the_mathematics_needs_torch_and_numpy_alone(imported: dict[str, dict[str, str]]):
+    assert {name: said for name, said in imported["found"].items() if is_light(name) and said} == {}
+    assert {"scipy", "pydantic", "diffusers", "mlflow"} <= set(imported["hidden"])
+    assert set(imported["loaded"]).isdisjoint(imported["hidden"])
+
+
+def test_whatever_needs_more_says_so_in_one_line(imported: dict[str, dict[str, str]]):
+    said = {name: text for name, text in imported["found"].items() if not is_light(name)}
+    allowed = ("", "MissingExtra: unequal.")  # a package may hold modules that need nothing
+    assert {name: text for name, text in said.items() if not text.startswith(allowed) or "\n" in text} == {}
+    for name in (*ASK_NETWORKS, "unequal.settings.samplers", "unequal.models.denoiser", "unequal.training.loop"):
+        assert said[name].startswith("MissingExtra"), name
+        assert "pip install 'unequal[pipeline]" in said[name]
+
+
+@pytest.mark.parametrize("package", sorted({file.parent for file in (ROOT / "unequal").rglob("*.py")}), ids=str)
+def test_a_package_names_what_its_modules_import(package: Path):
+    """What is imported on the way in; what a function imports, it needs when it is called."""
+    files = package.glob("*.py")
+    nodes = [node for file in files for node in ast.parse(file.read_text(encoding="utf-8")).body]
+    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    whole = plain | {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
+    libraries = {name.split(".")[0] for name in whole} - set(sys.stdlib_module_names) - {"unequal", "torch", "numpy"}
+    assert libraries <= {name for folder in (package, package.parent) for name in named(folder)}
+
+
+def named(package: Path) -> list[str]:
+    """The libraries that a package's call of `needs` names."""
+    file = package / "__init__.py"
+    nodes = ast.parse(file.read_text(encoding="utf-8")).body if file.exists() else []
+    calls = [node.value for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)]
+    return [ast.literal_eval(one) for call in calls for one in call.args[2:]]
+
+
+def test_a_library_that_is_named_comes_with_the_extra_that_is_named():
+    given = {name: set(map(bare, one)) for name, one in PROJECT["project"]["optional-dependencies"].items()}
+    given["pipeline"] |= {"huggingface-hub"}  # diffusers'
+    distributions = packages_distributions()
+    for package in {file.parent for file in (ROOT / "unequal").rglob("*.py")}:
+        for library in named(package):
+            assert {bare(one) for one in distributions[library]} & given["pipeline"], (package, library)
+
+
+def bare(requirement: str) -> str:
+    """The name in a requirement."""
+    return requirement.partition(">")[0].lower().replace("_", "-")
+
+
+def test_a_clone_gets_all_extras():
+    group = next(one for one in PROJECT["dependency-groups"]["dev"] if one.startswith("unequal["))
+    extras_of_group = set(group.removeprefix("unequal[").removesuffix("]").split(","))
+    assert extras_of_group == set(PROJECT["project"]["optional-dependencies"])
+    assert list(map(bare, PROJECT["project"]["dependencies"])) == ["numpy", "torch"]
+    everything = {bare(one) for given in PROJECT["project"]["optional-dependencies"].values() for one in given}
+    assert {"dvc", "snakemake", "pyyaml", "torch-fidelity", "mlflow", "transformers", "peft"} <= everything
+
+
+def test_what_is_there_is_not_missed():
+    needs("unequal.some", "pipeline", "numpy", "pydantic")
+
+
+def test_what_is_missing_is_both_an_import_error_and_a_line_for_the_user(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(extras, "requirement", lambda extra: f"unequal[{extra}] @ file:///here.whl")
+    line = r"^unequal.some needs what is not installed \(nowhere_to_be_found\): pip install 'unequal\[profile\] @ file"
+    with pytest.raises(MissingExtra, match=line) as caught:
+        needs("unequal.some", "profile", "numpy", "nowhere_to_be_found")
+    assert isinstance(caught.value, ImportError)
+
+
+@pytest.mark.parametrize(
+    ("origin", "expected"),
+    [
+        (
+            '{"url": "file:///w/unequal-1-py3-none-any.whl", "archive_info": {}}',
+            " @ file:///w/unequal-1-py3-none-any.whl",
+        ),
+        (
+            '{"url": "https://host/u.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}}',
+            " @ git+https://host/u.git@abc",
+        ),
+        (None, ""),
+    ],
+)
+def test_an_extra_is_installed_from_where_the_library_came(
+    origin: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+):
+    class Installed:
+        def read_text(self, name: str) -> str | None:
+            return origin if name == "direct_url.json" else None
+
+    monkeypatch.setattr(extras, "distribution", lambda name: Installed())
+    assert requirement("pipeline") == f"unequal[pipeline]{expected}"

@@ -1,0 +1,107 @@
+"""The built wheel in an environment of its own, in which nothing but torch and NumPy is installed besides."""
+
+import os
+import re
+import shutil
+import subprocess
+import venv
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this tree."""
+    uv = os.environ.get("UV") or shutil.which("uv")
+    if uv is None:
+        pytest.skip("needs uv to build a wheel")
+    folder = tmp_path_factory.mktemp("wheel")
+    done = subprocess.run([uv, "build", "--wheel", "-o", folder, ROOT], capture_output=True, text=True, check=False)
+    if "hatchling" in done.stderr and done.returncode:
+        pytest.skip("needs hatchling, or a network to get it")
+    assert done.returncode == 0, done.stderr
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment with the wheel, torch and NumPy, and what these require."""
+    folder = tmp_path_factory.mktemp("light")
+    venv.create(folder, with_pip=False, symlinks=True)
+    place = next(folder.glob("lib/python*/site-packages"))
+    for name in closure("torch", "numpy"):
+        link(name, place)
+    uv = os.environ.get("UV") or shutil.which("uv")
+    found = folder / "bin/python"
+    command = [uv, "pip", "install", "--offline", "--no-deps", "--python", found, wheel]
+    subprocess.run(command, capture_output=True, text=True, check=True)
+    return found
+
+
+def closure(*wanted: str) -> set[str]:
+    """Distributions, and all that they require of what is installed here."""
+    found, todo = set[str](), list(wanted)
+    while todo:
+        try:
+            one = distribution(todo.pop())
+        except PackageNotFoundError:  # required on other systems
+            continue
+        if one.name not in found:
+            found.add(one.name)
+            needed = [text for text in one.requires or [] if "extra ==" not in text]
+            todo += [match[0] for text in needed if (match := re.match(r"[\w.-]+", text))]
+    return found
+
+
+def link(name: str, place: Path) -> None:
+    """Have a distribution of this environment in another one, without copying it."""
+    one = distribution(name)
+    tops = {file.parts[0] for file in one.files or [] if file.parts[0] != ".."}
+    for top in tops - {path.name for path in place.iterdir()}:
+        (place / top).symlink_to(Path(str(one.locate_file(top))))
+
+
+def ran(python: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """What a command comes to in an empty folder."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return subprocess.run([python, *words], capture_output=True, text=True, cwd=python.parent, env=clean, check=False)
+
+
+def test_nothing_else_is_there(python: Path):
+    done = ran(python, "-c", "import importlib.metadata as m; print(*sorted(d.name for d in m.distributions()))")
+    there = set(done.stdout.split())
+    assert {"unequal", "torch", "numpy"} <= there
+    assert there.isdisjoint({"scipy", "pydantic", "diffusers", "annotated-types"})
+
+
+def test_the_mathematics_works(python: Path, tmp_path: Path):
+    page = tmp_path / "page.py"
+    page.write_text(
+        "from functools import partial\n"
+        "from unequal.diffusion.schedule import Flow\n"
+        "from unequal.timesteps.densities import logit_normal, masses\n"
+        "from unequal.timesteps.samplers import LowDiscrepancySampler\n"
+        "from unequal.measures.loss_profile import LossProfile\n"
+        "sampler = LowDiscrepancySampler(masses(partial(logit_normal, mean=0.0), Flow(1000), 3.0, 'open'))\n"
+        "assert abs(sampler.probabilities.sum() - 1) < 1e-12\n",
+        encoding="utf-8",
+    )
+    done = ran(python, str(page))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_is_missing_is_one_line_with_the_wheel_to_install(python: Path, wheel: Path):
+    done = ran(python, "-c", "import unequal.settings.samplers")
+    assert done.stderr.splitlines()[-1].endswith(f"pip install 'unequal[pipeline] @ {wheel.as_uri()}'")
+
+
+def test_a_command_says_it_without_a_traceback(python: Path):
+    done = ran(python, "-m", "unequal.tools.export", "base", "folder")
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "unequal.tools needs what is not installed (click, " in done.stderr

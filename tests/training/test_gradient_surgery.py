@@ -1,0 +1,97 @@
+"""PCGrad: the known example, the algorithm as told, and gradients that are those of the clusters."""
+
+from itertools import permutations
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from unequal.timesteps.partition import Partition
+from unequal.training.batches import Batch
+from unequal.training.gradient_surgery import ClusterGradients, projected
+from unequal.training.objectives.objective import Losses
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def rows(*found: tuple[float, ...]) -> Tensor:
+    return torch.tensor(found, dtype=torch.float64)
+
+
+def test_two_gradients_in_conflict_give_the_known_sum() -> None:
+    found = projected(rows((1, 0), (-1, 1)), np.random.default_rng(0))
+    torch.testing.assert_close(found, rows((0.5, 1.5))[0])
+
+
+@given(seeds)
+def test_gradients_without_conflicts_are_summed(seed: int) -> None:
+    gradients = torch.from_numpy(np.random.default_rng(seed).gamma(1.0, size=(4, 6)))
+    torch.testing.assert_close(projected(gradients, np.random.default_rng(seed)), gradients.sum(0))
+
+
+def left_of(own: np.ndarray, others: list[np.ndarray]) -> np.ndarray:
+    """A gradient after conflicts with others have been taken out, in this order."""
+    for other in others:
+        own = own - min(0.0, own @ other) / (other @ other) * other
+    return own
+
+
+@given(seeds)
+def test_each_gradient_gives_way_to_the_others_as_they_came_in_some_order(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    gradients = generator.normal(size=(3, 4))
+    found = projected(torch.from_numpy(gradients), generator).numpy()
+    ways = [
+        [left_of(own, [gradients[j] for j in order]) for order in permutations(set(range(3)) - {i})]
+        for i, own in enumerate(gradients)
+    ]
+    sums = [a + b + c for a in ways[0] for b in ways[1] for c in ways[2]]
+    assert min(np.abs(found - one).max() for one in sums) < 1e-12
+
+
+def test_a_cluster_without_images_changes_nothing() -> None:
+    found = projected(rows((0, 0), (1, 2), (0, 0)), np.random.default_rng(0))
+    torch.testing.assert_close(found, rows((1, 2))[0])
+
+
+class Line(torch.nn.Module):
+    """A loss of w·t + b for an image at t, with a constant beside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w, self.b = (torch.nn.Parameter(torch.ones(1)) for _ in range(2))
+
+    def backward(self, batch: Batch) -> Losses:
+        loss = (self.w * batch.timesteps + self.b) * batch.weights * batch.x0.flatten()
+        loss.sum().backward()
+        return Losses(loss, {"count": torch.tensor(float(len(loss)))})
+
+
+def test_parts_of_a_batch_add_up_in_their_clusters() -> None:
+    net = Line()
+    tasks = ClusterGradients(Partition([(0, 4), (5, 9)]), tuple(net.parameters()))
+    images, timesteps = torch.tensor([1.0, -1.0, 2.0, -3.0]), torch.tensor([1, 7, 4, 9])
+    batch = Batch(images.reshape(4, 1, 1, 1), images.reshape(4, 1, 1, 1), timesteps, torch.ones(4))
+    for part in (slice(0, 3), slice(3, 4)):
+        losses = tasks.backward(
+            Batch(batch.x0[part], batch.epsilon[part], timesteps[part], torch.ones(4)[part]), net.backward
+        )
+        torch.testing.assert_close(losses.weighted, (images * (timesteps + 1))[part])
+    # In order: Σ x·t and Σ x over each cluster's images.
+    torch.testing.assert_close(tasks.gradients, torch.tensor([[9.0, 3.0], [-34.0, -4.0]]))
+    expected = projected(tasks.gradients, np.random.default_rng(1))
+    tasks.combine(np.random.default_rng(1), lambda one: one)
+    assert net.w.grad is not None
+    assert net.b.grad is not None
+    torch.testing.assert_close(torch.cat([net.w.grad, net.b.grad]), expected)
+    assert not tasks.gradients.any()
+
+
+def test_terms_are_means_over_the_images() -> None:
+    """Three images of one cluster and one of the other, counted in their own passes."""
+    net, ones = Line(), torch.ones(4, 1, 1, 1)
+    tasks = ClusterGradients(Partition([(0, 4), (5, 9)]), tuple(net.parameters()))
+    losses = tasks.backward(Batch(ones, ones, torch.tensor([0, 1, 2, 8]), torch.ones(4)), net.backward)
+    assert float(losses.terms["count"]) == 3 * 0.75 + 1 * 0.25

@@ -1,0 +1,82 @@
+"""Experts of ranges of timesteps as one network, for loops and samplers that know of one alone."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unequal.errors import UserError
+
+
+class Experts(nn.Module):
+    """Networks of which each answers for a range of timesteps, told apart by what networks are told of them.
+
+    Where all images of a batch are for one expert, as in sampling, its answer is handed on as it is.
+
+    Args:
+        experts: from the data end to the noise end, K.
+        borders: rising, K − 1: expert k answers from border k − 1 on, below border k. In the networks' own unit:
+            numbers of timesteps, or 1000·s of a flow, after its shift.
+
+    Raises:
+        UserError: borders that do not rise, or not one fewer than experts.
+    """
+
+    borders: Tensor
+
+    def __init__(self, experts: Iterable[nn.Module], borders: Sequence[float]) -> None:
+        super().__init__()
+        self.experts = nn.ModuleList(experts)
+        if len(borders) != len(self.experts) - 1 or any(low >= high for low, high in pairwise(borders)):
+            raise UserError(
+                f"borders {list(borders)} of {len(self.experts)} experts; allowed: rising, one fewer than experts"
+            )
+        self.register_buffer("borders", torch.tensor(list(borders), dtype=torch.float64), persistent=False)
+
+    def route(self, timesteps: Tensor) -> Tensor:
+        """The number of the expert of each timestep [B], on their device."""
+        return torch.bucketize(timesteps.double(), self.borders.to(timesteps.device), right=True)
+
+    def forward(self, sample: Tensor, timestep: Tensor | float, **told: Any) -> Any:
+        """What the experts answer on noisy images.
+
+        Args:
+            sample: [B, …].
+            timestep: of all images, or [B]. Those on a CPU are routed without waiting for the device of the images.
+            told: handed on; of tensors with B rows each expert gets those of its own images.
+
+        Returns:
+            As the experts do: a tensor, a tuple of one, or an object with the attribute `sample`.
+        """
+        routes = self.route(torch.as_tensor(timestep).reshape(-1))
+        if len(asked := routes.unique().tolist()) == 1:
+            return self.experts[asked[0]](sample, timestep, **told)
+        timesteps = torch.as_tensor(timestep, device=sample.device)
+        rows = [(routes == number).nonzero()[:, 0].to(sample.device) for number in asked]
+        answers = [
+            self.experts[number](sample[own], timesteps[own], **rows_of(told, own, len(sample)))
+            for number, own in zip(asked, rows, strict=True)
+        ]
+        whole = torch.cat([values_of(one) for one in answers])[torch.cat(rows).argsort()]
+        if isinstance(answers[0], Tensor):
+            return whole
+        return (whole,) if isinstance(answers[0], tuple) else SimpleNamespace(sample=whole)
+
+
+def rows_of(told: dict[str, Any], own: Tensor, count: int) -> dict[str, Any]:
+    """What some images of a batch are told."""
+    return {
+        name: one[own] if isinstance(one, Tensor) and one.ndim and len(one) == count else one
+        for name, one in told.items()
+    }
+
+
+def values_of(answer: Any) -> Tensor:
+    """The tensor in a network's answer."""
+    if isinstance(answer, Tensor):
+        return answer
+    found: Tensor = answer[0] if isinstance(answer, tuple) else answer.sample
+    return found

@@ -1,0 +1,171 @@
+"""Timesteps and weights for the batches of any training loop.
+
+What is drawn is a function of seed, draw and what the sampler has learned, as in `unequal.training.batches`: the same
+batches come after a resumption, and from any number of processes that share them.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, distributed
+
+from unequal.errors import UserError
+from unequal.randomness import Stream, numpy_generator
+from unequal.timesteps.samplers import TimestepSampler
+
+#: Draws after which the losses of a batch count. By then a device has long computed them: to ask for those of the last
+#: batch would be to wait until nothing is left for it to do.
+DELAY = 2
+
+
+class Drawn(NamedTuple):
+    """Timesteps [B] (int64) and the factors [B] (float32) by which their losses are multiplied."""
+
+    timesteps: Tensor
+    weights: Tensor
+
+
+@dataclass(frozen=True)
+class Heard:
+    """Losses of a draw that are on their way from a device.
+
+    Attributes:
+        draw: its number.
+        timesteps: of all processes, [B].
+        losses: [B] in host memory, there once `arrived` has come.
+        arrived: None: they are there.
+    """
+
+    draw: int
+    timesteps: np.ndarray
+    losses: Tensor
+    arrived: "torch.cuda.Event | None" = None
+
+    def told(self) -> np.ndarray:
+        """The losses, once they have arrived."""
+        if self.arrived is not None:
+            self.arrived.synchronize()
+        return self.losses.double().numpy()
+
+
+class Timesteps:
+    """Timesteps and weights for a loop's batches, drawn by a sampler.
+
+    Where torch.distributed is initialised, each process gets its part of a batch that all of them share, and learns
+    from the losses of the whole. Nothing waits for a device but a copy of losses that are `DELAY` draws old.
+
+    Args:
+        sampler: of the timesteps; one that measures gradients has no place in a loop that it does not know.
+        seed: of all draws, the same in all processes.
+        loss_weights: [T], by which losses are multiplied besides the sampler's own factors; None: by nothing.
+
+    Raises:
+        UserError: a sampler that measures gradients, or weights of another number of timesteps.
+    """
+
+    def __init__(
+        self, sampler: TimestepSampler, seed: int = 0, loss_weights: Tensor | np.ndarray | Sequence[float] | None = None
+    ) -> None:
+        if sampler.refresh_images:
+            raise UserError(
+                f"{type(sampler).__name__} measures gradients of single images, which needs this project's own loop; "
+                "allowed: a sampler that learns from losses, or not at all"
+            )
+        count = len(sampler.probabilities)
+        table = np.ones(count) if loss_weights is None else np.asarray(torch.as_tensor(loss_weights).cpu().double())
+        if table.shape != (count,):
+            raise UserError(f"loss weights of shape {list(table.shape)} for {count} timesteps; allowed: [{count}]")
+        self.sampler, self.seed, self.loss_weights = sampler, seed, table
+        self.draws = self.images = 0
+        self.heard: deque[Heard] = deque()
+        self.last: np.ndarray | None = None
+
+    def draw(self, batch_size: int, device: torch.device | str = "cpu") -> Drawn:
+        """The next batch.
+
+        Args:
+            batch_size: B, of this process; the same in all that share a batch.
+            device: where both tensors are needed.
+        """
+        while self.heard and self.heard[0].draw <= self.draws - DELAY:
+            one = self.heard.popleft()
+            self.sampler.learn(one.timesteps, one.told())
+        rank, processes = place()
+        generator = numpy_generator(self.seed, Stream.TIMESTEPS, self.draws)
+        batch = self.sampler.sample(processes * batch_size, generator, images_trained=self.images)
+        self.draws, self.images, self.last = self.draws + 1, self.images + processes * batch_size, batch.timesteps
+        own = slice(rank * batch_size, (rank + 1) * batch_size)
+        timesteps = batch.timesteps[own]
+        weights = (batch.weights[own] * self.loss_weights[timesteps]).astype(np.float32)
+        return Drawn(sent(timesteps, device), sent(weights, device))
+
+    def learn(self, losses: Tensor) -> None:
+        """Hand on the losses [B] of the last batch, before weights; nothing is done for a sampler that learns nothing.
+
+        In all processes or in none. Raises UserError where they are not one for each timestep that was drawn last.
+        """
+        if not self.sampler.learns:
+            return
+        if self.last is None:
+            raise UserError("learn: there is no batch whose losses are unknown; allowed: once after each draw")
+        whole = of_all(losses.detach())
+        if whole.shape != self.last.shape:
+            raise UserError(
+                f"learn: losses of shape {list(losses.shape)}; allowed: one for each timestep of the last draw, before "
+                "any mean over images"
+            )
+        self.heard.append(Heard(self.draws - 1, self.last, *fetched(whole)))
+        self.last = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next draws depend on, as JSON can carry it; waits for losses that are on their way."""
+        heard = [[one.draw, one.timesteps.tolist(), one.told().tolist()] for one in self.heard]
+        sampler = self.sampler.state_dict()
+        return {"seed": self.seed, "draws": self.draws, "images": self.images, "heard": heard, "sampler": sampler}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state. Raises UserError where it is that of another seed."""
+        if state["seed"] != self.seed:
+            raise UserError(f"the state is that of draws with seed {state['seed']}; allowed: seed {self.seed}")
+        self.sampler.load_state_dict(state["sampler"])
+        self.draws, self.images, self.last = state["draws"], state["images"], None
+        told = ((draw, np.array(t), torch.tensor(losses)) for draw, t, losses in state["heard"])
+        self.heard = deque(Heard(*one) for one in told)
+
+
+def place() -> tuple[int, int]:
+    """The number of this process among those that share a training, and how many they are."""
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return 0, 1
+
+
+def sent(array: np.ndarray, device: torch.device | str) -> Tensor:
+    """An array on a device, without waiting for it."""
+    tensor, to = torch.from_numpy(array), torch.device(device)
+    return tensor.pin_memory().to(to, non_blocking=True) if to.type == "cuda" else tensor.to(to)
+
+
+def of_all(losses: Tensor) -> Tensor:
+    """This process's losses [B] with those of the others, in the order of the batch that they share."""
+    _, processes = place()
+    if processes == 1:
+        return losses
+    parts = [torch.empty_like(losses) for _ in range(processes)]
+    distributed.all_gather(parts, losses.contiguous())
+    return torch.cat(parts)
+
+
+def fetched(losses: Tensor) -> tuple[Tensor, "torch.cuda.Event | None"]:
+    """Losses on their way to host memory, and the event by which they are there."""
+    if losses.device.type != "cuda":
+        return losses.clone().cpu(), None
+    here = torch.empty(losses.shape, dtype=losses.dtype, pin_memory=True)
+    here.copy_(losses, non_blocking=True)
+    arrived = torch.cuda.Event()
+    arrived.record()
+    return here, arrived

@@ -1,0 +1,68 @@
+"""A validation loss within a loop of accelerate, shared by its processes and logged by its trackers."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from unequal.errors import UserError
+from unequal.measures.validation import Validated, Validation
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+
+@dataclass
+class ValidationCallback:
+    """Validates a model every so many steps, by all processes together.
+
+    Attributes:
+        accelerator: knows the processes, and the trackers that it was told to log with.
+        validation: what is measured.
+        images: [n or more, …], held out, the same in all processes.
+        every: steps between two validations; the first is at step 0.
+        batch_size: images at once.
+        told: further arguments of the network, [n or more, …] each.
+        name: before the names of what is logged.
+        first: what the first validation came to, with which later ones are compared.
+    """
+
+    accelerator: "Accelerator"
+    validation: Validation
+    images: Tensor
+    every: int
+    batch_size: int = 64
+    told: dict[str, Tensor] = field(default_factory=dict)
+    name: str = "validation"
+    first: Validated | None = None
+
+    def __post_init__(self) -> None:
+        """Raise UserError where the steps between two validations are none."""
+        if self.every < 1:
+            raise UserError(f"a validation every {self.every} steps; allowed: from 1")
+
+    def __call__(self, model: Any, step: int) -> Validated | None:
+        """Validate and log after a step, if its time has come; to be called by all processes.
+
+        Returns:
+            What it came to, or None between two validations.
+        """
+        if step % self.every:
+            return None
+        rank, processes = self.accelerator.process_index, self.accelerator.num_processes
+        count, device = len(self.validation.points), self.accelerator.device
+        share = range(count * rank // processes, count * (rank + 1) // processes)
+        net, images = self.accelerator.unwrap_model(model), self.images.to(device)
+        told = {name: one.to(device) for name, one in self.told.items()}
+        mine = self.validation.measured(net, images, share, self.batch_size, **told)
+        found = self.validation.validated(self.accelerator.reduce(mine, "sum"))
+        self.first = self.first or found
+        self.accelerator.log(self.figures(found), step=step)
+        return found
+
+    def figures(self, found: Validated) -> dict[str, float]:
+        """The loss and its standard error, its paired change from the first one, and the mean of each stratum."""
+        change, error = found.change_from(self.first or found)
+        whole = {"loss": found.loss, "loss_stderr": found.stderr, "change": change, "change_stderr": error}
+        strata = {f"stratum_{k}": float(mean) for k, mean in enumerate(found.strata.mean)}
+        return {f"{self.name}/{name}": one for name, one in (whole | strata).items()}
