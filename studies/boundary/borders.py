@@ -50,7 +50,7 @@ class Border(NamedTuple):
 def steps_of(sampling: Sampling, schedule: FlowSchedule) -> list[int]:
     """Timesteps of the sampling steps, falling."""
     steps, spacing = sampling.steps, sampling.spacing
-    if isinstance(steps, int) and spacing in SPACINGS:
+    if isinstance(steps, int) and spacing is not None and spacing in SPACINGS:
         return spaced_timesteps(steps, schedule.tables(), spacing)
     return sampling_timesteps(steps, schedule.timesteps, spacing)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -74,7 +75,7 @@ def ridges(axes: Axes, weights: Sequence[Emphasis], schedule: NoiseSchedule) -> 
     shares = [(one.density if one.product is None else one.product)[inner] / cells[inner] for one in weights]
     scale = FILLED / max(float(one.max()) for one in shares)
     for place, (one, share) in enumerate(zip(weights, shares, strict=True)):
-        style = {"linestyle": ":"} if one.product is None else {}
+        style: dict[str, Any] = {"linestyle": ":"} if one.product is None else {}
         axes.plot(log_snr[inner], place - scale * share, color=INK, linewidth=1.4, **style)
         if one.product is not None:
             axes.fill_between(log_snr[inner], place, place - scale * share, color=INK, alpha=0.15, linewidth=0)
