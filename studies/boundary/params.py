@@ -19,10 +19,3 @@ class Params(Plans):
         if not any(isinstance(plan.groups, TwoGroups) for plan in self.plans.values()):
             raise ValueError("plans: none has groups of kind 'boundary', which the study is about")
         return self
-
-    @model_validator(mode="after")
-    def sampling_is_known_beforehand(self) -> Self:
-        """The share of its steps on either side of a boundary is told."""
-        if self.sampling.spacing == "profile":
-            raise ValueError("sampling.spacing: 'profile' goes by measured losses of a base; allowed: any other")
-        return self

@@ -52,7 +52,6 @@ def test_the_sweep_holds_each_boundary_with_both_ways_of_giving_out_images() -> 
     ("edits", "complaint"),
     [
         ({"schedule": {"name": "linear", "timesteps": 1000}}, "schedule.name: 'linear'; boundaries are told in times"),
-        ({"sampling.spacing": "profile"}, "sampling.spacing: 'profile' goes by measured losses of a base"),
         (
             {"plans.middle.groups.log_snr": 50.0},
             "plans.middle: a boundary at λ = 50.000 leaves one expert without a timestep of schedule 'flow'",
