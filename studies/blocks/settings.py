@@ -57,12 +57,25 @@ class Blocks(Strict):
         default=(), description="of blocks whose endpoints are in results already: judged, but not trained again"
     )
     arms: tuple[Name, ...] = Field(min_length=2, description="each a plan or a recipe of that name")
-    comparisons: tuple[Comparison, ...] = Field(min_length=1, description="those that have words, a family an endpoint")
+    control: Name | None = Field(
+        default=None, description="every other arm but the A/A one is compared with it; null: `comparisons` says which"
+    )
+    listed: tuple[Comparison, ...] = Field(
+        default=(), alias="comparisons", description="those that have words, a family an endpoint"
+    )
     repeated: Comparison = Field(description="the A/A arm, a control once more with other draws, and that control")
     endpoints: dict[Endpoint, PositiveFloat] = Field(
         min_length=1, description="what is judged → δ: the difference of its logarithm below which two arms are alike"
     )
     speed: Speed | None = Field(default=None, description="null: only the ends of trainings are compared")
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """Those that have words."""
+        if self.control is None:
+            return self.listed
+        compared = (arm for arm in self.arms if arm not in (self.control, self.repeated.arm))
+        return tuple(Comparison(arm=arm, control=self.control) for arm in compared)
 
     @property
     def judged(self) -> dict[str, float]:
@@ -97,6 +110,8 @@ class Blocks(Strict):
     @model_validator(mode="after")
     def comparisons_are_of_arms(self) -> Self:
         """Each once, of two arms that are trained; and none is trained for nothing."""
+        if (self.control is None) == (not self.listed):
+            raise ValueError("comparisons: name some, or a control of all arms, and not both")
         planned = [one.arms for one in (*self.comparisons, self.repeated)]
         for arms in planned:
             if unknown := [arm for arm in arms if arm not in self.arms]:

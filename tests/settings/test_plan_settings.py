@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from unequal.diffusion.schedule import NoiseSchedule
+from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.errors import UserError
 from unequal.settings.plan import Plan
 from unequal.settings.recipe import Recipe
@@ -101,3 +101,8 @@ def test_what_cannot_be_carried_out_is_said_beforehand(choices: dict[str, Any], 
 )
 def test_what_is_measured_to_choose_by_is_counted(choices: dict[str, Any], errors: int) -> None:
     assert plan(**choices).measured_to_choose(4) == 10 * errors
+
+
+def test_a_boundary_is_where_wan_hands_over_and_both_models_may_be_as_large() -> None:
+    found = plan(groups={"kind": "boundary", "log_snr": -3.892, "ratio": 0.5}).groups.made(Flow(1000))
+    assert [(one.range.first, one.range.last, one.limit_ratio) for one in found] == [(0, 874, 0.5), (875, 999, 0.5)]

@@ -9,8 +9,9 @@ from click.testing import CliRunner
 from graph import ROOT
 from PIL import Image
 
+from unequal.reporting.emphasis import Emphasis, emphasis
 from unequal.settings.strict import read_yaml, validate
-from unequal.tools.emphasis import Emphasis, Recipes, emphasis, main
+from unequal.tools.emphasis import Recipes, main
 
 FLOW = {"name": "flow", "timesteps": 200, "shift": 3.0}
 
@@ -24,6 +25,8 @@ def params(tmp_path: Path) -> Path:
         "weighed": base | {"sampler": {"kind": "logit_normal"}, "loss_weight": {"kind": "cosmap"}},
         "undone": base | {"sampler": {"kind": "mode", "unbiased": True}},
         "learned": base | {"loss_weight": {"kind": "learned_uncertainty"}},
+        "learning": base | {"sampler": {"kind": "info_noise", "warmup_images": 1000}},
+        "measuring": base | {"sampler": {"kind": "adaptive", "bins": 4, "refresh_images": 1000, "images_per_bin": 4}},
         "measured": base | {"sampler": {"kind": "mode", "normalised": True}},
     }
     (tmp_path / "params.yaml").write_text(yaml.safe_dump({"schedule": FLOW, "recipes": recipes}))
@@ -58,6 +61,13 @@ def test_weights_that_undo_a_density_leave_the_uniform_one(params: Path) -> None
 
 def test_of_a_learned_weight_the_density_is_known(params: Path) -> None:
     assert found(params, "learned").weight is None
+
+
+def test_of_a_learned_density_the_product_is_known_where_weights_undo_it(params: Path) -> None:
+    assert found(params, "learning").weight is None
+    measuring = found(params, "measuring").product
+    assert measuring is not None
+    np.testing.assert_allclose(measuring, 1 / 200)
 
 
 def test_the_command_draws_and_tells(params: Path) -> None:

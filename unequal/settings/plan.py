@@ -11,12 +11,14 @@ from unequal.settings.numbers import DrawCount
 from unequal.settings.pruning import Pruning
 from unequal.settings.recipe import RangeRecipe, Recipe
 from unequal.settings.strict import Strict
+from unequal.timesteps.boundary import Boundary
 from unequal.timesteps.groups import (
     BY_EXCESS,
     Grouping,
     TimestepGroup,
     check_groups,
     interleaved_groups,
+    limited,
     timestep_groups,
 )
 from unequal.timesteps.partition import TimestepRange
@@ -53,6 +55,23 @@ class InterleavedGroups(Strict):
     def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
         """The groups. Raises UserError where there are too many."""
         return interleaved_groups(schedule.timesteps, self.count, self.ratio)
+
+
+class TwoGroups(Strict):
+    """Two groups with a boundary between them, told by what is the same for every schedule and every shift."""
+
+    kind: Literal["boundary"]
+    log_snr: float = Field(description="λ = ln(α²/σ²): timesteps with so much noise or more are the second group's")
+    ratio: float = Field(default=1.0, gt=0, le=1, description="both models' largest FLOPs as a share of the base's")
+
+    @property
+    def needs_excess(self) -> bool:
+        """They are made without measuring."""
+        return False
+
+    def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
+        """The groups. Raises UserError where one would have no timestep."""
+        return limited(Boundary(self.log_snr).ranges(schedule), [self.ratio, self.ratio])
 
 
 class SeveralGroups(Strict):
@@ -99,7 +118,7 @@ Allocation = Annotated[Equal | ByTimesteps | ByGain, Field(discriminator="kind")
 class Plan(Strict):
     """How the models for groups of timesteps come about."""
 
-    groups: Annotated[OneGroup | InterleavedGroups | SeveralGroups, Field(discriminator="kind")]
+    groups: Annotated[OneGroup | InterleavedGroups | TwoGroups | SeveralGroups, Field(discriminator="kind")]
     pruning: Pruning | None = Field(description="to each group's limit; null: all have the base's architecture")
     start: Literal["base", "scratch"] = Field(description="with the base's weights, or with fresh ones")
     from_images: PositiveInt | None = Field(

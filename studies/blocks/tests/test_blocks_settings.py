@@ -33,6 +33,8 @@ STUDY = Path(__file__).parents[2] / "experts/params.yaml"
             {"blocks.comparisons": [{"arm": "snr", "control": "joint"}]},
             "blocks: arms: 'joint_fresh' is in no comparison",
         ),
+        ({"blocks.comparisons": []}, "blocks: comparisons: name some, or a control of all arms, and not both"),
+        ({"blocks.control": "joint"}, "blocks: comparisons: name some, or a control of all arms, and not both"),
         ({"blocks.endpoints": {"speed": 0.1}}, "blocks.endpoints.speed: "),
         ({"pilot.seeds": [4, 5]}, "pilot.seeds: 4 is a block of the study; allowed: others"),
         ({"recipes.base.keep_state": False}, "plans.joint.recipe.continuing: weights last, moments carried needs"),
@@ -104,3 +106,12 @@ def test_a_shortened_recipe_keeps_its_shape() -> None:
     assert (short.images, short.snapshots, short.optimizer.warmup_images) == (250, (125,), 10)
     assert short.optimizer.lr == pytest.approx(2e-3)
     assert shortened(whole, 1.0) == whole
+
+
+def test_a_control_of_all_arms_is_compared_with_each_but_its_repetition() -> None:
+    told = {name: value for name, value in DESIGN.items() if name != "comparisons"} | {"control": "control"}
+    found = Blocks.model_validate(told, strict=False)
+    assert [one.arms for one in found.comparisons] == [(arm, "control") for arm in ("lower", "alike", "other")]
+    assert {one.test for one in found.comparisons} == {"pooled"}
+    with pytest.raises(ValueError, match="comparisons: 'none' is no arm"):
+        Blocks.model_validate(told | {"control": "none"}, strict=False)

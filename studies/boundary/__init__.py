@@ -1,0 +1,1 @@
+"""Where should one expert hand over to another?"""

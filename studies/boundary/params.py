@@ -1,0 +1,21 @@
+"""The whole of the study's params.yaml."""
+
+from typing import Self
+
+from pydantic import model_validator
+
+from studies.blocks.params import Plans
+from unequal.settings.plan import TwoGroups
+
+
+class Params(Plans):
+    """Every arm is a plan, carried out on the base of its block; most have two experts with a boundary between them."""
+
+    @model_validator(mode="after")
+    def boundaries_are_told_on_a_flow(self) -> Self:
+        """Before and after a shift they have times there, and nowhere else."""
+        if self.schedule.name != "flow":
+            raise ValueError(f"schedule.name: '{self.schedule.name}'; boundaries are told in times of a flow: flow")
+        if not any(isinstance(plan.groups, TwoGroups) for plan in self.plans.values()):
+            raise ValueError("plans: none has groups of kind 'boundary', which the study is about")
+        return self

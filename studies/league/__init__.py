@@ -1,0 +1,1 @@
+"""Which density or weight of timesteps trains best?"""

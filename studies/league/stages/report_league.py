@@ -1,0 +1,48 @@
+"""All recipes in one table and one picture, and what fresh seeds say of the first of them, on one page."""
+
+from pathlib import Path
+
+from studies.blocks.findings import read_found
+from studies.blocks.judgement import families
+from studies.blocks.page import write_page
+from studies.blocks.pilot_findings import PilotFigures
+from studies.blocks.settings import Blocks
+from studies.league.figures import league
+from studies.league.standings import confirmed, read_again
+from studies.league.tables import confirmation_rows, confirmation_table, league_table
+from unequal.artifacts.figures import read_figures
+from unequal.pipeline.stage import Run, stage
+from unequal.reporting.emphasis import emphasis
+from unequal.settings.recipe import Recipe
+from unequal.settings.schedule import Schedule
+from unequal.settings.strict import StageSettings, key
+
+
+class Settings(StageSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    blocks: Blocks
+    schedule: Schedule
+    recipes: dict[str, Recipe]
+    fresh: tuple[int, ...] = key("confirmation.seeds")
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings) -> None:
+    """Write the study's page, its findings and what its README says of them."""
+    found, pilot = read_found(run.input("results/endpoints"), settings.blocks), run.input("results/pilot.json")
+    again = read_again(run.input("results/again"), run.input("results/first.json"), settings.fresh, settings.blocks)
+    judged, told = families(found, read_figures(pilot, PilotFigures)), confirmed(found, again)
+    schedule = settings.schedule.tables()
+    # Recipes from fresh weights go by nothing that was measured: no file of a sampler is asked for.
+    weights = {name: emphasis(name, one, schedule, Path()) for name, one in settings.recipes.items()}
+    tables = [
+        league_table(judged, found, weights, schedule.snr.log().numpy()),
+        confirmation_table(told, found, again),
+    ]
+    rows = {"confirmation": confirmation_rows(told, again)}
+    write_page(run, found, pilot, tables, [league(judged, found, weights, schedule)], rows)
+
+
+if __name__ == "__main__":
+    main()

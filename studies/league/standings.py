@@ -1,0 +1,82 @@
+"""How the arms of a league stand, and whether what came first holds on fresh seeds."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from studies.blocks.findings import Found, TrainingFigures
+from studies.blocks.settings import Blocks as Study
+from unequal.artifacts.figures import Figures, read_figures
+from unequal.errors import UserError
+from unequal.evidence.blocks import Blocks, Estimate
+from unequal.evidence.words import Finding, findings
+
+#: Whose figures a block of the confirmation has.
+FIRST, CONTROL = "first", "control"
+
+
+class FirstFigures(Figures):
+    """results/first.json."""
+
+    first: str
+    control: str
+
+
+class AgainFigures(Figures):
+    """results/again/block_<seed>.json: both trainings."""
+
+    first: TrainingFigures
+    control: TrainingFigures
+
+
+def standings(found: Found) -> list[tuple[str, float]]:
+    """Arms with the geometric mean of their first endpoint, the best first; the repeated control is left out."""
+    endpoint = next(iter(found.blocks.endpoints))
+    arms = [arm for arm in found.blocks.arms if arm != found.blocks.repeated.arm]
+    means = np.exp(found.logarithms(endpoint, arms).mean(1)).tolist()
+    return sorted(zip(arms, means, strict=True), key=lambda one: one[1])
+
+
+def first(found: Found) -> str:
+    """The arm that stands first but for the control, which is trained again anyway."""
+    return next(arm for arm, _ in standings(found) if arm != found.blocks.control)
+
+
+def read_again(folder: Path, named: Path, seeds: Sequence[int], plan: Study) -> list[Mapping[str, Any]]:
+    """Both trainings of every fresh block, each with what was measured of it.
+
+    Raises UserError where a file lacks what is read of it, or tells of another arm than the one that came first.
+    """
+    arms = read_figures(named, FirstFigures)
+    read = [(file, read_figures(file, AgainFigures)) for file in (folder / f"block_{seed}.json" for seed in seeds)]
+    for file, block in read:
+        for place in (FIRST, CONTROL):
+            if (told := block[place]["arm"]) != arms[place]:
+                raise UserError(f"{file}: tells of '{told}', {place} is '{arms[place]}'; train the block again")
+            if gone := [one for one in plan.endpoints if one not in block[place]["endpoints"]]:
+                raise UserError(f"{file}: endpoint '{gone[0]}' is missing; measure the trainings again")
+    return [block for _, block in read]
+
+
+def confirmed(found: Found, again: Sequence[Mapping[str, Any]]) -> dict[str, Finding]:
+    """What fresh blocks say of the first arm against the control, by endpoint.
+
+    A few blocks tell a difference, but hardly its scatter: that is the league's own, of all pooled arms, where the
+    pairs do not scatter more.
+    """
+    told = {}
+    for endpoint, delta in found.blocks.endpoints.items():
+        logs = [[block[place]["endpoints"][endpoint] for place in (FIRST, CONTROL)] for block in again]
+        (told[endpoint],) = findings([estimate(found, endpoint, np.log(logs))], delta)
+    return told
+
+
+def estimate(found: Found, endpoint: str, logs: np.ndarray) -> Estimate:
+    """A difference of pairs ln(endpoint) [blocks, 2], with its error by the scatter of the league's trainings."""
+    pooled = found.blocks.pooled_arms
+    league = Blocks(pooled, found.logarithms(endpoint, pooled))
+    differences = logs[:, 0] - logs[:, 1]
+    squared = max(2 * league.pooled_variance, float(differences.var(ddof=1))) / len(differences)
+    return Estimate(float(differences.mean()), squared**0.5, league.freedom)

@@ -1,0 +1,80 @@
+"""What the study says beside what all studies in blocks say: one table of all recipes, and what fresh seeds say."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from studies.blocks.findings import Found
+from studies.blocks.judgement import Family
+from studies.blocks.settings import Comparison
+from studies.blocks.tables import COLUMNS, NAMES, cells, percent
+from studies.league.standings import standings
+from unequal.evidence.words import Finding
+from unequal.reporting.emphasis import Emphasis
+from unequal.reporting.page import Table
+from unequal.reporting.tables import label, mean_and_sd
+
+#: Between these shares of a recipe's weight, counted from the data end, lies its middle half.
+MIDDLE = (0.25, 0.5, 0.75)
+LEARNED = "learned"
+
+
+def league_table(
+    families: Sequence[Family], found: Found, weights: Mapping[str, Emphasis], log_snr: np.ndarray
+) -> Table:
+    """A row a recipe, the best first."""
+    endpoints = [one.endpoint for one in families]
+    columns = ["recipe", "its weight lies at λ", *(NAMES[one] for one in endpoints), "FID ± sd"]
+    columns = columns if "fid" in endpoints else columns[:-1]
+    rows = [
+        (f"{place}. {label(arm)}", told_weight(weights[arm], log_snr), *league_cells(families, found, arm))
+        for place, (arm, _) in enumerate(standings(found), 1)
+    ]
+    note = (
+        f"In the order of {NAMES[next(iter(found.blocks.endpoints))]}, which says nothing by itself: words are of "
+        f"the comparisons with {label(str(found.blocks.control))}. λ = ln SNR: the median of how often a timestep is "
+        "drawn times how much an error of the velocity counts there, and its middle half, from the noise end; what is "
+        "learned in a training is not known beforehand. ± is the standard deviation over blocks."
+    )
+    return Table("The league", columns, rows, note)
+
+
+def league_cells(families: Sequence[Family], found: Found, arm: str) -> Iterator[str]:
+    """Changes against the control with their words, and FID."""
+    for family in families:
+        told = family.found.get(Comparison(arm=arm, control=str(found.blocks.control)))
+        yield "the control" if told is None else f"{percent(told.change, sign=True)}: {told.word}"
+    if any(one.endpoint == "fid" for one in families):
+        yield mean_and_sd([one["endpoints"]["fid"] for one in found.trainings[arm].values()])
+
+
+def told_weight(one: Emphasis, log_snr: np.ndarray) -> str:
+    """Where the middle half of density × weight lies, in λ."""
+    if one.product is None:
+        return LEARNED
+    high, middle, low = log_snr[np.searchsorted(np.cumsum(one.product), MIDDLE).clip(max=len(log_snr) - 1)]
+    return f"{middle:.1f} ({low:.1f} … {high:.1f})".replace("-", "−")
+
+
+def confirmation_table(told: Mapping[str, Finding], found: Found, again: Sequence[Mapping[str, Any]]) -> Table:
+    """A row an endpoint."""
+    arm, control = (label(again[0][place]["arm"]) for place in ("first", "control"))
+    rows = [(NAMES[name], *cells(finding, found.blocks.endpoints[name])) for name, finding in told.items()]
+    note = (
+        f"{arm}, named for its place in the league, was trained again with {control}, from {len(again)} first weights "
+        "that had no say in that; the error of a difference is by the scatter of all trainings of the league, or of "
+        "these pairs where that is larger. Each endpoint is judged by itself."
+    )
+    return Table(f"On fresh seeds: {arm} against {control}", ("endpoint", *COLUMNS[1:]), rows, note)
+
+
+def confirmation_rows(told: Mapping[str, Finding], again: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row a training and endpoint."""
+    return [
+        {"place": place, "arm": block[place]["arm"], "block": block[place]["block"], "endpoint": name}
+        | {"value": block[place]["endpoints"][name], "word": told[name].word}
+        for block in again
+        for place in ("first", "control")
+        for name in told
+    ]

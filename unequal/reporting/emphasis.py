@@ -1,0 +1,106 @@
+"""What recipes put their weight on: how often a timestep is drawn, how much its error counts, and the product.
+
+The product is what the expected gradient is made of. Weights are told for errors of the velocity ε − x0, whatever a
+recipe predicts: of all spaces it is the one in which the weights of both ends are bounded. Of a weight that is learned
+or follows the losses, the density alone is known beforehand, and of a density that is learned, what it begins with.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from unequal.artifacts.samplers import read_sampler
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.reporting.figures import SOFT
+from unequal.settings.recipe import Recipe
+from unequal.timesteps.densities import edges_of
+from unequal.timesteps.weights import epsilon_error_factor
+
+#: What is drawn: a column each.
+COLUMNS = ("density", "weight of an error of the velocity", "density × weight")
+COLOURS = ("#1b3a57", "#c8553d", "#2a9d74", "#d99a2b", "#8a5bb5", "#2f9fd8", "#7a6a3a", "#c77dba")
+#: How far below its highest point a curve is still shown.
+SHOWN = 1e-4
+
+
+class Emphasis(NamedTuple):
+    """What a recipe puts its weight on, [T] each: p_t, and the weight of the velocity's error, of mean 1 under p."""
+
+    name: str
+    density: np.ndarray
+    weight: np.ndarray | None
+
+    @property
+    def product(self) -> np.ndarray | None:
+        """Share of the weight at each timestep, [T], of sum 1."""
+        return None if self.weight is None else self.density * self.weight
+
+    @property
+    def line(self) -> str:
+        """In numbers."""
+        told = [self.density] if self.product is None else [self.density, self.product]
+        means = " ".join(f"{one @ np.arange(len(one)):12.1f}" for one in told)
+        ends = f"{self.density[0]:10.3g} {self.density[-1]:10.3g}"
+        return f"{self.name:24} {ends} {means}"
+
+
+def emphasis(name: str, recipe: Recipe, schedule: NoiseSchedule, samplers: Path) -> Emphasis:
+    """What a recipe puts its weight on at the end of its training.
+
+    Args:
+        name, recipe: of the recipe.
+        schedule: of its model.
+        samplers: folder of the files that `build_sampler` has made, for samplers that go by what was measured.
+
+    Raises:
+        UserError: a sampler inside a range, or one whose file is missing.
+    """
+    needs = bool(recipe.sampler.needs)
+    sampler = read_sampler(samplers / f"{name}.json", schedule) if needs else recipe.sampler.build(schedule)
+    # A learned density is known beforehand only as far as weights undo it.
+    learned = bool(sampler.learns or sampler.refresh_images) and not sampler.unbiased
+    if learned or not recipe.loss_weight.fixed or recipe.mixing is not None:
+        return Emphasis(name, sampler.probabilities, None)
+    to_epsilon = (epsilon_error_factor(one, schedule.snr) for one in ("velocity", recipe.prediction))
+    weight = recipe.loss_weight.table(recipe.prediction, schedule.snr) * next(to_epsilon) / next(to_epsilon)
+    whole = weight.numpy() * sampler.importance(sampler.horizon)
+    return Emphasis(name, sampler.probabilities, whole / (sampler.probabilities @ whole))
+
+
+def draw(figure: Figure, found: Sequence[Emphasis], schedule: NoiseSchedule) -> None:
+    """Density, weight and their product, over t above and over λ below, one curve a recipe."""
+    panels = figure.subplots(2, len(COLUMNS), sharex="row")
+    log_snr, cells = schedule.snr.log().numpy(), -np.diff(edges_of(schedule, "closed").log_snr)
+    # The outermost cells have no width in λ, since they reach to its ends.
+    cells[[0, -1]] = np.nan
+    places = (np.arange(schedule.timesteps), np.ones(schedule.timesteps) / schedule.timesteps), (log_snr, cells)
+    for row, (x, widths) in zip(panels, places, strict=True):
+        for one, colour in zip(found, COLOURS * len(found), strict=False):
+            heights = (one.density / widths, one.weight, None if one.product is None else one.product / widths)
+            for axes, height in zip(row, heights, strict=True):
+                if height is not None:
+                    axes.plot(x, np.where(height > 0, height, np.nan), color=colour, linewidth=1.6, label=one.name)
+        for axes in row:
+            limit_from_below(axes)
+    for axes, title in zip(panels[0], COLUMNS, strict=True):
+        axes.set_title(title, fontsize=10, color=SOFT)
+        axes.set_xlabel("timestep t (0: data, T − 1: noise)")
+    for axes in panels[1]:
+        axes.set_xlabel("λ = ln SNR, falling towards the noise")
+    panels[1][0].invert_xaxis()
+    panels[0][0].set_ylabel("times uniform over t")
+    panels[1][0].set_ylabel("per unit of λ")
+    handles, names = panels[0][0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=4)
+
+
+def limit_from_below(axes: Axes) -> None:
+    """A log scale that reaches so far below the highest point."""
+    highest = max((float(np.nanmax(line.get_ydata())) for line in axes.get_lines()), default=1.0)
+    lowest = min((float(np.nanmin(line.get_ydata())) for line in axes.get_lines()), default=0.1)
+    axes.set_yscale("log")
+    axes.set_ylim(max(lowest, SHOWN * highest) / 1.5, 1.5 * highest)
