@@ -66,7 +66,7 @@ def confirmed(found: Found, again: Sequence[Mapping[str, Any]]) -> dict[str, Fin
     A few blocks tell a difference, but hardly its scatter: that is the league's own, of all pooled arms, where the
     pairs do not scatter more.
     """
-    told = {}
+    told: dict[str, Finding] = {}
     for endpoint, delta in found.blocks.endpoints.items():
         logs = [[block[place]["endpoints"][endpoint] for place in (FIRST, CONTROL)] for block in again]
         (told[endpoint],) = findings([estimate(found, endpoint, np.log(logs))], delta)

@@ -60,7 +60,8 @@ def told_weight(one: Emphasis, log_snr: np.ndarray) -> str:
 def confirmation_table(told: Mapping[str, Finding], found: Found, again: Sequence[Mapping[str, Any]]) -> Table:
     """A row an endpoint."""
     arm, control = (label(again[0][place]["arm"]) for place in ("first", "control"))
-    rows = [(NAMES[name], *cells(finding, found.blocks.endpoints[name])) for name, finding in told.items()]
+    deltas = found.blocks.judged
+    rows = [(NAMES[name], *cells(finding, deltas[name])) for name, finding in told.items()]
     note = (
         f"{arm}, named for its place in the league, was trained again with {control}, from {len(again)} first weights "
         "that had no say in that; the error of a difference is by the scatter of all trainings of the league, or of "
