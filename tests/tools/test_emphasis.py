@@ -82,7 +82,10 @@ def test_the_command_draws_and_tells(params: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("other", "recipes: there is no 'other'; allowed: learned, measured, plain, undone, weighed"),
+        (
+            "other",
+            "recipes: there is no 'other'; allowed: learned, learning, measured, measuring, plain, undone, weighed",
+        ),
         ("measured", "artifacts/samplers/measured.json: missing"),
     ],
 )

@@ -67,7 +67,7 @@ def curriculum(target: np.ndarray, *, ramp_images: int, uniform_share: float) ->
 
 
 def asymmetric(timesteps: int, boundary: float, ratio: float) -> np.ndarray:
-    """SpeeD's step function (2405.17403): t below `boundary`·T is `ratio` times as likely as t above it."""
+    """SpeeD's step function (2405.17403): t below the boundary·T is `ratio` times as likely as t above it."""
     weights = np.where(np.arange(timesteps) < round(boundary * timesteps), ratio, 1.0)
     return weights / weights.sum()
 
