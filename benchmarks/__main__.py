@@ -14,7 +14,20 @@ from typing import Any
 import click
 import torch
 
-from benchmarks import busy, data, growth, larger, overhead, pipelines, profile, sampling, shares, training, utilisation
+from benchmarks import (
+    busy,
+    data,
+    growth,
+    larger,
+    overhead,
+    own_loop,
+    pipelines,
+    profile,
+    sampling,
+    shares,
+    training,
+    utilisation,
+)
 from benchmarks.table import table
 from benchmarks.timing import keep
 from unequal.diffusion.ddim import sampling_timesteps
@@ -56,6 +69,7 @@ def on_cpu(device: torch.device) -> dict[str, Benchmark]:
         "profile": lambda: profile.measure(small_profile(digits()), device, 5),
         "data": lambda: data.measure(params_of(DIGITS, device, 16), device, 100_000, 64, 5, 300, 3),
         "shares": lambda: shares.measure(params_of(DIGITS, device), device, 50, 3),
+        "own_loop": lambda: own_loop.measure(params_of(DIGITS, device), device, 20, 7),
         "overhead": lambda: overhead.measure(5),
         "growth": lambda: growth.measure(DIGITS, device, 100, 3),
         "busy": lambda: busy.measure(DIGITS, 150, 5),

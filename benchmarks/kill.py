@@ -27,23 +27,12 @@ from typing import Any
 import click
 import torch
 
-from benchmarks.killing import (
-    BOTH,
-    ENGINE,
-    LONG_STAGES,
-    SETTINGS,
-    SHARER,
-    STAGE,
-    Kill,
-    Killer,
-    Stage,
-    measured,
-    stages_up_to,
-)
+from benchmarks.killing import BOTH, ENGINE, LONG_STAGES, SETTINGS, SHARER, STAGE, Kill, Killer, measured
 from benchmarks.projects import ROOT, run, tiny_copy
 from benchmarks.server import Server
 from benchmarks.starting import Commands, Starter, Warm, warm
 from benchmarks.timing import described
+from benchmarks.traces import Stage, stages_up_to
 from unequal.files import read_json, write_json
 from unequal.tools.readme import filled
 

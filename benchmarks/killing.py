@@ -3,12 +3,7 @@
 Which stages there are, how they are started and what they make stands in dvc.yaml.
 """
 
-import csv
-import hashlib
-import json
 import os
-import shlex
-import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,17 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-import networkx as nx
 import psutil
-from dvc.repo import Repo
 
 from benchmarks.server import Server
 from benchmarks.starting import Command, Commands, Running, Starter, log_of
-from unequal.files import files_below
-from unequal.pipeline.workdirs import OUTPUTS
-from unequal.pruning.proxy import BANK
-from unequal.training.checkpoint import FACTS, before
-from unequal.training.loop import CHECKPOINT
+from benchmarks.traces import Stage, Unexpected, clear, leaving, made_by, saved
 
 #: Budgets of a tiny project whose long stages save many times in a second or two.
 SETTINGS: dict[str, object] = {
@@ -61,8 +50,6 @@ SIGNALS = (signal.SIGKILL, signal.SIGTERM)
 STAGE, BOTH, ENGINE, SHARER, SERVER = "stage", "stage and engine", "engine", "sharing process", "tracking server"
 #: Share of the kills that hit a stage on its way out: what it has made is written, moved into place, or recorded.
 LATE = 0.3
-#: Measured in seconds, and so another one in every run.
-SPEED = "images_per_second"
 #: Longest wait for a stage that is not killed, or has been, in seconds.
 PATIENCE = 300
 #: Between two looks at what goes on, in seconds.
@@ -74,19 +61,6 @@ IN_A_ROW = 12
 
 #: Waits for the moment of a kill: the status of a process that has ended before, or None.
 Until = Callable[[Running], int | None]
-
-
-class Unexpected(Exception):
-    """A stage ended otherwise than it was made to, or did not take up its state."""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A stage instance: its name, its command's words, the paths that it makes."""
-
-    name: str
-    words: tuple[str, ...]
-    outputs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -193,12 +167,12 @@ class Killer:
         number = self.random.choice(SIGNALS) if hit == STAGE else signal.SIGKILL
         seconds, late = self.random.uniform(0, 1.5 * self.seconds[stage.name]), self.random.random() < LATE
         while (used := cpu_seconds(process)) is not None:
-            if leaving(self.project, stage) if late else used >= seconds:
+            if leaving(self.project, stage, process.create_time()) if late else used >= seconds:
                 break
             time.sleep(GLANCE)
         if used is None:
             return
-        late = leaving(self.project, stage)
+        late = leaving(self.project, stage, process.create_time())
         if hit != STAGE:
             end(engine.pid, number)
         if hit != ENGINE:
@@ -258,12 +232,6 @@ def once_leaving(project: Path, stage: Stage, seconds: float) -> Until:
     return until
 
 
-def leaving(project: Path, stage: Stage) -> bool:
-    """Whether a stage has begun to write its outputs."""
-    written = [project / output for output in stage.outputs]
-    return any(path.exists() for path in (*written, *(work / OUTPUTS for work in works(project, stage))))
-
-
 def sharers(launcher: int) -> list[int]:
     """The processes that share a stage; the launcher itself where there are none any more."""
     with suppress(psutil.NoSuchProcess):
@@ -295,18 +263,6 @@ def once_saved(project: Path, stage: Stage, amount: int) -> Until:
     return until
 
 
-def stages_up_to(project: Path, names: Sequence[str]) -> list[Stage]:
-    """These stage instances and all that they need, each behind those that it needs."""
-    graph = Repo(str(project)).index.graph
-    # Studies have stages of the same names.
-    by_name = {stage.name: stage for stage in graph if stage.path_in_repo == "dvc.yaml"}
-    needed = {one.name: one for name in names for one in nx.dfs_postorder_nodes(graph, by_name[name])}
-    return [
-        Stage(name, tuple(shlex.split(one.cmd)), tuple(out.def_path for out in one.outs))
-        for name, one in needed.items()
-    ]
-
-
 def measured(
     project: Path, stages: Sequence[Stage], starter: Starter
 ) -> tuple[dict[str, float], dict[str, dict[str, str]]]:
@@ -334,63 +290,6 @@ def children(engine: Command, stages: Sequence[Stage]) -> Iterator[tuple[Stage, 
                 if stage is not None and process.pid not in seen:
                     seen.add(process.pid)
                     yield stage, process
-
-
-def made_by(project: Path, stage: Stage) -> dict[str, str]:
-    """Path → digest of each file that a stage has made, measured speeds left out."""
-    files = [file for output in stage.outputs for file in files_below(project / output) if file.exists()]
-    return {str(file.relative_to(project)): hashlib.sha256(without_speeds(file)).hexdigest() for file in files}
-
-
-def without_speeds(file: Path) -> bytes:
-    """A file's content, without the speeds in the log of a training."""
-    if file.suffix == ".jsonl":
-        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    elif file.suffix == ".csv":
-        rows = [*csv.DictReader(file.read_text(encoding="utf-8").splitlines())]
-    else:
-        return file.read_bytes()
-    return repr([{name: value for name, value in row.items() if name != SPEED} for row in rows]).encode()
-
-
-def clear(project: Path, stage: Stage) -> None:
-    """Delete what a stage has made, as engines do before they run it."""
-    for path in (project / output for output in stage.outputs):
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-
-
-def saved(project: Path, stage: Stage) -> int:
-    """How much a stage that runs, or was killed, has saved: steps of a training, finished parts, candidates tried.
-
-    Raises Unexpected where it has two work directories: an attempt has not taken up what the one before has left.
-    """
-    if len(folders := works(project, stage)) > 1:
-        raise Unexpected(f"two states of one stage: {', '.join(path.name for path in folders)}")
-    return sum(map(saved_in, folders))
-
-
-def works(project: Path, stage: Stage) -> list[Path]:
-    """The work directories of a stage."""
-    program, options = stage.name.partition("@")[0], stage.words[4::2]
-    return [*(project / "work").glob("-".join((program, *options, "*/")))]
-
-
-def saved_in(work: Path) -> int:
-    """The same of a work directory."""
-    bank = work / BANK
-    candidates = bank.read_bytes().count(b"\n") if bank.exists() else 0
-    parts = [path for path in work.rglob("[!.]*.npy") if OUTPUTS not in path.relative_to(work).parts]
-    return steps_in(work / CHECKPOINT) + candidates + len(parts)
-
-
-def steps_in(checkpoint: Path) -> int:
-    """Steps behind a checkpoint, or the one before it while it is replaced; 0: none."""
-    for path in (checkpoint, before(checkpoint)):
-        if path.exists():
-            content = path.read_bytes()
-            header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-            return int(json.loads(header["__metadata__"][FACTS])["step"])
-    return 0
 
 
 def end(pid: int, number: int) -> None:

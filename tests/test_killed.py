@@ -8,9 +8,10 @@ from random import Random
 
 import pytest
 
-from benchmarks.killing import LONG_STAGES, SETTINGS, Killer, Stage, clear, measured, never, once_saved, stages_up_to
+from benchmarks.killing import LONG_STAGES, SETTINGS, Killer, measured, never, once_saved
 from benchmarks.projects import tiny_copy
 from benchmarks.starting import Warm
+from benchmarks.traces import Stage, clear, stages_up_to
 
 pytestmark = pytest.mark.slow
 

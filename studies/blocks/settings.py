@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, Self, TypeVar, get_args
 
-from pydantic import Field, PositiveFloat, model_validator
+from pydantic import ConfigDict, Field, PositiveFloat, model_validator
 
 from unequal.randomness import torch_seed
 from unequal.settings.names import Name
@@ -50,6 +50,8 @@ IMAGES = "images_for_fid"
 
 class Blocks(Strict):
     """Every arm is trained once in every block; what is compared, and what counts as the same, is settled before."""
+
+    model_config = ConfigDict(serialize_by_alias=True)  # what is written can be read
 
     question: str = Field(min_length=1, description="of the study, the heading of its page")
     seeds: tuple[Seed, ...] = Field(min_length=1, description="of blocks that are trained here: of bases, say")

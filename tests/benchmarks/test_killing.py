@@ -3,6 +3,7 @@
 import json
 import signal
 import sys
+import time
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
@@ -16,24 +17,9 @@ from hypothesis import strategies as st
 
 from benchmarks import kill
 from benchmarks.kill import COMMAND, DVC, SNAKEMAKE, WARM, added, summary
-from benchmarks.killing import (
-    BOTH,
-    SHARER,
-    STAGE,
-    Kill,
-    Killer,
-    Stage,
-    Unexpected,
-    clear,
-    leaving,
-    made_by,
-    never,
-    once_leaving,
-    once_saved,
-    saved,
-    sharers,
-)
+from benchmarks.killing import BOTH, SHARER, STAGE, Kill, Killer, never, once_leaving, once_saved, sharers
 from benchmarks.starting import Commands, Running
+from benchmarks.traces import Stage, Unexpected, clear, leaving, made_by, saved
 from unequal.training.checkpoint import Checkpoint, write_checkpoint
 
 LOG = '{"step": 1, "loss": 0.5, "images_per_second": 10.0}\n'
@@ -96,6 +82,7 @@ def test_a_moment_may_be_one_of_the_way_out(killer: Killer) -> None:
         slow, Commands(killer.project).start(slow.words), once_leaving(killer.project, slow, 0.01)
     )
     assert killer.kills[0].late and leaving(killer.project, slow)
+    assert not leaving(killer.project, slow, since=time.time() + 1)
 
 
 def test_of_processes_that_share_a_stage_one_is_killed(killer: Killer) -> None:

@@ -17,10 +17,10 @@ import pytest
 from engines_said import stages_of_repro
 from mlflow import MlflowClient
 
-from benchmarks.killing import Stage, made_by
 from benchmarks.projects import commit, copy_of_repository, edit, keep_stages, run, tiny_copy
 from benchmarks.server import Server
 from benchmarks.starting import Commands, log_of
+from benchmarks.traces import Stage, made_by
 from unequal.tools.footprint import Footprints
 
 pytestmark = [

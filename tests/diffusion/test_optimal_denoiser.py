@@ -150,7 +150,7 @@ def test_an_image_counted_as_nothing_is_left_out(angle: float, seed: int) -> Non
     alpha, sigma = levels(angle)
     images, x_t = normal(seed, 3, 1, 2, 2), normal(seed + 1, 1, 1, 2, 2)
     others = torch.tensor([[True, False, True]])
-    found = sampled_x0(x_t, images[1:2], images, others, 1e300, alpha, sigma)
+    found = sampled_x0(x_t, images[1:2], images, others, math.inf, alpha, sigma)
     torch.testing.assert_close(found, optimal_x0(x_t, images[[0, 2]], alpha, sigma), rtol=1e-6, atol=1e-9)
 
 

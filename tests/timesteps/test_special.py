@@ -14,7 +14,7 @@ SHARES = np.concatenate([[0.0, 1e-300, 1e-9], np.linspace(0.001, 0.999, 999), [1
 
 @given(st.floats(0.01, 500), st.floats(0.01, 500))
 def test_the_distribution_function_of_beta_is_scipys(a: float, b: float):
-    assert beta_cdf(SHARES, a, b) == pytest.approx(special.betainc(a, b, SHARES), abs=1e-12)
+    assert beta_cdf(SHARES, a, b) == pytest.approx(special.betainc(a, b, SHARES), abs=1e-11)
 
 
 def test_beta_has_closed_forms():

@@ -56,6 +56,7 @@ def study(
         training=training_settings().model_dump(mode="json"),
         recipes={"small": RECIPE, "even": RECIPE},
         arms={"small": {"batch_size": 4}, "even": {"batch_size": 4, "density": "slots", "serves": "draws"}},
+        pilot={"arms": ["small"], "tries": {"low": {"lr": 1e-3}, "high": {}}, "seeds": [5, 6], "share": 0.5},
         gradients={
             "arms": ["small"],
             "batch_size": 4,

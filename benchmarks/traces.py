@@ -1,0 +1,119 @@
+"""Stages of a project, and what each of them has made, saved on its way, or begun to write."""
+
+import csv
+import hashlib
+import json
+import shlex
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import networkx as nx
+from dvc.repo import Repo
+
+from unequal.files import files_below
+from unequal.pipeline.workdirs import OUTPUTS
+from unequal.pruning.proxy import BANK
+from unequal.training.checkpoint import FACTS, before
+from unequal.training.loop import CHECKPOINT
+
+#: Measured in seconds, and so another one in every run.
+SPEED = "images_per_second"
+
+
+class Unexpected(Exception):
+    """A stage ended otherwise than it was made to, or did not take up its state."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage instance: its name, its command's words, the paths that it makes."""
+
+    name: str
+    words: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def stages_up_to(project: Path, names: Sequence[str]) -> list[Stage]:
+    """These stage instances and all that they need, each behind those that it needs."""
+    graph = Repo(str(project)).index.graph
+    # Studies have stages of the same names.
+    by_name = {stage.name: stage for stage in graph if stage.path_in_repo == "dvc.yaml"}
+    needed = {one.name: one for name in names for one in nx.dfs_postorder_nodes(graph, by_name[name])}
+    return [
+        Stage(name, tuple(shlex.split(one.cmd)), tuple(out.def_path for out in one.outs))
+        for name, one in needed.items()
+    ]
+
+
+def made_by(project: Path, stage: Stage) -> dict[str, str]:
+    """Path → digest of each file that a stage has made, measured speeds left out."""
+    files = [file for output in stage.outputs for file in files_below(project / output) if file.exists()]
+    return {str(file.relative_to(project)): hashlib.sha256(without_speeds(file)).hexdigest() for file in files}
+
+
+def without_speeds(file: Path) -> bytes:
+    """A file's content, without the speeds in the log of a training."""
+    if file.suffix == ".jsonl":
+        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    elif file.suffix == ".csv":
+        rows = [*csv.DictReader(file.read_text(encoding="utf-8").splitlines())]
+    else:
+        return file.read_bytes()
+    return repr([{name: value for name, value in row.items() if name != SPEED} for row in rows]).encode()
+
+
+def clear(project: Path, stage: Stage) -> None:
+    """Delete what a stage has made, as engines do before they run it."""
+    for path in (project / output for output in stage.outputs):
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def saved(project: Path, stage: Stage) -> int:
+    """How much a stage that runs, or was killed, has saved: steps of a training, finished parts, candidates tried.
+
+    Raises Unexpected where it has two work directories: an attempt has not taken up what the one before has left.
+    """
+    if len(folders := works(project, stage)) > 1:
+        raise Unexpected(f"two states of one stage: {', '.join(path.name for path in folders)}")
+    return sum(map(saved_in, folders))
+
+
+def works(project: Path, stage: Stage) -> list[Path]:
+    """The work directories of a stage."""
+    program, options = stage.name.partition("@")[0], stage.words[4::2]
+    return [*(project / "work").glob("-".join((program, *options, "*/")))]
+
+
+def saved_in(work: Path) -> int:
+    """The same of a work directory."""
+    bank = work / BANK
+    candidates = bank.read_bytes().count(b"\n") if bank.exists() else 0
+    parts = [path for path in work.rglob("[!.]*.npy") if OUTPUTS not in path.relative_to(work).parts]
+    return steps_in(work / CHECKPOINT) + candidates + len(parts)
+
+
+def steps_in(checkpoint: Path) -> int:
+    """Steps behind a checkpoint, or the one before it while it is replaced; 0: none."""
+    for path in (checkpoint, before(checkpoint)):
+        if path.exists():
+            content = path.read_bytes()
+            header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+            return int(json.loads(header["__metadata__"][FACTS])["step"])
+    return 0
+
+
+def leaving(project: Path, stage: Stage, since: float = 0.0) -> bool:
+    """Whether a stage has begun to write its outputs; those from before a moment, in seconds, are an earlier run's."""
+    written = [project / output for output in stage.outputs]
+    times = map(written_at, (*written, *(work / OUTPUTS for work in works(project, stage))))
+    return any(since <= time for time in times if time is not None)
+
+
+def written_at(path: Path) -> float | None:
+    """When something was last written there, in seconds; None where nothing is."""
+    with suppress(FileNotFoundError):
+        return path.stat().st_mtime
+    return None
