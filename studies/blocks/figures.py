@@ -107,7 +107,7 @@ def curves(figure: Figure, found: Found) -> None:
     first = np.array(found.any["curve"]["first"]) + 1.0
     timesteps = found.any["curve"]["timesteps"][0]
     middle = np.sqrt(first * np.append(first[1:], timesteps + 1))
-    for one in (*found.blocks.comparisons, found.blocks.repeated):
+    for one in (*found.blocks.compared, found.blocks.repeated):
         logs = np.log(found.curves(one.arm)) - np.log(found.curves(one.control))
         mean, error = logs.mean(0), logs.std(0, ddof=1) / np.sqrt(len(logs))
         style: dict[str, Any] = {"color": SOFT} if one is found.blocks.repeated else {}

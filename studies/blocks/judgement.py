@@ -49,11 +49,11 @@ def families(found: Found, pilot: Mapping[str, Any]) -> list[Family]:
 def family(found: Found, endpoint: str, delta: float, pilot: Mapping[str, Any]) -> Family:
     """One endpoint's."""
     blocks = found.blocks
-    planned = [one for one in blocks.comparisons if found.known(endpoint, one.arms)]
+    planned = [one for one in blocks.compared if found.known(endpoint, one.arms)]
     repeated = blocks.repeated
     # One of (A/A, plan) is not looked at where the other is judged: it is a check, and no question of the study.
     (again,) = findings([estimate(found, endpoint, repeated)], delta)
-    counts = len(found.complete), len(blocks.comparisons)
+    counts = len(found.complete), len(blocks.compared)
     visible = visible_here(blocks.pooled_arms, *counts, pilot["endpoints"].get(endpoint))
     judged = findings([estimate(found, endpoint, one) for one in planned], delta, visible) if planned else []
     return Family(endpoint, delta, visible, dict(zip(planned, judged, strict=True)), again)

@@ -73,7 +73,7 @@ def slope(endpoint: str, paths: Trainings, delta: float) -> dict[str, Any]:
 def promise(endpoint: str, cells: Sequence[Trainings], plan: Study, delta: float) -> dict[str, Any]:
     """What the planned study shows in four of five cases, and how many blocks would show δ; null: more than 40."""
     bound = scatter(endpoint, cells)["upper_deviation"]
-    arms, comparisons = max(2, len(plan.pooled_arms)), len(plan.comparisons)
+    arms, comparisons = max(2, len(plan.pooled_arms)), len(plan.compared)
 
     def visible(blocks: int) -> float:
         return visible_effect(Design(arms, blocks, comparisons), bound)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, Self, TypeVar, get_args
 
-from pydantic import ConfigDict, Field, PositiveFloat, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
 from unequal.randomness import torch_seed
 from unequal.settings.names import Name
@@ -51,8 +51,6 @@ IMAGES = "images_for_fid"
 class Blocks(Strict):
     """Every arm is trained once in every block; what is compared, and what counts as the same, is settled before."""
 
-    model_config = ConfigDict(serialize_by_alias=True)  # what is written can be read
-
     question: str = Field(min_length=1, description="of the study, the heading of its page")
     seeds: tuple[Seed, ...] = Field(min_length=1, description="of blocks that are trained here: of bases, say")
     earlier: tuple[Seed, ...] = Field(
@@ -62,8 +60,8 @@ class Blocks(Strict):
     control: Name | None = Field(
         default=None, description="every other arm but the A/A one is compared with it; null: `comparisons` says which"
     )
-    listed: tuple[Comparison, ...] = Field(
-        default=(), alias="comparisons", description="those that have words, a family an endpoint"
+    comparisons: tuple[Comparison, ...] = Field(
+        default=(), description="those that have words, a family an endpoint; where a control is named: none here"
     )
     repeated: Comparison = Field(description="the A/A arm, a control once more with other draws, and that control")
     endpoints: dict[Endpoint, PositiveFloat] = Field(
@@ -72,12 +70,12 @@ class Blocks(Strict):
     speed: Speed | None = Field(default=None, description="null: only the ends of trainings are compared")
 
     @property
-    def comparisons(self) -> tuple[Comparison, ...]:
-        """Those that have words."""
+    def compared(self) -> tuple[Comparison, ...]:
+        """The comparisons that have words: those that are listed, or every arm with the one control."""
         if self.control is None:
-            return self.listed
-        compared = (arm for arm in self.arms if arm not in (self.control, self.repeated.arm))
-        return tuple(Comparison(arm=arm, control=self.control) for arm in compared)
+            return self.comparisons
+        others = (arm for arm in self.arms if arm not in (self.control, self.repeated.arm))
+        return tuple(Comparison(arm=arm, control=self.control) for arm in others)
 
     @property
     def judged(self) -> dict[str, float]:
@@ -92,7 +90,7 @@ class Blocks(Strict):
     @property
     def pooled_arms(self) -> tuple[str, ...]:
         """Arms that share a variance, in their order."""
-        pooled = {arm for one in (*self.comparisons, self.repeated) if one.test == "pooled" for arm in one.arms}
+        pooled = {arm for one in (*self.compared, self.repeated) if one.test == "pooled" for arm in one.arms}
         return tuple(arm for arm in self.arms if arm in pooled)
 
     @model_validator(mode="after")
@@ -112,9 +110,9 @@ class Blocks(Strict):
     @model_validator(mode="after")
     def comparisons_are_of_arms(self) -> Self:
         """Each once, of two arms that are trained; and none is trained for nothing."""
-        if (self.control is None) == (not self.listed):
+        if (self.control is None) == (not self.comparisons):
             raise ValueError("comparisons: name some, or a control of all arms, and not both")
-        planned = [one.arms for one in (*self.comparisons, self.repeated)]
+        planned = [one.arms for one in (*self.compared, self.repeated)]
         for arms in planned:
             if unknown := [arm for arm in arms if arm not in self.arms]:
                 raise ValueError(f"comparisons: '{unknown[0]}' is no arm; there is: {', '.join(self.arms)}")
@@ -123,8 +121,8 @@ class Blocks(Strict):
         refuse_twice("comparisons", [" against ".join(arms) for arms in planned])
         if self.speed and self.speed.baseline not in self.arms:
             raise ValueError(f"speed.baseline: '{self.speed.baseline}' is no arm; there is: {', '.join(self.arms)}")
-        compared = {arm for arms in planned for arm in arms}
-        if idle := [arm for arm in self.arms if arm not in compared]:
+        named = {arm for arms in planned for arm in arms}
+        if idle := [arm for arm in self.arms if arm not in named]:
             raise ValueError(f"arms: '{idle[0]}' is in no comparison; name it in one or delete it")
         return self
 

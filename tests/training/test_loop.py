@@ -121,6 +121,18 @@ def stop_at(step: int) -> Log:
     return log
 
 
+def ends_as_if_never_killed(build: Build, folder: Path, **chosen: Any) -> None:
+    """Assert that a training that is ended between two states and goes on has the weights and log of another."""
+    through = build("through", **chosen)
+    through.run()
+    with pytest.raises(Stop):
+        build("killed", log=stop_at(6), **chosen).run()
+    resumed = build("killed", **chosen)
+    resumed.run()
+    assert all(torch.equal(value, weights(resumed)[key]) for key, value in weights(through).items())
+    assert lines(folder / "killed") == lines(folder / "through")
+
+
 class Changed(Objective):
     """The usual objective, its losses [B] changed by a function."""
 
@@ -193,14 +205,7 @@ def test_decaying_momentum_and_a_curriculum_resume_exactly(build: Build, tmp_pat
             curriculum(noise_rate_target(NoiseSchedule.linear(50)), ramp_images=30, uniform_share=0.1)
         ),
     }
-    through = build("through", **chosen)
-    through.run()
-    with pytest.raises(Stop):
-        build("killed", log=stop_at(6), **chosen).run()
-    resumed = build("killed", **chosen)
-    resumed.run()
-    assert all(torch.equal(value, weights(resumed)[key]) for key, value in weights(through).items())
-    assert lines(tmp_path / "killed") == lines(tmp_path / "through")
+    ends_as_if_never_killed(build, tmp_path, **chosen)
     logged = [line["momentum"] for line in lines(tmp_path / "through")]
     assert logged == sorted(logged, reverse=True)
     assert logged[0] > logged[-1] >= 0.1
@@ -344,14 +349,7 @@ def test_gradients_of_one_cluster_train_as_gradients_do(build: Build, tmp_path: 
 
 def test_gradients_of_clusters_resume_exactly(build: Build, tmp_path: Path) -> None:
     chosen: dict[str, Any] = {"images": 60, "clusters": Partition([(0, 19), (20, 49)]), "gradient_accumulation": 2}
-    through = build("through", **chosen)
-    through.run()
-    with pytest.raises(Stop):
-        build("killed", log=stop_at(6), **chosen).run()
-    resumed = build("killed", **chosen)
-    resumed.run()
-    assert all(torch.equal(value, weights(resumed)[key]) for key, value in weights(through).items())
-    assert lines(tmp_path / "killed") == lines(tmp_path / "through")
+    ends_as_if_never_killed(build, tmp_path, **chosen)
 
 
 def test_running_a_finished_run_again_changes_nothing(build: Build, tmp_path: Path) -> None:

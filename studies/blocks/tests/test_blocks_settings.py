@@ -111,7 +111,7 @@ def test_a_shortened_recipe_keeps_its_shape() -> None:
 def test_a_control_of_all_arms_is_compared_with_each_but_its_repetition() -> None:
     told = {name: value for name, value in DESIGN.items() if name != "comparisons"} | {"control": "control"}
     found = Blocks.model_validate(told, strict=False)
-    assert [one.arms for one in found.comparisons] == [(arm, "control") for arm in ("lower", "alike", "other")]
-    assert {one.test for one in found.comparisons} == {"pooled"}
+    assert [one.arms for one in found.compared] == [(arm, "control") for arm in ("lower", "alike", "other")]
+    assert {one.test for one in found.compared} == {"pooled"}
     with pytest.raises(ValueError, match="comparisons: 'none' is no arm"):
         Blocks.model_validate(told | {"control": "none"}, strict=False)

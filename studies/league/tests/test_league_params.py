@@ -37,7 +37,7 @@ def test_a_recipe_of_ones_own_is_an_entry_and_a_name(tmp_path: Path) -> None:
     entry = "  tails: {<<: *uniform, sampler: {kind: cauchy}}\n\nblocks:"
     (tmp_path / "params.yaml").write_text(text.replace("\nblocks:", entry), encoding="utf-8")
     found = Params.read(tmp_path / "params.yaml")
-    assert found.blocks.comparisons[-1].arms == ("tails", "uniform")
+    assert found.blocks.compared[-1].arms == ("tails", "uniform")
     assert "tails" in found.pilot.arms
 
 

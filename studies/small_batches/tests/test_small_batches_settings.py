@@ -21,7 +21,7 @@ def test_params_are_sound() -> None:
 
 def test_arms_that_are_compared_differ_in_what_is_asked_alone() -> None:
     found = Params.read(STUDY)
-    for one in found.blocks.comparisons:
+    for one in found.blocks.compared:
         arm, control = (found.recipes[name].optimizer for name in one.arms)
         kept = {"lr"} if one.test == "welch" else set()
         assert arm.model_dump(exclude=kept) == control.model_dump(exclude=kept)

@@ -91,7 +91,7 @@ def test_trainings_by_other_densities_are_not_of_the_same_make() -> None:
     one, other = densities(), densities(uniform_share=0.2)
     assert made_by(*conditions(settings, recipe, one)) != made_by(*conditions(settings, recipe, other))
     plain = settings.model_copy(update={"arm": PARAMS.arms["batch_8"]})
-    assert conditions(plain, recipe, one) == conditions(plain, recipe, other)
+    assert conditions(plain, recipe, one) == conditions(plain, recipe, other) != conditions(settings, recipe, one)
 
 
 def test_a_density_that_is_not_known_yet_is_named() -> None:
@@ -124,6 +124,8 @@ def test_training_on_goes_at_a_steady_share_of_the_rate() -> None:
     found = retrained_by(recipe, PARAMS.retraining)
     assert found.optimizer.lr == pytest.approx(PARAMS.retraining.lr_share * recipe.optimizer.lr)
     assert (found.optimizer.decay, found.images, found.snapshots) == ("constant", 10000, ())
+    retrained = job_of("batch_8_slot_2", found, PARAMS.arms["batch_8"], PARAMS.training, DATA, 3)
+    assert (retrained.training.batch_size, retrained.recipe.images) == (8, 10000)
 
 
 def test_an_arm_has_the_rate_that_was_chosen_for_it() -> None:
