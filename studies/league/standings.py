@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from studies.blocks.confirming import once_more
 from studies.blocks.findings import Found, TrainingFigures
 from studies.blocks.settings import Blocks as Study
 from unequal.artifacts.figures import Figures, read_figures
 from unequal.errors import UserError
-from unequal.evidence.blocks import Blocks, Estimate
+from unequal.evidence.blocks import Blocks
 from unequal.evidence.words import Finding, findings
 
 #: Whose figures a block of the confirmation has.
@@ -61,22 +62,15 @@ def read_again(folder: Path, named: Path, seeds: Sequence[int], plan: Study) -> 
 
 
 def confirmed(found: Found, again: Sequence[Mapping[str, Any]]) -> dict[str, Finding]:
-    """What fresh blocks say of the first arm against the control, by endpoint.
-
-    A few blocks tell a difference, but hardly its scatter: that is the league's own, of all pooled arms, where the
-    pairs do not scatter more.
-    """
+    """What fresh blocks say of the first arm against the control, by endpoint."""
     told: dict[str, Finding] = {}
     for endpoint, delta in found.blocks.endpoints.items():
         logs = [[block[place]["endpoints"][endpoint] for place in (FIRST, CONTROL)] for block in again]
-        (told[endpoint],) = findings([estimate(found, endpoint, np.log(logs))], delta)
+        (told[endpoint],) = findings([once_more(league(found, endpoint), np.log(logs))], delta)
     return told
 
 
-def estimate(found: Found, endpoint: str, logs: np.ndarray) -> Estimate:
-    """A difference of pairs ln(endpoint) [blocks, 2], with its error by the scatter of the league's trainings."""
+def league(found: Found, endpoint: str) -> Blocks:
+    """The league's own trainings, by whose scatter fresh ones are judged."""
     pooled = found.blocks.pooled_arms
-    league = Blocks(pooled, found.logarithms(endpoint, pooled))
-    differences = logs[:, 0] - logs[:, 1]
-    squared = max(2 * league.pooled_variance, float(differences.var(ddof=1))) / len(differences)
-    return Estimate(float(differences.mean()), squared**0.5, league.freedom)
+    return Blocks(pooled, found.logarithms(endpoint, pooled))

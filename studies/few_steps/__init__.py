@@ -1,0 +1,1 @@
+"""By which solver, and where, should few sampling steps be taken?"""

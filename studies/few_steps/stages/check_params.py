@@ -1,0 +1,10 @@
+"""Gate of the study: params.yaml as a whole is sound, before anything runs."""
+
+from studies.few_steps.params import Params
+from unequal.data.labels import check_labels
+from unequal.pipeline.gate import gate
+
+main = gate(__file__, Params.read, check_labels)
+
+if __name__ == "__main__":
+    main()

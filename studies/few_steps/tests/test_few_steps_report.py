@@ -1,0 +1,104 @@
+"""What the study says of made-up scores whose answers are known."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from click.testing import CliRunner
+from stage_project import write_params
+
+from studies.few_steps.findings import confirmed, families, first, read_again, read_found
+from studies.few_steps.settings import Sweep
+from studies.few_steps.stages import name_first, report_few_steps
+from unequal.errors import UserError
+from unequal.evidence.words import BETTER, SAME, WORSE
+from unequal.files import read_json, write_json
+
+PARAMS = yaml.safe_load((Path(__file__).parents[1] / "params.yaml").read_text(encoding="utf-8"))
+SWEEP = Sweep.model_validate(PARAMS["sweep"], strict=False)
+#: In ln FID against the control; samples scatter by 0.01.
+EFFECTS = {"dpm_solver_2m_edm": -0.4, "heun_uniform": 0.5}
+CONDITIONS = {"data": "made-up images", "parameters": 400_000, "images": 600_000, "samples_per_seed": 5000}
+
+
+def scored(way: str, calls: int, generator: np.random.Generator, effect: float | None = None) -> dict[str, Any]:
+    level = EFFECTS.get(way, 0.0) if effect is None else effect
+    fid = float(np.exp(level + 0.01 * generator.normal()) * 100 / calls)
+    return {"fid": fid, "calls": calls - 2 * (way == "ddim_edm"), "timesteps": list(range(900, 900 - calls, -1))}
+
+
+@pytest.fixture
+def scores(project: Path) -> Path:
+    """A project with all scores; on fresh bases the first is better by half of what it was."""
+    generator = np.random.default_rng(0)
+    for calls in SWEEP.calls:
+        for block in SWEEP.seeds:
+            ways = {way: scored(way, calls, generator) for way in (*SWEEP.ways, SWEEP.repeated)}
+            told = {"block": block, "calls": calls, "ways": ways, "conditions": CONDITIONS}
+            write_json(project / f"results/scores/calls_{calls}/block_{block}.json", told)
+    for block in SWEEP.confirmation:
+        pairs = {"first": ("dpm_solver_2m_edm", -0.2), "control": (SWEEP.control.name, 0.0)}
+        again = {
+            str(calls): {
+                place: {"way": way} | scored(way, calls, generator, level) for place, (way, level) in pairs.items()
+            }
+            for calls in SWEEP.calls
+        }
+        write_json(project / f"results/again/block_{block}.json", {"block": block, "calls": again})
+    write_params(**{name: PARAMS[name] for name in ("schedule", "sweep")})
+    assert CliRunner().invoke(name_first.main, []).exit_code == 0
+    return project
+
+
+def test_ways_are_judged_against_the_control_with_as_many_calls(scores: Path) -> None:
+    found = read_found(scores / "results/scores", SWEEP)
+    for family in families(found):
+        words = {way: one.word for way, one in family.found.items()}
+        assert words == dict.fromkeys(SWEEP.compared, SAME) | {"dpm_solver_2m_edm": BETTER, "heun_uniform": WORSE}
+        assert family.found["heun_uniform"].change == pytest.approx(np.expm1(0.5), abs=0.05)
+        assert family.repeated.word == SAME
+    assert {first(found, calls) for calls in SWEEP.calls} == {"dpm_solver_2m_edm"}
+    assert read_json(scores / "results/first.json")["first"]["15"] == "dpm_solver_2m_edm"
+
+
+def test_fresh_bases_say_what_they_show(scores: Path) -> None:
+    found = read_found(scores / "results/scores", SWEEP)
+    told = confirmed(found, read_again(scores / "results/again", scores / "results/first.json", SWEEP))
+    assert [one.word for one in told.values()] == [BETTER] * len(SWEEP.calls)
+    assert told[7].change == pytest.approx(np.expm1(-0.2), abs=0.02)
+
+
+def test_the_page_tells_calls_that_were_left_out(scores: Path) -> None:
+    result = CliRunner().invoke(report_few_steps.main, [])
+    assert result.exit_code == 0, result.output
+    page = (scores / "results/report.html").read_text(encoding="utf-8")
+    assert "(29)" in page  # of 31 by DDIM along EDM's spacing
+    assert {one.stem for one in (scores / "results/pictures").iterdir()} == {"calls", "steps"}
+    with (scores / "results/scores.csv").open(encoding="utf-8") as file:
+        assert len(list(csv.DictReader(file))) == len(SWEEP.calls) * len(SWEEP.seeds) * (len(SWEEP.ways) + 1)
+    assert "7 calls: dpm solver 2m edm" in (scores / "results/findings.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"block": 1}, "tells of block 1 by 7 calls; score it again"),
+        ({"ways": {}}, "without ddim_uniform, ddim_quadratic"),
+        ({"conditions": CONDITIONS | {"data": "others"}}, "block 0 by 15 calls differs in data; score it again"),
+    ],
+)
+def test_scores_of_something_else_are_refused(scores: Path, changes: dict[str, Any], complaint: str) -> None:
+    file = scores / "results/scores/calls_7/block_0.json"
+    write_json(file, read_json(file) | changes)
+    with pytest.raises(UserError, match=complaint):
+        read_found(scores / "results/scores", SWEEP)
+
+
+def test_fresh_bases_of_other_ways_are_refused(scores: Path) -> None:
+    named = scores / "results/first.json"
+    write_json(named, {"first": {str(calls): "heun_edm" for calls in SWEEP.calls}})
+    with pytest.raises(UserError, match=r"block_200\.json: by 7 calls tells of \['dpm_solver_2m_edm'"):
+        read_again(scores / "results/again", named, SWEEP)
