@@ -143,7 +143,7 @@ def test_layers_import_downwards_only(source: Path):
         ("training",),
         ("measures/gradient_meter", "measures/adam_metric", "sampling", "pruning", "evaluation", "reporting"),
         ("experts",),
-        ("pipeline", "tools"),
+        ("pipeline", "tools", "profiler"),
     ]
 
     def layer(file: Path) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -51,7 +51,8 @@ def pictures(path: Path, model: Model, limit: int, seed: int) -> Pictures:
             labels for a model that is told them.
     """
     channels, size = model.pixels
-    data = Data(source="folder", path=str(path), image_size=size, channels=channels, fit="crop", holdout=0.5)
+    colours: Literal[1, 3] = 1 if channels == 1 else 3
+    data = Data(source="folder", path=str(path), image_size=size, channels=colours, fit="crop", holdout=0.5)
     source = folder(path, data)
     count = len(source.images)
     if count < 2:

@@ -23,7 +23,7 @@ class Trained(NamedTuple):
 
 
 def trained_by(folder: Path) -> Trained:
-    """What the scheduler of a pipeline's folder tells. Raises UserError where there is none, or it is not known here."""
+    """What the scheduler of a pipeline's folder tells. Raises UserError where there is none that is known here."""
     path = folder / CONFIG
     if not path.is_file():
         raise UserError(f"{folder}: no {CONFIG}, which tells how the model was trained; allowed: a pipeline's folder")
@@ -34,7 +34,7 @@ def trained_by(folder: Path) -> Trained:
 
 
 def of_flow(config: dict[str, Any], path: Path) -> Trained:
-    """A rectified flow. One whose shift depends on the size of an image has no grid of its own: it is left unshifted."""
+    """A rectified flow. One whose shift depends on the size of an image has no grid of its own: none is taken."""
     parts = config.get("num_train_timesteps", REFERENCE_TIMESTEPS)
     if parts != REFERENCE_TIMESTEPS:
         raise UserError(f"{path}: num_train_timesteps: {parts}; a flow is told its time in {REFERENCE_TIMESTEPS} parts")

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -11,14 +10,13 @@ import torch
 from unequal.errors import UserError
 from unequal.files import settings_hash, write_bytes
 from unequal.measures.loss_profile import relative_change
-from unequal.profiler.document import Change, Losses, Timesteps
+from unequal.profiler.document import Change, Losses, Split, Timesteps
 from unequal.profiler.images import Kept, Pictures, conditions, encoded, pictures
 from unequal.profiler.measuring import Points, spread
 from unequal.profiler.model import Model, Place, find, load
 from unequal.profiler.page import page
 from unequal.workspace.chunks import Chunks
 
-Split = Literal["train", "held_out"]
 #: What a profile's folder holds: the file, the page, and what is kept of the way there.
 DOCUMENT, PAGE, WORK = "timesteps.json", "profile.html", "work"
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -32,13 +30,13 @@ class Asked:
         model: a folder of diffusers, or owner/name@commit on the Hub.
         folders: of images, train and perhaps held out.
         out: folder of what comes out.
+        device: where networks are asked.
         against: another model of the same family and schedule, by its name; None: one alone.
         images: that are used of a folder, at most.
         timesteps: that are measured, spread over all of them.
         draws: of an image and noise, at each timestep.
         batch_size: images at once.
         seed: of images and noise.
-        device: where networks are asked.
         precision: of their weights.
         progress: whether bars are shown, on a terminal.
     """
@@ -46,13 +44,13 @@ class Asked:
     model: str
     folders: Mapping[Split, Path]
     out: Path
+    device: torch.device
     against: str | None = None
     images: int = 2048
     timesteps: int = 100
     draws: int = 16
     batch_size: int = 64
     seed: int = 0
-    device: torch.device = torch.device("cpu")
     precision: str = "fp32"
     progress: bool = True
 
@@ -97,9 +95,9 @@ def measured(asked: Asked, place: Place, model: Model, seen: Mapping[Split, Pict
     losses: dict[Split, np.ndarray] = {}
     for split, (images, told_of) in kept.items():
         points = Points(images, told_of, steps, asked.draws, asked.seed, schedule)
-        own = ("losses", identity, files_of(seen[split].path), steps, asked.draws, asked.batch_size)
+        settled = ("losses", identity, files_of(seen[split].path), steps, asked.draws, asked.batch_size)
         bar = f"{place.name}, {split}" if asked.progress else None
-        losses[split] = points.losses(model, asked.batch_size, asked.device, asked.chunks(*own), bar)
+        losses[split] = points.losses(model, asked.batch_size, asked.device, asked.chunks(*settled), bar)
     return losses
 
 
