@@ -14,6 +14,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_va
 
 from unequal.diffusion.predictions import Prediction
 from unequal.diffusion.schedule import Flow, NoiseSchedule, VariancePreserving
+from unequal.errors import UserError
 from unequal.files import read_json, write_json
 from unequal.settings.strict import Strict, validate
 
@@ -90,7 +91,10 @@ class Timesteps(Strict):
     @model_validator(mode="after")
     def tables_are_of_the_timesteps(self) -> Self:
         """As many figures as timesteps, each of the schedule."""
-        steps, last = self.timesteps, self.schedule.tables().timesteps - 1
+        try:
+            steps, last = self.timesteps, self.schedule.tables().timesteps - 1
+        except UserError as error:
+            raise ValueError(f"schedule: {error}") from None
         if list(steps) != sorted(set(steps)) or steps[-1] > last:
             raise ValueError(f"timesteps: must rise, within 0 … {last}")
         if self.losses.keys() != self.images.keys() or not self.losses:

@@ -11,6 +11,7 @@ from torch import Tensor
 from unequal.data.pixels import to_model_range
 from unequal.diffusion.predictions import add_noise, squared_error, to_epsilon, to_x0
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.diffusion.spacing import nearest
 from unequal.measures.profiling import Draws, noise_at
 from unequal.profiler.images import Kept
 from unequal.profiler.model import Model
@@ -18,10 +19,17 @@ from unequal.workspace.chunks import Chunks, ranges
 from unequal.workspace.progress import image_bar
 
 
-def spread(timesteps: int, count: int) -> tuple[int, ...]:
-    """The middles of K equally long strata of T timesteps, rising; all of them where K is T or more."""
-    count = min(count, timesteps)
-    return tuple(int((2 * k + 1) * timesteps // (2 * count)) for k in range(count))
+def spread(schedule: NoiseSchedule, count: int) -> tuple[int, ...]:
+    """K timesteps from the first to the last, rising; all of them where K is T or more.
+
+    They are equally far from each other in the mean of t/T and of the share of log-SNR that lies behind: where log-SNR
+    falls fast, at the data end, losses change as fast. Where two snap to the same timestep, one is left.
+    """
+    timesteps, log_snr = schedule.timesteps, schedule.snr.log().numpy()
+    if count >= timesteps:
+        return tuple(range(timesteps))
+    coordinate = np.linspace(0, 1, timesteps) + (log_snr[0] - log_snr) / (log_snr[0] - log_snr[-1])
+    return tuple(sorted({nearest(coordinate, one) for one in np.linspace(0, 2, count)}))
 
 
 @dataclass(frozen=True)

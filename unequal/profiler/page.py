@@ -191,6 +191,7 @@ def along(axes: Axes, document: Timesteps, over_time: bool) -> np.ndarray:
     """Where the measured timesteps lie on an axis, which is made for them."""
     if over_time:
         log_timesteps(axes, document.noise_schedule.timesteps)
+        axes.set_xlabel("timestep, counted from 1")
         return np.array(document.timesteps) + 1.0
     axes.invert_xaxis()
     axes.set_xlabel("λ = ln SNR")

@@ -8,13 +8,14 @@ import numpy as np
 import torch
 
 from unequal.errors import UserError
-from unequal.files import settings_hash, write_bytes
+from unequal.files import read_json, settings_hash, write_bytes
 from unequal.measures.loss_profile import relative_change
 from unequal.profiler.document import Change, Losses, Split, Timesteps
 from unequal.profiler.images import Kept, Pictures, conditions, encoded, pictures
 from unequal.profiler.measuring import Points, spread
 from unequal.profiler.model import Model, Place, find, load
 from unequal.profiler.page import page
+from unequal.profiler.schedule import trained_by
 from unequal.workspace.chunks import Chunks
 
 #: What a profile's folder holds: the file, the page, and what is kept of the way there.
@@ -63,16 +64,13 @@ class Asked:
 def profile(asked: Asked) -> Timesteps:
     """Measure, and write timesteps.json and a page. Raises UserError where something does not fit."""
     places = [find(name) for name in (asked.model, asked.against) if name is not None]
-    losses: list[dict[Split, np.ndarray]] = []
-    seen: dict[Split, Pictures] = {}
-    model: Model | None = None
+    for other in places[1:]:
+        check_alike(places[0], other)
+    losses = []
     for place in places:
-        earlier, model = model, load(place, asked.device, PRECISIONS[asked.precision])
-        if earlier is not None:
-            check_alike(earlier, model, places)
+        model = load(place, asked.device, PRECISIONS[asked.precision])
         seen = {split: pictures(path, model, asked.images, asked.seed) for split, path in asked.folders.items()}
         losses.append(measured(asked, place, model, seen))
-    assert model is not None
     document = told(asked, places, model, seen, losses)
     asked.out.mkdir(parents=True, exist_ok=True)
     write_bytes(asked.out / PAGE, page(document).encode())
@@ -83,7 +81,7 @@ def profile(asked: Asked) -> Timesteps:
 def measured(asked: Asked, place: Place, model: Model, seen: Mapping[Split, Pictures]) -> dict[Split, np.ndarray]:
     """Losses of a model on all splits, [K, draws] each; what an earlier attempt has left is taken up."""
     schedule = model.trained.schedule.tables()
-    steps, identity = spread(schedule.timesteps, asked.timesteps), (files_of(place.folder), model.pixels)
+    steps, identity = spread(schedule, asked.timesteps), (files_of(place.folder), model.pixels)
     kept: dict[Split, tuple[Kept, Mapping[str, Kept]]] = {}
     for split, found in seen.items():
         own = ("images", identity, files_of(found.path))
@@ -107,15 +105,16 @@ def files_of(folder: Path) -> list[tuple[str, int, int]]:
     return [(str(one.relative_to(folder)), (stat := one.stat()).st_size, stat.st_mtime_ns) for one in found]
 
 
-def check_alike(first: Model, second: Model, places: list[Place]) -> None:
-    """Raise UserError where two models cannot be met with the same draws."""
-    facts = {"network": (first.family, second.family), "images": (first.shape, second.shape)}
-    facts["schedule"] = (first.trained.schedule.kind, second.trained.schedule.kind)
+def check_alike(first: Place, second: Place) -> None:
+    """Raise UserError where two models cannot be met with the same draws; said before either is loaded."""
+    configs = [read_json(one.network / "config.json") for one in (first, second)]
+    facts = {"network": (first.family, second.family)}
+    facts |= {name: tuple(one.get(name) for one in configs) for name in ("in_channels", "sample_size")}
     for what, (one, other) in facts.items():
         if one != other:
-            raise UserError(f"{places[1].name}: its {what} is {other}, that of {places[0].name} {one}; allowed: alike")
-    if first.trained.schedule != second.trained.schedule:
-        raise UserError(f"{places[1].name}: trained by another schedule than {places[0].name}; allowed: the same")
+            raise UserError(f"{second.name}: {what} {other}, where {first.name} has {one}; allowed: the same")
+    if trained_by(first.folder) != trained_by(second.folder):
+        raise UserError(f"{second.name}: trained by another schedule than {first.name}; allowed: the same")
 
 
 def told(
@@ -126,7 +125,7 @@ def told(
     losses: list[dict[Split, np.ndarray]],
 ) -> Timesteps:
     """What was measured, as a document."""
-    steps = spread(model.trained.schedule.tables().timesteps, asked.timesteps)
+    steps = spread(model.trained.schedule.tables(), asked.timesteps)
     return Timesteps(
         model=places[0].name,
         family=model.family,
