@@ -107,7 +107,7 @@ def keep(count: int, make: Callable[[range], Tensor], chunks: Chunks, progress: 
         for share in shares:
             chunks.get(str(share.start), partial(made, share))
             bar.update(len(share))
-    return Kept(tuple(np.load(chunks.file(str(share.start)), mmap_mode="r") for share in shares))
+    return Kept(tuple(np.load(chunks.file(str(share.start)), mmap_mode="r", allow_pickle=False) for share in shares))
 
 
 def encoded(found: Pictures, model: Model, chunks: Chunks, device: torch.device, progress: bool) -> Kept:

@@ -5,41 +5,22 @@ from pathlib import Path
 import pytest
 import yaml
 from engines_said import children, rules_of_dry_run, stages_of_repro, tracked_runs
-from graph import ROOT
-from watched import noting, other_without_the_harness, uncounted
 
 from benchmarks.projects import commit, edit, run, tiny_copy
-from unequal.pipeline.fingerprint import programs
-from unequal.settings.runtime import Runtime
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 
 STUDY = "studies/curricula"
-PROGRAMS = programs(ROOT / STUDY / "dvc.yaml")
 
 
 @pytest.fixture(scope="module")
-def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the study's programs note what they open."""
-    return tmp_path_factory.mktemp("noting") / "notes"
-
-
-@pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory, warm_start: None, notes: Path) -> Path:
+def study(tmp_path_factory: pytest.TempPathFactory, warm_start: None) -> Path:
     """A tiny study, run by Snakemake and recorded by DVC."""
     project = tiny_copy(tmp_path_factory.mktemp("study"), {}, STUDY)
     commit(project, "tiny")
-    run(project, "snakemake", "--cores", "2", "--directory", STUDY, environment=noting(notes, project))
+    run(project, "snakemake", "--cores", "2", "--directory", STUDY)
     run(project, "python", "-m", "unequal.tools.record", f"{STUDY}/dvc.yaml")
     return project
-
-
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_what_a_program_opens_counts_and_without_the_harness_it_makes_the_same(
-    study: Path, notes: Path, name: str, tmp_path: Path, runtime: Runtime
-) -> None:
-    assert uncounted(study, notes, PROGRAMS[name]) == set()
-    assert other_without_the_harness(study / STUDY, PROGRAMS[name], tmp_path, runtime) == set()
 
 
 def test_a_study_is_run_by_both_engines(study: Path) -> None:
@@ -67,6 +48,7 @@ def test_the_pipeline_knows_nothing_of_studies(study: Path) -> None:
     assert "measure_path" not in run(study, "snakemake", "--cores", "2", "-n", "-F")
 
 
+@pytest.mark.thorough
 def test_an_experiment_beside_runs_and_counts_the_copys_code_and_is_tracked_with_all_others(study: Path) -> None:
     """`--temp` runs a copy of the project, of which the installed package knows nothing."""
     tracked = tracked_runs(study)
