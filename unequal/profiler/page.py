@@ -1,0 +1,226 @@
+"""The page of a profile: what the model loses where, and what another one has learned and destroyed."""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from unequal.measures.loss_profile import SPACES, LossProfile, relative_change, space_factor
+from unequal.profiler.document import Losses, Timesteps
+from unequal.profiler.profile import Measured, SplitName, Wanted
+from unequal.reporting.figures import INK, RED, SOFT, save
+from unequal.reporting.page import Drawing, Picture, Report, Table, render
+
+TITLES: dict[SplitName, str] = {"train": "training images", "held_out": "held-out images"}
+COLOURS: dict[SplitName, str] = {"train": INK, "held_out": RED}
+#: How the squared errors of each space are called.
+ERRORS = {"epsilon": "error of ε", "v": "error of v", "x0": "error of x0"}
+#: Parts of the timesteps in the table of changes, and standard errors from which on one is told from 0.
+PARTS, TOLD_APART = 8, 3.0
+BAND = 2.0
+
+
+def page(found: Measured, wanted: Wanted) -> str:
+    """The whole page, with its pictures inside."""
+    report = Report(
+        title=f"Timesteps of {found.document.model}",
+        lead=lead(found.document),
+        tables=list(tables(found)),
+        conditions=conditions(found.document, wanted),
+        drawings=list(drawings(found)),
+        rows={},
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        drawn = [
+            Picture(save(Path(folder) / f"{one.name}.png", one.size, one.draw), one.heading, one.caption)
+            for one in report.drawings
+        ]
+        return render(report, drawn)
+
+
+def lead(document: Timesteps) -> str:
+    """What was measured, in a few sentences."""
+    total = document.noise_schedule.timesteps
+    measured = f"{len(document.timesteps)} of {total} timesteps, {document.draws} draws each."
+    what = f"What the {document.family} loses at {measured}"
+    held_out = "" if "held_out" in document.losses else " Nothing is held out: what was learned by heart does not show."
+    other = "" if document.compared is None else f" {document.compared.model} answers the same draws beside it."
+    return what + held_out + other
+
+
+def conditions(document: Timesteps, wanted: Wanted) -> dict[str, str]:
+    """What the figures mean nothing without."""
+    images = ", ".join(f"{count} {TITLES[split]}" for split, count in document.images.items())
+    folders = ", ".join(str(folder) for folder in (wanted.train, wanted.held_out) if folder is not None)
+    return {
+        "model": document.model,
+        "predicts": document.prediction,
+        "schedule": f"{document.schedule.kind}, {document.noise_schedule.timesteps} timesteps",
+        "images": f"{images} ({folders})",
+        "seen by the network": " × ".join(map(str, document.shape)),
+        "seed": str(document.seed),
+        **document.conditions,
+        "error bands": f"{BAND:g} standard errors over draws; timesteps have draws of their own",
+    }
+
+
+def tables(found: Measured) -> Iterator[Table]:
+    """Means by space, and changes by parts of the timesteps where there is another model."""
+    document = found.document
+    profiles = {
+        (split, space): scaled(losses, space, document) for split, losses in document.losses.items() for space in SPACES
+    }
+    rows = [
+        (
+            f"{ERRORS[space]}, {TITLES[split]}",
+            plus_minus(float(one.mean.mean()), float(np.sqrt(np.square(one.stderr).sum()) / len(one.mean))),
+            f"{one.largest_over_smallest:.3g}",
+        )
+        for (split, space), one in profiles.items()
+    ]
+    yield Table(
+        "How unequal timesteps are",
+        ("mean squared error per value", "mean over timesteps", "largest over smallest"),
+        rows,
+        "The same answers of the network in three spaces: its prediction's own is the one that training has seen.",
+    )
+    if found.other is not None:
+        yield table_of_changes(found.document, found.model, found.other)
+
+
+def table_of_changes(
+    document: Timesteps, ours: Mapping[SplitName, np.ndarray], theirs: Mapping[SplitName, np.ndarray]
+) -> Table:
+    """Where the other model has learned and what it has destroyed, from the data to the noise."""
+    parts = [part for part in np.array_split(np.arange(len(document.timesteps)), PARTS) if len(part)]
+    rows = []
+    for part in parts:
+        first, last = (document.timesteps[k] for k in (part[0], part[-1]))
+        changes = [relative_change(ours[split][part], theirs[split][part]) for split in ours]
+        cells = [f"{100 * change:+.2f} ± {100 * error:.2f} %, {word(change, error)}" for change, error in changes]
+        rows.append((f"{first} … {last}", *cells))
+    return Table(
+        "Where it learned, and what it destroyed",
+        ("timesteps", *(TITLES[split] for split in ours)),
+        rows,
+        "Change of the summed error of ε by the other model, with its standard error over paired draws. Learned or "
+        f"destroyed is said beyond {TOLD_APART:g} standard errors. What is learned of training images and destroyed of "
+        "held-out ones was learned by heart.",
+    )
+
+
+def word(change: float, error: float) -> str:
+    """What a relative change of the loss amounts to."""
+    if abs(change) <= TOLD_APART * error:
+        return "not told apart"
+    return "learned" if change < 0 else "destroyed"
+
+
+def plus_minus(mean: float, error: float) -> str:
+    """A mean with its standard error."""
+    return f"{mean:.4g} ± {error:.2g}"
+
+
+def drawings(found: Measured) -> Iterator[Drawing]:
+    """All pictures of a profile."""
+    document = found.document
+    size = (11.0, 3.6)
+    yield Drawing(
+        "loss_over_timesteps",
+        size,
+        lambda figure: losses_over(figure, document, by_log_snr=False),
+        "Loss of each timestep",
+        "Mean squared error per value, log scale, in the spaces of ε, v and x0, with two standard errors on each side. "
+        + ("On a flow v stands for the velocity." if document.schedule.kind == "flow" else ""),
+    )
+    yield Drawing(
+        "loss_over_log_snr",
+        size,
+        lambda figure: losses_over(figure, document, by_log_snr=True),
+        "Loss over log-SNR",
+        "The same over λ = ln SNR, from the data on the left to the noise on the right: how models of different "
+        "schedules are compared.",
+    )
+    if "held_out" in document.losses:
+        yield Drawing(
+            "gap",
+            size,
+            lambda figure: gap(figure, document),
+            "Held-out images over training images",
+            "Loss of held-out images over that of training images, less 1: where it rises above 0, training images are "
+            "known by heart, or held-out ones are of another kind.",
+        )
+    if document.compared is not None:
+        yield Drawing(
+            "change",
+            size,
+            lambda figure: changes(figure, document),
+            "Change by the other model",
+            "Its loss over the model's, less 1, on paired draws: below 0 it has learned, above 0 it has destroyed.",
+        )
+
+
+def scaled(losses: Losses, space: str, document: Timesteps) -> LossProfile:
+    """Losses in a space."""
+    factor = space_factor(space, document.noise_schedule)[list(document.timesteps)]
+    return LossProfile(np.array(losses.mean), np.array(losses.stderr)).scaled(factor)
+
+
+def places(document: Timesteps, by_log_snr: bool) -> np.ndarray:
+    """Where the measured timesteps stand on the axis, [K]."""
+    chosen = list(document.timesteps)
+    return document.noise_schedule.snr.log().numpy()[chosen] if by_log_snr else np.array(chosen)
+
+
+def name_axis(axes: Axes, by_log_snr: bool) -> None:
+    """What stands below, and the noise on the right."""
+    axes.set_xlabel("λ = ln SNR" if by_log_snr else "timestep t")
+    if by_log_snr:
+        axes.invert_xaxis()
+
+
+def band(axes: Axes, x: np.ndarray, mean: np.ndarray, error: np.ndarray, split: SplitName) -> None:
+    """A curve with its errors."""
+    axes.plot(x, mean, color=COLOURS[split], linewidth=1.3, label=TITLES[split])
+    axes.fill_between(x, mean - BAND * error, mean + BAND * error, color=COLOURS[split], alpha=0.2, linewidth=0)
+
+
+def losses_over(figure: Figure, document: Timesteps, by_log_snr: bool) -> None:
+    """A panel a space."""
+    x = places(document, by_log_snr)
+    for axes, space in zip(figure.subplots(1, len(SPACES)), SPACES, strict=True):
+        for split, losses in document.losses.items():
+            one = scaled(losses, space, document)
+            band(axes, x, one.mean, one.stderr, split)
+        axes.set_yscale("log")
+        axes.set_title(ERRORS[space], fontsize=10)
+        name_axis(axes, by_log_snr)
+    figure.axes[0].legend()
+
+
+def gap(figure: Figure, document: Timesteps) -> None:
+    """Held-out loss over training loss, over t and over λ."""
+    train, held_out = (scaled(document.losses[split], "epsilon", document) for split in ("train", "held_out"))
+    ratio = held_out.mean / train.mean
+    error = ratio * np.hypot(train.stderr / train.mean, held_out.stderr / held_out.mean)
+    for axes, by_log_snr in zip(figure.subplots(1, 2), (False, True), strict=True):
+        band(axes, places(document, by_log_snr), ratio - 1, error, "held_out")
+        axes.axhline(0, color=SOFT, linewidth=0.8)
+        name_axis(axes, by_log_snr)
+    figure.axes[0].set_ylabel("relative gap")
+
+
+def changes(figure: Figure, document: Timesteps) -> None:
+    """The other model's relative change, over t and over λ."""
+    assert document.compared is not None
+    for axes, by_log_snr in zip(figure.subplots(1, 2), (False, True), strict=True):
+        for split, change in document.compared.relative.items():
+            error = np.array(document.compared.relative_stderr[split])
+            band(axes, places(document, by_log_snr), np.array(change), error, split)
+        axes.axhline(0, color=SOFT, linewidth=0.8)
+        name_axis(axes, by_log_snr)
+    figure.axes[0].set_ylabel("relative change of the loss")
+    figure.axes[0].legend()
