@@ -4,6 +4,7 @@ Nothing is unpickled, and no code of theirs is run: classes are those of diffuse
 weights safetensors.
 """
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -134,11 +135,13 @@ def told_in_one_line(place: str) -> Iterator[None]:
     logging.disable_progress_bar()
     of_transformers.disable_progress_bar()
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     except UserError:
         raise
     except Exception as error:  # of what is no network, diffusers, transformers and PyTorch say so in many ways
-        raise UserError(f"{place}: cannot be loaded: {first_line(error)}") from None
+        raise UserError(f"{place}: {first_line(error)}") from None
     finally:
         logging.set_verbosity(level)
         of_transformers.set_verbosity(of_texts)

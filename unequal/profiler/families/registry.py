@@ -10,6 +10,9 @@ from unequal.profiler.pipelines import PipelineFolder, told_in_one_line
 FAMILIES = {
     "UNet2DModel": ("unet2d_model", "UNet2D"),
     "DiTTransformer2DModel": ("dit", "DiT"),
+    "UNet2DConditionModel": ("unet2d_condition", "UNet2DCondition"),
+    "SD3Transformer2DModel": ("sd3", "SD3"),
+    "FluxTransformer2DModel": ("flux", "Flux"),
 }
 #: Where pipelines keep their networks.
 PARTS = ("unet", "transformer")
