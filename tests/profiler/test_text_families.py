@@ -51,7 +51,7 @@ def by_flux(pipe: Any, x_t: Tensor, told: float, text: str) -> Tensor:
         text_places,
         torch.tensor([1.0]),
     ).sample
-    return FluxPipeline._unpack_latents(answer, 16, 16, 4)
+    return FluxPipeline._unpack_latents(answer, 16, 16, 2)
 
 
 KINDS = {

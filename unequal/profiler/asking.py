@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -65,9 +66,7 @@ class Asking:
         return squared_error(epsilon, to_epsilon(to_x0(self.family.prediction, answer, x_t, *levels), x_t, *levels))
 
 
-def losses(
-    asking: Callable[[], Asking], split: Split, batch_size: int, chunks: Chunks, bar: "tqdm[object]"
-) -> np.ndarray:
+def losses(asking: Callable[[], Asking], split: Split, batch_size: int, chunks: Chunks, bar: "tqdm[Any]") -> np.ndarray:
     """Losses of all draws, [K, n] float32; the network is fetched when a chunk is missing.
 
     Raises:

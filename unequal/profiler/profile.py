@@ -121,7 +121,7 @@ def profile(wanted: Wanted) -> Measured:
     chosen = spread(total, wanted.timesteps or min(total, STRATA))
     strata = {name: Strata.of(len(one), chosen, total, wanted.draws, wanted.seed) for name, one in pictures.items()}
 
-    facts = facts_of(wanted, model, pictures, chosen, {**texts, **{f"{name}_labels": labels[name] for name in labels}})
+    facts = facts_of(wanted, model, pictures, chosen, {"texts": texts, "labels": labels})
     folder = wanted.out / KEPT / settings_hash(facts)[:16]
     latents = encoded_images(wanted, family, pictures, strata, folder)
     splits = {name: Split(strata[name], latents[name], labels=tensor(labels.get(name))) for name in pictures}
