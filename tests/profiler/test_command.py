@@ -66,7 +66,7 @@ def test_cuda_is_refused_where_there_is_none(folder: Path, tmp_path: Path, capsy
 
 def test_a_stopped_profile_goes_on_to_the_same_bytes(folder: Path, tmp_path: Path):
     arguments = [sys.executable, "-m", "unequal.command", "profile", str(folder / "model"), "--train"]
-    arguments += [str(folder / "train"), "--device", "cpu", "--draws", "400", "--batch-size", "1"]
+    arguments += [str(folder / "train"), "--device", "cpu", "--draws", "60", "--batch-size", "1"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     stopped = subprocess.Popen([*arguments, "--out", str(tmp_path / "a")], env=environment, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 120
