@@ -5,17 +5,16 @@ they give lies on disk before the network is read. The second model comes when t
 """
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import diffusers
 import numpy as np
 import torch
-import transformers
 from torch import Tensor
 from tqdm import tqdm
 
@@ -234,7 +233,7 @@ def facts_of(
 
 def versions() -> dict[str, str]:
     """Of what computes."""
-    return {one.__name__: one.__version__ for one in (torch, diffusers, transformers)}
+    return {name: version(name) for name in ("torch", "diffusers", "transformers")}
 
 
 def encoded_images(
@@ -297,12 +296,14 @@ def measured(
 ) -> dict[SplitName, np.ndarray]:
     """Losses of all draws of a model, [K, n] of each split."""
     total = sum(split.strata.index.size for split in splits.values())
-    asking: Callable[[], Asking] = cache(partial(one.asking, wanted))
+    asking = cache(partial(one.asking, wanted))
     with let_go(), tqdm(total=total, desc=one.name, unit="draw", disable=None) as bar:
-        return {
+        found = {
             name: losses(asking, split, wanted.batch_size, Chunks(folder / name / "losses"), bar)
             for name, split in splits.items()
         }
+        asking.cache_clear()
+    return found
 
 
 def change_of(name: str, ours: dict[SplitName, np.ndarray], theirs: dict[SplitName, np.ndarray]) -> Change:
