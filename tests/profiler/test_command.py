@@ -55,7 +55,13 @@ def test_wrong_input_is_told_in_one_line(
     assert run(folder, "--out", str(tmp_path / "out"), *arguments) == status
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("Error: ") and said in line
-    assert not (tmp_path / "out" / "timesteps.json").exists()
+    assert not (tmp_path / "out").exists()
+
+
+def test_results_go_to_no_file(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "out").write_text("a file")
+    assert run(folder, "--out", str(tmp_path / "out")) == 1
+    assert "a file; allowed: a folder" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

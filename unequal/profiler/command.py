@@ -7,7 +7,7 @@ from types import FrameType
 
 import click
 
-from unequal.errors import UserError
+from unequal.errors import UserError, one_line
 from unequal.extras import MissingExtra
 
 #: Name of a subcommand → module and name of its click command, and what is said of it in the list of all.
@@ -61,6 +61,9 @@ def run(arguments: list[str] | None = None) -> None:
         sys.exit(error.exit_code)
     except (UserError, MissingExtra, click.ClickException) as error:
         click.echo(f"Error: {error}", err=True)
+        sys.exit(1)
+    except OSError as error:  # a disk that is full, a folder that may not be written to
+        click.echo(f"Error: {one_line(error)}", err=True)
         sys.exit(1)
     except Stopped as stopped:
         click.echo("\nStopped. The same command goes on from here.", err=True)

@@ -126,7 +126,8 @@ def profile(wanted: Wanted) -> Measured:
     splits = {name: Split(strata[name], latents[name], labels=tensor(labels.get(name))) for name in pictures}
 
     def found(one: Contender, place: Path) -> dict[SplitName, np.ndarray]:
-        told = encoded_texts(wanted, one.family, texts, strata, place)
+        # With a LoRA the same text encoders tell the same.
+        told = encoded_texts(wanted, one.family, texts, strata, folder if one.family is family else place)
         return measured(one, wanted, {name: replace(splits[name], known=told.get(name)) for name in splits}, place)
 
     ours = found(model, folder)

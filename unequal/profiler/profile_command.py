@@ -43,7 +43,7 @@ def profile(device: str, out: Path, **options: Any) -> None:
     """
     if options["against"] and options["lora"]:
         raise UserError("--against and --lora: one at a time")
-    wanted = Wanted(device=chosen_device(device), out=made(out), **options)
+    wanted = Wanted(device=chosen_device(device), out=placed(out), **options)
     found = measure(wanted)
     page_written = page(found, wanted)
     found.document.write(out / DOCUMENT)
@@ -51,12 +51,10 @@ def profile(device: str, out: Path, **options: Any) -> None:
     click.echo(f"{out / PAGE}, {out / DOCUMENT}")
 
 
-def made(out: Path) -> Path:
-    """The folder of the results, which is there. Raises UserError where it cannot be."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--out {out}: cannot be made: {error.strerror}") from None
+def placed(out: Path) -> Path:
+    """The folder of the results, which is made with the first of them. Raises UserError where it cannot be."""
+    if out.exists() and not out.is_dir():
+        raise UserError(f"--out {out}: a file; allowed: a folder, or a name that is free")
     return out
 
 
