@@ -16,6 +16,7 @@ from dvc.cli import parse_args
 from pages import ROOT, Block, each_block
 from snakemake.cli import get_argument_parser
 
+from unequal.profiler.command import unequal
 from unequal.settings.strict import read_yaml
 
 
@@ -103,6 +104,14 @@ def check_mlflow(arguments: list[str]) -> None:
         command.make_context(name, rest, parent=context)
 
 
+def check_unequal(arguments: list[str]) -> None:
+    """A subcommand of the console command, and its options."""
+    with unequal.make_context("unequal", list(arguments), resilient_parsing=True) as context:
+        name, command, rest = unequal.resolve_command(context, arguments)
+        assert command is not None
+        command.make_context(name, rest, parent=context)
+
+
 def check_copy(arguments: list[str]) -> None:
     """A file that there is, into a folder that there is."""
     source, target = map(Path, arguments)
@@ -124,6 +133,7 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
     "snakemake": check_snakemake,
     "mlflow": check_mlflow,
     "cp": check_copy,
+    "unequal": check_unequal,
     "export": lambda arguments: None,
     **{program: check_installed(program) for program in ("pytest", "git", "ruff", "mypy", "pre-commit")},
     ".ci/run": lambda arguments: None,

@@ -87,6 +87,7 @@ class Timesteps(Strict):
     timesteps: tuple[NonNegativeInt, ...] = Field(min_length=2, description="those that were measured, rising, [K]")
     losses: dict[Split, Losses]
     compared: Change | None = Field(default=None, description="null: one model alone was measured")
+    conditions: dict[str, str] = Field(default={}, description="what else the figures depend on, in words")
 
     @model_validator(mode="after")
     def tables_are_of_the_timesteps(self) -> Self:

@@ -1,38 +1,36 @@
-"""A profile as one HTML page: losses over timesteps and over log-SNR, and where another model has learned or lost."""
+"""The page of a profile: what the model loses where, and what another one has learned and destroyed."""
 
 import tempfile
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from unequal.measures.loss_profile import SPACES, space_factor
-from unequal.profiler.document import Change, Losses, Split, Timesteps
-from unequal.reporting.figures import INK, RED, SOFT, log_scale, log_timesteps, save
+from unequal.measures.loss_profile import SPACES, LossProfile, relative_change, space_factor
+from unequal.profiler.document import Losses, Timesteps
+from unequal.profiler.profile import Measured, SplitName, Wanted
+from unequal.reporting.figures import INK, RED, SOFT, save
 from unequal.reporting.page import Drawing, Picture, Report, Table, render
 
-#: Rows of the table: parts of the measured timesteps.
-PARTS = 10
-COLOURS = {"train": INK, "held_out": RED}
-NAMES = {"train": "training images", "held_out": "held-out images"}
-#: Standard errors by which a change has to differ from 0 to be told as one.
-TOLD_APART = 2.0
+TITLES: dict[SplitName, str] = {"train": "training images", "held_out": "held-out images"}
+COLOURS: dict[SplitName, str] = {"train": INK, "held_out": RED}
+#: How the squared errors of each space are called.
+ERRORS = {"epsilon": "error of ε", "v": "error of v", "x0": "error of x0"}
+#: Parts of the timesteps in the table of changes, and standard errors from which on one is told from 0.
+PARTS, TOLD_APART = 8, 3.0
+BAND = 2.0
 
 
-def page(document: Timesteps) -> str:
-    """The whole page."""
+def page(found: Measured, wanted: Wanted) -> str:
+    """The whole page, with its pictures inside."""
     report = Report(
-        title=f"What {document.model} loses at its timesteps",
-        lead=" ".join(lead(document)),
-        tables=[
-            losses_table(document),
-            *([] if document.compared is None else [change_table(document, document.compared)]),
-        ],
-        conditions=conditions(document),
-        drawings=drawings(document),
+        title=f"Timesteps of {found.document.model}",
+        lead=lead(found.document),
+        tables=list(tables(found)),
+        conditions=conditions(found.document, wanted),
+        drawings=list(drawings(found)),
         rows={},
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -43,171 +41,186 @@ def page(document: Timesteps) -> str:
         return render(report, drawn)
 
 
-def lead(document: Timesteps) -> Iterator[str]:
+def lead(document: Timesteps) -> str:
     """What was measured, in a few sentences."""
-    yield f"A {document.family} that predicts {document.prediction}, at {len(document.timesteps)} timesteps."
-    mean = np.array(document.judged.mean)
-    low, high = document.timesteps[int(mean.argmin())], document.timesteps[int(mean.argmax())]
-    yield f"Its loss of ε at t = {high} is {mean.max() / mean.min():.3g} times that at t = {low}."
-    if "held_out" not in document.losses:
-        yield "Nothing is held out: images that it was trained on may be known by heart, which no figure here tells."
-    if (found := document.compared) is not None:
-        yield f"Beside it, on the same draws: {found.model}."
+    total = document.noise_schedule.timesteps
+    measured = f"{len(document.timesteps)} of {total} timesteps, {document.draws} draws each."
+    what = f"What the {document.family} loses at {measured}"
+    held_out = "" if "held_out" in document.losses else " Nothing is held out: what was learned by heart does not show."
+    other = "" if document.compared is None else f" {document.compared.model} answers the same draws beside it."
+    return what + held_out + other
 
 
-def losses_table(document: Timesteps) -> Table:
-    """Means over parts of the timesteps, in all spaces."""
-    columns = [
-        "timesteps",
-        "λ = ln SNR",
-        *(f"{space}, {NAMES[split]}" for split in document.losses for space in SPACES),
-    ]
-    rows = []
-    for part in parts(document):
-        cells = [span(document, part), *(told(document, losses, part, space) for losses, space in pairs(document))]
-        rows.append((f"{document.timesteps[part[0]]} … {document.timesteps[part[-1]]}", *cells))
-    note = (
-        "Mean squared errors per value, ± the standard error over draws. Those of v and x0 are those of ε times a "
-        "factor of the timestep alone."
-    )
-    return Table("Losses", columns, rows, note)
-
-
-def pairs(document: Timesteps) -> Iterator[tuple[Losses, str]]:
-    """Splits × spaces, in the order of the table."""
-    yield from ((losses, space) for losses in document.losses.values() for space in SPACES)
-
-
-def parts(document: Timesteps) -> list[np.ndarray]:
-    """Numbers of the measured timesteps, in at most PARTS parts."""
-    count = len(document.timesteps)
-    return np.array_split(np.arange(count), min(PARTS, count))
-
-
-def span(document: Timesteps, part: np.ndarray) -> str:
-    """Log-SNR at the first and the last timestep of a part."""
-    log_snr = document.noise_schedule.snr.log()[[document.timesteps[part[0]], document.timesteps[part[-1]]]]
-    return " … ".join(f"{one:.2f}" for one in log_snr.tolist()).replace("-", "−")
-
-
-def told(document: Timesteps, losses: Losses, part: np.ndarray, space: str) -> str:
-    """Mean over a part and its standard error: timesteps have draws of their own."""
-    factor = factors(document, space)[part]
-    mean = (np.array(losses.mean)[part] * factor).mean()
-    error = np.sqrt(np.square(np.array(losses.stderr)[part] * factor).sum()) / len(part)
-    return f"{mean:.4g} ± {error:.1g}"
-
-
-def factors(document: Timesteps, space: str) -> np.ndarray:
-    """From errors of ε to those of a space, at the measured timesteps."""
-    return space_factor(space, document.noise_schedule)[list(document.timesteps)]
-
-
-def change_table(document: Timesteps, found: Change) -> Table:
-    """Where the other model has learned and what it has lost."""
-    rows = []
-    for part in parts(document):
-        cells = [verdict(found, split, part) for split in found.relative]
-        rows.append((f"{document.timesteps[part[0]]} … {document.timesteps[part[-1]]}", span(document, part), *cells))
-    note = (
-        f"{found.model} against {document.model}, on the same images and noise: the mean of the relative changes of "
-        f"the loss ± its standard error over paired draws. learned, lost: beyond {TOLD_APART:g} standard errors, each "
-        "row by itself; this says nothing of what another training would come to."
-    )
-    columns = ["timesteps", "λ = ln SNR", *(f"change, {NAMES[split]}" for split in found.relative)]
-    return Table("Where it learned and what it lost", columns, rows, note)
-
-
-def verdict(found: Change, split: Split, part: np.ndarray) -> str:
-    """The change over a part, in per cent, and whether it stands out of its error."""
-    errors = np.array(found.relative_stderr[split])[part]
-    mean, error = np.array(found.relative[split])[part].mean(), np.sqrt(np.square(errors).sum()) / len(part)
-    word = "" if abs(mean) <= TOLD_APART * error else ", learned" if mean < 0 else ", lost"
-    return f"{100 * mean:+.2f} ± {100 * error:.2g} %{word}".replace("-", "−")
-
-
-def conditions(document: Timesteps) -> dict[str, str]:
+def conditions(document: Timesteps, wanted: Wanted) -> dict[str, str]:
     """What the figures mean nothing without."""
-    kind = document.schedule.kind.replace("_", " ")
-    images = ", ".join(f"{count} {NAMES[split]}" for split, count in document.images.items())
+    images = ", ".join(f"{count} {TITLES[split]}" for split, count in document.images.items())
+    folders = ", ".join(str(folder) for folder in (wanted.train, wanted.held_out) if folder is not None)
     return {
         "model": document.model,
-        "schedule": f"{kind}, T = {document.noise_schedule.timesteps}",
-        "prediction": document.prediction,
-        "images": images if "held_out" in document.images else f"{images}; nothing is held out",
-        "what the network sees": " × ".join(map(str, document.shape)),
-        "draws at each timestep": str(document.draws),
+        "predicts": document.prediction,
+        "schedule": f"{document.schedule.kind}, {document.noise_schedule.timesteps} timesteps",
+        "images": f"{images} ({folders})",
+        "seen by the network": " × ".join(map(str, document.shape)),
         "seed": str(document.seed),
+        **document.conditions,
+        "error bands": f"{BAND:g} standard errors over draws; timesteps have draws of their own",
     }
 
 
-def drawings(document: Timesteps) -> list[Drawing]:
-    """All pictures."""
-    found = [
-        Drawing(
-            "losses",
-            (11.0, 6.4),
-            partial(draw_losses, document=document),
-            "Losses in all spaces",
-            "Above over timesteps counted from 1, below over λ = ln SNR, which falls towards the noise; bands are ± 1 "
-            "standard error.",
+def tables(found: Measured) -> Iterator[Table]:
+    """Means by space, and changes by parts of the timesteps where there is another model."""
+    document = found.document
+    profiles = {
+        (split, space): scaled(losses, space, document) for split, losses in document.losses.items() for space in SPACES
+    }
+    rows = [
+        (
+            f"{ERRORS[space]}, {TITLES[split]}",
+            plus_minus(float(one.mean.mean()), float(np.sqrt(np.square(one.stderr).sum()) / len(one.mean))),
+            f"{one.largest_over_smallest:.3g}",
         )
+        for (split, space), one in profiles.items()
     ]
-    if document.compared is None:
-        return found
-    draw = partial(draw_change, document=document, found=document.compared)
-    caption = "The other model's loss on the same draws; below 0 it has learned. Bands are ± 1 standard error."
-    return [*found, Drawing("change", (11.0, 3.6), draw, "Change", caption)]
+    yield Table(
+        "How unequal timesteps are",
+        ("mean squared error per value", "mean over timesteps", "largest over smallest"),
+        rows,
+        "The same answers of the network in three spaces: its prediction's own is the one that training has seen.",
+    )
+    if found.other is not None:
+        yield table_of_changes(found.document, found.model, found.other)
 
 
-def draw_losses(figure: Figure, document: Timesteps) -> None:
-    """A column a space, a row an axis."""
-    panels = figure.subplots(2, len(SPACES))
-    for column, space in enumerate(SPACES):
-        factor = factors(document, space)
-        for row, axes in enumerate(panels[:, column]):
-            x = along(axes, document, over_time=row == 0)
-            for split, losses in document.losses.items():
-                mean, error = np.array(losses.mean) * factor, np.array(losses.stderr) * factor
-                band(axes, x, mean, error, COLOURS[split], NAMES[split], np.maximum)
-            log_scale(axes, "{:g}")
-            axes.set_title(f"error of {space}" if row == 0 else "", loc="left", fontsize=10)
-    panels[0, 0].legend(loc="best", fontsize=8)
+def table_of_changes(
+    document: Timesteps, ours: Mapping[SplitName, np.ndarray], theirs: Mapping[SplitName, np.ndarray]
+) -> Table:
+    """Where the other model has learned and what it has destroyed, from the data to the noise."""
+    parts = [part for part in np.array_split(np.arange(len(document.timesteps)), PARTS) if len(part)]
+    rows = []
+    for part in parts:
+        first, last = (document.timesteps[k] for k in (part[0], part[-1]))
+        changes = [relative_change(ours[split][part], theirs[split][part]) for split in ours]
+        cells = [f"{100 * change:+.2f} ± {100 * error:.2f} %, {word(change, error)}" for change, error in changes]
+        rows.append((f"{first} … {last}", *cells))
+    return Table(
+        "Where it learned, and what it destroyed",
+        ("timesteps", *(TITLES[split] for split in ours)),
+        rows,
+        "Change of the summed error of ε by the other model, with its standard error over paired draws. Learned or "
+        f"destroyed is said beyond {TOLD_APART:g} standard errors. What is learned of training images and destroyed of "
+        "held-out ones was learned by heart.",
+    )
 
 
-def draw_change(figure: Figure, document: Timesteps, found: Change) -> None:
-    """Over timesteps, and over log-SNR."""
-    for axes, over_time in zip(figure.subplots(1, 2, sharey=True), (True, False), strict=True):
-        x = along(axes, document, over_time)
-        axes.axhline(0, color=SOFT, linewidth=1)
-        for split in found.relative:
-            mean, error = (100 * np.array(table[split]) for table in (found.relative, found.relative_stderr))
-            band(axes, x, mean, error, COLOURS[split], NAMES[split])
-        axes.set_ylabel("change of the loss in %" if over_time else "")
-    axes.legend(loc="best", fontsize=8)
+def word(change: float, error: float) -> str:
+    """What a relative change of the loss amounts to."""
+    if abs(change) <= TOLD_APART * error:
+        return "not told apart"
+    return "learned" if change < 0 else "destroyed"
 
 
-def along(axes: Axes, document: Timesteps, over_time: bool) -> np.ndarray:
-    """Where the measured timesteps lie on an axis, which is made for them."""
-    if over_time:
-        log_timesteps(axes, document.noise_schedule.timesteps)
-        axes.set_xlabel("timestep, counted from 1")
-        return np.array(document.timesteps) + 1.0
-    axes.invert_xaxis()
-    axes.set_xlabel("λ = ln SNR")
-    return document.noise_schedule.snr.log().numpy()[list(document.timesteps)]
+def plus_minus(mean: float, error: float) -> str:
+    """A mean with its standard error."""
+    return f"{mean:.4g} ± {error:.2g}"
 
 
-def band(
-    axes: Axes,
-    x: np.ndarray,
-    mean: np.ndarray,
-    error: np.ndarray,
-    colour: str,
-    label: str,
-    above: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None,
-) -> None:
-    """A line with its standard error; on a log axis `above` keeps the band from 0."""
-    low = mean - error if above is None else above(mean - error, mean / 10)
-    axes.plot(x, mean, color=colour, linewidth=1.5, label=label)
-    axes.fill_between(x, low, mean + error, color=colour, alpha=0.2, linewidth=0)
+def drawings(found: Measured) -> Iterator[Drawing]:
+    """All pictures of a profile."""
+    document = found.document
+    size = (11.0, 3.6)
+    yield Drawing(
+        "loss_over_timesteps",
+        size,
+        lambda figure: losses_over(figure, document, by_log_snr=False),
+        "Loss of each timestep",
+        "Mean squared error per value, log scale, in the spaces of ε, v and x0, with two standard errors on each side. "
+        + ("On a flow v stands for the velocity." if document.schedule.kind == "flow" else ""),
+    )
+    yield Drawing(
+        "loss_over_log_snr",
+        size,
+        lambda figure: losses_over(figure, document, by_log_snr=True),
+        "Loss over log-SNR",
+        "The same over λ = ln SNR, from the data on the left to the noise on the right: how models of different "
+        "schedules are compared.",
+    )
+    if "held_out" in document.losses:
+        yield Drawing(
+            "gap",
+            size,
+            lambda figure: gap(figure, document),
+            "Held-out images over training images",
+            "Loss of held-out images over that of training images, less 1: where it rises above 0, training images are "
+            "known by heart, or held-out ones are of another kind.",
+        )
+    if document.compared is not None:
+        yield Drawing(
+            "change",
+            size,
+            lambda figure: changes(figure, document),
+            "Change by the other model",
+            "Its loss over the model's, less 1, on paired draws: below 0 it has learned, above 0 it has destroyed.",
+        )
+
+
+def scaled(losses: Losses, space: str, document: Timesteps) -> LossProfile:
+    """Losses in a space."""
+    factor = space_factor(space, document.noise_schedule)[list(document.timesteps)]
+    return LossProfile(np.array(losses.mean), np.array(losses.stderr)).scaled(factor)
+
+
+def places(document: Timesteps, by_log_snr: bool) -> np.ndarray:
+    """Where the measured timesteps stand on the axis, [K]."""
+    chosen = list(document.timesteps)
+    return document.noise_schedule.snr.log().numpy()[chosen] if by_log_snr else np.array(chosen)
+
+
+def name_axis(axes: Axes, by_log_snr: bool) -> None:
+    """What stands below, and the noise on the right."""
+    axes.set_xlabel("λ = ln SNR" if by_log_snr else "timestep t")
+    if by_log_snr:
+        axes.invert_xaxis()
+
+
+def band(axes: Axes, x: np.ndarray, mean: np.ndarray, error: np.ndarray, split: SplitName) -> None:
+    """A curve with its errors."""
+    axes.plot(x, mean, color=COLOURS[split], linewidth=1.3, label=TITLES[split])
+    axes.fill_between(x, mean - BAND * error, mean + BAND * error, color=COLOURS[split], alpha=0.2, linewidth=0)
+
+
+def losses_over(figure: Figure, document: Timesteps, by_log_snr: bool) -> None:
+    """A panel a space."""
+    x = places(document, by_log_snr)
+    for axes, space in zip(figure.subplots(1, len(SPACES)), SPACES, strict=True):
+        for split, losses in document.losses.items():
+            one = scaled(losses, space, document)
+            band(axes, x, one.mean, one.stderr, split)
+        axes.set_yscale("log")
+        axes.set_title(ERRORS[space], fontsize=10)
+        name_axis(axes, by_log_snr)
+    figure.axes[0].legend()
+
+
+def gap(figure: Figure, document: Timesteps) -> None:
+    """Held-out loss over training loss, over t and over λ."""
+    train, held_out = (scaled(document.losses[split], "epsilon", document) for split in ("train", "held_out"))
+    ratio = held_out.mean / train.mean
+    error = ratio * np.hypot(train.stderr / train.mean, held_out.stderr / held_out.mean)
+    for axes, by_log_snr in zip(figure.subplots(1, 2), (False, True), strict=True):
+        band(axes, places(document, by_log_snr), ratio - 1, error, "held_out")
+        axes.axhline(0, color=SOFT, linewidth=0.8)
+        name_axis(axes, by_log_snr)
+    figure.axes[0].set_ylabel("relative gap")
+
+
+def changes(figure: Figure, document: Timesteps) -> None:
+    """The other model's relative change, over t and over λ."""
+    assert document.compared is not None
+    for axes, by_log_snr in zip(figure.subplots(1, 2), (False, True), strict=True):
+        for split, change in document.compared.relative.items():
+            error = np.array(document.compared.relative_stderr[split])
+            band(axes, places(document, by_log_snr), np.array(change), error, split)
+        axes.axhline(0, color=SOFT, linewidth=0.8)
+        name_axis(axes, by_log_snr)
+    figure.axes[0].set_ylabel("relative change of the loss")
+    figure.axes[0].legend()

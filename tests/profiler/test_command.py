@@ -1,0 +1,89 @@
+"""The console command as its user meets it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import diffusers_folders as tiny
+import pytest
+import torch
+
+from unequal.profiler import command
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("command")
+    tiny.ddpm(root / "model")
+    tiny.write_images(root / "train", 6)
+    return root
+
+
+def run(folder: Path, *arguments: str) -> int:
+    """The exit status in this process; the output folder is below."""
+    try:
+        command.run(["profile", str(folder / "model"), "--train", str(folder / "train"), "--device", "cpu", *arguments])
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def test_a_profile_leaves_a_page_and_a_file(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(folder, "--draws", "2", "--out", str(tmp_path / "out")) == 0
+    assert {file.name for file in (tmp_path / "out").iterdir()} == {"index.html", "timesteps.json", "kept"}
+    assert "index.html" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (("--held-out", "nowhere"), 1, "nowhere: no such folder"),
+        (("--against", "a/b@c", "--lora", "d"), 1, "one at a time"),
+        (("--device", "abacus"), 1, "--device abacus"),
+        (("--draws", "1"), 2, "--draws"),
+        (("--precision", "fp8"), 2, "--precision"),
+    ],
+)
+def test_wrong_input_is_told_in_one_line(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], status: int, said: str
+):
+    assert run(folder, "--out", str(tmp_path / "out"), *arguments) == status
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("Error: ") and said in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_results_go_to_no_file(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "out").write_text("a file")
+    assert run(folder, "--out", str(tmp_path / "out")) == 1
+    assert "a file; allowed: a folder" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_cuda_is_refused_where_there_is_none(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(folder, "--out", str(tmp_path / "out"), "--device", "cuda") == 1
+    assert "--device cuda: no CUDA devices are here" in capsys.readouterr().err
+
+
+def test_a_stopped_profile_goes_on_to_the_same_bytes(folder: Path, tmp_path: Path):
+    arguments = [sys.executable, "-m", "unequal.command", "profile", str(folder / "model"), "--train"]
+    arguments += [str(folder / "train"), "--device", "cpu", "--draws", "60", "--batch-size", "1"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    stopped = subprocess.Popen([*arguments, "--out", str(tmp_path / "a")], env=environment, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 120
+    while not list((tmp_path / "a").rglob("losses/*.npy")):
+        assert time.monotonic() < deadline and stopped.poll() is None
+        time.sleep(0.02)
+    stopped.send_signal(signal.SIGTERM)
+    said = stopped.communicate()[1].decode()
+    assert stopped.returncode == 128 + signal.SIGTERM
+    assert said.strip().splitlines()[-1] == "Stopped. The same command goes on from here."
+    assert not (tmp_path / "a" / "timesteps.json").exists()
+    for out in ("a", "b"):
+        subprocess.run([*arguments, "--out", str(tmp_path / out)], env=environment, check=True, capture_output=True)
+    assert (tmp_path / "a" / "timesteps.json").read_bytes() == (tmp_path / "b" / "timesteps.json").read_bytes()

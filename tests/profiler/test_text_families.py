@@ -1,0 +1,189 @@
+"""Text-to-image pipelines: the same losses as by their own encoders and networks, asked by hand; LoRAs."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import diffusers_folders as tiny
+import numpy as np
+import pytest
+import torch
+from diffusers import DiffusionPipeline, FluxPipeline, StableDiffusion3Pipeline, StableDiffusionPipeline
+from peft import LoraConfig
+from peft.utils import get_peft_model_state_dict
+from PIL import Image
+from torch import Tensor
+
+from unequal.errors import UserError
+from unequal.measures.profiling import Draws, noise_at
+from unequal.profiler.families.flux import packed, places, unpacked
+from unequal.profiler.profile import Wanted, profile
+
+CPU = torch.device("cpu")
+
+
+def by_unet(pipe: Any, x_t: Tensor, t: int, text: str) -> Tensor:
+    prompt = pipe.encode_prompt([text], CPU, 1, False)[0]
+    return pipe.unet(x_t, t, prompt).sample
+
+
+def by_xl(pipe: Any, x_t: Tensor, t: int, text: str) -> Tensor:
+    prompt, _, pooled, _ = pipe.encode_prompt(text, device=CPU, do_classifier_free_guidance=False)
+    sizes = pipe._get_add_time_ids((16, 16), (0, 0), (16, 16), prompt.dtype, tiny.BIG_CLIP)
+    return pipe.unet(x_t, t, prompt, added_cond_kwargs={"text_embeds": pooled, "time_ids": sizes}).sample
+
+
+def by_sd3(pipe: Any, x_t: Tensor, told: float, text: str) -> Tensor:
+    prompt, _, pooled, _ = pipe.encode_prompt(text, text, text, device=CPU, do_classifier_free_guidance=False)
+    return pipe.transformer(x_t, prompt, pooled, torch.tensor([told])).sample
+
+
+def by_flux(pipe: Any, x_t: Tensor, told: float, text: str) -> Tensor:
+    prompt, pooled, text_places = pipe.encode_prompt(text, text, device=CPU)
+    answer = pipe.transformer(
+        FluxPipeline._pack_latents(x_t, 1, 4, 8, 8),
+        prompt,
+        pooled,
+        torch.tensor([told / 1000]),
+        FluxPipeline._prepare_latent_image_ids(1, 4, 4, CPU, torch.float32),
+        text_places,
+        torch.tensor([1.0]),
+    ).sample
+    return FluxPipeline._unpack_latents(answer, 16, 16, 2)
+
+
+KINDS = {
+    "stable_diffusion": by_unet,
+    "stable_diffusion_xl": by_xl,
+    "stable_diffusion_3": by_sd3,
+    "flux": by_flux,
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("texts")
+    for kind in KINDS:
+        getattr(tiny, kind)(root / kind)
+    tiny.write_captions(tiny.write_images(root / "train", 5, size=16, channels=3))
+    return root
+
+
+def wanted(root: Path, kind: str, out: Path) -> Wanted:
+    return Wanted(str(root / kind), root / "train", None, out, CPU, draws=3, timesteps=3, batch_size=1, resolution=16)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_losses_are_those_of_the_pipeline_asked_by_hand(root: Path, tmp_path: Path, kind: str):
+    found = profile(wanted(root, kind, tmp_path))
+    schedule, k, draw = found.document.noise_schedule, 1, 2
+    t = found.document.timesteps[k]
+    image = int(Draws.of(torch.empty(5, 0), schedule.timesteps, 3, 0, CPU).index[t, draw])
+    pixels = torch.from_numpy(np.asarray(Image.open(root / "train" / f"{image:02}.png")).copy())
+    epsilon = noise_at(t, (3, 4, 8, 8), 0, 5)[draw][None]
+    alpha, sigma = schedule.level(t)
+    pipe = DiffusionPipeline.from_pretrained(root / kind)
+    with torch.no_grad():
+        x0 = pipe.vae.encode(pixels.permute(2, 0, 1)[None] / 127.5 - 1).latent_dist.mean
+        x0 = (x0 - 0.1) * 0.5
+        x_t = alpha * x0 + sigma * epsilon
+        told = 1000 * sigma if found.document.prediction == "velocity" else t
+        answer = KINDS[kind](pipe, x_t, told, f"a picture number {image}")
+    guess = {
+        "epsilon": lambda: answer,
+        "v_prediction": lambda: alpha * answer + sigma * x_t,
+        "velocity": lambda: x_t + alpha * answer,
+    }[found.document.prediction]()
+    assert np.isclose(found.model["train"][k, draw], float((epsilon - guess).square().mean()), rtol=1e-4)
+
+
+def test_captions_come_from_texts_or_a_list_and_are_missed_where_there_are_none(root: Path, tmp_path: Path):
+    asked = wanted(root, "stable_diffusion", tmp_path / "out")
+    first = profile(asked).model["train"]
+    folder = tiny.write_images(tmp_path / "listed", 5, size=16, channels=3)
+    asked = replace(asked, train=folder)
+    with pytest.raises(UserError, match=r"captions missing of 5 of 5 images \(00.png, 01.png, 02.png, …\)"):
+        profile(asked)
+    lines = [{"file_name": f"{n:02}.png", "text": f"a picture number {n}"} for n in range(5)]
+    (folder / "metadata.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert np.array_equal(profile(asked).model["train"], first)
+    (folder / "00.txt").write_text("another one")
+    assert not np.array_equal(profile(asked).model["train"], first)
+    (folder / "metadata.jsonl").write_text("[1]")
+    with pytest.raises(UserError, match="line 1 is no JSON object"):
+        profile(asked)
+
+
+def test_sd3_does_without_its_largest_text_encoder(tmp_path: Path, root: Path):
+    tiny.stable_diffusion_3(tmp_path / "small", with_t5=False)
+    found = profile(replace(wanted(root, "stable_diffusion_3", tmp_path / "out"), model=str(tmp_path / "small")))
+    assert found.document.losses["train"].mean[0] > 0
+
+
+def test_a_shift_that_depends_on_the_size_is_that_of_the_size(tmp_path: Path, root: Path):
+    """16 tokens, between 4 with μ = 0.5 and 64 with μ = 1.15."""
+    schedule = profile(wanted(root, "flux", tmp_path)).document.schedule
+    assert schedule.kind == "flow"
+    assert schedule.shift == pytest.approx(np.exp(0.5 + 0.65 * 12 / 60))
+
+
+def test_patches_are_those_of_the_pipeline():
+    latents = torch.randn(2, 4, 6, 8)
+    assert torch.equal(packed(latents), FluxPipeline._pack_latents(latents, 2, 4, 6, 8))
+    assert torch.equal(unpacked(packed(latents), 6, 8), latents)
+    assert torch.equal(places(3, 4).float(), FluxPipeline._prepare_latent_image_ids(1, 3, 4, CPU, torch.float32))
+
+
+def save_unet_lora(folder: Path, net: Any) -> None:
+    StableDiffusionPipeline.save_lora_weights(folder, unet_lora_layers=get_peft_model_state_dict(net))
+
+
+def save_sd3_lora(folder: Path, net: Any) -> None:
+    StableDiffusion3Pipeline.save_lora_weights(folder, transformer_lora_layers=get_peft_model_state_dict(net))
+
+
+def save_flux_lora(folder: Path, net: Any) -> None:
+    FluxPipeline.save_lora_weights(folder, transformer_lora_layers=get_peft_model_state_dict(net))
+
+
+@pytest.mark.parametrize(
+    ("kind", "part", "save"),
+    [
+        ("stable_diffusion", "unet", save_unet_lora),
+        ("stable_diffusion_3", "transformer", save_sd3_lora),
+        ("flux", "transformer", save_flux_lora),
+    ],
+)
+def test_a_lora_is_paired_and_the_same_as_its_weights_added(
+    root: Path, tmp_path: Path, kind: str, part: str, save: Callable[[Path, Any], None]
+):
+    pipe = DiffusionPipeline.from_pretrained(root / kind)
+    net = getattr(pipe, part)
+    net.add_adapter(LoraConfig(r=2, lora_alpha=2, target_modules=["to_q", "to_v"]))
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for name, parameter in net.named_parameters():
+            if "lora" in name:
+                parameter.normal_(std=0.5)
+    save(tmp_path / "lora", net)
+    asked = wanted(root, kind, tmp_path / "out")
+    found = profile(replace(asked, lora=tmp_path / "lora"))
+    assert found.other is not None and found.document.compared is not None
+    assert np.array_equal(found.model["train"], profile(replace(asked, out=tmp_path / "alone")).model["train"])
+    assert not np.allclose(found.other["train"], found.model["train"], rtol=1e-3)
+    net.fuse_lora()
+    net.unload_lora()
+    pipe.save_pretrained(tmp_path / "fused")
+    fused = profile(replace(asked, model=str(tmp_path / "fused"), out=tmp_path / "out_fused"))
+    assert np.allclose(fused.model["train"], found.other["train"], rtol=1e-3)
+
+
+def test_what_is_no_lora_is_refused(root: Path, tmp_path: Path):
+    asked = wanted(root, "stable_diffusion", tmp_path / "out")
+    with pytest.raises(UserError, match="no such file"):
+        profile(replace(asked, lora=tmp_path / "nowhere"))
+    (tmp_path / "bad.safetensors").write_bytes(b"no tensors")
+    with pytest.raises(UserError, match="--lora"):
+        profile(replace(asked, lora=tmp_path / "bad.safetensors"))

@@ -1,0 +1,80 @@
+"""Text-to-image networks: told of captions what the text encoders of their pipelines make of them."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+
+from unequal.errors import UserError
+from unequal.profiler.families.family import Family, TextEncoder
+from unequal.profiler.kept import Rows
+from unequal.profiler.pipelines import told_in_one_line
+
+#: Beginnings of the names of parts that captions go through.
+ENCODERS = ("text_encoder", "tokenizer")
+
+
+class OfTexts(Family):
+    """A pipeline whose class encodes texts, and takes LoRAs."""
+
+    told_texts = True
+    #: Classes of pipelines that do so in the way that is known here.
+    pipelines: ClassVar[tuple[str, ...]]
+
+    def check(self) -> None:
+        super().check()
+        if (name := self.pipeline.index["_class_name"]) not in self.pipelines:
+            raise self.refusal(f"stands in a {name}; allowed: {', '.join(self.pipelines)}")
+
+    @abstractmethod
+    def encoded(self, pipe: Any, texts: list[str], device: torch.device) -> Rows:
+        """What the network is told of texts, by the pipeline's own encoding, [B, …] each."""
+
+    def text_encoder(self, device: torch.device, dtype: torch.dtype) -> TextEncoder:
+        with torch.device("meta"):  # some pipelines ask the network's configuration, and nothing else of it
+            net = nn.Module.to(self.kind.from_config(self.config), dtype)
+        pipe = self.pipe(net, True, dtype)
+        for name, part in pipe.components.items():
+            if name.startswith("text_encoder") and part is not None:
+                part.to(device)
+
+        @torch.no_grad()
+        def encode(texts: Sequence[str]) -> Rows:
+            with told_in_one_line(f"{self.pipeline.name}: captions cannot be encoded"):
+                return self.encoded(pipe, list(texts), device)
+
+        return encode
+
+    def pipe(self, net: nn.Module, with_texts: bool, dtype: torch.dtype) -> Any:
+        """The pipeline around a network, with its text encoders or without, and nothing else that is large."""
+        import diffusers
+
+        kind = getattr(diffusers, self.pipeline.index["_class_name"])
+        kept = ("scheduler", *(name for name in self.pipeline.parts if with_texts and name.startswith(ENCODERS)))
+        left_out = {name: None for name, value in self.pipeline.index.items() if isinstance(value, list)}
+        others = {name: None for name in left_out if name not in kept} | {self.part: net}
+        with told_in_one_line(f"{self.pipeline.name}: text encoders"):
+            return kind.from_pretrained(
+                str(self.pipeline.path), **others, torch_dtype=dtype, use_safetensors=True, local_files_only=True
+            )
+
+    def check_adapter(self, lora: Path) -> None:
+        import diffusers
+
+        kind = getattr(diffusers, self.pipeline.index["_class_name"])
+        with told_in_one_line(f"--lora {lora}"):
+            found = kind.lora_state_dict(str(lora), use_safetensors=True, local_files_only=True)
+        names = found[0] if isinstance(found, tuple) else found
+        if others := [name for name in names if name.startswith("text_encoder")]:
+            raise UserError(f"--lora {lora}: changes a text encoder, too ('{others[0]}'); allowed: the network alone")
+        if not any(name.startswith(f"{self.part}.") for name in names):
+            raise UserError(f"--lora {lora}: nothing in it for the {self.title}, as '{self.part}.…'")
+
+    def adapt(self, net: nn.Module, lora: Path) -> None:
+        pipe = self.pipe(net, False, next(net.parameters()).dtype)
+        with told_in_one_line(f"--lora {lora}"):
+            pipe.load_lora_weights(str(lora), use_safetensors=True, local_files_only=True)
+        net.eval().requires_grad_(False)

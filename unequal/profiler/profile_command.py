@@ -1,0 +1,77 @@
+"""`unequal profile`: options, what they come to, and the files that are written."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+
+from unequal.errors import UserError
+from unequal.files import write_bytes
+from unequal.profiler.page import page
+from unequal.profiler.profile import PRECISIONS, STRATA, Wanted
+from unequal.profiler.profile import profile as measure
+
+FOLDER = click.Path(path_type=Path)
+DOCUMENT, PAGE = "timesteps.json", "index.html"
+
+
+@click.command()
+@click.argument("model")
+@click.option("--train", type=FOLDER, required=True, help="Folder of training images.")
+@click.option("--held-out", type=FOLDER, help="Folder of images that the model was not trained on.")
+@click.option("--against", help="A second model, folder or Hub id, measured on the same draws.")
+@click.option("--lora", type=FOLDER, help="A LoRA in safetensors; measures the model with it on the same draws.")
+@click.option("--out", type=FOLDER, default=Path("profile"), show_default=True, help="Folder of the results.")
+@click.option("--draws", type=click.IntRange(2), default=64, show_default=True, help="Images and noises a timestep.")
+@click.option(
+    "--timesteps", type=click.IntRange(2), help=f"How many, evenly spread.  [default: all, or {STRATA} of more]"
+)
+@click.option("--batch-size", type=click.IntRange(1), default=16, show_default=True, help="Draws at once.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of images and noise.")
+@click.option("--resolution", type=click.IntRange(4), help="Size of images in pixels.  [default: the model's]")
+@click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1 …; auto: cuda where there is one.")
+@click.option(
+    "--precision", type=click.Choice(list(PRECISIONS)), default="fp32", show_default=True, help="Of networks."
+)
+@click.option("--guidance", type=float, default=1.0, show_default=True, help="Told to networks distilled for guidance.")
+def profile(device: str, out: Path, **options: Any) -> None:
+    """Measure what MODEL loses at each timestep: a folder of a diffusers pipeline, or a Hub id owner/name[@revision].
+
+    Writes OUT/index.html and OUT/timesteps.json. When stopped, the same command goes on.
+    """
+    if options["against"] and options["lora"]:
+        raise UserError("--against and --lora: one at a time")
+    wanted = Wanted(device=chosen_device(device), out=placed(out), **options)
+    found = measure(wanted)
+    page_written = page(found, wanted)
+    found.document.write(out / DOCUMENT)
+    write_bytes(out / PAGE, page_written.encode())
+    click.echo(f"{out / PAGE}, {out / DOCUMENT}")
+
+
+def placed(out: Path) -> Path:
+    """The folder of the results, which is made with the first of them. Raises UserError where it cannot be."""
+    if out.exists() and not out.is_dir():
+        raise UserError(f"--out {out}: a file; allowed: a folder, or a name that is free")
+    return out
+
+
+def chosen_device(name: str) -> torch.device:
+    """The device of that name, on which the same draws give the same bits. Raises UserError where there is none."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise UserError(f"--device {name}: no device; allowed: auto, cpu, cuda, cuda:1 …") from None
+    if device.type not in ("cpu", "cuda"):
+        raise UserError(f"--device {name}: not supported; allowed: auto, cpu, cuda, cuda:1 …")
+    if device.type == "cuda":
+        if (device.index or 0) >= (count := torch.cuda.device_count()):
+            raise UserError(f"--device {name}: {count or 'no'} CUDA devices are here; allowed: cpu")
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.backends.cudnn.benchmark = False
+    return device
