@@ -28,7 +28,9 @@ GRAPHS = [ROOT / "dvc.yaml", *sorted((ROOT / "studies").rglob("dvc.yaml"))]
 BAD = ["x; touch pwned #", "$(touch pwned)", "`id`", "a b", "../up", "/etc", "-h", "", "a\nb", "a\x00b", "*", "${seed}"]
 BAD += ["x" * 300, "A", "ä", "a.b", "~", "a|b", "a>b", "a&b", "'", '"', "a\\b", "1;", "base\n"]
 #: Text that is none: it reaches neither a command nor a path of ours.
-FREE = re.compile(r"runtime\.tracking\.(uri|experiment)|.*decider\.(model|base_url|api_key_env)|(blocks|sweep)\.question")
+FREE = re.compile(
+    r"runtime\.tracking\.(uri|experiment)|.*decider\.(model|base_url|api_key_env)|(blocks|sweep)\.question"
+)
 
 
 def models() -> list[tuple[Path, type[Core]]]:
