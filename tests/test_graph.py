@@ -131,7 +131,7 @@ def test_layers_import_downwards_only(source: Path):
         ("__init__", "errors", "extras", "randomness", "files"),
         ("diffusion", "evidence"),
         ("timesteps", "measures"),
-        ("loops",),
+        ("loops", "suggestions"),
         ("settings",),
         # Of the harness, but below all that can be stopped, or shared among processes.
         ("pipeline/processes", "pipeline/stopping"),
@@ -143,7 +143,7 @@ def test_layers_import_downwards_only(source: Path):
         ("training",),
         ("measures/gradient_meter", "measures/adam_metric", "sampling", "pruning", "evaluation", "reporting"),
         ("experts",),
-        ("pipeline", "tools"),
+        ("pipeline", "tools", "profiler"),
     ]
 
     def layer(file: Path) -> int:

@@ -52,8 +52,8 @@ def borders(losses: np.ndarray, schedule: NoiseSchedule) -> list[Border]:
     """
     sums = equal_sums(losses, 2, "experts")
     found = {
-        "half of the loss over log-SNR": halves(losses, schedule),
-        "half of the loss over timesteps": Boundary.at_timestep(sums[1].first, schedule),
+        "halves over log-SNR": halves(losses, schedule),
+        "halves over timesteps": Boundary.at_timestep(sums[1].first, schedule),
         **{name: Boundary.at_time(time) for name, time in OF_WAN.items()},
     }
     return [border(name, boundary, losses, schedule) for name, boundary in found.items()]

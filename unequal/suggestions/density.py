@@ -1,7 +1,7 @@
 """A density of timesteps from measured losses, and the nearest of the densities that trainers know by name.
 
-Nearest is what has the least Kullback–Leibler divergence KL(p‖q): the q under which draws from p are likeliest. How near
-it is, is told by the total variation distance, ½·Σ|p − q|: the share of draws that would have to lie elsewhere.
+Nearest is the q of least Kullback–Leibler divergence KL(p‖q), under which draws from p are likeliest. How near it is,
+is told by the total variation distance ½·Σ|p − q|: the share of draws that would have to lie elsewhere.
 """
 
 import math
@@ -84,8 +84,8 @@ Member = Callable[[np.ndarray], tuple[Callable[..., np.ndarray], float, dict[str
 
 def logit_normal_at(point: np.ndarray) -> tuple[Callable[..., np.ndarray], float, dict[str, float]]:
     """Of a mean and ln of a standard deviation."""
-    found = {"mean": float(point[0]), "std": limited_exp(point[1])}
-    return partial(logit_normal, **found), 1.0, found
+    mean, std = float(point[0]), limited_exp(point[1])
+    return partial(logit_normal, mean=mean, std=std), 1.0, {"mean": mean, "std": std}
 
 
 def shift_at(point: np.ndarray) -> tuple[Callable[..., np.ndarray], float, dict[str, float]]:
@@ -97,8 +97,8 @@ def shift_at(point: np.ndarray) -> tuple[Callable[..., np.ndarray], float, dict[
 def beta_at(point: np.ndarray) -> tuple[Callable[..., np.ndarray], float, dict[str, float]]:
     """Of the logit of the mean and ln(a + b), which change its likelihood almost independently."""
     share, total = float(expit(point[:1])[0]), limited_exp(point[1])
-    found = {"a": max(share * total, TINY), "b": max((1 - share) * total, TINY)}
-    return partial(beta, **found), 1.0, found
+    a, b = max(share * total, TINY), max((1 - share) * total, TINY)
+    return partial(beta, a=a, b=b), 1.0, {"a": a, "b": b}
 
 
 def limited_exp(logarithm: float) -> float:
