@@ -87,10 +87,9 @@ def nothing(says: str) -> Phrase:
 def phrases(found: Suggestions, trainer: Trainer) -> list[Phrase]:
     """All that scripts for this kind of model can be told, and a line on all that they cannot."""
     preserving, prediction = found.measured.schedule.preserves_variance, found.measured.prediction
-    kind = "that preserve variance" if preserving else "of flows"
-    if prediction not in PREDICTED[preserving]:
+    if prediction not in (known := PREDICTED[preserving]):
         return [
-            nothing(f"scripts for models {kind} predict {' or '.join(PREDICTED[preserving])}, this one {prediction}")
+            nothing(f"scripts on such a schedule train {' or '.join(known)}, and this network predicts {prediction}")
         ]
     by_kind = {
         ("diffusers", True): diffusers_sd,

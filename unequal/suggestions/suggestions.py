@@ -1,5 +1,6 @@
 """All that a profile suggests, together: slots, a density, γ, the border of two experts, sampling steps."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal, Self, get_args
 
@@ -156,7 +157,7 @@ def density_of(measured: Measured, slots: Partition, kind: Kind) -> Density:
     """The density of least variance of the loss that is trained, the network's own, or that of stratified draws."""
     moments = measured.second_moments * measured.in_space(measured.prediction) ** 2
     alike = uniform(len(moments))
-    if not np.isfinite(moments.sum()) or not (moments > 0).all():
+    if not math.isfinite(float(moments.max()) * len(moments)) or not (moments > 0).all():
         raise UserError(f"second moments of losses from {moments.min():.3g} to {moments.max():.3g} give no density")
     p = alike_in(slots) if kind == "slots" else least_variance(alike, moments)
     found = nearest(p, measured.schedule)
