@@ -1,6 +1,7 @@
 """`unequal suggest`: what it prints runs and says what was measured; what is wrong is told in one line."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from profiled import FLOW, LINEAR, document, written
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.profiler.suggest_command import suggest
 
+ROOT = Path(__file__).parents[2]
 both = pytest.mark.parametrize("schedule", [LINEAR, FLOW], ids=lambda one: one.name)
 
 
@@ -49,7 +51,7 @@ def test_the_python_runs_and_makes_what_the_figures_say(schedule: NoiseSchedule,
     for near in figures["density"]["nearest"]:
         apart = np.abs(made[f"nearest_{near['family']}"] - table.probabilities).sum() / 2
         assert apart == pytest.approx(near["distance"], abs=1e-3)
-    assert made["boundary"].log_snr == pytest.approx(figures["boundary"]["borders"][0]["log_snr"], abs=1e-4)
+    assert made["boundary"].log_snr == figures["boundary"]["borders"][0]["log_snr"]
     assert made["experts"][1].first == figures["boundary"]["borders"][0]["timestep"]
     assert made["steps"] == figures["steps"]["profile"]
     assert made["weights"].shape == (1000,)
@@ -69,6 +71,16 @@ def test_the_figures_come_with_reasons_and_caveats(tmp_path: Path):
 @pytest.mark.parametrize("trainer", ["diffusers", "kohya"])
 def test_flags_are_printed(schedule: NoiseSchedule, trainer: str, tmp_path: Path):
     assert "\n--" in done(written(tmp_path, schedule), "--as", trainer)
+
+
+PAGE = ROOT / "docs/suggesting.md"
+SESSIONS = re.findall(r"^```console\n\$ unequal suggest (.*)\n([\s\S]*?)\n```$", PAGE.read_text("utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize(("arguments", "said"), SESSIONS, ids=[arguments for arguments, _ in SESSIONS])
+def test_the_page_shows_what_is_printed(arguments: str, said: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(ROOT)
+    assert done(*arguments.split()).strip() == said
 
 
 def test_a_file_of_the_expected_schedule_is_taken(tmp_path: Path):

@@ -30,7 +30,7 @@ def test_an_even_loss_has_its_half_in_the_middle(schedule: NoiseSchedule):
 
 
 def test_what_is_told_of_each():
-    over_log_snr, over_timesteps, text, image = borders(np.ones(1000), LINEAR)
+    over_timesteps, over_log_snr, text, image = borders(np.ones(1000), LINEAR)
     assert (over_log_snr.loss, over_timesteps.timesteps) == (pytest.approx(0.5), 0.5)
     assert over_timesteps.timestep == 500
     assert text.timestep == 620 and text.timesteps == pytest.approx(0.38)

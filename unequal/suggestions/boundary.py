@@ -1,4 +1,4 @@
-"""Where two experts may meet: where each has half of the loss over log-SNR, beside borders that others train by."""
+"""Where two experts may meet: where each has half of the loss, beside borders that others train by."""
 
 from dataclasses import dataclass
 
@@ -46,14 +46,14 @@ def halves(losses: np.ndarray, schedule: NoiseSchedule) -> Boundary:
 
 
 def borders(losses: np.ndarray, schedule: NoiseSchedule) -> list[Border]:
-    """That of halves, that of two equal sums over timesteps, and those of others, in this order.
+    """That of two equal sums over timesteps, that of halves over log-SNR, and those of others, in this order.
 
     Raises UserError where the losses have no two equal sums.
     """
     sums = equal_sums(losses, 2, "experts")
     found = {
-        "halves over log-SNR": halves(losses, schedule),
         "halves over timesteps": Boundary.at_timestep(sums[1].first, schedule),
+        "halves over log-SNR": halves(losses, schedule),
         **{name: Boundary.at_time(time) for name, time in OF_WAN.items()},
     }
     return [border(name, boundary, losses, schedule) for name, boundary in found.items()]

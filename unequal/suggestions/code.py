@@ -40,7 +40,7 @@ sampler = IndependentSampler({nearest}, unbiased=True)
 
 weights = loss_weights("min_snr", {prediction}, schedule.snr, gamma={gamma:.4g})
 
-boundary = Boundary(log_snr={log_snr:.6g})
+boundary = Boundary(log_snr={log_snr!r})
 experts = boundary.ranges(schedule)
 
 steps = sampling_timesteps(

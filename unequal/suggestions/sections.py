@@ -14,7 +14,7 @@ from unequal.timesteps.partition import Partition
 #: Total variation from which on a named density is told to be far.
 FAR = 0.1
 #: What halves are halves over, in words.
-HALVES = {"log_snr": "log-SNR", "timesteps": "timesteps"}
+HALVES = {"timesteps": "timesteps", "log_snr": "log-SNR"}
 DB_PER_NAT = 10 / math.log(10)
 
 
@@ -138,10 +138,10 @@ def border(found: Suggestions) -> Section:
     return Section(
         f"Boundary of two experts: λ = {found.border.boundary.log_snr:.3f}, index {found.border.timestep}",
         [("by", "λ", f"s before shift {k:.3g}", "s after", "index", "timesteps", "loss over λ"), *rows],
-        f"It gives each expert half of the loss over {over}; ½·∫ L dλ is {nats:.3g} nats a value, and between the ends "
-        "of the schedule noisy images tell no more of an image.",
-        "Much of the loss lies near the data, in details: compare how many timesteps and sampling steps each expert "
-        "gets; Wan's borders were found by training. Shares are those of the expert at the noise end.",
+        f"It gives each expert half of the loss over {over}; over log-SNR ½·∫ L dλ is {nats:.3g} nats a value, and "
+        "between the ends of the schedule noisy images tell no more of an image.",
+        "Losses favour the data end, where details are: compare how many timesteps each expert gets, which the table "
+        "tells for the one at the noise end; Wan's borders were found by training.",
     )
 
 

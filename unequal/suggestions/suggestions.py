@@ -26,7 +26,7 @@ LOSSES: dict[str, Prediction] = SPACES | {"velocity": "velocity"}
 #: The densities that can be asked for.
 Kind = Literal["least_variance", "slots"]
 #: Over what the loss is shared out between two experts.
-Halves = Literal["log_snr", "timesteps"]
+Halves = Literal["timesteps", "log_snr"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Asked:
     steps: int = 20
     space: str = "epsilon"
     density: Kind = "least_variance"
-    halves: Halves = "log_snr"
+    halves: Halves = "timesteps"
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Suggestions:
         slots: of equal loss.
         density: that was asked for.
         gamma: of Min-SNR.
-        borders: of two experts: by halves over log-SNR, by halves over timesteps, those of others.
+        borders: of two experts: by halves over timesteps, by halves over log-SNR, those of others.
         steps: timesteps of sampling by the profile, falling; fewer than asked for where some snap together.
         uniform_steps: the same number of uniform ones.
     """
