@@ -1,4 +1,4 @@
-"""PCGrad: the known example, the algorithm as told, and gradients that are those of the clusters."""
+"""PCGrad and the bargain: known examples, what defines each, and gradients that are those of the clusters."""
 
 from itertools import permutations
 
@@ -10,9 +10,10 @@ from torch import Tensor
 
 from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch
-from unequal.training.gradient_surgery import ClusterGradients, projected
+from unequal.training.gradient_surgery import ClusterGradients, Remedy, bargained, bargaining_weights, projected
 from unequal.training.objectives.objective import Losses
 
+REMEDY = Remedy(Partition([(0, 4), (5, 9)]), projected)
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -56,6 +57,30 @@ def test_a_cluster_without_images_changes_nothing() -> None:
     torch.testing.assert_close(found, rows((1, 2))[0])
 
 
+def test_two_gradients_at_60_degrees_have_the_known_bargain() -> None:
+    np.testing.assert_allclose(bargaining_weights(np.array([[1, 0.5], [0.5, 1]])), [0.8165, 0.8165], atol=5e-5)
+
+
+@given(seeds, st.integers(1, 8))
+def test_in_a_bargain_each_gains_in_inverse_proportion_to_its_weight(seed: int, count: int) -> None:
+    generator = np.random.default_rng(seed)
+    gradients = generator.normal(size=(count, 20)) * np.exp(generator.normal(scale=4, size=(count, 1)))
+    weights = bargaining_weights(gradients @ gradients.T)
+    np.testing.assert_allclose(gradients @ gradients.T @ weights, 1 / weights, rtol=1e-4)
+    found = bargained(torch.from_numpy(gradients), generator).numpy()
+    np.testing.assert_allclose(np.linalg.norm(found), count**0.5, rtol=1e-4)
+
+
+def test_against_each_other_there_is_no_way_to_go() -> None:
+    found = bargained(rows((3, 0), (-1, 0)), np.random.default_rng(0))
+    torch.testing.assert_close(found, rows((0, 0))[0], atol=1e-3, rtol=0)
+
+
+def test_a_cluster_without_images_has_no_say_in_a_bargain() -> None:
+    found = bargained(rows((0, 0), (1, 2), (0, 0)), np.random.default_rng(0))
+    torch.testing.assert_close(found, rows((1, 2))[0] / 5**0.5)
+
+
 class Line(torch.nn.Module):
     """A loss of w·t + b for an image at t, with a constant beside."""
 
@@ -71,7 +96,7 @@ class Line(torch.nn.Module):
 
 def test_parts_of_a_batch_add_up_in_their_clusters() -> None:
     net = Line()
-    tasks = ClusterGradients(Partition([(0, 4), (5, 9)]), tuple(net.parameters()))
+    tasks = ClusterGradients(REMEDY, tuple(net.parameters()))
     images, timesteps = torch.tensor([1.0, -1.0, 2.0, -3.0]), torch.tensor([1, 7, 4, 9])
     batch = Batch(images.reshape(4, 1, 1, 1), images.reshape(4, 1, 1, 1), timesteps, torch.ones(4))
     for part in (slice(0, 3), slice(3, 4)):
@@ -92,6 +117,6 @@ def test_parts_of_a_batch_add_up_in_their_clusters() -> None:
 def test_terms_are_means_over_the_images() -> None:
     """Three images of one cluster and one of the other, counted in their own passes."""
     net, ones = Line(), torch.ones(4, 1, 1, 1)
-    tasks = ClusterGradients(Partition([(0, 4), (5, 9)]), tuple(net.parameters()))
+    tasks = ClusterGradients(REMEDY, tuple(net.parameters()))
     losses = tasks.backward(Batch(ones, ones, torch.tensor([0, 1, 2, 8]), torch.ones(4)), net.backward)
     assert float(losses.terms["count"]) == 3 * 0.75 + 1 * 0.25

@@ -38,12 +38,13 @@ from unequal.timesteps.samplers import (
 from unequal.training import checkpoint, loop
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import read_checkpoint
+from unequal.training.gradient_surgery import Combine, Remedy, bargained, projected
 from unequal.training.loop import CHECKPOINT, LOG, Log, Trainer, drop_lines_after
 from unequal.training.objectives.objective import Losses, Objective
 from unequal.training.objectives.running_means import OverRunningMean
 from unequal.training.objectives.single_head import SingleHead
 from unequal.training.objectives.three_heads import BalancedHeads
-from unequal.training.objectives.uncertainty import OverUncertainty, Uncertainty
+from unequal.training.objectives.uncertainty import ClusterUncertainty, OverUncertainty, Uncertainty
 from unequal.training.optimizer import moments
 
 pytestmark = pytest.mark.slow
@@ -84,7 +85,7 @@ def build(
         sampler: TimestepSampler | None = None,
         heads: int = 1,
         snapshots: tuple[int, ...] = (),
-        clusters: Partition | None = None,
+        remedy: Remedy | None = None,
         **training: Any,
     ) -> Trainer:
         settings = training_settings(**training)
@@ -93,7 +94,7 @@ def build(
         chosen = runtime.model_copy(update=runtime_changes or {})
         net = tiny_net(heads=heads, dropout=dropout, block_out_channels=(8,), middle_attention=False)
         conditions = {"optimizer": optimizer, "training": settings, "runtime": chosen, "images": images}
-        conditions |= {"clusters": clusters}
+        conditions |= {"remedy": remedy}
         return Trainer(net, source, objective, work=tmp_path / work, log=log, snapshots=snapshots, **conditions)
 
     return make
@@ -252,12 +253,20 @@ def over_uncertainty() -> OverUncertainty:
     return OverUncertainty(SingleHead("epsilon", schedule, "none", None), Uncertainty(schedule))
 
 
-def test_a_learned_uncertainty_resumes_exactly(build: Build, tmp_path: Path) -> None:
-    through = build("through", objective=over_uncertainty(), gradient_accumulation=2)
+def over_clusters_uncertainty() -> OverUncertainty:
+    clusters = ClusterUncertainty(Partition.of_lengths([20, 30]), CPU)
+    return OverUncertainty(SingleHead("epsilon", NoiseSchedule.linear(50), "none", None), clusters)
+
+
+@pytest.mark.parametrize("uncertain", [over_uncertainty, over_clusters_uncertainty])
+def test_a_learned_uncertainty_resumes_exactly(
+    build: Build, tmp_path: Path, uncertain: Callable[[], OverUncertainty]
+) -> None:
+    through = build("through", objective=uncertain(), gradient_accumulation=2)
     trained = through.run()
     with pytest.raises(Stop):
-        build("killed", objective=over_uncertainty(), gradient_accumulation=2, log=stop_at(6)).run()
-    resumed = build("killed", objective=over_uncertainty(), gradient_accumulation=2)
+        build("killed", objective=uncertain(), gradient_accumulation=2, log=stop_at(6)).run()
+    resumed = build("killed", objective=uncertain(), gradient_accumulation=2)
     again = resumed.run()
     assert all(torch.equal(value, weights(resumed)[key]) for key, value in weights(through).items())
     assert trained.learned["uncertainty.weight"].abs().min() > 0
@@ -341,14 +350,16 @@ def test_what_a_policy_is_taught_by_counts_a_third_of_an_image_a_forward_pass(bu
 
 def test_gradients_of_one_cluster_train_as_gradients_do(build: Build, tmp_path: Path) -> None:
     plain = build("plain", gradient_accumulation=2).run()
-    apart = build("apart", gradient_accumulation=2, clusters=Partition([(0, 49)])).run()
+    apart = build("apart", gradient_accumulation=2, remedy=Remedy(Partition([(0, 49)]), projected)).run()
     assert (apart.steps, apart.images_seen) == (plain.steps, plain.images_seen)
     for one, other in zip(lines(tmp_path / "plain"), lines(tmp_path / "apart"), strict=True):
         assert other == pytest.approx(one, rel=1e-3)
 
 
-def test_gradients_of_clusters_resume_exactly(build: Build, tmp_path: Path) -> None:
-    chosen: dict[str, Any] = {"images": 60, "clusters": Partition([(0, 19), (20, 49)]), "gradient_accumulation": 2}
+@pytest.mark.parametrize("combine", [projected, bargained])
+def test_gradients_of_clusters_resume_exactly(build: Build, tmp_path: Path, combine: Combine) -> None:
+    remedy = Remedy(Partition([(0, 19), (20, 49)]), combine)
+    chosen: dict[str, Any] = {"images": 60, "remedy": remedy, "gradient_accumulation": 2}
     ends_as_if_never_killed(build, tmp_path, **chosen)
 
 

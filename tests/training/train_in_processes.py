@@ -21,8 +21,10 @@ from unequal.settings.recipe import Optimizer
 from unequal.settings.runtime import Runtime, Tracking
 from unequal.settings.schedule import BetaSchedule
 from unequal.settings.training import Training
+from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.training.batches import Batch, BatchSource
+from unequal.training.gradient_surgery import Remedy, projected
 from unequal.training.loop import Trainer
 from unequal.training.objectives.objective import Losses, Objective
 from unequal.training.objectives.single_head import SingleHead
@@ -77,16 +79,22 @@ def uncertain(*arguments: Any) -> Objective:
     return OverUncertainty(InDouble(*arguments), Uncertainty(NoiseSchedule.linear(50))).double()
 
 
+PCGRAD = Remedy(Partition([(0, 9), (10, 24), (25, 49)]), projected)
 #: What is trained, and how.
-KINDS: dict[str, tuple[Network, Callable[..., Objective]]] = {
-    "unet2d": (NETWORK, InDouble),
-    "dit": (TRANSFORMER, InDouble),
-    "uncertain": (NETWORK, uncertain),
+KINDS: dict[str, tuple[Network, Callable[..., Objective], Remedy | None]] = {
+    "unet2d": (NETWORK, InDouble, None),
+    "dit": (TRANSFORMER, InDouble, None),
+    "uncertain": (NETWORK, uncertain, None),
+    "pcgrad": (NETWORK, InDouble, PCGRAD),
 }
 
 
 def trainer_of(
-    work: Path, steps: int, objective: Callable[..., Objective] = InDouble, network: Network = NETWORK
+    work: Path,
+    steps: int,
+    objective: Callable[..., Objective] = InDouble,
+    network: Network = NETWORK,
+    remedy: Remedy | None = None,
 ) -> Trainer:
     """A training that takes so many steps."""
     AcceleratorState._reset_state(reset_partial_state=True)
@@ -97,14 +105,14 @@ def trainer_of(
     loss = objective("epsilon", NoiseSchedule.linear(50), "none", None)
     spec = ModelSpec.of(network, BetaSchedule(name="linear", timesteps=50), "epsilon", Space(channels=1, size=8))
     net = build_network(network, spec).double()
-    rest = {"optimizer": OPTIMIZER, "training": TRAINING, "runtime": RUNTIME, "images": steps * BATCH, "work": work}
-    return Trainer(net, source, loss, log=lambda *_: None, **rest)
+    rest: dict[str, Any] = {"optimizer": OPTIMIZER, "training": TRAINING, "runtime": RUNTIME, "remedy": remedy}
+    return Trainer(net, source, loss, images=steps * BATCH, work=work, log=lambda *_: None, **rest)
 
 
 def train(work: Path, steps: int, kind: str = "unet2d") -> dict[str, Tensor]:
     """The weights after so many steps of ten, those of the objective included."""
-    network, objective = KINDS[kind]
-    trainer = trainer_of(work, 10, objective, network)
+    network, objective, remedy = KINDS[kind]
+    trainer = trainer_of(work, 10, objective, network, remedy)
     for _ in range(steps):
         trainer.advance()
     learned = trainer.net.state_dict() | dict(trainer.objective.named_parameters())

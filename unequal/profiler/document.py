@@ -14,8 +14,12 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_va
 
 from unequal.diffusion.predictions import Prediction
 from unequal.diffusion.schedule import Flow, NoiseSchedule, VariancePreserving
+from unequal.errors import UserError
 from unequal.files import read_json, write_json
 from unequal.settings.strict import Strict, validate
+
+#: Images that a model was trained on, or like them, and such as it was not.
+Split = Literal["train", "held_out"]
 
 
 class Betas(Strict):
@@ -61,13 +65,9 @@ class Change(Strict):
     """What another model loses on the same draws, and by how much that differs."""
 
     model: str = Field(description="the other one: a checkpoint, or the model with an adapter")
-    losses: dict[Literal["train", "held_out"], Losses]
-    relative: dict[Literal["train", "held_out"], tuple[float, ...]] = Field(
-        description="the other's mean loss over the model's, less 1, [K]"
-    )
-    relative_stderr: dict[Literal["train", "held_out"], tuple[float, ...]] = Field(
-        description="its standard error over paired draws, [K]"
-    )
+    losses: dict[Split, Losses]
+    relative: dict[Split, tuple[float, ...]] = Field(description="the other's mean loss over the model's, less 1, [K]")
+    relative_stderr: dict[Split, tuple[float, ...]] = Field(description="its standard error over paired draws, [K]")
 
 
 class Timesteps(Strict):
@@ -79,19 +79,22 @@ class Timesteps(Strict):
     prediction: Prediction = Field(description="what the network predicts")
     schedule: Annotated[Betas | Shifted, Field(discriminator="kind")]
     seed: NonNegativeInt = Field(description="of images, noise and timesteps")
-    images: dict[Literal["train", "held_out"], PositiveInt] = Field(description="how many there are of each split")
+    images: dict[Split, PositiveInt] = Field(description="how many there are of each split")
     shape: tuple[PositiveInt, PositiveInt, PositiveInt] = Field(
         description="[C, H, W] of what the network sees: an image or a latent"
     )
     draws: PositiveInt = Field(ge=2, description="n, at each measured timestep")
     timesteps: tuple[NonNegativeInt, ...] = Field(min_length=2, description="those that were measured, rising, [K]")
-    losses: dict[Literal["train", "held_out"], Losses]
+    losses: dict[Split, Losses]
     compared: Change | None = Field(default=None, description="null: one model alone was measured")
 
     @model_validator(mode="after")
     def tables_are_of_the_timesteps(self) -> Self:
         """As many figures as timesteps, each of the schedule."""
-        steps, last = self.timesteps, self.schedule.tables().timesteps - 1
+        try:
+            steps, last = self.timesteps, self.schedule.tables().timesteps - 1
+        except UserError as error:
+            raise ValueError(f"schedule: {error}") from None
         if list(steps) != sorted(set(steps)) or steps[-1] > last:
             raise ValueError(f"timesteps: must rise, within 0 … {last}")
         if self.losses.keys() != self.images.keys() or not self.losses:

@@ -103,12 +103,12 @@ class Mixing(Strict):
 
 
 class Conflicts(Strict):
-    """PCGrad (2001.06782) between clusters of timesteps: what their gradients would take from each other is left out.
+    """Between clusters of timesteps: what their gradients would take from each other is left out, or bargained for.
 
     It costs a backward pass a cluster, each of its own images, and the memory of so many gradients and two more.
     """
 
-    kind: Literal["pcgrad"]
+    kind: Literal["pcgrad", "nash"] = Field(description="2001.06782; or 2202.01017, a step of which is of length √K")
     clusters: int = Field(ge=2, le=100, description="K, by dynamic programming; ANT takes 5")
     alike_in: Likeness = Field(default="log_snr", description="what timesteps of a cluster have in common")
 

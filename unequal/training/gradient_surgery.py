@@ -1,11 +1,15 @@
-"""PCGrad (2001.06782) between clusters of timesteps, as ANT (2306.00354) has it.
+"""Remedies of conflicts between clusters of timesteps, as ANT (2306.00354) has them: PCGrad and Nash's bargaining.
 
-Of two clusters whose gradients point against each other, each one's gives up what it would take from the other. It
-costs a backward pass a cluster, of its own images (no more images than without, in smaller portions), and the memory
-of (K + 2)·|θ| numbers for K clusters. Processes and accumulated parts add up each cluster's gradient before that.
+With PCGrad (2001.06782), of two clusters whose gradients point against each other, each one's gives up what it would
+take from the other. In the bargain (2202.01017) all clusters gain: the sum of the logarithms of what a step brings to
+each is the largest that a step of its length can have.
+
+Both cost a backward pass a cluster, of its own images (no more images than without, in smaller portions), and the
+memory of (K + 2)·|θ| numbers for K clusters. Processes and accumulated parts add up each cluster's gradient first.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +18,14 @@ from torch import Tensor
 from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch
 from unequal.training.objectives.objective import Losses
+
+#: Gradients [K, P], and a generator of whatever is drawn → what the parameters are moved by, [P].
+Combine = Callable[[Tensor, np.random.Generator], Tensor]
+
+#: Of the product of a unit gradient with itself: added, so that clusters in full conflict have a bargain too, to stay.
+RIDGE = 1e-8
+#: Newton's decrement at which a bargain is struck, and steps in which it always has been.
+STRUCK, MOST_STEPS = 1e-9, 200
 
 
 def projected(gradients: Tensor, generator: np.random.Generator) -> Tensor:
@@ -37,18 +49,60 @@ def projected(gradients: Tensor, generator: np.random.Generator) -> Tensor:
     return found
 
 
+def bargained(gradients: Tensor, generator: np.random.Generator) -> Tensor:
+    """Σ_k α_k·g_k [P] by the weights of `bargaining_weights`; its length is √K, whatever those of the gradients are.
+
+    Args:
+        gradients: [K, P]; those of clusters without images, which are 0, take no part.
+        generator: not asked.
+    """
+    present = gradients[gradients.any(1)]
+    weights = bargaining_weights((present @ present.T).double().cpu().numpy())
+    return torch.from_numpy(weights).to(present) @ present
+
+
+def bargaining_weights(products: np.ndarray) -> np.ndarray:
+    """α > 0 with GGᵀα = 1/α, from GGᵀ [K, K]: where ½αᵀGGᵀα − Σ ln α is least (2202.01017, claim 3.1).
+
+    That function is strictly convex and self-concordant, so that Newton's steps, shortened by 1 + their decrement, stay
+    above 0 and always arrive.
+    """
+    lengths = np.sqrt(np.diag(products))
+    cosines = products / np.outer(lengths, lengths) + RIDGE * np.eye(len(lengths))
+    weights = np.full(len(lengths), len(lengths) ** -0.5)
+    for _ in range(MOST_STEPS):
+        slope = cosines @ weights - 1 / weights
+        step = np.linalg.solve(cosines + np.diag(weights**-2.0), slope)
+        decrement = float(np.sqrt(slope @ step))
+        weights = weights - step / (1 + decrement)
+        if decrement < STRUCK:
+            break
+    return np.asarray(weights / lengths)
+
+
+#: How gradients of clusters are made one, by the name under which a recipe chooses it.
+COMBINATIONS: Mapping[str, Combine] = {"pcgrad": projected, "nash": bargained}
+
+
+class Remedy(NamedTuple):
+    """Of which timesteps gradients are kept apart, and how they are made one."""
+
+    clusters: Partition
+    combine: Combine
+
+
 class ClusterGradients:
     """Gradients of a step, a cluster of timesteps each.
 
     Args:
-        clusters: of the timesteps.
+        remedy: clusters of the timesteps, and what becomes of their gradients.
         parameters: of the network.
     """
 
-    def __init__(self, clusters: Partition, parameters: Sequence[Tensor]) -> None:
-        self.parameters = parameters
-        self.members = torch.from_numpy(clusters.members).to(parameters[0].device)
-        self.gradients = parameters[0].new_zeros(len(clusters), sum(one.numel() for one in parameters))
+    def __init__(self, remedy: Remedy, parameters: Sequence[Tensor]) -> None:
+        self.parameters, self.combined = parameters, remedy.combine
+        self.members = torch.from_numpy(remedy.clusters.members).to(parameters[0].device)
+        self.gradients = parameters[0].new_zeros(len(remedy.clusters), sum(one.numel() for one in parameters))
 
     def backward(self, batch: Batch, backward: Callable[[Batch], Losses]) -> Losses:
         """Losses of a batch, whose images go forwards and backwards cluster by cluster.
@@ -80,8 +134,8 @@ class ClusterGradients:
         return vector.split([one.numel() for one in self.parameters])
 
     def combine(self, generator: np.random.Generator, mean: Callable[[Tensor], Tensor]) -> None:
-        """Give the parameters the sum without conflicts; `mean` averages a tensor over all processes."""
-        found = projected(mean(self.gradients), generator)
+        """Give the parameters what becomes of all gradients; `mean` averages a tensor over all processes."""
+        found = self.combined(mean(self.gradients), generator)
         for part, parameter in zip(self.split(found), self.parameters, strict=True):
             parameter.grad = part.view_as(parameter).clone()
         self.gradients.zero_()

@@ -28,13 +28,12 @@ from unequal.pipeline.stopping import stop_deferred
 from unequal.randomness import Stream, numpy_generator, torch_seed
 from unequal.settings.recipe import Optimizer
 from unequal.settings.training import Training
-from unequal.timesteps.partition import Partition
 from unequal.training.agreement import Agreement
 from unequal.training.averaging import Averages
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import Checkpoint, below, prefixed, read_checkpoint, write_checkpoint
 from unequal.training.feedback import Feedback
-from unequal.training.gradient_surgery import ClusterGradients
+from unequal.training.gradient_surgery import ClusterGradients, Remedy
 from unequal.training.objectives.objective import Losses, Objective
 from unequal.training.optimizer import (
     build_optimizer,
@@ -95,7 +94,7 @@ class Trainer:
         snapshots: images seen after which the averaged weights are kept.
         keep_state: keep with them what a training goes on from at that point.
         carried: moments that the optimizer begins with, by their parameters' names; None: none.
-        clusters: of timesteps whose gradients are kept from conflicts; None: they are summed as they are.
+        remedy: of conflicts between the gradients of clusters of timesteps; None: they are summed as they are.
         work: folder of the resumable state and the log.
         log: called with named figures and the step.
     """
@@ -115,7 +114,7 @@ class Trainer:
         snapshots: Sequence[int] = (),
         keep_state: bool = False,
         carried: Mapping[str, Tensor] | None = None,
-        clusters: Partition | None = None,
+        remedy: Remedy | None = None,
     ) -> None:
         self.source, self.objective, self.settings = source, objective, optimizer
         self.training, self.runtime, self.work, self.log = training, runtime, work, log
@@ -128,7 +127,7 @@ class Trainer:
         self.refuse_empty_parts()
         self.net = net.to(source.device).to(memory_format=memory_format(runtime)).train().requires_grad_(True)
         self.parameters = tuple(self.net.parameters())  # a walk through all modules, for once
-        self.tasks = None if clusters is None else ClusterGradients(clusters, self.parameters)
+        self.tasks = None if remedy is None else ClusterGradients(remedy, self.parameters)
         self.feedback = Feedback(self.accelerator, self.net, source, objective)
         self.steps = self.steps_to(images)
         self.snapshots = Snapshots(work, [self.steps_to(count) for count in snapshots])

@@ -25,6 +25,7 @@ from unequal.timesteps.samplers import TimestepSampler
 from unequal.timesteps.weights import epsilon_error_factor, normalising_factor
 from unequal.training.batches import BatchSource
 from unequal.training.continuing import go_on_from
+from unequal.training.gradient_surgery import COMBINATIONS, Remedy
 from unequal.training.initialisation import Start
 from unequal.training.label_dropout import withholding
 from unequal.training.loop import LOG, Trained, Trainer
@@ -109,7 +110,7 @@ def spec_for(job: TrainingJob, network: Network, schedule: Schedule) -> ModelSpe
 def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: TimestepSampler) -> Outcome:
     """Train a network in place, with the recipe's budget. Raises UserError where they do not fit."""
     check_fit(job, start, sampler)
-    carried, remedy = go_on_from(start, job.recipe), job.recipe.conflicts
+    carried = go_on_from(start, job.recipe)
     trainer = Trainer(
         start.net,
         batches_of(workspace, job, start, sampler),
@@ -123,9 +124,16 @@ def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: Timeste
         snapshots=job.recipe.snapshots,
         keep_state=job.recipe.keep_state,
         carried=carried,
-        clusters=None if remedy is None else remedy.clusters_of(start.spec.noise_schedule()),
+        remedy=remedy_of(job.recipe, start.spec),
     )
     return Outcome(job, start, trainer.run())
+
+
+def remedy_of(recipe: Recipe, spec: ModelSpec) -> Remedy | None:
+    """The recipe's remedy of conflicts between timesteps, if it has one."""
+    if (chosen := recipe.conflicts) is None:
+        return None
+    return Remedy(chosen.clusters_of(spec.noise_schedule()), COMBINATIONS[chosen.kind])
 
 
 def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: TimestepSampler) -> BatchSource:

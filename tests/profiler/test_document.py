@@ -1,0 +1,85 @@
+"""timesteps.json as it is written and read, and what of it is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+from unequal.files import read_json, write_json
+from unequal.profiler.document import Betas, Losses, Shifted, Timesteps
+
+T = 50
+LOSSES = np.random.default_rng(0).gamma(2.0, size=(8, 5))
+
+
+def document(**changes: Any) -> Timesteps:
+    facts: dict[str, Any] = {
+        "model": "mine",
+        "family": "UNet2DModel",
+        "prediction": "epsilon",
+        "schedule": Betas(betas=tuple(NoiseSchedule.linear(T).betas.tolist())),
+        "seed": 0,
+        "images": {"train": 9},
+        "shape": (1, 8, 8),
+        "draws": 5,
+        "timesteps": tuple(range(0, T, 7)),
+        "losses": {"train": Losses.of(LOSSES)},
+    }
+    return Timesteps(**(facts | changes))
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    written = document()
+    written.write(tmp_path / "timesteps.json")
+    assert Timesteps.read(tmp_path / "timesteps.json") == written
+    assert written.judged == written.losses["train"]
+
+
+def test_tables_are_means_errors_and_mean_squares() -> None:
+    found = Losses.of(LOSSES)
+    np.testing.assert_allclose(found.mean, LOSSES.mean(1))
+    np.testing.assert_allclose(np.square(found.stderr), LOSSES.var(1, ddof=1) / 5)
+    np.testing.assert_allclose(found.second_moment, (LOSSES**2).mean(1))
+
+
+def test_between_measured_timesteps_logarithms_are_linear_in_log_snr() -> None:
+    """A power of the SNR is given back to the last digit inside, and held beyond both ends."""
+    schedule, steps = NoiseSchedule.linear(T), (3, 10, 40)
+    wanted = schedule.snr.numpy() ** 0.3
+    found = document(timesteps=steps, losses={"train": Losses.of(np.stack([LOSSES[0]] * 3))})
+    everywhere = found.everywhere(tuple(wanted[list(steps)].tolist()))
+    np.testing.assert_allclose(everywhere[3:41], wanted[3:41], rtol=1e-12)
+    assert set(everywhere[:4]) == {everywhere[3]}
+    assert set(everywhere[40:]) == {everywhere[40]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"format": 2}, "format: 2"),
+        ({"timesteps": [0, 1]}, "losses: a table of 8 figures; there are 2 timesteps"),
+        ({"timesteps": [0, 7, 14, 21, 28, 42, 35, 49]}, "timesteps: must rise, within 0 … 49"),
+        ({"schedule": {"kind": "flow", "timesteps": 10, "shift": 1.0}}, "timesteps: must rise, within 0 … 9"),
+        ({"schedule": {"kind": "variance_preserving", "betas": [0.5, 1.5]}}, "betas outside (0, 1)"),
+        ({"images": {}}, "losses: must be of the splits that `images` names"),
+        ({"draws": "x"}, 'draws: "x"'),
+        ({"further": 1}, "further: unknown key"),
+    ],
+)
+def test_what_is_no_profile_is_refused_in_a_line(tmp_path: Path, changes: dict[str, Any], complaint: str) -> None:
+    path = tmp_path / "timesteps.json"
+    document().write(path)
+    write_json(path, read_json(path) | changes)
+    with pytest.raises(UserError) as refusal:
+        Timesteps.read(path)
+    assert complaint in str(refusal.value)
+    assert str(refusal.value).startswith(f"{path}: ")
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_flow_is_kept_by_its_shift(tmp_path: Path) -> None:
+    flow = document(schedule=Shifted(timesteps=T, shift=3.0), prediction="velocity")
+    assert float(flow.noise_schedule.snr[10]) == pytest.approx(float(NoiseSchedule.named("flow", T, 3.0).snr[10]))
