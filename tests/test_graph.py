@@ -131,7 +131,7 @@ def test_layers_import_downwards_only(source: Path):
         ("__init__", "errors", "extras", "randomness", "files"),
         ("diffusion", "evidence"),
         ("timesteps", "measures"),
-        ("loops",),
+        ("loops", "suggestions"),
         ("settings",),
         # Of the harness, but below all that can be stopped, or shared among processes.
         ("pipeline/processes", "pipeline/stopping"),
@@ -144,6 +144,7 @@ def test_layers_import_downwards_only(source: Path):
         ("measures/gradient_meter", "measures/adam_metric", "sampling", "pruning", "evaluation", "reporting"),
         ("experts",),
         ("pipeline", "tools", "profiler"),
+        ("command",),
     ]
 
     def layer(file: Path) -> int:

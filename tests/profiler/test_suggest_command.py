@@ -1,0 +1,162 @@
+"""`unequal suggest`: what it prints runs and says what was measured; what is wrong is told in one line."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from profiled import FLOW, LINEAR, document, written
+
+from unequal.diffusion.schedule import SCHEDULES, NoiseSchedule
+from unequal.profiler import suggest_command
+from unequal.profiler.command import unequal
+from unequal.profiler.suggest_command import suggest
+from unequal.suggestions.suggestions import LOSSES, Asked, Halves, Kind
+
+ROOT = Path(__file__).parents[2]
+both = pytest.mark.parametrize("schedule", [LINEAR, FLOW], ids=lambda one: one.name)
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(unequal, ["suggest", *(str(one) for one in arguments)])
+
+
+def done(*arguments: object) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@both
+def test_the_table_says_what_was_measured_and_all_that_is_suggested(schedule: NoiseSchedule, tmp_path: Path):
+    said = done(written(tmp_path, schedule))
+    assert "some/model (UNet2DModel)" in said and "at 40 of 1000 timesteps, 16 draws at" in said
+    for part in ("10 slots", "logit_normal", "Min-SNR's γ", "Boundary", "sampling steps"):
+        assert part in said
+    assert said.count("  Why: ") == said.count("  But: ") == 5
+    assert max(map(len, said.splitlines())) <= 130
+
+
+@both
+@pytest.mark.parametrize("density", ["least_variance", "slots"])
+def test_the_python_runs_and_makes_what_the_figures_say(schedule: NoiseSchedule, density: str, tmp_path: Path):
+    file, facts = written(tmp_path, schedule), tmp_path / "facts.json"
+    program = done(file, "--as", "python", "--json", facts, "--density", density)
+    made: dict[str, Any] = {}
+    exec(compile(program, "suggested", "exec"), made)
+    figures = json.loads(facts.read_text())
+    assert [list(one) for one in made["slots"]] == figures["slots"]["ranges"]
+    table = made["stratified"] if density == "slots" else made["table"]
+    assert table.probabilities == pytest.approx(np.array(figures["density"]["probabilities"]))
+    for near in figures["density"]["nearest"]:
+        apart = np.abs(made[f"nearest_{near['family']}"] - table.probabilities).sum() / 2
+        assert apart == pytest.approx(near["distance"], abs=1e-3)
+    assert made["boundary"].log_snr == figures["boundary"]["borders"][0]["log_snr"]
+    assert made["experts"][1].first == figures["boundary"]["borders"][0]["timestep"]
+    assert made["steps"] == figures["steps"]["profile"]
+    assert made["weights"].shape == (1000,)
+
+
+def test_the_figures_come_with_reasons_and_caveats(tmp_path: Path):
+    facts = tmp_path / "facts.json"
+    done(written(tmp_path, FLOW), "--json", facts, "--slots", 4, "--steps", 8)
+    figures = json.loads(facts.read_text())
+    assert figures["asked"]["slots"] == len(figures["slots"]["ranges"]) == 4
+    assert all(figures[part]["reason"] and figures[part]["caveat"] for part in ("slots", "density", "gamma", "steps"))
+    wan = figures["boundary"]["borders"][2]
+    assert (wan["time"], wan["time_before_shift"]) == (pytest.approx(0.875), pytest.approx(0.7))  # k = 3
+
+
+@both
+@pytest.mark.parametrize("trainer", ["diffusers", "kohya"])
+def test_flags_are_printed(schedule: NoiseSchedule, trainer: str, tmp_path: Path):
+    assert "\n--" in done(written(tmp_path, schedule), "--as", trainer)
+
+
+PAGE = ROOT / "docs/suggesting.md"
+SESSIONS = re.findall(r"^```console\n\$ unequal suggest (.*)\n([\s\S]*?)\n```$", PAGE.read_text("utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize(("arguments", "said"), SESSIONS, ids=[arguments for arguments, _ in SESSIONS])
+def test_the_page_shows_what_is_printed(arguments: str, said: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(ROOT)
+    assert done(*arguments.split()).strip() == said
+
+
+def test_options_are_those_of_the_mathematics():
+    assert tuple(LOSSES) == suggest_command.SPACES and tuple(SCHEDULES) == suggest_command.SCHEDULES
+    assert get_args(Kind) == suggest_command.DENSITIES and get_args(Halves) == suggest_command.HALVES
+    defaults = {one.name: one.default for one in suggest.params}
+    assert Asked(**{name: defaults[name] for name in ("slots", "steps", "space", "density", "halves")}) == Asked()
+
+
+def test_a_file_of_the_expected_schedule_is_taken(tmp_path: Path):
+    assert "slots" in done(written(tmp_path, FLOW), "--schedule", "flow", "--shift", 3)
+    assert "slots" in done(written(tmp_path), "--schedule", "linear")
+
+
+def changed(change: Callable[[dict[str, Any]], object]) -> str:
+    content = document().model_dump(mode="json")
+    change(content)
+    return json.dumps(content)
+
+
+GOOD = document().model_dump_json()
+BAD: dict[str, tuple[str | None, list[str], str]] = {
+    "missing": (None, [], "timesteps.json: no such file; `unequal profile` writes it"),
+    "cut short": (GOOD[:200], [], "not valid JSON"),
+    "no text": ("\0", [], "not valid JSON"),
+    "a list": ("[]", [], "timesteps.json: "),
+    "another form": (changed(lambda c: c.update(format=2)), [], "format: 2: Input should be 1"),
+    "unknown key": (changed(lambda c: c.update(more=1)), [], "more: unknown key"),
+    "no schedule": (changed(lambda c: c["schedule"]["betas"].__setitem__(0, 1.5)), [], "betas outside (0, 1)"),
+    "too long": (
+        changed(lambda c: c.update(schedule={"kind": "flow", "timesteps": 10**14, "shift": 1.0})),
+        [],
+        "too many",
+    ),
+    "too few losses": (changed(lambda c: c["losses"]["held_out"]["mean"].pop()), [], "a table of 39 figures"),
+    "a negative loss": (changed(lambda c: c["losses"]["held_out"]["mean"].__setitem__(3, -1.0)), [], "mean.3: -1.0"),
+    "huge losses": (
+        changed(lambda c: c["losses"]["held_out"].update(second_moment=[1e308] * 40)),
+        [],
+        "give no density",
+    ),
+    "another schedule": (GOOD, ["--schedule", "cosine"], "of another schedule than 'cosine' of 1000 timesteps"),
+    "another kind": (GOOD, ["--schedule", "flow", "--shift", "3"], "of another schedule than 'flow'"),
+    "a shift of none": (GOOD, ["--shift", "3"], "--shift 3: only `--schedule flow` has a shift"),
+    "no shift": (GOOD, ["--schedule", "flow", "--shift", "0"], "a shift of 0"),
+    "too many slots": (GOOD, ["--slots", "41"], "41 slots from losses at 40 timesteps"),
+    "too many steps": (GOOD, ["--steps", "1001"], "1001 sampling steps of 1000 timesteps"),
+}
+
+
+@pytest.mark.parametrize(("content", "options", "said"), BAD.values(), ids=BAD)
+def test_what_is_wrong_is_told_in_one_line(content: str | None, options: list[str], said: str, tmp_path: Path):
+    file, facts = tmp_path / "timesteps.json", tmp_path / "facts.json"
+    if content is not None:
+        file.write_text(content)
+    result = run(file, *options, "--json", facts)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert isinstance(result.exception, SystemExit)
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("Error: ") and said in line
+    assert not facts.exists()
+
+
+def test_too_few_timesteps_for_the_slots(tmp_path: Path):
+    result = run(written(tmp_path, points=3))
+    assert result.exit_code == 1
+    said = "10 slots from losses at 3 timesteps; allowed: 1 … 3, or measure more timesteps"
+    assert result.stderr == f"Error: {tmp_path}/timesteps.json: {said}\n"
+
+
+def test_figures_that_cannot_be_written_are_told(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    result = run(written(tmp_path), "--json", tmp_path / "file" / "facts.json")
+    assert result.exit_code == 1 and result.stdout == ""
+    assert result.stderr.count("\n") == 1 and "cannot be written" in result.stderr

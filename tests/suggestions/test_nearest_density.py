@@ -1,0 +1,109 @@
+"""Densities that have a name are found by it; distances and second moments are what they are."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from profiled import FLOW, LINEAR
+from scipy.optimize import minimize
+
+from unequal.diffusion.schedule import Flow, NoiseSchedule
+from unequal.suggestions.density import (
+    divergence,
+    nearest,
+    relative_moment,
+    total_variation,
+    two_levels,
+)
+from unequal.timesteps.densities import beta, logit_normal, masses, uniform_time
+from unequal.timesteps.learning import least_variance
+
+both = pytest.mark.parametrize("schedule", [LINEAR, FLOW, NoiseSchedule.cosine(200)], ids=lambda one: one.name)
+densities = arrays(float, 40, elements=st.floats(0.01, 1)).map(lambda values: values / values.sum())
+
+
+@both
+@pytest.mark.parametrize(("mean", "std"), [(0.0, 1.0), (-0.7, 1.3), (1.2, 0.6)])
+def test_a_logit_normal_is_found(schedule: NoiseSchedule, mean: float, std: float):
+    p = masses(partial(logit_normal, mean=mean, std=std), schedule, 1.0, "open")
+    found, *others = nearest(p, schedule)
+    assert found.arguments == pytest.approx({"mean": mean, "std": std}, abs=1e-3)
+    assert found.distance < 1e-4 < min(one.distance for one in others)
+
+
+@both
+@pytest.mark.parametrize("shift", [0.4, 1.0, 3.0])
+def test_a_shift_is_found(schedule: NoiseSchedule, shift: float):
+    found = nearest(masses(uniform_time, schedule, shift, "open"), schedule)[1]
+    assert found.arguments == pytest.approx({"shift": shift}, rel=1e-3)
+    assert found.distance < 1e-4
+
+
+@both
+@pytest.mark.parametrize(("a", "b"), [(1.0, 1.0), (0.6, 1.6), (4.0, 2.0)])
+def test_a_beta_is_found(schedule: NoiseSchedule, a: float, b: float):
+    found = nearest(masses(partial(beta, a=a, b=b), schedule, 1.0, "open"), schedule)[2]
+    assert found.arguments == pytest.approx({"a": a, "b": b}, rel=1e-3)
+    assert found.distance < 1e-4
+
+
+def test_uniform_timesteps_of_a_flow_are_the_shift_of_1_and_the_beta_of_1_and_1():
+    _, shift, flat = nearest(np.full(1000, 1e-3), Flow(1000, 5.0))
+    assert shift.arguments == pytest.approx({"shift": 1}, abs=1e-4)
+    assert flat.arguments == pytest.approx({"a": 1, "b": 1}, abs=1e-4)
+
+
+def test_the_nearest_is_as_near_as_another_search_finds():
+    p = np.linspace(1, 4, 1000) / np.linspace(1, 4, 1000).sum()
+
+    def distance(point: np.ndarray) -> float:
+        normal = partial(logit_normal, mean=point[0], std=math.exp(point[1]))
+        return divergence(p, masses(normal, FLOW, 1.0, "open"))
+
+    found = nearest(p, FLOW)[0]
+    other = minimize(distance, [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-12})
+    assert divergence(p, found.probabilities) == pytest.approx(other.fun, abs=1e-8)
+    assert found.distance > 0.05  # which is far from a logit-normal
+
+
+@settings(max_examples=8, deadline=None)
+@given(densities)
+def test_distances_of_what_is_found_are_its_own(p: np.ndarray):
+    for one in nearest(p, Flow(40)):
+        assert one.probabilities.sum() == pytest.approx(1)
+        assert one.distance == pytest.approx(0.5 * np.abs(p - one.probabilities).sum())
+        assert 2 * one.distance**2 <= divergence(p, one.probabilities) + 1e-12  # Pinsker
+
+
+def test_total_variation_is_what_lies_elsewhere():
+    assert total_variation(np.array([0.5, 0.5, 0.0]), np.array([0.2, 0.5, 0.3])) == pytest.approx(0.3)
+    assert divergence(np.array([1.0, 0.0]), np.array([0.5, 0.5])) == pytest.approx(math.log(2))
+
+
+@settings(deadline=None)
+@given(densities, densities)
+def test_no_density_has_a_lower_second_moment_than_the_one_of_least_variance(p: np.ndarray, moments: np.ndarray):
+    best = least_variance(np.full(40, 1 / 40), moments)
+    assert relative_moment(best, moments) <= relative_moment(p, moments) + 1e-12
+    assert relative_moment(best, moments) == pytest.approx(np.sqrt(moments).mean() ** 2 / moments.mean())
+    assert relative_moment(np.full(40, 1 / 40), moments) == pytest.approx(1)
+
+
+def test_two_levels_are_found():
+    p = np.repeat([3.0, 1.0], [30, 70]) / 160
+    found = two_levels(p)
+    assert (found.border, found.multiplier, found.distance) == (30, pytest.approx(3), pytest.approx(0, abs=1e-12))
+
+
+@given(densities, st.integers(1, 39), st.floats(0.01, 100))
+def test_no_two_levels_are_nearer(p: np.ndarray, border: int, multiplier: float):
+    def far(border: int, multiplier: float) -> float:
+        weights = np.where(np.arange(40) < border, multiplier, 1.0)
+        return divergence(p, weights / weights.sum())
+
+    found = two_levels(p)
+    assert far(found.border, found.multiplier) <= far(border, multiplier) + 1e-9

@@ -1,0 +1,193 @@
+"""Flags for other trainers' scripts: each is accepted, and means there what is suggested."""
+
+import argparse
+import math
+import re
+import shlex
+from typing import Any
+
+import numpy as np
+import pytest
+from profiled import FLOW, LINEAR, gaussian, measured
+
+from unequal.diffusion.predictions import Prediction
+from unequal.diffusion.schedule import Flow, NoiseSchedule
+from unequal.suggestions.flags import (
+    Phrase,
+    Trainer,
+    accepts,
+    facts,
+    phrases,
+    schedule_of_sd_scripts,
+    text,
+)
+from unequal.suggestions.suggestions import Asked, Suggestions
+from unequal.timesteps.densities import edges_of
+from unequal.timesteps.special import expit, logit, normal_cdf
+
+TYPES = {"float": float, "int": int, "str": str}
+CASES: list[tuple[Trainer, NoiseSchedule, Prediction]] = [
+    ("diffusers", LINEAR, "epsilon"),
+    ("diffusers", LINEAR, "v_prediction"),
+    ("diffusers", FLOW, "velocity"),
+    ("kohya", LINEAR, "epsilon"),
+    ("kohya", LINEAR, "v_prediction"),
+    ("kohya", FLOW, "velocity"),
+]
+each_case = pytest.mark.parametrize(("trainer", "schedule", "prediction"), CASES)
+
+
+def suggested(schedule: NoiseSchedule, prediction: Prediction) -> Suggestions:
+    return Suggestions.of(measured(schedule, gaussian(schedule), prediction), Asked())
+
+
+def parser_of(path: str, trainer: Trainer) -> argparse.ArgumentParser:
+    """One that accepts what the facts say of a script, and nothing else."""
+    parser = argparse.ArgumentParser(exit_on_error=False, allow_abbrev=False)
+    (known,) = [one for one in facts()["accepted"] if one["trainer"] == trainer and path in one["scripts"]]
+    for flag, fact in known["flags"].items():
+        if fact["type"] == "switch":
+            parser.add_argument(flag, action="store_true")
+        else:
+            parser.add_argument(flag, type=TYPES[fact["type"]], choices=fact.get("choices"))
+    return parser
+
+
+def parsed(one: Phrase, trainer: Trainer) -> dict[str, Any]:
+    """What the first of its scripts understands of a phrase."""
+    return vars(parser_of(one.scripts[0], trainer).parse_args(shlex.split(one.line)))
+
+
+def one_with(found: list[Phrase], flag: str, script: str) -> Phrase:
+    return next(one for one in found if flag in one.flags and any(script in path for path in one.scripts))
+
+
+@each_case
+def test_every_flag_is_accepted_by_every_script_it_is_printed_for(
+    trainer: Trainer, schedule: NoiseSchedule, prediction: Prediction
+):
+    found = [one for one in phrases(suggested(schedule, prediction), trainer) if one.flags]
+    assert found
+    for one in found:
+        assert one.scripts, one.says
+        for path in one.scripts:
+            parser_of(path, trainer).parse_args(shlex.split(one.line))
+
+
+@each_case
+def test_scripts_are_for_models_of_this_kind(trainer: Trainer, schedule: NoiseSchedule, prediction: Prediction):
+    kinds = {path: one["kind"] for one in facts()["accepted"] if one["trainer"] == trainer for path in one["scripts"]}
+    named = {path for one in phrases(suggested(schedule, prediction), trainer) for path in one.scripts}
+    assert {kinds[path] for path in named} == {"variance_preserving" if schedule.preserves_variance else "flow"}
+
+
+@each_case
+def test_the_text_is_comments_and_flags(trainer: Trainer, schedule: NoiseSchedule, prediction: Prediction):
+    lines = text(suggested(schedule, prediction), trainer).splitlines()
+    assert re.search(r"of 20\d\d-\d\d-\d\d \([0-9a-f]{7}\), looked at on 20\d\d-\d\d-\d\d", lines[0])
+    assert all(not line or line.startswith(("#", "--")) for line in lines)
+    for what in ("slots", "density", "Min-SNR", "boundary", "sampling steps"):
+        assert any(line.startswith(f"# {what}") for line in lines), what
+
+
+def test_the_mean_of_diffusers_counts_from_the_noise_end():
+    """u = sigmoid(N(m, d²)) is drawn, and the (u·T)-th timestep from the noise end is trained."""
+    found = suggested(FLOW, "velocity")
+    flags = parsed(one_with(phrases(found, "diffusers"), "--logit_mean", "flux"), "diffusers")
+    below = normal_cdf((logit(np.arange(1001) / 1000) - flags["logit_mean"]) / flags["logit_std"])
+    drawn = np.diff(below)[::-1]
+    assert drawn == pytest.approx(found.density.nearest[0].probabilities, abs=1e-5)
+
+
+def test_sd_scripts_draw_the_suggested_times_of_sd3_and_flux():
+    """Both tell s after all shifts: sigmoid(N(m, d²)), or sigmoid(d·z) shifted by k."""
+    found = suggested(FLOW, "velocity")
+    cells = np.cumsum(found.density.nearest[0].probabilities)[:-1]
+    edges = expit(-edges_of(FLOW, "open").log_snr / 2)[1:-1]
+    sd3 = parsed(one_with(phrases(found, "kohya"), "--logit_mean", "sd3"), "kohya")
+    assert normal_cdf((logit(edges) - sd3["logit_mean"]) / sd3["logit_std"]) == pytest.approx(cells, abs=1e-3)
+    flux = parsed(one_with(phrases(found, "kohya"), "--sigmoid_scale", "flux"), "kohya")
+    k = flux["discrete_flow_shift"]
+    unshifted = edges / (k - (k - 1) * edges)
+    assert normal_cdf(logit(unshifted) / flux["sigmoid_scale"]) == pytest.approx(cells, abs=1e-3)
+
+
+def test_a_shift_is_the_whole_one():
+    found = suggested(FLOW, "velocity")
+    flags = parsed(one_with(phrases(found, "kohya"), "--training_shift", "sd3"), "kohya")
+    assert flags["training_shift"] == 1  # beside a logit-normal
+    by_shift = next(one for one in phrases(found, "kohya") if one.flags.get("--weighting_scheme") == "uniform")
+    assert parsed(by_shift, "kohya")["training_shift"] == pytest.approx(
+        3 * found.density.nearest[1].arguments["shift"], rel=1e-3
+    )
+
+
+def test_experts_of_sd_scripts_meet_at_the_same_log_snr_on_their_schedule():
+    found = suggested(LINEAR, "epsilon")
+    noise, data = [one for one in phrases(found, "kohya") if "--min_timestep" in one.flags]
+    first, log_snr = noise.flags["--min_timestep"], schedule_of_sd_scripts().snr.log()
+    assert isinstance(first, int) and data.flags == {"--min_timestep": 0, "--max_timestep": first}
+    assert log_snr[first] <= found.border.boundary.log_snr < log_snr[first - 1]
+    assert noise.flags["--max_timestep"] == 1000
+
+
+def test_two_levels_of_diffusers_are_those_of_its_weights():
+    found = suggested(LINEAR, "epsilon")
+    flags = parsed(one_with(phrases(found, "diffusers"), "--timestep_bias_end", "sdxl"), "diffusers")
+    weights = np.ones(1000)
+    weights[flags["timestep_bias_begin"] : flags["timestep_bias_end"]] *= flags["timestep_bias_multiplier"]
+    distance = np.abs(weights / weights.sum() - found.density.probabilities).sum() / 2
+    assert distance == pytest.approx(found.density.two_levels.distance, abs=1e-4)
+
+
+def test_times_for_a_pipeline_are_those_before_the_shift():
+    line = phrases(suggested(FLOW, "velocity"), "diffusers")[-1].says
+    times = [float(one) for one in re.findall(r"\d\.\d+", line.partition("sigmas=")[2])]
+    shifted = [3 * s / (1 + 2 * s) for s in times]
+    assert shifted == pytest.approx([float(FLOW.sigma[t]) for t in suggested(FLOW, "velocity").steps], abs=3e-4)
+
+
+@pytest.mark.parametrize("trainer", ["diffusers", "kohya"])
+@pytest.mark.parametrize(("schedule", "prediction"), [(LINEAR, "sample"), (Flow(1000), "epsilon")])
+def test_nothing_is_printed_for_what_no_script_trains(
+    trainer: Trainer, schedule: NoiseSchedule, prediction: Prediction
+):
+    (only,) = phrases(suggested(schedule, prediction), trainer)
+    assert not only.flags and f"this network predicts {prediction}" in only.says
+
+
+@pytest.mark.parametrize(
+    ("flags", "fine"),
+    [
+        ({"--f": 1.5}, True),
+        ({"--f": 2}, True),
+        ({"--f": "two"}, False),
+        ({"--i": 1000}, True),
+        ({"--i": 1001}, False),
+        ({"--i": 0.5}, False),
+        ({"--c": "a"}, True),
+        ({"--c": "b"}, False),
+        ({"--s": None}, True),
+        ({"--s": 1}, False),
+        ({"--unknown": 1}, False),
+    ],
+)
+def test_what_a_script_accepts(flags: dict[str, Any], fine: bool):
+    known: dict[str, dict[str, Any]] = {
+        "--f": {"type": "float"},
+        "--i": {"type": "int", "lowest": 0, "highest": 1000},
+        "--c": {"type": "str", "choices": ["a"]},
+        "--s": {"type": "switch"},
+    }
+    assert accepts(known, flags) is fine
+
+
+def test_facts_are_dated():
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d", facts()["looked_at"])
+    for source in facts()["sources"].values():
+        assert re.fullmatch(r"[0-9a-f]{40}", source["commit"]) and source["of"] <= facts()["looked_at"]
+
+
+def test_the_schedule_of_sd_scripts_is_stable_diffusions():
+    """ᾱ at the last timestep is 0.0047 (2305.08891, table 1)."""
+    assert math.isclose(float(schedule_of_sd_scripts().alphas_cumprod[-1]), 0.00466, rel_tol=1e-3)

@@ -1,0 +1,152 @@
+"""A timesteps.json that is asked for suggestions, and what is said of them, as text and as figures."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+from unequal.files import write_json
+from unequal.profiler.document import Timesteps
+from unequal.suggestions import code, flags, table
+from unequal.suggestions.boundary import Border
+from unequal.suggestions.density import Nearest
+from unequal.suggestions.sections import sections
+from unequal.suggestions.suggestions import Asked, Density, Measured, Suggestions
+
+#: Difference of λ from which on two schedules are not the same; files of betas have about seven digits.
+ANOTHER = 1e-3
+#: Keys of the sections' figures, in their order.
+PARTS = ("slots", "density", "gamma", "boundary", "steps")
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """A profile and the file that it comes from.
+
+    Attributes:
+        document: what the file holds.
+        file: as it was named.
+    """
+
+    document: Timesteps
+    file: Path
+
+    @classmethod
+    def read(cls, file: Path) -> Self:
+        """Read a file. Raises UserError in one line where it is missing or damaged, or of another form."""
+        if not file.exists():
+            raise UserError(f"{file}: no such file; `unequal profile` writes it")
+        try:
+            return cls(Timesteps.read(file), file)
+        except UserError as error:
+            raise UserError(str(error) if str(error).startswith(str(file)) else f"{file}: {error}") from None
+        except (RuntimeError, MemoryError):
+            raise UserError(f"{file}: schedule: too many timesteps to be made") from None
+
+    def refuse_another(self, name: str | None, shift: float | None) -> None:
+        """Raise UserError where the profile is not of the schedule that is named."""
+        if shift is not None and name != "flow":
+            raise UserError(f"--shift {shift:g}: only `--schedule flow` has a shift")
+        if name is None:
+            return
+        own = self.document.noise_schedule
+        expected = NoiseSchedule.named(name, own.timesteps, shift)
+        t = int((own.snr / expected.snr).log().abs().argmax())
+        there, wanted = (float(one.snr[t].log()) for one in (own, expected))
+        if abs(there - wanted) > ANOTHER:
+            raise UserError(
+                f"{self.file}: of another schedule than '{name}' of {own.timesteps} timesteps: λ is {there:.3f} at "
+                f"t = {t}, not {wanted:.3f}"
+            )
+
+    def suggested(self, asked: Asked) -> Suggestions:
+        """What follows. Raises UserError, with the file's name, where more is asked for than it gives."""
+        document, judged = self.document, self.document.judged
+        measured = Measured(
+            schedule=document.noise_schedule,
+            prediction=document.prediction,
+            losses=document.everywhere(judged.mean),
+            second_moments=document.everywhere(judged.second_moment),
+            points=len(document.timesteps),
+        )
+        try:
+            return Suggestions.of(measured, asked)
+        except UserError as error:
+            raise UserError(f"{self.file}: {error}") from None
+
+    def said(self, found: Suggestions, form: str) -> str:
+        """Suggestions as `table`, `python`, or flags for `diffusers` or `kohya`."""
+        match form:
+            case "python":
+                return code.python(found, str(self.file)).rstrip()
+            case "diffusers":
+                return flags.text(found, "diffusers")
+            case "kohya":
+                return flags.text(found, "kohya")
+        return table.page(self.head, sections(found))
+
+    @property
+    def head(self) -> str:
+        """What was measured, in a sentence."""
+        one, judged = self.document, self.document.judged
+        split = "held-out" if "held_out" in one.losses else "training"
+        error = max(e / mean for e, mean in zip(judged.stderr, judged.mean, strict=True))
+        return (
+            f"{self.file}: {one.model} ({one.family}) predicts {one.prediction}; losses of {split} images at "
+            f"{len(one.timesteps)} of {one.noise_schedule.timesteps} timesteps, {one.draws} draws at each, standard "
+            f"errors up to {error:.1%}."
+        )
+
+    def write(self, found: Suggestions, path: Path) -> None:
+        """Write all figures, reasons and caveats. Raises UserError where that cannot be done."""
+        whose = {"model": self.document.model, "prediction": self.document.prediction, "asked": asdict(found.asked)}
+        why = zip(PARTS, sections(found), strict=True)
+        told = {
+            part: figures(found)[part] | {"reason": section.reason, "caveat": section.caveat} for part, section in why
+        }
+        try:
+            write_json(path, whose | told)
+        except OSError as error:
+            raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def figures(found: Suggestions) -> dict[str, dict[str, Any]]:
+    """The figures of each suggestion, as JSON can carry them."""
+    shift = found.measured.shift
+    return {
+        "slots": {"ranges": [list(one) for one in found.slots]},
+        "density": of_density(found.density),
+        "gamma": asdict(found.gamma),
+        "boundary": {"chosen": found.border.name, "borders": [of_border(one, shift) for one in found.borders]},
+        "steps": {"profile": found.steps, "uniform": found.uniform_steps},
+    }
+
+
+def of_density(one: Density) -> dict[str, Any]:
+    """A density, whole, and what is near it."""
+
+    def named(near: Nearest) -> dict[str, Any]:
+        return {"family": near.family, "arguments": dict(near.arguments), "distance": near.distance}
+
+    return {
+        "kind": one.kind,
+        "probabilities": one.probabilities.tolist(),
+        "second_moment_over_uniform": one.moment,
+        "distance_of_uniform": one.from_uniform,
+        "nearest": [named(near) for near in one.nearest],
+        "two_levels": asdict(one.two_levels),
+    }
+
+
+def of_border(one: Border, shift: float) -> dict[str, Any]:
+    """A border, with its times before and after a schedule's shift."""
+    return {
+        "name": one.name,
+        "log_snr": one.boundary.log_snr,
+        "time_before_shift": one.boundary.time(shift),
+        "time": one.boundary.time(),
+        "timestep": one.timestep,
+        "timesteps_at_noise_end": one.timesteps,
+        "loss_at_noise_end": one.loss,
+    }

@@ -1,0 +1,87 @@
+"""Suggestions as Python that runs: arguments of this library's own objects."""
+
+import json
+from pprint import pformat
+
+from unequal.suggestions.density import Nearest
+from unequal.suggestions.suggestions import Suggestions
+
+TEMPLATE = '''\
+"""What a profile suggests, as objects of a training loop."""
+
+from functools import partial
+from pathlib import Path
+
+from unequal.diffusion.ddim import sampling_timesteps
+from unequal.profiler.document import Timesteps
+from unequal.timesteps.boundary import Boundary
+from unequal.timesteps.densities import beta, logit_normal, masses, uniform_time
+from unequal.timesteps.learning import least_variance
+from unequal.timesteps.partition import Partition
+from unequal.timesteps.samplers import IndependentSampler, StratifiedSampler, uniform
+from unequal.timesteps.weights import epsilon_error_factor, loss_weights
+
+measured = Timesteps.read(Path({path}))
+schedule = measured.noise_schedule
+
+# unbiased=True weights losses back, so that the objective stays that of uniform timesteps.
+slots = Partition(
+{slots}
+)
+stratified = StratifiedSampler(slots, unbiased=True)
+
+factor = epsilon_error_factor({prediction}, schedule.snr).numpy()
+moments = measured.everywhere(measured.judged.second_moment) / factor**2
+table = IndependentSampler(least_variance(uniform(len(moments)), moments), unbiased=True)
+
+# What is named, with the share of draws that it puts elsewhere than {kind} does.
+{named}
+sampler = IndependentSampler({nearest}, unbiased=True)
+
+weights = loss_weights("min_snr", {prediction}, schedule.snr, gamma={gamma:.4g})
+
+boundary = Boundary(log_snr={log_snr!r})
+experts = boundary.ranges(schedule)
+
+steps = sampling_timesteps(
+{steps},
+    schedule.timesteps,
+)
+'''
+
+
+#: Name among the nearest → that among the densities.
+DENSITIES = {"logit_normal": "logit_normal", "shift": "uniform_time", "beta": "beta"}
+
+
+def python(found: Suggestions, path: str) -> str:
+    """A program that makes the objects; it reads the schedule and the moments from the file that was measured."""
+    return TEMPLATE.format(
+        path=quoted(path),
+        kind=found.density.kind,
+        slots=indented([tuple(one) for one in found.slots]),
+        named="\n".join(map(assignment, found.density.nearest)),
+        nearest=f"nearest_{found.nearest.family}",
+        prediction=quoted(found.measured.prediction),
+        gamma=found.gamma.gamma,
+        log_snr=found.border.boundary.log_snr,
+        steps=indented(found.steps),
+    )
+
+
+def assignment(one: Nearest) -> str:
+    """A line that makes a named density."""
+    shift = one.arguments.get("shift", 1.0)
+    keywords = "".join(f", {key}={value:.4g}" for key, value in one.arguments.items() if key != "shift")
+    made = f"partial({DENSITIES[one.family]}{keywords})" if keywords else DENSITIES[one.family]
+    return f'nearest_{one.family} = masses({made}, schedule, shift={shift:.4g}, ends="open")  # {one.distance:.1%}'
+
+
+def quoted(text: str) -> str:
+    """A text as source, in double quotes."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def indented(values: object) -> str:
+    """A list as source, in lines of a page's width."""
+    return "\n".join(f"    {line}" for line in pformat(values, width=112, compact=True).splitlines())

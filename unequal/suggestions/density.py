@@ -1,0 +1,151 @@
+"""A density of timesteps from measured losses, and the nearest of the densities that trainers know by name.
+
+Nearest is the q of least Kullback–Leibler divergence KL(p‖q), under which draws from p are likeliest. How near it is,
+is told by the total variation distance ½·Σ|p − q|: the share of draws that would have to lie elsewhere.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+from unequal.suggestions.compass import compass_search
+from unequal.timesteps.densities import beta, edges_of, logit_normal, masses, uniform_time
+from unequal.timesteps.partition import Partition
+from unequal.timesteps.special import expit, logit
+
+#: Takes the place of probabilities that are too small for a double.
+TINY = 1e-300
+#: Of a logarithm that is searched: beyond e^±12 a density is a point, or flat, on any grid.
+WIDEST = 12.0
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The member of a family that is nearest to a density.
+
+    Attributes:
+        family: `logit_normal`, `shift` or `beta`.
+        arguments: of the member, by their names; on a flow for times before its schedule's own shift.
+        probabilities: q_t, [T].
+        distance: total variation from the density.
+    """
+
+    family: str
+    arguments: Mapping[str, float]
+    probabilities: np.ndarray
+    distance: float
+
+
+@dataclass(frozen=True)
+class TwoLevels:
+    """The nearest density that draws the timesteps below a border `multiplier` times as often as the others.
+
+    Attributes:
+        border: the first of the others.
+        multiplier: above 1: the data end is drawn more often.
+        distance: total variation from the density.
+    """
+
+    border: int
+    multiplier: float
+    distance: float
+
+
+def total_variation(p: np.ndarray, q: np.ndarray) -> float:
+    """½·Σ|p − q| of two densities [T], in [0, 1]."""
+    return float(np.abs(p - q).sum() / 2)
+
+
+def divergence(p: np.ndarray, q: np.ndarray) -> float:
+    """KL(p‖q) of two densities [T], in nats."""
+    held = p > 0
+    return float((p[held] * np.log(p[held] / q[held].clip(TINY))).sum())
+
+
+def relative_moment(p: np.ndarray, second_moments: np.ndarray) -> float:
+    """The second moment of one draw from p, weighted by 1/(T·p), over that of uniform draws; p of least variance has
+    the least of all.
+
+    Args:
+        p: [T], above 0.
+        second_moments: of the losses at each timestep, [T].
+    """
+    return float((second_moments / p).sum() / (len(p) ** 2 * second_moments.mean()))
+
+
+#: A point that is searched → what is asked of `masses`, and the arguments as they are told.
+Member = Callable[[np.ndarray], tuple[Callable[..., np.ndarray], float, dict[str, float]]]
+
+
+def logit_normal_at(point: np.ndarray) -> tuple[Callable[..., np.ndarray], float, dict[str, float]]:
+    """Of a mean and ln of a standard deviation."""
+    mean, std = float(point[0]), limited_exp(point[1])
+    return partial(logit_normal, mean=mean, std=std), 1.0, {"mean": mean, "std": std}
+
+
+def shift_at(point: np.ndarray) -> tuple[Callable[..., np.ndarray], float, dict[str, float]]:
+    """Uniform times, shifted; of ln k."""
+    shift = limited_exp(point[0])
+    return uniform_time, shift, {"shift": shift}
+
+
+def beta_at(point: np.ndarray) -> tuple[Callable[..., np.ndarray], float, dict[str, float]]:
+    """Of the logit of the mean and ln(a + b), which change its likelihood almost independently."""
+    share, total = float(expit(point[:1])[0]), limited_exp(point[1])
+    a, b = max(share * total, TINY), max((1 - share) * total, TINY)
+    return partial(beta, a=a, b=b), 1.0, {"a": a, "b": b}
+
+
+def limited_exp(logarithm: float) -> float:
+    """Its exponential, within bounds beyond which a density changes no more."""
+    return math.exp(min(max(float(logarithm), -WIDEST), WIDEST))
+
+
+def nearest(p: np.ndarray, schedule: NoiseSchedule) -> list[Nearest]:
+    """The nearest logit-normal, shift of uniform times and Beta, in this order.
+
+    Args:
+        p: density on the schedule's timesteps, [T].
+        schedule: of the model.
+    """
+    edges = edges_of(schedule, "closed").time
+    times = logit((edges[1:] + edges[:-1]) / 2)
+    mean = float(p @ times)
+    spread = math.sqrt(max(float(p @ (times - mean) ** 2), 1e-6))
+    starts: list[tuple[str, Member, list[float]]] = [
+        ("logit_normal", logit_normal_at, [mean, math.log(spread)]),
+        ("shift", shift_at, [mean]),
+        ("beta", beta_at, [mean, math.log(1 + 4 / spread**2)]),
+    ]
+    return [nearest_of(p, schedule, family, member, np.array(start)) for family, member, start in starts]
+
+
+def nearest_of(p: np.ndarray, schedule: NoiseSchedule, family: str, member: Member, start: np.ndarray) -> Nearest:
+    """The nearest member of one family, searched from a point."""
+
+    def distance(point: np.ndarray) -> float:
+        density, shift, _ = member(point)
+        try:
+            return divergence(p, masses(density, schedule, shift, "open"))
+        except UserError:  # next to no mass on the grid
+            return math.inf
+
+    density, shift, found = member(compass_search(distance, start))
+    probabilities = masses(density, schedule, shift, "open")
+    return Nearest(family, found, probabilities, total_variation(p, probabilities))
+
+
+def two_levels(p: np.ndarray) -> TwoLevels:
+    """Of all densities with one step the nearest by KL(p‖q): for each border its two levels are the means of p."""
+    count, below = np.arange(1, len(p)), p.cumsum()[:-1]
+    above = 1 - below
+    levels = np.stack([below / count, above / (len(p) - count)]).clip(TINY)
+    border = 1 + int((below * np.log(levels[0]) + above * np.log(levels[1])).argmax())
+    low, high = levels[:, border - 1].tolist()
+    lengths = Partition.of_lengths([border, len(p) - border]).lengths
+    return TwoLevels(border, low / high, total_variation(p, np.repeat([low, high], lengths)))

@@ -1,0 +1,164 @@
+"""Each suggestion for people: its figures in rows, the measured reason and the caveat, a sentence each."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from unequal.diffusion.spacing import profile
+from unequal.suggestions.density import Nearest
+from unequal.suggestions.suggestions import LOSSES, Suggestions
+from unequal.timesteps.partition import Partition
+
+#: Total variation from which on a named density is told to be far.
+FAR = 0.1
+#: What halves are halves over, in words.
+HALVES = {"timesteps": "timesteps", "log_snr": "log-SNR"}
+DB_PER_NAT = 10 / math.log(10)
+
+
+@dataclass(frozen=True)
+class Section:
+    """One suggestion.
+
+    Attributes:
+        title: what is suggested.
+        rows: cells of a table, the first row its heads.
+        reason: what was measured.
+        caveat: what that does not say.
+    """
+
+    title: str
+    rows: list[tuple[str, ...]]
+    reason: str
+    caveat: str
+
+
+def sections(found: Suggestions) -> list[Section]:
+    """All of them."""
+    return [slots(found), density(found), gamma(found), border(found), steps(found)]
+
+
+def slots(found: Suggestions) -> Section:
+    """Ranges of equal loss."""
+    space, count = found.asked.space, len(found.slots)
+    losses = found.measured.losses * found.measured.in_space(LOSSES[space])
+    snr = found.measured.schedule.snr_db.numpy()
+    shares = found.slots.shares_of(losses)
+    rows = [
+        (str(number), f"{one.first} … {one.last}", f"{snr[one.first]:.1f} … {snr[one.last]:.1f}", f"{share:.1%}")
+        for number, (one, share) in enumerate(zip(found.slots, shares, strict=True), 1)
+    ]
+    alike = equal_ranges(len(losses), count).shares_of(losses)
+    return Section(
+        f"{count} slots of equal loss in {space}",
+        [("slot", "timesteps", "SNR in dB", "share of loss"), *rows],
+        f"{count} ranges of equally many timesteps have from {alike.min():.1%} to {alike.max():.1%} of the loss; it is "
+        f"{losses.max() / losses.min():.3g} times as high at t = {losses.argmax()} as at t = {losses.argmin()}.",
+        "Slots even out losses, not gradients; draws that are stratified by them change what is learned unless they "
+        "are weighted back.",
+    )
+
+
+def equal_ranges(timesteps: int, count: int) -> Partition:
+    """As many timesteps in each range, or one more."""
+    return Partition([(0, timesteps - 1)]).split(count)
+
+
+def density(found: Suggestions) -> Section:
+    """The table by slots, and the named densities that are near it."""
+    one, k = found.density, found.measured.shift
+    shares = zip(found.slots, found.slots.sums(one.probabilities), found.slots.shares, strict=True)
+    table = [(f"t = {r.first} … {r.last}", f"{p:.1%} of draws", f"{u:.1%} if uniform") for r, p, u in shares]
+    named = [(near.family, told(near.arguments, k), f"{near.distance:.1%} elsewhere") for near in one.nearest]
+    step = one.two_levels
+    levels = f"{step.multiplier:.3g} times as often below t = {step.border}"
+    two = ("two levels", levels, f"{step.distance:.1%} elsewhere")
+    uniform = ("uniform t", "", f"{one.from_uniform:.1%} elsewhere")
+    return Section(
+        f"Density of timesteps: {one.kind}",
+        [("density", "where, or by what", "draws"), *table, *named, two, uniform],
+        f"Weighted back, a draw's loss has {one.moment:.1%} of the second moment that it has at uniform timesteps.",
+        "The variance of gradients goes by their moments, which losses only stand for; without the weights 1/(T·p) the "
+        f"density changes what is learned.{far(found.nearest)}",
+    )
+
+
+def told(arguments: Mapping[str, float], shift: float) -> str:
+    """Arguments of a named density; on a flow with a shift, of times before it."""
+    shown = ", ".join(f"{name} {value:.3g}" for name, value in arguments.items())
+    if shift == 1:
+        return shown
+    after = {"mean": lambda mean: mean + math.log(shift), "shift": lambda own: own * shift}
+    beside = [f"; {name} {after[name](value):.3g} after it" for name, value in arguments.items() if name in after]
+    return f"{shown} before the shift of {shift:.3g}{''.join(beside)}"
+
+
+def far(best: Nearest) -> str:
+    """A warning where no named density is near."""
+    if best.distance < FAR:
+        return ""
+    return f" No named density is near: even {best.family} puts {best.distance:.0%} of draws elsewhere."
+
+
+def gamma(found: Suggestions) -> Section:
+    """Of Min-SNR."""
+    one = found.gamma
+    end = " It lies at the end of the schedule's SNRs: a constant weight would be as even." if one.at_end else ""
+    return Section(
+        f"Min-SNR's γ: {one.gamma:.3g}",
+        [
+            ("γ", "typical factor off the mean"),
+            (f"{one.gamma:.3g}", f"{one.spread:.3g}"),
+            ("5", f"{one.of_paper:.3g}"),
+            ("none, errors of epsilon", f"{one.unweighted:.3g}"),
+        ],
+        f"With it weighted losses are most even over log-SNR: the variance of ln(w·L) over λ is least.{end}",
+        "Evenness is no quality of samples: the paper (2303.09556) chose 5 by FID.",
+    )
+
+
+def border(found: Suggestions) -> Section:
+    """Of two experts."""
+    k = found.measured.shift
+    rows = [
+        (
+            one.name,
+            f"{one.boundary.log_snr:.3f} ({one.boundary.log_snr * DB_PER_NAT:.2f} dB)",
+            f"{one.boundary.time(k):.4f}",
+            f"{one.boundary.time():.4f}",
+            str(one.timestep),
+            f"{one.timesteps:.1%}",
+            f"{one.loss:.1%}",
+        )
+        for one in found.borders
+    ]
+    nats, over = float(profile(found.measured.schedule, found.measured.losses)[-1]), HALVES[found.asked.halves]
+    return Section(
+        f"Boundary of two experts: λ = {found.border.boundary.log_snr:.3f}, index {found.border.timestep}",
+        [("by", "λ", f"s before shift {k:.3g}", "s after", "index", "timesteps", "loss over λ"), *rows],
+        f"It gives each expert half of the loss over {over}; over log-SNR ½·∫ L dλ is {nats:.3g} nats a value, and "
+        "between the ends of the schedule noisy images tell no more of an image.",
+        "Losses favour the data end, where details are: compare how many timesteps each expert gets, which the table "
+        "tells for the one at the noise end; Wan's borders were found by training.",
+    )
+
+
+def steps(found: Suggestions) -> Section:
+    """Of sampling."""
+    told_at = profile(found.measured.schedule, found.measured.losses)
+    pieces = -np.diff(told_at[found.uniform_steps]) / told_at[-1]
+    widest = f"from {pieces.min():.2%} to {pieces.max():.2%}" if len(pieces) else "all"
+    fewer = f" {found.asked.steps - len(found.steps)} of them snapped to another's timestep."
+    return Section(
+        f"{len(found.steps)} sampling steps",
+        [
+            ("spacing", "timesteps"),
+            ("profile", " ".join(map(str, found.steps))),
+            ("uniform", " ".join(map(str, found.uniform_steps))),
+        ],
+        f"They are equally far apart in ∫ L d ln(σ/α); of {found.asked.steps} uniform ones each crosses {widest} of it."
+        f"{fewer if len(found.steps) < found.asked.steps else ''}",
+        "It goes by the loss alone, not by the solver or by what people see: compare samples before it is used.",
+    )
