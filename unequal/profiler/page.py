@@ -70,13 +70,14 @@ def conditions(document: Timesteps, wanted: Wanted) -> dict[str, str]:
 def tables(found: Measured) -> Iterator[Table]:
     """Means by space, and changes by parts of the timesteps where there is another model."""
     document = found.document
+    shares = shares_of(np.array(document.timesteps), document.noise_schedule.timesteps)
     profiles = {
         (split, space): scaled(losses, space, document) for split, losses in document.losses.items() for space in SPACES
     }
     rows = [
         (
             f"{ERRORS[space]}, {TITLES[split]}",
-            plus_minus(float(one.mean.mean()), float(np.sqrt(np.square(one.stderr).sum()) / len(one.mean))),
+            plus_minus(float(shares @ one.mean), float(np.sqrt(np.square(shares * one.stderr).sum()))),
             f"{one.largest_over_smallest:.3g}",
         )
         for (split, space), one in profiles.items()
@@ -89,6 +90,12 @@ def tables(found: Measured) -> Iterator[Table]:
     )
     if found.other is not None:
         yield table_of_changes(found.document, found.model, found.other)
+
+
+def shares_of(measured: np.ndarray, total: int) -> np.ndarray:
+    """The share of all T timesteps that each measured one stands for, being the nearest, [K]; half of a tie."""
+    middles = (measured[1:] + measured[:-1]) / 2
+    return np.diff(np.concatenate([[-0.5], middles, [total - 0.5]])) / total
 
 
 def table_of_changes(

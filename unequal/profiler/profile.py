@@ -53,7 +53,7 @@ class Wanted:
         against: another model, folder or Hub id, on the same draws.
         lora: a file or folder of a LoRA, with which the model is measured again on the same draws.
         draws: n, at each timestep.
-        timesteps: K, evenly spread; None: all, or STRATA of more.
+        timesteps: K, as `spread` lays them; None: all, or STRATA of more.
         batch_size: draws that the network is asked at once.
         seed: of images and noise.
         resolution: height and width of images in pixels; None: the model's.
