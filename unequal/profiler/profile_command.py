@@ -26,7 +26,9 @@ DOCUMENT, PAGE = "timesteps.json", "index.html"
 @click.option("--out", type=FOLDER, default=Path("profile"), show_default=True, help="Folder of the results.")
 @click.option("--draws", type=click.IntRange(2), default=64, show_default=True, help="Images and noises a timestep.")
 @click.option(
-    "--timesteps", type=click.IntRange(2), help=f"How many, evenly spread.  [default: all, or {STRATA} of more]"
+    "--timesteps",
+    type=click.IntRange(2),
+    help=f"How many, closer where log-SNR falls fast.  [default: all, or {STRATA} of more]",
 )
 @click.option("--batch-size", type=click.IntRange(1), default=16, show_default=True, help="Draws at once.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of images and noise.")
