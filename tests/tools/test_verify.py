@@ -58,6 +58,7 @@ def test_what_makes_the_same_is_recorded_for_both_engines(recorded: Path):
     assert run(recorded, "git", "worktree", "list").count("\n") == 1
 
 
+@pytest.mark.thorough
 def test_what_lies_elsewhere_is_recorded_as_it_was(recorded: Path, tmp_path: Path):
     """A clone has the lock file and the small results, and none of the models."""
     run(tmp_path, "git", "clone", "--quiet", str(recorded), "clone")

@@ -121,5 +121,6 @@ def train(work: Path, steps: int, kind: str = "unet2d") -> dict[str, Tensor]:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    weights = train(folder / "work", 10, sys.argv[2])
-    np.savez(folder / f"{processes.rank()}.npz", **{name: value.numpy() for name, value in weights.items()})
+    for kind in KINDS:
+        weights = train(folder / kind, 10, kind)
+        np.savez(folder / f"{kind}_{processes.rank()}.npz", **{name: value.numpy() for name, value in weights.items()})

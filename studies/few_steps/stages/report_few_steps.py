@@ -57,7 +57,8 @@ def main(run: Run, settings: Settings) -> None:
     }
     fresh = {str(calls): {"way": firsts[calls]} | asdict(one) for calls, one in confirmed.items()}
     told = {"first": first_sentence(found), "delta": settings.sweep.delta, "calls": words, "confirmed": fresh}
-    run.metrics("results/findings.json", told)
+    changes = {f"change_{one.calls}_{way}": finding.change for one in judged for way, finding in one.found.items()}
+    run.metrics("results/findings.json", told, headline=changes)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from benchmarks.projects import commit, edit, run, tiny_copy
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 
-STUDY = "studies/curricula"
+STUDY = "studies/few_steps"
 
 
 @pytest.fixture(scope="module")
@@ -29,23 +29,22 @@ def test_a_study_is_run_by_both_engines(study: Path) -> None:
     edit(study, {"evaluation.samples": 210}, f"{STUDY}/params.yaml")
     chosen = rules_of_dry_run(run(study, "snakemake", "--cores", "2", "-n", "--directory", STUDY))
     repeated = stages_of_repro(run(study, "dvc", "repro", f"{STUDY}/dvc.yaml"))
-    assert {name.removeprefix("studies_curricula_dvc_yaml_") for name in repeated} == chosen
-    assert "measure_path_uniform_0" in chosen
-    assert not {name for name in chosen if name.startswith("train_recipe")}
+    assert {name.removeprefix("studies_few_steps_dvc_yaml_") for name in repeated} == chosen
+    assert "score_ways_3_0" in chosen
+    assert not {name for name in chosen if name.startswith("train_")}
 
 
 def test_a_study_has_a_report_and_a_run_of_its_own(study: Path) -> None:
     page = (study / STUDY / "results" / "report.html").read_text(encoding="utf-8")
-    assert "change aware against uniform" in page
-    parents = [one for one in tracked_runs(study) if one.info.run_name.startswith("curricula-")]
-    assert parents
-    assert any(name.startswith("fid_change_aware_0") for name in parents[0].data.metrics)
+    assert "2M" in page
+    parents = [one for one in tracked_runs(study) if one.info.run_name.startswith("few_steps-")]
+    assert any("change_3_heun_uniform" in one.data.metrics for one in parents)
     assert not (study / STUDY / "mlflow.db").exists()
 
 
 def test_the_pipeline_knows_nothing_of_studies(study: Path) -> None:
-    assert "measure_path" not in run(study, "dvc", "stage", "list", "--name-only")
-    assert "measure_path" not in run(study, "snakemake", "--cores", "2", "-n", "-F")
+    assert "score_ways" not in run(study, "dvc", "stage", "list", "--name-only")
+    assert "score_ways" not in run(study, "snakemake", "--cores", "2", "-n", "-F")
 
 
 @pytest.mark.thorough
@@ -67,7 +66,7 @@ def test_an_experiment_beside_runs_and_counts_the_copys_code_and_is_tracked_with
     (ref,) = (name for name in refs if name.endswith("/titled"))
     assert f" by {study}/.dvc/tmp/exps/" in run(study, "git", "show", f"{ref}:{STUDY}/results/report.html")
     before, after = codes(study, "HEAD"), codes(study, ref)
-    assert {name for name in after if after[name] != before[name]} == {"artifacts/code/report_curriculum.json"}
+    assert {name for name in after if after[name] != before[name]} == {"artifacts/code/report_few_steps.json"}
 
 
 def codes(study: Path, revision: str) -> dict[str, str]:
