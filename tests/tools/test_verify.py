@@ -48,6 +48,7 @@ def test_what_makes_something_else_or_was_not_executed_is_named_and_not_recorded
         (recorded / PROGRAM).write_text(before, encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_what_makes_the_same_is_recorded_for_both_engines(recorded: Path):
     rewrite(recorded, MEAN.replace("floor.mean()", "np.mean(floor)"))
     assert rules_of_dry_run(run(recorded, "snakemake", "--cores", "2", "-n")) == {"profile_floor"}

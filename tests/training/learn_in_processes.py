@@ -1,4 +1,4 @@
-"""Train with samplers that learn, alone or as one of several processes; started by test_feedback.py."""
+"""Train with samplers that learn, as one of several processes; started by test_feedback.py."""
 
 import json
 import os
@@ -50,9 +50,8 @@ def learned(sampler: TimestepSampler, given: dict[str, Any], work: Path) -> dict
     return sampler.state_dict()
 
 
-def main() -> None:
-    torch.set_num_threads(1)
-    given = json.loads(Path(sys.argv[1]).read_text())
+def learned_by_all(given: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What each kind of sampler knows after a training of its own."""
     work = Path(given["work"])
     samplers = {
         "loss_second_moment": LossSecondMomentSampler(T, history=1, uniform_share=0.1, unbiased=False),
@@ -60,9 +59,10 @@ def main() -> None:
         "info_noise": info_noise(),
         "adats": PolicySampler(NoiseSchedule.linear(T).snr.numpy(), refresh_images=10),
     }
-    found = {kind: learned(sampler, given, work / kind) for kind, sampler in samplers.items()}
-    (work / f"{os.environ.get('RANK', 'alone')}.json").write_text(json.dumps(found))
+    return {kind: learned(sampler, given, work / kind) for kind, sampler in samplers.items()}
 
 
 if __name__ == "__main__":
-    main()
+    torch.set_num_threads(1)
+    given = json.loads(Path(sys.argv[1]).read_text())
+    (Path(given["work"]) / f"{os.environ['RANK']}.json").write_text(json.dumps(learned_by_all(given)))

@@ -1,9 +1,6 @@
 """What samplers get back from training: losses without weights, single gradients, the same for all processes."""
 
 import json
-import os
-import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,10 +13,11 @@ from accelerate.state import AcceleratorState
 from diffusers.models.unets.unet_2d import UNet2DModel
 from hypothesis import given
 from hypothesis import strategies as st
-from learn_in_processes import OBJECTIVE, OPTIMIZER, T, adaptive
+from learn_in_processes import OBJECTIVE, OPTIMIZER, T, adaptive, learned_by_all
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
+from unequal.pipeline.launching import launch
 from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
 from unequal.timesteps.samplers import IndependentSampler, TimestepSampler, uniform
@@ -162,27 +160,14 @@ def test_two_processes_learn_the_same_as_one(
     runtime: Runtime,
     tmp_path: Path,
 ) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    settings = {"network": network_settings(), "training": training_settings(batch_size=6), "runtime": runtime}
+    given = {name: value.model_dump(mode="json") for name, value in settings.items()}  # type: ignore[attr-defined]
+    given |= {"data": str(prepared.path), "work": str(tmp_path)}
+    (tmp_path / "given.json").write_text(json.dumps(given))
     program = Path(__file__).with_name("learn_in_processes.py")
-
-    def start(work: str, **environment: str) -> "subprocess.Popen[bytes]":
-        (tmp_path / work).mkdir(exist_ok=True)
-        settings = {"network": network_settings(), "training": training_settings(batch_size=6), "runtime": runtime}
-        given = {name: value.model_dump(mode="json") for name, value in settings.items()}  # type: ignore[attr-defined]
-        given |= {"data": str(prepared.path), "work": str(tmp_path / work)}
-        (tmp_path / f"{work}.json").write_text(json.dumps(given))
-        shared = {"PYTHONPATH": str(program.parents[2]), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, str(program), str(tmp_path / f"{work}.json")]
-        return subprocess.Popen(command, cwd=tmp_path, env=os.environ | shared | environment)
-
-    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
-    started = [start("both", RANK=str(i), LOCAL_RANK=str(i), **place) for i in range(2)] + [start("one")]
-    assert [process.wait(600) for process in started] == [0, 0, 0]
-    alone, first, second = (
-        json.loads((tmp_path / name).read_text()) for name in ("one/alone.json", "both/0.json", "both/1.json")
-    )
+    assert launch(2, [sys.executable, str(program), str(tmp_path / "given.json")]) == 0
+    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
+    alone = json.loads(json.dumps(learned_by_all(given | {"work": str(tmp_path / "alone")})))
     assert first == second
     np.testing.assert_array_equal(first["loss_second_moment"]["counts"], alone["loss_second_moment"]["counts"])
     np.testing.assert_allclose(first["loss_second_moment"]["losses"], alone["loss_second_moment"]["losses"], rtol=1e-3)

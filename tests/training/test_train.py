@@ -256,10 +256,10 @@ def test_a_label_decides_what_is_sampled(
     """Images of label 0 are bright above, those of label 1 below; a child learns with labels too."""
     condition = class_labels(2)
     start = start_of(tiny_net(condition=condition), spec_of("sample", condition=condition))
-    here = run_training("base", start, recipe("sample", 2000))
+    here = run_training("base", start, recipe("sample", 800))
     assert here.figures["results/metrics/train_base.json"]["spec"]["condition"] == condition.model_dump()
     start = Start.of_model(here.root / "artifacts/models/base")
-    here = run_training("child", start, recipe("sample", 400))
+    here = run_training("child", start, recipe("sample", 200))
     experts = Ensemble.load(here.root / "artifacts/models/child")
     assert experts.record.spec.condition == condition
     images = experts.sample(16, [40, 20, 5], labels=torch.tensor([0, 1])).float()

@@ -8,7 +8,7 @@ from engines_said import children, rules_of_dry_run, stages_of_repro, tracked_ru
 
 from benchmarks.projects import commit, edit, run, tiny_copy
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
+pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.usefixtures("warm_start")]
 
 STUDY = "studies/few_steps"
 
@@ -47,7 +47,6 @@ def test_the_pipeline_knows_nothing_of_studies(study: Path) -> None:
     assert "score_ways" not in run(study, "snakemake", "--cores", "2", "-n", "-F")
 
 
-@pytest.mark.thorough
 def test_an_experiment_beside_runs_and_counts_the_copys_code_and_is_tracked_with_all_others(study: Path) -> None:
     """`--temp` runs a copy of the project, of which the installed package knows nothing."""
     tracked = tracked_runs(study)
