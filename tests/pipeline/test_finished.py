@@ -132,7 +132,7 @@ def test_a_run_that_is_cut_off_on_its_way_out_has_finished(monkeypatch: pytest.M
         raise Lost
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"unequal.pipeline.stage.{moment}", cut)
+        patch.setattr(f"unequal.pipeline.attempt.{moment}", cut)
         patch.setattr(Run, "abandon", lambda *_: None)
         with pytest.raises(Lost):
             run()
@@ -148,7 +148,7 @@ def test_what_fails_on_its_way_out_has_finished(monkeypatch: pytest.MonkeyPatch)
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("unequal.pipeline.stage.put_into_place", full)
+        patch.setattr("unequal.pipeline.attempt.put_into_place", full)
         with pytest.raises(AssertionError, match="assert 1 == 0"):
             run()
     assert not run()

@@ -12,9 +12,7 @@ result, so that a changed setting or input never resumes a stale state.
 
 import gc
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -24,50 +22,31 @@ from typing import Any, get_args
 
 import click
 import torch
-from filelock import FileLock
 
 from unequal.errors import UserError
 from unequal.files import (
     content_hash,
-    files_below,
-    put_into_place,
     require,
     settings_hash,
-    sync,
-    write_bytes,
     write_json,
 )
 from unequal.pipeline import processes
+from unequal.pipeline.attempt import Attempt
 from unequal.pipeline.endings import asked_to_stop, leave_at_once, reported
 from unequal.pipeline.fingerprint import Fingerprint, fingerprint, refuse_other_code
 from unequal.pipeline.finished import (
-    DVC_STAGE,
-    Finished,
     FinishedBefore,
     engine,
-    forget,
-    keep,
-    kept,
-    leave_outputs,
 )
 from unequal.pipeline.launching import launch, same_command, wanted
 from unequal.pipeline.memory import memory_refusal
-from unequal.pipeline.project import study, work_root
+from unequal.pipeline.project import study
 from unequal.pipeline.sources import refuse_other_source
 from unequal.pipeline.store import Execution
 from unequal.pipeline.threads import threads
 from unequal.pipeline.tracker import Tracker
 from unequal.pipeline.workdirs import (
-    NOTE,
-    OUTPUTS,
-    claim,
-    clear,
-    clear_given_up,
-    cleared,
-    latest,
-    locked,
     made,
-    unlocked,
 )
 from unequal.settings.runtime import Runtime
 from unequal.settings.strict import PARAMS, StageSettings, read_yaml
@@ -101,20 +80,13 @@ class Run:
         self.runtime = runtime
         #: Of the processes that share a stage, one locks, logs and publishes.
         self.leads = processes.rank() == 0
-        #: The outputs of the others are of no use to anybody.
-        self._unused = None if self.leads else tempfile.TemporaryDirectory(prefix="unequal-")
         self._inputs: dict[str, str] = {}
         self._sources: list[str] = []
-        self._outputs: dict[Path, Path] = {}
         self._results: dict[str, Any] = {}
         self._parent_results: dict[str, float] = {}
         self._parent_artifacts: list[Path] = []
-        self._key_is_fixed = False
-        self._key = ""
         self._engine = engine()
-        self._work: Path | None = None
-        self._finished: Finished | None = None
-        self._lock: FileLock | None = None
+        self._attempt: Attempt | None = None
         execution = Execution(name, self.options, settings.model_dump(mode="json"), read_yaml(PARAMS))
         self._tracker = Tracker(runtime.tracking, execution, active=self.leads)
         self._tracker.tags(computed_on(torch.device("cpu")))  # until the stage asks for another
@@ -127,7 +99,7 @@ class Run:
             RuntimeError: the key is fixed already; a stage names its inputs before its outputs.
         """
         if str(path) not in self._inputs:
-            if self._key_is_fixed:
+            if self._attempt is not None:
                 raise RuntimeError(f"input {path} comes after the first use of work or output")
             self._inputs[str(path)] = content_hash(require(Path(path)))
             self._tracker.input(Path(path))
@@ -156,61 +128,38 @@ class Run:
             UserError: something else stands in its place.
             FinishedBefore: an earlier attempt has finished, and its outputs are there.
         """
-        if self._work is None:
-            self._key_is_fixed = True
-            settings = self.settings.model_dump(mode="json")
-            self._key = settings_hash(
-                (FORMAT, self.name, self.options, settings, list(self._inputs.items()), self.code)
-            )
-            self._work = work_root() / f"{self.instance}-{self._key[:12]}"
-            made(self._work.parent)
+        return made(self._begun().folder)
+
+    def _begun(self) -> Attempt:
+        """The attempt, begun at the first use of its work directory."""
+        if self._attempt is None:
+            self._attempt = Attempt(self.instance, self._key(), self._engine, self.leads)
             if processes.agreed(self._finds_outputs):
                 raise FinishedBefore
-        return made(self._work)
+        return self._attempt
+
+    def _key(self) -> str:
+        """Of all that shapes a result."""
+        settings = self.settings.model_dump(mode="json")
+        return settings_hash((FORMAT, self.name, self.options, settings, list(self._inputs.items()), self.code))
 
     def _finds_outputs(self) -> bool:
         """Take the work directory; whether an earlier attempt has finished, whose outputs are then this one's."""
-        assert self._work is not None
-        lock = locked(self._work)
-        try:
-            shutil.rmtree(cleared(self._work), ignore_errors=True)
-            claim(made(self._work), self._key)
-        except BaseException:
-            unlocked(lock)
-            raise
-        self._lock = lock
-        self._finished = kept(self._work) if processes.can_agree() else None
-        if self._finished is None and (self._work / NOTE).exists():
-            clear(self._work)
-            claim(made(self._work), self._key)
-        forget(self._makes_needless, besides=[self._work])
-        clear_given_up(self._work, self.instance)
-        write_bytes(latest(self.instance), self._key.encode())
-        if self._finished is None:
-            shutil.rmtree(self._work / OUTPUTS, ignore_errors=True)
+        assert self._attempt is not None
+        finished = self._attempt.take()
+        if finished is None:
             return False
-        click.echo(f"{self.name}: finished before; the outputs are taken from {self._work}", err=True)
+        click.echo(f"{self.name}: finished before; the outputs are taken from {self._attempt.folder}", err=True)
         self._tracker.tags({"republished": "true"})
-        for path in self._finished.outputs:
-            self.output(path)
-        self._results, self._parent_results = self._finished.results, self._finished.parent_results
-        self._parent_artifacts = list(map(Path, self._finished.parent_artifacts))
+        self._results, self._parent_results = finished.results, finished.parent_results
+        self._parent_artifacts = list(map(Path, finished.parent_artifacts))
         self._tracker.results(self._results)
         self._tracker.parent_results(self._parent_results)
         return True
 
-    def _makes_needless(self, finished: Finished) -> bool:
-        """Whether the start of this run shows that nobody will ask for another one's outputs again."""
-        accepted = DVC_STAGE in os.environ and finished.engine == self._engine
-        return accepted or (finished.instance, finished.folder) == (self.instance, str(Path.cwd()))
-
     def output(self, path: str | Path) -> Path:
         """Where to write an output (a file, or a folder to be made); it appears at `path` when the stage ends well."""
-        outputs = self.work / "outputs"
-        staged = (outputs if self._unused is None else Path(self._unused.name)) / path
-        staged.parent.mkdir(parents=True, exist_ok=True)
-        self._outputs[Path(path)] = staged
-        return staged
+        return self._begun().output(Path(path))
 
     @cached_property
     def device(self) -> torch.device:
@@ -265,68 +214,22 @@ class Run:
         for name in self._sources:
             refuse_other_source(name)
         processes.wait_for_others()
-        if self.leads and self._outputs:
-            self._refuse_overtaken()
-            for path in self._outputs:  # one that cannot be there shall be told of before another is
-                path.parent.mkdir(parents=True, exist_ok=True)
-            self._keep()
-            for path, staged in self._outputs.items():
-                put_into_place(staged, path)
-        self._tracker.artifacts(list(self._outputs))
+        outputs: list[Path] = []
+        if self._attempt is not None:
+            outputs = list(self._attempt.outputs)
+            artifacts = list(map(str, self._parent_artifacts))
+            self._attempt.publish(self._results, self._parent_results, artifacts)
+        self._tracker.artifacts(outputs)
         self._tracker.parent_artifacts(self._parent_artifacts)
         self._tracker.finish("FINISHED")
-        self._leave_work(finished=True)
+        if self._attempt is not None:
+            self._attempt.leave(finished=True)
 
     def abandon(self, status: str) -> None:
         """Drop unfinished outputs, keep the resumable state, end the log with `FAILED` or `KILLED`."""
-        self._leave_work(finished=False)
+        if self._attempt is not None:
+            self._attempt.leave(finished=False)
         self._tracker.finish(status)
-
-    def _refuse_overtaken(self) -> None:
-        """Raise UserError where the stage was begun with another key since: a run may outlive its engine."""
-        note = latest(self.instance)
-        if not note.exists() or note.read_text(encoding="utf-8") != self._key:
-            raise UserError(
-                "begun again meanwhile with other settings, inputs or code; the outputs of this run are not published"
-            )
-
-    def _keep(self) -> None:
-        """Note that this run has finished: whoever starts it again finds its outputs."""
-        for path, staged in self._outputs.items():
-            if not staged.exists():
-                raise RuntimeError(f"output {path} was announced, but not written")
-            for file in files_below(staged):
-                sync(file)
-        known = {} if self._finished is None else self._finished.outputs
-        finished = Finished(
-            instance=self.instance,
-            folder=str(Path.cwd()),
-            engine=self._engine,
-            outputs={str(path): known.get(str(path)) or content_hash(staged) for path, staged in self._outputs.items()},
-            results=self._results,
-            parent_results=self._parent_results,
-            parent_artifacts=list(map(str, self._parent_artifacts)),
-        )
-        keep(self.work, finished)
-
-    def _leave_work(self, finished: bool) -> None:
-        """Delete of the work directory what nobody will ask for, and let go of it."""
-        if self._unused is not None:
-            self._unused.cleanup()
-        if self._lock is None:
-            return
-        if not finished:
-            if not (self.work / NOTE).exists():
-                shutil.rmtree(self.work / OUTPUTS, ignore_errors=True)
-        elif self._engine is None:
-            clear(self.work)
-        else:
-            leave_outputs(self.work)
-        note = latest(self.instance)
-        if note.exists() and note.read_text(encoding="utf-8") == self._key:
-            note.unlink()
-        unlocked(self._lock)
-        self._lock = None
 
 
 class StageCommand(click.Command):
