@@ -29,6 +29,7 @@ DIFF_PRUNING = {"method": "diff_pruning", "timesteps": "group", "images": 1, "th
 LOW = {"kind": "low_resolution", "super_resolution_factor": 2}
 LLM = {"kind": "llm", "model": "m", "base_url": "https://localhost/v1", "api_key_env": "SOME_KEY"}
 
+BY_GRADIENTS = {"kind": "pcgrad", "clusters": 5, "alike_in": "gradients"}
 CURRICULUM = {"kind": "curriculum", "target": "noise_rate"}
 FLOW = {"name": "flow", "timesteps": 1000, "shift": 3.0}
 #: Recipes that train the base on, and so predict what it predicts.
@@ -479,6 +480,30 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "recipes.base: 60 clusters of 50 timesteps; allowed: 1 … 50",
     ),
     (
+        {"recipes.longer.conflicts": BY_GRADIENTS},
+        "recipes.longer: conflicts.alike_in: 'gradients' needs the key gradients, {} at least",
+    ),
+    (
+        {"recipes.longer.gradients": {"images": 40}},
+        "recipes.longer: gradients: has no meaning where nothing goes by them; allowed with conflicts.alike_in or",
+    ),
+    (
+        {"recipes.longer.conflicts": BY_GRADIENTS, "recipes.longer.gradients": {"cells": 4}},
+        "recipes.longer: gradients.cells: 4 for 5 clusters; at least as many",
+    ),
+    (
+        {"recipes.longer.conflicts": BY_GRADIENTS, "recipes.longer.gradients": {"images": 100_000}},
+        "recipes.longer: gradients: 2000080 images are measured of a budget of ",
+    ),
+    (
+        {"recipes.longer.conflicts": BY_GRADIENTS, "recipes.longer.gradients": {"images": 41}},
+        "recipes.longer.gradients.images: 41: Input should be a multiple of 4",
+    ),
+    (
+        {"recipes.base.conflicts": BY_GRADIENTS, "recipes.base.gradients": {"images": 40}},
+        "recipes.base.gradients: measured of a model that is trained on; fresh weights tell nothing",
+    ),
+    (
         {"recipes.base.conflicts": {"kind": "pcgrad", "clusters": 1}},
         "recipes.base.conflicts.clusters: 1: Input",
     ),
@@ -635,6 +660,11 @@ ACCEPTED: list[dict[str, Any]] = [
     {"groups.kind": "excess_loss"},
     {"groups.kind": "log_snr_clusters", "profile.floor": {"sampled": 100}},
     {"recipes.base.conflicts": {"kind": "pcgrad", "clusters": 5}, "recipes.base.timesteps_per_image": 4},
+    {"recipes.longer.conflicts": BY_GRADIENTS, "recipes.longer.gradients": {}},
+    {
+        "recipes.longer.loss_weight": {"kind": "cluster_uncertainty", "clusters": 5, "alike_in": "gradients"},
+        "recipes.longer.gradients": {"cells": 8, "images": 40},
+    },
     {"pruning.expert": {"method": "random"}, "pruning.other": {"method": "magnitude"}},
     {"pruning.expert": TAYLOR},
     {"pruning.expert": DIFF_PRUNING},

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.timesteps.clusters import distances_between, gradient_clusters, least_cost
+from unequal.timesteps.clusters import Affinity, clusters_alike, distances_between, gradient_clusters, least_cost
 from unequal.timesteps.partition import Partition
 
 SNR = NoiseSchedule.linear(1000).snr.numpy()
@@ -48,7 +48,7 @@ def test_cells_whose_gradients_agree_are_one_cluster() -> None:
     cells = Partition([(0, 4), (5, 9), (10, 29), (30, 49), (50, 59)])
     near = np.array([0.0, 0.1, 1.4, 1.5, 1.6])  # directions in a plane
     cosines = np.cos(near[:, None] - near)
-    assert gradient_clusters(cells, cosines, 2) == Partition([(0, 9), (10, 59)])
+    assert gradient_clusters(Affinity(cells, cosines), 2) == Partition([(0, 9), (10, 59)])
 
 
 @pytest.mark.parametrize(("lengths", "first"), [([10, 10, 10], (0, 9)), ([10, 1, 100], (0, 10))])
@@ -56,13 +56,17 @@ def test_cells_count_by_their_timesteps(lengths: list[int], first: tuple[int, in
     """The middle cell is 0.6 of the first one's and 0.9 of the last: with the first it loses 0.4 of its own timesteps,
     with the last 0.1 of that one's."""
     cosines = np.array([[1.0, 0.6, 0.6], [0.6, 1.0, 0.9], [0.6, 0.9, 1.0]])
-    assert gradient_clusters(Partition.of_lengths(lengths), cosines, 2)[0] == first
+    assert gradient_clusters(Affinity(Partition.of_lengths(lengths), cosines), 2)[0] == first
 
 
 def test_clusters_that_cannot_be_are_refused() -> None:
     with pytest.raises(UserError, match=r"^10 clusters of 9 timesteps; allowed: 1 … 9$"):
         least_cost(np.zeros((9, 9)), 10)
     with pytest.raises(UserError, match=r"^cosines \[2, 2\] of 1 cells; allowed: one of each with each, all known"):
-        gradient_clusters(Partition([(0, 9)]), np.eye(2), 1)
+        gradient_clusters(Affinity(Partition([(0, 9)]), np.eye(2)), 1)
     with pytest.raises(UserError, match="measure more images where a mean gradient is lost in noise"):
-        gradient_clusters(Partition([(0, 9)]), np.array([[np.nan]]), 1)
+        gradient_clusters(Affinity(Partition([(0, 9)]), np.array([[np.nan]])), 1)
+    with pytest.raises(
+        UserError, match=r"^clusters alike in gradients need a model to measure these of; allowed: timestep"
+    ):
+        clusters_alike("gradients", NoiseSchedule.linear(50), 2)

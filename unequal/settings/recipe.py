@@ -7,11 +7,11 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_va
 
 from unequal.diffusion.predictions import ModelPrediction
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.settings.loss_weights import BINS, AnyLossWeight
+from unequal.settings.loss_weights import BINS, AnyLossWeight, LearnedClusterUncertainty
 from unequal.settings.numbers import Budget, DrawCount
 from unequal.settings.samplers import Sampler, Slot
 from unequal.settings.strict import Strict
-from unequal.timesteps.clusters import Likeness, alike
+from unequal.timesteps.clusters import FOLDS, Affinity, MeasuredLikeness, clusters_alike
 from unequal.timesteps.partition import Partition
 
 #: What stands for SGD where AdamW has the coefficient of its second moment: recipes that share betas differ in name.
@@ -110,16 +110,33 @@ class Conflicts(Strict):
 
     kind: Literal["pcgrad", "nash"] = Field(description="2001.06782; or 2202.01017, a step of which is of length √K")
     clusters: int = Field(ge=2, le=100, description="K, by dynamic programming; ANT takes 5")
-    alike_in: Likeness = Field(default="log_snr", description="what timesteps of a cluster have in common")
+    alike_in: MeasuredLikeness = Field(default="log_snr", description="what timesteps of a cluster have in common")
 
     @property
     def gradients(self) -> int:
         """Vectors of all parameters that it holds: one a cluster, what is left of one of them, and their sum."""
         return self.clusters + 2
 
-    def clusters_of(self, schedule: NoiseSchedule) -> Partition:
-        """The clusters. Raises UserError where there are too many."""
-        return alike(self.alike_in, schedule, self.clusters)
+    def clusters_of(self, schedule: NoiseSchedule, affinity: Affinity | None = None) -> Partition:
+        """The clusters, by what was measured of gradients where they go by those. Raises UserError."""
+        return clusters_alike(self.alike_in, schedule, self.clusters, affinity)
+
+
+class MeasuredGradients(Strict):
+    """Before the first step, of the model that is trained on: how gradients of timesteps point, for clusters of them.
+
+    All that goes through the network for it counts in the recipe's budget.
+    """
+
+    cells: int = Field(
+        default=20, ge=2, le=1000, description="of timesteps, equal in log-SNR, each with a mean gradient"
+    )
+    images: int = Field(default=400, ge=FOLDS, le=10**6, multiple_of=FOLDS, description="behind each of those")
+
+    @property
+    def cost(self) -> int:
+        """Images that are measured, with those that are asked alone."""
+        return self.cells * (self.images + FOLDS)
 
 
 class Continuing(Strict):
@@ -153,6 +170,11 @@ class Recipe(Strict):
         exclude_if=lambda remedy: remedy is None,  # what was recorded before there was one stays as it is
         description="remedy of conflicts between timesteps' gradients; null: none",
     )
+    gradients: MeasuredGradients | None = Field(
+        default=None,
+        exclude_if=lambda measured: measured is None,
+        description="measured for what goes by clusters that are alike in gradients; null: nothing does",
+    )
     timesteps_per_image: PositiveInt = Field(
         default=1,
         exclude_if=lambda count: count == 1,
@@ -170,8 +192,32 @@ class Recipe(Strict):
         """Raise UserError where it cannot be carried out on this schedule, as far as that is known beforehand."""
         self.sampler.check_schedule(schedule)
         self.loss_weight.check_schedule(schedule)
-        if self.conflicts is not None:
+        if self.conflicts is not None and self.conflicts.alike_in != "gradients":
             self.conflicts.clusters_of(schedule)
+
+    @model_validator(mode="after")
+    def gradients_are_measured_for_something(self) -> Self:
+        """What goes by clusters of like gradients needs them measured, and nothing else does."""
+        clustered = {"conflicts": self.conflicts, "loss_weight": self.loss_weight}
+        by_gradients = {
+            name: one.clusters
+            for name, one in clustered.items()
+            if isinstance(one, Conflicts | LearnedClusterUncertainty) and one.alike_in == "gradients"
+        }
+        if self.gradients is None:
+            if by_gradients:
+                raise ValueError(f"{min(by_gradients)}.alike_in: 'gradients' needs the key gradients, {{}} at least")
+            return self
+        if not by_gradients:
+            raise ValueError(
+                "gradients: has no meaning where nothing goes by them; allowed with conflicts.alike_in or "
+                "loss_weight.alike_in 'gradients'"
+            )
+        if (most := max(by_gradients.values())) > self.gradients.cells:
+            raise ValueError(f"gradients.cells: {self.gradients.cells} for {most} clusters; at least as many")
+        if self.gradients.cost >= self.images:
+            raise ValueError(f"gradients: {self.gradients.cost} images are measured of a budget of {self.images}")
+        return self
 
     @model_validator(mode="after")
     def snapshots_rise(self) -> Self:

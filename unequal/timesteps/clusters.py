@@ -4,6 +4,7 @@ A cluster is a range, its centre the timestep ⌊(first + last)/2⌋, its cost t
 the distance is of decides what is alike: timesteps, log-SNRs, or the directions of gradients.
 """
 
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -14,6 +15,38 @@ from unequal.timesteps.partition import Partition
 
 #: What timesteps of a cluster may be alike in, where nothing has been measured.
 Likeness = Literal["timestep", "log_snr"]
+#: And where gradients have been.
+MeasuredLikeness = Literal["timestep", "log_snr", "gradients"]
+#: Of the images behind a mean gradient: products of different ones are free of the bias that noise gives to lengths.
+FOLDS = 4
+
+
+@dataclass(frozen=True)
+class Affinity:
+    """How much the gradients of timesteps point the same way.
+
+    Attributes:
+        cells: of the timesteps, in each of which one mean gradient was measured.
+        cosines: between these, [C, C]; see `unequal.measures.gradients.Moments.cosines`.
+    """
+
+    cells: Partition
+    cosines: np.ndarray
+
+
+def clusters_alike(
+    likeness: MeasuredLikeness, schedule: NoiseSchedule, count: int, affinity: Affinity | None = None
+) -> Partition:
+    """Clusters of timesteps that are alike in whatever is asked, gradients where their affinity has been measured.
+
+    Raises:
+        UserError: more clusters than timesteps or cells, or cosines that are lost in noise.
+    """
+    if likeness != "gradients":
+        return alike(likeness, schedule, count)
+    if affinity is None:
+        raise UserError("clusters alike in gradients need a model to measure these of; allowed: timestep, log_snr")
+    return gradient_clusters(affinity, count)
 
 
 def alike(likeness: Likeness, schedule: NoiseSchedule, count: int) -> Partition:
@@ -64,17 +97,17 @@ def costs_of(distances: np.ndarray) -> np.ndarray:
     return np.where(last >= first, sums[last + 1, centre] - sums[first, centre], np.inf)
 
 
-def gradient_clusters(cells: Partition, cosines: np.ndarray, count: int) -> Partition:
+def gradient_clusters(affinity: Affinity, count: int) -> Partition:
     """Clusters of timesteps whose gradients point the same way: the least sum of −cos(g_t, g_centre).
 
     Args:
-        cells: of the timesteps, in each of which one mean gradient was measured.
-        cosines: between these, [C, C]; see `unequal.measures.gradients.Moments.cosines`.
+        affinity: what was measured.
         count: of clusters, each of whole cells; a cell counts as often as it has timesteps.
 
     Raises:
         UserError: cosines that are not those of the cells, or not known, or more clusters than cells.
     """
+    cells, cosines = affinity.cells, affinity.cosines
     if cosines.shape != (len(cells), len(cells)) or not np.isfinite(cosines).all():
         raise UserError(
             f"cosines {list(cosines.shape)} of {len(cells)} cells; allowed: one of each with each, all known (measure "

@@ -23,6 +23,7 @@ from unequal.settings.average import PowerAverage
 from unequal.settings.evaluation import Evaluation, Extractor, Sampling
 from unequal.settings.profile import Profile
 from unequal.settings.strict import PARAMS, validate
+from unequal.timesteps.clusters import FOLDS
 from unequal.tools.sections import Uses, seen
 from unequal.training.averaging import KEPT_WIDTHS
 
@@ -168,7 +169,9 @@ class Footprints:
         further = len(KEPT_WIDTHS) if isinstance(training.average, PowerAverage) and training.average.keep else 0
         remedies = [one.conflicts for one in (self.uses.recipes or {}).values() if one.conflicts is not None]
         gradients = max((one.gradients for one in remedies), default=0)
-        host, device = STATE_COPIES + 2 * further, TRAINED_COPIES + further + gradients
+        measured = [one.gradients for one in (self.uses.recipes or {}).values() if one.gradients is not None]
+        vectors = max((one.cells * FOLDS for one in measured), default=0)
+        host, device = max(STATE_COPIES + 2 * further, vectors), TRAINED_COPIES + further + gradients
         return Footprint(host * weights(size), device * weights(size) + batch)
 
     def passed(self, size: Size, count: int) -> float:

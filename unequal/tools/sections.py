@@ -14,7 +14,7 @@ from unequal.settings.network import AnyNetwork
 from unequal.settings.params.core import Core
 from unequal.settings.profile import Profile
 from unequal.settings.pruning import Pruning
-from unequal.settings.recipe import Conflicts
+from unequal.settings.recipe import Conflicts, MeasuredGradients
 from unequal.settings.runtime import Runtime
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import Strict, read_yaml, validate
@@ -44,6 +44,7 @@ class Remedied(Strict):
     model_config = ConfigDict(extra="ignore")
 
     conflicts: Conflicts | None = None
+    gradients: MeasuredGradients | None = None
 
 
 class Uses(Architecture):

@@ -5,7 +5,7 @@ own, and a way to combine them, which `unequal.training.mixed_prediction` hands 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -21,8 +21,10 @@ from unequal.settings.network import Network
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.training import Training
+from unequal.timesteps.clusters import Affinity
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.timesteps.weights import epsilon_error_factor, normalising_factor
+from unequal.training.affinity import affinity_of
 from unequal.training.batches import BatchSource
 from unequal.training.continuing import go_on_from
 from unequal.training.gradient_surgery import COMBINATIONS, Remedy
@@ -32,6 +34,7 @@ from unequal.training.loop import LOG, Trained, Trainer
 from unequal.training.objectives.choice import objective_for
 from unequal.training.objectives.objective import Objective
 from unequal.training.shuffling import window_of
+from unequal.workspace.chunks import Chunks
 from unequal.workspace.protocol import Workspace
 
 #: Times the training images: a batch beyond is a slip, as a step would show each of them a thousand times.
@@ -111,29 +114,47 @@ def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: Timeste
     """Train a network in place, with the recipe's budget. Raises UserError where they do not fit."""
     check_fit(job, start, sampler)
     carried = go_on_from(start, job.recipe)
+    affinity, measured = measured_affinity(workspace, job, start)
     trainer = Trainer(
         start.net,
         batches_of(workspace, job, start, sampler),
-        job.objective or single_head(job.recipe, start.spec, workspace.device, sampler),
+        job.objective or single_head(job.recipe, start.spec, workspace.device, sampler, affinity),
         optimizer=job.recipe.optimizer,
         training=job.training,
         runtime=workspace.runtime,
-        images=job.recipe.images,
+        images=job.recipe.images - measured,
         work=workspace.work,
         log=workspace.log,
         snapshots=job.recipe.snapshots,
         keep_state=job.recipe.keep_state,
         carried=carried,
-        remedy=remedy_of(job.recipe, start.spec),
+        remedy=remedy_of(job.recipe, start.spec, affinity),
     )
-    return Outcome(job, start, trainer.run())
+    trained = trainer.run()
+    return Outcome(job, start, replace(trained, images_seen=trained.images_seen + measured))
 
 
-def remedy_of(recipe: Recipe, spec: ModelSpec) -> Remedy | None:
+def measured_affinity(workspace: Workspace, job: TrainingJob, start: Start) -> tuple[Affinity | None, int]:
+    """How alike gradients are where the recipe wants that measured, and the images that it takes of the budget.
+
+    Raises UserError for fresh weights, whose gradients say nothing of the timesteps.
+    """
+    if (chosen := job.recipe.gradients) is None:
+        return None, 0
+    if start.parent is None:
+        raise UserError(f"recipes.{job.name}.gradients: measured of a model that is trained on; this one is not")
+    net = start.net.to(workspace.device)
+    schedule = start.spec.noise_schedule()
+    objective = objective_for(start.spec, schedule.to(workspace.device))
+    found = affinity_of(net, objective, job.data, schedule, chosen, job.seed, Chunks(workspace.work / "affinity"))
+    return found, chosen.cost
+
+
+def remedy_of(recipe: Recipe, spec: ModelSpec, affinity: Affinity | None) -> Remedy | None:
     """The recipe's remedy of conflicts between timesteps, if it has one."""
     if (chosen := recipe.conflicts) is None:
         return None
-    return Remedy(chosen.clusters_of(spec.noise_schedule()), COMBINATIONS[chosen.kind])
+    return Remedy(chosen.clusters_of(spec.noise_schedule(), affinity), COMBINATIONS[chosen.kind])
 
 
 def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: TimestepSampler) -> BatchSource:
@@ -157,13 +178,15 @@ def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: Ti
     return withholding(source, start.spec.condition)
 
 
-def single_head(recipe: Recipe, spec: ModelSpec, device: torch.device, sampler: TimestepSampler) -> Objective:
+def single_head(
+    recipe: Recipe, spec: ModelSpec, device: torch.device, sampler: TimestepSampler, affinity: Affinity | None = None
+) -> Objective:
     """The loss of a recipe with one head, scaled as the sampler asks for it, which is told how errors count in it."""
     schedule = spec.noise_schedule()
     scale = 1.0 if sampler.known_loss is None else scale_of(recipe, spec, sampler, sampler.known_loss)
     weights = recipe.loss_weight.table(spec.prediction, schedule.snr)
     sampler.be_told(scale * (weights / epsilon_error_factor(spec.prediction, schedule.snr)).numpy())
-    return objective_for(spec, schedule.to(device), recipe.loss_weight, scale)
+    return objective_for(spec, schedule.to(device), recipe.loss_weight, scale, affinity)
 
 
 def scale_of(recipe: Recipe, spec: ModelSpec, sampler: TimestepSampler, known: np.ndarray) -> float:

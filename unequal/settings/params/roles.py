@@ -69,6 +69,10 @@ def check_continuing(name: str, role: Role, recipe: Recipe) -> None:
     """Raise ValueError where a recipe goes on from what its role does not have."""
     if role.start == "fresh" and "continuing" in recipe.model_fields_set:
         raise ValueError(f"recipes.{name}.continuing: has no meaning for a recipe that starts from fresh weights")
+    if role.start == "fresh" and recipe.gradients is not None:
+        raise ValueError(
+            f"recipes.{name}.gradients: measured of a model that is trained on; fresh weights tell nothing"
+        )
     if role.pruned and recipe.continuing.needs_state:
         raise ValueError(
             f"recipes.{name}.continuing: {recipe.continuing}; it trains pruned networks too, which have only their "
