@@ -29,6 +29,7 @@ from unequal.training.batches import Batch
 from unequal.training.initialisation import Scope, Start
 from unequal.training.objectives.objective import Losses, Objective
 from unequal.training.objectives.uncertainty import OverUncertainty
+from unequal.training.results import write_results
 from unequal.training.train import TrainingJob, measured_affinity, remedy_of, single_head, train
 from unequal.workspace.chunks import Chunks
 
@@ -117,6 +118,11 @@ def test_what_is_measured_counts_in_the_budget(trained: Callable[..., tuple[Here
     batch = job.training.batch_size
     assert outcome.trained.steps == (200 - 72) // batch
     assert outcome.trained.images_seen == 200
+    write_results(here, outcome)
+    told = here.figures["results/metrics/train_longer.json"]["gradients"]
+    assert np.shape(told["cosines"]) == (len(told["cells"]),) * 2
+    (clusters,) = told["clusters"]
+    assert (len(clusters), clusters[0][0], clusters[-1][1]) == (3, 0, 49)
 
 
 def test_clusters_go_by_what_was_measured(trained: Callable[..., tuple[Here, TrainingJob, Start]]) -> None:

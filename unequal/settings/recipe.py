@@ -188,6 +188,15 @@ class Recipe(Strict):
         default=(), description="images seen at which the averaged weights are kept as models of their own"
     )
 
+    def clusters_by_gradients(self) -> dict[str, int]:
+        """The number of clusters of each choice that goes by gradients, by its key."""
+        clustered = {"conflicts": self.conflicts, "loss_weight": self.loss_weight}
+        return {
+            name: one.clusters
+            for name, one in clustered.items()
+            if isinstance(one, Conflicts | LearnedClusterUncertainty) and one.alike_in == "gradients"
+        }
+
     def check_schedule(self, schedule: NoiseSchedule) -> None:
         """Raise UserError where it cannot be carried out on this schedule, as far as that is known beforehand."""
         self.sampler.check_schedule(schedule)
@@ -198,12 +207,7 @@ class Recipe(Strict):
     @model_validator(mode="after")
     def gradients_are_measured_for_something(self) -> Self:
         """What goes by clusters of like gradients needs them measured, and nothing else does."""
-        clustered = {"conflicts": self.conflicts, "loss_weight": self.loss_weight}
-        by_gradients = {
-            name: one.clusters
-            for name, one in clustered.items()
-            if isinstance(one, Conflicts | LearnedClusterUncertainty) and one.alike_in == "gradients"
-        }
+        by_gradients = self.clusters_by_gradients()
         if self.gradients is None:
             if by_gradients:
                 raise ValueError(f"{min(by_gradients)}.alike_in: 'gradients' needs the key gradients, {{}} at least")

@@ -38,7 +38,15 @@ def write_results(workspace: Workspace, outcome: Outcome) -> None:
     write_csv(workspace.output(f"results/training/{flat}.csv"), lines or [{"step": 0, "images_seen": 0, "loss": ""}])
     final = {"final_loss": lines[-1]["loss"]} if lines else {}
     conditions = record.model_dump(exclude={"sha256"}, exclude_none=True)
-    workspace.metrics(f"results/metrics/train_{flat}.json", final | conditions)
+    workspace.metrics(f"results/metrics/train_{flat}.json", final | conditions | measured(outcome))
+
+
+def measured(outcome: Outcome) -> dict[str, Any]:
+    """What was measured of gradients before the training, if anything was, and the clusters that it went by."""
+    if (affinity := outcome.affinity) is None:
+        return {}
+    cosines = affinity.cosines.round(4).tolist()
+    return {"gradients": {"cells": affinity.cells, "cosines": cosines, "clusters": outcome.clusters}}
 
 
 def write_models(folder: Path, outcome: Outcome) -> ModelRecord:

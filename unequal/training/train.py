@@ -21,7 +21,8 @@ from unequal.settings.network import Network
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.training import Training
-from unequal.timesteps.clusters import Affinity
+from unequal.timesteps.clusters import Affinity, gradient_clusters
+from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.timesteps.weights import epsilon_error_factor, normalising_factor
 from unequal.training.affinity import affinity_of
@@ -65,11 +66,21 @@ class TrainingJob:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A training that is over: what was asked, what it began with, whose network is trained now, and what it took."""
+    """A training that is over: what was asked, what it began with, whose network is trained now, and what it took.
+
+    `affinity` is that of the timesteps' gradients, where it was measured.
+    """
 
     job: TrainingJob
     start: Start
     trained: Trained
+    affinity: Affinity | None = None
+
+    @property
+    def clusters(self) -> list[Partition]:
+        """What went by the affinity: clusters of timesteps, of each number that was asked for."""
+        counts = sorted(set(self.job.recipe.clusters_by_gradients().values()))
+        return [] if self.affinity is None else [gradient_clusters(self.affinity, count) for count in counts]
 
 
 def train_fresh(workspace: Workspace, job: TrainingJob, network: Network, schedule: Schedule) -> Outcome:
@@ -131,7 +142,7 @@ def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: Timeste
         remedy=remedy_of(job.recipe, start.spec, affinity),
     )
     trained = trainer.run()
-    return Outcome(job, start, replace(trained, images_seen=trained.images_seen + measured))
+    return Outcome(job, start, replace(trained, images_seen=trained.images_seen + measured), affinity)
 
 
 def measured_affinity(workspace: Workspace, job: TrainingJob, start: Start) -> tuple[Affinity | None, int]:
