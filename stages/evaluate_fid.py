@@ -7,7 +7,7 @@ from unequal.evaluation.results import write_scores
 from unequal.evaluation.variant import Scoring
 from unequal.pipeline.stage import Run, stage
 from unequal.sampling.ensemble import Ensemble
-from unequal.settings.evaluation import Evaluation, Sampling
+from unequal.settings.evaluation import BY_PROFILE, Evaluation, Sampling
 from unequal.settings.strict import StageSettings
 
 
@@ -25,7 +25,7 @@ def main(run: Run, settings: Settings, variant: str) -> None:
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     experts = Ensemble.load(run.input(f"artifacts/models/{variant}"), run.device)
     experts.record.spec.check_images(data, variant)
-    by_profile = settings.sampling.spacing == "profile"
+    by_profile = settings.sampling.spacing in BY_PROFILE
     losses = read_losses(run.input("artifacts/profiles/base.npz")).mean(1) if by_profile else None
     scoring = Scoring(run, settings.sampling, settings.evaluation, data, extractor, losses=losses)
     write_scores(scoring, experts, variant)

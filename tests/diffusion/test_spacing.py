@@ -36,12 +36,24 @@ def test_equal_log_snr_is_equal() -> None:
 
 
 def test_steps_of_a_profile_are_equal_parts_of_its_area() -> None:
-    """Losses r²/(1 + r²) = 1/(1 + SNR), the best ones for data of N(0, 1), have the area ½·ln(1 + r²)."""
+    """Losses r²/(1 + r²) = 1/(1 + SNR) have the area ½·ln(1 + r²) over ln r."""
     schedule = dense(0.01, 100.0)
     losses = 1 / (1 + schedule.snr.numpy())
     chosen = spaced_timesteps(11, schedule, "profile", losses)
     area = 0.5 * np.log1p(1 / schedule.snr.numpy())[chosen]
     assert np.diff(area) == pytest.approx(np.full(10, (area[-1] - area[0]) / 10), rel=2e-3)
+
+
+def test_with_the_best_losses_for_normal_data_the_rescaled_profile_is_their_optimum() -> None:
+    """2404.14507's figures for standard deviation ½, noise levels 80 … 0.002 and ten steps."""
+    schedule = dense(0.002, 80.0)
+    losses = 1 / (1 + 4 / schedule.snr.numpy())
+    chosen = spaced_timesteps(11, schedule, "rescaled_profile", losses)
+    ratios = schedule.snr.numpy()[chosen] ** -0.5
+    assert ratios[[1, 5]] == pytest.approx([3.0535, 0.4989], rel=2e-3)
+    assert np.diff(np.arctan(2 * ratios)) == pytest.approx(
+        np.full(10, np.arctan(2 * 0.002) - np.arctan(160)) / 10, rel=2e-3
+    )
 
 
 @given(st.integers(1, 200), st.sampled_from(sorted(SPACINGS)), st.sampled_from(["linear", "cosine", "scaled_linear"]))
@@ -58,6 +70,7 @@ def test_what_is_asked_for_and_not_there_is_refused() -> None:
     for spacing, losses, said in (
         ("even", None, "spacing 'even' is unknown; allowed: log_snr, edm, profile"),
         ("profile", None, "none was measured"),
+        ("rescaled_profile", None, "none was measured"),
         ("profile", np.ones(5), "losses of 1000 timesteps; given: 5"),
     ):
         with pytest.raises(UserError, match=said):

@@ -10,7 +10,9 @@ from unequal.settings.outside import Outside
 from unequal.settings.strict import Strict
 
 #: How a number of steps is spread: over timesteps, over log-SNR, as EDM does, or by the base's measured losses.
-Spacing = Literal["uniform", "quadratic", "log_snr", "edm", "profile"]
+Spacing = Literal["uniform", "quadratic", "log_snr", "edm", "profile", "rescaled_profile"]
+#: Those that go by the base's measured losses.
+BY_PROFILE = ("profile", "rescaled_profile")
 
 
 class Extractor(Strict):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unequal.diffusion.spacing import profile
+from unequal.diffusion.spacing import profile, rescaled_profile
 from unequal.suggestions.density import Nearest
 from unequal.suggestions.suggestions import LOSSES, Suggestions
 from unequal.timesteps.partition import Partition
@@ -147,7 +147,7 @@ def border(found: Suggestions) -> Section:
 
 def steps(found: Suggestions) -> Section:
     """Of sampling."""
-    told_at = profile(found.measured.schedule, found.measured.losses)
+    told_at = rescaled_profile(found.measured.schedule, found.measured.losses)
     pieces = -np.diff(told_at[found.uniform_steps]) / told_at[-1]
     widest = f"from {pieces.min():.2%} to {pieces.max():.2%}" if len(pieces) else "all"
     fewer = f" {found.asked.steps - len(found.steps)} of them snapped to another's timestep."
@@ -158,7 +158,7 @@ def steps(found: Suggestions) -> Section:
             ("profile", " ".join(map(str, found.steps))),
             ("uniform", " ".join(map(str, found.uniform_steps))),
         ],
-        f"They are equally far apart in ∫ L d ln(σ/α); of {found.asked.steps} uniform ones each crosses {widest} of it."
+        f"They are equally far apart in ∫ L d(σ/α); of {found.asked.steps} uniform ones each crosses {widest} of it."
         f"{fewer if len(found.steps) < found.asked.steps else ''}",
         "It goes by the loss alone, not by the solver or by what people see: compare samples before it is used.",
     )

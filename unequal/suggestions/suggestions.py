@@ -148,7 +148,7 @@ class Suggestions:
             density_of(measured, slots, asked.density),
             even_gamma(losses, schedule),
             borders(losses, schedule),
-            spaced_timesteps(asked.steps, schedule, "profile", losses),
+            spaced_timesteps(asked.steps, schedule, "rescaled_profile", losses),
             uniform_steps,
         )
 

@@ -5,7 +5,7 @@ from typing import Self, TypeVar
 from pydantic import model_validator
 
 from unequal.settings.condition import DroppedLabels
-from unequal.settings.evaluation import Sampling
+from unequal.settings.evaluation import BY_PROFILE, Sampling
 from unequal.settings.params.core import Core
 
 AnySampled = TypeVar("AnySampled", bound="Sampled")
@@ -39,9 +39,10 @@ class Sampled(Core):
     @model_validator(mode="after")
     def spacing_has_its_profile(self) -> Self:
         """Only some stages that sample have read one."""
-        if self.sampling.spacing == "profile" and not self.spaced_by_profile:
+        if self.sampling.spacing in BY_PROFILE and not self.spaced_by_profile:
             raise ValueError(
-                "sampling.spacing: 'profile'; no loss profile is at hand where this file's models are sampled"
+                f"sampling.spacing: '{self.sampling.spacing}'; no loss profile is at hand where this file's models are "
+                "sampled"
             )
         return self
 
