@@ -15,7 +15,14 @@ from unequal.reporting.page import Drawing
 from unequal.reporting.tables import label
 
 #: A colour a spacing, a panel a solver.
-COLOURS = {"uniform": SOFT, "quadratic": "#7a3a5d", "log_snr": INK, "edm": "#2a9d74", "profile": RED}
+COLOURS = {
+    "uniform": SOFT,
+    "quadratic": "#7a3a5d",
+    "log_snr": INK,
+    "edm": "#2a9d74",
+    "profile": RED,
+    "rescaled_profile": "#8a5bb5",
+}
 
 
 def drawings(found: Found, schedule: NoiseSchedule) -> list[Drawing]:

@@ -53,7 +53,7 @@ def test_draws_by_slots_have_as_much_of_each():
 
 def test_steps_are_those_of_the_spacings():
     found = Suggestions.of(measured(LINEAR, gaussian(LINEAR)), Asked(steps=12))
-    assert found.steps == spaced_timesteps(12, LINEAR, "profile", gaussian(LINEAR))
+    assert found.steps == spaced_timesteps(12, LINEAR, "rescaled_profile", gaussian(LINEAR))
     assert found.uniform_steps == sampling_timesteps(12, 1000)
 
 
