@@ -47,6 +47,7 @@ def test_a_profile_leaves_a_page_and_a_file(folder: Path, tmp_path: Path, capsys
         (("--device", "abacus"), 1, "--device abacus"),
         (("--draws", "1"), 2, "--draws"),
         (("--precision", "fp8"), 2, "--precision"),
+        (("--guidance", "nan"), 1, "--guidance nan: not a finite number"),
     ],
 )
 def test_wrong_input_is_told_in_one_line(
@@ -62,6 +63,8 @@ def test_results_go_to_no_file(folder: Path, tmp_path: Path, capsys: pytest.Capt
     (tmp_path / "out").write_text("a file")
     assert run(folder, "--out", str(tmp_path / "out")) == 1
     assert "a file; allowed: a folder" in capsys.readouterr().err
+    assert run(folder, "--out", str(tmp_path / "out" / "below")) == 1
+    assert f"nothing can be written to {tmp_path / 'out'}" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

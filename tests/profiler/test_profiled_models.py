@@ -1,5 +1,6 @@
 """Profiles of tiny pipelines, and what is refused."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -203,7 +204,16 @@ def test_what_cannot_be_profiled_is_refused_in_one_line(wanted: Wanted, tmp_path
     assert "01.png: not a readable image" in said(train=tmp_path / "broken")
     other = tiny.ddpm(tmp_path / "cosine", trained_betas=None, beta_schedule="squaredcos_cap_v2")
     assert "its schedules differ" in said(against=str(other))
+    assert "its classes differ" in said(against=str(tiny.ddpm(tmp_path / "told", classes=3)))
     assert "takes no LoRA" in said(lora=wanted.train)
+    shutil.rmtree(other / "unet")
+    assert "unet/config.json is missing" in said(model=str(other))
+
+
+def test_why_the_hub_gives_nothing_is_said(wanted: Wanted, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(UserError, match=r"no/where: no such folder, and none from the Hub: .*offline"):
+        profile(replace(wanted, model="no/where"))
 
 
 def test_another_kind_of_network_or_scheduler_is_refused_by_its_name(wanted: Wanted, tmp_path: Path):

@@ -1,6 +1,9 @@
 """Text-to-image pipelines: the same losses as by their own encoders and networks, asked by hand; LoRAs."""
 
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +13,17 @@ import diffusers_folders as tiny
 import numpy as np
 import pytest
 import torch
-from diffusers import DiffusionPipeline, FluxPipeline, StableDiffusion3Pipeline, StableDiffusionPipeline
+from diffusers import (
+    DiffusionPipeline,
+    FluxPipeline,
+    StableDiffusion3Pipeline,
+    StableDiffusionPipeline,
+    StableDiffusionXLPipeline,
+)
 from peft import LoraConfig
 from peft.utils import get_peft_model_state_dict
 from PIL import Image
+from safetensors.torch import save_file
 from torch import Tensor
 
 from unequal.errors import UserError
@@ -22,6 +32,7 @@ from unequal.profiler.families.flux import packed, places, unpacked
 from unequal.profiler.profile import Wanted, profile
 
 CPU = torch.device("cpu")
+RUN = "from unequal.command import main; main()"
 
 
 def by_unet(pipe: Any, x_t: Tensor, t: int, text: str) -> Tensor:
@@ -111,9 +122,10 @@ def test_captions_come_from_texts_or_a_list_and_are_missed_where_there_are_none(
     assert np.array_equal(profile(asked).model["train"], first)
     (folder / "00.txt").write_text("another one")
     assert not np.array_equal(profile(asked).model["train"], first)
-    (folder / "metadata.jsonl").write_text("[1]")
-    with pytest.raises(UserError, match="line 1 is no JSON object"):
-        profile(asked)
+    for line in ("[1]", '{"file_name": "00.png", "text": null}'):
+        (folder / "metadata.jsonl").write_text(line)
+        with pytest.raises(UserError, match="line 1 is no JSON object"):
+            profile(asked)
 
 
 def test_sd3_does_without_its_largest_text_encoder(tmp_path: Path, root: Path):
@@ -187,3 +199,49 @@ def test_what_is_no_lora_is_refused(root: Path, tmp_path: Path):
     (tmp_path / "bad.safetensors").write_bytes(b"no tensors")
     with pytest.raises(UserError, match="--lora"):
         profile(replace(asked, lora=tmp_path / "bad.safetensors"))
+
+
+def test_a_lora_of_another_network_is_refused_in_one_line_before_anything_is_computed(
+    root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    net = DiffusionPipeline.from_pretrained(root / "stable_diffusion_xl").unet
+    net.add_adapter(LoraConfig(r=2, target_modules=["to_q", "to_k"]))
+    StableDiffusionXLPipeline.save_lora_weights(tmp_path / "wide", unet_lora_layers=get_peft_model_state_dict(net))
+    pair = {"lora_A.weight": torch.ones(2, 16), "lora_B.weight": torch.ones(16, 2)}
+    block = "attentions.0.transformer_blocks.0.attn1.to_q"
+    layers = (f"unet.down_blocks.1.{block}", f"unet.down_blocks.7.{block}")
+    save_file(
+        {f"{layer}.{name}": one.clone() for layer in layers for name, one in pair.items()}, tmp_path / "far.safetensors"
+    )
+    capfd.readouterr()
+    for lora, said in (("wide", "size mismatch"), ("far.safetensors", "1 of its 2 layers are none of the UNet2D")):
+        with pytest.raises(UserError, match=said) as refused:
+            profile(replace(wanted(root, "stable_diffusion", tmp_path / "out"), lora=tmp_path / lora))
+        assert str(refused.value).isprintable()
+    assert not (tmp_path / "out").exists()
+    assert capfd.readouterr().err == ""
+
+
+def test_weights_that_would_have_to_be_unpickled_are_refused_before_anything_is_computed(root: Path, tmp_path: Path):
+    for part in ("unet", "vae", "text_encoder"):
+        model = shutil.copytree(root / "stable_diffusion", tmp_path / part)
+        for file in (model / part).glob("*.safetensors"):
+            file.rename(file.with_suffix(".bin"))
+        with pytest.raises(UserError, match=f"{part} has no weights in safetensors"):
+            profile(replace(wanted(root, "stable_diffusion", tmp_path / "out"), model=str(model)))
+    assert not (tmp_path / "out").exists()
+
+
+def test_losses_that_a_shift_leaves_at_zero_are_refused(root: Path, tmp_path: Path):
+    """With 4096 tokens, where the tiny pipeline has 64 at most, k = exp(44.8): α² is less than float32 can tell."""
+    with pytest.raises(UserError, match="all errors of ε at t = 0 are 0"):
+        profile(replace(wanted(root, "flux", tmp_path / "out"), resolution=256, draws=2, timesteps=2))
+
+
+def test_what_the_libraries_warn_of_is_not_told(root: Path, tmp_path: Path):
+    """Without torchvision image processors warn, of which none is needed."""
+    program = [sys.executable, "-c", "import sys; sys.modules['torchvision'] = None; " + RUN]
+    program += ["profile", str(root / "stable_diffusion"), "--train", str(root / "train"), "--out", str(tmp_path)]
+    asked = ["--draws", "2", "--timesteps", "2", "--resolution", "16", "--device", "cpu"]
+    ended = subprocess.run([*program, *asked], capture_output=True, text=True, check=False, timeout=120)
+    assert (ended.returncode, ended.stderr) == (0, "")

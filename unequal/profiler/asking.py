@@ -70,7 +70,8 @@ def losses(asking: Callable[[], Asking], split: Split, batch_size: int, chunks: 
     """Losses of all draws, [K, n] float32; the network is fetched when a chunk is missing.
 
     Raises:
-        UserError: the network cannot be asked such images, runs out of memory, or answers NaN or infinite values.
+        UserError: the network cannot be asked such images, runs out of memory, answers NaN or infinite values, or errs
+            nowhere at a timestep, as where the schedule leaves images no signal that float32 can tell.
     """
     shares = list(ranges(split.strata.index.size, batch_size))
     present = sum(len(share) for share in shares if chunks.folder and chunks.file(str(share.start)).exists())
@@ -84,7 +85,10 @@ def losses(asking: Callable[[], Asking], split: Split, batch_size: int, chunks: 
         return checked(torch.cat(found).float().cpu().numpy(), split.strata, share)
 
     whole = np.concatenate(chunks.all({str(share.start): partial(measured, share) for share in shares}))
-    return whole.reshape(split.strata.index.shape)
+    table = whole.reshape(split.strata.index.shape)
+    if len(none := np.flatnonzero(~table.any(1))):
+        raise UserError(f"all errors of ε at t = {split.strata.timesteps[none[0]]} are 0; allowed: errors above 0")
+    return table
 
 
 def told(model: Asking, split: Split, one: Share) -> Tensor:

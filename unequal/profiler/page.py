@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from unequal.measures.loss_profile import SPACES, LossProfile, relative_change, space_factor
 from unequal.profiler.document import Losses, Timesteps
 from unequal.profiler.profile import Measured, SplitName, Wanted
-from unequal.reporting.figures import INK, RED, SOFT, save
+from unequal.reporting.figures import INK, RED, SOFT, log_scale, save
 from unequal.reporting.page import Drawing, Picture, Report, Table, render
 
 TITLES: dict[SplitName, str] = {"train": "training images", "held_out": "held-out images"}
@@ -21,6 +21,8 @@ ERRORS = {"epsilon": "error of ε", "v": "error of v", "x0": "error of x0"}
 #: Parts of the timesteps in the table of changes, and standard errors from which on one is told from 0.
 PARTS, TOLD_APART = 8, 3.0
 BAND = 2.0
+#: From the highest over the lowest loss on, powers of ten suffice below an axis.
+DECADES = 100
 
 
 def page(found: Measured, wanted: Wanted) -> str:
@@ -108,7 +110,7 @@ def table_of_changes(
         first, last = (document.timesteps[k] for k in (part[0], part[-1]))
         changes = [relative_change(ours[split][part], theirs[split][part]) for split in ours]
         cells = [f"{100 * change:+.2f} ± {100 * error:.2f} %, {word(change, error)}" for change, error in changes]
-        rows.append((f"{first} … {last}", *cells))
+        rows.append((str(first) if first == last else f"{first} … {last}", *cells))
     return Table(
         "Where it learned, and what it destroyed",
         ("timesteps", *(TITLES[split] for split in ours)),
@@ -203,6 +205,9 @@ def losses_over(figure: Figure, document: Timesteps, by_log_snr: bool) -> None:
             one = scaled(losses, space, document)
             band(axes, x, one.mean, one.stderr, split)
         axes.set_yscale("log")
+        low, high = axes.get_ylim()
+        if high < DECADES * low:
+            log_scale(axes, "{:g}")
         axes.set_title(ERRORS[space], fontsize=10)
         name_axis(axes, by_log_snr)
     figure.axes[0].legend()

@@ -86,10 +86,18 @@ def metadata(folder: Path) -> dict[Path, str]:
             continue
         try:
             entry = json.loads(line)
-            found[folder / entry[FILE]] = str(entry[TEXT])
+            found[folder / entry[FILE]] = caption_of(entry)
         except (ValueError, KeyError, TypeError):
-            raise UserError(f"{path}: line {number} is no JSON object with {FILE} and {TEXT}") from None
+            raise UserError(f"{path}: line {number} is no JSON object with {FILE} and {TEXT}, both texts") from None
     return found
+
+
+def caption_of(entry: dict[str, object]) -> str:
+    """The text of a line. Raises TypeError where it is none: null is no caption."""
+    text = entry[TEXT]
+    if not isinstance(text, str):
+        raise TypeError(text)
+    return text
 
 
 def caption(file: Path, listed: dict[Path, str]) -> str | None:

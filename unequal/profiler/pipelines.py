@@ -15,7 +15,7 @@ import torch
 from diffusers.utils import logging
 from torch import nn
 
-from unequal.errors import UserError, first_line
+from unequal.errors import UserError, plain
 from unequal.files import read_json, settings_hash
 from unequal.models.finite import check_finite
 from unequal.settings.outside import HUB_ID
@@ -80,6 +80,11 @@ class PipelineFolder:
             raise UserError(f"{path}: no configuration")
         return config
 
+    def check_weights(self, part: str) -> None:
+        """Raise UserError where a part has no weights that can be read without unpickling them."""
+        if not any((self.path / part).glob("*.safetensors")):
+            raise UserError(f"{self.name}: {part} has no weights in safetensors; no others are read")
+
     def network(self, part: str, kind: type[Any], dtype: torch.dtype) -> nn.Module:
         """A network among the parts, on the CPU, to be asked only. Raises UserError where it is not whole."""
         with told_in_one_line(f"{self.name}: {part}"):
@@ -117,21 +122,24 @@ def described(file: Path, base: Path) -> tuple[str, int, int]:
 
 def downloaded(owner_and_name: str, revision: str | None, source: str) -> Path:
     """The Hub's snapshot on this machine, brought here where it is not. Raises UserError."""
-    from diffusers import DiffusionPipeline
+    with told_in_one_line(f"{source}: no such folder, and none from the Hub"):
+        # Its class comes with others that warn of what they miss.
+        from diffusers import DiffusionPipeline
 
-    with told_in_one_line(f"{source}: no such folder, and on the Hub"):
-        folder = DiffusionPipeline.download(owner_and_name, revision=revision, use_safetensors=True)
-    return Path(folder)
+        try:
+            return Path(DiffusionPipeline.download(owner_and_name, revision=revision, use_safetensors=True))
+        except OSError as error:  # what it says at last is of this machine's cache, its cause what the Hub said
+            raise (error.__cause__ or error) from None
 
 
 @contextmanager
 def told_in_one_line(place: str) -> Iterator[None]:
-    """Have whatever a library raises end in one line, and keep its warnings and bars back."""
+    """Have whatever a library raises end in one line, and keep its log, warnings and bars back."""
     from transformers.utils import logging as of_transformers
 
     level, of_texts = logging.get_verbosity(), of_transformers.get_verbosity()
-    logging.set_verbosity_error()
-    of_transformers.set_verbosity_error()
+    logging.set_verbosity(logging.CRITICAL)  # errors are logged and raised
+    of_transformers.set_verbosity(of_transformers.CRITICAL)
     logging.disable_progress_bar()
     of_transformers.disable_progress_bar()
     try:
@@ -141,7 +149,13 @@ def told_in_one_line(place: str) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:  # of what is no network, diffusers, transformers and PyTorch say so in many ways
-        raise UserError(f"{place}: {first_line(error)}") from None
+        raise UserError(f"{place}: {gist(error)}") from None
     finally:
         logging.set_verbosity(level)
         of_transformers.set_verbosity(of_texts)
+
+
+def gist(error: BaseException) -> str:
+    """The first line of what an exception says, with the next one where it ends in a colon; else its kind."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return plain(" ".join(lines[: 2 if lines[0].endswith(":") else 1]))

@@ -157,6 +157,7 @@ def contender(wanted: Wanted, family: Family) -> Contender | None:
     for what, ours, theirs in (
         ("networks", family.title, other.title),
         ("images", family.shape, other.shape),
+        ("classes", family.classes, other.classes),
         ("schedules", settings_hash(family.schedule.model_dump()), settings_hash(other.schedule.model_dump())),
         ("autoencoders", autoencoder_hash(family), autoencoder_hash(other)),
     ):

@@ -1,5 +1,6 @@
 """`unequal profile`: options, what they come to, and the files that are written."""
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,8 @@ def profile(device: str, out: Path, **options: Any) -> None:
 
     Writes OUT/index.html and OUT/timesteps.json. When stopped, the same command goes on.
     """
+    if not math.isfinite(options["guidance"]):
+        raise UserError(f"--guidance {options['guidance']}: not a finite number")
     if options["against"] and options["lora"]:
         raise UserError("--against and --lora: one at a time")
     wanted = Wanted(device=chosen_device(device), out=placed(out), **options)
@@ -57,6 +60,9 @@ def placed(out: Path) -> Path:
     """The folder of the results, which is made with the first of them. Raises UserError where it cannot be."""
     if out.exists() and not out.is_dir():
         raise UserError(f"--out {out}: a file; allowed: a folder, or a name that is free")
+    there = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise UserError(f"--out {out}: nothing can be written to {there}")
     return out
 
 

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from unequal.diffusion.schedule import NoiseSchedule
+from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import write_json
 from unequal.profiler.document import Timesteps
@@ -55,9 +55,10 @@ class Profiled:
         t = int((own.snr / expected.snr).log().abs().argmax())
         there, wanted = (float(one.snr[t].log()) for one in (own, expected))
         if abs(there - wanted) > ANOTHER:
+            shifted = f", shift {expected.shift:g}," if isinstance(expected, Flow) else ""
             raise UserError(
-                f"{self.file}: of another schedule than '{name}' of {own.timesteps} timesteps: λ is {there:.3f} at "
-                f"t = {t}, not {wanted:.3f}"
+                f"{self.file}: of another schedule than '{name}'{shifted} of {own.timesteps} timesteps: "
+                f"λ is {there:.3f} at t = {t}, not {wanted:.3f}"
             )
 
     def suggested(self, asked: Asked) -> Suggestions:

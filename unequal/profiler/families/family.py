@@ -68,11 +68,17 @@ class Family(ABC):
 
     def __init__(self, pipeline: PipelineFolder, resolution: int | None = None) -> None:
         self.pipeline = pipeline
-        self.config = dict(self.kind.load_config(str(pipeline.path), subfolder=self.part, local_files_only=True))
+        self.config = self.loaded(self.part, self.kind)
         self.latents_of = next((part for part in PLACES if part in pipeline.parts), None)
         self.resolution = resolution or self.default_resolution
         self.check()
         self.schedule, self.prediction = self.process()
+
+    def loaded(self, part: str, kind: type[Any]) -> dict[str, Any]:
+        """The configuration of a network. Raises UserError where it, or its weights, are missing."""
+        self.pipeline.config(part)
+        self.pipeline.check_weights(part)
+        return dict(kind.load_config(str(self.pipeline.path), subfolder=part, local_files_only=True))
 
     def check(self) -> None:
         """Raise UserError where the configuration is of a kind that is not profiled, or does not fit the images."""
@@ -112,8 +118,7 @@ class Family(ABC):
             return None
         if (kind := self.pipeline.parts[self.latents_of]) not in AUTOENCODERS:
             raise UserError(f"{self.pipeline.name}: its autoencoder is a {kind}; allowed: {', '.join(AUTOENCODERS)}")
-        kind_of = AUTOENCODERS[kind]
-        return dict(kind_of.load_config(str(self.pipeline.path), subfolder=self.latents_of, local_files_only=True))
+        return self.loaded(self.latents_of, AUTOENCODERS[kind])
 
     @property
     def factor(self) -> int:
