@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from logging import CRITICAL
 from pathlib import Path
 from typing import Any
 
@@ -138,8 +139,8 @@ def told_in_one_line(place: str) -> Iterator[None]:
     from transformers.utils import logging as of_transformers
 
     level, of_texts = logging.get_verbosity(), of_transformers.get_verbosity()
-    logging.set_verbosity(logging.CRITICAL)  # errors are logged and raised
-    of_transformers.set_verbosity(of_transformers.CRITICAL)
+    logging.set_verbosity(CRITICAL)  # errors are logged and raised
+    of_transformers.set_verbosity(CRITICAL)
     logging.disable_progress_bar()
     of_transformers.disable_progress_bar()
     try:
