@@ -152,7 +152,7 @@ def test_what_is_wrong_is_told_in_one_line(content: str | None, options: list[st
 def test_too_few_timesteps_for_the_slots(tmp_path: Path):
     result = run(written(tmp_path, points=3))
     assert result.exit_code == 1
-    said = "10 slots from losses at 3 timesteps; allowed: 1 … 3, or measure more timesteps"
+    said = "10 slots from losses at 3 timesteps; allowed: 2 … 3, or measure more timesteps"
     assert result.stderr == f"Error: {tmp_path}/timesteps.json: {said}\n"
 
 

@@ -135,7 +135,7 @@ class Suggestions:
         """What follows. Raises UserError where more is asked for than was measured, or losses are beyond all bounds."""
         if asked.slots > measured.points:
             raise UserError(
-                f"{asked.slots} slots from losses at {measured.points} timesteps; allowed: 1 … {measured.points}, "
+                f"{asked.slots} slots from losses at {measured.points} timesteps; allowed: 2 … {measured.points}, "
                 "or measure more timesteps"
             )
         losses, schedule = measured.losses, measured.schedule
