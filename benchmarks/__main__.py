@@ -23,6 +23,7 @@ from benchmarks import (
     own_loop,
     pipelines,
     profile,
+    remedies,
     sampling,
     shares,
     training,
@@ -70,6 +71,7 @@ def on_cpu(device: torch.device) -> dict[str, Benchmark]:
         "data": lambda: data.measure(params_of(DIGITS, device, 16), device, 100_000, 64, 5, 300, 3),
         "shares": lambda: shares.measure(params_of(DIGITS, device), device, 50, 3),
         "own_loop": lambda: own_loop.measure(params_of(DIGITS, device), device, 20, 7),
+        "remedies": lambda: remedies.measure(params_of(PATCHES, device, 128), device, 2, 7),
         "overhead": lambda: overhead.measure(5),
         "growth": lambda: growth.measure(DIGITS, device, 100, 3),
         "busy": lambda: busy.measure(DIGITS, 150, 5),
@@ -95,6 +97,7 @@ def on_gpu(device: torch.device) -> dict[str, Benchmark]:
         "profile": lambda: profile.measure(digits(), device, 5),
         "data": lambda: data.measure(compiled(params_of(IDDPM, device)), device, 100_000, 64, 50, 300, 3),
         "shares": lambda: shares.measure(compiled(params_of(IDDPM, device)), device, 100, 3),
+        "remedies": lambda: remedies.measure(compiled(params_of(PATCHES, device)), device, 50, 7),
         "overhead": lambda: overhead.measure(5),
         "utilisation": lambda: utilisation.measure(compiled(params_of(IDDPM, device)), device, 50, 7, 8192, 50),
     }

@@ -17,17 +17,19 @@ import click
 import torch
 from accelerate.state import AcceleratorState
 
-from benchmarks.documented_loop import DocumentedLoop, Pictures, Recipe
+from benchmarks.documented_loop import DocumentedLoop, Pictures
+from benchmarks.documented_loop import Recipe as DocumentedRecipe
 from benchmarks.timing import in_turns, keep, ratio
 from unequal.models.backbones.registry import build_network
 from unequal.settings.network import DiT
 from unequal.settings.params.pipeline import Params
+from unequal.settings.recipe import Recipe
 from unequal.settings.strict import PARAMS
 from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.tools.architecture import spec_of
 from unequal.training.batches import BatchSource
 from unequal.training.loop import Trainer, memory_format
-from unequal.training.objectives.single_head import SingleHead
+from unequal.training.train import remedy_of, single_head
 
 #: Images that batches are taken from: more only take up memory.
 IMAGES = 1000
@@ -56,21 +58,24 @@ def source_of(params: Params, device: torch.device) -> BatchSource:
     return BatchSource(images, training.batch_size, sampler, params.seed, flips, device, prefetch=on_gpu)
 
 
-def our_loop(params: Params, device: torch.device, work: Path, source: BatchSource | None = None) -> Trainer:
-    """This project's loop, on random images or others."""
+def our_loop(
+    params: Params, device: torch.device, work: Path, source: BatchSource | None = None, recipe: Recipe | None = None
+) -> Trainer:
+    """This project's loop, by the base's recipe or another, on random images or others."""
     AcceleratorState._reset_state(reset_partial_state=True)
-    training = params.training
-    schedule = params.schedule.tables()
+    training, spec = params.training, spec_of(params)
+    chosen, batches = recipe or params.recipes["base"], source or source_of(params, device)
     return Trainer(
-        build_network(params.network, spec_of(params)),
-        source or source_of(params, device),
-        SingleHead("epsilon", schedule.to(device), "none", None),
-        optimizer=params.recipes["base"].optimizer,
+        build_network(params.network, spec),
+        batches,
+        single_head(chosen, spec, device, batches.sampler),
+        optimizer=chosen.optimizer,
         training=training,
         runtime=params.runtime,
         images=STEPS * training.batch_size,
         work=work,
         log=lambda figures, step: None,
+        remedy=remedy_of(chosen, spec, None),
     )
 
 
@@ -85,7 +90,7 @@ def documented(params: Params, device: torch.device, encoded: bool) -> Documente
     """The documented loop on the same images."""
     images = random_images(params).permute(0, 2, 3, 1).numpy()
     pictures = Pictures(images, params.training.horizontal_flips, encoded)
-    recipe = Recipe(params.training, params.recipes["base"].optimizer.lr, STEPS, params.schedule.timesteps)
+    recipe = DocumentedRecipe(params.training, params.recipes["base"].optimizer.lr, STEPS, params.schedule.timesteps)
     net = build_network(params.network, spec_of(params))
     return DocumentedLoop(net, pictures, recipe, device)
 

@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unequal.diffusion.ddim import sampling_timesteps
-from unequal.diffusion.spacing import SPACINGS, spaced_timesteps
+from unequal.diffusion.spacing import spaced_timesteps
 from unequal.settings.evaluation import Sampling
 from unequal.settings.plan import ByTimesteps, Plan, TwoGroups
 from unequal.settings.schedule import FlowSchedule
@@ -49,10 +48,7 @@ class Border(NamedTuple):
 
 def steps_of(sampling: Sampling, schedule: FlowSchedule) -> list[int]:
     """Timesteps of the sampling steps, falling."""
-    steps, spacing = sampling.steps, sampling.spacing
-    if isinstance(steps, int) and spacing is not None and spacing in SPACINGS:
-        return spaced_timesteps(steps, schedule.tables(), spacing)
-    return sampling_timesteps(steps, schedule.timesteps, spacing)
+    return spaced_timesteps(sampling.steps, schedule.tables(), sampling.spacing)
 
 
 def border(

@@ -8,7 +8,7 @@ import torch
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
-from unequal.diffusion.ddim import sampling_timesteps
+from unequal.diffusion.spacing import spaced_timesteps
 from unequal.files import rounded
 from unequal.measures.loss_profile import relative_change
 from unequal.measures.profiling import Draws, profile
@@ -58,8 +58,11 @@ class Looking:
     def pictures(self, model: Ensemble) -> np.ndarray:
         """The first few."""
         chosen = self.sampling
-        timesteps = sampling_timesteps(chosen.steps, model.schedule.timesteps, chosen.spacing)
-        return model.images(range(self.count), timesteps, seed=self.seed, eta=chosen.eta, clip=chosen.clip).numpy()
+        timesteps = spaced_timesteps(chosen.steps, model.schedule, chosen.spacing)
+        made = model.images(
+            range(self.count), timesteps, seed=self.seed, eta=chosen.eta, clip=chosen.clip, solver=chosen.solver
+        )
+        return made.numpy()
 
 
 def changes(before: np.ndarray, after: np.ndarray, slots: Partition) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Benchmarks of data, shares of a step, utilisation and pipelines: what is timed is what is said."""
 
+import itertools
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import torch
 from click.testing import CliRunner
 
 import benchmarks.__main__ as command
-from benchmarks import busy, data, first_run, growth, overhead, pipelines, shares, utilisation
+from benchmarks import busy, data, first_run, growth, overhead, pipelines, remedies, shares, utilisation
 from benchmarks.__main__ import main, on_cpu, on_gpu
 from benchmarks.table import ROWS, table
 from benchmarks.timing import keep
@@ -75,6 +76,20 @@ def test_utilisation_is_the_rate_of_training_over_that_of_products(params: Param
     assert found["utilisation"]["median"] == pytest.approx(training / matmul)
     net = build_network(params.network, spec_of(params))
     assert found["flops_per_step"] == 2 * 3 * 4 * count_cost(net).macs_with_attention
+
+
+def test_every_remedy_is_timed_against_none_and_steps_otherwise(params: Params, tmp_path: Path) -> None:
+    found = remedies.measure(params, CPU, steps=1, rounds=1)
+    for name, over in found["over_none"].items():
+        assert over["median"] == pytest.approx(found["seconds"][name][0] / found["seconds"]["none"][0])
+    ends = []
+    for name, recipe in remedies.recipes(params).items():
+        torch.manual_seed(0)
+        trainer = our_loop(params, CPU, tmp_path / name, recipe=recipe)
+        trainer.advance()
+        trainer.advance()
+        ends.append(torch.cat([one.detach().flatten() for one in trainer.net.parameters()]))
+    assert all(not torch.equal(one, other) for one, other in itertools.combinations(ends, 2))
 
 
 @pytest.mark.gpu

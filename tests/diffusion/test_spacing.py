@@ -66,9 +66,13 @@ def test_steps_fall_from_one_end_to_the_other_without_repetition(steps: int, spa
     assert len(chosen) <= steps
 
 
+def test_listed_timesteps_stay_as_they_are() -> None:
+    assert spaced_timesteps((900, 20, 3), LINEAR, None) == [900, 20, 3]
+
+
 def test_what_is_asked_for_and_not_there_is_refused() -> None:
     for spacing, losses, said in (
-        ("even", None, "spacing 'even' is unknown; allowed: log_snr, edm, profile"),
+        ("even", None, "spacing 'even' is unknown; allowed: uniform, quadratic, log_snr, edm"),
         ("profile", None, "none was measured"),
         ("rescaled_profile", None, "none was measured"),
         ("profile", np.ones(5), "losses of 1000 timesteps; given: 5"),

@@ -9,6 +9,9 @@ from unequal.diffusion.posterior import posterior_between
 from unequal.diffusion.schedule import CLEAN, Level, NoiseSchedule
 from unequal.errors import UserError
 
+#: Spacings that ask for the number of timesteps alone.
+OVER_TIMESTEPS = ("uniform", "quadratic")
+
 
 def sampling_timesteps(steps: int | Sequence[int], timesteps: int, spacing: str | None = "uniform") -> list[int]:
     """Timesteps at which the model is asked, falling from T−1 to 0 where `steps` is a number.
@@ -25,8 +28,8 @@ def sampling_timesteps(steps: int | Sequence[int], timesteps: int, spacing: str 
         return chosen
     if not 1 <= steps <= timesteps:
         raise UserError(f"{steps} sampling steps of {timesteps} timesteps; allowed: 1 … {timesteps}")
-    if spacing not in ("uniform", "quadratic"):
-        raise UserError(f"spacing '{spacing}' is unknown; allowed: uniform, quadratic")
+    if spacing not in OVER_TIMESTEPS:
+        raise UserError(f"spacing '{spacing}' is unknown; allowed: {', '.join(OVER_TIMESTEPS)}")
     if steps == 1:
         return [timesteps - 1]
     share = np.linspace(0, 1, steps) ** (2 if spacing == "quadratic" else 1)

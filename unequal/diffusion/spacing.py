@@ -4,10 +4,11 @@ A spacing is a coordinate that rises from timestep to timestep; steps are equall
 timesteps, whose α and σ are then exact. Where two snap to the same one, one step is left.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from unequal.diffusion.ddim import OVER_TIMESTEPS, sampling_timesteps
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 
@@ -18,20 +19,24 @@ RHO = 7.0
 Coordinate = Callable[[NoiseSchedule, np.ndarray | None], np.ndarray]
 
 
-def spaced_timesteps(steps: int, schedule: NoiseSchedule, spacing: str, losses: np.ndarray | None = None) -> list[int]:
+def spaced_timesteps(
+    steps: int | Sequence[int], schedule: NoiseSchedule, spacing: str | None, losses: np.ndarray | None = None
+) -> list[int]:
     """Timesteps T−1 … 0 at which a model is asked, falling; fewer than `steps` where some would be the same.
 
     Args:
-        steps: 1 … T.
+        steps: 1 … T, or the list itself.
         schedule: of the model.
-        spacing: a key of `SPACINGS`.
+        spacing: of a number of steps: a key of `SPACINGS`, or one of `OVER_TIMESTEPS`.
         losses: mean ε-loss of each timestep, [T]; needed by `profile` and `rescaled_profile`.
 
     Raises:
-        UserError: an unknown spacing, or one without what it needs.
+        UserError: an unknown spacing, one without what it needs, or a list that does not fit.
     """
+    if not isinstance(steps, int) or spacing in OVER_TIMESTEPS:
+        return sampling_timesteps(steps, schedule.timesteps, spacing)
     if spacing not in SPACINGS:
-        raise UserError(f"spacing '{spacing}' is unknown; allowed: {', '.join(SPACINGS)}")
+        raise UserError(f"spacing '{spacing}' is unknown; allowed: {', '.join((*OVER_TIMESTEPS, *SPACINGS))}")
     if steps == 1:
         return [schedule.timesteps - 1]
     coordinate = SPACINGS[spacing](schedule, losses)

@@ -12,9 +12,8 @@ from tqdm import tqdm
 
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
-from unequal.diffusion.ddim import sampling_timesteps
 from unequal.diffusion.solvers import network_calls
-from unequal.diffusion.spacing import SPACINGS, spaced_timesteps
+from unequal.diffusion.spacing import spaced_timesteps
 from unequal.evaluation.fidelity import BuiltExtractor, Scores, half_of, require_enough, score, spread
 from unequal.evaluation.reference import Reference
 from unequal.evaluation.sets import ImageSet
@@ -52,10 +51,7 @@ class Scoring:
 
     def timesteps(self, experts: Ensemble) -> list[int]:
         """Timesteps that a variant is led through."""
-        steps, spacing = self.sampling.steps, self.sampling.spacing
-        if isinstance(steps, int) and spacing in SPACINGS:
-            return spaced_timesteps(steps, experts.schedule, spacing, self.losses)
-        return sampling_timesteps(steps, experts.schedule.timesteps, spacing)
+        return spaced_timesteps(self.sampling.steps, experts.schedule, self.sampling.spacing, self.losses)
 
     def scores(self, experts: Ensemble, name: str) -> list[Scores]:
         """Scores of a variant, one a sampling seed; `name` tells variants apart that share a work directory."""
