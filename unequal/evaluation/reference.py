@@ -1,4 +1,7 @@
-"""The real images that samples are compared with: those that models were trained on, or held-out ones."""
+"""The real images that samples are compared with: those that models were trained on, or held-out ones.
+
+Where something is chosen by a score, it is chosen by the one half of the held-out images and told of the other.
+"""
 
 from dataclasses import dataclass
 from typing import Literal, Self
@@ -7,7 +10,14 @@ import numpy as np
 
 from unequal.data.prepared import PreparedData
 
-Against = Literal["train", "holdout"]
+Against = Literal["train", "holdout", "holdout_choice", "holdout_report"]
+#: Where each part stands in the data set, and what it is called.
+PLACES: dict[Against, tuple[str, str]] = {
+    "train": ("first", "training"),
+    "holdout": ("last", "held-out"),
+    "holdout_choice": ("last, every other from the first of them on,", "held-out"),
+    "holdout_report": ("last, every other from the second of them on,", "held-out"),
+}
 
 
 @dataclass(frozen=True)
@@ -28,9 +38,8 @@ class Reference:
 
     @classmethod
     def of(cls, data: PreparedData, against: Against) -> Self:
-        """The training or the held-out images of a data set."""
-        images, place, kind = (
-            (data.train, "first", "training") if against == "train" else (data.holdout, "last", "held-out")
-        )
+        """The training images of a data set, its held-out ones, or a half of those."""
+        images: np.ndarray = getattr(data, against)
+        place, kind = PLACES[against]
         name = f"{data.facts['sha256'][:12]}, its {place} {len(images)} images"
         return cls(images, name, f"{kind} images: data set {name}", f"{kind} images (evaluation.against: {against})")

@@ -30,7 +30,7 @@ from unequal.training.train import TrainingJob, spec_for
 def with_three_heads(
     job: TrainingJob, network: Network, schedule: Schedule, profile: Profile, device: torch.device
 ) -> TrainingJob:
-    """A job of three heads; draws of held-out images settle how they are combined.
+    """A job of three heads; draws of held-out images, of the half that is chosen by, settle how they are combined.
 
     Args:
         job: whose recipe mixes predictions.
@@ -48,8 +48,8 @@ def with_three_heads(
     table = spec.noise_schedule().to(device)
     heads = mixed_objective(job.recipe, mixing, table)
     objective = heads if table.preserves_variance else on_flow(heads, job.recipe, table)
-    images, key = tensor_of(job.data.holdout), torch_seed(job.seed, Stream.HEADS)
-    draws = Draws.of(images, spec.timesteps, profile.images, key, device, job.data.holdout_labels)
+    images, key = tensor_of(job.data.holdout_choice), torch_seed(job.seed, Stream.HEADS)
+    draws = Draws.of(images, spec.timesteps, profile.images, key, device, job.data.holdout_choice_labels)
     combine = partial(combined, spec=spec, draws=draws, batch_size=profile.batch_size, select=mixing.select)
     return replace(job, objective=conditioned(objective, spec.condition), heads=combine)
 

@@ -1,0 +1,35 @@
+"""Train the fresh weights of a block of the pilot by an arm's recipe, with everything that is tried of it."""
+
+from studies.blocks.measuring import Measuring
+from studies.blocks.trying import TriesSettings, try_all
+from studies.predictions.training import ArmSettings, train_arm
+from studies.small_batches.training import job_of
+from unequal.data.prepared import PreparedData
+from unequal.evaluation.fidelity import BuiltExtractor
+from unequal.pipeline.stage import Run, stage
+from unequal.settings.recipe import Recipe
+from unequal.training.train import Outcome
+from unequal.workspace.protocol import Workspace
+
+
+class Settings(TriesSettings, ArmSettings):
+    """Keys of params.yaml that this stage reads."""
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings, arm: str, block: int) -> None:
+    """Train and measure an arm once for each try, at half and at the end of each training."""
+
+    def train(place: Workspace, recipe: Recipe, data: PreparedData, name: str, seed: int) -> Outcome:
+        job = job_of(name, recipe, settings.batches(arm), settings.training, data, seed)
+        return train_arm(place, settings, job, block)
+
+    data = PreparedData.open(run.input("artifacts/data"))
+    extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
+    measuring = Measuring(run, settings, data, extractor, block, "choice")
+    tried = try_all(measuring, settings, arm, train)
+    run.metrics(f"results/pilot/{arm}/block_{block}.json", {"arm": arm, "block": block, "tries": tried})
+
+
+if __name__ == "__main__":
+    main()
