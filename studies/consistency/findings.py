@@ -94,6 +94,12 @@ def relative_residual(point: Mapping[str, list[float]]) -> float:
     return point["residuals"][-1] / abs(point["quotients"][-1])
 
 
+def seed_of(name: str) -> int | None:
+    """The training seed of a model, by its name; None: it has none."""
+    *_, seed = name.rpartition("seed_")
+    return int(seed) if seed.isdigit() else None
+
+
 def model_name(name: str) -> str:
     """A model's name as people read it."""
     return name.replace("/seed_", ", seed ")

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from studies.contribution.claims import LAST_LARGE
 from studies.contribution.findings import SYMBOLS, ModelRuns, by_prediction, mean_and_error
+from studies.contribution.statements import LAST_LARGE
 from unequal.diffusion.posterior import posterior
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.reporting.figures import INK, PALE, RED, log_scale, log_timesteps, picture_grid

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from unequal.artifacts.curves import TrainingCurve, read_curve
 from unequal.artifacts.figures import ReferenceFigures, ScoreFigures, read_figures
 from unequal.artifacts.partitions import GroupTable, read_groups
 from unequal.artifacts.profiles import read_floor, read_profile
@@ -14,7 +15,7 @@ from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import read_json
 from unequal.reporting.conditions import scoring_conditions
-from unequal.reporting.findings import read_images
+from unequal.reporting.findings import read_images, seed_fids
 from unequal.reporting.tables import Variant
 
 
@@ -29,6 +30,8 @@ class LatentFindings:
         groups: of timesteps, with their limits.
         group_shares: FLOPs of each group's pruned model as a share of the base's.
         variants: scores and costs.
+        seed_fids: variant → FID at each sampling seed.
+        base_training: the training loss of the base over the images that it saw.
         references: the two ends of the scale, and `reconstructions`, what the autoencoder alone does to real images.
         autoencoder: the content of results/metrics/autoencoder.json.
         samples: name → as many images, uint8 [n, C, H, W]; real ones, the same decoded again, every variant's.
@@ -42,6 +45,8 @@ class LatentFindings:
     groups: GroupTable
     group_shares: list[float]
     variants: dict[str, Variant]
+    seed_fids: dict[str, list[float]]
+    base_training: TrainingCurve
     references: dict[str, Any]
     autoencoder: dict[str, Any]
     samples: dict[str, np.ndarray]
@@ -74,6 +79,10 @@ def read_findings(
         groups=grouping,
         group_shares=[figures["share_of_base"] for figures in pruned],
         variants={variant: Variant.of(variant, facts[variant]) for variant in variants},
+        seed_fids={
+            variant: seed_fids(scores / f"{variant}.json", facts["base"]["sampling_seeds"]) for variant in variants
+        },
+        base_training=read_curve(find("results/training/base.csv")),
         references=read_figures(scores / "reference.json", ReferenceFigures) | {"reconstructions": reconstructions},
         autoencoder=read_json(metrics / "autoencoder.json"),
         samples={name: pictures[:count] for name, pictures in shown.items()},

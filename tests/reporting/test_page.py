@@ -11,7 +11,6 @@ from unequal.reporting.page import Picture, Report, render
 from unequal.reporting.statements import Difference, Section, Statement
 from unequal.reporting.strips import MARGIN, WIDTH
 from unequal.reporting.tables import Variant
-from unequal.reporting.verdicts import Verdict
 
 NEAR_AND_FAR = (("near", 0.5), ("far", 1.0))
 REFERENCES = {
@@ -55,13 +54,12 @@ def pictures(tmp_path: Path) -> list[Path]:
 
 
 def page(pictures: list[Path], text: str = "plain", steps: tuple[int, ...] = (50,)) -> str:
-    verdict = Verdict("key", 1, f"claim {text}", "not held", {}, f"summary {text}", f"rule {text}")
     variant = Variant(f"name{text}", 12.34, 0.5, 0.01, 0.001, 2, 160_000, 10**12, 10**8, 164_000, steps)
     shown = [Picture(path, *CAPTIONS[path.stem]) for path in pictures]
     table, conditions = scores_and_costs([variant], REFERENCES), {f"data {text}": f"facts {text}"}
     statements = [Statement("key", f"statement {text}", {}, f"subject {text}", Difference(0.1, 0.05))]
     sections = [Section(f"heading {text}", f"said of all {text}", statements)]
-    report = Report(f"title {text}", f"lead {text}", [table], conditions, [], {}, sections, [verdict], f"note {text}")
+    report = Report(f"title {text}", f"lead {text}", [table], conditions, [], {}, sections)
     return render(report, shown)
 
 
@@ -77,10 +75,8 @@ def test_the_page_needs_no_other_file(pictures: list[Path]) -> None:
 
 def test_what_is_said_comes_first(pictures: list[Path]) -> None:
     text = page(pictures)
-    places = [text.index(word) for word in ("statement plain", "claim plain", "nameplain", "<figure")]
+    places = [text.index(word) for word in ("statement plain", "nameplain", "<figure")]
     assert places == sorted(places)
-    assert "0 held" not in text
-    assert "1 not held" in text
 
 
 def test_scores_stand_beside_the_ends_of_the_scale(pictures: list[Path]) -> None:
@@ -108,9 +104,6 @@ def test_all_text_is_escaped(pictures: list[Path]) -> None:
         "said of all ",
         "subject ",
         "statement ",
-        "claim ",
-        "summary ",
-        "rule ",
         "name",
         "data ",
         "facts ",
@@ -118,16 +111,8 @@ def test_all_text_is_escaped(pictures: list[Path]) -> None:
         assert prefix + hostile in shown
 
 
-def test_a_claim_of_our_own_says_so() -> None:
-    ours = Verdict("key", None, "claim", "held", {}, "summary", "rule")
-    assert "ours" in Reader(render(Report("title", "lead", [], {}, [], {}, verdicts=[ours]), [])).text
-
-
-def test_a_report_has_verdicts_or_statements_or_neither() -> None:
-    bare = render(Report("title", "lead", [], {}, [], {}), [])
-    assert "Verdicts" not in bare
-    assert "claims" not in bare
-    assert "<ul" not in bare
+def test_a_report_has_statements_or_none() -> None:
+    assert "<ul" not in render(Report("title", "lead", [], {}, [], {}), [])
 
 
 def test_strips_of_a_page_have_one_scale() -> None:

@@ -1,4 +1,4 @@
-"""The report: rows, verdicts, pictures and the page that holds them."""
+"""The report: statements, rows, pictures and the page that holds them."""
 
 from unequal.extras import needs
 

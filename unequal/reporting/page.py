@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 
 from unequal.reporting.statements import Section, Statement
 from unequal.reporting.strips import strip, widest
-from unequal.reporting.verdicts import Verdict
 
 #: Marks a row that is a scale for the others and not one of them.
 REFERENCE = "reference"
@@ -43,14 +42,12 @@ class Report:
     """What a page says.
 
     Attributes:
-        title, lead: heading, and what was compared, in a sentence; the count of verdicts is added.
+        title, lead: heading, and what was compared, in a sentence.
         tables: below what is said.
         conditions: what the figures mean nothing without, name → text.
         drawings: pictures, in their order.
         rows: what lies beside the page as CSV files, by their names.
         sections: of statements, before all else.
-        verdicts: rows of a first table, where claims were decided.
-        note: what their spreads hold, and what they do not.
     """
 
     title: str
@@ -60,8 +57,6 @@ class Report:
     drawings: Sequence[Drawing]
     rows: Mapping[str, Sequence[Mapping[str, Any]]]
     sections: Sequence[Section] = ()
-    verdicts: Sequence[Verdict] = ()
-    note: str = ""
 
 
 class Picture(NamedTuple):
@@ -104,13 +99,6 @@ tr:last-child td { border-bottom: 0; }
 .statements li:last-child { border-bottom: 0; }
 .statements p { flex: 1 1 24rem; margin: 0; }
 .statements svg { flex: none; width: 260px; height: 30px; }
-.verdicts td:first-child { width: 30%; }
-.word { display: inline-block; padding: .1rem .55rem; border-radius: 1rem; font-size: .82rem; font-weight: 600;
-  white-space: nowrap; }
-.held { background: #dcf0e3; color: #17603a; }
-.not-held { background: #f9dfd9; color: #8f2c17; }
-.undecided { background: #eceef0; color: #47535e; }
-.rule { display: block; margin-top: .25rem; color: var(--soft); font-size: .82rem; }
 figure { margin: 1.2rem 0; padding: 1rem; }
 figure img { display: block; width: 100%; min-width: 640px; height: auto; }
 figcaption { margin-top: .7rem; color: var(--soft); font-size: .9rem; max-width: 52rem; }
@@ -120,12 +108,6 @@ dt { color: var(--soft); }
 dd { margin: 0; overflow-wrap: anywhere; }
 @media (max-width: 640px) {
   .statements li { display: block; }
-  .verdicts thead { display: none; }
-  .verdicts, .verdicts tbody, .verdicts tr, .verdicts td { display: block; }
-  .verdicts td:first-child { width: auto; }
-  .verdicts tr { padding: .6rem 0; border-bottom: 1px solid var(--line); }
-  .verdicts tr:last-child { border-bottom: 0; }
-  .verdicts td { border: 0; padding: .2rem .8rem; }
   dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: .5rem; }
 }
@@ -137,8 +119,6 @@ dd { margin: 0; overflow-wrap: anywhere; }
 <p>$lead</p>
 
 $sections
-
-$verdicts
 
 $tables
 
@@ -161,9 +141,8 @@ def render(report: Report, pictures: Sequence[Picture]) -> str:
     conditions = (f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in report.conditions.items())
     return PAGE.substitute(
         title=escape(report.title),
-        lead=escape(f"{report.lead} {counted(report.verdicts)}" if report.verdicts else report.lead),
+        lead=escape(report.lead),
         sections="\n\n".join(section_of(one, widest(differences)) for one in report.sections),
-        verdicts=verdicts_of(report.verdicts, report.note) if report.verdicts else "",
         tables="\n".join(map(table_of, report.tables)),
         conditions="\n".join(conditions),
         pictures="\n".join(map(figure_of, pictures)),
@@ -195,39 +174,6 @@ def item(statement: Statement, width: float) -> str:
 def unbroken(text: str) -> str:
     """Text whose numbers stay on the line of their units."""
     return text.replace(" %", "&nbsp;%").replace(" ×", "&nbsp;×").replace(" ± ", "&nbsp;±&nbsp;")
-
-
-VERDICTS = Template("""<h2>Verdicts</h2>
-<div class="card">
-<table class="verdicts">
-<thead><tr><th>claim</th><th>from</th><th>verdict</th><th>figures, and the rule that decided</th></tr></thead>
-<tbody>
-$rows
-</tbody>
-</table>
-</div>
-<p class="soft">$note</p>""")
-
-
-def verdicts_of(verdicts: Sequence[Verdict], note: str) -> str:
-    """The table of claims."""
-    return VERDICTS.substitute(rows="\n".join(map(verdict_row, verdicts)), note=escape(note))
-
-
-def counted(verdicts: Sequence[Verdict]) -> str:
-    """How the claims came out, in a sentence."""
-    words = [verdict.verdict for verdict in verdicts]
-    counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(sorted(words)))
-    return f"Of {len(words)} claims: {counts}."
-
-
-def verdict_row(verdict: Verdict) -> str:
-    """A row of the first table."""
-    word = f'<span class="word {verdict.verdict.replace(" ", "-")}">{escape(verdict.verdict)}</span>'
-    figures = f'{escape(verdict.summary)}<span class="rule">Rule: {escape(verdict.rule)}.</span>'
-    source = "ours" if verdict.paper is None else f"paper&nbsp;{verdict.paper}"
-    cells = (f"<strong>{escape(verdict.claim)}</strong>", source, word, figures)
-    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
 def table_of(table: Table) -> str:

@@ -1,23 +1,21 @@
-"""A report as files: one page, its pictures and tables, its findings and what became of the claims."""
+"""A report as files: one page, its pictures and tables, and its findings."""
 
 from unequal.files import write_bytes, write_csv
 from unequal.reporting.figures import save
 from unequal.reporting.page import Picture, Report, render
 from unequal.reporting.statements import findings_document
-from unequal.reporting.verdicts import verdict_document
 from unequal.workspace.protocol import Workspace
 
 
-def publish(run: Workspace, report: Report, folder: str = "results", claims: str = "claims") -> None:
+def publish(run: Workspace, report: Report, folder: str = "results") -> None:
     """Write report.html, pictures and a CSV file a table of rows, and log them.
 
-    Statements go to findings.json, verdicts to verdicts.json, where the report has any.
+    Statements go to findings.json, where the report has any.
 
     Args:
         run: where they are written.
         report: what they say.
         folder: that they lie in.
-        claims: what the counts of verdicts are called where runs are compared, as in `claims_held`.
     """
     pictures = run.output(f"{folder}/pictures")
     drawn = [
@@ -29,8 +27,4 @@ def publish(run: Workspace, report: Report, folder: str = "results", claims: str
         write_csv(run.output(f"{folder}/{name}.csv"), rows)
     if report.sections:
         run.metrics(f"{folder}/findings.json", findings_document(report.sections))
-    if report.verdicts:
-        document = verdict_document(report.verdicts)
-        headline = {f"{claims}_{word}": count for word, count in document["counts"].items()}
-        run.metrics(f"{folder}/verdicts.json", document, headline)
     run.parent_artifacts([f"{folder}/report.html", f"{folder}/pictures"])

@@ -4,11 +4,10 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 
-from unequal.artifacts.partitions import GroupTable
 from unequal.measures.loss_profile import relative_change
 from unequal.timesteps.partition import Partition
 
@@ -76,23 +75,6 @@ class Variant:
 def steps_of_experts(variants: Mapping[str, Variant]) -> tuple[int, ...]:
     """Sampling steps of each group's expert; none where no experts were scored."""
     return next((one.steps for name, one in variants.items() if name.startswith("experts_")), ())
-
-
-class GroupLimit(NamedTuple):
-    """What a group's pruned model takes and may take, both as shares of the base's FLOPs, and its timesteps."""
-
-    group: int
-    share: float
-    limit: float
-    timesteps: int
-
-    @classmethod
-    def all_of(cls, groups: GroupTable, shares: Sequence[float]) -> list["GroupLimit"]:
-        """Of all groups, and what each group's pruned model takes."""
-        return [
-            cls(one.group, share, one.limit_ratio, one.range.length)
-            for one, share in zip(groups.groups, shares, strict=True)
-        ]
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
-"""Decide the claims about consistency and smoothness, draw the pictures and write the page that holds both."""
+"""Say what was found of consistency and smoothness, draw the pictures and write the page that holds both."""
 
 from functools import partial
 
 from studies.consistency import figures
-from studies.consistency.claims import verdicts
 from studies.consistency.findings import ReplicaFindings, read_findings
+from studies.consistency.statements import sections
 from studies.consistency.tables import conditions, tables
 from unequal.pipeline.stage import Run, stage
 from unequal.reporting.page import Drawing, Report
@@ -12,10 +12,6 @@ from unequal.reporting.publish import publish
 from unequal.settings.strict import StageSettings, key
 
 TITLE = "Consistency: the same noise, the same picture?"
-NOTE = (
-    "All models are trained on the same images by one recipe; verdicts speak for these. Pairs share their models, so "
-    "that spreads over pairs are standard deviations, and no standard errors."
-)
 #: File → size in inches, what draws it, heading and caption.
 PICTURES = {
     "pictures": (
@@ -65,8 +61,7 @@ def main(run: Run, settings: Settings) -> None:
     report = Report(
         title=TITLE,
         lead=lead,
-        verdicts=verdicts(found),
-        note=NOTE,
+        sections=sections(found),
         tables=tables(found),
         conditions=conditions(found),
         drawings=drawings(found),

@@ -1,4 +1,4 @@
-"""Verdicts, tables and pictures of the consistency study on made-up findings whose answer is known."""
+"""Statements, tables and pictures of the consistency study on made-up findings whose answer is known."""
 
 import re
 from collections.abc import Callable
@@ -15,11 +15,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from studies.consistency import figures
-from studies.consistency.claims import verdicts
-from studies.consistency.findings import ReplicaFindings, agreement, model_name
+from studies.consistency.findings import ReplicaFindings, agreement, model_name, seed_of
+from studies.consistency.statements import over_seeds, same_over_other, sections
 from studies.consistency.tables import conditions, tables
 from unequal.reporting.figures import save
-from unequal.reporting.verdicts import HELD, NOT_HELD, UNDECIDED
 
 WIDTHS, SEEDS, TIMESTEPS = ("16-32", "24-48"), (0, 1, 2), (0, 10, 40)
 MODELS = [(width, seed) for width in WIDTHS for seed in SEEDS]
@@ -113,70 +112,50 @@ def findings(**changes: Any) -> ReplicaFindings:
     return replace(whole, **changes)
 
 
-def words(found: ReplicaFindings) -> dict[str, str]:
-    return {one.key: one.verdict for one in verdicts(found)}
+def figures_of(found: ReplicaFindings) -> dict[str, dict[str, float]]:
+    return {one.key: one.figures for section in sections(found) for one in section.statements}
 
 
-def test_all_claims_hold_where_the_figures_say_so() -> None:
-    found = verdicts(findings())
-    assert {one.verdict for one in found} == {HELD}
-    assert [one.key for one in found if one.paper is None] == ["learned", "beyond_memory", "beyond_optimum"]
-    assert len(found) == 9
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        (
-            {"pictures": picture_rows(APART | {"seeds": 0.6})},
-            {"alike_across_seeds": NOT_HELD, "alike_across_widths": HELD},
-        ),
-        ({"pictures": picture_rows(APART | {"widths": 0.6})}, {"alike_across_widths": NOT_HELD}),
-        ({"pictures": picture_rows(APART | {"seeds": 0.5, "widths": 0.5})}, {"alike_across_seeds": UNDECIDED}),
-        ({"pictures": picture_rows(APART | {"seeds": 0.12, "widths": 0.12})}, {"same_picture": NOT_HELD}),
-        ({"pictures": picture_rows(APART | {"untrained": 0.001})}, {"learned": NOT_HELD}),
-        ({"pictures": picture_rows(APART | {"optimum": 0.001})}, {"beyond_optimum": NOT_HELD}),
-        ({"pictures": picture_rows(APART | {"seeds": 0.16, "widths": 0.17})}, {"beyond_memory": NOT_HELD}),
-        ({"predictions": prediction_rows((2.0, 2.0, 0.1))}, {"predictions_alike": NOT_HELD}),
-        ({"predictions": prediction_rows((1.0, 0.1, 0.1))}, {"predictions_alike": UNDECIDED}),
-        ({"landscape": landscape(before=50, after=100, height=0.0)}, {"less_curved": NOT_HELD}),
-        ({"landscape": landscape(before=50, after=50.5, height=0.0)}, {"less_curved": UNDECIDED, "no_barrier": HELD}),
-        ({"landscape": landscape(before=100, after=50, height=3.0)}, {"no_barrier": NOT_HELD, "less_curved": HELD}),
-        ({"landscape": landscape(before=100, after=50, height=0.1)}, {"no_barrier": UNDECIDED}),
-    ],
-    ids=lambda value: "-".join(value),
-)
-def test_a_claim_falls_with_its_figures(changes: dict[str, Any], expected: dict[str, str]) -> None:
-    found = words(findings(**changes))
-    assert {key: found[key] for key in expected} == expected
-
-
-def test_figures_behind_a_verdict_are_those_that_were_put_in() -> None:
-    by_key = {one.key: one for one in verdicts(findings())}
-    seeds = by_key["alike_across_seeds"].figures
-    assert seeds["pairs"] == 6
-    assert seeds["found_again"] == pytest.approx(0.9)
+def test_figures_that_are_said_are_those_that_were_put_in() -> None:
+    said = figures_of(findings())
+    seeds = said["alike_across_seeds"]
+    assert (seeds["pairs"], seeds["found_again"]) == pytest.approx((6, 0.9))
     assert (seeds["mse_same"], seeds["mse_other_noise"]) == pytest.approx((0.03, 0.5), abs=1e-3)
-    assert seeds["agreement"] == pytest.approx(1 - 0.03 / 0.5, abs=0.003)
-    assert by_key["less_curved"].figures["difference"] == pytest.approx(51)
-    assert by_key["less_curved"].figures["residual"] == pytest.approx(0.01)
-    assert "0.051" in by_key["predictions_alike"].summary or "0.05 (t = 40)" in by_key["predictions_alike"].summary
+    assert seeds["mse_change_percent"] == pytest.approx(-94, abs=0.2)
+    assert seeds["mse_low_percent"] < seeds["mse_change_percent"] < seeds["mse_high_percent"]
+    assert said["same_picture"]["mse_change_percent"] == pytest.approx(-48, abs=1)
+    assert said["learned"] == pytest.approx({"trained": 0.928, "untrained": 0.4}, abs=0.003)
+    assert said["beyond_memory"] == pytest.approx({"to_other_model": 0.036, "to_training": 0.15}, abs=1e-3)
+    assert said["beyond_optimum"]["to_optimum"] == pytest.approx(0.2, abs=1e-3)
+    assert said["curvature"] == pytest.approx({"trained": 51, "untrained": 102})
+    assert said["barrier"] == {"lowest_percent": 0.0, "highest_percent": 0.0}
+    assert said["predictions_alike"]["mse_ratio_40"] == pytest.approx(0.05, rel=0.1)
 
 
-def test_spreads_are_over_pairs() -> None:
-    """One pair has no spread, and decides nothing."""
-    rows = [row for row in picture_rows(APART) if row["relation"] != "seeds"]
-    one = next(row for row in picture_rows(APART) if row["relation"] == "seeds")
-    assert words(findings(pictures=[*rows, one]))["alike_across_seeds"] == UNDECIDED
+def test_what_is_left_out_is_a_training_seed_with_all_its_pairs() -> None:
+    """Of three seeds each pair is what one of them leaves; the jackknife of a mean of three is its standard error."""
+    values = {(0, 1): 1.0, (0, 2): 2.0, (1, 2): 6.0}
+    rows = [{"first": name_of("w", a), "second": name_of("w", b), "value": value} for (a, b), value in values.items()]
+    found = over_seeds(rows, lambda some: float(np.mean([row["value"] for row in some])))
+    # Pseudo-values are 3·3 − 2·x: their mean is 3, their standard deviation twice that of the values.
+    error = 2 * np.std(list(values.values()), ddof=1) / np.sqrt(3)
+    assert found.change == 3.0
+    assert found.ends == pytest.approx((3 - 4.3027 * error, 3 + 4.3027 * error), rel=1e-4)
 
 
-def test_noisy_pairs_decide_nothing() -> None:
-    assert words(findings(pictures=picture_rows(APART, jitter=1.0)))["alike_across_seeds"] == UNDECIDED
+def test_too_few_seeds_have_no_interval() -> None:
+    rows = [row for row in picture_rows(APART) if row["relation"] == "seeds"][:1]
+    assert over_seeds(rows, same_over_other).ends is None
+    assert "(" not in over_seeds(rows, same_over_other).text
 
 
-def test_claims_about_what_was_left_out_are_not_made() -> None:
+def test_what_was_left_out_is_not_told_of() -> None:
     found = findings(pictures=picture_rows({name: APART[name] for name in ("itself", "seeds", "untrained")}))
-    assert not {"alike_across_widths", "beyond_optimum"} & set(words(found))
+    assert not {"alike_across_widths", "beyond_optimum"} & set(figures_of(found))
+
+
+def test_seeds_are_told_by_names() -> None:
+    assert [seed_of(name) for name in ("16-32/seed_2", "untrained/24-48/seed_11", "optimum")] == [2, 11, None]
 
 
 def test_agreement_is_1_for_equal_pictures_and_0_where_noise_says_nothing() -> None:
@@ -258,5 +237,5 @@ def test_saving_twice_gives_the_same_bytes(figure: Callable[..., None], tmp_path
 
 
 def test_texts_are_filled_in() -> None:
-    for one in verdicts(findings()):
-        assert not re.search(r"[{}]|nan", f"{one.claim}{one.summary}{one.rule}")
+    for one in (one for section in sections(findings()) for one in section.statements):
+        assert not re.search(r"[{}]|nan", one.text)

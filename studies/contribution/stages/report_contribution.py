@@ -1,11 +1,11 @@
-"""Say which timesteps make and mend the colours of enlarged images, and what the prediction has to do with it."""
+"""Say what ranges of timesteps contribute to enlarged images, and whether the networks are worth asking."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from studies.contribution.claims import verdicts
 from studies.contribution.figures import drawings
 from studies.contribution.findings import ModelRuns
+from studies.contribution.statements import sections
 from studies.contribution.tables import coefficient_rows, csv_rows, prediction_table, range_table
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
@@ -16,11 +16,6 @@ from unequal.reporting.publish import publish
 from unequal.settings.strict import StageSettings, key
 
 TITLE = "Which timesteps contribute to an enlarged image?"
-NOTE = (
-    "Every training is judged on the same held-out images and noise, in pairs; ± is the standard error over images. "
-    "Trainings from several seeds count as several comparisons: how far they lie apart stands in the second table. "
-    "Later replacement is favoured by construction: ranges show where errors stay, not how large they are made."
-)
 TABLES = ("psnr", "colour_shift", "low_psnr", "low_colour_shift", "samples", "low", "truth")
 
 
@@ -52,8 +47,7 @@ def main(run: Run, settings: Settings) -> None:
         title=TITLE,
         lead=f"{len(trainings)} trainings enlarged {one['images']} held-out images "
         f"{one['super_resolution_factor']} times.",
-        verdicts=verdicts(trainings, schedule),
-        note=NOTE,
+        sections=sections(trainings, schedule),
         tables=[range_table(trainings), prediction_table(trainings)],
         conditions=conditions(data.facts, one, settings),
         drawings=drawings(trainings, schedule, list(arrays.values())),

@@ -1,8 +1,8 @@
-"""Decide what can be told of diffusion in latents, draw the pictures and write the page that holds both."""
+"""Say what can be told of diffusion in latents, draw the pictures and write the page that holds both."""
 
-from studies.latent.claims import verdicts
 from studies.latent.figures import drawings
 from studies.latent.findings import conditions, read_findings
+from studies.latent.statements import sections
 from studies.latent.tables import autoencoder_table, limits_table, scores_table
 from unequal.pipeline.stage import Run, stage
 from unequal.reporting.page import Report
@@ -13,10 +13,6 @@ from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings
 
 TITLE = "Diffusion in latents: timesteps are unequal there too"
-NOTE = (
-    "FIDs: mean ± standard deviation over sampling seeds of one training; verdicts speak for these weights. Losses and "
-    "their floor are those of latents: the points of the best possible denoiser are the training images' latents."
-)
 
 
 class Settings(StageSettings):
@@ -37,8 +33,7 @@ def main(run: Run, settings: Settings) -> None:
     report = Report(
         title=TITLE,
         lead=f"{len(found.variants)} variants that work in latents of {shape} values.",
-        verdicts=verdicts(found),
-        note=NOTE,
+        sections=sections(found),
         tables=[scores_table(found), autoencoder_table(found), losses, limits_table(found)],
         conditions=conditions(found),
         drawings=drawings(found),

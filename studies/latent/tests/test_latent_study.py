@@ -160,8 +160,8 @@ def test_every_stage_works_in_latents_and_is_scored_in_pixels(sections: dict[str
     ):
         assert text in page
     assert [row["variant"] for row in csv.DictReader(Path("results/fid.csv").read_text().splitlines())] == VARIANTS
-    decided = {claim["key"] for claim in read_json(Path("results/verdicts.json"))["claims"]}
-    assert {"decoding_costs_less", "pruned_experts_beat_base", "limits_are_met"} <= decided
+    told = [key for keys in read_json(Path("results/findings.json"))["told"].values() for key in keys]
+    assert {"base", "decoding", "experts_unpruned", "experts_pruned", "losses"} <= set(told)
 
 
 def train_experts() -> None:

@@ -1,1 +1,0 @@
-"""What training on some timesteps does to the others."""
