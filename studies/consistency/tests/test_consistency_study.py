@@ -171,7 +171,7 @@ def test_the_report_holds_all_statements_and_pictures() -> None:
         result = run(stage, *options)
         assert result.exit_code == 0, result.output
     page, document = Path("results/report.html").read_text(), read_json(Path("results/findings.json"))
-    assert [len(keys) for keys in document["told"].values()] == [4, 3, 2]
+    assert [len(one["statements"]) for one in document["sections"]] == [4, 3, 2]
     assert page.count("data:image/png") == len(list(Path("results/pictures").iterdir())) == 4
     assert "8-16, seed 3" in page
 
