@@ -1,0 +1,1 @@
+"""By which method should a base be pruned for each group of its timesteps (paper 3)?"""

@@ -1,0 +1,7 @@
+"""The whole of the study's params.yaml."""
+
+from studies.blocks.params import Plans
+
+
+class Params(Plans):
+    """Every arm is a plan, carried out on the base of its block."""

@@ -1,0 +1,11 @@
+"""Gate of the study: params.yaml as a whole is sound, before anything runs."""
+
+from studies.pruning_methods.params import Params
+from unequal.data.labels import check_labels
+from unequal.pipeline.gate import gate
+from unequal.pruning.reach import check_reach
+
+main = gate(__file__, Params.read, check_labels, check_reach)
+
+if __name__ == "__main__":
+    main()
