@@ -47,9 +47,8 @@ def train_arm(workspace: Workspace, settings: ArmSettings, job: TrainingJob, blo
     return train_weights(workspace, job, block, settings.network, settings.schedule)
 
 
-def carry_out(run: Run, settings: ChosenSettings, arm: str, block: int) -> None:
+def carry_out(run: Run, settings: ChosenSettings, data: PreparedData, arm: str, block: int) -> None:
     """Train an arm within a block, as a stage does."""
-    data = PreparedData.open(run.input("artifacts/data"))
     recipe = shortened(settings.recipe, 1.0, settings.pilot.tried(arm))
     name, batches = f"{arm}/block_{block}", settings.batches(arm)
     job = job_of(name, recipe, batches, settings.training, data, arm_seed(block, arm))

@@ -1,13 +1,14 @@
 """Train the fresh weights of a block with three heads, and keep how the heads fared."""
 
 from studies.predictions.training import ChosenSettings, carry_out
+from unequal.data.prepared import PreparedData
 from unequal.pipeline.stage import Run, stage
 
 
 @stage(ChosenSettings, shared=True)
 def main(run: Run, settings: ChosenSettings, arm: str, block: int) -> None:
     """Train an arm of three heads within a block."""
-    carry_out(run, settings, arm, block)
+    carry_out(run, settings, PreparedData.open(run.input("artifacts/data")), arm, block)
 
 
 if __name__ == "__main__":
