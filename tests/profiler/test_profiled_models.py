@@ -1,5 +1,6 @@
 """Profiles of tiny pipelines, and what is refused."""
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -198,7 +199,7 @@ def test_what_cannot_be_profiled_is_refused_in_one_line(wanted: Wanted, tmp_path
     assert "no such folder" in said(train=tmp_path / "nowhere")
     assert "training images, too" in said(held_out=wanted.train)
     assert "the schedule of" in said(timesteps=25)
-    assert "cannot be asked such images" in said(resolution=5, train=wanted.train)
+    assert "--resolution 5: not a multiple of 2, as the UNet2DModel needs" in said(resolution=5)
     tiny.write_images(tmp_path / "broken", 3)
     (tmp_path / "broken" / "01.png").write_text("no image")
     assert "01.png: not a readable image" in said(train=tmp_path / "broken")
@@ -206,6 +207,10 @@ def test_what_cannot_be_profiled_is_refused_in_one_line(wanted: Wanted, tmp_path
     assert "its schedules differ" in said(against=str(other))
     assert "its classes differ" in said(against=str(tiny.ddpm(tmp_path / "told", classes=3)))
     assert "takes no LoRA" in said(lora=wanted.train)
+    weights = other / "unet" / "diffusion_pytorch_model.safetensors"
+    os.truncate(weights, weights.stat().st_size - 1)
+    assert "unet/diffusion_pytorch_model.safetensors: " in said(model=str(other))
+    assert not wanted.out.exists()
     shutil.rmtree(other / "unet")
     assert "unet/config.json is missing" in said(model=str(other))
 

@@ -238,6 +238,22 @@ def test_losses_that_a_shift_leaves_at_zero_are_refused(root: Path, tmp_path: Pa
         profile(replace(wanted(root, "flux", tmp_path / "out"), resolution=256, draws=2, timesteps=2))
 
 
+@pytest.mark.parametrize(
+    ("kind", "resolution", "why"),
+    [
+        ("flux", 18, "not a multiple of 4, as the FluxTransformer2DModel needs"),
+        ("stable_diffusion_3", 18, "not a multiple of 4, as the SD3Transformer2DModel needs"),
+        ("stable_diffusion_3", 4096, "knows places of up to"),
+    ],
+)
+def test_sizes_that_a_transformer_cannot_answer_are_refused_before_anything_is_computed(
+    root: Path, tmp_path: Path, kind: str, resolution: int, why: str
+):
+    with pytest.raises(UserError, match=rf"--resolution {resolution}: .*{why}"):
+        profile(replace(wanted(root, kind, tmp_path / "out"), resolution=resolution))
+    assert not (tmp_path / "out").exists()
+
+
 def test_what_the_libraries_warn_of_is_not_told(root: Path, tmp_path: Path):
     """Without torchvision image processors warn, of which none is needed."""
     program = [sys.executable, "-c", "import sys; sys.modules['torchvision'] = None; " + RUN]

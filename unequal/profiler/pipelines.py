@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from diffusers.utils import logging
+from safetensors import safe_open
 from torch import nn
 
 from unequal.errors import UserError, plain
@@ -82,9 +83,13 @@ class PipelineFolder:
         return config
 
     def check_weights(self, part: str) -> None:
-        """Raise UserError where a part has no weights that can be read without unpickling them."""
-        if not any((self.path / part).glob("*.safetensors")):
+        """Raise UserError where a part has no weights that can be read without unpickling them, or not all bytes."""
+        files = sorted((self.path / part).glob("*.safetensors"))
+        if not files:
             raise UserError(f"{self.name}: {part} has no weights in safetensors; no others are read")
+        for file in files:
+            with told_in_one_line(f"{self.name}: {part}/{file.name}"), safe_open(file, "pt"):
+                pass  # its head tells how long it must be
 
     def network(self, part: str, kind: type[Any], dtype: torch.dtype) -> nn.Module:
         """A network among the parts, on the CPU, to be asked only. Raises UserError where it is not whole."""

@@ -86,6 +86,9 @@ class Family(ABC):
             raise self.refusal(f"is for images of {self.image_channels} channels; allowed: 1 (grey) or 3 (RGB)")
         if self.input_channels != self.shape[0]:
             raise self.refusal(f"sees {self.input_channels} channels, of which {self.shape[0]} are the image's")
+        if self.shape[1] % self.multiple:
+            whole = self.multiple * self.factor
+            raise UserError(f"--resolution {self.resolution}: not a multiple of {whole}, as the {self.title} needs")
 
     def refusal(self, what: str) -> UserError:
         """A refusal of the network."""
@@ -100,6 +103,11 @@ class Family(ABC):
     def input_channels(self) -> int:
         """Channels that the network sees."""
         return int(self.config["in_channels"])
+
+    @property
+    def multiple(self) -> int:
+        """Of which the side of what the network sees has to be one: that of a patch, or of what it halves to."""
+        return 1
 
     @property
     def classes(self) -> int | None:

@@ -7,7 +7,6 @@ from diffusers.models.transformers.transformer_flux import FluxTransformer2DMode
 from torch import Tensor, nn
 
 from unequal.diffusion.schedule import REFERENCE_TIMESTEPS
-from unequal.errors import UserError
 from unequal.profiler.families.family import Asked, dtype_of
 from unequal.profiler.families.texts import OfTexts
 from unequal.profiler.kept import Rows
@@ -32,10 +31,9 @@ class Flux(OfTexts):
     def input_channels(self) -> int:
         return int(self.config["in_channels"]) // PATCH**2
 
-    def check(self) -> None:
-        super().check()
-        if self.shape[1] % PATCH:
-            raise UserError(f"--resolution {self.resolution}: not a multiple of {PATCH * self.factor}, as patches need")
+    @property
+    def multiple(self) -> int:
+        return PATCH
 
     def encoded(self, pipe: Any, texts: list[str], device: torch.device) -> Rows:
         prompt, pooled, _ = pipe.encode_prompt(texts, None, device=device)

@@ -6,6 +6,7 @@ import torch
 from diffusers.models.transformers.transformer_sd3 import SD3Transformer2DModel
 from torch import Tensor, nn
 
+from unequal.errors import UserError
 from unequal.profiler.families.family import Asked, dtype_of
 from unequal.profiler.families.texts import OfTexts
 from unequal.profiler.kept import Rows
@@ -18,6 +19,16 @@ class SD3(OfTexts):
 
     part, kind = "transformer", SD3Transformer2DModel
     pipelines = ("StableDiffusion3Pipeline",)
+
+    @property
+    def multiple(self) -> int:
+        return int(self.config["patch_size"])
+
+    def check(self) -> None:
+        super().check()
+        largest = int(self.config["pos_embed_max_size"]) * self.multiple * self.factor
+        if self.resolution > largest:
+            raise UserError(f"--resolution {self.resolution}: the {self.title} knows places of up to {largest} pixels")
 
     def encoded(self, pipe: Any, texts: list[str], device: torch.device) -> Rows:
         found = pipe.encode_prompt(texts, None, None, device=device, do_classifier_free_guidance=False)

@@ -19,6 +19,10 @@ class UNet2D(Family):
             raise self.refusal(f"is told classes as '{self.config['class_embed_type']}'; allowed: as labels, or none")
 
     @property
+    def multiple(self) -> int:
+        return int(2 ** (len(self.config["block_out_channels"]) - 1))
+
+    @property
     def classes(self) -> int | None:
         return self.config.get("num_class_embeds")
 
