@@ -61,7 +61,7 @@ def paths(figure: Figure, found: Found) -> None:
     for arm in found.blocks.arms:
         curves = [curve_of(one) for one in found.trainings[arm].values()]
         images, figures = np.array([one.images for one in curves]), np.array([one.figures for one in curves])
-        style: dict[str, Any] = {"color": SOFT} if arm == found.blocks.repeated.arm else {}
+        style: dict[str, Any] = {"color": SOFT, "linestyle": "--"} if arm == found.blocks.repeated.arm else {}
         (line,) = axes.plot(images[0], np.exp(np.log(figures).mean(0)), label=label(arm), linewidth=1.6, **style)
         axes.plot(images.T, figures.T, "o", color=line.get_color(), markersize=2.6, alpha=0.5)
     log_scale(axes, "{:g}")
@@ -107,11 +107,14 @@ def curves(figure: Figure, found: Found) -> None:
     first = np.array(found.any["curve"]["first"]) + 1.0
     timesteps = found.any["curve"]["timesteps"][0]
     middle = np.sqrt(first * np.append(first[1:], timesteps + 1))
-    for one in (*found.blocks.compared, found.blocks.repeated):
+    compared = (*found.blocks.compared, found.blocks.repeated)
+    for one in compared:
         logs = np.log(found.curves(one.arm)) - np.log(found.curves(one.control))
         mean, error = logs.mean(0), logs.std(0, ddof=1) / np.sqrt(len(logs))
-        style: dict[str, Any] = {"color": SOFT} if one is found.blocks.repeated else {}
-        (line,) = axes.plot(middle, 100 * np.expm1(mean), label=label(one.arm), linewidth=1.6, **style)
+        several = [each.arm for each in compared].count(one.arm) > 1
+        style: dict[str, Any] = {"label": against(one.arm, one.control) if several else label(one.arm)}
+        style |= {"color": SOFT, "linestyle": "--"} if one is found.blocks.repeated else {}
+        (line,) = axes.plot(middle, 100 * np.expm1(mean), linewidth=1.6, **style)
         low, high = (100 * np.expm1(mean + side * error) for side in (-1, 1))
         axes.fill_between(middle, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
     axes.axhline(0, color=INK, linewidth=1)

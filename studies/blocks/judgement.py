@@ -2,13 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import Any
 
 from studies.blocks.findings import Found
 from studies.blocks.settings import Comparison
 from unequal.evidence.blocks import Blocks, Estimate, welch
 from unequal.evidence.power import Design, visible_effect
-from unequal.evidence.words import Finding, findings
+from unequal.evidence.words import Finding, findings, interval
+
+#: An arm is told to scatter otherwise than the rest from so many times the middle one's deviation on: simulated words
+#: hold up to there. Of fewer arms than these, residuals do not tell which one scatters.
+UNLIKE, LEAST_ARMS = 2.0, 4
 
 
 @dataclass(frozen=True)
@@ -21,6 +26,8 @@ class Family:
         visible: what as many blocks show in four of five studies, by the pilot's scatter; None: no pilot tells of it.
         found: what is said of each planned comparison.
         repeated: what would be said of the A/A arm, which is no part of the family.
+        alone: each comparison's 95 % interval by its two arms alone, A/A too; no word goes by it.
+        deviations: how each pooled arm's trainings scatter within blocks, in ln(endpoint).
     """
 
     endpoint: str
@@ -28,11 +35,24 @@ class Family:
     visible: float | None
     found: Mapping[Comparison, Finding]
     repeated: Finding
+    alone: Mapping[Comparison, tuple[float, float]]
+    deviations: Mapping[str, float]
+
+    @property
+    def unlike(self) -> dict[str, float]:
+        """Pooled arms that scatter more than twice as much as the middle one, with their deviations."""
+        usual = median(self.deviations.values()) if self.deviations else 0.0
+        return {arm: one for arm, one in self.deviations.items() if one > UNLIKE * usual}
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
-        told = {f"{one.arm} against {one.control}": asdict(finding) for one, finding in self.found.items()}
-        return {"delta": self.delta, "visible": self.visible, "comparisons": told, "repeated": asdict(self.repeated)}
+        told = {
+            f"{one.arm} against {one.control}": asdict(finding) | {"alone": list(self.alone[one])}
+            for one, finding in self.found.items()
+        }
+        repeated = asdict(self.repeated)
+        known = {"delta": self.delta, "visible": self.visible, "deviations": dict(self.deviations)}
+        return known | {"comparisons": told, "repeated": repeated}
 
 
 def families(found: Found, pilot: Mapping[str, Any]) -> list[Family]:
@@ -56,17 +76,44 @@ def family(found: Found, endpoint: str, delta: float, pilot: Mapping[str, Any]) 
     counts = len(found.complete), len(blocks.compared)
     visible = visible_here(blocks.pooled_arms, *counts, pilot["endpoints"].get(endpoint))
     judged = findings([estimate(found, endpoint, one) for one in planned], delta, visible) if planned else []
-    return Family(endpoint, delta, visible, dict(zip(planned, judged, strict=True)), again)
+    alone = {one: interval(estimate_alone(found, endpoint, one)) for one in (*planned, repeated)}
+    return Family(
+        endpoint, delta, visible, dict(zip(planned, judged, strict=True)), again, alone, deviations(found, endpoint)
+    )
 
 
 def estimate(found: Found, endpoint: str, comparison: Comparison) -> Estimate:
     """The difference of two arms, with its error by the test that the plan names."""
     if comparison.test == "welch":
         return welch(*found.logarithms(endpoint, comparison.arms).tolist())
-    # Of two arms alone this is Student's test of pairs, which asks for no equal variances.
-    arms = comparison.arms if comparison.test == "paired" else found.blocks.pooled_arms
-    arms = tuple(arm for arm in arms if found.known(endpoint, [arm]))
-    return Blocks(arms, found.logarithms(endpoint, arms)).contrast(*comparison.arms)
+    if comparison.test == "paired":
+        return estimate_alone(found, endpoint, comparison)
+    return pooled(found, endpoint).contrast(*comparison.arms)
+
+
+def estimate_alone(found: Found, endpoint: str, comparison: Comparison) -> Estimate:
+    """The difference of two arms by these alone: Student's test of pairs, or Welch's where no blocks are shared."""
+    values = found.logarithms(endpoint, comparison.arms)
+    return (
+        welch(*values.tolist())
+        if comparison.test == "welch"
+        else Blocks(comparison.arms, values).contrast(*comparison.arms)
+    )
+
+
+def pooled(found: Found, endpoint: str) -> Blocks:
+    """The arms that share a variance, as far as the endpoint is known of them."""
+    arms = tuple(arm for arm in found.blocks.pooled_arms if found.known(endpoint, [arm]))
+    return Blocks(arms, found.logarithms(endpoint, arms))
+
+
+def deviations(found: Found, endpoint: str) -> dict[str, float]:
+    """How each pooled arm scatters within blocks, where there are enough to tell them apart."""
+    known = [arm for arm in found.blocks.pooled_arms if found.known(endpoint, [arm])]
+    if len(known) < LEAST_ARMS:
+        return {}
+    blocks = pooled(found, endpoint)
+    return dict(zip(blocks.arms, blocks.deviations.tolist(), strict=True))
 
 
 def visible_here(

@@ -1,14 +1,14 @@
 """What a study says, as tables of its page, as rows of files and in Markdown for its README."""
 
 from collections.abc import Iterator, Sequence
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
 
 from studies.blocks.findings import Found
 from studies.blocks.judgement import Family
-from studies.blocks.settings import IMAGES
+from studies.blocks.settings import IMAGES, Comparison
 from studies.blocks.speed import arrivals, curve_of
 from unequal.evidence.words import SAME, Finding
 from unequal.reporting.page import Table
@@ -22,21 +22,41 @@ NAMES = {
     "fid": "FID",
     IMAGES: "images for the same FID",
 }
-COLUMNS = ("arm against control", "change", "95 % interval", "p (Holm)", "the study says")
+COLUMNS = ("arm against control", "change", "95 % interval", "of the two alone", "p (Holm)", "the study says")
 NOTE = (
-    "Changes are of the endpoint's geometric mean over blocks; less is better. Intervals are for one comparison alone, "
-    "p and word for all of the table together, but for the last row: an arm that is its control once more, with other "
-    "draws, where nothing should be found."
+    "Changes are of the endpoint's geometric mean over blocks; less is better. Intervals are for one comparison, p and "
+    "word for all of the table together, but for the last row: an arm that is its control once more, with other draws, "
+    "where nothing should be found. The second interval is by the scatter of the two arms alone, whatever the plan "
+    "says; words do not go by it."
 )
 
 
 def family_table(family: Family, found: Found) -> Table:
     """An endpoint's comparisons, and the A/A arm below them."""
     again = found.blocks.repeated
-    rows = [(against(one.arm, one.control), *cells(finding, family.delta)) for one, finding in family.found.items()]
-    checked = (against(again.arm, again.control), *cells(family.repeated, family.delta))
-    note = f"δ = {percent(family.delta)}. {promise(family)} {NOTE}"
+    rows = [row(one, finding, family) for one, finding in family.found.items()]
+    checked = row(again, family.repeated, family)
+    note = f"δ = {percent(family.delta)}. {promise(family)} {NOTE}{scattering(family)}"
     return Table(NAMES[family.endpoint], COLUMNS, rows, note, [checked])
+
+
+def row(comparison: Comparison, finding: Finding, family: Family) -> tuple[str, ...]:
+    """A comparison's."""
+    change, interval, *rest = cells(finding, family.delta)
+    alone = family.alone[comparison]
+    return against(comparison.arm, comparison.control), change, interval, between(*alone), *rest
+
+
+def scattering(family: Family) -> str:
+    """Which pooled arms scatter otherwise than the rest, and what that does to the others."""
+    if not family.unlike:
+        return ""
+    told = ", ".join(f"{label(arm)} ({percent(one)})" for arm, one in family.unlike.items())
+    usual = percent(median(family.deviations.values()))
+    return (
+        f" Within blocks, trainings scatter by {usual} in the middle arm, and more than twice as much in: {told}. That "
+        "widens all pooled intervals, so that smaller differences of other arms stay undecided."
+    )
 
 
 def promise(family: Family) -> str:
@@ -48,9 +68,13 @@ def promise(family: Family) -> str:
 
 def cells(finding: Finding, delta: float) -> tuple[str, ...]:
     """A finding as text."""
-    interval = f"{percent(finding.low, sign=True)} … {percent(finding.high, sign=True)}"
     word = f"{finding.word} within {percent(delta)}" if finding.word == SAME else finding.word
-    return percent(finding.change, sign=True), interval, p_value(finding.p_difference), word
+    return percent(finding.change, sign=True), between(finding.low, finding.high), p_value(finding.p_difference), word
+
+
+def between(low: float, high: float) -> str:
+    """An interval as text."""
+    return f"{percent(low, sign=True)} … {percent(high, sign=True)}"
 
 
 def percent(share: float, sign: bool = False) -> str:

@@ -63,9 +63,9 @@ class Blocks:
         return float(pooled_variance(self.values))
 
     @property
-    def variances(self) -> np.ndarray:
-        """Variance of each arm's trainings, [A], never below the pooled one."""
-        return variances(self.values)
+    def deviations(self) -> np.ndarray:
+        """Standard deviation of each arm's trainings within blocks, [A]; 0 where the others explain all of it."""
+        return np.sqrt(own_variances(self.values).clip(min=0))
 
     def contrast(self, arm: str, control: str) -> Estimate:
         """Mean of ln(endpoint) of an arm less that of a control, over the blocks; see `contrast`."""
@@ -90,19 +90,18 @@ def pooled_variance(values: np.ndarray) -> np.ndarray:
     return np.asarray((residuals(values) ** 2).sum((-2, -1)) / ((arms - 1) * (blocks - 1)))
 
 
-def variances(values: np.ndarray) -> np.ndarray:
-    """Variance of each arm's trainings, [..., A], never below the pooled one, of values [..., A, B].
+def own_variances(values: np.ndarray) -> np.ndarray:
+    """Variance of each arm's trainings within blocks, [..., A], of values [..., A, B]; it may come out below 0.
 
     E[Σ_b e_ab²]/(B − 1) = (1 − 2/A)·σ_a² + Σσ²/A², solved for σ_a². With two arms the residuals are each other's
-    mirror images and tell nothing apart.
+    mirror images and tell nothing apart: both have the pooled one.
     """
     arms, blocks = values.shape[-2:]
-    pooled = pooled_variance(values)[..., None]
     if arms == 2:
-        return np.repeat(pooled, 2, axis=-1)
+        return np.repeat(pooled_variance(values)[..., None], 2, axis=-1)
     squares = (residuals(values) ** 2).sum(-1) / (blocks - 1)
     whole = squares.sum(-1, keepdims=True) / (1 - 1 / arms)
-    return np.maximum((squares - whole / arms**2) / (1 - 2 / arms), pooled)
+    return np.asarray((squares - whole / arms**2) / (1 - 2 / arms))
 
 
 def contrast(values: np.ndarray, arm: int, control: int) -> tuple[np.ndarray, np.ndarray]:
@@ -114,7 +113,8 @@ def contrast(values: np.ndarray, arm: int, control: int) -> tuple[np.ndarray, np
     """
     differences = values[..., arm, :] - values[..., control, :]
     own = differences.var(-1, ddof=1)
-    both = variances(values)[..., [arm, control]].sum(-1)
+    each = np.maximum(own_variances(values), pooled_variance(values)[..., None])
+    both = each[..., [arm, control]].sum(-1)
     return differences.mean(-1), np.sqrt(np.maximum(both, own) / values.shape[-1])
 
 

@@ -72,9 +72,14 @@ def word(estimate: Estimate, p_difference: float, p_same: float) -> str:
 
 def finding(estimate: Estimate, word: str, p_difference: float, p_same: float) -> Finding:
     """A comparison's word with its figures."""
+    return Finding(word, float(np.expm1(estimate.difference)), *interval(estimate), p_difference, p_same)
+
+
+def interval(estimate: Estimate) -> tuple[float, float]:
+    """The 95 % interval of the endpoint's relative difference, for one comparison alone."""
     half = float(stdtrit(estimate.freedom, 1 - LEVEL / 2)) * estimate.error
-    change, low, high = np.expm1([estimate.difference, estimate.difference - half, estimate.difference + half]).tolist()
-    return Finding(word, change, low, high, p_difference, p_same)
+    low, high = np.expm1([estimate.difference - half, estimate.difference + half]).tolist()
+    return low, high
 
 
 def two_sided(estimate: Estimate) -> float:

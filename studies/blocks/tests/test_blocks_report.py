@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from blocks_data import PILOT, design, write_trainings
 from click.testing import CliRunner, Result
+from scipy import stats
 from stage_project import write_params
 
 from studies.blocks.findings import file_of, read_found
 from studies.blocks.judgement import families, family
 from studies.blocks.stages import report_blocks
+from studies.blocks.tables import scattering
 from unequal.errors import UserError
 from unequal.evidence.words import BETTER, NOT_TESTABLE, SAME, WORSE
 from unequal.files import read_json, write_json
@@ -50,6 +52,26 @@ def test_a_block_as_hard_as_may_be_changes_no_estimate_but_welchs(trainings: Pat
         assert after.found[one].change == pytest.approx(before.found[one].change)
         same = after.found[one].high == pytest.approx(before.found[one].high)
         assert same == (one.test != "welch")
+
+
+def test_beside_the_pooled_interval_stands_that_of_students_pairs(trainings: Path) -> None:
+    found = read_found(trainings, design())
+    told = family(found, "fid", 0.02, PILOT)
+    for one, ends in told.alone.items():
+        arm, control = found.logarithms("fid", one.arms)
+        assert np.log1p(ends) == pytest.approx(stats.ttest_rel(arm, control).confidence_interval(0.95))
+
+
+def test_an_arm_that_scatters_otherwise_than_the_rest_is_named(trainings: Path) -> None:
+    assert not family(read_found(trainings, design()), "fid", 0.02, PILOT).unlike
+    for block, factor in enumerate((0.8, 1.2, 0.9, 1.3, 0.7)):
+        path = trainings / f"lower/block_{block}.json"
+        figures = read_json(path)
+        figures["endpoints"]["fid"] *= factor
+        write_json(path, figures)
+    told = family(read_found(trainings, design()), "fid", 0.02, PILOT)
+    assert list(told.unlike) == ["lower"]
+    assert "more than twice as much in: lower (" in scattering(told)
 
 
 def test_what_a_pilot_cannot_see_gets_no_word(trainings: Path) -> None:
