@@ -114,6 +114,28 @@ class FindingFigures(Figures):
     sections: tuple[SectionFigures, ...]
 
 
+class ComparisonFigures(Figures):
+    """What a study says of two arms by an endpoint: a word, and the relative difference with its 95 % interval."""
+
+    word: str
+    change: float
+    low: float
+    high: float
+
+
+class JudgedFigures(Figures):
+    """An endpoint of a study, comparison by comparison."""
+
+    comparisons: dict[str, ComparisonFigures]
+
+
+class StudyFigures(Figures):
+    """results/findings.json of a study of arms in blocks: data, network and budget in a sentence, and its words."""
+
+    first: str
+    endpoints: dict[str, JudgedFigures]
+
+
 class TrainedFigures(Figures):
     """results/metrics/train_<model>.json."""
 
