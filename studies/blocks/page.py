@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from studies.blocks.figures import along_trainings, drawings
@@ -52,8 +53,16 @@ def write_page(
     publish(run, report)
     write_bytes(run.output("results/findings.md"), markdown(judged, first).encode())
     words = {one.endpoint: one.document() for one in judged}
-    run.metrics(
-        "results/findings.json",
-        {"first": first, "blocks": list(found.complete), "incomplete": {str(k): v for k, v in found.missing.items()}}
-        | {"endpoints": words},
-    )
+    run.metrics("results/findings.json", {"first": first} | conditions(found) | {"endpoints": words})
+
+
+def conditions(found: Found) -> dict[str, Any]:
+    """What the words hold for."""
+    control = found.trainings[found.blocks.repeated.control].values()
+    return {
+        "data": found.any["conditions"]["data"],
+        "parameters": found.any["costs"]["parameters"],
+        "images": fmean(one["costs"]["images"] for one in control),
+        "blocks": list(found.complete),
+        "incomplete": {str(block): why for block, why in found.missing.items()},
+    }

@@ -1,5 +1,6 @@
 """Figures on the pages are those of the committed results."""
 
+import html
 import re
 from pathlib import Path
 
@@ -10,8 +11,9 @@ from benchmarks.kill import PAGE, RECORDED, told
 from benchmarks.table import table
 from unequal.errors import UserError
 from unequal.files import read_json
-from unequal.tools.readme import filled, filled_readme
+from unequal.tools.readme import filled, filled_findings, filled_readme
 
+FINDINGS = ROOT / "docs/findings.md"
 #: Bytes of README.md at most: what a newcomer reads in one go.
 README_BYTES = 10_000
 #: Words that judge a method, which one training cannot.
@@ -19,6 +21,10 @@ JUDGING = re.compile(
     r"\b(better|worse|pays?|paid|held(?![- ]out)|wins?|won|beats?|beaten|outperforms?|superior|inferior|improves?)\b",
     re.IGNORECASE,
 )
+#: Names of studies that a page links to.
+STUDY = re.compile(r"\(\.\./studies/(\w+)\)")
+#: A number with a sign or decimals: what was measured, and no number of pixels or of bases.
+FIGURE = re.compile(r"(?<![\w.])(?:[+−]\d+(?:\.\d+)?|\d+\.\d+)")
 #: A number, but no digit of a name such as x0.
 NUMBER = re.compile(r"(?<![\w.])\d")
 
@@ -54,6 +60,26 @@ def test_no_method_is_judged_but_by_the_findings_of_a_study(page: Path):
     borne_out = {word.lower() for text in findings for word in JUDGING.findall(text)}
     text = re.sub(r"`[^`]*`", "", prose(page))
     assert {word.lower() for word in JUDGING.findall(text)} <= borne_out
+
+
+def test_the_page_of_findings_shows_the_words_of_the_studies():
+    text = FINDINGS.read_text(encoding="utf-8")
+    assert text == filled_findings(text, ROOT / "studies"), "run: python -m unequal.tools.readme"
+
+
+def sections_of_findings() -> dict[str, str]:
+    """Study → what is written of it besides its own words, of all that were run."""
+    parts = FINDINGS.read_text(encoding="utf-8").split("## What was found")[1].split("\n## ")[0].split("\n### ")[1:]
+    return {STUDY.findall(one)[0]: re.sub(r"<!-- (\w+) -->.*?<!-- /\1 -->", "", one, flags=re.DOTALL) for one in parts}
+
+
+@pytest.mark.parametrize(("study", "text"), sections_of_findings().items(), ids=list(sections_of_findings()))
+def test_every_figure_that_the_page_of_findings_tells_of_a_study_stands_in_its_report(study: str, text: str):
+    page = (ROOT / "studies" / study / "results/report.html").read_text(encoding="utf-8")
+    report = html.unescape(re.sub(r"<[^>]+>", " ", re.sub(r'src="data[^"]*"', "", page))).replace("\xa0", " ")
+    told, there = FIGURE.findall(" ".join(text.split())), set(FIGURE.findall(" ".join(report.split())))
+    assert told
+    assert [figure for figure in told if figure not in there] == []
 
 
 def test_a_page_without_the_place_is_refused():

@@ -75,12 +75,14 @@ def test_the_trees_folders_exist():
     assert [str(folder) for folder in folders if not folder.exists() and folder not in made] == []
 
 
+#: Without those that tell of all studies; README's words are filled in.
+FOUND = (":!docs/findings.md", ":!README.md")
+
+
 def test_a_study_is_named_in_its_own_folder_and_in_the_index_alone():
-    """So that adding or deleting one touches nothing else, but for the page on what all have found."""
+    """So that adding or deleting one touches nothing else, but for the pages on what they have found."""
     studies = {file.relative_to(ROOT / "studies").parts[0] for file in (ROOT / "studies").rglob("params.yaml")}
     assert studies
     name = re.compile(rf"`({'|'.join(studies)})`|studies[/.]({'|'.join(studies)})\b")
-    tracked = run(
-        ROOT, "git", "ls-files", "--", "*.md", "*.py", "*.toml", "Snakefile", ":!studies", ":!docs/findings.md"
-    ).split()
+    tracked = run(ROOT, "git", "ls-files", "--", "*.md", "*.py", "*.toml", "Snakefile", ":!studies", *FOUND).split()
     assert [path for path in tracked if name.search((ROOT / path).read_text(encoding="utf-8"))] == []

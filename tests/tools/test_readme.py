@@ -2,13 +2,15 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from unequal.errors import UserError
 from unequal.files import write_csv, write_json
 from unequal.reporting.statements import Section, Statement, findings_document
-from unequal.tools.readme import findings, results_table
+from unequal.tools.answers import answers
+from unequal.tools.readme import filled_findings, findings, results_table
 
 
 @pytest.fixture
@@ -61,3 +63,34 @@ def test_results_that_are_none_are_told_in_a_line(results: Path, name: str, cont
     (results / name).write_text(content)
     with pytest.raises(UserError, match=rf"^[^\n]*{re.escape(said)}[^\n]*$"):
         results_table(results)
+
+
+def study(folder: Path, **changes: Any) -> None:
+    """What a made-up study of experts says."""
+    one = {"word": "better", "change": -0.0089, "low": -0.0126, "high": -0.0052}
+    judged = {"comparisons": {"snr against joint": one, "paper against joint": one | {"word": "undecided"}}}
+    endpoints = {"loss_over_timesteps": judged, "fid": judged}
+    found = {"data": "made up", "parameters": 425_859, "images": 1.4e6, "blocks": [0, 1], "endpoints": endpoints}
+    write_json(folder / "experts/results/findings.json", found | changes)
+    told = {"against one": "snr against joint", "with less": "paper against joint"}
+    for name, paper in (("experts", "Paper 3"), ("other", "Paper 1")):
+        claim = {"paper": paper, "told": told, "endpoints": ["loss_over_timesteps", "fid"]}
+        write_json(folder / name / "claim.yaml", claim)  # JSON is YAML
+
+
+def test_a_paper_has_a_sentence_with_interval_word_data_network_and_budget(tmp_path: Path):
+    study(tmp_path)
+    other, experts = answers(tmp_path).splitlines()
+    assert "held-out loss −0.9 % (−1.3 to −0.5): better, FID −0.9 % (−1.3 to −0.5): better; with" in experts
+    assert experts.endswith("): undecided. Data: made up; 426 k parameters, 1.40 M images, 2 blocks.")
+    assert other == "- **Paper 1** ([other](studies/other)): not run yet."
+
+
+def test_what_a_study_does_not_say_is_told_in_a_line(tmp_path: Path):
+    study(tmp_path, endpoints={"fid": {"comparisons": {}}})
+    with pytest.raises(
+        UserError, match=r"findings.json: nothing is said of 'snr against joint' by loss_over_timesteps"
+    ):
+        answers(tmp_path)
+    with pytest.raises(UserError, match=r"experts/results/findings.md: missing; run the study first"):
+        filled_findings("<!-- experts -->\n<!-- /experts -->", tmp_path)

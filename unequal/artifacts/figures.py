@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, Field, NonNegativeInt
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat
 
 from unequal.files import read_json
 from unequal.settings.strict import Strict, validate
@@ -130,9 +130,12 @@ class JudgedFigures(Figures):
 
 
 class StudyFigures(Figures):
-    """results/findings.json of a study of arms in blocks: data, network and budget in a sentence, and its words."""
+    """results/findings.json of a study of arms in blocks: what its words hold for, and the words."""
 
-    first: str
+    data: str
+    parameters: PositiveFloat
+    images: PositiveFloat
+    blocks: tuple[int, ...] = Field(min_length=1)
     endpoints: dict[str, JudgedFigures]
 
 

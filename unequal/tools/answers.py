@@ -1,15 +1,18 @@
 """What studies have come to: a sentence a paper for README.md, and their words on docs/findings.md."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from pydantic import Field
 
 from unequal.artifacts.figures import StudyFigures, read_figures
 from unequal.errors import UserError
 from unequal.reporting.statements import signed
+from unequal.reporting.tables import with_prefix
+from unequal.settings.strict import Strict, read_yaml, validate
 
-STUDIES = Path("studies")
+STUDIES, CLAIM = Path("studies"), "claim.yaml"
 #: How README calls the endpoints of studies.
 ENDPOINTS = {
     "loss_over_timesteps": "held-out loss",
@@ -19,72 +22,38 @@ ENDPOINTS = {
 }
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A paper's claim, and where it was tried.
+class Claim(Strict):
+    """claim.yaml of a study: what a paper says that pays, and what of the study is README's sentence about it."""
 
-    Attributes:
-        paper: what the paper says that pays.
-        study: the folder's name below studies.
-        told: in words, what is held against what → the comparison, as findings.json has it.
-        endpoints: those that the sentence has.
-    """
-
-    paper: str
-    study: str
-    told: Mapping[str, str]
-    endpoints: tuple[str, ...]
-
-
-#: One a paper.
-CLAIMS = (
-    Claim(
-        "Paper 1, small batches fail",
-        "small_batches",
-        {"batches of 8 against 128, each at its rate": "batch_8 against batch_128"},
-        ("loss_over_timesteps", "fid"),
-    ),
-    Claim(
-        "Paper 2, a curriculum is faster",
-        "curricula",
-        {"by noise rate against uniform timesteps": "noise_rate against uniform"},
-        ("images_for_fid", "fid"),
-    ),
-    Claim(
-        "Paper 3, experts by SNR",
-        "experts",
-        {
-            "against one model trained on for as many images": "snr against joint",
-            "with the paper's budget": "paper against joint",
-        },
-        ("loss_over_timesteps", "fid"),
-    ),
-)
+    paper: str = Field(min_length=1, description="the paper and its claim, in few words")
+    told: dict[str, str] = Field(min_length=1, description="in words, what is held against what → the comparison")
+    endpoints: tuple[str, ...] = Field(min_length=1, description="those that the sentence has")
 
 
 def answers(studies: Path = STUDIES) -> str:
-    """Markdown of a sentence a paper; of a study that has not been run it says so.
+    """Markdown of a sentence a study that tries a paper's claim, by papers; of one that has not been run it says so.
 
     Raises:
-        UserError: a study's findings are no such file, or lack a comparison.
+        UserError: a claim is none, or a study's findings are no such file, or lack a comparison.
     """
-    return "\n".join(f"- {answer(one, studies)}" for one in CLAIMS)
+    files = sorted(studies.glob(f"*/{CLAIM}"))
+    return "\n".join(sorted(f"- {answer(validate(Claim, read_yaml(file), file), file.parent)}" for file in files))
 
 
-def answer(claim: Claim, studies: Path) -> str:
+def answer(claim: Claim, study: Path) -> str:
     """A claim's sentence, with the data, the network and the budget that it holds for."""
-    link = f"[{claim.study}](studies/{claim.study})"
-    path = studies / claim.study / "results/findings.json"
+    link = f"[{study.name}](studies/{study.name})"
+    path = study / "results/findings.json"
     if not path.exists():
-        return f"**{claim.paper}**: not run yet ({link})."
+        return f"**{claim.paper}** ({link}): not run yet."
     found = read_figures(path, StudyFigures)
-    told = "; ".join(f"{what}, {changes(found, key, claim.endpoints, path)}" for what, key in claim.told.items())
-    return f"**{claim.paper}**: {told} ({link}: {found['first'].rstrip('.')})."
-
-
-def changes(found: Mapping[str, Any], comparison: str, endpoints: tuple[str, ...], path: Path) -> str:
-    """A comparison's change, interval and word by each endpoint."""
-    return ", ".join(change(found, comparison, endpoint, path) for endpoint in endpoints)
+    told = (
+        f"{what}, {', '.join(change(found, key, endpoint, path) for endpoint in claim.endpoints)}"
+        for what, key in claim.told.items()
+    )
+    network, budget = (with_prefix(found[key]) for key in ("parameters", "images"))
+    held_for = f"Data: {found['data']}; {network} parameters, {budget} images, {len(found['blocks'])} blocks"
+    return f"**{claim.paper}** ({link}): {'; '.join(told)}. {held_for}."
 
 
 def change(found: Mapping[str, Any], comparison: str, endpoint: str, path: Path) -> str:

@@ -1,6 +1,10 @@
-"""Write the last run's figures and findings into README.md, between its markers: `python -m unequal.tools.readme`."""
+"""Write the last run's figures and the studies' words into pages: `python -m unequal.tools.readme`.
+
+They stand between markers of README.md and docs/findings.md, `<!-- name -->` and `<!-- /name -->`.
+"""
 
 import csv
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,8 +26,10 @@ from unequal.reporting.comparisons import HELD_OUT, PAIRINGS, TRAINING_ON
 from unequal.reporting.conditions import solver_of
 from unequal.reporting.statements import signed
 from unequal.settings.params.pipeline import Params
+from unequal.tools.answers import STUDIES, answers, words
 
-README, RESULTS, PARAMS = Path("README.md"), Path("results"), Path("params.yaml")
+README, FINDINGS = Path("README.md"), Path("docs/findings.md")
+RESULTS, PARAMS = Path("results"), Path("params.yaml")
 COLUMNS = ("variant", "FID", "images seen", "training FLOPs", "against", "FID", *HELD_OUT.values())
 #: 1.84e12 → `1.84 T`.
 tera = EngFormatter(places=2)
@@ -127,20 +133,32 @@ def filled_readme(text: str, folder: Path = RESULTS, params: Path = PARAMS) -> s
         "conditions": conditions(folder, params),
         "results": results_table(folder),
         "findings": findings(folder),
+        "studies": answers(),
     }
     for name, content in contents.items():
         text = filled(text, name, content)
     return text
 
 
+def filled_findings(text: str, studies: Path = STUDIES) -> str:
+    """docs/findings.md with the words of all studies that it has a place for. Raises UserError where one has none."""
+    for study in re.findall(r"<!-- (\w+) -->", text):
+        text = filled(text, study, words(study, studies))
+    return text
+
+
 @click.command(help=__doc__)
 def main() -> None:
-    """Fill the places of README.md."""
+    """Fill the places of both pages, or of none."""
     try:
-        text = filled_readme(README.read_text(encoding="utf-8"))
+        pages = {
+            README: filled_readme(README.read_text(encoding="utf-8")),
+            FINDINGS: filled_findings(FINDINGS.read_text(encoding="utf-8")),
+        }
     except UserError as error:
         raise click.ClickException(str(error)) from None
-    README.write_text(text, encoding="utf-8")
+    for page, text in pages.items():
+        page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
