@@ -9,7 +9,7 @@ from unequal.files import write_bytes, write_csv
 from unequal.pipeline.stage import Run, stage
 from unequal.reporting import figures
 from unequal.reporting.findings import PipelineFindings, read_findings
-from unequal.reporting.groups import groups_and_limits, groups_table
+from unequal.reporting.groups import experts_table, groups_and_limits, groups_table
 from unequal.reporting.overview import CAPTIONS, TITLE, readiness, scores_and_costs, sections
 from unequal.reporting.page import Drawing, Report
 from unequal.reporting.profiles import comparison_rows, losses_table, slot_strips, slots_table, space_profiles
@@ -48,6 +48,7 @@ def main(run: Run, settings: Settings) -> None:
             losses_table(found.losses, found.floor, found.schedule),
             slots_table(found.slot_sets, found.losses, found.floor),
             groups_table(found.groups, found.group_shares, found.group_steps),
+            *([experts_table(found)] if found.joint and found.experts else []),
         ],
         conditions=found.conditions(),
         drawings=[Drawing(name, *drawn, *CAPTIONS[name]) for name, drawn in pictures(found, settings).items()],

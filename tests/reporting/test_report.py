@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -33,7 +34,7 @@ SCORES = (
     ("orphan", 1, 1),
 )
 PARAMS: dict[str, Any] = {
-    "profiled_models": ["base", "longer", "slot_2"],
+    "profiled_models": ["base", "longer", "slot_2", "experts_unpruned"],
     "variants": ["base", "longer", "stratified", "slot_2", "experts_unpruned", "experts_pruned"],
     "further_recipes": ["stratified"],
     "slots": {"finetune": [2]},
@@ -126,7 +127,10 @@ def write_inputs() -> None:
     write_data(random.integers(0, 256, (24, 1, 8, 8), dtype=np.uint8))
     base = np.geomspace(1, 0.0001, T)[:, None] * random.uniform(0.9, 1.1, (T, 6)).astype(np.float32)
     after = base * np.repeat([1.5, 0.8, 2.0], [5, 10, 25])[:, None]
-    for name, losses in {"base": base, "slot_2": after, "longer": 0.98 * base}.items():
+    scatter = np.random.default_rng(1).uniform(0.98, 1.02, (T, 6)).astype(np.float32)
+    experts = scatter * base * np.repeat([0.9, 1.02], [10, 30])[:, None]
+    measured = {"base": base, "slot_2": after, "longer": 0.98 * base, "experts_unpruned": experts}
+    for name, losses in measured.items():
         write_profile(
             Path(f"artifacts/profiles/{name}.npz"), dict.fromkeys(("train", "holdout"), Errors(losses, losses))
         )
@@ -155,6 +159,8 @@ def write_inputs() -> None:
     write_json(Path("results/replicas.json"), {"seeds": [0], "endpoints": {}})
     for group, share in enumerate((0.59, 0.99)):
         write_json(Path(f"results/metrics/prune_expert_group_{group}.json"), {"share_of_base": share})
+    for name, seen in {"longer": 600, "experts_unpruned_group_0": 200, "experts_unpruned_group_1": 400}.items():
+        write_json(Path(f"results/metrics/train_{name}.json"), {"images_seen": seen, "inherited_images": 1000})
 
 
 def run() -> Result:
@@ -200,6 +206,16 @@ def test_the_page_holds_all_pictures_and_no_orphan() -> None:
     assert "orphan" not in page
     for text in ("made-up, 20 training and 4 held-out images, 8×8×1", "DDIM, 3 steps", "6 draws a timestep"):
         assert text in page
+
+
+def test_experts_stand_beside_the_joint_model_group_by_group(reported: dict[str, float]):
+    text = " ".join(re.sub(r"<[^>]+>", " ", Path("results/report.html").read_text()).split())
+    # A quarter of the timesteps, and three quarters; experts' draws are 0.9 and 1.02 times the base's, give or take.
+    found = re.findall(r"unpruned ([01]) (\S+(?: k)?) (\S+(?: k)?) 0\.\d+ 0\.\d+ (\S+) ± (\S+) %", text)
+    assert [one[:3] for one in found] == [("0", "400", "450"), ("1", "1.20 k", "1.15 k")]
+    for (*_, change, error), factor in zip(found, (0.9, 1.02), strict=True):
+        assert float(change.replace("−", "-")) == pytest.approx(100 * (factor / 0.98 - 1), abs=4 * float(error))
+        assert 0 < float(error) < 1
 
 
 def test_the_parent_run_gets_all_scores(reported: dict[str, float]) -> None:

@@ -146,6 +146,13 @@ class TrainedFigures(Figures):
     images_seen: NonNegativeInt
 
 
+class SeenFigures(Figures):
+    """The same file: images that a model was trained on, and those of what it goes on from."""
+
+    images_seen: NonNegativeInt
+    inherited_images: NonNegativeInt
+
+
 class SplitFigures(Figures):
     """First image and the one behind the last."""
 

@@ -3,12 +3,19 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from unequal.artifacts.curves import TrainingCurve, read_curve
-from unequal.artifacts.figures import PruningFigures, ReferenceFigures, ScoreFigures, SeedFigures, read_figures
+from unequal.artifacts.figures import (
+    PruningFigures,
+    ReferenceFigures,
+    ScoreFigures,
+    SeedFigures,
+    SeenFigures,
+    read_figures,
+)
 from unequal.artifacts.partitions import GroupTable, read_groups, read_slot_sets, read_slots
 from unequal.artifacts.profiles import read_errors, read_floor, read_profile
 from unequal.artifacts.replicas import Replicas, read_replicas
@@ -21,6 +28,16 @@ from unequal.measures.endpoints import Errors
 from unequal.reporting.conditions import scoring_conditions
 from unequal.reporting.tables import Change, Variant, changes, steps_of_experts
 from unequal.timesteps.partition import Partition
+
+#: How names of sets of experts begin, and the model that is trained on from the base for as many images.
+EXPERTS, JOINT = "experts_", "longer"
+
+
+class Seen(NamedTuple):
+    """Images that a model was trained on, and those of the base that it goes on from, on all timesteps."""
+
+    own: int
+    inherited: int
 
 
 @dataclass(frozen=True)
@@ -35,6 +52,8 @@ class PipelineFindings:
         slot_sets: the slots of equal loss (`total`) and of equal excess loss (`excess`), where they can be made.
         groups: of timesteps, with their limits.
         group_shares: FLOPs of each group's pruned model as a share of the base's.
+        experts: of each profiled set of experts, the images of each group's.
+        joint: images of the model that was trained on from the base on all timesteps; None: it is not profiled.
         samplers: recipe → probability of each timestep, [T], at a few points of the training if it changes.
         variants: scores and costs.
         seed_fids: variant → FID at each sampling seed.
@@ -54,6 +73,8 @@ class PipelineFindings:
     slot_sets: dict[str, Partition]
     groups: GroupTable
     group_shares: list[float]
+    experts: dict[str, list[Seen]]
+    joint: Seen | None
     samplers: dict[str, list[np.ndarray]]
     variants: dict[str, Variant]
     seed_fids: dict[str, list[float]]
@@ -128,6 +149,12 @@ def read_findings(
             read_figures(metrics / f"prune_expert_group_{group}.json", PruningFigures)["share_of_base"]
             for group in groups
         ],
+        experts={
+            model: [read_seen(metrics, f"{model}_group_{group}") for group in groups]
+            for model in models
+            if model.startswith(EXPERTS)
+        },
+        joint=read_seen(metrics, JOINT) if JOINT in models else None,
         samplers={recipe: read_sampler(samplers / f"{recipe}.json", schedule).over_training() for recipe in recipes},
         variants={variant: Variant.of(variant, facts[variant]) for variant in variants},
         seed_fids={
@@ -142,6 +169,12 @@ def read_findings(
         data=data.facts,
         base=facts["base"],
     )
+
+
+def read_seen(metrics: Path, model: str) -> Seen:
+    """Images of a model, by the figures of its training."""
+    figures = read_figures(metrics / f"train_{model}.json", SeenFigures)
+    return Seen(figures["images_seen"], figures["inherited_images"])
 
 
 def trainings(seeds: Sequence[int]) -> str:

@@ -9,8 +9,11 @@ from matplotlib.figure import Figure
 
 from unequal.artifacts.partitions import GroupTable
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.measures.loss_profile import relative_change
 from unequal.reporting.figures import GOLD, INK, PALE, RED, SOFT
+from unequal.reporting.findings import EXPERTS, JOINT, PipelineFindings
 from unequal.reporting.page import Table
+from unequal.reporting.tables import label, plus_minus, with_prefix
 from unequal.timesteps.groups import TimestepGroup, flops_by_timestep, mean_limit
 
 #: How people read the kinds of groups.
@@ -35,6 +38,23 @@ COLUMNS = ("group", "timesteps", "SNR in dB", "limit of FLOPs", "its pruned mode
 NOTE = (
     "Groups count from 0 (data) on. Limits and pruned models as shares of the base's FLOPs. "
     "A group without a sampling step takes part in no score."
+)
+
+
+EXPERT_COLUMNS = (
+    "experts",
+    "group",
+    "images inside, joint model",
+    "images inside, expert",
+    "held-out loss, joint model",
+    "held-out loss, expert",
+    "change",
+)
+EXPERT_NOTE = (
+    "Images inside: those that a model was trained on at timesteps of the group, the base's counted in, by the group's "
+    "share of all timesteps where a model was trained on all. Mean held-out loss of ε in the group; change ± standard "
+    "error of paired draws, of one training each. The joint model is the base trained on for as many images as all of "
+    "an unpruned set's together."
 )
 
 
@@ -98,3 +118,28 @@ def groups_table(groups: GroupTable, shares: Sequence[float], sampling_steps: Se
     ]
     kind = f"Made by: {KINDS[groups.kind]}. Mean limit over timesteps: {mean_limit(found):.4f}. "
     return Table("Groups of timesteps", COLUMNS, rows, kind + NOTE)
+
+
+def experts_table(found: PipelineFindings) -> Table:
+    """A row a set of experts and group, beside the joint model: what each was fed, and how it errs there."""
+    rows = [
+        expert_row(found, experts, number) for experts, seen in found.experts.items() for number in range(len(seen))
+    ]
+    return Table("Experts, group by group", EXPERT_COLUMNS, rows, EXPERT_NOTE)
+
+
+def expert_row(found: PipelineFindings, experts: str, number: int) -> tuple[str, ...]:
+    """A group's expert beside the joint model."""
+    group, joint = found.groups.with_limits[number].range, found.joint
+    assert joint is not None  # as the table sees to
+    seen, share = found.experts[experts][number], group.length / found.schedule.timesteps
+    images = share * (joint.own + joint.inherited), seen.own + share * seen.inherited
+    before, after = (found.losses[model]["holdout"][group.slice] for model in (JOINT, experts))
+    change, error = relative_change(before, after)
+    return (
+        label(experts.removeprefix(EXPERTS)),
+        str(number),
+        *map(with_prefix, images),
+        *(f"{losses.mean():.5f}" for losses in (before, after)),
+        f"{plus_minus(100 * change, 100 * error, signed=True)} %",
+    )
