@@ -43,6 +43,8 @@ if workflow.is_main_process:
 
 # Jobs inherit it, on a cluster as well: what they finish is kept until this Snakemake has recorded it.
 os.environ.setdefault(ENGINE, f"snakemake-{uuid4()}")
+# Commands of studies put their checkout before it, in a shell that refuses what is not set.
+os.environ.setdefault("PYTHONPATH", str(workflow.basedir))
 
 # Snakemake's own locks outlive it where it is killed, and would stop the next one; this one the system frees.
 if workflow.is_main_process:

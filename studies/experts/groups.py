@@ -1,0 +1,168 @@
+"""Each group's expert beside the joint model: what both were fed there, and how they err."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import NonNegativeInt, PositiveInt
+
+from studies.blocks.findings import Found, file_of
+from studies.blocks.tables import percent
+from unequal.artifacts.figures import Figures, read_figures
+from unequal.errors import UserError
+from unequal.reporting.page import Table
+from unequal.reporting.tables import label, plus_minus, with_prefix
+
+COLUMNS = (
+    "experts",
+    "timesteps",
+    "images inside, joint model",
+    "images inside, experts",
+    "loss, joint model",
+    "loss, experts",
+    "change",
+    "standard error",
+)
+
+
+class GroupFigures(Figures):
+    """A group of a plan: its timesteps, and the images that its model was trained on inside it."""
+
+    first: NonNegativeInt
+    last: NonNegativeInt
+    stride: PositiveInt
+    images_seen: NonNegativeInt
+    inherited_images_inside: NonNegativeInt
+
+
+class PlanFigures(Figures):
+    """results/trainings/<arm>/block_<seed>.json: all images of a training, and its groups."""
+
+    images: PositiveInt
+    groups: tuple[GroupFigures, ...]
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A group's expert beside the joint model.
+
+    Attributes:
+        arm: the experts.
+        first, last: timesteps of the group.
+        joint_images, images: at timesteps of the group, means over blocks.
+        joint_loss, loss: held-out loss of ε there, [blocks].
+    """
+
+    arm: str
+    first: int
+    last: int
+    joint_images: float
+    images: float
+    joint_loss: np.ndarray
+    loss: np.ndarray
+
+    @property
+    def change(self) -> tuple[float, float]:
+        """Mean difference of ln loss over the blocks, and its standard error."""
+        difference = np.log(self.loss / self.joint_loss)
+        return float(difference.mean()), float(difference.std(ddof=1) / len(difference) ** 0.5)
+
+
+def besides(found: Found, trainings: Path) -> list[Beside]:
+    """All groups of all arms that have several groups of adjacent timesteps.
+
+    Args:
+        found: the study's trainings.
+        trainings: the folder of what is told of each training.
+
+    Raises:
+        UserError: a training's figures are missing, or other groups in one block than in another.
+    """
+    read = {
+        arm: [read_figures(trainings / file_of(arm, block), PlanFigures) for block in found.complete]
+        for arm in found.blocks.arms
+    }
+    joint = found.blocks.repeated.control
+    return [one for arm, plans in read.items() for one in groups_of(found, arm, plans, joint, read[joint])]
+
+
+def groups_of(
+    found: Found, arm: str, plans: Sequence[Mapping[str, Any]], joint: str, joints: Sequence[Mapping[str, Any]]
+) -> Iterator[Beside]:
+    """The groups of an arm. Raises UserError where they differ between blocks."""
+    (timesteps,) = found.any["curve"]["timesteps"]
+    for groups in zip(*(one["groups"] for one in plans), strict=True):
+        first, last, stride = ({group[name] for group in groups} for name in ("first", "last", "stride"))
+        if max(map(len, (first, last, stride))) > 1:
+            raise UserError(f"'{arm}' has other groups in one block than in another; train it again")
+        if len(plans[0]["groups"]) > 1 and stride == {1}:
+            start, end = first.pop(), last.pop()
+            inside = bins_inside(found, start, end)
+            yield Beside(
+                arm,
+                start,
+                end,
+                float(np.mean([one["images"] for one in joints])) * (end + 1 - start) / timesteps,
+                float(np.mean([group["images_seen"] + group["inherited_images_inside"] for group in groups])),
+                found.curves(joint) @ inside,
+                found.curves(arm) @ inside,
+            )
+
+
+def bins_inside(found: Found, first: int, last: int) -> np.ndarray:
+    """Weights of the bins of timesteps that lie wholly in a range, by their timesteps, [K], of sum 1.
+
+    Raises UserError where none does.
+    """
+    curve = found.any["curve"]
+    starts = np.array(curve["first"])
+    ends = np.append(starts[1:], curve["timesteps"][0])
+    weights = (ends - starts) * ((starts >= first) & (ends <= last + 1))
+    if not weights.any():
+        raise UserError(f"no bin of the curves lies within timesteps {first} to {last}; measure by finer ones")
+    return np.asarray(weights / weights.sum())
+
+
+def group_table(told: Sequence[Beside], joint: str) -> Table:
+    """A row an arm and group."""
+    note = (
+        f"Beside {label(joint)}. Images inside: those at timesteps of the group, its base's counted in. Losses are "
+        "means of the held-out loss of ε over the bins of timesteps that lie wholly in the group, and over "
+        "blocks; the standard error is of the mean change over blocks, and no word goes by it. Groups of every n-th "
+        "timestep are left out."
+    )
+    return Table("Experts, group by group", COLUMNS, [row(one) for one in told], note)
+
+
+def row(one: Beside) -> tuple[str, ...]:
+    """A group as text."""
+    change, error = one.change
+    return (
+        label(one.arm),
+        f"{one.first} – {one.last}",
+        with_prefix(one.joint_images),
+        with_prefix(one.images),
+        *(plus_minus(float(losses.mean()), float(losses.std(ddof=1))) for losses in (one.joint_loss, one.loss)),
+        percent(float(np.expm1(change)), sign=True),
+        percent(error),
+    )
+
+
+def group_rows(told: Sequence[Beside]) -> list[dict[str, Any]]:
+    """The same as numbers."""
+    return [
+        {
+            "arm": one.arm,
+            "first": one.first,
+            "last": one.last,
+            "joint_images": one.joint_images,
+            "images": one.images,
+            "joint_loss": float(one.joint_loss.mean()),
+            "loss": float(one.loss.mean()),
+            "log_change": one.change[0],
+            "stderr": one.change[1],
+        }
+        for one in told
+    ]
