@@ -23,7 +23,7 @@ def test_arms_that_are_compared_differ_in_what_is_asked_alone() -> None:
     found = Params.read(STUDY)
     for one in found.blocks.compared:
         arm, control = (found.recipes[name].optimizer for name in one.arms)
-        kept = {"lr"} if one.test == "welch" else set()
+        kept = {"lr"} if one.test == "paired" else set()
         assert arm.model_dump(exclude=kept) == control.model_dump(exclude=kept)
     assert found.recipes["batch_8_as_128"].optimizer == found.recipes["batch_128"].optimizer
     assert found.arms["batch_128_again"] == found.arms["batch_128"]
