@@ -79,6 +79,15 @@ class Recipes(Blocked):
         return self
 
     @model_validator(mode="after")
+    def every_arm_has_its_try(self) -> Self:
+        """A training depends on the choice for its own arm, and on that of no other."""
+        for arm in self.blocks.arms:
+            if arm not in self.pilot.chosen:
+                tries = ", ".join(self.pilot.tries)
+                raise ValueError(f"pilot.chosen.{arm}: missing; name the try that it is trained by: {tries}")
+        return self
+
+    @model_validator(mode="after")
     def tries_begin_with_fresh_weights(self) -> Self:
         """There is nothing that they could go on from."""
         for name, one in self.pilot.tries.items():

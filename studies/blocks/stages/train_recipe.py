@@ -1,9 +1,10 @@
 """Train the fresh weights of a block by an arm's recipe."""
 
-from studies.blocks.settings import Pilot, arm_seed, shortened
+from studies.blocks.settings import Try, arm_seed, shortened
 from studies.blocks.training import costs_of, made_by, train_weights
 from unequal.data.prepared import PreparedData
 from unequal.pipeline.stage import Run, stage
+from unequal.settings.names import Name
 from unequal.settings.network import AnyNetwork
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
@@ -19,15 +20,16 @@ class Settings(StageSettings):
     schedule: Schedule
     network: AnyNetwork
     training: Training
-    pilot: Pilot
     recipe: Recipe = key("recipes.{arm}")
+    tries: dict[str, Try] = key("pilot.tries")
+    chosen: Name = key("pilot.chosen.{arm}")
 
 
 @stage(Settings, shared=True)
 def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     """Train an arm within a block."""
     data = PreparedData.open(run.input("artifacts/data"))
-    recipe = shortened(settings.recipe, 1.0, settings.pilot.tried(arm))
+    recipe = shortened(settings.recipe, 1.0, settings.tries[settings.chosen])
     job = TrainingJob(f"{arm}/block_{block}", recipe, settings.training, data, arm_seed(block, arm))
     outcome = train_weights(run, job, block, settings.network, settings.schedule)
     write_results(run, outcome)
