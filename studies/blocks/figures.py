@@ -83,11 +83,10 @@ def comparisons(figure: Figure, families: Sequence[Family], found: Found) -> Non
         for place, finding in enumerate(rows):
             checked = place == len(family.found)
             interval(axes, place, finding, SOFT if checked else WORD_COLOURS.get(finding.word, OTHER))
-        if family.visible is not None:
-            drawn = axes.get_xlim()
-            for edge in (-family.visible, family.visible):
-                axes.axvline(100 * np.expm1(edge), color=GOLD, linewidth=1, linestyle=":")
-            axes.set_xlim(drawn)  # a pilot that sees little shall not hide what was found
+        drawn = axes.get_xlim()
+        for edge in (sign * one for one in {*family.visible.values()} - {np.inf} for sign in (-1, 1)):
+            axes.axvline(100 * np.expm1(edge), color=GOLD, linewidth=1, linestyle=":")
+        axes.set_xlim(drawn)  # a pilot that sees little shall not hide what was found
         axes.set_yticks(range(len(rows)), [*names, f"{against(again.arm, again.control)} (A/A)"])
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.grid(axis="y", visible=False)

@@ -1,14 +1,15 @@
 """The words of a study: every endpoint is a family of comparisons that are judged together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from math import isfinite
 from statistics import median
 from typing import Any
 
 from studies.blocks.findings import Found
+from studies.blocks.promises import needed, promised_all
 from studies.blocks.settings import Comparison
 from unequal.evidence.blocks import Blocks, Estimate, welch
-from unequal.evidence.power import Design, visible_effect
 from unequal.evidence.words import Finding, findings, interval
 
 #: An arm is told to scatter otherwise than the rest from so many times the middle one's deviation on: simulated words
@@ -23,7 +24,9 @@ class Family:
     Attributes:
         endpoint: its name.
         delta: δ in ln(endpoint).
-        visible: what as many blocks show in four of five studies, by the pilot's scatter; None: no pilot tells of it.
+        needed: the difference that has to be visible, or nothing is said.
+        visible: the difference that as many blocks show of each comparison in four of five studies, by the pilot's
+            scatter; infinite where the pilot has told nothing of the endpoint.
         found: what is said of each planned comparison.
         repeated: what would be said of the A/A arm, which is no part of the family.
         alone: each comparison's 95 % interval by its two arms alone, A/A too; no word goes by it.
@@ -32,7 +35,8 @@ class Family:
 
     endpoint: str
     delta: float
-    visible: float | None
+    needed: float
+    visible: Mapping[Comparison, float]
     found: Mapping[Comparison, Finding]
     repeated: Finding
     alone: Mapping[Comparison, tuple[float, float]]
@@ -47,39 +51,48 @@ class Family:
     def document(self) -> dict[str, Any]:
         """As JSON."""
         told = {
-            f"{one.arm} against {one.control}": asdict(finding) | {"alone": list(self.alone[one])}
+            f"{one.arm} against {one.control}": asdict(finding)
+            | {"alone": list(self.alone[one]), "visible": finite(self.visible[one])}
             for one, finding in self.found.items()
         }
         repeated = asdict(self.repeated)
-        known = {"delta": self.delta, "visible": self.visible, "deviations": dict(self.deviations)}
+        known = {"delta": self.delta, "needed": self.needed, "deviations": dict(self.deviations)}
         return known | {"comparisons": told, "repeated": repeated}
 
 
-def families(found: Found, pilot: Mapping[str, Any]) -> list[Family]:
+def finite(value: float) -> float | None:
+    """As JSON has it."""
+    return value if isfinite(value) else None
+
+
+def families(found: Found, pilot: Mapping[str, Any], effects: Mapping[str, float]) -> list[Family]:
     """All endpoints' comparisons, judged; a comparison whose endpoint is not known in all blocks is left out.
 
     Args:
         found: the trainings.
         pilot: what `judge_pilot` has written.
+        effects: endpoint → what the claim is that the study asks about.
     """
     again, judged = found.blocks.repeated.arms, found.blocks.judged.items()
-    return [family(found, endpoint, delta, pilot) for endpoint, delta in judged if found.known(endpoint, again)]
+    return [
+        family(found, endpoint, delta, needed(effects, endpoint, delta), pilot)
+        for endpoint, delta in judged
+        if found.known(endpoint, again)
+    ]
 
 
-def family(found: Found, endpoint: str, delta: float, pilot: Mapping[str, Any]) -> Family:
-    """One endpoint's."""
+def family(found: Found, endpoint: str, delta: float, asked: float, pilot: Mapping[str, Any]) -> Family:
+    """One endpoint's, of which a difference so large is asked for."""
     blocks = found.blocks
     planned = [one for one in blocks.compared if found.known(endpoint, one.arms)]
     repeated = blocks.repeated
     # One of (A/A, plan) is not looked at where the other is judged: it is a check, and no question of the study.
     (again,) = findings([estimate(found, endpoint, repeated)], delta)
-    counts = len(found.complete), len(blocks.compared)
-    visible = visible_here(blocks.pooled_arms, *counts, pilot["endpoints"].get(endpoint))
-    judged = findings([estimate(found, endpoint, one) for one in planned], delta, visible) if planned else []
+    visible = promised_all(blocks, len(found.complete), pilot["endpoints"].get(endpoint))
+    estimates, seen = [estimate(found, endpoint, one) for one in planned], [visible[one] for one in planned]
+    judged = dict(zip(planned, findings(estimates, delta, seen, asked) if planned else [], strict=True))
     alone = {one: interval(estimate_alone(found, endpoint, one)) for one in (*planned, repeated)}
-    return Family(
-        endpoint, delta, visible, dict(zip(planned, judged, strict=True)), again, alone, deviations(found, endpoint)
-    )
+    return Family(endpoint, delta, asked, visible, judged, again, alone, deviations(found, endpoint))
 
 
 def estimate(found: Found, endpoint: str, comparison: Comparison) -> Estimate:
@@ -114,12 +127,3 @@ def deviations(found: Found, endpoint: str) -> dict[str, float]:
         return {}
     blocks = pooled(found, endpoint)
     return dict(zip(blocks.arms, blocks.deviations.tolist(), strict=True))
-
-
-def visible_here(
-    pooled: Sequence[str], blocks: int, comparisons: int, pilot: Mapping[str, float] | None
-) -> float | None:
-    """The smallest effect that so many blocks promise to show, by the upper bound of the pilot's deviation."""
-    if pilot is None:
-        return None
-    return visible_effect(Design(max(2, len(pooled)), blocks, comparisons), pilot["upper_deviation"])

@@ -1,26 +1,74 @@
 """A study's page, from the endpoints of its trainings alone."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, Self
 
 from studies.blocks.figures import along_trainings, drawings
-from studies.blocks.findings import Found, told
-from studies.blocks.judgement import families
+from studies.blocks.findings import Found, read_found, told
+from studies.blocks.judgement import Family, families
 from studies.blocks.pilot_findings import PilotFigures
+from studies.blocks.pilot_tables import pilot_table, tries_table
+from studies.blocks.promises import Effects
+from studies.blocks.settings import Blocks
 from studies.blocks.tables import arms_table, family_table, first_sentence, markdown, speed_table, training_rows
-from unequal.artifacts.figures import read_figures
+from unequal.artifacts.figures import Figures, read_figures
 from unequal.files import write_bytes
 from unequal.pipeline.stage import Run
 from unequal.reporting.page import Drawing, Report, Table
 from unequal.reporting.publish import publish
+from unequal.settings.strict import StageSettings
+
+
+class ExtractorFigures(Figures):
+    """results/metrics/extractor.json."""
+
+    holdout_accuracy: float | None = None
+
+
+class PageSettings(StageSettings):
+    """Keys of params.yaml by which a study is judged."""
+
+    blocks: Blocks
+    effects: Effects
+
+
+@dataclass(frozen=True)
+class Study:
+    """All that a page is made of.
+
+    Attributes:
+        found: the trainings.
+        judged: what is said of them, an endpoint each.
+        pilot: what the pilot has told.
+        accuracy: of the classifier whose features FID compares, on held-out images; None: by no classifier.
+    """
+
+    found: Found
+    judged: Sequence[Family]
+    pilot: Mapping[str, Any]
+    accuracy: float | None
+
+    @classmethod
+    def read(cls, run: Run, settings: PageSettings) -> Self:
+        """From what lies among the results. Raises UserError where a file is missing or lacks what is read of it."""
+        found = read_found(run.input("results/endpoints"), settings.blocks)
+        pilot = read_figures(run.input("results/pilot.json"), PilotFigures)
+        extractor = read_figures(run.input("results/metrics/extractor.json"), ExtractorFigures)
+        return cls(found, families(found, pilot, settings.effects), pilot, extractor["holdout_accuracy"])
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        """What the figures mean nothing without, name → text."""
+        told = {key.replace("_", " "): str(value) for key, value in self.found.any["conditions"].items()}
+        classifier = {} if self.accuracy is None else {"classifier's held-out accuracy": f"{self.accuracy:.3f}"}
+        return told | classifier
 
 
 def write_page(
     run: Run,
-    found: Found,
-    pilot: Path,
+    study: Study,
     tables: Sequence[Table] = (),
     pictures: Sequence[Drawing] = (),
     rows: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
@@ -29,12 +77,11 @@ def write_page(
 
     Args:
         run: the stage, whose outputs they are.
-        found: the trainings.
-        pilot: the file of what the pilot has told.
+        study: what was found.
         tables, pictures: of the study's own, behind those that all studies have.
         rows: name → rows of a table of the study's own that is written as a file.
     """
-    judged, speed = families(found, read_figures(pilot, PilotFigures)), found.blocks.speed
+    found, judged, speed = study.found, study.judged, study.found.blocks.speed
     first = first_sentence(found)
     incomplete = f" Not judged: {told(found.missing)}." if found.missing else ""
     report = Report(
@@ -45,8 +92,10 @@ def write_page(
             *([speed_table(found, speed.baseline)] if speed else []),
             arms_table(found),
             *tables,
+            pilot_table(study.pilot),
+            tries_table(study.pilot),
         ],
-        conditions={key.replace("_", " "): str(value) for key, value in found.any["conditions"].items()},
+        conditions=study.conditions,
         drawings=[*drawings(judged, found), *([along_trainings(found)] if speed else []), *pictures],
         rows={"trainings": training_rows(found)} | dict(rows or {}),
     )

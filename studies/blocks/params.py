@@ -4,6 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from studies.blocks.promises import Effects
 from studies.blocks.settings import Blocks, Pilot, shortened, shortened_plan
 from unequal.errors import UserError
 from unequal.settings.names import Name
@@ -20,11 +21,20 @@ class Blocked(Scored):
     profile: Profile
     blocks: Blocks
     pilot: Pilot
+    effects: Effects
 
     @model_validator(mode="after")
     def the_pilot_fits_the_study(self) -> Self:
         """It is of the study's arms, and on other seeds."""
         self.pilot.check(self.blocks)
+        return self
+
+    @model_validator(mode="after")
+    def effects_are_of_endpoints(self) -> Self:
+        """What is not judged has none."""
+        for name in self.effects:
+            if name not in self.blocks.judged:
+                raise ValueError(f"effects.{name}: no endpoint of blocks; there is: {', '.join(self.blocks.judged)}")
         return self
 
     @model_validator(mode="after")

@@ -53,12 +53,31 @@ class Promise(Figures):
     """What results/pilot.json says of an endpoint, as far as a study is judged by it."""
 
     upper_deviation: NonNegativeFloat
+    whole_upper_deviation: NonNegativeFloat
+    deviation: NonNegativeFloat
+    freedom: PositiveInt
+    slope_per_doubling: float
+    images_worth_delta: PositiveFloat | None
+    needed: PositiveFloat
+    visible_effect: PositiveFloat
+    blocks_needed: PositiveInt | None
+
+
+class BestTry(Figures):
+    """What results/pilot.json says of an arm's tries."""
+
+    best: str
+    tried: dict[str, dict[str, float]]
 
 
 class PilotFigures(Figures):
     """results/pilot.json."""
 
+    share: PositiveFloat
     endpoints: dict[str, Promise]
+    tries: dict[str, BestTry]
+    study_seconds: NonNegativeFloat
+    without_speed: str | None = None
 
 
 def read_bases(folder: Path, plan: Blocks, pilot: Pilot) -> Trainings:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from studies.blocks.promises import needed, promised_all
 from studies.blocks.settings import LEAST, Pilot
 from studies.blocks.settings import Blocks as Study
 from unequal.evidence.blocks import Blocks
-from unequal.evidence.power import Design, upper_deviation, visible_effect
+from unequal.evidence.power import upper_deviation
 
 #: More blocks than this are not asked for.
 MOST_BLOCKS = 40
@@ -24,7 +25,9 @@ Trainings = Sequence[Mapping[str, Any]]
 Arms = Mapping[str, Trainings]
 
 
-def pilot_document(plan: Study, pilot: Pilot, bases: Trainings, arms: Arms) -> dict[str, Any]:
+def pilot_document(
+    plan: Study, pilot: Pilot, bases: Trainings, arms: Arms, effects: Mapping[str, float]
+) -> dict[str, Any]:
     """All that a pilot tells of a study, as JSON.
 
     Args:
@@ -33,31 +36,64 @@ def pilot_document(plan: Study, pilot: Pilot, bases: Trainings, arms: Arms) -> d
         bases: figures of the pilot's bases, measured at half and at the end of their training; none where arms begin
             with fresh weights and are measured so themselves.
         arms: arm → a block's trainings by try.
+        effects: endpoint → what the claim is that the study asks about.
     """
-    cells = [[block[label] for block in found] for found in arms.values() for label in found[0]]
+    cells = good_tries(plan, arms)
     paths = bases or [one for cell in cells for one in cell]
     return {
         "seeds": list(pilot.seeds),
         "share": pilot.share,
         "endpoints": {
-            name: scatter(name, cells) | slope(name, paths, delta) | promise(name, cells, plan, delta)
+            name: (found := scatter(name, cells))
+            | slope(name, paths, delta)
+            | {"delta": delta}
+            | promise(plan, needed(effects, name, delta), found)
             for name, delta in plan.judged.items()
         },
         "tries": {arm: tries(found, plan) for arm, found in arms.items()},
-        **seconds(plan, pilot, bases, [one for cell in cells for one in cell]),
+        **seconds(plan, pilot, bases, [one for found in arms.values() for block in found for one in block.values()]),
     }
+
+
+def good_tries(plan: Study, arms: Arms) -> list[Trainings]:
+    """The trainings of every try that ends within 2δ of its arm's best, by the first endpoint.
+
+    Others, at a rate that is far too high, say, are not what a study trains by, and scatter otherwise. Of a pilot with
+    no two good ones all tries are told.
+    """
+    first, delta = next(iter(plan.judged.items()))
+    every = {arm: {label: [block[label] for block in found] for label in found[0]} for arm, found in arms.items()}
+    ends = {arm: {label: mean_log(first, cell) for label, cell in cells.items()} for arm, cells in every.items()}
+    good = [
+        cell
+        for arm, cells in every.items()
+        for label, cell in cells.items()
+        if ends[arm][label] <= min(ends[arm].values()) + 2 * delta
+    ]
+    return good if len(good) > 1 else [cell for cells in every.values() for cell in cells.values()]
+
+
+def mean_log(endpoint: str, trainings: Trainings) -> float:
+    """Mean of ln(endpoint)."""
+    return fmean(float(np.log(one["endpoints"][endpoint])) for one in trainings)
 
 
 def scatter(endpoint: str, cells: Sequence[Trainings]) -> dict[str, Any]:
     """Standard deviation of a training in ln(endpoint), with its degrees of freedom and its 80 % upper bound.
 
-    It is what is left when arms with their tries, and blocks, have had their share: what a study is judged by, too.
+    It is what is left when arms with their tries, and blocks, have had their share: what a study is judged by, too. The
+    whole one has the share of the blocks as well, of which there is but one freedom for each block after the first.
     """
     values = np.log([[one["endpoints"][endpoint] for one in cell] for cell in cells])
     study = Blocks(tuple(map(str, range(len(cells)))), values)
-    deviation = study.pooled_variance**0.5
-    upper = upper_deviation(deviation, study.freedom)
-    return {"deviation": deviation, "freedom": study.freedom, "upper_deviation": upper}
+    within, whole = study.pooled_variance**0.5, float(values.var(1, ddof=1).mean() ** 0.5)
+    return {
+        "deviation": within,
+        "freedom": study.freedom,
+        "upper_deviation": upper_deviation(within, study.freedom),
+        "whole_deviation": whole,
+        "whole_upper_deviation": upper_deviation(whole, values.shape[1] - 1),
+    }
 
 
 def slope(endpoint: str, paths: Trainings, delta: float) -> dict[str, Any]:
@@ -70,27 +106,33 @@ def slope(endpoint: str, paths: Trainings, delta: float) -> dict[str, Any]:
     return {"slope_per_doubling": doubling, "images_worth_delta": worth}
 
 
-def promise(endpoint: str, cells: Sequence[Trainings], plan: Study, delta: float) -> dict[str, Any]:
-    """What the planned study shows in four of five cases, and how many blocks would show δ; null: more than 40."""
-    bound = scatter(endpoint, cells)["upper_deviation"]
-    arms, comparisons = max(2, len(plan.pooled_arms)), len(plan.compared)
+def promise(plan: Study, asked: float, scatter: Mapping[str, float]) -> dict[str, Any]:
+    """What the planned study shows in four of five cases, and how many blocks would show what it asks for.
+
+    Of its comparisons the one that shows least is told, and each kind of test by itself; null: more than 40 blocks.
+    """
 
     def visible(blocks: int) -> float:
-        return visible_effect(Design(arms, blocks, comparisons), bound)
+        return max(promised_all(plan, blocks, scatter).values())
 
-    planned = visible(len(plan.all_seeds))
-    # More blocks see smaller effects, so the fewest that see δ are found by halving.
+    planned = promised_all(plan, len(plan.all_seeds), scatter)
+    # More blocks see smaller effects, so the fewest that see enough are found by halving.
     counts = range(LEAST, MOST_BLOCKS + 1)
-    place = bisect_left(counts, -delta, key=lambda blocks: -visible(blocks))
-    enough = counts[place] if place < len(counts) else None
-    return {"delta": delta, "visible_effect": planned, "sees_delta": planned <= delta, "blocks_for_delta": enough}
+    place = bisect_left(counts, -asked, key=lambda blocks: -visible(blocks))
+    return {
+        "needed": asked,
+        "visible_effect": max(planned.values()),
+        "visible_by_test": {one.test: effect for one, effect in planned.items()},
+        "testable": max(planned.values()) <= asked,
+        "blocks_needed": counts[place] if place < len(counts) else None,
+    }
 
 
 def tries(found: Trainings, plan: Study) -> dict[str, Any]:
     """Learning rate and mean ln(endpoints) of an arm in each try, and the best one by the first endpoint."""
     tried = {
         label: {"lr": found[0][label]["lr"]}
-        | {name: fmean(float(np.log(block[label]["endpoints"][name])) for block in found) for name in plan.judged}
+        | {name: mean_log(name, [block[label] for block in found]) for name in plan.judged}
         for label in found[0]
     }
     first = next(iter(plan.judged))

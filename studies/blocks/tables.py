@@ -1,6 +1,7 @@
 """What a study says, as tables of its page, as rows of files and in Markdown for its README."""
 
 from collections.abc import Iterator, Sequence
+from math import isinf
 from statistics import fmean, median
 from typing import Any
 
@@ -23,6 +24,12 @@ NAMES = {
     IMAGES: "images for the same FID",
 }
 COLUMNS = ("arm against control", "change", "95 % interval", "of the two alone", "p (Holm)", "the study says")
+#: By whose variance.
+TESTS = {
+    "pooled": "by the variance of all arms that are pooled",
+    "paired": "by that of two arms within blocks",
+    "welch": "by that of two arms, blocks included, or a smaller one",
+}
 NOTE = (
     "Changes are of the endpoint's geometric mean over blocks; less is better. Intervals are for one comparison, p and "
     "word for all of the table together, but for the last row: an arm that is its control once more, with other draws, "
@@ -60,10 +67,13 @@ def scattering(family: Family) -> str:
 
 
 def promise(family: Family) -> str:
-    """What so many blocks can see."""
-    if family.visible is None:
-        return "No pilot tells what these blocks can see."
-    return f"In four of five studies of so many blocks, a difference of {percent(family.visible)} is seen."
+    """What so many blocks can see, and whether that is enough."""
+    if all(map(isinf, family.visible.values())):
+        return "The pilot has told nothing of it, so nothing is said."
+    by_test = {one.test: percent(float(np.expm1(effect))) for one, effect in family.visible.items()}
+    told = " and ".join(f"{effect} {TESTS[test]}" for test, effect in by_test.items())
+    asked = percent(float(np.expm1(family.needed)))
+    return f"By the pilot, four of five studies of so many blocks see a difference of {told}; asked for is {asked}."
 
 
 def cells(finding: Finding, delta: float) -> tuple[str, ...]:

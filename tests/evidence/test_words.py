@@ -61,7 +61,7 @@ def test_arms_that_scatter_otherwise_are_compared_by_welch_or_in_pairs(deviation
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("arms", "blocks"), [(9, 5), (4, 5), (3, 3)])
+@pytest.mark.parametrize(("arms", "blocks"), [(9, 5), (4, 5), (3, 3), (2, 5), (2, 4)])
 def test_an_effect_of_the_promised_size_is_found_in_four_of_five_studies(arms: int, blocks: int):
     effect = visible_effect(Design(arms, blocks, arms - 1), 1.0)
     found = families([1] * arms, [0, -effect, *[0] * (arms - 2)], delta=1e-9, blocks=blocks)
@@ -96,9 +96,15 @@ def test_holm_by_hand():
 
 
 def test_a_study_that_cannot_see_delta_says_nothing():
-    told = findings([Estimate(-9, 0.1, 8)], delta=0.5, visible=0.6)
+    told = findings([Estimate(-9, 0.1, 8)], delta=0.5, visible=[0.6])
     assert told[0].word == NOT_TESTABLE
-    assert findings([Estimate(-9, 0.1, 8)], delta=0.5, visible=0.5)[0].word == BETTER
+    assert findings([Estimate(-9, 0.1, 8)], delta=0.5, visible=[0.5])[0].word == BETTER
+    assert findings([Estimate(-9, 0.1, 8)], delta=0.5, visible=[0.6], needed=0.7)[0].word == BETTER
+
+
+def test_what_is_seen_of_one_comparison_bounds_no_other():
+    told = findings([Estimate(-9, 0.1, 8)] * 2, delta=0.5, visible=[0.6, 0.4])
+    assert [one.word for one in told] == [NOT_TESTABLE, BETTER]
 
 
 def test_changes_are_relative():

@@ -20,7 +20,8 @@ FOUND: dict[str, Any] = {
             "upper_deviation": 0.032,
             "freedom": 4,
             "slope_per_doubling": -0.31,
-            "blocks_for_delta": None,
+            "needed": 0.05,
+            "blocks_needed": None,
         }
     },
     "tries": {"joint": {"best": "half", "tried": {"own": {}, "half": {}}}},
@@ -51,7 +52,7 @@ def test_the_engine_is_asked_for_the_pilot_alone(project: Path, asked: list[tupl
     assert result.exit_code == 0, result.output
     assert asked == [(Path("studies/one"), ("--cores", "1", "check_params", "judge_pilot"))]
     fid = result.output.splitlines()[1].split()
-    assert fid == ["fid", "5.00%", "8.10%", "2.10%", "3.20%", "4", "-31.00%", ">", "40"]
+    assert fid == ["fid", "5.00%", "8.10%", "5.00%", "2.10%", "3.20%", "4", "-31.00%", ">", "40"]
     assert "joint: best of own, half: half" in result.output
     assert "the study on one thread here: 2.0 h" in result.output
 

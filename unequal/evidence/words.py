@@ -34,7 +34,9 @@ class Finding:
     p_same: float
 
 
-def findings(estimates: Sequence[Estimate], delta: float, visible: float | None = None) -> list[Finding]:
+def findings(
+    estimates: Sequence[Estimate], delta: float, visible: Sequence[float] = (), needed: float | None = None
+) -> list[Finding]:
     """Judge all planned comparisons of a study together.
 
     Words are tried in this order: *not testable here* where the study cannot see what it asks for; *the same* where
@@ -44,8 +46,9 @@ def findings(estimates: Sequence[Estimate], delta: float, visible: float | None 
     Args:
         estimates: one a planned comparison, arm less control, in ln(endpoint).
         delta: δ above 0, in ln(endpoint), settled before the study ran.
-        visible: the smallest effect that the pilot promises to show, in ln(endpoint); with more than δ to see, nothing
-            is said. None: no pilot bounds what is said.
+        visible: the smallest effect that the pilot promises to show of each of them, in ln(endpoint); none: no pilot
+            bounds what is said.
+        needed: the effect that has to be visible, or nothing is said; None: δ.
 
     Raises:
         UserError: no comparison, or δ not above 0.
@@ -54,10 +57,10 @@ def findings(estimates: Sequence[Estimate], delta: float, visible: float | None 
         raise UserError(f"{len(estimates)} comparisons with δ = {delta}; allowed: one or more, and δ above 0")
     different = holm([two_sided(one) for one in estimates])
     same = holm([equivalence(one, delta) for one in estimates])
-    testable = visible is None or visible <= delta
+    testable = [one <= (needed or delta) for one in visible] or [True] * len(estimates)
     return [
-        finding(one, word(one, p, q) if testable else NOT_TESTABLE, p, q)
-        for one, p, q in zip(estimates, different, same, strict=True)
+        finding(one, word(one, p, q) if seen else NOT_TESTABLE, p, q)
+        for one, p, q, seen in zip(estimates, different, same, testable, strict=True)
     ]
 
 

@@ -36,10 +36,11 @@ def run_pilot(folder: Path, cores: int) -> dict[str, Any]:
 
 def lines(found: dict[str, Any]) -> list[str]:
     """What a pilot tells, as text."""
-    told = [f"{'endpoint':24} {'δ':>8} {'visible':>8} {'sd':>8} {'≤':>8} {'ν':>3} {'doubling':>9} {'blocks for δ':>13}"]
+    heads = " ".join(f"{head:>8}" for head in ("δ", "visible", "needed", "sd", "≤"))
+    told = [f"{'endpoint':24} {heads} {'ν':>3} {'doubling':>9} {'blocks needed':>13}"]
     for name, one in found["endpoints"].items():
-        shares = (one["delta"], one["visible_effect"], one["deviation"], one["upper_deviation"])
-        blocks = one["blocks_for_delta"] or "> 40"
+        shares = [one[what] for what in ("delta", "visible_effect", "needed", "deviation", "upper_deviation")]
+        blocks = one["blocks_needed"] or "> 40"
         told.append(
             f"{name:24} {' '.join(f'{share:8.2%}' for share in shares)} {one['freedom']:3} "
             f"{one['slope_per_doubling']:+9.2%} {blocks:>13}"

@@ -4,6 +4,7 @@ from typing import Literal
 
 from studies.blocks.pilot_findings import read_arms, read_bases
 from studies.blocks.piloting import pilot_document
+from studies.blocks.promises import Effects
 from studies.blocks.settings import Blocks, Pilot
 from studies.blocks.speed import piloted
 from unequal.errors import UserError
@@ -16,6 +17,7 @@ class Settings(StageSettings):
 
     blocks: Blocks
     pilot: Pilot
+    effects: Effects
 
 
 @stage(Settings)
@@ -31,7 +33,7 @@ def main(run: Run, settings: Settings, kind: Literal["plans", "recipes"]) -> Non
             arms = {arm: [piloted(*pair) for pair in zip(own, references, strict=True)] for arm, own in arms.items()}
         except UserError as error:
             plan, without = plan.model_copy(update={"speed": None}), {"without_speed": str(error)}
-    run.metrics("results/pilot.json", pilot_document(plan, pilot, bases, arms) | without)
+    run.metrics("results/pilot.json", pilot_document(plan, pilot, bases, arms, settings.effects) | without)
 
 
 if __name__ == "__main__":

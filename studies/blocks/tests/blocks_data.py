@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from piloted import pilot_told
 
 from studies.blocks.settings import Blocks
 from unequal.files import write_json
@@ -23,7 +24,7 @@ DESIGN: dict[str, Any] = {
 }
 #: In ln(endpoint), against the control; trainings scatter by 0.003 within blocks, blocks by 0.2.
 EFFECTS = {"lower": -0.1, "other": 0.1}
-PILOT = {"endpoints": {name: {"upper_deviation": 0.004} for name in DESIGN["endpoints"]}}
+PILOT = pilot_told(*DESIGN["endpoints"])
 
 
 def design(**changes: Any) -> Blocks:

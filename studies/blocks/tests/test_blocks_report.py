@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from blocks_data import PILOT, design, write_trainings
 from click.testing import CliRunner, Result
+from piloted import pilot_told, write_pilot
 from scipy import stats
 from stage_project import write_params
 
@@ -31,23 +32,22 @@ def trainings(project: Path) -> Path:
 
 
 def test_words_are_those_of_the_known_answers(trainings: Path) -> None:
-    for one in families(read_found(trainings, design()), PILOT):
+    for one in families(read_found(trainings, design()), PILOT, {}):
         words = {comparison.arm: finding.word for comparison, finding in one.found.items()}
         assert words == {"lower": BETTER, "alike": SAME, "other": WORSE}
         assert one.repeated.word == SAME
-        assert one.visible is not None
-        assert one.visible < one.delta
+        assert max(one.visible.values()) < one.delta
 
 
 def test_a_block_as_hard_as_may_be_changes_no_estimate_but_welchs(trainings: Path) -> None:
     plan = design(comparisons=[{"arm": arm, "control": "control", "test": test} for arm, test in TESTS.items()])
-    before = family(read_found(trainings, plan), "fid", 0.02, PILOT)
+    before = family(read_found(trainings, plan), "fid", 0.02, 0.02, PILOT)
     for arm in plan.arms:
         path = trainings / f"{arm}/block_0.json"
         figures = read_json(path)
         figures["endpoints"]["fid"] *= 7
         write_json(path, figures)
-    after = family(read_found(trainings, plan), "fid", 0.02, PILOT)
+    after = family(read_found(trainings, plan), "fid", 0.02, 0.02, PILOT)
     for one in before.found:
         assert after.found[one].change == pytest.approx(before.found[one].change)
         same = after.found[one].high == pytest.approx(before.found[one].high)
@@ -56,29 +56,33 @@ def test_a_block_as_hard_as_may_be_changes_no_estimate_but_welchs(trainings: Pat
 
 def test_beside_the_pooled_interval_stands_that_of_students_pairs(trainings: Path) -> None:
     found = read_found(trainings, design())
-    told = family(found, "fid", 0.02, PILOT)
+    told = family(found, "fid", 0.02, 0.02, PILOT)
     for one, ends in told.alone.items():
         arm, control = found.logarithms("fid", one.arms)
         assert np.log1p(ends) == pytest.approx(stats.ttest_rel(arm, control).confidence_interval(0.95))
 
 
 def test_an_arm_that_scatters_otherwise_than_the_rest_is_named(trainings: Path) -> None:
-    assert not family(read_found(trainings, design()), "fid", 0.02, PILOT).unlike
+    assert not family(read_found(trainings, design()), "fid", 0.02, 0.02, PILOT).unlike
     for block, factor in enumerate((0.8, 1.2, 0.9, 1.3, 0.7)):
         path = trainings / f"lower/block_{block}.json"
         figures = read_json(path)
         figures["endpoints"]["fid"] *= factor
         write_json(path, figures)
-    told = family(read_found(trainings, design()), "fid", 0.02, PILOT)
+    told = family(read_found(trainings, design()), "fid", 0.02, 0.02, PILOT)
     assert list(told.unlike) == ["lower"]
     assert "more than twice as much in: lower (" in scattering(told)
 
 
 def test_what_a_pilot_cannot_see_gets_no_word(trainings: Path) -> None:
-    blind = {"endpoints": {"fid": {"upper_deviation": 0.02}}}
-    losses, fid = families(read_found(trainings, design()), blind)
-    assert {one.word for one in fid.found.values()} == {NOT_TESTABLE}
-    assert losses.visible is None
+    blind = pilot_told("fid", upper_deviation=0.02)
+    losses, fid = families(read_found(trainings, design()), blind, {})
+    assert {one.word for one in (*losses.found.values(), *fid.found.values())} == {NOT_TESTABLE}
+    # Of what the pilot has told nothing, nothing is promised.
+    assert {*losses.visible.values()} == {np.inf}
+    # A claim of twice what is seen can be tested, whatever counts as the same.
+    _, asked = families(read_found(trainings, design()), blind, {"fid": 2 * max(fid.visible.values())})
+    assert {one.word for one in asked.found.values()} == {BETTER, SAME, WORSE}
 
 
 def test_a_block_without_an_arm_or_measured_otherwise_is_left_out(trainings: Path) -> None:
@@ -144,17 +148,17 @@ def test_trainings_of_other_settings_are_not_judged_together(trainings: Path) ->
 def test_a_file_of_a_training_that_cannot_be_is_refused_in_a_line(trainings: Path, damage: Any, complaint: str) -> None:
     file = trainings / file_of("lower", 0)
     file.write_text(damage if isinstance(damage, str) else json.dumps(read_json(file) | damage))
-    write_params(blocks=design().model_dump(mode="json"))
-    write_json(Path("results/pilot.json"), PILOT)
+    write_params(blocks=design().model_dump(mode="json"), effects={})
+    write_pilot(Path("results"), *design().endpoints)
     refused_in_a_line(report(), f"lower/block_0.json: .*{complaint}")
 
 
 @pytest.mark.parametrize(
     "damage",
-    ["{", "3", '{"endpoints": []}', '{"endpoints": {"fid": {}}}', '{"endpoints": {"fid": {"upper_deviation": -1}}}'],
+    ["{", "3", '{"endpoints": []}', '{"endpoints": {"fid": {}}}', json.dumps(pilot_told("fid", upper_deviation=-1.0))],
 )
 def test_a_pilot_that_cannot_be_is_refused_in_a_line(trainings: Path, damage: str) -> None:
-    write_params(blocks=design().model_dump(mode="json"))
+    write_params(blocks=design().model_dump(mode="json"), effects={})
     Path("results/pilot.json").write_text(damage)
     refused_in_a_line(report(), "results/pilot.json: ")
 
@@ -169,8 +173,8 @@ def refused_in_a_line(result: Result, pattern: str) -> None:
 
 def test_the_page_says_what_was_judged_and_what_was_not(trainings: Path) -> None:
     (trainings / "lower/block_4.json").unlink()
-    write_params(blocks=design().model_dump(mode="json"))
-    write_json(Path("results/pilot.json"), PILOT)
+    write_params(blocks=design().model_dump(mode="json"), effects={})
+    write_pilot(Path("results"), *design().endpoints)
     result = report()
     assert result.exit_code == 0, result.output
     page = Path("results/report.html").read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from blocks_data import PILOT, design, write_trainings
 from click.testing import CliRunner
+from piloted import pilot_told, write_pilot
 from stage_project import write_params
 
 from studies.blocks.findings import read_found
@@ -94,7 +95,7 @@ def trainings(project: Path) -> Path:
 
 def test_speed_is_judged_like_any_endpoint(trainings: Path) -> None:
     found = read_found(trainings, design(speed=SPEED))
-    (family,) = (one for one in families(found, PILOT) if one.endpoint == IMAGES)
+    (family,) = (one for one in families(found, pilot_told(*found.blocks.judged), {}) if one.endpoint == IMAGES)
     words = {comparison.arm: finding.word for comparison, finding in family.found.items()}
     assert words == {"lower": BETTER, "alike": SAME, "other": WORSE}
     change = {comparison.arm: finding.change for comparison, finding in family.found.items()}
@@ -108,8 +109,8 @@ def test_the_page_tells_which_arm_no_shift_fits(trainings: Path) -> None:
     for block in (1, 4):
         file = trainings / f"alike/block_{block}.json"
         write_json(file, read_json(file) | {"path": path(1.0, slope=0.9)})
-    write_params(blocks=design(speed=SPEED).model_dump(mode="json"))
-    write_json(Path("results/pilot.json"), PILOT)
+    write_params(blocks=design(speed=SPEED).model_dump(mode="json"), effects={})
+    write_pilot(Path("results"), *design(speed=SPEED).judged)
     result = CliRunner().invoke(report_blocks.main, [])
     assert result.exit_code == 0, result.output
     document = json.loads(Path("results/findings.json").read_text())
@@ -124,14 +125,14 @@ def test_without_paths_a_planned_speed_is_not_known(project: Path) -> None:
     write_trainings(project / "results/endpoints", design())
     found = read_found(project / "results/endpoints", design(speed=SPEED))
     assert set(found.without) == set(design().arms)
-    assert IMAGES not in {one.endpoint for one in families(found, PILOT)}
+    assert IMAGES not in {one.endpoint for one in families(found, PILOT, {})}
 
 
 @pytest.mark.parametrize("slope", [-0.5, 0.9])
 def test_a_pilot_bounds_the_scatter_of_speed_where_shifts_fit(project: Path, slope: float) -> None:
     tries = {"own": {}, "half": {"lr": 5e-4}}
     pilot: dict[str, Any] = {"arms": ["control", "lower"], "tries": tries, "seeds": [7, 8], "share": 0.5}
-    write_params(blocks=design(speed=SPEED).model_dump(mode="json"), pilot=pilot)
+    write_params(blocks=design(speed=SPEED).model_dump(mode="json"), pilot=pilot, effects={})
     generator = np.random.default_rng(2)
     costs = {"images": 400, "training_seconds": 1.0, "measuring_seconds": 1.0}
     for arm in pilot["arms"]:

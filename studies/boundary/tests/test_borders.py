@@ -8,6 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from params_files import edited
+from piloted import write_pilot
 from stage_project import write_params
 
 from studies.boundary.borders import borders, published, steps_of
@@ -69,7 +70,7 @@ def test_what_makes_no_sweep_is_refused_in_one_line(tmp_path: Path, edits: dict[
 
 def test_the_page_tells_every_boundary_and_marks_published_ones(project: Path) -> None:
     settings = yaml.safe_load(STUDY.read_text(encoding="utf-8"))
-    write_params(**{name: settings[name] for name in ("blocks", "schedule", "sampling", "plans")})
+    write_params(**{name: settings[name] for name in ("blocks", "effects", "schedule", "sampling", "plans")})
     generator = np.random.default_rng(0)
     for arm in settings["blocks"]["arms"]:
         for block in settings["blocks"]["seeds"]:
@@ -79,7 +80,7 @@ def test_the_page_tells_every_boundary_and_marks_published_ones(project: Path) -
             made = {"arm": arm, "block": block, "made_by": arm, "endpoints": told, "scores": {}, "costs": costs}
             more = {"curve": curve, "conditions": {"data": "made-up images"}}
             write_json(project / f"results/endpoints/{arm}/block_{block}.json", made | more)
-    write_json(project / "results/pilot.json", {"endpoints": {}})
+    write_pilot(project / "results", *settings["blocks"]["endpoints"])
     result = CliRunner().invoke(report_boundary.main, [])
     assert result.exit_code == 0, result.output
     page = (project / "results/report.html").read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from params_files import edited
+from params_files import DELETE, edited
 
 from studies.blocks.settings import shortened
 from studies.curricula.params import Params
@@ -52,6 +52,12 @@ def test_in_a_pilot_curricula_are_shortened_with_their_trainings() -> None:
             "evaluation.samples: snapshots are scored by half of them, 63, which is fewer than extractor.features 64",
         ),
         ({"pilot.arms": ["gaussian", "noise_rate"]}, "pilot.arms: must hold 'uniform', blocks.speed.baseline"),
+        (
+            {"pilot.chosen.gaussian": DELETE},
+            "pilot.chosen.gaussian: missing; name the try that it is trained by:",
+        ),
+        ({"effects": {"kid": 0.1}}, "effects.kid"),
+        ({"blocks.speed": None}, "effects.images_for_fid: no endpoint of blocks; there is: fid,"),
         ({"pilot.tries.half.continuing": {"weights": "last"}}, "pilot.tries.half.continuing: weights last"),
     ],
 )

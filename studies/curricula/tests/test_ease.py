@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
+from piloted import write_pilot
 from stage_project import write_params
 
 from studies.curricula.ease import Ease, eases
@@ -80,7 +81,7 @@ def test_timesteps_that_make_no_ends_are_refused() -> None:
 
 def test_the_page_has_all_sections(project: Path) -> None:
     settings = yaml.safe_load(STUDY.read_text(encoding="utf-8"))
-    write_params(**{name: settings[name] for name in ("blocks", "schedule", "recipes")})
+    write_params(**{name: settings[name] for name in ("blocks", "effects", "schedule", "recipes")})
     generator = np.random.default_rng(0)
     for arm in settings["blocks"]["arms"]:
         for block in settings["blocks"]["seeds"]:
@@ -96,7 +97,7 @@ def test_the_page_has_all_sections(project: Path) -> None:
                 "conditions": {"data": "made-up images"},
             }
             write_json(project / f"results/endpoints/{arm}/block_{block}.json", made | {"endpoints": endpoints} | more)
-    write_json(project / "results/pilot.json", {"endpoints": {}})
+    write_pilot(project / "results", *settings["blocks"]["endpoints"])
     result = CliRunner().invoke(report_curriculum.main, [])
     assert result.exit_code == 0, result.output
     page = (project / "results/report.html").read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
+from piloted import write_pilot
 from stage_project import write_params
 
 from studies.blocks.findings import read_found
@@ -104,11 +105,9 @@ def test_groups_of_one_block_that_are_not_those_of_another_are_refused(tmp_path:
 
 def test_the_page_has_the_table_and_the_rows_stand_in_a_file(project: Path) -> None:
     plan = yaml.safe_load((STUDY / "params.yaml").read_text(encoding="utf-8"))["blocks"]
-    write_params(blocks=plan | PLAN)
+    write_params(blocks=plan | PLAN, effects={})
     write_study(project / "results")
-    write_json(
-        project / "results/pilot.json", {"endpoints": {name: {"upper_deviation": 1.0} for name in PLAN["endpoints"]}}
-    )
+    write_pilot(project / "results", *PLAN["endpoints"])
     done = CliRunner().invoke(main, [], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert "Experts, group by group" in (project / "results/report.html").read_text(encoding="utf-8")

@@ -2,26 +2,20 @@
 
 from pathlib import Path
 
-from studies.blocks.findings import read_found
-from studies.blocks.judgement import families
-from studies.blocks.page import write_page
-from studies.blocks.pilot_findings import PilotFigures
-from studies.blocks.settings import Blocks
+from studies.blocks.page import PageSettings, Study, write_page
 from studies.league.figures import league
 from studies.league.standings import confirmed, read_again
 from studies.league.tables import confirmation_rows, confirmation_table, league_table
-from unequal.artifacts.figures import read_figures
 from unequal.pipeline.stage import Run, stage
 from unequal.reporting.emphasis import emphasis
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
-from unequal.settings.strict import StageSettings, key
+from unequal.settings.strict import key
 
 
-class Settings(StageSettings):
+class Settings(PageSettings):
     """Keys of params.yaml that this stage reads."""
 
-    blocks: Blocks
     schedule: Schedule
     recipes: dict[str, Recipe]
     fresh: tuple[int, ...] = key("confirmation.seeds")
@@ -30,9 +24,10 @@ class Settings(StageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
     """Write the study's page, its findings and what its README says of them."""
-    found, pilot = read_found(run.input("results/endpoints"), settings.blocks), run.input("results/pilot.json")
+    study = Study.read(run, settings)
+    found, judged = study.found, study.judged
     again = read_again(run.input("results/again"), run.input("results/first.json"), settings.fresh, settings.blocks)
-    judged, told = families(found, read_figures(pilot, PilotFigures)), confirmed(found, again)
+    told = confirmed(found, again)
     schedule = settings.schedule.tables()
     # Recipes from fresh weights go by nothing that was measured: no file of a sampler is asked for.
     weights = {name: emphasis(name, one, schedule, Path()) for name, one in settings.recipes.items()}
@@ -41,7 +36,7 @@ def main(run: Run, settings: Settings) -> None:
         confirmation_table(told, found, again),
     ]
     rows = {"confirmation": confirmation_rows(told, again)}
-    write_page(run, found, pilot, tables, [league(judged, found, weights, schedule)], rows)
+    write_page(run, study, tables, [league(judged, found, weights, schedule)], rows)
 
 
 if __name__ == "__main__":

@@ -31,9 +31,10 @@ def test_networks_share_their_graph_and_all_settings_but_network_and_budget() ->
         assert recipe == first["recipes"][name] | {"images": recipe["images"]}
 
 
-def test_a_recipe_of_ones_own_is_an_entry_and_a_name(tmp_path: Path) -> None:
+def test_a_recipe_of_ones_own_is_an_entry_its_name_and_its_try(tmp_path: Path) -> None:
     file = STUDY / "dit/params.yaml"
     text = file.read_text(encoding="utf-8").replace("adaptive]", "adaptive, tails]")
+    text = text.replace("  chosen:", "  chosen:\n    tails: whole")
     entry = "  tails: {<<: *uniform, sampler: {kind: cauchy}}\n\nblocks:"
     (tmp_path / "params.yaml").write_text(text.replace("\nblocks:", entry), encoding="utf-8")
     found = Params.read(tmp_path / "params.yaml")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
+from piloted import write_pilot
 from stage_project import write_params
 
 from studies.blocks.findings import Found, read_found
@@ -53,8 +54,8 @@ def league(project: Path) -> Path:
         pair = {"first": ("info_noise", -0.1), "control": ("uniform", 0.0)}
         told = {place: training(arm, block, effect, generator) for place, (arm, effect) in pair.items()}
         write_json(project / f"results/again/block_{block}.json", told)
-    write_json(project / "results/pilot.json", {"endpoints": {}})
-    write_params(**{name: PARAMS[name] for name in ("blocks", "schedule", "recipes", "confirmation")})
+    write_pilot(project / "results", *PARAMS["blocks"]["endpoints"])
+    write_params(**{name: PARAMS[name] for name in ("blocks", "effects", "schedule", "recipes", "confirmation")})
     assert CliRunner().invoke(name_first.main, []).exit_code == 0
     return project
 

@@ -1,8 +1,6 @@
 """Predictions beside each other, alone and as three heads, and where the heads' quality is lost, on one page."""
 
-from studies.blocks.findings import read_found
-from studies.blocks.page import write_page
-from studies.blocks.settings import Blocks
+from studies.blocks.page import PageSettings, Study, write_page
 from studies.predictions import tables
 from studies.predictions.figures import drawings
 from studies.predictions.findings import read_heads
@@ -10,13 +8,11 @@ from studies.predictions.settings import Predictions
 from unequal.diffusion.predictions import HEADS
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.recipe import Recipe
-from unequal.settings.strict import StageSettings
 
 
-class Settings(StageSettings):
+class Settings(PageSettings):
     """Keys of params.yaml that this stage reads."""
 
-    blocks: Blocks
     recipes: dict[str, Recipe]
     predictions: Predictions
 
@@ -24,8 +20,8 @@ class Settings(StageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
     """Write the study's page, its findings and what its README says of them."""
-    found = read_found(run.input("results/endpoints"), settings.blocks)
-    heads = read_heads(run.input("results/heads"), settings.predictions.tried, found.complete)
+    study = Study.read(run, settings)
+    heads = read_heads(run.input("results/heads"), settings.predictions.tried, study.found.complete)
     # The first arm of each prediction is the plain one; others differ from it in what is asked about.
     alone = {
         str(head): next(arm for arm in settings.predictions.single if settings.recipes[arm].prediction == head)
@@ -33,10 +29,9 @@ def main(run: Run, settings: Settings) -> None:
     }
     write_page(
         run,
-        found,
-        run.input("results/pilot.json"),
+        study,
         [tables.combinations_table(heads), tables.swaps_table(heads), tables.winners_table(heads)],
-        drawings(found, heads, alone),
+        drawings(study.found, heads, alone),
         {"combinations": tables.combination_rows(heads), "swaps": tables.swap_rows(heads)},
     )
 

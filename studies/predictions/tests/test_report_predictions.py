@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from piloted import write_pilot
 from stage_project import write_params
 
 from studies.predictions.findings import COMBINATIONS, Heads, read_heads
@@ -108,6 +109,7 @@ def test_the_page_has_it_all(project: Path) -> None:
     predicted = {"again": "epsilon", "three": "mixed"}
     mixing = {"train": "best_common", "select": "profile"}
     write_params(
+        effects={},
         blocks={
             "question": "Do they gain?",
             "seeds": list(BLOCKS),
@@ -122,7 +124,7 @@ def test_the_page_has_it_all(project: Path) -> None:
         },
         predictions={"single": alone, "mixed": ["three"], "tried": ["three"], "ranges": 2, "samples": 100},
     )
-    write_json(Path("results/pilot.json"), {"endpoints": {}})
+    write_pilot(Path("results"), "loss_over_timesteps", "fid")
     generator = np.random.default_rng(0)
     for block in BLOCKS:
         for arm in (*alone, "three"):

@@ -1,20 +1,17 @@
 """Set arms beside their controls, say what the study says of them, and show by what mechanism, on one page."""
 
-from studies.blocks.findings import read_found
-from studies.blocks.page import write_page
-from studies.blocks.settings import Blocks
+from studies.blocks.page import PageSettings, Study, write_page
 from studies.small_batches import figures, tables
 from studies.small_batches.densities import Densities
 from studies.small_batches.findings import read_gradients, read_retrained
 from studies.small_batches.settings import Retraining
 from unequal.pipeline.stage import Run, stage
-from unequal.settings.strict import StageSettings, key
+from unequal.settings.strict import key
 
 
-class Settings(StageSettings):
+class Settings(PageSettings):
     """Keys of params.yaml that this stage reads."""
 
-    blocks: Blocks
     measured: tuple[str, ...] = key("gradients.arms")
     retraining: Retraining
 
@@ -22,15 +19,15 @@ class Settings(StageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
     """Write the study's page, its findings and what its README says of them."""
-    found = read_found(run.input("results/endpoints"), settings.blocks)
+    study = Study.read(run, settings)
+    found = study.found
     densities = Densities.load(run.input("results/densities.json"))
     gradients = read_gradients(run.input("results/gradients"), settings.measured, found.complete)
     chosen, folders = settings.retraining, (run.input("results/retrained"), run.input("results/pictures_of"))
     retrained = read_retrained(*folders, chosen.arms, chosen.ways, found.complete)
     write_page(
         run,
-        found,
-        run.input("results/pilot.json"),
+        study,
         [tables.gradients_table(gradients), tables.retrained_table(retrained)],
         figures.drawings(densities, gradients, retrained),
         {"gradients": tables.gradient_rows(gradients), "retrained": tables.retrained_rows(retrained)},

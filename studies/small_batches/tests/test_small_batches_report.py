@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from piloted import write_pilot
 from stage_project import write_params
 
 from studies.small_batches.findings import Estimate, Gradients, Retrained, read_gradients, read_retrained
@@ -86,6 +87,7 @@ def test_what_a_block_has_lost_in_noise_is_left_out() -> None:
 @pytest.fixture
 def study(project: Path) -> Path:
     write_params(
+        effects={},
         blocks={
             "question": "Does it fail?",
             "seeds": list(BLOCKS),
@@ -105,7 +107,7 @@ def study(project: Path) -> Path:
             "samples": 2,
         },
     )
-    write_json(Path("results/pilot.json"), {"endpoints": {}})
+    write_pilot(Path("results"), *ENDPOINTS)
     densities = {"slots": [[0, 2], [3, 5], [6, 7]], "second_moments": [4, 2, 1], "second_moments_stderr": [0, 0, 0]}
     scout = {"cells": densities["slots"], "uniform_share": 0.1, "scout": {}}
     write_json(Path("results/densities.json"), densities | scout)
