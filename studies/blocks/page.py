@@ -10,9 +10,9 @@ from studies.blocks.findings import Found, read_found, told
 from studies.blocks.judgement import Family, families
 from studies.blocks.pilot_findings import PilotFigures
 from studies.blocks.pilot_tables import pilot_table, tries_table
-from studies.blocks.promises import Effects
+from studies.blocks.promises import Effects, Subject
 from studies.blocks.settings import Blocks
-from studies.blocks.tables import arms_table, family_table, first_sentence, markdown, speed_table, training_rows
+from studies.blocks.tables import arms_table, family_table, first_sentence, markdown, named, speed_table, training_rows
 from unequal.artifacts.figures import Figures, read_figures
 from unequal.files import write_bytes
 from unequal.pipeline.stage import Run
@@ -30,6 +30,7 @@ class ExtractorFigures(Figures):
 class PageSettings(StageSettings):
     """Keys of params.yaml by which a study is judged."""
 
+    subject: Subject
     blocks: Blocks
     effects: Effects
 
@@ -39,12 +40,14 @@ class Study:
     """All that a page is made of.
 
     Attributes:
+        subject: what people call the images.
         found: the trainings.
         judged: what is said of them, an endpoint each.
         pilot: what the pilot has told.
         accuracy: of the classifier whose features FID compares, on held-out images; None: by no classifier.
     """
 
+    subject: str
     found: Found
     judged: Sequence[Family]
     pilot: Mapping[str, Any]
@@ -56,7 +59,8 @@ class Study:
         found = read_found(run.input("results/endpoints"), settings.blocks)
         pilot = read_figures(run.input("results/pilot.json"), PilotFigures)
         extractor = read_figures(run.input("results/metrics/extractor.json"), ExtractorFigures)
-        return cls(found, families(found, pilot, settings.effects), pilot, extractor["holdout_accuracy"])
+        judged = families(found, pilot, settings.effects)
+        return cls(settings.subject, found, judged, pilot, extractor["holdout_accuracy"])
 
     @property
     def conditions(self) -> dict[str, str]:
@@ -82,7 +86,7 @@ def write_page(
         rows: name → rows of a table of the study's own that is written as a file.
     """
     found, judged, speed = study.found, study.judged, study.found.blocks.speed
-    first = first_sentence(found)
+    first = first_sentence(found, study.subject)
     incomplete = f" Not judged: {told(found.missing)}." if found.missing else ""
     report = Report(
         title=found.blocks.question,
@@ -102,14 +106,15 @@ def write_page(
     publish(run, report)
     write_bytes(run.output("results/findings.md"), markdown(judged, first).encode())
     words = {one.endpoint: one.document() for one in judged}
-    run.metrics("results/findings.json", {"first": first} | conditions(found) | {"endpoints": words})
+    run.metrics("results/findings.json", {"first": first} | conditions(study) | {"endpoints": words})
 
 
-def conditions(found: Found) -> dict[str, Any]:
+def conditions(study: Study) -> dict[str, Any]:
     """What the words hold for."""
+    found = study.found
     control = found.trainings[found.blocks.repeated.control].values()
     return {
-        "data": found.any["conditions"]["data"],
+        "data": named(study.subject, found.any["conditions"]["data"]),
         "parameters": found.any["costs"]["parameters"],
         "images": fmean(one["costs"]["images"] for one in control),
         "blocks": list(found.complete),

@@ -4,7 +4,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from studies.blocks.promises import Effects
+from studies.blocks.promises import Effects, Subject
 from studies.blocks.settings import Blocks, Pilot, shortened, shortened_plan
 from unequal.errors import UserError
 from unequal.settings.names import Name
@@ -19,6 +19,7 @@ class Blocked(Scored):
     """Arms are trained in blocks and judged by the loss of held-out images and by FID."""
 
     profile: Profile
+    subject: Subject
     blocks: Blocks
     pilot: Pilot
     effects: Effects

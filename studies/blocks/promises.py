@@ -9,6 +9,8 @@ from pydantic import Field, PositiveFloat
 from studies.blocks.settings import Blocks, Comparison, Endpoint
 from unequal.evidence.power import Design, visible_effect
 
+#: `subject` in params.yaml.
+Subject = Annotated[str, Field(min_length=1, description="what people call the images, as pages begin with it")]
 #: `effects` in params.yaml.
 Effects = Annotated[
     dict[Endpoint | Literal["images_for_fid"], PositiveFloat],

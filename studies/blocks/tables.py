@@ -172,13 +172,19 @@ def markdown(families: Sequence[Family], first: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def first_sentence(found: Found) -> str:
-    """Data, network and budget."""
+def first_sentence(found: Found, subject: str) -> str:
+    """Data, network and budget; `subject` is what people call the images."""
     one, control = found.any, found.blocks.repeated.control
     images = fmean(each["costs"]["images"] for each in found.trainings[control].values())
     base = np.mean([each["costs"]["images"] for each in found.bases.values()]) if found.bases else 0
     budget = f"{with_prefix(images)} images" + (f", {with_prefix(base)} of them the base's," if base else "")
     return (
-        f"On {one['conditions']['data']}, with a network of {with_prefix(one['costs']['parameters'])} parameters and "
-        f"{budget} behind {label(control)}; {len(found.complete)} blocks."
+        f"On {named(subject, one['conditions']['data'])}, with a network of "
+        f"{with_prefix(one['costs']['parameters'])} parameters and {budget} behind "
+        f"{label(control)}; {len(found.complete)} blocks."
     )
+
+
+def named(subject: str, data: str) -> str:
+    """The data as conditions have them, by what people call the images in the place of the kind of their source."""
+    return f"{subject}, {data.partition(', ')[2]}"

@@ -4,6 +4,7 @@ from typing import Self
 
 from pydantic import model_validator
 
+from studies.blocks.promises import Subject
 from studies.few_steps.settings import Sweep
 from unequal.settings.params.roles import FRESH, Role
 from unequal.settings.params.scored import Scored
@@ -14,6 +15,7 @@ class Params(Scored):
     """A base a block; its samples by all ways are scored."""
 
     profile: Profile
+    subject: Subject
     sweep: Sweep
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from studies.blocks.tables import COLUMNS, cells, percent
+from studies.blocks.tables import COLUMNS, cells, named, percent
 from studies.few_steps.findings import CONTROL, FIRST, Family, Found
 from unequal.evidence.words import Finding
 from unequal.reporting.page import Table
@@ -79,11 +79,13 @@ def confirmation_rows(found: Found, again: Sequence[Mapping[str, Any]]) -> list[
     ]
 
 
-def markdown(judged: Sequence[Family], confirmed: Mapping[int, Finding], found: Found, first: Mapping[int, str]) -> str:
-    """What a README says: data, network and budget in a sentence, and a row a way with a word a number of calls."""
+def markdown(
+    judged: Sequence[Family], confirmed: Mapping[int, Finding], found: Found, first: Mapping[int, str], lead: str
+) -> str:
+    """What a README says: the first sentence, and a row a way with a word a number of calls."""
     delta = found.sweep.delta
     head = [f"against {label(found.sweep.control.name)}", *(f"{one.calls} calls" for one in judged)]
-    lines = [first_sentence(found), "", f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    lines = [lead, "", f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     for way in found.sweep.compared:
         words = [cells(one.found[way], delta) for one in judged]
         lines.append(f"| {' | '.join((label(way), *(f'{one[0]}: {one[-1]}' for one in words)))} |")
@@ -94,10 +96,11 @@ def markdown(judged: Sequence[Family], confirmed: Mapping[int, Finding], found: 
     return "\n".join(lines) + "\n"
 
 
-def first_sentence(found: Found) -> str:
-    """Data, network and budget."""
+def first_sentence(found: Found, subject: str) -> str:
+    """Data, network and budget; `subject` is what people call the images."""
     told = found.any["conditions"]
     return (
-        f"On {told['data']}, with {len(found.sweep.seeds)} bases of {with_prefix(told['parameters'])} parameters and "
-        f"{with_prefix(told['images'])} images; FID from {told['samples_per_seed']:,} samples."
+        f"On {named(subject, told['data'])}, with {len(found.sweep.seeds)} bases of "
+        f"{with_prefix(told['parameters'])} parameters and {with_prefix(told['images'])} images; "
+        f"FID from {told['samples_per_seed']:,} samples."
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,16 +13,32 @@ from unequal.artifacts.figures import Figures, read_figures
 from unequal.errors import UserError
 from unequal.evidence.blocks import Blocks
 from unequal.evidence.words import Finding, findings
+from unequal.files import read_json
+from unequal.settings.names import Name
+from unequal.settings.recipe import Recipe
+from unequal.settings.strict import Strict, validate
 
 #: Whose figures a block of the confirmation has.
 FIRST, CONTROL = "first", "control"
 
 
-class FirstFigures(Figures):
-    """results/first.json."""
+class Named(Strict):
+    """An arm and the recipe that it was trained by, with the try that the pilot has chosen."""
 
-    first: str
-    control: str
+    arm: Name
+    recipe: Recipe
+
+
+class First(Strict):
+    """results/first.json: both arms. They are trained again as this says, so that no further arm makes that stale."""
+
+    first: Named
+    control: Named
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """From a file. Raises UserError where it is missing or damaged."""
+        return validate(cls, read_json(path), path)
 
 
 class AgainFigures(Figures):
@@ -50,12 +66,13 @@ def read_again(folder: Path, named: Path, seeds: Sequence[int], plan: Study) -> 
 
     Raises UserError where a file lacks what is read of it, or tells of another arm than the one that came first.
     """
-    arms = read_figures(named, FirstFigures)
+    arms = First.load(named)
     read = [(file, read_figures(file, AgainFigures)) for file in (folder / f"block_{seed}.json" for seed in seeds)]
     for file, block in read:
         for place in (FIRST, CONTROL):
-            if (told := block[place]["arm"]) != arms[place]:
-                raise UserError(f"{file}: tells of '{told}', {place} is '{arms[place]}'; train the block again")
+            told, right = block[place]["arm"], getattr(arms, place).arm
+            if told != right:
+                raise UserError(f"{file}: tells of '{told}', {place} is '{right}'; train the block again")
             if gone := [one for one in plan.endpoints if one not in block[place]["endpoints"]]:
                 raise UserError(f"{file}: endpoint '{gone[0]}' is missing; measure the trainings again")
     return [block for _, block in read]

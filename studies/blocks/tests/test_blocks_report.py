@@ -148,7 +148,7 @@ def test_trainings_of_other_settings_are_not_judged_together(trainings: Path) ->
 def test_a_file_of_a_training_that_cannot_be_is_refused_in_a_line(trainings: Path, damage: Any, complaint: str) -> None:
     file = trainings / file_of("lower", 0)
     file.write_text(damage if isinstance(damage, str) else json.dumps(read_json(file) | damage))
-    write_params(blocks=design().model_dump(mode="json"), effects={})
+    write_params(blocks=design().model_dump(mode="json"), effects={}, subject="pictures")
     write_pilot(Path("results"), *design().endpoints)
     refused_in_a_line(report(), f"lower/block_0.json: .*{complaint}")
 
@@ -158,7 +158,7 @@ def test_a_file_of_a_training_that_cannot_be_is_refused_in_a_line(trainings: Pat
     ["{", "3", '{"endpoints": []}', '{"endpoints": {"fid": {}}}', json.dumps(pilot_told("fid", upper_deviation=-1.0))],
 )
 def test_a_pilot_that_cannot_be_is_refused_in_a_line(trainings: Path, damage: str) -> None:
-    write_params(blocks=design().model_dump(mode="json"), effects={})
+    write_params(blocks=design().model_dump(mode="json"), effects={}, subject="pictures")
     Path("results/pilot.json").write_text(damage)
     refused_in_a_line(report(), "results/pilot.json: ")
 
@@ -173,12 +173,12 @@ def refused_in_a_line(result: Result, pattern: str) -> None:
 
 def test_the_page_says_what_was_judged_and_what_was_not(trainings: Path) -> None:
     (trainings / "lower/block_4.json").unlink()
-    write_params(blocks=design().model_dump(mode="json"), effects={})
+    write_params(blocks=design().model_dump(mode="json"), effects={}, subject="pictures")
     write_pilot(Path("results"), *design().endpoints)
     result = report()
     assert result.exit_code == 0, result.output
     page = Path("results/report.html").read_text(encoding="utf-8")
-    assert "On digits, made up, with a network of 100 parameters and 1.40 k images" in page
+    assert "On pictures, made up, with a network of 100 parameters and 1.40 k images" in page
     assert "Not judged: block 4: without lower" in page
     assert "lower against control" in page
     document = json.loads(Path("results/findings.json").read_text())

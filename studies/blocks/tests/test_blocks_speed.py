@@ -109,7 +109,7 @@ def test_the_page_tells_which_arm_no_shift_fits(trainings: Path) -> None:
     for block in (1, 4):
         file = trainings / f"alike/block_{block}.json"
         write_json(file, read_json(file) | {"path": path(1.0, slope=0.9)})
-    write_params(blocks=design(speed=SPEED).model_dump(mode="json"), effects={})
+    write_params(blocks=design(speed=SPEED).model_dump(mode="json"), effects={}, subject="pictures")
     write_pilot(Path("results"), *design(speed=SPEED).judged)
     result = CliRunner().invoke(report_blocks.main, [])
     assert result.exit_code == 0, result.output

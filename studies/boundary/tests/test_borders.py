@@ -70,7 +70,7 @@ def test_what_makes_no_sweep_is_refused_in_one_line(tmp_path: Path, edits: dict[
 
 def test_the_page_tells_every_boundary_and_marks_published_ones(project: Path) -> None:
     settings = yaml.safe_load(STUDY.read_text(encoding="utf-8"))
-    write_params(**{name: settings[name] for name in ("blocks", "effects", "schedule", "sampling", "plans")})
+    write_params(**{name: settings[name] for name in ("subject", "blocks", "effects", "schedule", "sampling", "plans")})
     generator = np.random.default_rng(0)
     for arm in settings["blocks"]["arms"]:
         for block in settings["blocks"]["seeds"]:

@@ -81,7 +81,7 @@ def test_timesteps_that_make_no_ends_are_refused() -> None:
 
 def test_the_page_has_all_sections(project: Path) -> None:
     settings = yaml.safe_load(STUDY.read_text(encoding="utf-8"))
-    write_params(**{name: settings[name] for name in ("blocks", "effects", "schedule", "recipes")})
+    write_params(**{name: settings[name] for name in ("subject", "blocks", "effects", "schedule", "recipes")})
     generator = np.random.default_rng(0)
     for arm in settings["blocks"]["arms"]:
         for block in settings["blocks"]["seeds"]:

@@ -105,7 +105,7 @@ def test_groups_of_one_block_that_are_not_those_of_another_are_refused(tmp_path:
 
 def test_the_page_has_the_table_and_the_rows_stand_in_a_file(project: Path) -> None:
     plan = yaml.safe_load((STUDY / "params.yaml").read_text(encoding="utf-8"))["blocks"]
-    write_params(blocks=plan | PLAN, effects={})
+    write_params(blocks=plan | PLAN, subject="made-up images", effects={})
     write_study(project / "results")
     write_pilot(project / "results", *PLAN["endpoints"])
     done = CliRunner().invoke(main, [], catch_exceptions=False)

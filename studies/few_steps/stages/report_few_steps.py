@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 
+from studies.blocks.promises import Subject
 from studies.few_steps.figures import drawings
 from studies.few_steps.findings import confirmed as on_fresh_bases
 from studies.few_steps.findings import families, first, read_again, read_found
@@ -26,6 +27,7 @@ from unequal.settings.strict import StageSettings
 class Settings(StageSettings):
     """Keys of params.yaml that this stage reads."""
 
+    subject: Subject
     schedule: Schedule
     sweep: Sweep
 
@@ -36,9 +38,10 @@ def main(run: Run, settings: Settings) -> None:
     found = read_found(run.input("results/scores"), settings.sweep)
     again = read_again(run.input("results/again"), run.input("results/first.json"), settings.sweep)
     judged, confirmed = families(found), on_fresh_bases(found, again)
+    lead = first_sentence(found, settings.subject)
     report = Report(
         title=settings.sweep.question,
-        lead=first_sentence(found),
+        lead=lead,
         tables=[
             scores_table(found),
             confirmation_table(confirmed, found, again),
@@ -50,13 +53,13 @@ def main(run: Run, settings: Settings) -> None:
     )
     publish(run, report)
     firsts = {calls: first(found, calls) for calls in settings.sweep.calls}
-    write_bytes(run.output("results/findings.md"), markdown(judged, confirmed, found, firsts).encode())
+    write_bytes(run.output("results/findings.md"), markdown(judged, confirmed, found, firsts, lead).encode())
     words = {
         str(one.calls): {way: asdict(finding) for way, finding in one.found.items()} | {"A/A": asdict(one.repeated)}
         for one in judged
     }
     fresh = {str(calls): {"way": firsts[calls]} | asdict(one) for calls, one in confirmed.items()}
-    told = {"first": first_sentence(found), "delta": settings.sweep.delta, "calls": words, "confirmed": fresh}
+    told = {"first": lead, "delta": settings.sweep.delta, "calls": words, "confirmed": fresh}
     changes = {f"change_{one.calls}_{way}": finding.change for one in judged for way, finding in one.found.items()}
     run.metrics("results/findings.json", told, headline=changes)
 

@@ -48,7 +48,7 @@ def scores(project: Path) -> Path:
             for calls in SWEEP.calls
         }
         write_json(project / f"results/again/block_{block}.json", {"block": block, "calls": again})
-    write_params(**{name: PARAMS[name] for name in ("schedule", "sweep")})
+    write_params(**{name: PARAMS[name] for name in ("subject", "schedule", "sweep")})
     assert CliRunner().invoke(name_first.main, []).exit_code == 0
     return project
 

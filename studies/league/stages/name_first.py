@@ -1,9 +1,10 @@
 """Name the arm that came first, by the first endpoint, beside the control."""
 
 from studies.blocks.findings import read_found
-from studies.blocks.settings import Blocks
-from studies.league.standings import CONTROL, FIRST, first, standings
+from studies.blocks.settings import Blocks, Pilot, shortened
+from studies.league.standings import CONTROL, FIRST, first
 from unequal.pipeline.stage import Run, stage
+from unequal.settings.recipe import Recipe
 from unequal.settings.strict import StageSettings
 
 
@@ -11,14 +12,19 @@ class Settings(StageSettings):
     """Keys of params.yaml that this stage reads."""
 
     blocks: Blocks
+    pilot: Pilot
+    recipes: dict[str, Recipe]
 
 
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
-    """Write the arms that are trained once more, and how all of them stand."""
+    """Write which arms are trained once more, and by which recipes."""
     found = read_found(run.input("results/endpoints"), settings.blocks)
-    named = {FIRST: first(found), CONTROL: settings.blocks.control}
-    run.metrics("results/first.json", named | {"standings": dict(standings(found))})
+    told = {}
+    for place, arm in ((FIRST, first(found)), (CONTROL, found.blocks.repeated.control)):
+        recipe = shortened(settings.recipes[arm], 1.0, settings.pilot.tried(arm))
+        told[place] = {"arm": arm, "recipe": recipe.model_dump(mode="json")}
+    run.metrics("results/first.json", told)
 
 
 if __name__ == "__main__":

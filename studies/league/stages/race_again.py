@@ -3,15 +3,13 @@
 from typing import Any
 
 from studies.blocks.measuring import Measuring, MeasuringSettings
-from studies.blocks.settings import Pilot, arm_seed, shortened
+from studies.blocks.settings import arm_seed
 from studies.blocks.training import costs_of, made_by, train_weights
-from studies.league.standings import CONTROL, FIRST, FirstFigures
-from unequal.artifacts.figures import read_figures
+from studies.league.standings import CONTROL, FIRST, First
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.network import AnyNetwork
-from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.training import Training
 from unequal.training.results import write_models
@@ -25,8 +23,6 @@ class Settings(MeasuringSettings):
     schedule: Schedule
     network: AnyNetwork
     training: Training
-    pilot: Pilot
-    recipes: dict[str, Recipe]
 
 
 @stage(Settings)
@@ -34,11 +30,10 @@ def main(run: Run, settings: Settings, block: int) -> None:
     """Train and measure both within a block."""
     data = PreparedData.open(run.input("artifacts/data"))
     measuring = Measuring(run, settings, data, BuiltExtractor.load(run.input("artifacts/extractor")), block)
-    named = read_figures(run.input("results/first.json"), FirstFigures)
+    named = First.load(run.input("results/first.json"))
     told: dict[str, Any] = {}
-    for place in (FIRST, CONTROL):
-        arm = named[place]
-        recipe = shortened(settings.recipes[arm], 1.0, settings.pilot.tried(arm))
+    for place, one in ((FIRST, named.first), (CONTROL, named.control)):
+        arm, recipe = one.arm, one.recipe
         job = TrainingJob(f"{arm}/block_{block}", recipe, settings.training, data, arm_seed(block, arm))
         outcome = train_weights(Nested(run, place), job, block, settings.network, settings.schedule)
         write_models(folder := run.work / f"{place}_models", outcome)

@@ -35,8 +35,8 @@ def test_a_recipe_of_ones_own_is_an_entry_its_name_and_its_try(tmp_path: Path) -
     file = STUDY / "dit/params.yaml"
     text = file.read_text(encoding="utf-8").replace("adaptive]", "adaptive, tails]")
     text = text.replace("  chosen:", "  chosen:\n    tails: whole")
-    entry = "  tails: {<<: *uniform, sampler: {kind: cauchy}}\n\nblocks:"
-    (tmp_path / "params.yaml").write_text(text.replace("\nblocks:", entry), encoding="utf-8")
+    entry = "  tails: {<<: *uniform, sampler: {kind: cauchy}}\n\nsubject:"
+    (tmp_path / "params.yaml").write_text(text.replace("\nsubject:", entry), encoding="utf-8")
     found = Params.read(tmp_path / "params.yaml")
     assert found.blocks.compared[-1].arms == ("tails", "uniform")
     assert "tails" in found.pilot.arms

@@ -14,7 +14,7 @@ from stage_project import write_params
 from studies.blocks.findings import Found, read_found
 from studies.blocks.settings import Blocks
 from studies.league.stages import name_first, report_league
-from studies.league.standings import confirmed, first, read_again, standings
+from studies.league.standings import First, confirmed, first, read_again, standings
 from studies.league.tables import told_weight
 from unequal.errors import UserError
 from unequal.evidence.words import BETTER, UNDECIDED
@@ -55,7 +55,8 @@ def league(project: Path) -> Path:
         told = {place: training(arm, block, effect, generator) for place, (arm, effect) in pair.items()}
         write_json(project / f"results/again/block_{block}.json", told)
     write_pilot(project / "results", *PARAMS["blocks"]["endpoints"])
-    write_params(**{name: PARAMS[name] for name in ("blocks", "effects", "schedule", "recipes", "confirmation")})
+    keys = ("subject", "blocks", "effects", "pilot", "schedule", "recipes", "confirmation")
+    write_params(**{name: PARAMS[name] for name in keys})
     assert CliRunner().invoke(name_first.main, []).exit_code == 0
     return project
 
@@ -68,7 +69,10 @@ def test_arms_stand_by_their_first_endpoint(league: Path) -> None:
     order = standings(found(league))
     assert [arm for arm, _ in order] == ["info_noise", "adaptive", "uniform", "logit_normal"]
     assert order[0][1] == pytest.approx(np.exp(-0.2), rel=0.01)
-    assert read_json(league / "results/first.json")["first"] == first(found(league)) == "info_noise"
+    named = First.load(league / "results/first.json").first
+    assert named.arm == first(found(league)) == "info_noise"
+    # With the rate of the try that was chosen for it.
+    assert named.recipe.optimizer.lr == PARAMS["pilot"]["tries"][PARAMS["pilot"]["chosen"]["info_noise"]]["lr"]
 
 
 def test_fresh_seeds_say_what_they_show_and_not_what_the_league_did(league: Path) -> None:
@@ -83,7 +87,8 @@ def test_fresh_seeds_say_what_they_show_and_not_what_the_league_did(league: Path
 
 
 def test_fresh_blocks_of_another_first_are_refused(league: Path) -> None:
-    write_json(league / "results/first.json", {"first": "adaptive", "control": "uniform"})
+    named = read_json(league / "results/first.json")
+    write_json(league / "results/first.json", named | {"first": named["first"] | {"arm": "adaptive"}})
     with pytest.raises(UserError, match=r"block_200\.json: tells of 'info_noise', first is 'adaptive'; train"):
         read_again(league / "results/again", league / "results/first.json", FRESH, PLAN)
 

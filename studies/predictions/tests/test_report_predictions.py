@@ -109,6 +109,7 @@ def test_the_page_has_it_all(project: Path) -> None:
     predicted = {"again": "epsilon", "three": "mixed"}
     mixing = {"train": "best_common", "select": "profile"}
     write_params(
+        subject="made-up images",
         effects={},
         blocks={
             "question": "Do they gain?",

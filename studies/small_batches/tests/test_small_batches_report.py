@@ -87,6 +87,7 @@ def test_what_a_block_has_lost_in_noise_is_left_out() -> None:
 @pytest.fixture
 def study(project: Path) -> Path:
     write_params(
+        subject="made-up images",
         effects={},
         blocks={
             "question": "Does it fail?",
