@@ -23,7 +23,9 @@ NAMES = {
     "fid": "FID",
     IMAGES: "images for the same FID",
 }
-COLUMNS = ("arm against control", "change", "95 % interval", "of the two alone", "p (Holm)", "the study says")
+#: Those of `cells`; and those of a comparison, with the interval of the two arms alone.
+FINDING_COLUMNS = ("change", "95 % interval", "p (Holm)", "the study says")
+COLUMNS = ("arm against control", *FINDING_COLUMNS[:2], "of the two alone", *FINDING_COLUMNS[2:])
 #: By whose variance.
 TESTS = {
     "pooled": "by the variance of all arms that are pooled",

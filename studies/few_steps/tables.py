@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from studies.blocks.tables import COLUMNS, cells, named, percent
+from studies.blocks.tables import FINDING_COLUMNS, cells, named, percent
 from studies.few_steps.findings import CONTROL, FIRST, Family, Found
 from unequal.evidence.words import Finding
 from unequal.reporting.page import Table
@@ -22,7 +22,7 @@ def family_table(family: Family, found: Found) -> Table:
     rows = [(label(way), *cells(finding, sweep.delta)) for way, finding in family.found.items()]
     checked = (label(sweep.repeated), *cells(family.repeated, sweep.delta))
     heading = f"{family.calls} calls, against {label(sweep.control.name)}"
-    return Table(heading, ("way", *COLUMNS[1:]), rows, f"δ = {percent(sweep.delta)}. {NOTE}", [checked])
+    return Table(heading, ("way", *FINDING_COLUMNS), rows, f"δ = {percent(sweep.delta)}. {NOTE}", [checked])
 
 
 def scores_table(found: Found) -> Table:
@@ -54,7 +54,7 @@ def confirmation_table(confirmed: Mapping[int, Finding], found: Found, again: Se
         f"{len(again)} bases that had no say in that; the error of a difference is by the scatter of all ways of the "
         "study, or of these pairs where that is larger. Each row is judged by itself."
     )
-    return Table("What came first, on fresh bases", ("way", *COLUMNS[1:]), rows, note)
+    return Table("What came first, on fresh bases", ("way", *FINDING_COLUMNS), rows, note)
 
 
 def score_rows(found: Found) -> list[dict[str, Any]]:

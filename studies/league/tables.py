@@ -8,7 +8,7 @@ import numpy as np
 from studies.blocks.findings import Found
 from studies.blocks.judgement import Family
 from studies.blocks.settings import Comparison
-from studies.blocks.tables import COLUMNS, NAMES, cells, percent
+from studies.blocks.tables import FINDING_COLUMNS, NAMES, cells, percent
 from studies.league.standings import standings
 from unequal.evidence.words import Finding
 from unequal.reporting.emphasis import Emphasis
@@ -67,7 +67,7 @@ def confirmation_table(told: Mapping[str, Finding], found: Found, again: Sequenc
         "that had no say in that; the error of a difference is by the scatter of all trainings of the league, or of "
         "these pairs where that is larger. Each endpoint is judged by itself."
     )
-    return Table(f"On fresh seeds: {arm} against {control}", ("endpoint", *COLUMNS[1:]), rows, note)
+    return Table(f"On fresh seeds: {arm} against {control}", ("endpoint", *FINDING_COLUMNS), rows, note)
 
 
 def confirmation_rows(told: Mapping[str, Finding], again: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from blocks_data import PILOT, design, write_trainings
 from click.testing import CliRunner, Result
+from html_tables import uneven_tables
 from piloted import pilot_told, write_pilot
 from scipy import stats
 from stage_project import write_params
@@ -178,6 +179,7 @@ def test_the_page_says_what_was_judged_and_what_was_not(trainings: Path) -> None
     result = report()
     assert result.exit_code == 0, result.output
     page = Path("results/report.html").read_text(encoding="utf-8")
+    assert uneven_tables(page) == []
     assert "On pictures, made up, with a network of 100 parameters and 1.40 k images" in page
     assert "Not judged: block 4: without lower" in page
     assert "lower against control" in page

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
+from html_tables import uneven_tables
 from params_files import edited
 from piloted import write_pilot
 from stage_project import write_params
@@ -84,6 +85,7 @@ def test_the_page_tells_every_boundary_and_marks_published_ones(project: Path) -
     result = CliRunner().invoke(report_boundary.main, [])
     assert result.exit_code == 0, result.output
     page = (project / "results/report.html").read_text(encoding="utf-8")
+    assert uneven_tables(page) == []
     assert all(one in page for one in ("wan text by timesteps", "Wan 2.2, image to video", "−4.394", "−16.90"))
     assert (project / "results/pictures/boundaries.png").exists()
     assert len((project / "results/borders.csv").read_text().splitlines()) == 13

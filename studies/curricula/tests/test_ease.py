@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
+from html_tables import uneven_tables
 from piloted import write_pilot
 from stage_project import write_params
 
@@ -101,6 +102,7 @@ def test_the_page_has_all_sections(project: Path) -> None:
     result = CliRunner().invoke(report_curriculum.main, [])
     assert result.exit_code == 0, result.output
     page = (project / "results/report.html").read_text(encoding="utf-8")
+    assert uneven_tables(page) == []
     assert all(one in page for one in ("Speed", "Is learning easier near noise?", "FID along the training"))
     assert {one.stem for one in (project / "results/pictures").iterdir()} >= {"along", "ease", "samplers", "curves"}
     assert "images_for_fid" in read_json(project / "results/findings.json")["endpoints"]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
+from html_tables import uneven_tables
 from stage_project import write_params
 
 from studies.few_steps.findings import confirmed, families, first, read_again, read_found
@@ -75,6 +76,7 @@ def test_the_page_tells_calls_that_were_left_out(scores: Path) -> None:
     result = CliRunner().invoke(report_few_steps.main, [])
     assert result.exit_code == 0, result.output
     page = (scores / "results/report.html").read_text(encoding="utf-8")
+    assert uneven_tables(page) == []
     assert "(29)" in page  # of 31 by DDIM along EDM's spacing
     assert {one.stem for one in (scores / "results/pictures").iterdir()} == {"calls", "steps"}
     with (scores / "results/scores.csv").open(encoding="utf-8") as file:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
+from html_tables import uneven_tables
 from piloted import write_pilot
 from stage_project import write_params
 
@@ -104,6 +105,7 @@ def test_the_page_has_one_table_and_one_picture_of_all(league: Path) -> None:
     result = CliRunner().invoke(report_league.main, [])
     assert result.exit_code == 0, result.output
     page = (league / "results/report.html").read_text(encoding="utf-8")
+    assert uneven_tables(page) == []
     assert "1. info noise" in page
     assert "On fresh seeds: info noise against uniform" in page
     assert (league / "results/pictures/league.png").exists()

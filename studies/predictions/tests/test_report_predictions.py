@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from html_tables import uneven_tables
 from piloted import write_pilot
 from stage_project import write_params
 
@@ -135,6 +136,7 @@ def test_the_page_has_it_all(project: Path) -> None:
     result = CliRunner().invoke(main, [])
     assert result.exit_code == 0, result.output
     page = Path("results/report.html").read_text()
+    assert uneven_tables(page) == []
     assert all(text in page for text in ("Where the quality is lost", "Which head is best", "other combinations"))
     assert "| three against epsilon | +" in Path("results/findings.md").read_text()
     with Path("results/swaps.csv").open() as file:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from html_tables import uneven_tables
 from piloted import write_pilot
 from stage_project import write_params
 
@@ -142,6 +143,7 @@ def test_the_page_holds_words_and_mechanism(study: Path) -> None:
     result = CliRunner().invoke(main, [])
     assert result.exit_code == 0, result.output
     page = Path("results/report.html").read_text(encoding="utf-8")
+    assert uneven_tables(page) == []
     for text in ("What scatters a batch", "What training on does to other timesteps", "worse", "small: slot 2"):
         assert text in page
     drawn = {path.stem for path in Path("results/pictures").glob("*.png")}
