@@ -40,6 +40,13 @@ def drawings(families: Sequence[Family], found: Found) -> list[Drawing]:
             "Where in time arms differ",
             "Held-out loss of ε of arms over that of their controls, geometric mean over blocks ± its standard error.",
         ),
+        Drawing(
+            "losses",
+            (WIDTH, 4.6),
+            lambda figure: losses(figure, found),
+            "Loss of every arm over timesteps",
+            "Held-out loss of ε, geometric mean over blocks; both axes are logarithmic. The same as rows: curves.csv.",
+        ),
     ]
 
 
@@ -102,10 +109,7 @@ def interval(axes: Axes, place: int, finding: Finding, ink: str) -> None:
 
 def curves(figure: Figure, found: Found) -> None:
     """An arm's loss over its control's, over timesteps counted from 1."""
-    axes = figure.subplots()
-    first = np.array(found.any["curve"]["first"]) + 1.0
-    timesteps = found.any["curve"]["timesteps"][0]
-    middle = np.sqrt(first * np.append(first[1:], timesteps + 1))
+    axes, middle = figure.subplots(), middles(found)
     compared = (*found.blocks.compared, found.blocks.repeated)
     for one in compared:
         logs = np.log(found.curves(one.arm)) - np.log(found.curves(one.control))
@@ -117,6 +121,26 @@ def curves(figure: Figure, found: Found) -> None:
         low, high = (100 * np.expm1(mean + side * error) for side in (-1, 1))
         axes.fill_between(middle, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
     axes.axhline(0, color=INK, linewidth=1)
-    log_timesteps(axes, int(timesteps))
+    log_timesteps(axes, found.timesteps)
     axes.set_ylabel("loss against the control's, change in %")
     axes.legend(loc="best", ncols=2)
+
+
+def losses(figure: Figure, found: Found) -> None:
+    """Losses of all arms."""
+    axes = figure.subplots()
+    for arm in found.blocks.arms:
+        style: dict[str, Any] = {"color": SOFT, "linestyle": "--"} if arm == found.blocks.repeated.arm else {}
+        means = np.exp(np.log(found.curves(arm)).mean(0))
+        axes.plot(middles(found), means, label=label(arm), linewidth=1.4, **style)
+    log_timesteps(axes, found.timesteps)
+    axes.set_yscale("log")
+    axes.set_ylabel("held-out loss of ε")
+    axes.legend(loc="best", ncols=2)
+
+
+def middles(found: Found) -> np.ndarray:
+    """Where the bins of the curves are drawn, as timesteps counted from 1."""
+    first = np.array(found.any["curve"]["first"]) + 1.0
+    middle: np.ndarray = np.sqrt(first * np.append(first[1:], found.timesteps + 1))
+    return middle

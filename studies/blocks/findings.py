@@ -97,6 +97,11 @@ class Found:
         """ln(endpoint) of arms, [arms, complete blocks]."""
         return np.log([[self.trainings[arm][block]["endpoints"][endpoint] for block in self.complete] for arm in arms])
 
+    @property
+    def timesteps(self) -> int:
+        """T."""
+        return int(self.any["curve"]["timesteps"][0])
+
     def curves(self, arm: str) -> np.ndarray:
         """Losses over bins of timesteps, [complete blocks, bins]."""
         return np.array([self.trainings[arm][block]["curve"]["loss"] for block in self.complete])

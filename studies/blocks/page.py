@@ -12,7 +12,16 @@ from studies.blocks.pilot_findings import PilotFigures
 from studies.blocks.pilot_tables import pilot_table, tries_table
 from studies.blocks.promises import Effects, Subject
 from studies.blocks.settings import Blocks
-from studies.blocks.tables import arms_table, family_table, first_sentence, markdown, named, speed_table, training_rows
+from studies.blocks.tables import (
+    arms_table,
+    curve_rows,
+    family_table,
+    first_sentence,
+    markdown,
+    named,
+    speed_table,
+    training_rows,
+)
 from unequal.artifacts.figures import Figures, read_figures
 from unequal.files import write_bytes
 from unequal.pipeline.stage import Run
@@ -101,7 +110,7 @@ def write_page(
         ],
         conditions=study.conditions,
         drawings=[*drawings(judged, found), *([along_trainings(found)] if speed else []), *pictures],
-        rows={"trainings": training_rows(found)} | dict(rows or {}),
+        rows={"trainings": training_rows(found), "curves": curve_rows(found)} | dict(rows or {}),
     )
     publish(run, report)
     write_bytes(run.output("results/findings.md"), markdown(judged, first).encode())

@@ -163,6 +163,17 @@ def training_rows(found: Found) -> list[dict[str, Any]]:
     ]
 
 
+def curve_rows(found: Found) -> list[dict[str, Any]]:
+    """A row an arm and a bin of timesteps: the held-out loss of ε there, geometric mean and spread over blocks."""
+    first = found.any["curve"]["first"]
+    ends = [*first[1:], found.timesteps]
+    return [
+        {"arm": arm, "first": start, "last": end - 1, "loss": float(np.exp(mean)), "log_sd": float(spread)}
+        for arm, logs in ((arm, np.log(found.curves(arm))) for arm in found.blocks.arms)
+        for start, end, mean, spread in zip(first, ends, logs.mean(0), logs.std(0, ddof=1), strict=True)
+    ]
+
+
 def markdown(families: Sequence[Family], first: str) -> str:
     """What a README says: data, network and budget in a sentence, and a row a comparison with a word an endpoint."""
     head = ["arm against control", *(f"{NAMES[one.endpoint]} (δ {percent(one.delta)})" for one in families)]

@@ -92,7 +92,6 @@ def groups_of(
     found: Found, arm: str, plans: Sequence[Mapping[str, Any]], joint: str, joints: Sequence[Mapping[str, Any]]
 ) -> Iterator[Beside]:
     """The groups of an arm. Raises UserError where they differ between blocks."""
-    (timesteps,) = found.any["curve"]["timesteps"]
     for groups in zip(*(one["groups"] for one in plans), strict=True):
         first, last, stride = ({group[name] for group in groups} for name in ("first", "last", "stride"))
         if max(map(len, (first, last, stride))) > 1:
@@ -104,7 +103,7 @@ def groups_of(
                 arm,
                 start,
                 end,
-                float(np.mean([one["images"] for one in joints])) * (end + 1 - start) / timesteps,
+                float(np.mean([one["images"] for one in joints])) * (end + 1 - start) / found.timesteps,
                 float(np.mean([group["images_seen"] + group["inherited_images_inside"] for group in groups])),
                 found.curves(joint) @ inside,
                 found.curves(arm) @ inside,
@@ -118,7 +117,7 @@ def bins_inside(found: Found, first: int, last: int) -> np.ndarray:
     """
     curve = found.any["curve"]
     starts = np.array(curve["first"])
-    ends = np.append(starts[1:], curve["timesteps"][0])
+    ends = np.append(starts[1:], found.timesteps)
     weights = (ends - starts) * ((starts >= first) & (ends <= last + 1))
     if not weights.any():
         raise UserError(f"no bin of the curves lies within timesteps {first} to {last}; measure by finer ones")

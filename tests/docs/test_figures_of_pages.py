@@ -2,14 +2,18 @@
 
 import html
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pages import README, ROOT, named, prose
 
 from benchmarks.kill import PAGE, RECORDED, told
 from benchmarks.table import table
+from studies.blocks.tables import percent
 from unequal.errors import UserError
+from unequal.evidence.words import BETTER, SAME, UNDECIDED, WORSE
 from unequal.files import read_json
 from unequal.tools.readme import filled, filled_findings, filled_readme
 
@@ -80,6 +84,68 @@ def test_every_figure_that_the_page_of_findings_tells_of_a_study_stands_in_its_r
     told, there = FIGURE.findall(" ".join(text.split())), set(FIGURE.findall(" ".join(report.split())))
     assert told
     assert [figure for figure in told if figure not in there] == []
+
+
+#: How prose says a word of a study.
+SAID = {
+    "better": BETTER,
+    "ahead": BETTER,
+    "worse": WORSE,
+    "behind": WORSE,
+    "undecided": UNDECIDED,
+    "the same within": SAME,
+}
+#: A change as pages tell it.
+CHANGE = re.compile(r"[+−]\d+(?:\.\d+)? %")
+
+
+def judged_changes(document: Any) -> Iterator[tuple[str, str]]:
+    """Every change that a study has judged, as text, with its word."""
+    if isinstance(document, dict):
+        if {"word", "change"} <= document.keys():
+            yield percent(document["change"], sign=True), document["word"]
+        for one in document.values():
+            yield from judged_changes(one)
+
+
+def sentences(prose: str) -> list[str]:
+    """Of a page, without tables, code and links' targets."""
+    text = re.sub(r"`[^`]*`|\[([^\]]*)\]\([^)]*\)", lambda found: found[1] or "", prose)
+    text = re.sub(r"^\|.*$", "", text, flags=re.MULTILINE).replace("*", "")
+    paragraphs = (" ".join(one.split()) for one in re.split(r"\n\s*\n|\n- ", text))
+    return [one for each in paragraphs for one in re.split(r"(?<=[.:;])\s+(?=[A-Z])", each)]
+
+
+def unborne(study: Path, prose: str) -> list[str]:
+    """Sentences that say a word of which they have no change that the study says it of."""
+    words: dict[str, set[str]] = {}
+    for change, word in judged_changes(read_json(study / "results/findings.json")):
+        words.setdefault(change, set()).add(word)
+    return [
+        one
+        for one in sentences(prose)
+        for said, word in SAID.items()
+        if re.search(rf"\b{said}\b", one) and not any(word in words.get(change, ()) for change in CHANGE.findall(one))
+    ]
+
+
+#: Studies that say words of comparisons.
+WITH_WORDS = sorted(file.parents[1] for file in (ROOT / "studies").glob("*/results/findings.md"))
+
+
+@pytest.mark.parametrize("study", WITH_WORDS, ids=lambda study: study.name)
+def test_every_word_in_prose_stands_beside_a_change_that_it_was_said_of(study: Path):
+    readme = (study / "README.md").read_text(encoding="utf-8").split("## What came out")[1].split("\n## ")[0]
+    filled_in = (study / "results/findings.md").read_text(encoding="utf-8").strip()
+    assert unborne(study, readme.replace(filled_in, "")) == []
+    assert unborne(study, sections_of_findings()[study.name]) == []
+
+
+def test_a_word_that_nothing_bears_out_is_seen():
+    experts = ROOT / "studies/experts"
+    assert unborne(experts, "Experts are better, by −0.89 %.") == []
+    assert unborne(experts, "Experts are worse, by −0.89 %.") == ["Experts are worse, by −0.89 %."]
+    assert unborne(experts, "Experts are better.") == ["Experts are better."]
 
 
 def test_a_page_without_the_place_is_refused():

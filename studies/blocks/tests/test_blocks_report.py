@@ -1,5 +1,6 @@
 """A study's words, from the files of its trainings alone."""
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -181,6 +182,13 @@ def test_the_page_says_what_was_judged_and_what_was_not(trainings: Path) -> None
     page = Path("results/report.html").read_text(encoding="utf-8")
     assert uneven_tables(page) == []
     assert "On pictures, made up, with a network of 100 parameters and 1.40 k images" in page
+    with Path("results/curves.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["arm"] == "lower"]
+    # Made-up curves are level at the FID of their training.
+    assert [(row["first"], row["last"]) for row in rows] == [("0", "1"), ("2", "3"), ("4", "7")]
+    fid = read_found(trainings, design()).logarithms("fid", ["lower"])
+    assert [np.log(float(row["loss"])) for row in rows] == pytest.approx([fid.mean()] * 3)
+    assert float(rows[0]["log_sd"]) == pytest.approx(fid.std(ddof=1))
     assert "Not judged: block 4: without lower" in page
     assert "lower against control" in page
     document = json.loads(Path("results/findings.json").read_text())
