@@ -156,6 +156,15 @@ def test_a_network_is_told_what_the_scheduler_of_diffusers_tells_it(shift: float
     torch.testing.assert_close(flow.sigma.float().flip(0), scheduler.sigmas[:-1], rtol=1e-5, atol=0)
 
 
+def test_the_scheduler_of_diffusers_shifts_its_last_time_twice_where_it_is_told_a_number_of_steps() -> None:
+    """k·s/(1 + (k − 1)·s) for k = 3 makes 0.001 to 0.0030, and this to 0.0089."""
+    scheduler = FlowMatchEulerDiscreteScheduler(shift=3.0)
+    scheduler.set_timesteps(10)
+    assert float(scheduler.sigmas[-2]) == pytest.approx(0.0089, abs=5e-5)
+    scheduler.set_timesteps(sigmas=np.linspace(1, 0.001, 10))
+    assert float(scheduler.sigmas[-2]) == pytest.approx(0.0030, abs=5e-5)
+
+
 def test_a_step_of_ddim_is_eulers_and_that_of_its_twin() -> None:
     """x = 1.3 with velocity 0.8 from (0.3, 0.7) to (0.6, 0.4): 1.06; so by √ᾱ = α/√(α² + σ²), and x scaled likewise."""
     now, after, x_t = Level(0.3, 0.7), Level(0.6, 0.4), torch.tensor([1.3], dtype=torch.float64)

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.diffusion.schedule import NoiseSchedule
+from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.diffusion.spacing import SPACINGS, log_ratios, spaced_timesteps
 from unequal.errors import UserError
 from unequal.settings.evaluation import Spacing
@@ -28,6 +28,12 @@ def test_levels_are_those_of_edm() -> None:
     chosen = spaced_timesteps(18, schedule, "edm")
     ratios = np.exp(log_ratios(schedule))[chosen]
     assert ratios[[0, 1, 9, 17]] == pytest.approx([80, 57.586, 1.9233, 0.002], rel=1e-3)
+
+
+@pytest.mark.parametrize("shift", [1.0, 3.0])
+def test_levels_between_the_ends_of_a_flow_are_as_told(shift: float) -> None:
+    told = [999, 998, 997, 996, 992, 986, 970, 934, 845, 642, 323, 85, 10, 0]
+    assert spaced_timesteps(15, Flow(1000, shift), "edm") == told
 
 
 def test_equal_log_snr_is_equal() -> None:

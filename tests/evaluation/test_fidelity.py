@@ -26,6 +26,7 @@ from unequal.evaluation.fidelity import (
     BuiltExtractor,
     Features,
     Scores,
+    frechet_distance,
     inception_of,
     precision_and_recall,
     score,
@@ -115,6 +116,22 @@ def test_more_distances_than_are_computed_together() -> None:
     ours, real = (torch.randn(TILE + count, 3, generator=generator) + count / 20 for count in (5, 30))
     expected = within(ours.numpy(), real.numpy(), 2), within(real.numpy(), ours.numpy(), 2)
     assert precision_and_recall(ours, real, 2) == pytest.approx(expected, abs=2e-3)
+
+
+def test_fakes_that_are_all_but_one_point_are_precise_and_recall_nothing() -> None:
+    generator = torch.Generator().manual_seed(0)
+    real, fakes = torch.randn(300, 3, generator=generator), torch.randn(300, 3, generator=generator) / 1000
+    assert precision_and_recall(fakes, real, 3) == (1, 0)
+
+
+def test_the_distance_of_a_normal_sample_from_its_own_distribution_is_the_known_bias() -> None:
+    """(d + d·(d + 1)/4)/n in the first order of 1/n: d for the mean, the rest for the covariance."""
+    count, size = 1000, 64
+    bias = (size + size * (size + 1) / 4) / count
+    assert bias == pytest.approx(1.104)
+    generator, known = np.random.default_rng(0), Features(np.empty((0, size)), np.zeros(size), np.eye(size))
+    distances = [frechet_distance(Features.of(generator.normal(size=(count, size))), known) for _ in range(5)]
+    assert np.mean(distances) == pytest.approx(bias, rel=0.05)
 
 
 def test_as_many_neighbours_as_images_are_refused(extractor: BuiltExtractor) -> None:

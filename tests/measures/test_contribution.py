@@ -2,19 +2,21 @@
 
 from itertools import pairwise
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
 from unequal.diffusion.ddim import ddim
-from unequal.diffusion.schedule import NoiseSchedule
+from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.measures.contribution import counted_from_1, replaced_samples, sliding_windows
 from unequal.timesteps.partition import TimestepRange
 
 T = 40
-SCHEDULE = NoiseSchedule.linear(T)
 EVERY_STEP = list(range(T - 1, -1, -1))
+SCHEDULES = [NoiseSchedule.linear(T), Flow(T, 3.0)]
+on_each_schedule = pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda one: one.name)
 
 
 def normal(*key: int) -> Tensor:
@@ -33,45 +35,48 @@ def noise(step: int) -> Tensor:
     return normal(3, step)
 
 
-def replaced(ranges: list[TimestepRange]) -> Tensor:
-    return replaced_samples(predict, TRUTH, START, noise, SCHEDULE, ranges)
+def replaced(schedule: NoiseSchedule, ranges: list[TimestepRange]) -> Tensor:
+    return replaced_samples(predict, TRUTH, START, noise, schedule, ranges)
 
 
-def one_by_one(chosen: TimestepRange) -> Tensor:
+def one_by_one(schedule: NoiseSchedule, chosen: TimestepRange) -> Tensor:
     """The same as DDIM with a predictor that knows the truth where it may."""
 
     def knowing(x_t: Tensor, t: int) -> Tensor:
         return TRUTH if chosen.first <= t <= chosen.last and t > 0 else predict(x_t, t)
 
-    return ddim(START, EVERY_STEP, SCHEDULE, knowing, 1.0, noise)
+    return ddim(START, EVERY_STEP, schedule, knowing, 1.0, noise)
 
 
+@on_each_schedule
 @given(st.lists(st.tuples(st.integers(0, T - 1), st.integers(0, T - 1)), min_size=1, max_size=4))
-def test_each_range_is_a_run_of_its_own(pairs: list[tuple[int, int]]) -> None:
+def test_each_range_is_a_run_of_its_own(schedule: NoiseSchedule, pairs: list[tuple[int, int]]) -> None:
     ranges = [TimestepRange(min(pair), max(pair)) for pair in pairs]
-    found = replaced(ranges)
-    torch.testing.assert_close(found[0], ddim(START, EVERY_STEP, SCHEDULE, predict, 1.0, noise))
+    found = replaced(schedule, ranges)
+    torch.testing.assert_close(found[0], ddim(START, EVERY_STEP, schedule, predict, 1.0, noise))
     for run, chosen in zip(found[1:], ranges, strict=True):
-        torch.testing.assert_close(run, one_by_one(chosen))
+        torch.testing.assert_close(run, one_by_one(schedule, chosen))
 
 
-def test_the_last_step_is_never_replaced() -> None:
-    found = replaced([TimestepRange(0, 0), TimestepRange(0, T - 1)])
+@on_each_schedule
+def test_the_last_step_is_never_replaced(schedule: NoiseSchedule) -> None:
+    found = replaced(schedule, [TimestepRange(0, 0), TimestepRange(0, T - 1)])
     assert torch.equal(found[1], found[0])
     assert not torch.allclose(found[2], TRUTH)
     # A perfect prediction at the last step gives the truth, whatever happened before.
-    perfect = replaced_samples(lambda x, t: TRUTH, TRUTH, START, noise, SCHEDULE, [])
+    perfect = replaced_samples(lambda x, t: TRUTH, TRUTH, START, noise, schedule, [])
     torch.testing.assert_close(perfect[0], TRUTH)
 
 
-def test_the_network_is_asked_only_where_the_truth_is_not_taken() -> None:
+@on_each_schedule
+def test_the_network_is_asked_only_where_the_truth_is_not_taken(schedule: NoiseSchedule) -> None:
     asked: list[tuple[int, int]] = []
 
     def counting(x_t: Tensor, t: int) -> Tensor:
         asked.append((t, len(x_t) // len(TRUTH)))
         return predict(x_t, t)
 
-    replaced_samples(counting, TRUTH, START, noise, SCHEDULE, [TimestepRange(10, 29), TimestepRange(0, 4)])
+    replaced_samples(counting, TRUTH, START, noise, schedule, [TimestepRange(10, 29), TimestepRange(0, 4)])
     assert dict(asked) == {t: 1 + (t < 10) + (t == 0) for t in range(T)}
 
 

@@ -1,5 +1,6 @@
 """Schedules by a scheduler's configuration, beside what diffusers' own schedulers hold."""
 
+import math
 from typing import Any
 
 import pytest
@@ -48,6 +49,21 @@ def test_a_flow_has_the_shift_of_its_scheduler():
     bent = config_of(FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True, time_shift_type="linear"))
     schedule, _ = schedule_of(bent, "model", 4096)
     assert schedule == Shifted(timesteps=1000, shift=1.15)
+
+
+@pytest.mark.parametrize(("tokens", "shift"), [(256, 1.649), (1024, 1.878), (4096, 3.158)])
+def test_a_shift_that_goes_by_the_size_of_images_is_that_of_flux(tokens: int, shift: float):
+    """e^μ, where μ is linear in tokens: 0.5 at 256, 1.15 at 4096."""
+    schedule, _ = schedule_of(config_of(FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True)), "model", tokens)
+    assert isinstance(schedule, Shifted)
+    assert schedule.shift == pytest.approx(shift, abs=5e-4)
+
+
+def test_the_middle_of_what_diffusers_calls_laplace_is_not_at_a_log_snr_of_0():
+    """It takes √(SNR/(1 + SNR)) for ᾱ; the square of that is there."""
+    power = float(DDPMScheduler(beta_schedule="laplace").alphas_cumprod[499])
+    log_snr = [math.log(one / (1 - one)) for one in (power, power**2)]
+    assert log_snr == pytest.approx([0.883, 0.0], abs=3e-3)
 
 
 @pytest.mark.parametrize(

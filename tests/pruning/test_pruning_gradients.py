@@ -57,6 +57,22 @@ def test_a_batchs_gradient(
     assert_same_gradients(net, by_hand)
 
 
+def test_on_a_flow_the_gradient_is_that_of_errors_of_the_velocity(
+    tiny_net: BuildNet, make_target: MakeTarget, prepared: PreparedData
+) -> None:
+    """At times s = (t + ½)/T, which a network is told as 1000·s."""
+    net, by_hand = tiny_net(), tiny_net()
+    target = make_target(net, seed=3, first=5, last=7, schedule="flow", prediction="velocity")
+    assert ascending_gradient(target, "group", 4, 0.001) == 7
+    generator = numpy_generator(3, Stream.PRUNING, 5)
+    batch = draw_at(tensor_of(prepared.train), np.repeat([5, 6, 7], 4), generator, torch.device("cpu"))
+    times = (batch.timesteps + 0.5) / 50
+    s = times.reshape(-1, 1, 1, 1)
+    answer = by_hand((1 - s) * batch.x0 + s * batch.epsilon, 1000 * times).sample
+    (3 * (answer - (batch.epsilon - batch.x0)).square().mean()).backward()
+    assert_same_gradients(net, by_hand)
+
+
 def test_the_sum_over_rising_timesteps(
     tiny_net: BuildNet, make_target: MakeTarget, prepared: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,8 +9,10 @@ from click.testing import CliRunner
 from graph import ROOT
 from PIL import Image
 
+from unequal.files import write_json
 from unequal.reporting.emphasis import Emphasis, emphasis
 from unequal.settings.strict import read_yaml, validate
+from unequal.timesteps.partition import TimestepRange
 from unequal.tools.emphasis import Recipes, main
 
 FLOW = {"name": "flow", "timesteps": 200, "shift": 3.0}
@@ -28,6 +30,8 @@ def params(tmp_path: Path) -> Path:
         "learning": base | {"sampler": {"kind": "info_noise", "warmup_images": 1000}},
         "measuring": base | {"sampler": {"kind": "adaptive", "bins": 4, "refresh_images": 1000, "images_per_bin": 4}},
         "measured": base | {"sampler": {"kind": "mode", "normalised": True}},
+        "slot": base | {"sampler": {"kind": "slot", "overlap": 0.1}, "loss_weight": {"kind": "cosmap"}},
+        "expert": base | {"sampler": {"kind": "slot"}},
     }
     (tmp_path / "params.yaml").write_text(yaml.safe_dump({"schedule": FLOW, "recipes": recipes}))
     return tmp_path / "params.yaml"
@@ -79,14 +83,47 @@ def test_the_command_draws_and_tells(params: Path) -> None:
         assert len(picture.convert("RGB").getcolors(1 << 20) or []) > 50
 
 
+def test_inside_a_range_the_density_is_uniform_and_weights_are_the_recipes(params: Path) -> None:
+    settings, held = validate(Recipes, read_yaml(params), params), np.zeros(200)
+    held[18:42] = 1 / 24
+    slot = emphasis("slot_2", settings.named("slot"), settings.schedule.tables(), Path(), TimestepRange(20, 39))
+    weighed = found(params, "weighed").weight
+    assert slot.product is not None and slot.weight is not None and weighed is not None
+    np.testing.assert_allclose(slot.density, held)
+    assert slot.product.sum() == pytest.approx(1)
+    np.testing.assert_allclose(slot.weight[18:42] / slot.weight[18], weighed[18:42] / weighed[18])
+    assert not slot.weight[:18].any() and not slot.weight[42:].any()
+
+
+def test_every_slot_and_every_group_is_drawn(params: Path) -> None:
+    artifacts = params.parent / "artifacts"
+    ranges = ((0, 0), (1, 199))
+    groups = [{"group": number, "first": a, "last": b, "limit_ratio": 1.0} for number, (a, b) in enumerate(ranges)]
+    write_json(artifacts / "slots.json", {"timesteps": 200, "loss": "total", "slots": ranges})
+    write_json(
+        artifacts / "groups.json",
+        {"timesteps": 200, "schedule": "flow", "kind": "snr", "min_ratio": 0.5, "groups": groups},
+    )
+    target = str(params.parent / "drawn.png")
+    done = CliRunner().invoke(main, ["slot", "expert", "--params", str(params), "--target", target])
+    assert done.exit_code == 0, done.output
+    names, first = zip(*(line.split()[:2] for line in done.output.splitlines()[1:-1]), strict=True)
+    assert names == ("slot_1", "slot_2", "expert_0", "expert_1")
+    # The second slot is widened by a tenth, and the first too short for it.
+    assert first == ("1", "0.005", "1", "0")
+
+
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
         (
             "other",
-            "recipes: there is no 'other'; allowed: learned, learning, measured, measuring, plain, undone, weighed",
+            "recipes: there is no 'other'; allowed: expert, learned, learning, measured, measuring, plain, slot, "
+            "undone, weighed",
         ),
         ("measured", "artifacts/samplers/measured.json: missing"),
+        ("slot", "artifacts/slots.json: missing"),
+        ("expert", "artifacts/groups.json: missing"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_in_one_line(params: Path, name: str, complaint: str) -> None:

@@ -18,6 +18,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.reporting.figures import SOFT
 from unequal.settings.recipe import Recipe
 from unequal.timesteps.densities import edges_of
+from unequal.timesteps.partition import TimestepSet
 from unequal.timesteps.weights import epsilon_error_factor
 
 #: What is drawn: a column each.
@@ -28,7 +29,10 @@ SHOWN = 1e-4
 
 
 class Emphasis(NamedTuple):
-    """What a recipe puts its weight on, [T] each: p_t, and the weight of the velocity's error, of mean 1 under p."""
+    """What a recipe puts its weight on, [T] each: p_t, and the weight of the velocity's error, of mean 1 under p.
+
+    Where nothing is drawn, nothing has a weight.
+    """
 
     name: str
     density: np.ndarray
@@ -48,26 +52,33 @@ class Emphasis(NamedTuple):
         return f"{self.name:24} {ends} {means}"
 
 
-def emphasis(name: str, recipe: Recipe, schedule: NoiseSchedule, samplers: Path) -> Emphasis:
+def emphasis(
+    name: str, recipe: Recipe, schedule: NoiseSchedule, samplers: Path, inside: TimestepSet | None = None
+) -> Emphasis:
     """What a recipe puts its weight on at the end of its training.
 
     Args:
         name, recipe: of the recipe.
         schedule: of its model.
         samplers: folder of the files that `build_sampler` has made, for samplers that go by what was measured.
+        inside: the timesteps of its model, where they are not all.
 
     Raises:
-        UserError: a sampler inside a range, or one whose file is missing.
+        UserError: a sampler inside a range that is not given, or one whose file is missing.
     """
-    needs = bool(recipe.sampler.needs)
-    sampler = read_sampler(samplers / f"{name}.json", schedule) if needs else recipe.sampler.build(schedule)
+    if inside is not None:
+        sampler = recipe.sampler.inside(inside, schedule.timesteps)
+    elif recipe.sampler.needs:
+        sampler = read_sampler(samplers / f"{name}.json", schedule)
+    else:
+        sampler = recipe.sampler.build(schedule)
     # A learned density is known beforehand only as far as weights undo it.
     learned = bool(sampler.learns or sampler.refresh_images) and not sampler.unbiased
     if learned or not recipe.loss_weight.fixed or recipe.mixing is not None:
         return Emphasis(name, sampler.probabilities, None)
     to_epsilon = (epsilon_error_factor(one, schedule.snr) for one in ("velocity", recipe.prediction))
     weight = recipe.loss_weight.table(recipe.prediction, schedule.snr) * next(to_epsilon) / next(to_epsilon)
-    whole = weight.numpy() * sampler.importance(sampler.horizon)
+    whole = np.where(sampler.probabilities > 0, weight.numpy() * sampler.importance(sampler.horizon), 0)
     return Emphasis(name, sampler.probabilities, whole / (sampler.probabilities @ whole))
 
 
@@ -100,7 +111,7 @@ def draw(figure: Figure, found: Sequence[Emphasis], schedule: NoiseSchedule) -> 
 
 def limit_from_below(axes: Axes) -> None:
     """A log scale that reaches so far below the highest point."""
-    highest = max((float(np.nanmax(line.get_ydata())) for line in axes.get_lines()), default=1.0)
-    lowest = min((float(np.nanmin(line.get_ydata())) for line in axes.get_lines()), default=0.1)
+    heights = [np.asarray(line.get_ydata()) for line in axes.get_lines()] or [np.array([0.1, 1.0])]
+    highest = float(np.nanmax(heights))
     axes.set_yscale("log")
-    axes.set_ylim(max(lowest, SHOWN * highest) / 1.5, 1.5 * highest)
+    axes.set_ylim(max(float(np.nanmin(heights)), SHOWN * highest) / 1.5, 1.5 * highest)
