@@ -62,7 +62,9 @@ def good_tries(plan: Study, arms: Arms) -> list[Trainings]:
     no two good ones all tries are told.
     """
     first, delta = next(iter(plan.judged.items()))
-    every = {arm: {label: [block[label] for block in found] for label in found[0]} for arm, found in arms.items()}
+    every: dict[str, dict[str, Trainings]] = {
+        arm: {label: [block[label] for block in found] for label in found[0]} for arm, found in arms.items()
+    }
     ends = {arm: {label: mean_log(first, cell) for label, cell in cells.items()} for arm, cells in every.items()}
     good = [
         cell
