@@ -5,8 +5,10 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from studies.blocks.params import Recipes
+from studies.blocks.settings import LEAST, refuse_twice
 from studies.small_batches.settings import SLOT, Arm, Gradients, Retraining
 from unequal.settings.names import Name
+from unequal.settings.numbers import Seed
 from unequal.settings.params.roles import FRESH, Role
 from unequal.settings.slots import Slots
 
@@ -16,6 +18,9 @@ class Params(Recipes):
 
     arms: Annotated[dict[Name, Arm], Field(description="batches of every arm in `blocks`")]
     slots: Slots
+    mechanism: Annotated[
+        tuple[Seed, ...], Field(min_length=LEAST, description="blocks in which gradients and retraining are measured")
+    ]
     gradients: Gradients
     retraining: Retraining
 
@@ -43,6 +48,15 @@ class Params(Recipes):
             if arm.density is not None and self.recipes[name].sampler.kind != "uniform":
                 kind = self.recipes[name].sampler.kind
                 raise ValueError(f"recipes.{name}.sampler.kind: '{kind}'; arms.{name} has a density: uniform")
+        return self
+
+    @model_validator(mode="after")
+    def mechanisms_are_of_blocks(self) -> Self:
+        """Each once, of those that are trained."""
+        refuse_twice("mechanism", self.mechanism)
+        for block in self.mechanism:
+            if block not in self.blocks.all_seeds:
+                raise ValueError(f"mechanism: {block} is no block; there is: {list(self.blocks.all_seeds)}")
         return self
 
     @model_validator(mode="after")

@@ -12,6 +12,7 @@ from unequal.settings.strict import key
 class Settings(PageSettings):
     """Keys of params.yaml that this stage reads."""
 
+    mechanism: tuple[int, ...]
     measured: tuple[str, ...] = key("gradients.arms")
     retraining: Retraining
 
@@ -20,11 +21,10 @@ class Settings(PageSettings):
 def main(run: Run, settings: Settings) -> None:
     """Write the study's page, its findings and what its README says of them."""
     study = Study.read(run, settings)
-    found = study.found
     densities = Densities.load(run.input("results/densities.json"))
-    gradients = read_gradients(run.input("results/gradients"), settings.measured, found.complete)
+    gradients = read_gradients(run.input("results/gradients"), settings.measured, settings.mechanism)
     chosen, folders = settings.retraining, (run.input("results/retrained"), run.input("results/pictures_of"))
-    retrained = read_retrained(*folders, chosen.arms, chosen.ways, found.complete)
+    retrained = read_retrained(*folders, chosen.arms, chosen.ways, settings.mechanism)
     write_page(
         run,
         study,

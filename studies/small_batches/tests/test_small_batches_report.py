@@ -98,6 +98,7 @@ def study(project: Path) -> Path:
             "repeated": {"arm": "again", "control": "large", "test": "welch"},
             "endpoints": dict.fromkeys(ENDPOINTS, 0.05),
         },
+        mechanism=list(BLOCKS),
         gradients={"arms": ["small"]},
         retraining={
             "arms": ["small"],
@@ -147,7 +148,7 @@ def test_the_page_holds_words_and_mechanism(study: Path) -> None:
     for text in ("What scatters a batch", "What training on does to other timesteps", "worse", "small: slot 2"):
         assert text in page
     drawn = {path.stem for path in Path("results/pictures").glob("*.png")}
-    assert drawn == {"comparisons", "curves", "scatter", "cosines", "retrained", "pictures", "densities"}
+    assert drawn == {"comparisons", "curves", "losses", "scatter", "cosines", "retrained", "pictures", "densities"}
     rows = list(csv.DictReader(Path("results/retrained.csv").read_text().splitlines()))
     assert len(rows) == len(BLOCKS) * len(WAYS) * 3
     assert len(list(csv.DictReader(Path("results/gradients.csv").read_text().splitlines()))) == len(BLOCKS) * 4
