@@ -44,7 +44,7 @@ def test_arms_that_are_compared_differ_in_what_is_asked_alone() -> None:
         ({"pilot.arms": ["batch_8", "stratified"]}, "pilot.arms: 'stratified' has a density, which a scout tells"),
         ({"slots.count": 1001}, "slots.count: 1001 of 1000 timesteps; at most as many"),
         ({"slots.loss": "excess"}, "slots: no floor is profiled, and no slot fine-tuned; allowed: loss total"),
-        ({"mechanism": [0, 7]}, "mechanism: 7 is no block; there is: [0, 1, 2, 3]"),
+        ({"mechanism": [0, 7]}, "mechanism: 7 is no block; there is: [0, 1, 2, 3, 4]"),
         ({"mechanism": [0, 0]}, "mechanism: [0, 0] names one twice"),
         ({"mechanism": [0]}, "mechanism"),
         ({"gradients.arms": ["other"]}, "gradients.arms: 'other' is no arm; there is: batch_128"),
