@@ -1,7 +1,8 @@
 """A study's page, from the endpoints of its trainings alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import Any, Self
 
@@ -63,11 +64,14 @@ class Study:
     accuracy: float | None
 
     @classmethod
-    def read(cls, run: Run, settings: PageSettings) -> Self:
-        """From what lies among the results. Raises UserError where a file is missing or lacks what is read of it."""
-        found = read_found(run.input("results/endpoints"), settings.blocks)
-        pilot = read_figures(run.input("results/pilot.json"), PilotFigures)
-        extractor = read_figures(run.input("results/metrics/extractor.json"), ExtractorFigures)
+    def read(cls, place: Callable[[str], Path], settings: PageSettings) -> Self:
+        """From what lies among the results, each file at its place.
+
+        Raises UserError where one is missing or lacks what is read of it.
+        """
+        found = read_found(place("results/endpoints"), settings.blocks)
+        pilot = read_figures(place("results/pilot.json"), PilotFigures)
+        extractor = read_figures(place("results/metrics/extractor.json"), ExtractorFigures)
         judged = families(found, pilot, settings.effects)
         return cls(settings.subject, found, judged, pilot, extractor["holdout_accuracy"])
 

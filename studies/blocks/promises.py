@@ -8,12 +8,13 @@ from pydantic import Field, PositiveFloat
 
 from studies.blocks.settings import Blocks, Comparison
 from unequal.evidence.power import Design, visible_effect
+from unequal.settings.names import Name
 
 #: `subject` in params.yaml.
 Subject = Annotated[str, Field(min_length=1, description="what people call the images, as pages begin with it")]
 #: `effects` in params.yaml.
 Effects = Annotated[
-    dict[str, PositiveFloat],
+    dict[Name, PositiveFloat],
     Field(
         description="what the claim is that the study asks about, as a difference of an endpoint's logarithm: half of "
         "it must be visible, or nothing is said; of an endpoint without one, δ must be"

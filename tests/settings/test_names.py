@@ -29,7 +29,7 @@ BAD = ["x; touch pwned #", "$(touch pwned)", "`id`", "a b", "../up", "/etc", "-h
 BAD += ["x" * 300, "A", "ä", "a.b", "~", "a|b", "a>b", "a&b", "'", '"', "a\\b", "1;", "base\n"]
 #: Text that is none: it reaches neither a command nor a path of ours.
 FREE = re.compile(
-    r"runtime\.tracking\.(uri|experiment)|.*decider\.(model|base_url|api_key_env)|(blocks|sweep)\.question"
+    r"runtime\.tracking\.(uri|experiment)|.*decider\.(model|base_url|api_key_env)|(blocks|sweep)\.question|subject"
 )
 
 

@@ -7,7 +7,7 @@ from unequal.pipeline.stage import Run, stage
 @stage(PageSettings)
 def main(run: Run, settings: PageSettings) -> None:
     """Write the study's page, its findings and what its README says of them."""
-    write_page(run, Study.read(run, settings))
+    write_page(run, Study.read(run.input, settings))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ class Settings(PageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
     """Write the study's page, its findings and what its README says of them."""
-    study = Study.read(run, settings)
+    study = Study.read(run.input, settings)
     found, judged = study.found, study.judged
     told = borders(settings.plans, settings.schedule, steps_of(settings.sampling, settings.schedule))
     tables = [border_table(judged, found, told, settings.schedule, settings.sampling)]

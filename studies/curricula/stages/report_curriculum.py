@@ -19,7 +19,7 @@ class Settings(PageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
     """Write the study's page, its findings and what its README says of them."""
-    study = Study.read(run, settings)
+    study = Study.read(run.input, settings)
     control = settings.blocks.repeated.control
     told = eases(list(study.found.trainings[control].values()))
     pictures = drawings(told, settings.recipes, settings.schedule)

@@ -8,7 +8,7 @@ from unequal.pipeline.stage import Run, stage
 @stage(PageSettings)
 def main(run: Run, settings: PageSettings) -> None:
     """Write the study's page, its findings and what its README says of them."""
-    study = Study.read(run, settings)
+    study = Study.read(run.input, settings)
     told = besides(study.found, run.input("results/trainings"))
     tables = [group_table(told, settings.blocks.repeated.control)]
     write_page(run, study, tables, rows={"groups": group_rows(told)})

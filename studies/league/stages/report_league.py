@@ -24,7 +24,7 @@ class Settings(PageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
     """Write the study's page, its findings and what its README says of them."""
-    study = Study.read(run, settings)
+    study = Study.read(run.input, settings)
     found, judged = study.found, study.judged
     again = read_again(run.input("results/again"), run.input("results/first.json"), settings.fresh, settings.blocks)
     told = confirmed(found, again)

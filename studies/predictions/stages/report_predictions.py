@@ -20,7 +20,7 @@ class Settings(PageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
     """Write the study's page, its findings and what its README says of them."""
-    study = Study.read(run, settings)
+    study = Study.read(run.input, settings)
     heads = read_heads(run.input("results/heads"), settings.predictions.tried, study.found.complete)
     # The first arm of each prediction is the plain one; others differ from it in what is asked about.
     alone = {

@@ -20,7 +20,7 @@ class Settings(PageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
     """Write the study's page, its findings and what its README says of them."""
-    study = Study.read(run, settings)
+    study = Study.read(run.input, settings)
     densities = Densities.load(run.input("results/densities.json"))
     gradients = read_gradients(run.input("results/gradients"), settings.measured, settings.mechanism)
     chosen, folders = settings.retraining, (run.input("results/retrained"), run.input("results/pictures_of"))
