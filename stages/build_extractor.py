@@ -1,5 +1,7 @@
-"""Make ready the features that FID compares: train the classifier, or note which Inception is used."""
+"""Make ready the features that FID compares: train the classifier, or note which Inception or DINOv2 is used."""
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -9,13 +11,17 @@ from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError, one_line
 from unequal.evaluation.classifier import Classifier, accuracy, save_classifier, train_classifier
-from unequal.evaluation.fidelity import CLASSIFIER, FACTS, INCEPTION, BuiltExtractor, inception_of
+from unequal.evaluation.dinov2 import CONFIG, TENSORS, check_files, dinov2_of
+from unequal.evaluation.fidelity import CLASSIFIER, DINOV2, FACTS, INCEPTION, BuiltExtractor, inception_of
 from unequal.files import content_hash, require, write_json
 from unequal.models.finite import check_finite
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.evaluation import Extractor
 from unequal.settings.strict import StageSettings
+
+#: The name of the weights in the extractor's folder, and the share of held-out images that a classifier is right about.
+Made = tuple[str | None, float | None]
 
 
 class Settings(StageSettings):
@@ -33,20 +39,40 @@ def main(run: Run, settings: Settings, data: str = "data") -> None:
     folder = run.output("artifacts/extractor")
     folder.mkdir()
     chosen = settings.extractor
-    weights: str | None = None
-    accurate: float | None = None
-    if chosen.kind == "classifier":
-        weights = CLASSIFIER
-        accurate = trained_classifier(run, settings, images, folder / weights)
-    elif chosen.weights is not None:
-        weights = INCEPTION
-        copy_tensors(Path(chosen.weights), folder / weights)
+    weights, accurate = MAKERS[chosen.kind](run, settings, images, folder)
     sha256 = None if weights is None else content_hash(folder / weights)
     built = BuiltExtractor(
         kind=chosen.kind, features=chosen.features, weights=weights, weights_sha256=sha256, holdout_accuracy=accurate
     ).model_dump()
     write_json(folder / FACTS, built)
     run.metrics("results/metrics/extractor.json", built)
+
+
+def make_classifier(run: Run, settings: Settings, images: PreparedData, folder: Path) -> Made:
+    """Have a classifier trained on the labels."""
+    return CLASSIFIER, trained_classifier(run, settings, images, folder / CLASSIFIER)
+
+
+def make_inception(run: Run, settings: Settings, images: PreparedData, folder: Path) -> Made:
+    """Have the weights of the settings' file, or none: torch-fidelity's own are used."""
+    if settings.extractor.weights is None:
+        return None, None
+    copy_tensors(Path(settings.extractor.weights), folder / INCEPTION)
+    return INCEPTION, None
+
+
+def make_dinov2(run: Run, settings: Settings, images: PreparedData, folder: Path) -> Made:
+    """Have what is read of the settings' folder."""
+    copy_dinov2(Path(settings.extractor.weights or ""), folder / DINOV2, settings.extractor.features)
+    return DINOV2, None
+
+
+#: By the kind of an extractor, what makes it ready.
+MAKERS: dict[str, Callable[[Run, Settings, PreparedData, Path], Made]] = {
+    "classifier": make_classifier,
+    "inception": make_inception,
+    "dinov2": make_dinov2,
+}
 
 
 def copy_tensors(source: Path, target: Path) -> None:
@@ -64,10 +90,24 @@ def copy_tensors(source: Path, target: Path) -> None:
     )
 
 
+def copy_dinov2(source: Path, target: Path, features: int) -> None:
+    """Copy what is read of a folder with DINOv2. Raises UserError where it is another model, or has other features."""
+    place = f"extractor.weights: {source}"
+    check_files(source, place)
+    target.mkdir()
+    for name in (CONFIG, TENSORS):
+        shutil.copyfile(source / name, target / name)
+    # The copy is looked at, beside which nothing lies that transformers would read too.
+    network = dinov2_of(target, place)
+    if network.features != features:
+        raise UserError(f"extractor.features: {features}; {source} has {network.features}, its hidden_size")
+    check_finite(network.network.state_dict(), place)
+
+
 def trained_classifier(run: Run, settings: Settings, data: PreparedData, path: Path) -> float:
     """Train the classifier on the labels; its accuracy on held-out images."""
     if data.labels is None:
-        raise UserError("extractor.kind: 'classifier' needs labelled data; use inception, or data with labels")
+        raise UserError("extractor.kind: 'classifier' needs labelled data; use inception, dinov2, or data with labels")
     chosen, (channels, size, _) = settings.extractor, data.images.shape[1:]
     torch.manual_seed(torch_seed(settings.seed, Stream.INITIAL_WEIGHTS))
     net = Classifier(channels, size, chosen.features, data.facts["labels"]).to(run.device)

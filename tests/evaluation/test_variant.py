@@ -1,6 +1,9 @@
 """Scoring a model: what it is compared with is told, and what cannot be scored is not sampled."""
 
 import re
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -35,10 +38,23 @@ def test_too_few_images_are_refused_before_any_is_sampled(
 
 def scoring(data: PreparedData, features: int, samples: int, **chosen: Any) -> Scoring:
     evaluation = Evaluation(samples=samples, seeds=(0,), allow_singular=False, neighbourhood=12, **chosen)
-    extractor = BuiltExtractor(
-        kind="classifier", features=features, weights=None, weights_sha256=None, holdout_accuracy=0.75
+    return Scoring(NOTHING, NOTHING, evaluation, data, extractor_of(features=features))
+
+
+def test_features_of_real_images_are_kept_by_data_and_weights_but_for_a_classifiers(prepared: PreparedData) -> None:
+    chosen, workspace = scoring(prepared, 8, 40, kid_subset=6), SimpleNamespace(work=Path("work/stage"))
+    one, other = (
+        replace(chosen, workspace=workspace, extractor=extractor_of(kind="dinov2", weights_sha256=digit * 64))
+        for digit in "ab"
     )
-    return Scoring(NOTHING, NOTHING, evaluation, data, extractor)
+    assert one.features_cache() == (Path("work/features"), f"{one.reference.name}, dinov2-aaaaaaaaaaaa")
+    assert other.features_cache() == (Path("work/features"), f"{one.reference.name}, dinov2-bbbbbbbbbbbb")
+    assert replace(chosen, workspace=workspace).features_cache() is None
+
+
+def extractor_of(**changes: Any) -> BuiltExtractor:
+    facts = {"kind": "classifier", "features": 8, "weights": None, "weights_sha256": None, "holdout_accuracy": 0.75}
+    return BuiltExtractor(**facts | changes)
 
 
 @pytest.mark.parametrize(("against", "said"), [("train", "its first 36 images"), ("holdout", "its last 12 images")])

@@ -517,6 +517,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     ({"recipes.mixed.mixing.bins": 10**9}, "recipes.mixed.mixing.bins: 1000000000: Input should be less than"),
     ({"extractor.kind": "inception"}, "extractor: features: 64; inception has 2048"),
+    ({"extractor.kind": "dinov2"}, "extractor: weights: null; dinov2 needs a folder with config.json and model.safet"),
     ({"extractor.images": 64}, "extractor: batch_size: 128; the classifier sees 64 images in all"),
     ({"extractor.weights": "a.pth"}, "extractor: weights: a classifier is trained on the labels; allowed: null"),
     ({"evaluation.kid_subset": 1001}, "evaluation: kid_subset: 1001 exceeds samples 1000"),

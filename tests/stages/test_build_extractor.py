@@ -1,29 +1,150 @@
-"""The classifier whose features FID compares: the same bytes from the same seed."""
+"""The features that FID compares: a classifier by the seed, DINOv2 from its folder, or a line of what is amiss."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from click.testing import CliRunner
+from dinov2_folders import FEATURES, write_dinov2
+from refusals import Bad, check_refused, table
+from safetensors.torch import load_file, save_file
 from stage_project import write_params
 
-from stages.build_extractor import main
+from stages import build_extractor, evaluate_reference
 from unequal.data.prepared import PreparedData
-from unequal.files import content_hash
+from unequal.files import content_hash, read_json, write_json
 
 SETTINGS = {"kind": "classifier", "weights": None, "features": 4, "images": 64, "batch_size": 8, "lr": 1.0e-3}
+DINOV2 = SETTINGS | {"kind": "dinov2", "weights": "network", "features": FEATURES}
+NETWORK = Path("network")
+CONFIG, TENSORS = NETWORK / "config.json", NETWORK / "model.safetensors"
+MADE = ["artifacts/extractor/extractor.json", "results/metrics/extractor.json"]
+
+pytestmark = pytest.mark.usefixtures("project")
+
+
+@pytest.fixture(autouse=True)
+def data(project: Path, prepared: PreparedData) -> None:
+    shutil.copytree(prepared.path, "artifacts/data")
 
 
 def built(seed: int) -> str:
     """Hash of the classifier that a seed makes."""
     write_params(seed=seed, extractor=SETTINGS)
-    result = CliRunner().invoke(main, [])
+    result = CliRunner().invoke(build_extractor.main, [])
     assert result.exit_code == 0, result.output
     return content_hash(Path("artifacts/extractor/classifier.safetensors"))
 
 
-@pytest.mark.usefixtures("project")
-def test_the_classifier_is_decided_by_the_seed(prepared: PreparedData) -> None:
-    shutil.copytree(prepared.path, "artifacts/data")
+def test_the_classifier_is_decided_by_the_seed() -> None:
     assert built(0) == built(0)
     assert built(0) != built(1)
+
+
+def test_dinov2_is_taken_along_with_what_is_read_of_its_folder_alone() -> None:
+    write_dinov2(NETWORK)
+    for name in ("pytorch_model.bin", "adapter_config.json"):
+        (NETWORK / name).write_text("{}")
+    evaluation = {"samples": 40, "seeds": [0], "kid_subset": 6, "allow_singular": True}
+    write_params(seed=0, extractor=DINOV2, evaluation=evaluation)
+    for stage in (build_extractor, evaluate_reference):
+        result = CliRunner().invoke(stage.main, [])
+        assert (result.exit_code, result.output) == (0, "")
+    folder = Path("artifacts/extractor/dinov2")
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == {
+        file.name: file.read_bytes() for file in (CONFIG, TENSORS)
+    }
+    facts = {"kind": "dinov2", "features": FEATURES, "weights": "dinov2", "holdout_accuracy": None}
+    assert read_json(Path(MADE[1])) == facts | {"weights_sha256": content_hash(folder)}
+    found = read_json(Path("results/fid/reference.json"))
+    assert found["extractor"] == f"dinov2-{content_hash(folder)[:12]}"
+    assert found["real_against_real"]["fid"] < found["noise_against_real"]["fid"]
+
+
+def config(**changes: Any) -> Callable[[], None]:
+    """Another config.json beside the same weights."""
+    return lambda: write_json(CONFIG, read_json(CONFIG) | changes)
+
+
+def other(**changes: Any) -> Callable[[], None]:
+    """A network of other sizes."""
+    return lambda: (shutil.rmtree(NETWORK), write_dinov2(NETWORK, **changes))[0]
+
+
+def pickled() -> None:
+    torch.save(load_file(TENSORS), NETWORK / "pytorch_model.bin")
+    TENSORS.unlink()
+
+
+def not_finite() -> None:
+    weights = load_file(TENSORS)
+    weights["layernorm.weight"][3] = float("nan")
+    save_file(weights, TENSORS, {"format": "pt"})
+
+
+def a_file() -> None:
+    shutil.rmtree(NETWORK)
+    NETWORK.write_text("weights")
+
+
+def set_to(**changes: Any) -> Callable[[], None]:
+    return lambda: write_params(seed=0, extractor=DINOV2 | changes)
+
+
+DEPTH = {"out_features": None, "out_indices": None, "stage_names": None}
+BAD: dict[str, Bad] = {
+    "no folder": Bad(lambda: shutil.rmtree(NETWORK), "extractor.weights: network: missing; allowed: a file or folder"),
+    "a file": Bad(a_file, "extractor.weights: network: has no config.json; allowed: a folder with config.json and mod"),
+    "no config": Bad(CONFIG.unlink, "extractor.weights: network: has no config.json; allowed: a folder"),
+    "no weights": Bad(TENSORS.unlink, "extractor.weights: network: has no model.safetensors; allowed: a folder"),
+    "weights that are unpickled": Bad(pickled, "extractor.weights: network: has no model.safetensors; allowed: a fold"),
+    "weights cut short": Bad(
+        lambda: TENSORS.write_bytes(TENSORS.read_bytes()[:-100]),
+        "extractor.weights: network: no weights of a Dinov2Model (Error while deserializing header: incomplete",
+    ),
+    "weights of nothing": Bad(
+        lambda: TENSORS.write_bytes(b""), "extractor.weights: network: no weights of a Dinov2Model (Error while"
+    ),
+    "weights that are no numbers": Bad(
+        not_finite, "extractor.weights: network: weight 'layernorm.weight' holds NaN or infinite values"
+    ),
+    "a config of no JSON": Bad(
+        lambda: CONFIG.write_text("{"), "network: config.json tells of no model_type; allowed: 'dinov2'"
+    ),
+    "a config in a list": Bad(lambda: CONFIG.write_text("[]"), "config.json tells of no model_type; allowed: 'dinov2'"),
+    "another model": Bad(config(model_type="vit"), "network: config.json has the model_type 'vit'; allowed: 'dinov2'"),
+    "registers": Bad(config(model_type="dinov2_with_registers"), "has the model_type 'dinov2_with_registers'; allowed"),
+    "a smaller config": Bad(
+        config(num_hidden_layers=1, **DEPTH), "extractor.weights: network: has no place for 'encoder.layer.1."
+    ),
+    "a larger config": Bad(
+        config(num_hidden_layers=3, **DEPTH), "extractor.weights: network: lacks 'encoder.layer.2.attention"
+    ),
+    "a wider config": Bad(
+        config(hidden_size=64), "network: 'embeddings.cls_token' has the shape [1, 1, 32], and [1, 1, 64] by its config"
+    ),
+    "a config of words": Bad(config(patch_size="a"), "network: no weights of a Dinov2Model (Validation error for"),
+    "no patches": Bad(config(patch_size=0), "network: no weights of a Dinov2Model ("),
+    "patches that do not fit": Bad(
+        other(patch_size=15, image_size=30), "network: patch_size: 15; allowed: a number that divides 224, the pixels"
+    ),
+    "patches that are no squares": Bad(other(patch_size=[14, 7]), "network: patch_size: [14, 7]; allowed: a number"),
+    "images that are no squares": Bad(
+        other(image_size=[28, 42]), "network: image_size: [28, 42]; allowed: a number, 1"
+    ),
+    "images smaller than patches": Bad(other(image_size=7), "network: image_size: 7; allowed: a number, 14 or more"),
+    "grey": Bad(other(num_channels=1), "extractor.weights: network: num_channels: 1; allowed: 3"),
+    "other features": Bad(set_to(features=1024), "extractor.features: 1024; network has 32, its hidden_size"),
+    "no weights in the settings": Bad(set_to(weights=None), "extractor: weights: null; dinov2 needs a folder with con"),
+}
+
+
+@table(BAD)
+def test_a_folder_with_no_such_dinov2_is_refused(bad: Bad) -> None:
+    write_dinov2(NETWORK)
+    set_to()()
+    bad.spoil()
+    check_refused(build_extractor, said=bad.said, outputs=MADE)

@@ -89,6 +89,20 @@ def test_noise_and_samples_are_not_all_in_memory(footprints) -> None:
     assert footprints({}, preset="ffhq256-ddpm").of("evaluate_reference").host < 8e9
 
 
+def test_dinov2_takes_its_weights_and_a_batch(footprints) -> None:
+    """Of 22, 304 and 1,137 M parameters; a batch was measured to have 13 values of a token's feature in hand."""
+    for features, parameters in ((384, 22e6), (1024, 304e6), (1536, 1137e6)):
+        changes = {"extractor.kind": "dinov2", "extractor.weights": "x", "extractor.features": features}
+        found = footprints(changes, images=2000)
+        needed = 4 * parameters + 4 * 64 * 257 * 13 * features
+        assert 0.99 * needed < found.of("evaluate_reference").device < 2 * needed
+        for program in ("build_extractor", "evaluate_reference"):
+            assert 1.99 * 4 * parameters < found.of(program).host < 9.1e9
+    inception = footprints({}, images=2000)
+    assert inception.of("build_extractor").host == 0
+    assert inception.of("evaluate_reference").device == 2e9
+
+
 def test_memory_is_asked_for_by_the_command_of_a_stage(footprints) -> None:
     one, command = footprints({"runtime.processes": 1}), "python -m stages.train_base"
     asked = one.megabytes(command, has_gpu=False, on_cluster=False)

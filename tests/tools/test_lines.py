@@ -106,6 +106,12 @@ def test_a_branch_that_is_gone_must_have_been_taken(tmp_path: Path):
     assert complaints(tmp_path, OLD, new, {3, 5, 7}, {3, 5}) == ["before, m.py:6: raise ValueError(r)"]
 
 
+def test_other_words_of_a_refusal_make_no_results(tmp_path: Path) -> None:
+    old = OLD.replace("raise ValueError(r)", "raise UserError('no')")
+    new = OLD.replace("raise ValueError(r)", "raise UserError('never')")
+    assert not complaints(tmp_path, old, new, {3, 5, 7}, {3, 5, 7})
+
+
 def test_a_case_and_a_handler_must_be_reached_themselves(tmp_path: Path):
     lines = ["def f(x):", "    try:", "        match x:", "            case 1:", "                y = 2"]
     old = "\n".join([*lines, "    except KeyError:", "        pass"])

@@ -1,4 +1,4 @@
-"""FID, KID, precision and recall by torch-fidelity's formulas, of Inception's features or of the classifier's.
+"""FID, KID, precision and recall by torch-fidelity's formulas, of Inception's features, DINOv2's or the classifier's.
 
 torch-fidelity unpickles the weights and the features that it reads. Here both are kept in formats that hold numbers
 alone, and what it reads has been written by this process.
@@ -20,6 +20,7 @@ from torch import Tensor
 
 from unequal.errors import UserError, one_line
 from unequal.evaluation.classifier import load_classifier
+from unequal.evaluation.dinov2 import dinov2_of
 from unequal.evaluation.formulas import (
     KEY_METRIC_FID,
     KEY_METRIC_KID_MEAN,
@@ -36,7 +37,7 @@ from unequal.evaluation.sets import TILE, ImageSet
 from unequal.files import SHA256, content_hash, read_json, read_npz, require, write_npz
 from unequal.settings.strict import Strict, validate
 
-FACTS, CLASSIFIER, INCEPTION = "extractor.json", "classifier.safetensors", "inception.safetensors"
+FACTS, CLASSIFIER, INCEPTION, DINOV2 = "extractor.json", "classifier.safetensors", "inception.safetensors", "dinov2"
 #: Inception's layer, by torch-fidelity's name, whose 2,048 features FID compares.
 LAYER = "2048"
 #: Features of so many images are taken to float64 at once.
@@ -50,9 +51,9 @@ Network = Callable[[Tensor], Tensor]
 
 
 class BuiltExtractor(Strict):
-    """Which features are compared, and the file of weights beside extractor.json; None: torch-fidelity's own."""
+    """Which features are compared, and the file or folder of weights beside extractor.json; None: torch-fidelity's."""
 
-    kind: Literal["classifier", "inception"]
+    kind: Literal["classifier", "inception", "dinov2"]
     features: PositiveInt
     weights: str | None
     weights_sha256: Annotated[str, Field(pattern=SHA256)] | None
@@ -62,9 +63,9 @@ class BuiltExtractor(Strict):
     def load(cls, folder: Path) -> "BuiltExtractor":
         """From the folder that `build_extractor` makes. Raises UserError where something in it has changed."""
         extractor = validate(cls, read_json(folder / FACTS), folder / FACTS)
-        if extractor.weights is None:
+        if extractor.weights is None and extractor.kind == "inception":
             return extractor
-        if extractor.weights not in (CLASSIFIER, INCEPTION):
+        if extractor.weights not in (CLASSIFIER, INCEPTION, DINOV2):
             raise UserError(f"{folder / FACTS}: weights '{extractor.weights}'; build the extractor again")
         path = folder / extractor.weights
         if content_hash(require(path)) != extractor.weights_sha256:
@@ -217,7 +218,7 @@ def features_of(
     parts = []
     for some in (images if isinstance(images, ImageSet) else ImageSet.of(images)).batches():
         batch = torch.from_numpy(np.array(some)).to(device)
-        if extractor.kind == "inception":
+        if extractor.kind != "classifier":
             batch = batch.expand(-1, 3, -1, -1).contiguous()  # grey as RGB
         parts.append(network(batch).float().cpu())
     features = torch.cat(parts).numpy()
@@ -232,14 +233,36 @@ def features_of(
 def network_of(extractor: BuiltExtractor, image_size: int, device: torch.device) -> Network:
     """What computes an extractor's features, on a device. Raises UserError where the weights do not fit."""
     try:
-        if extractor.kind == "classifier":
-            classifier = load_classifier(Path(extractor.weights or ""), image_size)
-            return lambda batch: classifier.to(device).features(batch)
-        inception = inception_of(load_file(extractor.weights) if extractor.weights else downloaded())
+        return NETWORKS[extractor.kind](extractor, image_size, device)
     except (SafetensorError, OSError, KeyError, RuntimeError) as error:
         reason = one_line(error)[:QUOTED]
         raise UserError(f"{extractor.weights}: no weights of its kind ({reason}); build the extractor again") from None
+
+
+def classifier_network(extractor: BuiltExtractor, image_size: int, device: torch.device) -> Network:
+    """The classifier up to its features."""
+    classifier = load_classifier(Path(extractor.weights or ""), image_size)
+    return lambda batch: classifier.to(device).features(batch)
+
+
+def inception_network(extractor: BuiltExtractor, image_size: int, device: torch.device) -> Network:
+    """Inception up to the layer that FID compares, for images of any size."""
+    inception = inception_of(load_file(extractor.weights) if extractor.weights else downloaded())
     return lambda batch: inception.to(device)(batch)[0]
+
+
+def dinov2_network(extractor: BuiltExtractor, image_size: int, device: torch.device) -> Network:
+    """DINOv2 up to its class token, for images of any size."""
+    dinov2 = dinov2_of(Path(extractor.weights or ""), f"{extractor.weights}")
+    return lambda batch: dinov2.to(device)(batch)
+
+
+#: By an extractor's kind, what reads its weights.
+NETWORKS: dict[str, Callable[[BuiltExtractor, int, torch.device], Network]] = {
+    "classifier": classifier_network,
+    "inception": inception_network,
+    "dinov2": dinov2_network,
+}
 
 
 def downloaded() -> dict[str, Tensor]:

@@ -19,7 +19,7 @@ def scoring_conditions(data: Mapping[str, Any], scores: Mapping[str, Any]) -> di
     seeds = ", ".join(map(str, scores["sampling_seeds"]))
     spread = "; spreads are standard deviations over them" if len(scores["sampling_seeds"]) > 1 else ""
     singular = " (fewer samples than features: singular covariance)" if scores["singular_covariance"] else ""
-    accuracy = scores.get("extractor_accuracy")  # Inception has none
+    accuracy = scores.get("extractor_accuracy")  # of a classifier alone
     accurate = "" if accuracy is None else f", right about {100 * accuracy:.1f} % of held-out images"
     return {
         "data": data_condition(data),

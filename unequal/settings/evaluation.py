@@ -16,11 +16,16 @@ BY_PROFILE = ("profile", "rescaled_profile")
 
 
 class Extractor(Strict):
-    """Features that FID compares: a classifier trained on the labels, or Inception."""
+    """Features that FID compares: a classifier trained on the labels, Inception, or DINOv2."""
 
-    kind: Literal["classifier", "inception"]
-    weights: Outside | None = Field(description="inception: file of weights; null lets torch-fidelity download them")
-    features: Width = Field(description="classifier: length of the feature vector; inception: 2048")
+    kind: Literal["classifier", "inception", "dinov2"]
+    weights: Outside | None = Field(
+        description="inception: file of weights; null lets torch-fidelity download them; "
+        "dinov2: folder with config.json and model.safetensors"
+    )
+    features: Width = Field(
+        description="classifier: length of the feature vector; inception: 2048; dinov2: hidden_size of its config.json"
+    )
     images: Budget = Field(description="classifier: images seen in training")
     batch_size: BatchSize
     lr: PositiveFloat
@@ -33,12 +38,19 @@ class Extractor(Strict):
         return self
 
     @model_validator(mode="after")
+    def dinov2_lies_in_a_folder(self) -> Self:
+        """Nothing downloads it."""
+        if self.kind == "dinov2" and self.weights is None:
+            raise ValueError("weights: null; dinov2 needs a folder with config.json and model.safetensors")
+        return self
+
+    @model_validator(mode="after")
     def a_classifier_is_trained_here(self) -> Self:
         """For a step at least, and not read from a file."""
         if self.kind == "classifier" and self.batch_size > self.images:
             raise ValueError(f"batch_size: {self.batch_size}; the classifier sees {self.images} images in all")
         if self.kind == "classifier" and self.weights is not None:
-            raise ValueError("weights: a classifier is trained on the labels; allowed: null, or kind inception")
+            raise ValueError("weights: a classifier is trained on the labels; allowed: null, or another kind")
         return self
 
 

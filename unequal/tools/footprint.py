@@ -48,6 +48,9 @@ PRUNED_COPIES = 6
 IMAGES_IN_HAND = 6
 #: Bytes of Inception and of a batch of 64 images on the way through it.
 INCEPTION = 2.0e9
+#: Of DINOv2: blocks of the largest one, of 12·features² weights each; tokens of an image, and vectors of each that are
+#: in hand; values of an image as it is seen, which is in hand four times.
+DINOV2_BLOCKS, DINOV2_TOKENS, DINOV2_VALUES, DINOV2_IMAGE = 40, 1 + 16**2, 12, 4 * 3 * 224**2
 #: Values of a pixel that the classifier, and about as many that an autoencoder, has in hand.
 CLASSIFIER_VALUES, AUTOENCODER_VALUES = 160, 512
 #: Images where it is known without the data how many there are (of patches no fewer), and what is assumed otherwise.
@@ -133,7 +136,7 @@ class Footprints:
         if uses.pruning is not None:
             found["prune"] = self.pruned
         if (extractor := uses.extractor) is not None and (evaluation := uses.evaluation) is not None:
-            found["build_extractor"] = partial(self.classified, extractor.batch_size)
+            found["build_extractor"] = partial(self.built, extractor)
             found["evaluate_reference"] = scored = partial(self.scored, extractor, evaluation)
             if (sampling := uses.sampling) is not None:
                 found["evaluate_fid"] = lambda: self.sampled(sampling) | scored()
@@ -205,6 +208,12 @@ class Footprints:
         pixels = 0 if chosen is None else chosen.batch_size * self.uses.data.image_size**2
         return Footprint(device=FLOAT * AUTOENCODER_VALUES * pixels)
 
+    def built(self, extractor: Extractor) -> Footprint:
+        """An extractor that is made ready: DINOv2 is read, from a file that is mapped; Inception is small."""
+        if extractor.kind == "dinov2":
+            return Footprint(host=2 * dinov2_weights(extractor.features))
+        return self.classified(extractor.batch_size)
+
     def classified(self, batch_size: int) -> Footprint:
         """A batch of images on the way through the classifier."""
         pixels = max(batch_size, BATCH) * self.uses.data.image_size**2
@@ -229,8 +238,17 @@ class Footprints:
         both = FLOAT * extractor.features * sum(sets)
         covariance = DOUBLE * extractor.features * (2 * max(sets) + 8 * extractor.features)
         distances = TILE * max(sets) * (2 * FLOAT + DOUBLE)
-        network = INCEPTION if extractor.kind == "inception" else self.classified(BATCH).device
-        return Footprint(both + max(covariance, distances), max(network, both))
+        compared = Footprint(both + max(covariance, distances), max(self.extracting(extractor), both))
+        return self.built(extractor) | compared if extractor.kind == "dinov2" else compared
+
+    def extracting(self, extractor: Extractor) -> float:
+        """Bytes of an extractor's network and of a batch of images on the way through it."""
+        if extractor.kind == "classifier":
+            return self.classified(BATCH).device
+        if extractor.kind == "inception":
+            return INCEPTION
+        batch = BATCH * (DINOV2_TOKENS * DINOV2_VALUES * extractor.features + DINOV2_IMAGE)
+        return dinov2_weights(extractor.features) + FLOAT * batch
 
 
 def prepared_images(facts: Path) -> int | None:
@@ -239,6 +257,11 @@ def prepared_images(facts: Path) -> int | None:
         return validate(Facts, read_json(facts), facts).n
     except UserError:
         return None
+
+
+def dinov2_weights(features: int) -> float:
+    """Bytes of a DINOv2 of so many features, at most: smaller ones have fewer blocks."""
+    return FLOAT * DINOV2_BLOCKS * 12 * features**2
 
 
 def weights(size: Size) -> int:

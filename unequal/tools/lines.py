@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from unequal.errors import UserError
 from unequal.pipeline.fingerprint import is_type_checking
 from unequal.pipeline.syntax import canonical_node
 
@@ -49,8 +50,8 @@ def unexecuted(before: Side, after: Side) -> list[str]:
     """`path:line: text` of changed statements that were not executed: removed ones before, added ones after.
 
     Layout, comments and docstrings do not count, nor do functions and classes that say the same somewhere else. Nor
-    does a module's function or class of a new name that nothing has called: what ran did without it, and recorded
-    settings cannot have asked for it.
+    does who refuses, since what was refused has left no results. Nor does a module's function or class of a new name
+    that nothing has called: what ran did without it, and recorded settings cannot have asked for it.
     """
     return [f"before, {one}" for one in unexecuted_in(before, after)] + unexecuted_in(after, before, before.names)
 
@@ -97,7 +98,7 @@ def pieces_of(node: ast.AST, known: set[str]) -> Iterator[range]:
     """The lines of every statement below a node that does something: of a compound one, those of its head."""
     skipped = node.body if isinstance(node, ast.If) and is_type_checking(node.test) else []
     for child in ast.iter_child_nodes(node):
-        if child in skipped or does_nothing(child) or is_known(child, known):
+        if child in skipped or does_nothing(child) or refuses(child) or is_known(child, known):
             continue
         if isinstance(child, Piece):
             yield head(child)
@@ -108,6 +109,12 @@ def does_nothing(node: ast.AST) -> bool:
     """Whether a statement leaves nothing to be executed: `pass`, a constant by itself, a declaration."""
     constant = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     return constant or isinstance(node, ast.Pass | ast.Global | ast.Nonlocal)
+
+
+def refuses(node: ast.AST) -> bool:
+    """Whether a statement tells of bad input, which ends a stage before it makes anything."""
+    raised = node.exc if isinstance(node, ast.Raise) else None
+    return isinstance(raised, ast.Call) and isinstance(raised.func, ast.Name) and raised.func.id == UserError.__name__
 
 
 def head(piece: Piece) -> range:

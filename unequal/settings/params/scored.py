@@ -36,6 +36,6 @@ def scorable(params: AnySampled) -> AnySampled:
     if isinstance(params, Scored) and params.extractor.kind == "classifier":
         raise ValueError(
             "sampling.guidance: cannot be scored by extractor.kind 'classifier', whose features know the labels; "
-            "allowed: null, or inception"
+            "allowed: null, or inception or dinov2"
         )
     return params

@@ -1,0 +1,185 @@
+"""DINOv2's features against a transformer of their own, and what is scored by them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from dinov2_folders import FEATURES, write_dinov2
+from PIL import Image
+from safetensors.torch import load_file
+from scipy.linalg import sqrtm
+from torch import Tensor
+from torch.nn import functional
+
+from unequal import extras
+from unequal.errors import UserError
+from unequal.evaluation.dinov2 import CONFIG, TENSORS, dinov2_of, seen
+from unequal.evaluation.fidelity import DINOV2, FACTS, BuiltExtractor, features_of, network_of, score
+from unequal.extras import MissingExtra
+from unequal.files import content_hash, read_json, write_json
+
+CPU = torch.device("cpu")
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+HEADS = 2
+
+
+def pictures(count: int, seed: int, channels: int = 3, size: int = 32, brightest: int = 256) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, brightest, (count, channels, size, size), dtype=np.uint8)
+
+
+def brought(images: np.ndarray) -> Tensor:
+    """Images as DINOv2 is to see them."""
+    pixels = torch.from_numpy(images).float() / 255
+    pixels = functional.interpolate(pixels, size=(224, 224), mode="bicubic", antialias=True)
+    return torch.stack([(pixels[:, i] - MEAN[i]) / DEVIATION[i] for i in range(3)], dim=1)
+
+
+def positions(learned: Tensor) -> Tensor:
+    """Those of a token and of 16 × 16 patches, as DINOv2's code makes them of learned ones [1, 1 + n², F]."""
+    side = round((learned.shape[1] - 1) ** 0.5)
+    grid = learned[:, 1:].reshape(1, side, side, -1).permute(0, 3, 1, 2)
+    if side != 16:
+        grid = functional.interpolate(grid, scale_factor=(16.1 / side, 16.1 / side), mode="bicubic")
+    return torch.cat([learned[:, :1], grid.permute(0, 2, 3, 1).reshape(1, 256, -1)], dim=1)
+
+
+def transformer(weights: dict[str, Tensor], images: Tensor) -> Tensor:
+    """The class token [B, F] of normalised images, by the names that weights have in published files."""
+
+    def linear(x: Tensor, name: str) -> Tensor:
+        return functional.linear(x, weights[f"{name}.weight"], weights[f"{name}.bias"])
+
+    def norm(x: Tensor, name: str) -> Tensor:
+        return functional.layer_norm(x, x.shape[-1:], weights[f"{name}.weight"], weights[f"{name}.bias"], 1e-6)
+
+    name = "embeddings.patch_embeddings.projection"
+    patches = functional.conv2d(images, weights[f"{name}.weight"], weights[f"{name}.bias"], stride=14)
+    token = weights["embeddings.cls_token"].expand(len(images), -1, -1)
+    tokens = torch.cat([token, patches.flatten(2).transpose(1, 2)], dim=1)
+    tokens = tokens + positions(weights["embeddings.position_embeddings"])
+    for block in ("encoder.layer.0", "encoder.layer.1"):
+        x = norm(tokens, f"{block}.norm1")
+        query, key, value = (
+            linear(x, f"{block}.attention.attention.{part}").unflatten(2, (HEADS, -1)).transpose(1, 2)
+            for part in ("query", "key", "value")
+        )
+        shares = (query @ key.transpose(2, 3) / query.shape[3] ** 0.5).softmax(-1)
+        x = linear((shares @ value).transpose(1, 2).flatten(2), f"{block}.attention.output.dense")
+        tokens = tokens + x * weights[f"{block}.layer_scale1.lambda1"]
+        x = functional.gelu(linear(norm(tokens, f"{block}.norm2"), f"{block}.mlp.fc1"))
+        tokens = tokens + linear(x, f"{block}.mlp.fc2") * weights[f"{block}.layer_scale2.lambda1"]
+    return norm(tokens, "layernorm")[:, 0]
+
+
+@pytest.mark.parametrize("image_size", [28, 224, 518])
+@pytest.mark.parametrize("size", [32, 300])
+def test_features_are_the_class_token_of_a_transformer_that_sees_normalised_images(
+    tmp_path: Path, size: int, image_size: int
+) -> None:
+    write_dinov2(tmp_path, image_size=image_size)
+    net, weights, images = dinov2_of(tmp_path, "here"), load_file(tmp_path / TENSORS), pictures(3, 0, size=size)
+    found = net(torch.from_numpy(images))
+    assert found.shape == (3, FEATURES)
+    torch.testing.assert_close(found, transformer(weights, brought(images)), atol=2e-4, rtol=1e-4)
+    # Where patches lie shows little in the class token.
+    expected = positions(weights["embeddings.position_embeddings"])
+    torch.testing.assert_close(net.network.embeddings.position_embeddings.detach(), expected)
+
+
+def test_where_no_positions_are_stretched_the_network_is_that_of_transformers(tmp_path: Path) -> None:
+    net, images = write_dinov2(tmp_path, image_size=224), pictures(3, 0)
+    expected = net(brought(images)).pooler_output
+    torch.testing.assert_close(dinov2_of(tmp_path, "here")(torch.from_numpy(images)), expected, atol=2e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("size", [32, 500])
+def test_images_come_to_it_as_pillow_makes_them_larger_or_smaller(size: int) -> None:
+    """dgm-eval resizes by Pillow, which rounds to 8 bits twice, and cuts what these pale pictures do not have."""
+    image = 96 + pictures(1, 0, size=size, brightest=64)[0]
+    resized = Image.fromarray(image.transpose(1, 2, 0)).resize((224, 224), Image.Resampling.BICUBIC)
+    found = seen(torch.from_numpy(image)[None])[0] * torch.tensor(DEVIATION)[:, None, None]
+    levels = 255 * (found + torch.tensor(MEAN)[:, None, None])
+    assert np.abs(levels.numpy() - np.asarray(resized).transpose(2, 0, 1)).max() < 1.5
+
+
+def built(folder: Path, **changes: Any) -> BuiltExtractor:
+    """What the stage makes of a folder with a network."""
+    facts = {"kind": "dinov2", "features": FEATURES, "weights": DINOV2, "weights_sha256": content_hash(folder / DINOV2)}
+    write_json(folder / FACTS, facts | changes)
+    return BuiltExtractor.load(folder)
+
+
+def test_grey_images_are_seen_in_three_channels(tmp_path: Path) -> None:
+    write_dinov2(tmp_path / DINOV2)
+    extractor, grey = built(tmp_path), pictures(3, 0, channels=1)
+    network = network_of(extractor, 32, CPU)
+    expected = network(torch.from_numpy(grey.repeat(3, axis=1)))
+    np.testing.assert_allclose(features_of(grey, network, extractor, CPU), expected, rtol=1e-5, atol=1e-5)
+
+
+def frechet(one: np.ndarray, other: np.ndarray) -> float:
+    """‖μ1 − μ2‖² + tr(Σ1 + Σ2 − 2·(Σ1Σ2)^½) of features [N, F]."""
+    first, second = np.cov(one, rowvar=False), np.cov(other, rowvar=False)
+    gap = one.mean(0) - other.mean(0)
+    return float(gap @ gap + np.trace(first + second - 2 * sqrtm(first @ second).real))
+
+
+def test_images_are_scored_by_its_features(tmp_path: Path) -> None:
+    write_dinov2(tmp_path / DINOV2)
+    extractor, weights = built(tmp_path), load_file(tmp_path / DINOV2 / TENSORS)
+    images, reference = pictures(40, 0, brightest=160), pictures(45, 1)
+    found = score(images, reference, extractor, CPU, kid_subset=20, cache=(tmp_path, "kept"))
+    ours, real = (transformer(weights, brought(some)).double().numpy() for some in (images, reference))
+    assert found.fid == pytest.approx(frechet(ours, real), rel=1e-3)
+    assert 0 <= found.recall <= found.precision <= 1
+    assert score(images, reference, extractor, CPU, kid_subset=20, cache=(tmp_path, "kept")) == found
+    with pytest.raises(UserError, match=r"^FID: 30 samples for 32 features make the covariance singular; use more"):
+        score(images[:30], reference, extractor, CPU, kid_subset=20)
+
+
+def test_figures_name_the_weights(tmp_path: Path) -> None:
+    labels = set()
+    for number, width in enumerate((32, 64)):
+        folder = tmp_path / str(number)
+        write_dinov2(folder / DINOV2, hidden_size=width)
+        labels.add(label := built(folder, features=width).label)
+        assert label == f"dinov2-{content_hash(folder / DINOV2)[:12]}"
+    assert len(labels) == 2
+
+
+def test_weights_that_were_altered_are_refused(tmp_path: Path) -> None:
+    write_dinov2(tmp_path / DINOV2)
+    extractor, config = built(tmp_path), tmp_path / DINOV2 / CONFIG
+    write_json(config, read_json(config) | {"layer_norm_eps": 1.0})
+    with pytest.raises(UserError, match="dinov2: altered or cut short since the extractor was built"):
+        BuiltExtractor.load(tmp_path)
+    (config.parent / TENSORS).write_bytes(b"")
+    with pytest.raises(UserError, match=r"^.*dinov2: no weights of a Dinov2Model \(.*header"):
+        network_of(extractor, 32, CPU)
+    with pytest.raises(UserError, match=rf"{FACTS}: weights 'None'; build the extractor again"):
+        built(tmp_path, weights=None)
+
+
+def test_weights_in_half_precision_are_computed_with_in_full(tmp_path: Path) -> None:
+    net, images = write_dinov2(tmp_path), torch.from_numpy(pictures(3, 0))
+    whole = dinov2_of(tmp_path, "here")(images)
+    net.half().save_pretrained(tmp_path)
+    found = dinov2_of(tmp_path, "here")(images)
+    assert found.dtype == torch.float32
+    assert 0 < float((found - whole).abs().max()) < 0.1
+
+
+def test_no_kernel_that_a_folder_names_is_fetched(tmp_path: Path) -> None:
+    write_dinov2(tmp_path)
+    config = read_json(tmp_path / CONFIG)
+    write_json(tmp_path / CONFIG, config | {"attn_implementation": "nobody/a-kernel", "auto_map": {"AutoModel": "a.b"}})
+    assert dinov2_of(tmp_path, "here").network.config._attn_implementation == "sdpa"
+
+
+def test_transformers_is_missed_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    line = r"^unequal\.evaluation\.dinov2 needs what is not installed \(transformers\): pip install 'unequal\[profile\]"
+    with pytest.raises(MissingExtra, match=line):
+        dinov2_of(tmp_path, "here")
