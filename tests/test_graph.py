@@ -205,3 +205,20 @@ def test_every_graph_has_a_small_run(file: Path, tmp_path: Path):
     small = Path(shutil.copy(params, tmp_path))
     shrink(small, file.with_name(TINY))
     assert model_of(params).read(small) != read_params(params)
+
+
+COMPARING = [
+    path
+    for path in (
+        ROOT / "params.yaml",
+        *sorted((ROOT / "presets").glob("*.yaml")),
+        *sorted(ROOT.glob("studies/**/*.yaml")),
+    )
+    if "\nvariants:" in path.read_text(encoding="utf-8")
+]
+
+
+@pytest.mark.parametrize("path", COMPARING, ids=lambda path: path.name)
+def test_what_is_compared_is_profiled_too(path: Path):
+    params = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert not set(params["variants"]) - set(params["profiled_models"])
