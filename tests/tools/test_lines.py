@@ -128,3 +128,11 @@ def test_a_statement_of_several_lines_is_executed_where_one_of_them_is(tmp_path:
 
 def test_a_module_that_is_new_must_be_executed(tmp_path: Path):
     assert complaints(tmp_path, "", "x = 1\nif x:\n    pass\n", set(), {1}) == ["m.py:2: if x:"]
+
+
+def test_a_new_method_that_nothing_calls_is_not_asked_for(tmp_path: Path) -> None:
+    new = textwrap.dedent(OLD) + "\n    def side(self, a):\n        return a\n"
+    assert not complaints(tmp_path, OLD, new, {3, 5, 7}, {3, 5, 7})
+    same = textwrap.dedent(OLD).replace("return a * a", "return a * a * 1")
+    (tmp_path / "two").mkdir()
+    assert complaints(tmp_path / "two", OLD, same, {3, 5, 7}, {3, 5, 7})

@@ -36,9 +36,8 @@ class Side:
 
     @cached_property
     def names(self) -> set[str]:
-        """Of all modules' functions and classes."""
-        nodes = (node for text in self.texts.values() for node in ast.parse(text).body)
-        return {node.name for node in nodes if isinstance(node, Definition)}
+        """Of all modules' functions and classes, and of these classes' own."""
+        return {name for text in self.texts.values() for name, _ in named(ast.parse(text))}
 
     @cached_property
     def definitions(self) -> set[str]:
@@ -50,7 +49,7 @@ def unexecuted(before: Side, after: Side) -> list[str]:
     """`path:line: text` of changed statements that were not executed: removed ones before, added ones after.
 
     Layout, comments and docstrings do not count, nor do functions and classes that say the same somewhere else. Nor
-    does who refuses, since what was refused has left no results. Nor does a module's function or class of a new name
+    does who refuses, since what was refused has left no results. Nor does a function or class of a new name
     that nothing has called: what ran did without it, and recorded settings cannot have asked for it.
     """
     return [f"before, {one}" for one in unexecuted_in(before, after)] + unexecuted_in(after, before, before.names)
@@ -68,15 +67,24 @@ def unexecuted_in(side: Side, other: Side, names: set[str] | None = None) -> lis
 
 
 def unused_lines(text: str, ran: set[int], names: set[str]) -> set[int]:
-    """Lines of a source's functions and classes of none of these names, in which no function has run."""
+    """Lines of a source's functions, methods and classes of none of these names, in which no function has run."""
     found: set[int] = set()
-    for node in ast.parse(text).body:
-        if not isinstance(node, Definition) or node.name in names:
-            continue
+    for name, node in named(ast.parse(text)):
         functions = [one for one in ast.walk(node) if isinstance(one, Function)]
-        if not any(ran & set(range(one.body[0].lineno, (one.end_lineno or 0) + 1)) for one in functions):
+        ran_in = any(ran & set(range(one.body[0].lineno, (one.end_lineno or 0) + 1)) for one in functions)
+        above = name.rpartition(".")[0]  # a new class is used as a whole, or not at all
+        if name not in names and (not above or above in names) and not ran_in:
             found |= set(range(node.lineno, (node.end_lineno or 0) + 1))
     return found
+
+
+def named(node: ast.Module | ast.ClassDef, above: str = "") -> Iterator[tuple[str, Definition]]:
+    """Functions and classes of a module, and what is defined in these classes, by dotted names."""
+    for child in node.body:
+        if isinstance(child, Definition):
+            yield above + child.name, child
+        if isinstance(child, ast.ClassDef):
+            yield from named(child, f"{above}{child.name}.")
 
 
 def changed_pieces(text: str, other: str, known: set[str]) -> list[range]:
