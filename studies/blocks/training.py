@@ -66,6 +66,12 @@ def costs_of(outcome: Outcome) -> dict[str, Any]:
     return {"images": record.images_seen, "training_flops": record.training_flops, "training_seconds": seconds}
 
 
+def emphasis_of(outcome: Outcome) -> dict[str, Any]:
+    """What a training has learned to put its weight on, to six digits; nothing where its settings tell it."""
+    found = {name: [float(f"{one:.6g}") for one in told] for name, told in outcome.trained.emphasis.items()}
+    return {"emphasis": found} if found else {}
+
+
 def own_costs(totals: Mapping[str, Any]) -> dict[str, Any]:
     """What a plan has cost beyond its base."""
     return {

@@ -26,9 +26,9 @@ FILLED, SHARE = 0.85, 1.4
 TITLE, CAPTION = (
     "The league",
     "A row a recipe, the best by the first endpoint above. Left: density × weight of an error of the velocity, a unit "
-    "of λ = ln SNR, falling towards the noise; dotted: the density alone, as it is before the training, of what is "
-    "learned. Right: the change of every endpoint against the control with its 95 % interval; left is better, shaded: "
-    "within δ.",
+    "of λ = ln SNR, falling towards the noise; of what is learned, as it was at the end of the trainings, in the mean "
+    "of all blocks; dotted: the density alone, where the weight of an error is not known. Right: the change of every "
+    "endpoint against the control with its 95 % interval; left is better, shaded: within δ.",
 )
 
 

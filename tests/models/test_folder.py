@@ -77,6 +77,18 @@ def test_what_was_saved_comes_back(folder: Path, tiny_net: BuildNet, make_record
     assert not any(parameter.requires_grad for parameter in net.parameters())
 
 
+def test_a_model_saved_again_over_one_with_snapshots_is_sound(
+    tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any]
+) -> None:
+    other = tiny_net()
+    with torch.no_grad():
+        next(other.parameters()).add_(1)
+    save_model(tmp_path / "model/snapshots/10", other, make_record(other))
+    save_model(tmp_path / "model", net := tiny_net(), make_record(net))
+    load_model(tmp_path / "model")
+    assert load_record(tmp_path / "model").sha256.keys() == {CONFIG, WEIGHTS}
+
+
 def test_diffusers_reads_the_folder_by_itself(folder: Path, tiny_net: BuildNet) -> None:
     assert torch.equal(answer(UNet2DModel.from_pretrained(folder)), answer(tiny_net()))
 

@@ -38,7 +38,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     # Unknown and missing keys.
     ({"colour": "red"}, "colour: unknown key; allowed here: seed, runtime, data"),
     ({"training.batchsize": 3}, "training.batchsize: unknown key; allowed here: batch_size"),
-    ({"recipes.base.sampler.strength": 2}, "recipes.base.sampler.strength: unknown key; allowed here: kind, unbiased"),
+    (
+        {"recipes.base.sampler.strength": 2},
+        "recipes.base.sampler.strength: unknown key; allowed here: kind, normalised, unbiased",
+    ),
     ({"runtime.tracking.url": "x"}, "runtime.tracking.url: unknown key; allowed here: uri"),
     ({"seed": DELETE}, "seed: Field required"),
     ({"network.dropout": DELETE}, "network.dropout: Field required"),
@@ -153,7 +156,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"recipes.base.sampler": {"kind": "beta", "a": 0.6}}, "recipes.base.sampler.b: Field required"),
     (
         {"recipes.base.sampler": {"kind": "cosmap", "mean": 0.0}},
-        "recipes.base.sampler.mean: unknown key; allowed here: kind, shift, ends, low_discrepancy, unbiased",
+        "recipes.base.sampler.mean: unknown key; allowed here: kind, normalised, shift, ends, low_discrepancy, unbiased",
     ),
     (
         {"recipes.base.sampler": {"kind": "mode", "normalised": True}},
@@ -352,7 +355,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"recipes.expert.sampler.overlap": 1.5},
         "recipes.expert.sampler.overlap: 1.5: Input should be less than or equal",
     ),
-    ({"recipes.base.sampler.overlap": 0.1}, "recipes.base.sampler.overlap: unknown key; allowed here: kind, unbiased"),
+    (
+        {"recipes.base.sampler.overlap": 0.1},
+        "recipes.base.sampler.overlap: unknown key; allowed here: kind, normalised, unbiased",
+    ),
     ({"further_recipes": ["merged"]}, "further_recipes: 'merged' is the name of another stage's model"),
     ({"variants": ["base", "experts_best"]}, "variants: 'experts_best' is not trained; allowed: base"),
     ({"slots.finetune": [11]}, "slots: finetune: 11 is no slot; allowed: 1 … 10"),
@@ -421,7 +427,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"recipes.base.sampler": {"kind": "near_noise"}}, "recipes.base.sampler.power: Field required"),
     (
         {"recipes.base.sampler": {"kind": "uniform", "power": 2.0}},
-        "recipes.base.sampler.power: unknown key; allowed here: kind, unbiased",
+        "recipes.base.sampler.power: unknown key; allowed here: kind, normalised, unbiased",
     ),
     (
         {"recipes.slot.sampler.unbiased": True},

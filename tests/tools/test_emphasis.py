@@ -57,6 +57,23 @@ def test_the_product_is_density_times_weight(params: Path) -> None:
     np.testing.assert_allclose(weighed.product, expected / expected.sum())
 
 
+def test_what_was_learned_takes_the_place_of_what_is_not_known(params: Path) -> None:
+    settings = validate(Recipes, read_yaml(params), params)
+    density, factors = np.linspace(1, 2, 200) / 300, np.linspace(3, 1, 200)
+
+    def learned(name: str, **tables: np.ndarray) -> np.ndarray | None:
+        recipe, schedule = settings.named(name), settings.schedule.tables()
+        return emphasis(name, recipe, schedule, params.parent, learned=tables).product
+
+    product = learned("learning", density=density, importance=1 / density)
+    assert product is not None
+    np.testing.assert_allclose(product, 1 / 200)
+    product = learned("learned", factors=factors)
+    assert product is not None
+    np.testing.assert_allclose(product, factors / factors.sum())
+    assert learned("learning", factors=factors) is None
+
+
 def test_weights_that_undo_a_density_leave_the_uniform_one(params: Path) -> None:
     undone = found(params, "undone").product
     assert undone is not None

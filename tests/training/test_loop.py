@@ -276,6 +276,9 @@ def test_a_learned_uncertainty_resumes_exactly(
     assert all(torch.equal(value, second[name]) for name, value in first.items())
     assert lines(tmp_path / "killed") == lines(tmp_path / "through")
     assert {"loss", "mse", "uncertain"} <= lines(tmp_path / "through")[0].keys()
+    u = through.objective.uncertainty.at(torch.arange(50)).detach().numpy()
+    np.testing.assert_allclose(trained.emphasis["factors"] * np.exp(u), 1, rtol=1e-6)
+    assert "density" not in trained.emphasis
 
 
 def test_an_objective_that_remembers_learns_the_same_in_parts(build: Build, tmp_path: Path) -> None:
@@ -328,6 +331,18 @@ def test_samplers_that_learn_resume_exactly(build: Build, tmp_path: Path, kind: 
     assert lines(tmp_path / "killed") == lines(tmp_path / "through")
     states = [trainer.source.sampler.state_dict() for trainer in (through, resumed)]
     assert states[0] == states[1] != sampler().state_dict()
+
+
+@pytest.mark.parametrize(("kind", "told"), [("info_noise", True), ("adaptive", True), ("easy_to_hard", False)])
+def test_a_density_that_was_learned_is_told_with_what_weighs_it(build: Build, kind: str, told: bool) -> None:
+    emphasis = build(sampler=LEARNING[kind](), images=120).run().emphasis
+    assert emphasis.keys() == ({"density", "importance"} if told else set())
+    if told:
+        assert emphasis["density"].sum() == pytest.approx(1)
+        assert emphasis["density"].std() > 0
+    # What is unbiased weighs each timestep by (1/T)/p_t.
+    if kind == "adaptive":
+        np.testing.assert_allclose(emphasis["density"] * emphasis["importance"], 1 / 50)
 
 
 def test_measured_images_count_in_the_budget_and_in_the_log(build: Build, tmp_path: Path) -> None:

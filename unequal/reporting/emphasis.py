@@ -2,11 +2,13 @@
 
 The product is what the expected gradient is made of. Weights are told for errors of the velocity ε − x0, whatever a
 recipe predicts: of all spaces it is the one in which the weights of both ends are bounded. Of a weight that is learned
-or follows the losses, the density alone is known beforehand, and of a density that is learned, what it begins with.
+or follows the losses, the density alone is known beforehand, and of a density that is learned, what it begins with;
+what a training has learned (`emphasis_learned`) takes their place.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +23,7 @@ from unequal.timesteps.densities import edges_of
 from unequal.timesteps.partition import TimestepSet
 from unequal.timesteps.weights import epsilon_error_factor
 
+NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
 #: What is drawn: a column each.
 COLUMNS = ("density", "weight of an error of the velocity", "density × weight")
 COLOURS = ("#1b3a57", "#c8553d", "#2a9d74", "#d99a2b", "#8a5bb5", "#2f9fd8", "#7a6a3a", "#c77dba")
@@ -53,7 +56,12 @@ class Emphasis(NamedTuple):
 
 
 def emphasis(
-    name: str, recipe: Recipe, schedule: NoiseSchedule, samplers: Path, inside: TimestepSet | None = None
+    name: str,
+    recipe: Recipe,
+    schedule: NoiseSchedule,
+    samplers: Path,
+    inside: TimestepSet | None = None,
+    learned: Mapping[str, np.ndarray] = NOTHING,
 ) -> Emphasis:
     """What a recipe puts its weight on at the end of its training.
 
@@ -62,6 +70,7 @@ def emphasis(
         schedule: of its model.
         samplers: folder of the files that `build_sampler` has made, for samplers that go by what was measured.
         inside: the timesteps of its model, where they are not all.
+        learned: what its training has come to: `density` and `importance`, and `factors` of its weight, [T] each.
 
     Raises:
         UserError: a sampler inside a range that is not given, or one whose file is missing.
@@ -72,14 +81,17 @@ def emphasis(
         sampler = read_sampler(samplers / f"{name}.json", schedule)
     else:
         sampler = recipe.sampler.build(schedule)
+    density = learned.get("density", sampler.probabilities)
+    importance = learned.get("importance", sampler.importance(sampler.horizon))
     # A learned density is known beforehand only as far as weights undo it.
-    learned = bool(sampler.learns or sampler.refresh_images) and not sampler.unbiased
-    if learned or not recipe.loss_weight.fixed or recipe.mixing is not None:
-        return Emphasis(name, sampler.probabilities, None)
+    drawn = "density" in learned or sampler.unbiased or not (sampler.learns or sampler.refresh_images)
+    weighted = "factors" in learned or recipe.loss_weight.fixed
+    if not drawn or not weighted or recipe.mixing is not None:
+        return Emphasis(name, density, None)
     to_epsilon = (epsilon_error_factor(one, schedule.snr) for one in ("velocity", recipe.prediction))
     weight = recipe.loss_weight.table(recipe.prediction, schedule.snr) * next(to_epsilon) / next(to_epsilon)
-    whole = np.where(sampler.probabilities > 0, weight.numpy() * sampler.importance(sampler.horizon), 0)
-    return Emphasis(name, sampler.probabilities, whole / (sampler.probabilities @ whole))
+    whole = np.where(density > 0, weight.numpy() * importance * learned.get("factors", 1.0), 0)
+    return Emphasis(name, density, whole / (density @ whole))
 
 
 def draw(figure: Figure, found: Sequence[Emphasis], schedule: NoiseSchedule) -> None:

@@ -31,7 +31,33 @@ from unequal.timesteps.samplers import (
 )
 
 
-class Uniform(SamplerSettings):
+class Normalisable(SamplerSettings):
+    """A kind under which all weights can be scaled to what the base loses."""
+
+    normalised: bool = Field(
+        default=False,
+        description="scale losses so that the base's come to their plain mean, whatever density and loss weight: "
+        "E_p[w·L] = E[L]",
+    )
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return ("loss",) if self.normalised else ()
+
+    def check_weight(self, fixed: bool) -> None:
+        if self.normalised and not fixed:
+            raise ValueError(
+                "sampler.normalised: the loss is weighted by what it was so far, or of three heads; allowed: one head, "
+                "and a weight by a formula or none"
+            )
+
+    def build(self, schedule: NoiseSchedule, base: Measured | None = None) -> TimestepSampler:
+        sampler, known = super().build(schedule, base), base or Measured()
+        sampler.known_loss = of_length(known["loss"], schedule.timesteps) if self.normalised else None
+        return sampler
+
+
+class Uniform(Normalisable):
     """Every timestep alike."""
 
     kind: Literal["uniform"]
@@ -41,7 +67,7 @@ class Uniform(SamplerSettings):
         return IndependentSampler(uniform(schedule.timesteps), self.unbiased)
 
 
-class LowDiscrepancy(SamplerSettings):
+class LowDiscrepancy(Normalisable):
     """Every timestep alike, in batches that are evenly spread."""
 
     kind: Literal["low_discrepancy"]
@@ -176,7 +202,7 @@ class Asymmetric(SamplerSettings):
         return IndependentSampler(drawn, self.unbiased)
 
 
-class Density(SamplerSettings):
+class Density(Normalisable):
     """A density of `unequal.timesteps.densities`, moved by a shift if that is asked for."""
 
     shift: PositiveFloat = Field(default=1.0, description="k, by which the density is moved towards the noise; 1: none")
@@ -185,22 +211,6 @@ class Density(SamplerSettings):
     )
     low_discrepancy: bool = Field(default=False, description="spread each batch evenly, as the sampler of that name")
     unbiased: Unbiased = False
-    normalised: bool = Field(
-        default=False,
-        description="scale losses so that the base's come to their plain mean, whatever density and loss weight: "
-        "E_p[w·L] = E[L]",
-    )
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return ("loss",) if self.normalised else ()
-
-    def check_weight(self, fixed: bool) -> None:
-        if self.normalised and not fixed:
-            raise ValueError(
-                "sampler.normalised: the loss is weighted by what it was so far, or of three heads; allowed: one head, "
-                "and a weight by a formula or none"
-            )
 
     def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
         function = {one.__name__: one for one in DENSITIES}[self.kind]
@@ -209,10 +219,7 @@ class Density(SamplerSettings):
             found = masses(density, schedule, self.shift, self.ends)
         except UserError as error:
             raise UserError(f"sampler.kind: '{self.kind}': {error}") from None
-        sampler = (LowDiscrepancySampler if self.low_discrepancy else IndependentSampler)(found, self.unbiased)
-        if self.normalised:
-            sampler.known_loss = of_length(base["loss"], schedule.timesteps)
-        return sampler
+        return (LowDiscrepancySampler if self.low_discrepancy else IndependentSampler)(found, self.unbiased)
 
 
 DENSITY_KINDS: tuple[type[Density], ...] = tuple(settings_of(one, Density) for one in DENSITIES)

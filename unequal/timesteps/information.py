@@ -51,7 +51,7 @@ class InfoNoiseSampler(IndependentSampler):
         onset: c; None: by the losses, see `onset`.
     """
 
-    learns = True
+    learns = density_learned = True
 
     def __init__(
         self,

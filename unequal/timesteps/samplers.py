@@ -39,6 +39,8 @@ class TimestepSampler(ABC):
     horizon = 0
     #: Whether it learns from losses: only then are they read back from the device.
     learns = False
+    #: Whether the training decides p_t, and not the settings.
+    density_learned = False
     #: Images that are trained on between two of its measurements, and images that one takes; 0: it measures nothing.
     refresh_images = 0
     measured_images = 0
@@ -189,7 +191,7 @@ class StratifiedSampler(TimestepSampler):
 class LossSecondMomentSampler(IndependentSampler):
     """p ∝ √E[L²] over the last losses of each timestep (improved-diffusion); see `LossHistory`."""
 
-    learns = True
+    learns = density_learned = True
 
     def __init__(
         self,
@@ -272,6 +274,8 @@ class AdaptiveSampler(LowDiscrepancySampler):
         memory: share of the earlier estimate that a measurement leaves, in [0, 1).
         uniform_share: of uniform timesteps in the mix; above 0, it bounds weights by 1/uniform_share.
     """
+
+    density_learned = True
 
     def __init__(
         self,

@@ -28,6 +28,7 @@ from unequal.pipeline.stopping import stop_deferred
 from unequal.randomness import Stream, numpy_generator, torch_seed
 from unequal.settings.recipe import Optimizer
 from unequal.settings.training import Training
+from unequal.timesteps.samplers import TimestepSampler
 from unequal.training.agreement import Agreement
 from unequal.training.averaging import Averages
 from unequal.training.batches import Batch, BatchSource
@@ -67,6 +68,7 @@ class Trained:
         averages: snapshots of those from which averages of other widths are made.
         statistics: of the objective.
         learned: parameters of the objective; most have none.
+        emphasis: `emphasis_learned` of its sampler and objective.
         end: the state after the last step; None for a run without a step.
     """
 
@@ -77,6 +79,7 @@ class Trained:
     averages: tuple[Snapshot, ...] = ()
     statistics: dict[str, np.ndarray] = field(default_factory=dict)
     learned: dict[str, Tensor] = field(default_factory=dict)
+    emphasis: dict[str, np.ndarray] = field(default_factory=dict)
     end: Snapshot | None = None
 
 
@@ -186,6 +189,7 @@ class Trainer:
             averages=self.kept_averages.kept(self.feedback.images_seen),
             statistics=self.objective.statistics(),
             learned={name: value.detach() for name, value in self.objective.named_parameters()},
+            emphasis=emphasis_learned(self.source.sampler, self.objective),
             end=Snapshot(self.steps, self.images_seen, self.work / CHECKPOINT),
         )
 
@@ -363,6 +367,19 @@ class LogInterval:
     def speed(self) -> float:
         """Steps a second of this process."""
         return (self.steps - self.earlier_steps) / (time.perf_counter() - self.start)
+
+
+def emphasis_learned(sampler: TimestepSampler, objective: Objective) -> dict[str, np.ndarray]:
+    """What a training has come to put its weight on where settings do not tell, [T] each.
+
+    Returns:
+        `density`, p_t, and `importance`, the sampler's factors, where it learns its density; `factors` where the
+        objective learns its weights: of the losses that the sampler's factors multiply.
+    """
+    factors = objective.factors()
+    densities = {"density": sampler.probabilities, "importance": sampler.importance(sampler.horizon)}
+    drawn = densities if sampler.density_learned else {}
+    return drawn if factors is None else drawn | {"factors": factors.cpu().numpy()}
 
 
 def memory_format(runtime: "Runtime") -> torch.memory_format:

@@ -1,7 +1,7 @@
 """Train the fresh weights of a block by an arm's recipe."""
 
 from studies.blocks.settings import Try, arm_seed, shortened
-from studies.blocks.training import costs_of, made_by, train_weights
+from studies.blocks.training import costs_of, emphasis_of, made_by, train_weights
 from unequal.data.prepared import PreparedData
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.names import Name
@@ -35,7 +35,9 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     write_results(run, outcome)
     run.metrics(
         f"results/trainings/{arm}/block_{block}.json",
-        made_by(settings.schedule, settings.network, settings.training, recipe) | costs_of(outcome),
+        made_by(settings.schedule, settings.network, settings.training, recipe)
+        | costs_of(outcome)
+        | emphasis_of(outcome),
     )
 
 

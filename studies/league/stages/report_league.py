@@ -4,6 +4,7 @@ from pathlib import Path
 
 from studies.blocks.page import PageSettings, Study, write_page
 from studies.league.figures import league
+from studies.league.learned import learned_by
 from studies.league.standings import confirmed, read_again
 from studies.league.tables import confirmation_rows, confirmation_table, league_table
 from unequal.pipeline.stage import Run, stage
@@ -29,8 +30,12 @@ def main(run: Run, settings: Settings) -> None:
     again = read_again(run.input("results/again"), run.input("results/first.json"), settings.fresh, settings.blocks)
     told = confirmed(found, again)
     schedule = settings.schedule.tables()
+    trainings = run.input("results/trainings")
     # Recipes from fresh weights go by nothing that was measured: no file of a sampler is asked for.
-    weights = {name: emphasis(name, one, schedule, Path()) for name, one in settings.recipes.items()}
+    weights = {
+        name: emphasis(name, one, schedule, Path(), learned=learned_by(trainings / name, settings.blocks.seeds))
+        for name, one in settings.recipes.items()
+    }
     tables = [
         league_table(judged, found, weights, schedule.snr.log().numpy()),
         confirmation_table(told, found, again),

@@ -27,6 +27,8 @@ PLAN = Blocks.model_validate(PARAMS["blocks"] | {"arms": tuple(PARAMS["blocks"][
 #: In ln(endpoint) against the control; trainings scatter by 0.003.
 EFFECTS = {"info_noise": -0.2, "logit_normal": 0.1, "adaptive": -0.01}
 FRESH = PARAMS["confirmation"]["seeds"]
+#: What trainings came to: all of the weight of one lies at one timestep.
+LEARNED = {"info_noise": {"emphasis": {"density": np.eye(1000)[500].tolist(), "importance": [1.0] * 1000}}}
 
 
 def training(arm: str, block: int, effect: float, generator: np.random.Generator) -> dict[str, Any]:
@@ -51,6 +53,7 @@ def league(project: Path) -> Path:
         for block in PLAN.seeds:
             told = training(arm, block, EFFECTS.get(arm, 0.0), generator)
             write_json(project / f"results/endpoints/{arm}/block_{block}.json", told)
+            write_json(project / f"results/trainings/{arm}/block_{block}.json", LEARNED.get(arm, {}))
     for block in FRESH:
         pair = {"first": ("info_noise", -0.1), "control": ("uniform", 0.0)}
         told = {place: training(arm, block, effect, generator) for place, (arm, effect) in pair.items()}
@@ -107,6 +110,7 @@ def test_the_page_has_one_table_and_one_picture_of_all(league: Path) -> None:
     page = (league / "results/report.html").read_text(encoding="utf-8")
     assert uneven_tables(page) == []
     assert "1. info noise" in page
+    assert "<td>0.0 (0.0 … 0.0)" in page.replace("−", "")
     assert "On fresh seeds: info noise against uniform" in page
     assert (league / "results/pictures/league.png").exists()
     with (league / "results/confirmation.csv").open(encoding="utf-8") as file:

@@ -36,6 +36,10 @@ class Objective(nn.Module, ABC):
     def end_step(self, total: Callable[[Tensor], Tensor]) -> None:
         """Take in what the parts of a step have left; `total` sums a tensor over all processes."""
 
+    def factors(self) -> Tensor | None:
+        """By what it has come to multiply the losses of timesteps, [T]; None where settings tell it."""
+        return None
+
     def statistics(self) -> dict[str, np.ndarray]:
         """What a training has shown besides its curve, as named tables; most show nothing."""
         return {}

@@ -34,6 +34,11 @@ class Uncertainty(nn.Module):
         """u at timesteps [B], [B]."""
         return self.features[timesteps] @ self.weight
 
+    @property
+    def timesteps(self) -> int:
+        """T."""
+        return len(self.features)
+
     def over(self, divided: Tensor, weighted: Tensor) -> Tensor:
         """What is minimised, L/e^u + u, of L/e^u and u [B]."""
         return divided + weighted
@@ -54,6 +59,11 @@ class ClusterUncertainty(nn.Module):
     def at(self, timesteps: Tensor) -> Tensor:
         """z at timesteps [B], [B]."""
         return self.weight[self.members[timesteps]]
+
+    @property
+    def timesteps(self) -> int:
+        """T."""
+        return len(self.members)
 
     def over(self, divided: Tensor, weighted: Tensor) -> Tensor:
         """½·(L/e^z + K·z), of L/e^z and z [B].
@@ -91,6 +101,11 @@ class OverUncertainty(Objective):
         for parameter in self.uncertainty.parameters():
             assert parameter.grad is not None
             parameter.grad = total(parameter.grad) / total(torch.ones_like(parameter.grad[0]))
+
+    def factors(self) -> Tensor:
+        """e^(−u) [T]; the constants of clusters are left out."""
+        timesteps = torch.arange(self.uncertainty.timesteps, device=self.uncertainty.weight.device)
+        return torch.exp(-self.uncertainty.at(timesteps)).detach()
 
     def statistics(self) -> dict[str, np.ndarray]:
         return self.objective.statistics()
