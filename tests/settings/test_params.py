@@ -156,7 +156,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"recipes.base.sampler": {"kind": "beta", "a": 0.6}}, "recipes.base.sampler.b: Field required"),
     (
         {"recipes.base.sampler": {"kind": "cosmap", "mean": 0.0}},
-        "recipes.base.sampler.mean: unknown key; allowed here: kind, normalised, shift, ends, low_discrepancy, unbiased",
+        "recipes.base.sampler.mean: unknown key; allowed here: kind, normalised, shift, ends, low_discrepancy",
     ),
     (
         {"recipes.base.sampler": {"kind": "mode", "normalised": True}},
