@@ -50,23 +50,30 @@ def drawings(families: Sequence[Family], found: Found) -> list[Drawing]:
     ]
 
 
-def along_trainings(found: Found) -> Drawing:
-    """FID over images."""
+def along_trainings(found: Found, by: Sequence[str]) -> Drawing:
+    """Endpoints over images."""
     return Drawing(
         "along",
-        (WIDTH, 4.6),
-        lambda figure: paths(figure, found),
-        "FID along the training",
+        (WIDTH, 4.6 * len(by)),
+        lambda figure: paths(figure, found, by),
+        "Along the training",
         "Lines are geometric means over blocks, points single trainings; both axes are logarithmic. A curve that lies "
         "to the left of another takes fewer images, by the factor of that distance.",
     )
 
 
-def paths(figure: Figure, found: Found) -> None:
-    """A line an arm, a point a training and snapshot."""
-    axes = figure.subplots()
+def paths(figure: Figure, found: Found, by: Sequence[str]) -> None:
+    """A panel an endpoint, in it a line an arm, a point a training and snapshot."""
+    for axes, endpoint in zip(np.atleast_1d(figure.subplots(len(by), 1)), by, strict=True):
+        path(axes, found, endpoint)
+        half = " of half of the samples" if endpoint == "fid" else ""
+        axes.set_ylabel(f"{NAMES[endpoint]}{half} (lower is better)")
+
+
+def path(axes: Axes, found: Found, endpoint: str) -> None:
+    """One endpoint over images."""
     for arm in found.blocks.arms:
-        curves = [curve_of(one) for one in found.trainings[arm].values()]
+        curves = [curve_of(one, endpoint) for one in found.trainings[arm].values()]
         images, figures = np.array([one.images for one in curves]), np.array([one.figures for one in curves])
         style: dict[str, Any] = {"color": SOFT, "linestyle": "--"} if arm == found.blocks.repeated.arm else {}
         (line,) = axes.plot(images[0], np.exp(np.log(figures).mean(0)), label=label(arm), linewidth=1.6, **style)
@@ -74,7 +81,6 @@ def paths(figure: Figure, found: Found) -> None:
     log_scale(axes, "{:g}")
     axes.set_xscale("log")
     axes.set_xlabel("images seen")
-    axes.set_ylabel("FID of half of the samples (lower is better)")
     axes.legend(loc="best", ncols=2)
 
 

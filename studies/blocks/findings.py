@@ -18,7 +18,10 @@ FOLDER, BASE = "results/endpoints", "base"
 
 
 class Point(Figures):
-    """A snapshot of a training, or its end: images seen, FID of half of the samples, losses over bins of timesteps."""
+    """A snapshot of a training, or its end: images seen, endpoints, losses over bins of timesteps.
+
+    FID is of half of the samples.
+    """
 
     images: PositiveInt
     fid: PositiveFloat
@@ -70,14 +73,14 @@ class Found:
         trainings: of the arms in complete blocks, arm → block → figures.
         bases: of the same blocks, as far as they were measured.
         missing: incomplete block → why it is.
-        without: arm → why its images for the same FID are not known, where they are asked for.
+        without: endpoint → arm → why its images for the same of it are not known, where they are asked for.
     """
 
     blocks: Blocks
     trainings: Mapping[str, Mapping[int, Mapping[str, Any]]]
     bases: Mapping[int, Mapping[str, Any]]
     missing: Mapping[int, str]
-    without: Mapping[str, str] = field(default_factory=dict)
+    without: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def complete(self) -> tuple[int, ...]:
@@ -132,7 +135,7 @@ def read_found(folder: Path, blocks: Blocks) -> Found:
     refuse_other_settings(folder, BASE, bases)
     if blocks.speed is None:
         return Found(blocks, trainings, bases, missing)
-    found = compared(trainings, blocks.speed.baseline)
+    found = compared(trainings, blocks.speed.baseline, blocks.speed.by)
     return Found(blocks, found.trainings, bases, missing, found.without)
 
 

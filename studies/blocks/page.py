@@ -106,14 +106,14 @@ def write_page(
         lead=first + incomplete,
         tables=[
             *(family_table(one, found) for one in judged),
-            *([speed_table(found, speed.baseline)] if speed else []),
+            *([speed_table(found, speed.baseline, one) for one in speed.by] if speed else []),
             arms_table(found),
             *tables,
             pilot_table(study.pilot),
             tries_table(study.pilot),
         ],
         conditions=study.conditions,
-        drawings=[*drawings(judged, found), *([along_trainings(found)] if speed else []), *pictures],
+        drawings=[*drawings(judged, found), *([along_trainings(found, speed.by)] if speed else []), *pictures],
         rows={"trainings": training_rows(found), "curves": curve_rows(found)} | dict(rows or {}),
     )
     publish(run, report)

@@ -38,14 +38,19 @@ class Comparison(Strict):
 
 
 class Speed(Strict):
-    """Arms are also compared by the images that they take for the same FID, along their snapshots."""
+    """Arms are also compared by the images that they take for the same FID, or loss, along their snapshots."""
 
-    baseline: Name = Field(description="the arm whose training of the same block tells how many images a FID takes")
+    baseline: Name = Field(description="the arm whose training of the same block tells how many images it takes")
+    by: tuple[Endpoint, ...] = Field(default=("fid",), min_length=1, description="what has to be the same")
     delta: PositiveFloat = Field(description="δ of the logarithm of those images")
 
 
-#: What an arm takes for the same FID, as a multiple of the baseline's: 1/c where it is c times as fast.
-IMAGES = "images_for_fid"
+def images_for(endpoint: str) -> str:
+    """The endpoint of what an arm takes for the same of another one, as a multiple of the baseline's.
+
+    It is 1/c where the arm is c times as fast.
+    """
+    return f"images_for_{endpoint}"
 
 
 class Blocks(Strict):
@@ -79,8 +84,9 @@ class Blocks(Strict):
 
     @property
     def judged(self) -> dict[str, float]:
-        """What is judged → δ: the endpoints, and the images for the same FID where they are asked for."""
-        return {**self.endpoints} | ({IMAGES: self.speed.delta} if self.speed else {})
+        """What is judged → δ: the endpoints, and the images for the same of some where they are asked for."""
+        speeds = {images_for(one): self.speed.delta for one in self.speed.by} if self.speed else {}
+        return {**self.endpoints} | speeds
 
     @property
     def all_seeds(self) -> tuple[int, ...]:
@@ -121,6 +127,8 @@ class Blocks(Strict):
         refuse_twice("comparisons", [" against ".join(arms) for arms in planned])
         if self.speed and self.speed.baseline not in self.arms:
             raise ValueError(f"speed.baseline: '{self.speed.baseline}' is no arm; there is: {', '.join(self.arms)}")
+        if other := [one for one in self.speed.by if one not in self.endpoints] if self.speed else []:
+            raise ValueError(f"speed.by: '{other[0]}' is not judged; there is: {', '.join(self.endpoints)}")
         named = {arm for arms in planned for arm in arms}
         if idle := [arm for arm in self.arms if arm not in named]:
             raise ValueError(f"arms: '{idle[0]}' is in no comparison; name it in one or delete it")

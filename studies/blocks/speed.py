@@ -1,4 +1,4 @@
-"""How many images arms take for the same FID: by what factor of images their curves lie apart.
+"""How many images arms take for the same FID, or the same loss: by what factor of images their curves lie apart.
 
 A factor of images is a shift of a curve of ln FID over ln images, found over the second half of the training against
 the baseline's curve of the same block; see `unequal.evidence.speed`. It asks for no common target, and no first
@@ -6,12 +6,12 @@ crossing counts that a training has gone back on. A curve is that of `path`, who
 their common bias moves no shift.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from studies.blocks.settings import IMAGES
+from studies.blocks.settings import images_for
 from unequal.errors import UserError
 from unequal.evidence.speed import Curve, last_crossing, log_speed_up
 
@@ -19,56 +19,58 @@ from unequal.evidence.speed import Curve, last_crossing, log_speed_up
 Training = Mapping[str, Any]
 
 
-def curve_of(training: Training) -> Curve:
-    """FID along a training. Raises UserError where it was measured at its end alone."""
-    if not training.get("path"):
-        raise UserError("a training without a path; measure it along its snapshots")
-    return Curve([one["images"] for one in training["path"]], [one["fid"] for one in training["path"]])
+def curve_of(training: Training, endpoint: str) -> Curve:
+    """An endpoint along a training. Raises UserError where it was not measured along it."""
+    if not all(endpoint in one for one in training.get("path") or [{}]):
+        raise UserError(f"a training without a path of {endpoint}; measure it along its snapshots")
+    return Curve([one["images"] for one in training["path"]], [one[endpoint] for one in training["path"]])
 
 
-def with_images(training: Training, baseline: Training) -> dict[str, Any]:
-    """The figures with the images for the same FID among the endpoints, as a multiple of the baseline's.
+def with_images(training: Training, baseline: Training, endpoint: str) -> dict[str, Any]:
+    """The figures with the images for the same of an endpoint among the endpoints, as a multiple of the baseline's.
 
     Raises UserError where no shift fits.
     """
-    images = float(np.exp(-log_speed_up(curve_of(training), curve_of(baseline))))
-    return {**training, "endpoints": {**training["endpoints"], IMAGES: images}}
+    curves = (curve_of(one, endpoint) for one in (training, baseline))
+    images = float(np.exp(-log_speed_up(*curves)))
+    return {**training, "endpoints": {**training["endpoints"], images_for(endpoint): images}}
 
 
 class Compared(NamedTuple):
-    """Trainings, arm → block → figures, with their images for the same FID; and arm → why it has none."""
+    """Trainings, arm → block → figures, with their images for the same; and endpoint → arm → why it has none."""
 
     trainings: dict[str, dict[int, dict[str, Any]]]
-    without: dict[str, str]
+    without: dict[str, dict[str, str]]
 
 
-def compared(trainings: Mapping[str, Mapping[int, Training]], baseline: str) -> Compared:
-    """The images for the same FID of all arms whose curves can be shifted onto the baseline's in every block."""
-    found = Compared({}, {})
-    for arm, own in trainings.items():
-        found.trainings[arm] = {}
-        for block, one in own.items():
-            try:
-                found.trainings[arm][block] = with_images(one, trainings[baseline][block])
-            except UserError as error:
-                found.trainings[arm][block] = dict(one)
-                found.without[arm] = f"block {block}: {error}"
-    return found
+def compared(trainings: Mapping[str, Mapping[int, Training]], baseline: str, by: Sequence[str]) -> Compared:
+    """The images for the same of each endpoint, of all arms whose curves can be shifted onto the baseline's."""
+    told = {arm: {block: dict(one) for block, one in own.items()} for arm, own in trainings.items()}
+    without: dict[str, dict[str, str]] = {endpoint: {} for endpoint in by}
+    for endpoint in by:
+        for arm, own in told.items():
+            for block, one in own.items():
+                try:
+                    own[block] = with_images(one, trainings[baseline][block], endpoint)
+                except UserError as error:
+                    without[endpoint][arm] = f"block {block}: {error}"
+    return Compared(told, without)
 
 
-def arrivals(trainings: Mapping[int, Training], baseline: Mapping[int, Training]) -> list[float | None]:
-    """Images after which each block's training stays at the FID with which its baseline ends; None: never."""
-    return [last_crossing(curve_of(one), curve_of(baseline[block]).figures[-1]) for block, one in trainings.items()]
+def arrivals(trainings: Mapping[int, Training], baseline: Mapping[int, Training], endpoint: str) -> list[float | None]:
+    """Images after which each block's training stays at what its baseline ends with, or below; None: never."""
+    return [
+        last_crossing(curve_of(one, endpoint), curve_of(baseline[block], endpoint).figures[-1])
+        for block, one in trainings.items()
+    ]
 
 
-def piloted(tries: Mapping[str, Training], baseline: Training) -> dict[str, dict[str, Any]]:
+def piloted(tries: Mapping[str, Training], baseline: Training, endpoint: str) -> dict[str, dict[str, Any]]:
     """The same for all tries of an arm in a block of a pilot, against one training of that block.
 
-    What brought a training to half of its images takes twice as many for the same FID: a doubling is worth a doubling.
+    What brought a training to half of its images takes twice as many for the same: a doubling is worth a doubling.
 
     Raises UserError where no shift fits: such a pilot bounds no scatter.
     """
-    found = {label: with_images(one, baseline) for label, one in tries.items()}
-    return {
-        label: {**one, "half": {**one["half"], IMAGES: 2 * one["endpoints"][IMAGES]}} for label, one in found.items()
-    }
+    found, name = {label: with_images(one, baseline, endpoint) for label, one in tries.items()}, images_for(endpoint)
+    return {label: {**one, "half": {**one["half"], name: 2 * one["endpoints"][name]}} for label, one in found.items()}

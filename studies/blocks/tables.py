@@ -9,7 +9,7 @@ import numpy as np
 
 from studies.blocks.findings import Found
 from studies.blocks.judgement import Family
-from studies.blocks.settings import IMAGES, Comparison
+from studies.blocks.settings import Comparison, images_for
 from studies.blocks.speed import arrivals, curve_of
 from unequal.evidence.words import SAME, Finding
 from unequal.reporting.page import Table
@@ -21,8 +21,8 @@ NAMES = {
     "loss_over_log_snr": "held-out loss of ε, over log-SNR",
     "x0_loss_over_log_snr": "held-out loss of x0, over log-SNR",
     "fid": "FID",
-    IMAGES: "images for the same FID",
 }
+NAMES |= {images_for(name): f"images for the same {told}" for name, told in NAMES.items()}
 #: Those of `cells`; and those of a comparison, with the interval of the two arms alone.
 FINDING_COLUMNS = ("change", "95 % interval", "p (Holm)", "the study says")
 COLUMNS = ("arm against control", *FINDING_COLUMNS[:2], "of the two alone", *FINDING_COLUMNS[2:])
@@ -126,30 +126,31 @@ def arm_cells(trainings: Sequence[Any], endpoints: Sequence[str], scores: Sequen
         yield with_prefix(fmean(one["costs"][cost] for one in trainings))
 
 
-def speed_table(found: Found, baseline: str) -> Table:
-    """Images for the same FID, by shifts and by the last crossing of the baseline's final FID, and the FIDs."""
-    columns = ["arm", "c, times as fast", "blocks that arrive", "images until then", "FID at the end"]
-    rows = [(label(arm), *speed_cells(found, arm, baseline)) for arm in found.blocks.arms]
-    without = "".join(f" No shift fits {label(arm)}: {why}." for arm, why in found.without.items())
+def speed_table(found: Found, baseline: str, endpoint: str) -> Table:
+    """Images for the same of an endpoint, by shifts and by the last crossing of the baseline's end, and the ends."""
+    name = NAMES[endpoint]
+    columns = ["arm", "c, times as fast", "blocks that arrive", "images until then", f"{name} at the end"]
+    rows = [(label(arm), *speed_cells(found, arm, baseline, endpoint)) for arm in found.blocks.arms]
+    without = "".join(f" No shift fits {label(arm)}: {why}." for arm, why in found.without[endpoint].items())
+    biased = " FID along a training is of half of the samples, and biased upwards by more than that of all."
     note = (
-        f"c shifts an arm's curve of FID over images onto that of {label(baseline)} of the same block, over the second "
-        "half of the training. An arm arrives where it stays at the FID with which that training ends, or below; "
-        "images until then are the mean of those that do. FID along a training is of half of the samples, and biased "
-        f"upwards by more than that of all.{without}"
+        f"c shifts an arm's curve of the {name} over images onto that of {label(baseline)} of the same block, over the "
+        "second half of the training. An arm arrives where it stays at that with which that training ends, or below; "
+        f"images until then are the mean of those that do.{biased if endpoint == 'fid' else ''}{without}"
     )
-    return Table("Speed", columns, rows, note)
+    return Table(f"Speed by {name}", columns, rows, note)
 
 
-def speed_cells(found: Found, arm: str, baseline: str) -> Iterator[str]:
+def speed_cells(found: Found, arm: str, baseline: str, endpoint: str) -> Iterator[str]:
     """An arm's row behind its name."""
-    trainings = found.trainings[arm]
-    known = arm not in found.without
-    yield mean_and_sd([1 / one["endpoints"][IMAGES] for one in trainings.values()]) if known else "not known"
-    reached = arrivals(trainings, found.trainings[baseline])
+    trainings, images = found.trainings[arm], images_for(endpoint)
+    known = arm not in found.without[endpoint]
+    yield mean_and_sd([1 / one["endpoints"][images] for one in trainings.values()]) if known else "not known"
+    reached = arrivals(trainings, found.trainings[baseline], endpoint)
     there = [one for one in reached if one is not None]
     yield f"{len(there)} of {len(reached)}"
     yield with_prefix(fmean(there)) if there else "never"
-    yield mean_and_sd([curve_of(one).figures[-1] for one in trainings.values()])
+    yield mean_and_sd([curve_of(one, endpoint).figures[-1] for one in trainings.values()])
 
 
 def training_rows(found: Found) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ ENDPOINTS = {
     "x0_loss_over_log_snr": "error of x0",
     "fid": "FID",
     "images_for_fid": "images for the same FID",
+    "images_for_loss_over_timesteps": "images for the same held-out loss",
 }
 
 

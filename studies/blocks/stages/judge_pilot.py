@@ -30,7 +30,9 @@ def main(run: Run, settings: Settings, kind: Literal["plans", "recipes"]) -> Non
         # Any training of the block will do: what it adds to all others is the block's share.
         references = [next(iter(block.values())) for block in arms[plan.speed.baseline]]
         try:
-            arms = {arm: [piloted(*pair) for pair in zip(own, references, strict=True)] for arm, own in arms.items()}
+            for endpoint in plan.speed.by:
+                pairs = {arm: zip(own, references, strict=True) for arm, own in arms.items()}
+                arms = {arm: [piloted(*pair, endpoint) for pair in own] for arm, own in pairs.items()}
         except UserError as error:
             plan, without = plan.model_copy(update={"speed": None}), {"without_speed": str(error)}
     run.metrics("results/pilot.json", pilot_document(plan, pilot, bases, arms, settings.effects) | without)

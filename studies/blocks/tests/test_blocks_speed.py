@@ -13,7 +13,7 @@ from stage_project import write_params
 
 from studies.blocks.findings import read_found
 from studies.blocks.judgement import families
-from studies.blocks.settings import IMAGES
+from studies.blocks.settings import images_for
 from studies.blocks.speed import arrivals, compared, curve_of, piloted, with_images
 from studies.blocks.stages import judge_pilot, report_blocks
 from studies.blocks.tables import speed_table
@@ -22,6 +22,7 @@ from unequal.evidence.words import BETTER, SAME, WORSE
 from unequal.files import read_json, write_json
 
 SPEED = {"baseline": "control", "delta": 0.2}
+IMAGES = images_for("fid")
 #: How many times as fast as the control's arms are.
 FACTORS = {"control": 1.0, "again": 1.0, "lower": 2.0, "alike": 1.05, "other": 0.5, "base": 1.0}
 POINTS = (100, 200, 300, 400)
@@ -38,7 +39,7 @@ def training(factor: float, level: float = 0.0, slope: float = -0.5) -> dict[str
 
 @pytest.mark.parametrize("factor", [0.5, 1.0, 2.6])
 def test_a_training_twice_as_fast_takes_half_of_the_images(factor: float) -> None:
-    found = with_images(training(factor, 3.0), training(1.0, 3.0))
+    found = with_images(training(factor, 3.0), training(1.0, 3.0), "fid")
     assert found["endpoints"][IMAGES] == pytest.approx(1 / factor)
     assert found["endpoints"]["fid"] == 1.0
 
@@ -46,36 +47,36 @@ def test_a_training_twice_as_fast_takes_half_of_the_images(factor: float) -> Non
 def test_a_bias_of_all_fids_that_grows_with_them_moves_no_shift() -> None:
     """Any rising function of FID leaves where two curves are level; here a power, as on an axis of its own."""
     one, other = training(1.7), training(1.0)
-    plain = with_images(one, other)["endpoints"][IMAGES]
+    plain = with_images(one, other, "fid")["endpoints"][IMAGES]
     for each in (one, other):
         for point in each["path"]:
             point["fid"] = 3 * point["fid"] ** 1.4
-    assert with_images(one, other)["endpoints"][IMAGES] == pytest.approx(plain)
+    assert with_images(one, other, "fid")["endpoints"][IMAGES] == pytest.approx(plain)
 
 
 def test_an_arm_whose_curve_rises_is_told_and_not_judged() -> None:
     blocks = {0: training(1.0), 1: training(1.0)}
-    found = compared({"control": blocks, "rising": {0: training(1.0), 1: training(1.0, slope=0.9)}}, "control")
-    assert found.without.keys() == {"rising"}
-    assert found.without["rising"].startswith("block 1: the curves rise with the images")
+    found = compared({"control": blocks, "rising": {0: training(1.0), 1: training(1.0, slope=0.9)}}, "control", ["fid"])
+    assert found.without["fid"].keys() == {"rising"}
+    assert found.without["fid"]["rising"].startswith("block 1: the curves rise with the images")
     assert IMAGES in found.trainings["control"][1]["endpoints"]
 
 
 def test_arrivals_are_last_ones_and_may_never_come() -> None:
     faster, slower, lost = training(2.0), training(0.5), training(2.0)
     lost["path"][-1]["fid"] = 9.0  # there once, and gone again
-    reached = arrivals({0: faster, 1: slower, 2: lost}, dict.fromkeys(range(3), training(1.0)))
+    reached = arrivals({0: faster, 1: slower, 2: lost}, dict.fromkeys(range(3), training(1.0)), "fid")
     assert reached == [pytest.approx(200), None, None]
 
 
 def test_a_training_measured_at_its_end_alone_has_no_curve() -> None:
-    with pytest.raises(UserError, match="a training without a path; measure it along its snapshots"):
-        curve_of({"path": None})
+    with pytest.raises(UserError, match="a training without a path of fid; measure it along its snapshots"):
+        curve_of({"path": None}, "fid")
 
 
 def test_in_a_pilot_a_doubling_is_worth_a_doubling() -> None:
     tries = {name: training(factor) | {"half": {"fid": 2.0}} for name, factor in (("own", 1.0), ("twice", 2.0))}
-    found = piloted(tries, tries["own"])
+    found = piloted(tries, tries["own"], "fid")
     for one, images in (("own", 1.0), ("twice", 0.5)):
         assert found[one]["endpoints"][IMAGES] == pytest.approx(images)
         assert found[one]["half"] == {"fid": 2.0, IMAGES: pytest.approx(2 * images)}
@@ -100,9 +101,25 @@ def test_speed_is_judged_like_any_endpoint(trainings: Path) -> None:
     assert words == {"lower": BETTER, "alike": SAME, "other": WORSE}
     change = {comparison.arm: finding.change for comparison, finding in family.found.items()}
     assert change["lower"] == pytest.approx(-0.5, abs=0.05)
-    rows = {row[0]: row[1:] for row in speed_table(found, "control").rows}
+    rows = {row[0]: row[1:] for row in speed_table(found, "control", "fid").rows}
     assert rows["lower"][1:3] == ("5 of 5", rows["lower"][2])
     assert rows["other"][1:3] == ("0 of 5", "never")
+
+
+def test_speed_by_a_loss_goes_by_the_losses_along_the_training(trainings: Path) -> None:
+    for file in sorted(trainings.rglob("*.json")):
+        one = read_json(file)
+        faster = 3.0 if one["arm"] == "alike" else 1.0
+        losses = [(faster * point["images"]) ** -0.25 for point in one["path"]]
+        points = [point | {"loss_over_timesteps": loss} for point, loss in zip(one["path"], losses, strict=True)]
+        write_json(file, one | {"path": points})
+    found = read_found(trainings, design(speed=SPEED | {"by": ("loss_over_timesteps", "fid")}))
+    told = found.trainings["alike"][0]["endpoints"]
+    assert told[images_for("loss_over_timesteps")] == pytest.approx(1 / 3)
+    assert told[IMAGES] == pytest.approx(1 / 1.05, rel=0.1)
+    first, second = (speed_table(found, "control", one) for one in ("loss_over_timesteps", "fid"))
+    assert {row[0]: row[1] for row in first.rows}["alike"].startswith("3.0")
+    assert {row[0]: row[2] for row in second.rows}["lower"] == "5 of 5"
 
 
 def test_the_page_tells_which_arm_no_shift_fits(trainings: Path) -> None:
@@ -124,7 +141,7 @@ def test_the_page_tells_which_arm_no_shift_fits(trainings: Path) -> None:
 def test_without_paths_a_planned_speed_is_not_known(project: Path) -> None:
     write_trainings(project / "results/endpoints", design())
     found = read_found(project / "results/endpoints", design(speed=SPEED))
-    assert set(found.without) == set(design().arms)
+    assert set(found.without["fid"]) == set(design().arms)
     assert IMAGES not in {one.endpoint for one in families(found, PILOT, {})}
 
 

@@ -152,6 +152,7 @@ def test_recipes_of_a_block_share_its_first_weights_alone(monkeypatch: pytest.Mo
     for program in (train_base, train_recipe):
         monkeypatch.setattr(f"{program.__name__}.write_results", lambda *_: None)
         monkeypatch.setattr(f"{program.__name__}.costs_of", lambda *_: {})
+    monkeypatch.setattr(f"{train_recipe.__name__}.emphasis_of", lambda *_: {})
     run(train_base, "--block", 3)
     run(train_recipe, "--arm", "arm", "--block", 3)
     run(train_recipe, "--arm", "arm", "--block", 4)

@@ -38,6 +38,7 @@ def test_in_a_pilot_curricula_are_shortened_with_their_trainings() -> None:
 @pytest.mark.parametrize(
     ("edits", "complaint"),
     [
+        ({"blocks.speed.by": ["kid"]}, "blocks.speed.by.0: "),
         ({"blocks.speed.baseline": "none"}, "blocks: speed.baseline: 'none' is no arm; there is: uniform, uniform_aga"),
         (
             {"recipes.uniform.snapshots": [60000, 120000]},

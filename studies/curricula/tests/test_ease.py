@@ -27,7 +27,10 @@ def training(shift: float) -> dict[str, Any]:
     """At its snapshot half of the way is done near data, 0.96 of it near noise, where five times the loss is left."""
     snapshot = np.array([0.75, 0.75, 0.4, 0.3, 0.05, 0.05]) * np.exp(shift)
     points = [(100, snapshot), (200, END)]
-    path = [{"images": n, "fid": 100 / n, "curve": losses.tolist()} for n, losses in points]
+    path = [
+        {"images": n, "fid": 100 / n, "loss_over_timesteps": losses.mean(), "curve": losses.tolist()}
+        for n, losses in points
+    ]
     return {"curve": {"timesteps": [100], "first": FIRST, "loss": END.tolist()}, "path": path}
 
 
@@ -103,6 +106,6 @@ def test_the_page_has_all_sections(project: Path) -> None:
     assert result.exit_code == 0, result.output
     page = (project / "results/report.html").read_text(encoding="utf-8")
     assert uneven_tables(page) == []
-    assert all(one in page for one in ("Speed", "Is learning easier near noise?", "FID along the training"))
+    assert all(one in page for one in ("Speed", "Is learning easier near noise?", "Along the training", "Speed by FID"))
     assert {one.stem for one in (project / "results/pictures").iterdir()} >= {"along", "ease", "samplers", "curves"}
     assert "images_for_fid" in read_json(project / "results/findings.json")["endpoints"]
