@@ -1,6 +1,6 @@
 """The words of a study: every endpoint is a family of comparisons that are judged together."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite
 from statistics import median
@@ -8,8 +8,9 @@ from typing import Any
 
 from studies.blocks.findings import Found
 from studies.blocks.promises import needed, promised_all
-from studies.blocks.settings import Comparison
+from studies.blocks.settings import Comparison, Scatter
 from unequal.evidence.blocks import Blocks, Estimate, welch
+from unequal.evidence.power import Design, upper_deviation, visible_effect
 from unequal.evidence.words import Finding, findings, interval
 
 #: An arm is told to scatter otherwise than the rest from so many times the middle one's deviation on: simulated words
@@ -25,8 +26,9 @@ class Family:
         endpoint: its name.
         delta: δ in ln(endpoint).
         needed: the difference that has to be visible, or nothing is said.
-        visible: the difference that as many blocks show of each comparison in four of five studies, by the pilot's
-            scatter; infinite where the pilot has told nothing of the endpoint.
+        visible: the difference that as many blocks show of each comparison in four of five studies, by the scatter
+            that the plan names; infinite where the pilot has told nothing of the endpoint.
+        scatter: whose that is.
         found: what is said of each planned comparison.
         repeated: what would be said of the A/A arm, which is no part of the family.
         alone: each comparison's 95 % interval by its two arms alone, A/A too; no word goes by it.
@@ -37,6 +39,7 @@ class Family:
     delta: float
     needed: float
     visible: Mapping[Comparison, float]
+    scatter: Scatter
     found: Mapping[Comparison, Finding]
     repeated: Finding
     alone: Mapping[Comparison, tuple[float, float]]
@@ -88,11 +91,35 @@ def family(found: Found, endpoint: str, delta: float, asked: float, pilot: Mappi
     repeated = blocks.repeated
     # One of (A/A, plan) is not looked at where the other is judged: it is a check, and no question of the study.
     (again,) = findings([estimate(found, endpoint, repeated)], delta)
-    visible = promised_all(blocks, len(found.complete), pilot["endpoints"].get(endpoint))
+    visible = visible_to(found, endpoint, planned, pilot["endpoints"].get(endpoint))
     estimates, seen = [estimate(found, endpoint, one) for one in planned], [visible[one] for one in planned]
     judged = dict(zip(planned, findings(estimates, delta, seen, asked) if planned else [], strict=True))
-    alone = {one: interval(estimate_alone(found, endpoint, one)) for one in (*planned, repeated)}
-    return Family(endpoint, delta, asked, visible, judged, again, alone, deviations(found, endpoint))
+    apart = {one: interval(estimate_alone(found, endpoint, one)) for one in (*planned, repeated)}
+    return Family(endpoint, delta, asked, visible, blocks.scatter, judged, again, apart, deviations(found, endpoint))
+
+
+def visible_to(
+    found: Found, endpoint: str, planned: Sequence[Comparison], pilot: Mapping[str, Any] | None
+) -> dict[Comparison, float]:
+    """What each planned comparison shows in four of five studies, by the scatter that the plan names."""
+    if found.blocks.scatter == "pilot":
+        return promised_all(found.blocks, len(found.complete), pilot)
+    return {one: seen_by_own(found, endpoint, one) for one in planned}
+
+
+def seen_by_own(found: Found, endpoint: str, comparison: Comparison) -> float:
+    """The same by the 80 % upper bound of how the trainings of its own test scatter.
+
+    These are residuals, which know nothing of differences between arms: to plan by them favours no word.
+    """
+    if comparison.test == "welch":
+        values = found.logarithms(endpoint, comparison.arms)
+        variance, freedom, arms = float(values.var(1, ddof=1).mean()), values.shape[1] - 1, 2
+    else:
+        own = pooled(found, endpoint) if comparison.test == "pooled" else alone(found, endpoint, comparison)
+        variance, freedom, arms = own.pooled_variance, own.freedom, len(own.arms)
+    design = Design(arms, len(found.complete), len(found.blocks.compared))
+    return visible_effect(design, upper_deviation(variance**0.5, freedom))
 
 
 def estimate(found: Found, endpoint: str, comparison: Comparison) -> Estimate:
@@ -106,12 +133,14 @@ def estimate(found: Found, endpoint: str, comparison: Comparison) -> Estimate:
 
 def estimate_alone(found: Found, endpoint: str, comparison: Comparison) -> Estimate:
     """The difference of two arms by these alone: Student's test of pairs, or Welch's where no blocks are shared."""
-    values = found.logarithms(endpoint, comparison.arms)
-    return (
-        welch(*values.tolist())
-        if comparison.test == "welch"
-        else Blocks(comparison.arms, values).contrast(*comparison.arms)
-    )
+    if comparison.test == "welch":
+        return welch(*found.logarithms(endpoint, comparison.arms).tolist())
+    return alone(found, endpoint, comparison).contrast(*comparison.arms)
+
+
+def alone(found: Found, endpoint: str, comparison: Comparison) -> Blocks:
+    """Two arms by themselves."""
+    return Blocks(comparison.arms, found.logarithms(endpoint, comparison.arms))
 
 
 def pooled(found: Found, endpoint: str) -> Blocks:

@@ -20,6 +20,10 @@ ENDPOINTS: tuple[Endpoint, ...] = get_args(Endpoint)
 R = TypeVar("R", bound=Recipe)
 
 
+#: Whose scatter bounds what is said.
+Scatter = Literal["pilot", "blocks"]
+
+
 class Comparison(Strict):
     """An arm and what it is held against."""
 
@@ -73,6 +77,11 @@ class Blocks(Strict):
         min_length=1, description="what is judged → δ: the difference of its logarithm below which two arms are alike"
     )
     speed: Speed | None = Field(default=None, description="null: only the ends of trainings are compared")
+    scatter: Scatter = Field(
+        default="pilot",
+        description="by whose scatter it is told what the study can see: the pilot's, known beforehand, or the "
+        "blocks' own, where a pilot's trainings are too short to scatter as these do",
+    )
 
     @property
     def compared(self) -> tuple[Comparison, ...]:

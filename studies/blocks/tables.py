@@ -75,7 +75,10 @@ def promise(family: Family) -> str:
     by_test = {one.test: percent(float(np.expm1(effect))) for one, effect in family.visible.items()}
     told = " and ".join(f"{effect} {TESTS[test]}" for test, effect in by_test.items())
     asked = percent(float(np.expm1(family.needed)))
-    return f"By the pilot, four of five studies of so many blocks see a difference of {told}; asked for is {asked}."
+    whose = {"pilot": "By the pilot", "blocks": "By the scatter of these very trainings, at most (80 %)"}[
+        family.scatter
+    ]
+    return f"{whose}, four of five studies of so many blocks see a difference of {told}; asked for is {asked}."
 
 
 def cells(finding: Finding, delta: float) -> tuple[str, ...]:

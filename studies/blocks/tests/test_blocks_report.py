@@ -18,8 +18,9 @@ from stage_project import write_params
 from studies.blocks.findings import file_of, read_found
 from studies.blocks.judgement import families, family
 from studies.blocks.stages import report_blocks
-from studies.blocks.tables import scattering
+from studies.blocks.tables import promise, scattering
 from unequal.errors import UserError
+from unequal.evidence.power import Design, textbook_effect, upper_deviation
 from unequal.evidence.words import BETTER, NOT_TESTABLE, SAME, WORSE
 from unequal.files import read_json, write_json
 
@@ -206,3 +207,28 @@ def test_readmes_say_what_their_studies_found() -> None:
     for found in (ROOT / "studies").glob("*/results/findings.md"):
         readme = found.parents[1] / "README.md"
         assert found.read_text(encoding="utf-8").strip() in readme.read_text(encoding="utf-8"), readme
+
+
+def test_by_the_blocks_own_scatter_words_do_not_go_by_a_pilot_of_other_trainings(project: Path) -> None:
+    write_trainings(project / "results/endpoints", design())
+    short = pilot_told("loss_over_timesteps", "fid", upper_deviation=0.5)
+    words = {}
+    for scatter in ("pilot", "blocks"):
+        found = read_found(project / "results/endpoints", design(scatter=scatter))
+        family = families(found, short, {})[1]
+        words[scatter] = {one.arm: finding.word for one, finding in family.found.items()}
+    assert set(words["pilot"].values()) == {NOT_TESTABLE}
+    assert (words["blocks"]["lower"], words["blocks"]["alike"]) == (BETTER, SAME)
+    assert "By the scatter of these very trainings" in promise(family)
+    # Residuals of four arms in five blocks, and the t distribution's own formula for what they see.
+    (lower,) = (one for one in family.visible if one.arm == "lower")
+    values = found.logarithms("fid", found.blocks.pooled_arms)
+    residuals = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
+    deviation = float(np.sqrt((residuals**2).sum() / 12))
+    expected = upper_deviation(deviation, 12) * textbook_effect(Design(4, 5, 3))
+    assert family.visible[lower] == pytest.approx(expected, rel=0.25)
+    # Two arms alone know their scatter by four degrees of freedom, and see less by it.
+    (other,) = (one for one in family.visible if one.arm == "other")
+    apart = np.diff(found.logarithms("fid", other.arms), axis=0).std(ddof=1) / 2**0.5
+    expected = upper_deviation(float(apart), 4) * textbook_effect(Design(2, 5, 3))
+    assert family.visible[other] == pytest.approx(expected, rel=0.25)
