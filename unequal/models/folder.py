@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from unequal.errors import UserError, first_line, one_line
-from unequal.files import content_hash, read_json, require, write_json
+from unequal.files import content_hash, files_below, read_json, require, write_json
 from unequal.models.backbones.registry import backbone_named, backbone_of
 from unequal.models.finite import check_finite
 from unequal.models.spec import ModelSpec
@@ -140,10 +140,9 @@ def save_model(
         write_json(folder / PRUNING, removals)
     if heads is not None:
         save_file({name: table.contiguous() for name, table in heads._asdict().items()}, folder / HEADS)
-    optional = {PRUNING: removals, HEADS: heads}
-    names = sorted({CONFIG, WEIGHTS, *(name for name, given in optional.items() if given is not None)})
-    # What an attempt that was stopped may have left in the folder is no part of this model.
-    hashes = {name: content_hash(folder / name) for name in names}
+    # Folders below are models of their own: snapshots, which an attempt that was stopped may have left there.
+    own = [path for path in files_below(folder) if path.parent == folder and path.name != RECORD]
+    hashes = {path.name: content_hash(path) for path in own}
     write_json(folder / RECORD, record.changed(sha256=hashes).model_dump())
 
 
