@@ -28,11 +28,11 @@ from unequal.pipeline.stopping import stop_deferred
 from unequal.randomness import Stream, numpy_generator, torch_seed
 from unequal.settings.recipe import Optimizer
 from unequal.settings.training import Training
-from unequal.timesteps.samplers import TimestepSampler
 from unequal.training.agreement import Agreement
 from unequal.training.averaging import Averages
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import Checkpoint, below, prefixed, read_checkpoint, write_checkpoint
+from unequal.training.emphasis import emphasis_learned
 from unequal.training.feedback import Feedback
 from unequal.training.gradient_surgery import ClusterGradients, Remedy
 from unequal.training.objectives.objective import Losses, Objective
@@ -367,19 +367,6 @@ class LogInterval:
     def speed(self) -> float:
         """Steps a second of this process."""
         return (self.steps - self.earlier_steps) / (time.perf_counter() - self.start)
-
-
-def emphasis_learned(sampler: TimestepSampler, objective: Objective) -> dict[str, np.ndarray]:
-    """What a training has come to put its weight on where settings do not tell, [T] each.
-
-    Returns:
-        `density`, p_t, and `importance`, the sampler's factors, where it learns its density; `factors` where the
-        objective learns its weights: of the losses that the sampler's factors multiply.
-    """
-    factors = objective.factors()
-    densities = {"density": sampler.probabilities, "importance": sampler.importance(sampler.horizon)}
-    drawn = densities if sampler.density_learned else {}
-    return drawn if factors is None else drawn | {"factors": factors.cpu().numpy()}
 
 
 def memory_format(runtime: "Runtime") -> torch.memory_format:
