@@ -21,7 +21,8 @@ def pilot_told(*endpoints: str, upper_deviation: float = 0.004) -> dict[str, Any
     }
     tried = {"lr": 1.0e-3} | dict.fromkeys(endpoints, -1.0)
     tries = {"control": {"best": "own", "tried": {"own": tried}}}
-    return {"share": 0.25, "endpoints": dict.fromkeys(endpoints, one), "tries": tries, "study_seconds": 7200.0}
+    seconds = {"block_seconds": 1440.0, "study_seconds": 7200.0}
+    return {"share": 0.25, "endpoints": dict.fromkeys(endpoints, one), "tries": tries} | seconds
 
 
 def write_pilot(results: Path, *endpoints: str, **told: float) -> None:

@@ -1,7 +1,7 @@
 """What the trainings of a study have come to, as it lies in results/endpoints: no model is needed for it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -73,14 +73,12 @@ class Found:
         trainings: of the arms in complete blocks, arm → block → figures.
         bases: of the same blocks, as far as they were measured.
         missing: incomplete block → why it is.
-        without: endpoint → arm → why its images for the same of it are not known, where they are asked for.
     """
 
     blocks: Blocks
     trainings: Mapping[str, Mapping[int, Mapping[str, Any]]]
     bases: Mapping[int, Mapping[str, Any]]
     missing: Mapping[int, str]
-    without: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def complete(self) -> tuple[int, ...]:
@@ -91,10 +89,6 @@ class Found:
     def any(self) -> Mapping[str, Any]:
         """One of the trainings: what all have alike stands in it."""
         return self.trainings[self.blocks.repeated.control][self.complete[0]]
-
-    def known(self, endpoint: str, arms: Sequence[str]) -> bool:
-        """Whether all trainings of these arms have an endpoint: no shift may fit a curve."""
-        return all(endpoint in one["endpoints"] for arm in arms for one in self.trainings[arm].values())
 
     def logarithms(self, endpoint: str, arms: Sequence[str]) -> np.ndarray:
         """ln(endpoint) of arms, [arms, complete blocks]."""
@@ -115,7 +109,7 @@ def read_found(folder: Path, blocks: Blocks) -> Found:
 
     Raises:
         UserError: a file that lacks what is read of it or tells of another training, an endpoint that was not
-            measured, or fewer than two complete blocks.
+            measured, at the end or along the training where speed is asked for, or fewer than two complete blocks.
     """
     files = {(arm, block): folder / file_of(arm, block) for arm in (BASE, *blocks.arms) for block in blocks.all_seeds}
     read = {key: read_figures(file, TrainingFigures) for key, file in files.items() if file.exists()}
@@ -133,10 +127,9 @@ def read_found(folder: Path, blocks: Blocks) -> Found:
     refuse_other_bins(folder, trainings)
     bases = {block: read[BASE, block] for block in complete if (BASE, block) in read}
     refuse_other_settings(folder, BASE, bases)
-    if blocks.speed is None:
-        return Found(blocks, trainings, bases, missing)
-    found = compared(trainings, blocks.speed.baseline, blocks.speed.by)
-    return Found(blocks, found.trainings, bases, missing, found.without)
+    if blocks.speed is not None:
+        trainings = compared(trainings, blocks.speed.baseline, blocks.speed.by)
+    return Found(blocks, trainings, bases, missing)
 
 
 def refuse_other(file: Path, figures: Mapping[str, Any], arm: str, block: int) -> None:

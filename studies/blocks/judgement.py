@@ -1,6 +1,6 @@
 """The words of a study: every endpoint is a family of comparisons that are judged together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import isfinite
 from statistics import median
@@ -29,6 +29,7 @@ class Family:
         visible: the difference that as many blocks show of each comparison in four of five studies, by the scatter
             that the plan names; infinite where the pilot has told nothing of the endpoint.
         scatter: whose that is.
+        own: the same by the scatter of the study's own trainings, whatever the plan names.
         found: what is said of each planned comparison.
         repeated: what would be said of the A/A arm, which is no part of the family.
         alone: each comparison's 95 % interval by its two arms alone, A/A too; no word goes by it.
@@ -40,6 +41,7 @@ class Family:
     needed: float
     visible: Mapping[Comparison, float]
     scatter: Scatter
+    own: Mapping[Comparison, float]
     found: Mapping[Comparison, Finding]
     repeated: Finding
     alone: Mapping[Comparison, tuple[float, float]]
@@ -55,7 +57,7 @@ class Family:
         """As JSON."""
         told = {
             f"{one.arm} against {one.control}": asdict(finding)
-            | {"alone": list(self.alone[one]), "visible": finite(self.visible[one])}
+            | {"alone": list(self.alone[one]), "visible": finite(self.visible[one]), "visible_by_own": self.own[one]}
             for one, finding in self.found.items()
         }
         repeated = asdict(self.repeated)
@@ -69,46 +71,38 @@ def finite(value: float) -> float | None:
 
 
 def families(found: Found, pilot: Mapping[str, Any], effects: Mapping[str, float]) -> list[Family]:
-    """All endpoints' comparisons, judged; a comparison whose endpoint is not known in all blocks is left out.
+    """All endpoints' comparisons, judged.
 
     Args:
         found: the trainings.
         pilot: what `judge_pilot` has written.
         effects: endpoint → what the claim is that the study asks about.
     """
-    again, judged = found.blocks.repeated.arms, found.blocks.judged.items()
     return [
         family(found, endpoint, delta, needed(effects, endpoint, delta), pilot)
-        for endpoint, delta in judged
-        if found.known(endpoint, again)
+        for endpoint, delta in found.blocks.judged.items()
     ]
 
 
 def family(found: Found, endpoint: str, delta: float, asked: float, pilot: Mapping[str, Any]) -> Family:
     """One endpoint's, of which a difference so large is asked for."""
     blocks = found.blocks
-    planned = [one for one in blocks.compared if found.known(endpoint, one.arms)]
+    planned = blocks.compared
     repeated = blocks.repeated
     # One of (A/A, plan) is not looked at where the other is judged: it is a check, and no question of the study.
     (again,) = findings([estimate(found, endpoint, repeated)], delta)
-    visible = visible_to(found, endpoint, planned, pilot["endpoints"].get(endpoint))
+    own = {one: seen_by_own(found, endpoint, one) for one in planned}
+    promised = promised_all(blocks, len(found.complete), pilot["endpoints"].get(endpoint))
+    visible = own if blocks.scatter == "blocks" else {one: promised[one] for one in planned}
     estimates, seen = [estimate(found, endpoint, one) for one in planned], [visible[one] for one in planned]
-    judged = dict(zip(planned, findings(estimates, delta, seen, asked) if planned else [], strict=True))
+    judged = dict(zip(planned, findings(estimates, delta, seen, asked), strict=True))
     apart = {one: interval(estimate_alone(found, endpoint, one)) for one in (*planned, repeated)}
-    return Family(endpoint, delta, asked, visible, blocks.scatter, judged, again, apart, deviations(found, endpoint))
-
-
-def visible_to(
-    found: Found, endpoint: str, planned: Sequence[Comparison], pilot: Mapping[str, Any] | None
-) -> dict[Comparison, float]:
-    """What each planned comparison shows in four of five studies, by the scatter that the plan names."""
-    if found.blocks.scatter == "pilot":
-        return promised_all(found.blocks, len(found.complete), pilot)
-    return {one: seen_by_own(found, endpoint, one) for one in planned}
+    each = deviations(found, endpoint)
+    return Family(endpoint, delta, asked, visible, blocks.scatter, own, judged, again, apart, each)
 
 
 def seen_by_own(found: Found, endpoint: str, comparison: Comparison) -> float:
-    """The same by the 80 % upper bound of how the trainings of its own test scatter.
+    """What a comparison shows in four of five studies, by the 80 % upper bound of how trainings of its test scatter.
 
     These are residuals, which know nothing of differences between arms: to plan by them favours no word.
     """
@@ -144,15 +138,14 @@ def alone(found: Found, endpoint: str, comparison: Comparison) -> Blocks:
 
 
 def pooled(found: Found, endpoint: str) -> Blocks:
-    """The arms that share a variance, as far as the endpoint is known of them."""
-    arms = tuple(arm for arm in found.blocks.pooled_arms if found.known(endpoint, [arm]))
+    """The arms that share a variance."""
+    arms = found.blocks.pooled_arms
     return Blocks(arms, found.logarithms(endpoint, arms))
 
 
 def deviations(found: Found, endpoint: str) -> dict[str, float]:
     """How each pooled arm scatters within blocks, where there are enough to tell them apart."""
-    known = [arm for arm in found.blocks.pooled_arms if found.known(endpoint, [arm])]
-    if len(known) < LEAST_ARMS:
+    if len(found.blocks.pooled_arms) < LEAST_ARMS:
         return {}
     blocks = pooled(found, endpoint)
     return dict(zip(blocks.arms, blocks.deviations.tolist(), strict=True))

@@ -76,8 +76,8 @@ class PilotFigures(Figures):
     share: PositiveFloat
     endpoints: dict[str, Promise]
     tries: dict[str, BestTry]
+    block_seconds: NonNegativeFloat
     study_seconds: NonNegativeFloat
-    without_speed: str | None = None
 
 
 def read_bases(folder: Path, plan: Blocks, pilot: Pilot) -> Trainings:

@@ -18,23 +18,23 @@ COLUMNS = (
     "seen",
     "asked for",
     "blocks that see it",
+    "hours they take",
 )
 
 
 def pilot_table(pilot: Mapping[str, Any]) -> Table:
     """Scatter, slope, what is seen and what it takes, an endpoint a row."""
-    rows = [endpoint_row(name, one) for name, one in pilot["endpoints"].items()]
+    rows = [endpoint_row(name, one, pilot["block_seconds"]) for name, one in pilot["endpoints"].items()]
     note = (
         f"Trainings of {percent(pilot['share'])} of the images, on seeds of the pilot's own. Scatter is within blocks; "
         "seen is what the planned blocks show in four of five studies, of the comparison that shows least. "
-        f"{headroom(pilot)} At the pilot's rates the study takes {pilot['study_seconds'] / 3600:.1f} hours of a thread."
+        f"{headroom(pilot)} With the planned blocks the study takes {hours(pilot['study_seconds'])} hours of a thread "
+        "as fast as the pilot's, if its arms cost what the pilot's do in the mean."
     )
-    if pilot.get("without_speed"):
-        note += f" Of speed the pilot tells nothing: {pilot['without_speed']}."
     return Table("What the pilot has told", COLUMNS, rows, note)
 
 
-def endpoint_row(name: str, one: Mapping[str, Any]) -> tuple[str, ...]:
+def endpoint_row(name: str, one: Mapping[str, Any], block_seconds: float) -> tuple[str, ...]:
     """A row of it; differences of logarithms as relative ones."""
     worth, blocks = one["images_worth_delta"], one["blocks_needed"]
     return (
@@ -46,7 +46,13 @@ def endpoint_row(name: str, one: Mapping[str, Any]) -> tuple[str, ...]:
         percent(float(np.expm1(one["visible_effect"]))),
         percent(float(np.expm1(one["needed"]))),
         "more than 40" if blocks is None else str(blocks),
+        "–" if blocks is None else hours(blocks * block_seconds),
     )
+
+
+def hours(seconds: float) -> str:
+    """As text."""
+    return f"{seconds / 3600:.1f}"
 
 
 def headroom(pilot: Mapping[str, Any]) -> str:
@@ -55,7 +61,7 @@ def headroom(pilot: Mapping[str, Any]) -> str:
         return ""
     fit = -fid["slope_per_doubling"] > fid["visible_effect"]
     told = "fit: a doubling of images lowers FID by more than" if fit else "not fit: a doubling of images is within"
-    return f"The features of FID are {told} what is seen."
+    return f"The features of FID are {told} what is seen, at the length of the pilot's trainings."
 
 
 def tries_table(pilot: Mapping[str, Any]) -> Table:

@@ -142,7 +142,10 @@ def tries(found: Trainings, plan: Study) -> dict[str, Any]:
 
 
 def seconds(plan: Study, pilot: Pilot, bases: Trainings, arms: Trainings) -> dict[str, Any]:
-    """Seconds an image of a training here, and of the whole study on one thread: trained in full, and measured."""
+    """Seconds an image of a training here, and of a block and the whole study on one thread: trained in full, measured.
+
+    An arm that was not piloted is taken to cost what those that were do in the mean.
+    """
 
     def whole(trainings: Trainings) -> float:
         """A training of the study, of which those of the pilot are a share, and its measuring."""
@@ -153,7 +156,9 @@ def seconds(plan: Study, pilot: Pilot, bases: Trainings, arms: Trainings) -> dic
 
     everything = [*bases, *arms]
     spent = sum(one["costs"]["training_seconds"] for one in everything)
+    block = whole(bases) + len(plan.arms) * whole(arms)
     return {
         "training_image_seconds": spent / sum(one["costs"]["images"] for one in everything),
-        "study_seconds": len(plan.seeds) * (whole(bases) + len(plan.arms) * whole(arms)),
+        "block_seconds": block,
+        "study_seconds": len(plan.seeds) * block,
     }

@@ -1,13 +1,13 @@
 """How many images arms take for the same FID, or the same loss: by what factor of images their curves lie apart.
 
-A factor of images is a shift of a curve of ln FID over ln images, found over the second half of the training against
-the baseline's curve of the same block; see `unequal.evidence.speed`. It asks for no common target, and no first
-crossing counts that a training has gone back on. A curve is that of `path`, whose FIDs are all of as many samples:
-their common bias moves no shift.
+A factor of images is a shift of a curve of ln FID over ln images, found over the second half of the slower training
+against the whole curve of the faster one, arm and baseline of the same block; see `unequal.evidence.speed`. It asks for
+no common target, and no first crossing counts that a training has gone back on. A curve is that of `path`, whose FIDs
+are all of as many samples: their common bias moves no shift.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -29,32 +29,26 @@ def curve_of(training: Training, endpoint: str) -> Curve:
 def with_images(training: Training, baseline: Training, endpoint: str) -> dict[str, Any]:
     """The figures with the images for the same of an endpoint among the endpoints, as a multiple of the baseline's.
 
-    Raises UserError where no shift fits.
+    Raises UserError where one of them has no path.
     """
     curves = (curve_of(one, endpoint) for one in (training, baseline))
     images = float(np.exp(-log_speed_up(*curves)))
     return {**training, "endpoints": {**training["endpoints"], images_for(endpoint): images}}
 
 
-class Compared(NamedTuple):
-    """Trainings, arm → block → figures, with their images for the same; and endpoint → arm → why it has none."""
+def compared(
+    trainings: Mapping[str, Mapping[int, Training]], baseline: str, by: Sequence[str]
+) -> dict[str, dict[int, dict[str, Any]]]:
+    """Trainings, arm → block → figures, with the images that they take for the same of each endpoint.
 
-    trainings: dict[str, dict[int, dict[str, Any]]]
-    without: dict[str, dict[str, str]]
-
-
-def compared(trainings: Mapping[str, Mapping[int, Training]], baseline: str, by: Sequence[str]) -> Compared:
-    """The images for the same of each endpoint, of all arms whose curves can be shifted onto the baseline's."""
+    Raises UserError where one has no path.
+    """
     told = {arm: {block: dict(one) for block, one in own.items()} for arm, own in trainings.items()}
-    without: dict[str, dict[str, str]] = {endpoint: {} for endpoint in by}
     for endpoint in by:
-        for arm, own in told.items():
+        for own in told.values():
             for block, one in own.items():
-                try:
-                    own[block] = with_images(one, trainings[baseline][block], endpoint)
-                except UserError as error:
-                    without[endpoint][arm] = f"block {block}: {error}"
-    return Compared(told, without)
+                own[block] = with_images(one, trainings[baseline][block], endpoint)
+    return told
 
 
 def arrivals(trainings: Mapping[int, Training], baseline: Mapping[int, Training], endpoint: str) -> list[float | None]:
@@ -70,7 +64,7 @@ def piloted(tries: Mapping[str, Training], baseline: Training, endpoint: str) ->
 
     What brought a training to half of its images takes twice as many for the same: a doubling is worth a doubling.
 
-    Raises UserError where no shift fits: such a pilot bounds no scatter.
+    Raises UserError where one has no path: such a pilot bounds no scatter.
     """
     found, name = {label: with_images(one, baseline, endpoint) for label, one in tries.items()}, images_for(endpoint)
     return {label: {**one, "half": {**one["half"], name: 2 * one["endpoints"][name]}} for label, one in found.items()}

@@ -1,6 +1,6 @@
 """What a study says, as tables of its page, as rows of files and in Markdown for its README."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isinf
 from statistics import fmean, median
 from typing import Any
@@ -72,13 +72,16 @@ def promise(family: Family) -> str:
     """What so many blocks can see, and whether that is enough."""
     if all(map(isinf, family.visible.values())):
         return "The pilot has told nothing of it, so nothing is said."
-    by_test = {one.test: percent(float(np.expm1(effect))) for one, effect in family.visible.items()}
-    told = " and ".join(f"{effect} {TESTS[test]}" for test, effect in by_test.items())
+    own = f"by the scatter of these very trainings, at most (80 %), {seen(family.own)}"
+    told = own if family.scatter == "blocks" else f"by the pilot, by which words go, {seen(family.visible)}; {own}"
     asked = percent(float(np.expm1(family.needed)))
-    whose = {"pilot": "By the pilot", "blocks": "By the scatter of these very trainings, at most (80 %)"}[
-        family.scatter
-    ]
-    return f"{whose}, four of five studies of so many blocks see a difference of {told}; asked for is {asked}."
+    return f"Four of five studies of so many blocks see a difference of this size: {told}. Asked for is {asked}."
+
+
+def seen(visible: Mapping[Comparison, float]) -> str:
+    """The smallest differences that are visible, one a test."""
+    by_test = {one.test: percent(float(np.expm1(effect))) for one, effect in visible.items()}
+    return " and ".join(f"{effect} {TESTS[test]}" for test, effect in by_test.items())
 
 
 def cells(finding: Finding, delta: float) -> tuple[str, ...]:
@@ -134,12 +137,13 @@ def speed_table(found: Found, baseline: str, endpoint: str) -> Table:
     name = NAMES[endpoint]
     columns = ["arm", "c, times as fast", "blocks that arrive", "images until then", f"{name} at the end"]
     rows = [(label(arm), *speed_cells(found, arm, baseline, endpoint)) for arm in found.blocks.arms]
-    without = "".join(f" No shift fits {label(arm)}: {why}." for arm, why in found.without[endpoint].items())
     biased = " FID along a training is of half of the samples, and biased upwards by more than that of all."
     note = (
-        f"c shifts an arm's curve of the {name} over images onto that of {label(baseline)} of the same block, over the "
-        "second half of the training. An arm arrives where it stays at that with which that training ends, or below; "
-        f"images until then are the mean of those that do.{biased if endpoint == 'fid' else ''}{without}"
+        f"An arm of c is after n images where {label(baseline)} of the same block is after c·n: the second half of the "
+        f"slower curve of the {name} is laid onto the other one, which has been there before. One that is worse at its "
+        "end than the other at its first snapshot counts as if it had just come to that. An arm arrives where it stays "
+        "at that with which the baseline's training ends, or below; images until then are the mean of those that do."
+        f"{biased if endpoint == 'fid' else ''}"
     )
     return Table(f"Speed by {name}", columns, rows, note)
 
@@ -147,8 +151,7 @@ def speed_table(found: Found, baseline: str, endpoint: str) -> Table:
 def speed_cells(found: Found, arm: str, baseline: str, endpoint: str) -> Iterator[str]:
     """An arm's row behind its name."""
     trainings, images = found.trainings[arm], images_for(endpoint)
-    known = arm not in found.without[endpoint]
-    yield mean_and_sd([1 / one["endpoints"][images] for one in trainings.values()]) if known else "not known"
+    yield mean_and_sd([1 / one["endpoints"][images] for one in trainings.values()])
     reached = arrivals(trainings, found.trainings[baseline], endpoint)
     there = [one for one in reached if one is not None]
     yield f"{len(there)} of {len(reached)}"
@@ -183,8 +186,8 @@ def markdown(families: Sequence[Family], first: str) -> str:
     head = ["arm against control", *(f"{NAMES[one.endpoint]} (δ {percent(one.delta)})" for one in families)]
     lines = [first, "", f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     for comparison in families[0].found:
-        words = (cells(one.found[comparison], one.delta) if comparison in one.found else None for one in families)
-        told = [f"{one[0]}: {one[-1]}" if one else "not known" for one in words]
+        words = (cells(one.found[comparison], one.delta) for one in families)
+        told = [f"{one[0]}: {one[-1]}" for one in words]
         lines.append(f"| {' | '.join((against(comparison.arm, comparison.control), *told))} |")
     return "\n".join(lines) + "\n"
 

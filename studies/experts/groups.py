@@ -20,6 +20,7 @@ COLUMNS = (
     "timesteps",
     "images inside, joint model",
     "images inside, experts",
+    "losses over",
     "loss, joint model",
     "loss, experts",
     "change",
@@ -51,6 +52,7 @@ class Beside:
     Attributes:
         arm: the experts.
         first, last: timesteps of the group.
+        over: first and last timestep that the losses are of.
         joint_images, images: at timesteps of the group, means over blocks.
         joint_loss, loss: held-out loss of ε there, [blocks].
     """
@@ -58,6 +60,7 @@ class Beside:
     arm: str
     first: int
     last: int
+    over: tuple[int, int]
     joint_images: float
     images: float
     joint_loss: np.ndarray
@@ -98,11 +101,12 @@ def groups_of(
             raise UserError(f"'{arm}' has other groups in one block than in another; train it again")
         if len(plans[0]["groups"]) > 1 and stride == {1}:
             start, end = first.pop(), last.pop()
-            inside = bins_inside(found, start, end)
+            inside, over = bins_inside(found, start, end)
             yield Beside(
                 arm,
                 start,
                 end,
+                over,
                 float(np.mean([one["images"] for one in joints])) * (end + 1 - start) / found.timesteps,
                 float(np.mean([group["images_seen"] + group["inherited_images_inside"] for group in groups])),
                 found.curves(joint) @ inside,
@@ -110,27 +114,28 @@ def groups_of(
             )
 
 
-def bins_inside(found: Found, first: int, last: int) -> np.ndarray:
-    """Weights of the bins of timesteps that lie wholly in a range, by their timesteps, [K], of sum 1.
+def bins_inside(found: Found, first: int, last: int) -> tuple[np.ndarray, tuple[int, int]]:
+    """Weights of the bins of timesteps that lie wholly in a range, by their timesteps, [K], of sum 1; and their ends.
 
     Raises UserError where none does.
     """
     curve = found.any["curve"]
     starts = np.array(curve["first"])
     ends = np.append(starts[1:], found.timesteps)
-    weights = (ends - starts) * ((starts >= first) & (ends <= last + 1))
-    if not weights.any():
+    inside = (starts >= first) & (ends <= last + 1)
+    if not inside.any():
         raise UserError(f"no bin of the curves lies within timesteps {first} to {last}; measure by finer ones")
-    return np.asarray(weights / weights.sum())
+    weights = (ends - starts) * inside
+    return np.asarray(weights / weights.sum()), (int(starts[inside][0]), int(ends[inside][-1]) - 1)
 
 
 def group_table(told: Sequence[Beside], joint: str) -> Table:
     """A row an arm and group."""
     note = (
         f"Beside {label(joint)}. Images inside: those at timesteps of the group, its base's counted in. Losses are "
-        "means of the held-out loss of ε over the bins of timesteps that lie wholly in the group, and over "
-        "blocks; the standard error is of the mean change over blocks, and no word goes by it. Groups of every n-th "
-        "timestep are left out."
+        "means of the held-out loss of ε over the bins of timesteps that lie wholly in the group, whose ends are told, "
+        "and over blocks; the standard error is of the mean change over blocks, and no word goes by it. Groups of "
+        "every n-th timestep are left out."
     )
     return Table("Experts, group by group", COLUMNS, [row(one) for one in told], note)
 
@@ -143,6 +148,7 @@ def row(one: Beside) -> tuple[str, ...]:
         f"{one.first} – {one.last}",
         with_prefix(one.joint_images),
         with_prefix(one.images),
+        f"{one.over[0]} – {one.over[1]}",
         *(plus_minus(float(losses.mean()), float(losses.std(ddof=1))) for losses in (one.joint_loss, one.loss)),
         percent(float(np.expm1(change)), sign=True),
         percent(error),
@@ -156,6 +162,8 @@ def group_rows(told: Sequence[Beside]) -> list[dict[str, Any]]:
             "arm": one.arm,
             "first": one.first,
             "last": one.last,
+            "first_measured": one.over[0],
+            "last_measured": one.over[1],
             "joint_images": one.joint_images,
             "images": one.images,
             "joint_loss": float(one.joint_loss.mean()),

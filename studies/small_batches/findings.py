@@ -13,8 +13,8 @@ from unequal.artifacts.figures import Figures, read_figures
 from unequal.errors import UserError
 from unequal.files import read_npz
 
-#: Of two-sided intervals over blocks.
-LEVEL = 0.05
+#: Of two-sided intervals over blocks; and half of one of an estimate with a normal error, in standard errors.
+LEVEL, NORMAL = 0.05, 1.96
 
 
 class Estimate(NamedTuple):
@@ -76,6 +76,16 @@ class Gradients:
     def share(self, point: int, metric: str, figure: str) -> Estimate:
         """Of a figure that is a share of 1."""
         return Estimate.of(self.values(point, metric, figure))
+
+    def beyond(self, point: int, metric: str, side: int) -> list[int]:
+        """Pairs of slots whose cosine lies below (side −1) or above 0 by its own 95 % interval, one count a block."""
+        counts = []
+        for block in self.points:
+            cosines = block[point][metric]["cosines"]
+            value, error = (np.array(cosines[what], dtype=float) for what in ("value", "stderr"))
+            lower = np.tril(np.ones(value.shape, bool), -1)
+            counts.append(int((side * value[lower] > NORMAL * error[lower]).sum()))
+        return counts
 
     def cosines(self, point: int, metric: str) -> dict[tuple[int, int], Estimate]:
         """Pair of slots, counted from 0 → cosine of their mean gradients; those that a block has lost are left out."""

@@ -22,8 +22,8 @@ GRADIENT_NOTE = (
     "between the mean gradients of cells that slots are cut into. Variances of samplers are shares of that of uniform "
     "batches of as many images. Pairs of slots: those whose mean gradients' cosine, free of the bias of noise, lies "
     "below or above 0 by its 95 % interval over blocks; of pairs that are at right angles, 2.5 % are counted on either "
-    "side. As Adam sees them: scaled so that a negative cosine means that Adam's step for the one slot raises the "
-    "other's loss, in first order."
+    "side. In a block: those that do so by that block's own error. As Adam sees them: scaled so that a negative cosine "
+    "means that Adam's step for the one slot raises the other's loss, in first order."
 )
 RETRAINED_NOTE = (
     "Relative change of each slot's held-out loss, mean over blocks ± its standard error, by training the end on with "
@@ -35,6 +35,7 @@ RETRAINED_NOTE = (
 def gradients_table(found: Sequence[Gradients]) -> Table:
     """A row a point of an arm's training and a metric."""
     columns = ("gradients of", "images seen", "noise scale", *SHARES.values(), "slots opposed", "slots aligned")
+    columns += ("opposed in a block", "aligned in a block")
     rows = [(one.arm, metric, point) for one in found for metric in METRICS for point in range(len(one.images))]
     arms = {one.arm: one for one in found}
     cells = [gradient_cells(arms[arm], metric, point) for arm, metric, point in rows]
@@ -50,7 +51,13 @@ def gradient_cells(found: Gradients, metric: str, point: int) -> tuple[str, ...]
         "lost in noise" if scale is None else f"{scale[0]:.3g} ×÷ {scale[1]:.2f}",
         *(with_error(found.share(point, metric, one)) for one in SHARES),
         *counted(found.cosines(point, metric)),
+        *(counts(found.beyond(point, metric, side)) for side in (-1, 1)),
     )
+
+
+def counts(found: Sequence[int]) -> str:
+    """One a block."""
+    return ", ".join(map(str, found))
 
 
 def counted(cosines: dict[tuple[int, int], Estimate]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Whether a base is ready for comparisons, on made-up figures."""
+"""Whether a base has come far enough for comparisons, on made-up figures."""
 
 import math
 
@@ -58,7 +58,7 @@ def test_a_base_of_a_hundred_steps_is_not() -> None:
     base = Readiness(342.0, 371.0, 61.0, final_slope(curve))
     assert not base.ready
     first = base.statements()[0].text
-    assert first.startswith("The base is not ready for comparisons: its FID of 342")
+    assert first.startswith("The base is not far enough for comparisons: its FID of 342")
     assert "less than 50 %" in first
     assert "its training loss fell by 67 % per doubling of images at the end, more than 25 %" in first
     assert "Nothing below is ranked." in first

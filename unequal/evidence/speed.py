@@ -1,6 +1,7 @@
 """How much faster one training gets somewhere than another: a shift of its curve, and the last crossing of a target."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -14,11 +15,11 @@ class Curve(NamedTuple):
     images: Sequence[int]
     figures: Sequence[float]
 
-    def second_half(self) -> tuple[np.ndarray, np.ndarray]:
-        """ln images and ln figures at the snapshots from half of the images on.
+    def logarithms(self) -> tuple[np.ndarray, np.ndarray]:
+        """ln images and ln figures at the snapshots.
 
         Raises:
-            UserError: fewer than two such snapshots, images that do not rise, or figures that have no logarithm.
+            UserError: fewer than two snapshots, images that do not rise, or figures that have no logarithm.
         """
         images, figures = np.asarray(self.images, float), np.asarray(self.figures, float)
         if images.shape != figures.shape or (np.diff(images) <= 0).any() or not (images > 0).all():
@@ -27,29 +28,56 @@ class Curve(NamedTuple):
             )
         if not (np.isfinite(figures) & (figures > 0)).all():
             raise UserError(f"a curve's figures {list(self.figures)} must be finite and above 0")
-        late = images >= images[-1] / 2
+        if len(images) < 2:
+            raise UserError(f"snapshots at {list(self.images)} images; a curve takes two or more")
+        return np.log(images), np.log(figures)
+
+    def second_half(self) -> tuple[np.ndarray, np.ndarray]:
+        """The same from half of the images on. Raises UserError where the end alone lies there."""
+        images, figures = self.logarithms()
+        late = images >= images[-1] - np.log(2)
         if late.sum() < 2:
             raise UserError(f"snapshots at {list(self.images)} images; two or more must lie in the second half")
-        return np.log(images[late]), np.log(figures[late])
+        return images[late], figures[late]
 
 
 def log_speed_up(run: Curve, baseline: Curve) -> float:
-    """ln c, where the run at n images is as good as the baseline at c·n, over the second half of both.
+    """ln c, where the run at n images is as good as the baseline at c·n, over the second half of the slower one.
 
-    There both curves are taken as straight lines of ln figure over ln images with one common slope k, the least-squares
-    fit; ln c is their horizontal distance, so that exchanging the two changes its sign alone.
+    The slower one is that whose figures over its second half are the larger, and is laid onto the whole curve of the
+    other, which has been there before: nothing is read off beyond what was measured, and exchanging the two changes
+    the sign alone. A curve that is worse at its end than the other at its first snapshot counts as if it had just come
+    to that: a bound.
 
     Raises:
-        UserError: curves that cannot be compared, or that do not fall in their second half, so that no shift fits.
+        UserError: curves that have no second half.
     """
-    curves = [curve.second_half() for curve in (run, baseline)]
-    means = [(u.mean(), y.mean()) for u, y in curves]
-    products = sum(((u - mu) * (y - my)).sum() for (u, y), (mu, my) in zip(curves, means, strict=True))
-    slope = products / sum(((u - mu) ** 2).sum() for (u, _), (mu, _) in zip(curves, means, strict=True))
-    if slope >= 0:
-        raise UserError(f"the curves rise with the images (slope {slope:.3g} of ln over ln) in their second half")
-    (u_run, y_run), (u_base, y_base) = means
-    return float((y_run - y_base) / slope - (u_run - u_base))
+    means = [curve.second_half()[1].mean() for curve in (run, baseline)]
+    if means[0] > means[1]:
+        return shift_onto(run, baseline)
+    return -shift_onto(baseline, run)
+
+
+def shift_onto(slower: Curve, faster: Curve) -> float:
+    """The shift s ≤ 0 of ln images that lays the slower's second half best on the faster: least squares of ln figure.
+
+    The faster curve runs straight between its snapshots, and on at both ends. So the sum of squares is a parabola in s
+    between two shifts at which a snapshot of one lies on one of the other: the least of all parabolas is the answer.
+    """
+    (u, y), (grid, level) = slower.second_half(), faster.logarithms()
+    slopes = np.diff(level) / np.diff(grid)
+    least = grid[0] - u[-1]
+    kinks = (grid[:, None] - u).ravel()
+    edges = np.unique(np.concatenate([[least, 0.0], kinks[(kinks > least) & (kinks < 0)]]))
+    found = []
+    for low, high in pairwise(edges):
+        middle = (low + high) / 2
+        segment = np.clip(np.searchsorted(grid, u + middle) - 1, 0, len(slopes) - 1)
+        slope, rest = slopes[segment], level[segment] + slopes[segment] * (u + middle - grid[segment]) - y
+        steep = float(slope @ slope)
+        shift = float(np.clip(middle - slope @ rest / steep, low, high)) if steep else float(high)
+        found.append((float(((rest + slope * (shift - middle)) ** 2).sum()), -shift))
+    return -min(found)[1]
 
 
 def last_crossing(curve: Curve, target: float) -> float | None:

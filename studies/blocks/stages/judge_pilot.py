@@ -7,7 +7,6 @@ from studies.blocks.piloting import pilot_document
 from studies.blocks.promises import Effects
 from studies.blocks.settings import Blocks, Pilot
 from studies.blocks.speed import piloted
-from unequal.errors import UserError
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.strict import StageSettings
 
@@ -25,17 +24,14 @@ def main(run: Run, settings: Settings, kind: Literal["plans", "recipes"]) -> Non
     """Write what the pilot tells of arms that are plans, carried out on bases, or recipes."""
     folder, plan, pilot = run.input("results/pilot"), settings.blocks, settings.pilot
     bases = read_bases(folder, plan, pilot) if kind == "plans" else []
-    arms, without = read_arms(folder, plan, pilot, begin_fresh=not bases), {}
+    arms = read_arms(folder, plan, pilot, begin_fresh=not bases)
     if plan.speed is not None:
         # Any training of the block will do: what it adds to all others is the block's share.
         references = [next(iter(block.values())) for block in arms[plan.speed.baseline]]
-        try:
-            for endpoint in plan.speed.by:
-                pairs = {arm: zip(own, references, strict=True) for arm, own in arms.items()}
-                arms = {arm: [piloted(*pair, endpoint) for pair in own] for arm, own in pairs.items()}
-        except UserError as error:
-            plan, without = plan.model_copy(update={"speed": None}), {"without_speed": str(error)}
-    run.metrics("results/pilot.json", pilot_document(plan, pilot, bases, arms, settings.effects) | without)
+        for endpoint in plan.speed.by:
+            pairs = {arm: zip(own, references, strict=True) for arm, own in arms.items()}
+            arms = {arm: [piloted(*pair, endpoint) for pair in own] for arm, own in pairs.items()}
+    run.metrics("results/pilot.json", pilot_document(plan, pilot, bases, arms, settings.effects))
 
 
 if __name__ == "__main__":

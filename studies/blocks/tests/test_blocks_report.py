@@ -219,7 +219,7 @@ def test_by_the_blocks_own_scatter_words_do_not_go_by_a_pilot_of_other_trainings
         words[scatter] = {one.arm: finding.word for one, finding in family.found.items()}
     assert set(words["pilot"].values()) == {NOT_TESTABLE}
     assert (words["blocks"]["lower"], words["blocks"]["alike"]) == (BETTER, SAME)
-    assert "By the scatter of these very trainings" in promise(family)
+    assert "of this size: by the scatter of these very trainings" in promise(family)
     # Residuals of four arms in five blocks, and the t distribution's own formula for what they see.
     (lower,) = (one for one in family.visible if one.arm == "lower")
     values = found.logarithms("fid", found.blocks.pooled_arms)

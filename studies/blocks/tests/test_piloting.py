@@ -101,7 +101,8 @@ def test_the_best_try_is_the_lower_rate(told: dict[str, Any]) -> None:
 def test_the_price_of_the_study(told: dict[str, Any]) -> None:
     assert told["training_image_seconds"] == pytest.approx(0.5)
     # Two blocks are trained here, of a base and five arms: each four times as long as in the pilot, and measured.
-    assert told["study_seconds"] == pytest.approx(2 * 6 * (4 * 50 + 10))
+    assert told["block_seconds"] == pytest.approx(6 * (4 * 50 + 10))
+    assert told["study_seconds"] == pytest.approx(2 * told["block_seconds"])
 
 
 def test_arms_with_fresh_weights_tell_the_slope_themselves() -> None:

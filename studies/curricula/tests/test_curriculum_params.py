@@ -21,12 +21,21 @@ def test_arms_differ_from_uniform_in_what_is_asked_about() -> None:
     assert changed == {
         "uniform": set(),
         "uniform_again": set(),
+        "uniform_whole": set(),
+        "uniform_quadruple": set(),
         "noise_rate": {"sampler"},
         "gaussian": {"sampler"},
         "momentum_decay": {"optimizer"},
         "change_aware": {"sampler", "loss_weight"},
         "easy_to_hard": {"sampler"},
     }
+
+
+def test_every_arm_is_held_against_uniform_timesteps_at_its_own_rate_too() -> None:
+    params = Params.read(STUDY)
+    chosen = params.pilot.chosen
+    same = {one.arm for one in params.blocks.compared if chosen[one.arm] == chosen[one.control]}
+    assert same == {one.arm for one in params.blocks.compared}
 
 
 def test_in_a_pilot_curricula_are_shortened_with_their_trainings() -> None:

@@ -75,6 +75,7 @@ def test_a_group_is_told_beside_the_joint_model_where_both_were_fed_and_err(tmp_
     # The joint model's 1000 images lie uniformly over timesteps; an expert's own are all inside, its base's in part.
     assert (first.joint_images, second.joint_images) == pytest.approx((400, 600))
     assert (first.images, second.images) == (540, 540)
+    assert (first.over, second.over) == ((0, 3), (4, 9))
     # Means over timesteps, not over bins: (8 + 6 + 2·4)/4 and (4·2 + 2·1)/6, which differ between blocks.
     assert first.joint_loss == pytest.approx([5.5, 6.05, 6.6])
     assert second.joint_loss == pytest.approx(np.array([1.0, 1.1, 1.2]) * 10 / 6)

@@ -24,6 +24,8 @@ ENDPOINTS = ("loss_over_timesteps", "fid")
 WAYS = ["uniform", "slot_2"]
 #: Cosines between three slots: one pair opposed, one aligned, one at right angles.
 COSINES = np.array([[1.0, -0.5, 0.4], [-0.5, 1.0, 0.0], [0.4, 0.0, 1.0]])
+#: Of a cosine, in each block.
+ERROR = 0.05
 JITTER = np.array([-0.01, 0.01, -0.02, 0.02])
 
 
@@ -38,7 +40,7 @@ def point(images: int, block: int) -> dict[str, Any]:
         "between_share": figure(0.02 + 0.1 * JITTER[block]),
         "variance_slots": figure(0.8),
         "variance_least_variance": figure(0.6),
-        "cosines": figure((COSINES + noise).tolist()),
+        "cosines": {"value": (COSINES + noise).tolist(), "stderr": np.full((3, 3), ERROR).tolist()},
     }
     return {"images": images} | dict.fromkeys(METRICS, found)
 
@@ -69,7 +71,8 @@ def test_what_was_put_in_comes_out_of_the_tables() -> None:
     first, *rest = gradients_table([gradients()]).rows
     # The geometric mean of 100·2^{−1.5, −0.5, 0.5, 1.5}; its error is 2 to the power of 1.291/2.
     assert first[:4] == ("small, as they are", "50", "100 ×÷ 1.56", "2.00 % ± 0.09 %")
-    assert first[-2:] == ("1 of 3", "1 of 3")
+    assert first[-4:-2] == ("1 of 3", "1 of 3")
+    assert first[-2:] == ("1, 1, 1, 1", "1, 1, 1, 1")
     assert len(rest) == 3
     (_, inside) = retrained_table([retrained()]).rows
     assert inside[0] == "small: slot 2"
