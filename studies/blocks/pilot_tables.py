@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from studies.blocks.tables import NAMES, percent
+from studies.blocks.tables import NAMES
 from unequal.reporting.page import Table
-from unequal.reporting.tables import label
+from unequal.reporting.tables import label, percent
 
 COLUMNS = (
     "endpoint",

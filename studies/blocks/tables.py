@@ -13,7 +13,7 @@ from studies.blocks.settings import Comparison, images_for
 from studies.blocks.speed import arrivals, curve_of
 from unequal.evidence.words import SAME, Finding
 from unequal.reporting.page import Table
-from unequal.reporting.tables import label, mean_and_sd, with_prefix
+from unequal.reporting.tables import label, mean_and_sd, percent, with_prefix
 
 #: How people read the endpoints.
 NAMES = {
@@ -93,12 +93,6 @@ def cells(finding: Finding, delta: float) -> tuple[str, ...]:
 def between(low: float, high: float) -> str:
     """An interval as text."""
     return f"{percent(low, sign=True)} … {percent(high, sign=True)}"
-
-
-def percent(share: float, sign: bool = False) -> str:
-    """A share of 1 in per cent, to three digits, at most two of them decimals."""
-    text = f"{100 * share:{'+' if sign else ''}.{1 if abs(share) >= 0.1 else 2}f} %"
-    return text.replace("-", "−")
 
 
 def p_value(p: float) -> str:

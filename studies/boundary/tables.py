@@ -6,10 +6,10 @@ from typing import Any
 from studies.blocks.findings import Found
 from studies.blocks.judgement import Family
 from studies.blocks.settings import Comparison
-from studies.blocks.tables import NAMES, percent
+from studies.blocks.tables import NAMES
 from studies.boundary.borders import Border, published, steps_of
 from unequal.reporting.page import Table
-from unequal.reporting.tables import label
+from unequal.reporting.tables import label, percent
 from unequal.settings.evaluation import Sampling
 from unequal.settings.schedule import FlowSchedule
 

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from studies.blocks.tables import percent
 from studies.curricula.ease import NEAR, OF_NOTHING, Ease
 from unequal.reporting.page import Table
-from unequal.reporting.tables import label, with_prefix
+from unequal.reporting.tables import label, percent, with_prefix
 
 COLUMNS = (
     "images",

@@ -9,11 +9,10 @@ import numpy as np
 from pydantic import NonNegativeInt, PositiveInt
 
 from studies.blocks.findings import Found, file_of
-from studies.blocks.tables import percent
 from unequal.artifacts.figures import Figures, read_figures
 from unequal.errors import UserError
 from unequal.reporting.page import Table
-from unequal.reporting.tables import label, plus_minus, with_prefix
+from unequal.reporting.tables import label, percent, plus_minus, with_prefix
 
 COLUMNS = (
     "experts",

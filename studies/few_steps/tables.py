@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from studies.blocks.tables import FINDING_COLUMNS, cells, named, percent
+from studies.blocks.tables import FINDING_COLUMNS, cells, named
 from studies.few_steps.findings import CONTROL, FIRST, Family, Found
 from unequal.evidence.words import Finding
 from unequal.reporting.page import Table
-from unequal.reporting.tables import label, mean_and_sd, with_prefix
+from unequal.reporting.tables import label, mean_and_sd, percent, with_prefix
 
 NOTE = (
     "Changes are of FID's geometric mean over blocks; less is better. Intervals are for one comparison alone, p and "

@@ -8,12 +8,12 @@ import numpy as np
 from studies.blocks.findings import Found
 from studies.blocks.judgement import Family
 from studies.blocks.settings import Comparison
-from studies.blocks.tables import FINDING_COLUMNS, NAMES, cells, percent
+from studies.blocks.tables import FINDING_COLUMNS, NAMES, cells
 from studies.league.standings import standings
 from unequal.evidence.words import Finding
 from unequal.reporting.emphasis import Emphasis
 from unequal.reporting.page import Table
-from unequal.reporting.tables import label, mean_and_sd
+from unequal.reporting.tables import label, mean_and_sd, percent
 
 #: Between these shares of a recipe's weight, counted from the data end, lies its middle half.
 MIDDLE = (0.25, 0.5, 0.75)

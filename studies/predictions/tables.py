@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from studies.blocks.tables import percent
 from studies.predictions.combining import BY_SAMPLES
 from studies.predictions.findings import COMBINATIONS, Heads
 from unequal.diffusion.predictions import HEADS
 from unequal.files import rounded
 from unequal.reporting.page import Table
-from unequal.reporting.tables import label, mean_and_sd
+from unequal.reporting.tables import label, mean_and_sd, percent
 
 #: Of every combination.
 FIGURES = ("fid", "loss_over_timesteps")

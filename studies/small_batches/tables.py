@@ -3,12 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from studies.blocks.tables import percent
 from studies.small_batches.findings import Estimate, Gradients, Retrained
 from unequal.files import rounded
 from unequal.measures.adam_metric import METRICS
 from unequal.reporting.page import Table
-from unequal.reporting.tables import label
+from unequal.reporting.tables import label, percent
 
 METRIC_NAMES = {"raw": "as they are", "adam": "as Adam sees them"}
 SHARES = {

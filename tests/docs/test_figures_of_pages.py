@@ -1,6 +1,5 @@
 """Figures on the pages are those of the committed results."""
 
-import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +10,11 @@ from pages import README, ROOT, named, prose
 
 from benchmarks.kill import PAGE, RECORDED, told
 from benchmarks.table import table
-from studies.blocks.tables import percent
 from unequal.errors import UserError
 from unequal.evidence.words import BETTER, SAME, UNDECIDED, WORSE
 from unequal.files import read_json, write_json
-from unequal.tools.readme import filled, filled_findings, filled_readme
+from unequal.reporting.tables import percent
+from unequal.tools.readme import filled, filled_findings, filled_readme, filled_study, telling
 
 FINDINGS = ROOT / "docs/findings.md"
 #: Bytes of README.md at most: what a newcomer reads in one go.
@@ -29,6 +28,8 @@ JUDGING = re.compile(
 STUDY = re.compile(r"\(\.\./studies/(\w+)\)")
 #: A number with a sign or decimals: what was measured, and no number of pixels or of bases.
 FIGURE = re.compile(r"(?<![\w.])(?:[+−]\d+(?:\.\d+)?|\d+\.\d+)")
+#: Any number, but no digit of a name such as x0 or a paper's.
+NUMBERS = re.compile(r"(?<![\w.])(?<!paper )[−-]?\d[\d,]*(?:\.\d+)?(?![\w.]*\d)")
 #: A number, but no digit of a name such as x0.
 NUMBER = re.compile(r"(?<![\w.])\d")
 
@@ -77,13 +78,35 @@ def sections_of_findings() -> dict[str, str]:
     return {STUDY.findall(one)[0]: re.sub(r"<!-- (\w+) -->.*?<!-- /\1 -->", "", one, flags=re.DOTALL) for one in parts}
 
 
-@pytest.mark.parametrize(("study", "text"), sections_of_findings().items(), ids=list(sections_of_findings()))
-def test_every_figure_that_the_page_of_findings_tells_of_a_study_stands_in_its_report(study: str, text: str):
-    page = (ROOT / "studies" / study / "results/report.html").read_text(encoding="utf-8")
-    report = html.unescape(re.sub(r"<[^>]+>", " ", re.sub(r'src="data[^"]*"', "", page))).replace("\xa0", " ")
-    told, there = FIGURE.findall(" ".join(text.split())), set(FIGURE.findall(" ".join(report.split())))
-    assert told
-    assert [figure for figure in told if figure not in there] == []
+#: Prose of studies, whose figures are filled in.
+TEMPLATES = sorted([*(ROOT / "studies").glob("*/told.md"), *(ROOT / "studies").glob("*/summary.md")])
+
+
+@pytest.mark.parametrize("page", telling(ROOT / "studies"), ids=named)
+def test_a_study_tells_what_its_results_say(page: Path):
+    text = page.read_text(encoding="utf-8")
+    assert text == filled_study(text, page.parent), "run: python -m unequal.tools.readme"
+    assert not re.search(r"\d", re.sub(r"`[^`]*`", "", text.split("<!-- /told -->")[1].split("## Run it")[0]))
+
+
+def test_all_that_is_found_is_filled_in():
+    """Behind a heading there are a link and what was planned: neither a word of the study nor a figure of it."""
+    for study, text in sections_of_findings().items():
+        _, *rest = text.strip().splitlines()
+        assert not FIGURE.search(" ".join(rest)), study
+        assert unborne(ROOT / "studies" / study, " ".join(rest)) == []
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=named)
+def test_a_number_in_prose_that_is_not_filled_in_is_a_setting(template: Path):
+    """The size of a batch, say; all that was measured is filled in from the results by what it is called."""
+    text = re.sub(r"\{[^{}]*\}|`[^`]*`|\]\([^)]*\)", "", template.read_text(encoding="utf-8"))
+    settings = set(NUMBERS.findall((template.parent / "params.yaml").read_text(encoding="utf-8")))
+    if (findings := template.parent / "results/findings.md").exists():
+        (columns, *_) = (line for line in findings.read_text(encoding="utf-8").splitlines() if line.startswith("|"))
+        settings |= set(NUMBERS.findall(columns))
+    numbers = {found.replace(",", "").replace("−", "-") for found in NUMBERS.findall(text)}
+    assert numbers - settings == set()
 
 
 #: How prose says a word of a study.
@@ -138,7 +161,9 @@ def test_every_word_in_prose_stands_beside_a_change_that_it_was_said_of(study: P
     readme = (study / "README.md").read_text(encoding="utf-8").split("## What came out")[1].split("\n## ")[0]
     filled_in = (study / "results/findings.md").read_text(encoding="utf-8").strip()
     assert unborne(study, readme.replace(filled_in, "")) == []
-    assert unborne(study, sections_of_findings()[study.name]) == []
+    findings = FINDINGS.read_text(encoding="utf-8")
+    section = findings.split(f"<!-- {study.name} -->")[1].split(f"<!-- /{study.name} -->")[0]
+    assert unborne(study, section.replace(filled_in, "")) == []
 
 
 def test_a_word_that_nothing_bears_out_is_seen(tmp_path: Path):

@@ -70,7 +70,13 @@ def study(folder: Path, **changes: Any) -> None:
     one = {"word": "better", "change": -0.0089, "low": -0.0126, "high": -0.0052}
     judged = {"comparisons": {"snr against joint": one, "paper against joint": one | {"word": "undecided"}}}
     endpoints = {"loss_over_timesteps": judged, "fid": judged}
-    found = {"data": "made up", "parameters": 425_859, "images": 1.4e6, "blocks": [0, 1], "endpoints": endpoints}
+    found = {
+        "data": "made up, 9 images, 8×8×3 values each",
+        "parameters": 425_859,
+        "images": 1.4e6,
+        "blocks": [0, 1],
+        "endpoints": endpoints,
+    }
     write_json(folder / "experts/results/findings.json", found | changes)
     told = {"against one": "snr against joint", "with less": "paper against joint"}
     for name, paper in (("experts", "Paper 3"), ("other", "Paper 1")):
@@ -82,7 +88,8 @@ def test_a_paper_has_a_sentence_with_interval_word_data_network_and_budget(tmp_p
     study(tmp_path)
     other, experts = answers(tmp_path).splitlines()
     assert "held-out loss −0.9 % (−1.3 to −0.5): better, FID −0.9 % (−1.3 to −0.5): better; with" in experts
-    assert experts.endswith("): undecided. Data: made up; 426 k parameters, 1.40 M images, 2 blocks.")
+    where = "on made up, 8×8×3 values each, 426 k parameters, 1.40 M images, 2 blocks: against one, held-out loss"
+    assert experts.startswith(f"- **Paper 3** ([experts](studies/experts)), {where}")
     assert other == "- **Paper 1** ([other](studies/other)): not run yet."
 
 
@@ -92,5 +99,5 @@ def test_what_a_study_does_not_say_is_told_in_a_line(tmp_path: Path):
         UserError, match=r"findings.json: nothing is said of 'snr against joint' by loss_over_timesteps"
     ):
         answers(tmp_path)
-    with pytest.raises(UserError, match=r"experts/results/findings.md: missing; run the study first"):
+    with pytest.raises(UserError, match=r"experts: nothing is told of it; allowed: a study that has been run"):
         filled_findings("<!-- experts -->\n<!-- /experts -->", tmp_path)

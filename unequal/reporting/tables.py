@@ -147,6 +147,12 @@ def with_prefix(value: float) -> str:
     return f"{text} {PREFIXES[power]}".strip()
 
 
+def percent(share: float, sign: bool = False) -> str:
+    """A share of 1 in per cent, to three digits, at most two of them decimals."""
+    text = f"{100 * share:{'+' if sign else ''}.{1 if abs(share) >= 0.1 else 2}f} %"
+    return text.replace("-", "−")
+
+
 def plus_minus(mean: float, spread: float | None, signed: bool = False) -> str:
     """Mean and spread with as many decimals as the spread's first two digits need: `12.31 ± 0.24`."""
     # Rounded first: of 0.0996 the two digits are 0.10, not 0.100.

@@ -11,6 +11,7 @@ from unequal.errors import UserError
 from unequal.reporting.statements import signed
 from unequal.reporting.tables import with_prefix
 from unequal.settings.strict import Strict, read_yaml, validate
+from unequal.tools.told import told, with_figures
 
 STUDIES, CLAIM = Path("studies"), "claim.yaml"
 #: How README calls the endpoints of studies.
@@ -27,7 +28,10 @@ class Claim(Strict):
     """claim.yaml of a study: what a paper says that pays, and what of the study is README's sentence about it."""
 
     paper: str = Field(min_length=1, description="the paper and its claim, in few words")
-    told: dict[str, str] = Field(min_length=1, description="in words, what is held against what → the comparison")
+    told: dict[str, str] = Field(
+        min_length=1,
+        description="in words, with figures as told.md has them, what is compared → how the study calls it",
+    )
     endpoints: tuple[str, ...] = Field(min_length=1, description="those that the sentence has")
 
 
@@ -48,13 +52,15 @@ def answer(claim: Claim, study: Path) -> str:
     if not path.exists():
         return f"**{claim.paper}** ({link}): not run yet."
     found = read_figures(path, StudyFigures)
-    told = (
-        f"{what}, {', '.join(change(found, key, endpoint, path) for endpoint in claim.endpoints)}"
+    compared = (
+        f"{with_figures(what, path.parent, study / CLAIM)}, "
+        + ", ".join(change(found, key, endpoint, path) for endpoint in claim.endpoints)
         for what, key in claim.told.items()
     )
     network, budget = (with_prefix(found[key]) for key in ("parameters", "images"))
-    held_for = f"Data: {found['data']}; {network} parameters, {budget} images, {len(found['blocks'])} blocks"
-    return f"**{claim.paper}** ({link}): {'; '.join(told)}. {held_for}."
+    subject, *_, values = found["data"].split(", ")
+    held_for = f"on {subject}, {values}, {network} parameters, {budget} images, {len(found['blocks'])} blocks"
+    return f"**{claim.paper}** ({link}), {held_for}: {'; '.join(compared)}."
 
 
 def change(found: Mapping[str, Any], comparison: str, endpoint: str, path: Path) -> str:
@@ -67,9 +73,12 @@ def change(found: Mapping[str, Any], comparison: str, endpoint: str, path: Path)
     return f"{ENDPOINTS[endpoint]} {change} % ({low} to {high}): {one['word']}"
 
 
-def words(study: str, studies: Path = STUDIES) -> str:
-    """What a study says of its comparisons, as its own README has it. Raises UserError where it has not been run."""
-    path = studies / study / "results/findings.md"
-    if not path.exists():
-        raise UserError(f"{path}: missing; run the study first")
-    return path.read_text(encoding="utf-8")
+def words(study: Path, template: str) -> str:
+    """What a study says: of its comparisons, where it makes any, and in its prose, with its figures.
+
+    Raises UserError where it has not been run, or lacks a figure.
+    """
+    if not (study / template).exists():
+        raise UserError(f"{study}: nothing is told of it; allowed: a study that has been run, with {template}")
+    prose, table = told(study / template, study / "results"), study / "results/findings.md"
+    return f"{table.read_text(encoding='utf-8')}\n{prose}" if table.exists() else prose

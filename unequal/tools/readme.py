@@ -1,6 +1,7 @@
 """Write the last run's figures and the studies' words into pages: `python -m unequal.tools.readme`.
 
-They stand between markers of README.md and docs/findings.md, `<!-- name -->` and `<!-- /name -->`.
+They stand between markers of README.md, of docs/findings.md and of the studies' READMEs, `<!-- name -->` and
+`<!-- /name -->`.
 """
 
 import csv
@@ -141,20 +142,30 @@ def filled_readme(text: str, folder: Path = RESULTS, params: Path = PARAMS) -> s
 
 
 def filled_findings(text: str, studies: Path = STUDIES) -> str:
-    """docs/findings.md with the words of all studies that it has a place for. Raises UserError where one has none."""
+    """docs/findings.md with what all studies say that it has a place for. Raises UserError where one says nothing."""
     for study in re.findall(r"<!-- (\w+) -->", text):
-        text = filled(text, study, words(study, studies))
+        text = filled(text, study, words(studies / study, "summary.md"))
     return text
+
+
+def filled_study(text: str, study: Path) -> str:
+    """A study's README with what it says. Raises UserError where that is nothing, or has no place."""
+    return filled(text, "told", words(study, "told.md"))
+
+
+def telling(studies: Path = STUDIES) -> list[Path]:
+    """READMEs of the studies that have something to tell."""
+    return [template.with_name("README.md") for template in sorted(studies.glob("*/told.md"))]
 
 
 @click.command(help=__doc__)
 def main() -> None:
-    """Fill the places of both pages, or of none."""
+    """Fill the places of all pages, or of none."""
     try:
         pages = {
             README: filled_readme(README.read_text(encoding="utf-8")),
             FINDINGS: filled_findings(FINDINGS.read_text(encoding="utf-8")),
-        }
+        } | {page: filled_study(page.read_text(encoding="utf-8"), page.parent) for page in telling()}
     except UserError as error:
         raise click.ClickException(str(error)) from None
     for page, text in pages.items():
