@@ -32,6 +32,24 @@ def ease_table(told: Sequence[Ease], arm: str) -> Table:
     return Table("Is learning easier near noise?", COLUMNS, [row(one) for one in told], note)
 
 
+def ease_rows(told: Sequence[Ease]) -> list[dict[str, float]]:
+    """The same as numbers: means over trainings, and leads with their 95 % interval."""
+    return [
+        {
+            "images": one.images,
+            **dict(zip(("done_near_data", "done_near_noise"), map(mean, one.at_ends(one.done)), strict=True)),
+            **dict(zip(("lead", "lead_low", "lead_high"), one.lead(one.done), strict=True)),
+            **dict(zip(("factor", "factor_low", "factor_high"), np.exp(one.lead(one.excess)).tolist(), strict=True)),
+        }
+        for one in told
+    ]
+
+
+def mean(values: np.ndarray) -> float:
+    """As a number of Python's."""
+    return float(values.mean())
+
+
 def row(one: Ease) -> tuple[str, ...]:
     """A snapshot, by both measures."""
     done, excess = one.at_ends(one.done), one.at_ends(one.excess)

@@ -3,7 +3,7 @@
 from studies.blocks.page import PageSettings, Study, write_page
 from studies.curricula.ease import eases
 from studies.curricula.figures import drawings
-from studies.curricula.tables import ease_table
+from studies.curricula.tables import ease_rows, ease_table
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
@@ -23,7 +23,7 @@ def main(run: Run, settings: Settings) -> None:
     control = settings.blocks.repeated.control
     told = eases(list(study.found.trainings[control].values()))
     pictures = drawings(told, settings.recipes, settings.schedule)
-    write_page(run, study, [ease_table(told, control)], pictures)
+    write_page(run, study, [ease_table(told, control)], pictures, {"ease": ease_rows(told)})
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from stage_project import write_params
 
 from studies.curricula.ease import Ease, eases
 from studies.curricula.stages import report_curriculum
-from studies.curricula.tables import ease_table
+from studies.curricula.tables import ease_rows, ease_table
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
 
@@ -63,6 +63,13 @@ def test_bins_at_the_ends_count_by_their_timesteps() -> None:
     one = found()
     np.testing.assert_allclose(one.near_data, [1 / 3, 2 / 3, 0, 0, 0, 0])
     np.testing.assert_allclose(one.near_noise, [0, 0, 0, 0, 2 / 3, 1 / 3])
+
+
+def test_rows_of_the_file_are_the_table_as_numbers() -> None:
+    (one,) = ease_rows([found()])
+    assert one["images"] == 100
+    assert (one["done_near_data"], one["lead"]) == pytest.approx((0.5, 0.95 / 0.99 - 0.5), abs=1e-3)
+    assert (one["factor_low"], one["factor"], one["factor_high"]) == pytest.approx((10 / 3,) * 3)
 
 
 def test_the_table_has_a_row_a_snapshot() -> None:
