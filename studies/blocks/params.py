@@ -31,6 +31,15 @@ class Blocked(Scored):
         return self
 
     @model_validator(mode="after")
+    def a_control_once_more_is_trained_as_it_is(self) -> Self:
+        """What is found between the two would else be of their tries."""
+        arm, control = self.blocks.repeated.arms
+        tries = [self.pilot.chosen.get(one) for one in (arm, control)]
+        if None not in tries and tries[0] != tries[1]:
+            raise ValueError(f"pilot.chosen.{arm}: '{tries[0]}'; allowed: '{tries[1]}', as {control}")
+        return self
+
+    @model_validator(mode="after")
     def effects_are_of_endpoints(self) -> Self:
         """What is not judged has none."""
         for name in self.effects:

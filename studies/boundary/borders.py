@@ -5,7 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from studies.blocks.findings import Found
+from studies.blocks.settings import Blocks, Comparison
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.diffusion.spacing import spaced_timesteps
+from unequal.measures.endpoints import endpoints
 from unequal.settings.evaluation import Sampling
 from unequal.settings.plan import ByTimesteps, Plan, TwoGroups
 from unequal.settings.schedule import FlowSchedule
@@ -76,6 +80,29 @@ def borders(plans: Mapping[str, Plan], schedule: FlowSchedule, steps: Sequence[i
         if isinstance(plan.groups, TwoGroups)
     ]
     return sorted(found, key=lambda one: (-one.log_snr, one.by_timesteps))
+
+
+def planned(told: Sequence[Border], blocks: Blocks) -> dict[str, Comparison]:
+    """Arm → its comparison with the joint model, or, with images by timesteps, with the same boundary and as many each.
+
+    The latter differ in how images are shared out alone. What is not planned is left out.
+    """
+    alike = {one.log_snr: one.name for one in told if not one.by_timesteps}
+    controls = {one.name: alike.get(one.log_snr) if one.by_timesteps else blocks.repeated.control for one in told}
+    return {one.arm: one for one in blocks.compared if controls.get(one.arm) == one.control}
+
+
+def loss_shares(found: Found, schedule: NoiseSchedule, first: int) -> tuple[float, float]:
+    """How much of the joint model's held-out loss of ε lies from a timestep on: of that over timesteps, and over λ.
+
+    By the bins of its curve, as if the loss were level in each.
+    """
+    lengths = np.diff([*found.any["curve"]["first"], found.timesteps])
+    losses = np.repeat(found.curves(found.blocks.repeated.control).mean(0), lengths)
+    told = endpoints(schedule)
+    parts = [losses * told[name].weights for name in ("loss_over_timesteps", "loss_over_log_snr")]
+    over_timesteps, over_log_snr = (float(one[first:].sum() / one.sum()) for one in parts)
+    return over_timesteps, over_log_snr
 
 
 def published(schedule: FlowSchedule, steps: Sequence[int]) -> list[Border]:

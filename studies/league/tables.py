@@ -17,7 +17,6 @@ from unequal.reporting.tables import label, mean_and_sd, percent
 
 #: Between these shares of a recipe's weight, counted from the data end, lies its middle half.
 MIDDLE = (0.25, 0.5, 0.75)
-LEARNED = "learned"
 
 
 def league_table(
@@ -35,7 +34,8 @@ def league_table(
         f"In the order of {NAMES[next(iter(found.blocks.endpoints))]}, which says nothing by itself: words are of "
         f"the comparisons with {label(str(found.blocks.control))}. λ = ln SNR: the median of how often a timestep is "
         "drawn times how much an error of the velocity counts there, and its middle half, from the noise end; of what "
-        "is learned, as it was at the end, in the mean of all blocks. ± is the standard deviation over blocks."
+        "is learned, as it was at the end, in the mean of all blocks. By conflicts: a remedy of them makes each step "
+        "of its clusters' gradients, by weights that no training tells of. ± is the standard deviation over blocks."
     )
     return Table("The league", columns, rows, note)
 
@@ -52,7 +52,7 @@ def league_cells(families: Sequence[Family], found: Found, arm: str) -> Iterator
 def told_weight(one: Emphasis, log_snr: np.ndarray) -> str:
     """Where the middle half of density × weight lies, in λ."""
     if one.product is None:
-        return LEARNED
+        return one.by
     high, middle, low = log_snr[np.searchsorted(np.cumsum(one.product), MIDDLE).clip(max=len(log_snr) - 1)]
     return f"{middle:.1f} ({low:.1f} … {high:.1f})".replace("-", "−")
 

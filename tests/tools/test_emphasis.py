@@ -27,6 +27,7 @@ def params(tmp_path: Path) -> Path:
         "weighed": base | {"sampler": {"kind": "logit_normal"}, "loss_weight": {"kind": "cosmap"}},
         "undone": base | {"sampler": {"kind": "mode", "unbiased": True}},
         "learned": base | {"loss_weight": {"kind": "learned_uncertainty"}},
+        "bargained": base | {"conflicts": {"kind": "nash", "clusters": 3}},
         "learning": base | {"sampler": {"kind": "info_noise", "warmup_images": 1000}},
         "measuring": base | {"sampler": {"kind": "adaptive", "bins": 4, "refresh_images": 1000, "images_per_bin": 4}},
         "measured": base | {"sampler": {"kind": "mode", "normalised": True}},
@@ -81,7 +82,14 @@ def test_weights_that_undo_a_density_leave_the_uniform_one(params: Path) -> None
 
 
 def test_of_a_learned_weight_the_density_is_known(params: Path) -> None:
-    assert found(params, "learned").weight is None
+    learned = found(params, "learned")
+    assert (learned.weight, learned.by) == (None, "learned")
+
+
+def test_of_what_a_remedy_of_conflicts_makes_of_gradients_the_density_is_known(params: Path) -> None:
+    bargained = found(params, "bargained")
+    assert (bargained.weight, bargained.product, bargained.by) == (None, None, "by conflicts")
+    np.testing.assert_allclose(bargained.density, 1 / 200)
 
 
 def test_of_a_learned_density_the_product_is_known_where_weights_undo_it(params: Path) -> None:
@@ -135,8 +143,8 @@ def test_every_slot_and_every_group_is_drawn(params: Path) -> None:
     [
         (
             "other",
-            "recipes: there is no 'other'; allowed: expert, learned, learning, measured, measuring, plain, slot, "
-            "undone, weighed",
+            "recipes: there is no 'other'; allowed: bargained, expert, learned, learning, measured, measuring, plain, "
+            "slot, undone, weighed",
         ),
         ("measured", "artifacts/samplers/measured.json: missing"),
         ("slot", "artifacts/slots.json: missing"),

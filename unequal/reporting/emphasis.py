@@ -3,7 +3,8 @@
 The product is what the expected gradient is made of. Weights are told for errors of the velocity ε − x0, whatever a
 recipe predicts: of all spaces it is the one in which the weights of both ends are bounded. Of a weight that is learned
 or follows the losses, the density alone is known beforehand, and of a density that is learned, what it begins with;
-what a training has learned (`emphasis_learned`) takes their place.
+what a training has learned takes their place. Where a remedy of conflicts makes the gradient, which shares of it are
+which cluster's changes from step to step, and no training tells of it: the density alone is known.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,8 @@ from unequal.timesteps.partition import TimestepSet
 from unequal.timesteps.weights import epsilon_error_factor
 
 NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
+#: What makes a weight that is not known.
+LEARNED, BY_CONFLICTS = "learned", "by conflicts"
 #: What is drawn: a column each.
 COLUMNS = ("density", "weight of an error of the velocity", "density × weight")
 COLOURS = ("#1b3a57", "#c8553d", "#2a9d74", "#d99a2b", "#8a5bb5", "#2f9fd8", "#7a6a3a", "#c77dba")
@@ -34,12 +37,13 @@ SHOWN = 1e-4
 class Emphasis(NamedTuple):
     """What a recipe puts its weight on, [T] each: p_t, and the weight of the velocity's error, of mean 1 under p.
 
-    Where nothing is drawn, nothing has a weight.
+    Where nothing is drawn, nothing has a weight. `by` is what makes the weight, where that is not known.
     """
 
     name: str
     density: np.ndarray
     weight: np.ndarray | None
+    by: str = LEARNED
 
     @property
     def product(self) -> np.ndarray | None:
@@ -82,6 +86,8 @@ def emphasis(
     else:
         sampler = recipe.sampler.build(schedule)
     density = learned.get("density", sampler.probabilities)
+    if recipe.conflicts is not None:
+        return Emphasis(name, density, None, BY_CONFLICTS)
     importance = learned.get("importance", sampler.importance(sampler.horizon))
     # A learned density is known beforehand only as far as weights undo it.
     drawn = "density" in learned or sampler.unbiased or not (sampler.learns or sampler.refresh_images)

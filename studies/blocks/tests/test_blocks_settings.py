@@ -7,8 +7,11 @@ import pytest
 from blocks_data import DESIGN
 from params_files import edited
 
+from studies.blocks.params import Recipes
 from studies.blocks.settings import AS_IT_IS, Blocks, Pilot, Try, arm_seed, shortened
+from studies.curricula.params import Params as Curricula
 from studies.experts.params import Params
+from studies.small_batches.params import Params as SmallBatches
 from unequal.errors import UserError
 from unequal.settings.loss_weights import LossWeight
 from unequal.settings.recipe import Optimizer, Recipe
@@ -18,7 +21,8 @@ from unequal.settings.samplers import Uniform
 PRETRAINED: dict[str, Any] = {"network.pretrained": "runs/base", "pilot.tries": {"own": {}}} | {
     f"plans.{arm}.recipe.continuing": {} for arm in ("joint", "joint_again")
 }
-STUDY = Path(__file__).parents[2] / "experts/params.yaml"
+STUDIES = Path(__file__).parents[2]
+STUDY = STUDIES / "experts/params.yaml"
 
 
 @pytest.mark.parametrize(
@@ -46,6 +50,10 @@ STUDY = Path(__file__).parents[2] / "experts/params.yaml"
         ({"pilot.arms": ["none"]}, "pilot.arms: 'none' is no arm; there is: joint"),
         ({"pilot.arms": ["joint"], "pilot.tries": {"own": {}}}, "pilot: arms: one arm with one try tells no scatter"),
         ({"pilot.chosen": {"snr": "best"}}, "pilot: chosen.snr: 'best' is no try; there is: carried, "),
+        (
+            {"pilot.chosen": {"joint": "fresh", "joint_again": "carried"}},
+            "pilot.chosen.joint_again: 'carried'; allowed: 'fresh', as joint",
+        ),
         ({"pilot.chosen": {"none": "fresh"}}, "pilot.chosen: 'none' is no arm; there is: joint"),
         (
             {"recipes.base.keep_state": False, "pilot.arms": ["snr"], "pilot.tries.carried_half": {}}
@@ -68,6 +76,19 @@ def test_impossible_plans_are_refused_in_one_line(tmp_path: Path, edits: dict[st
         Params.read(path)
     assert str(refusal.value).startswith(f"{path}: {complaint}"), refusal.value
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(("study", "found"), [("curricula", Curricula), ("small_batches", SmallBatches)])
+def test_an_arm_that_is_a_recipe_once_more_goes_by_the_try_of_its_control(
+    tmp_path: Path, study: str, found: type[Recipes]
+) -> None:
+    file = STUDIES / study / "params.yaml"
+    again, control = found.read(file).blocks.repeated.arms
+    chosen = found.read(file).pilot.chosen[control]
+    path = edited(file, {f"pilot.chosen.{again}": "other", "pilot.tries.other": {"lr": 1.0}}, tmp_path)
+    with pytest.raises(UserError) as refusal:
+        found.read(path)
+    assert str(refusal.value) == f"{path}: pilot.chosen.{again}: 'other'; allowed: '{chosen}', as {control}"
 
 
 def test_arms_that_share_no_variance_are_left_out_of_the_pool() -> None:

@@ -1,5 +1,7 @@
 """Boundaries in all their units, by published figures; and settings that make no sweep are refused in a line."""
 
+import csv
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ from params_files import edited
 from piloted import write_pilot
 from stage_project import write_params
 
-from studies.boundary.borders import borders, published, steps_of
+from studies.blocks.findings import read_found
+from studies.boundary.borders import borders, loss_shares, planned, published, steps_of
 from studies.boundary.params import Params
 from studies.boundary.stages import report_boundary
 from unequal.errors import UserError
@@ -21,6 +24,7 @@ from unequal.settings.evaluation import Sampling
 from unequal.settings.schedule import FlowSchedule
 
 STUDY = Path(__file__).parents[1] / "params.yaml"
+CURVE = {"timesteps": [1000], "first": [0, 100, 250], "loss": [4.0, 1.0, 1.0]}
 
 
 @pytest.mark.parametrize(
@@ -69,23 +73,75 @@ def test_what_makes_no_sweep_is_refused_in_one_line(tmp_path: Path, edits: dict[
     assert "\n" not in str(refusal.value)
 
 
-def test_the_page_tells_every_boundary_and_marks_published_ones(project: Path) -> None:
+def test_each_boundary_differs_from_its_control_in_one_thing() -> None:
+    params = Params.read(STUDY)
+    assert isinstance(params.schedule, FlowSchedule)
+    told = borders(params.plans, params.schedule, steps_of(params.sampling, params.schedule))
+    names = [one.name for one in told if not one.by_timesteps]
+    against = {arm: one.control for arm, one in planned(told, params.blocks).items()}
+    assert against == dict.fromkeys(names, "joint") | {f"{name}_by_timesteps": name for name in names}
+    others = [one.arms for one in params.blocks.compared if one not in planned(told, params.blocks).values()]
+    assert others == [("middle", "interleaved")]
+    assert len(params.blocks.compared) == 13
+
+
+@pytest.fixture
+def trained(project: Path) -> Path:
+    """Trainings of all arms; in FID, images by timesteps are 10 % worse than as many each, which are 5 % better."""
     settings = yaml.safe_load(STUDY.read_text(encoding="utf-8"))
-    write_params(**{name: settings[name] for name in ("subject", "blocks", "effects", "schedule", "sampling", "plans")})
+    names = ("subject", "blocks", "effects", "schedule", "sampling", "plans")
+    write_params(**{name: settings[name] for name in names})
     generator = np.random.default_rng(0)
+    two = {name for name, plan in settings["plans"].items() if plan["groups"]["kind"] == "boundary"}
     for arm in settings["blocks"]["arms"]:
+        level = (-0.05 if arm in two else 0.0) + (0.1 if arm.endswith("_by_timesteps") else 0.0)
         for block in settings["blocks"]["seeds"]:
-            told = {one: float(np.exp(0.01 * generator.normal())) for one in settings["blocks"]["endpoints"]}
+            told = {one: float(np.exp(level + 0.001 * generator.normal())) for one in settings["blocks"]["endpoints"]}
             costs = dict.fromkeys(("images", "training_flops", "sampling_flops", "parameters"), 200)
-            curve = {"timesteps": [1000], "first": [0, 500], "loss": [1.0, 1.0]}
             made = {"arm": arm, "block": block, "made_by": arm, "endpoints": told, "scores": {}, "costs": costs}
-            more = {"curve": curve, "conditions": {"data": "made-up images"}}
+            more = {"curve": CURVE, "conditions": {"data": "made-up images"}}
             write_json(project / f"results/endpoints/{arm}/block_{block}.json", made | more)
+            groups = [(0, 249), (250, 999)] if arm in two else [(0, 999)]
+            figures = [
+                {"first": a, "last": b, "stride": 1, "images_seen": 80, "inherited_images_inside": 20}
+                for a, b in groups
+            ]
+            write_json(project / f"results/trainings/{arm}/block_{block}.json", {"images": 200, "groups": figures})
     write_pilot(project / "results", *settings["blocks"]["endpoints"])
+    return project
+
+
+def test_shares_of_losses_are_those_of_the_curve(trained: Path) -> None:
+    params = Params.read(STUDY)
+    found, schedule = read_found(trained / "results/endpoints", params.blocks), params.schedule.tables()
+    # Of a curve that is level over 100 timesteps and a quarter as high after them.
+    over_timesteps, over_log_snr = loss_shares(found, schedule, 250)
+    assert over_timesteps == pytest.approx(750 / (4 * 100 + 900))
+    log_snr = schedule.snr.log().numpy()
+    heights = np.where(np.arange(1000) < 100, 4.0, 1.0)
+    # The trapezoidal rule by hand.
+    pieces = -np.diff(log_snr) * (heights[1:] + heights[:-1]) / 2
+    assert over_log_snr == pytest.approx(pieces[250:].sum() / pieces.sum(), rel=0.01)
+    assert loss_shares(found, schedule, 0) == pytest.approx((1, 1))
+
+
+def test_the_page_tells_every_boundary_and_marks_published_ones(trained: Path) -> None:
     result = CliRunner().invoke(report_boundary.main, [])
     assert result.exit_code == 0, result.output
-    page = (project / "results/report.html").read_text(encoding="utf-8")
+    page = (trained / "results/report.html").read_text(encoding="utf-8")
     assert uneven_tables(page) == []
     assert all(one in page for one in ("wan text by timesteps", "Wan 2.2, image to video", "−4.394", "−16.90"))
-    assert (project / "results/pictures/boundaries.png").exists()
-    assert len((project / "results/borders.csv").read_text().splitlines()) == 13
+    assert (trained / "results/pictures/boundaries.png").exists()
+    assert len((trained / "results/borders.csv").read_text().splitlines()) == 13
+    # Each row is of its own comparison: with the joint model, and with the same boundary.
+    cells = {row[0]: row[1:] for row in re.findall(r"<td>([^<]*)</td>" * 16, page)}
+    assert cells["wan text"][-5] == "joint" and re.fullmatch("−4.9. %: better", cells["wan text"][-1])
+    assert cells["wan text by timesteps"][-5] == "wan text"
+    assert re.fullmatch("\\+10.. %: worse", cells["wan text by timesteps"][-1])
+    # And each expert inside its own range, beside the joint model.
+    assert "Experts, group by group" in page
+    with (trained / "results/groups.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 12
+    assert {(row["first"], row["last"]) for row in rows} == {("0", "249"), ("250", "999")}
+    assert "With a shift of 3, little of the losses" in page

@@ -1,14 +1,18 @@
 """The league's settings are sound, its recipes differ in what is asked about alone, and bad ones are a line."""
 
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from params_files import edited
 
+from studies.blocks.settings import Comparison
 from studies.league.params import Params
 from unequal.errors import UserError
+from unequal.timesteps.samplers import LowDiscrepancySampler
 
 STUDY = Path(__file__).parents[1]
 NETWORKS, OTHERS = ("unet", "dit"), ("logit_normal", "info_noise", "adaptive")
@@ -31,15 +35,40 @@ def test_networks_share_their_graph_and_all_settings_but_network_and_budget() ->
         assert recipe == first["recipes"][name] | {"images": recipe["images"]}
 
 
-def test_a_recipe_of_ones_own_is_an_entry_its_name_and_its_try(tmp_path: Path) -> None:
-    file = STUDY / "dit/params.yaml"
-    text = file.read_text(encoding="utf-8").replace("adaptive]", "adaptive, tails]")
-    text = text.replace("  chosen:", "  chosen:\n    tails: whole")
-    entry = "  tails: {<<: *uniform, sampler: {kind: cauchy}}\n\nsubject:"
-    (tmp_path / "params.yaml").write_text(text.replace("\nsubject:", entry), encoding="utf-8")
-    found = Params.read(tmp_path / "params.yaml")
-    assert found.blocks.compared[-1].arms == ("tails", "uniform")
-    assert "tails" in found.pilot.arms
+def test_a_recipe_of_ones_own_is_what_readme_shows(tmp_path: Path) -> None:
+    readme = (STUDY / "README.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r'^```yaml title="studies/league/dit/params.yaml"\n(.*?)^```$', readme, re.M | re.S)
+    settings = yaml.safe_load((STUDY / "dit/params.yaml").read_text(encoding="utf-8"))
+    settings = laid_over(settings, yaml.safe_load(example))
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+    before, found = Params.read(STUDY / "dit/params.yaml"), Params.read(tmp_path / "params.yaml")
+    (own,) = set(found.recipes) - set(before.recipes)
+    # All of the other arms is as it was, and the new one is tried and compared as they are.
+    assert found.recipes == before.recipes | {own: found.recipes[own]}
+    assert found.blocks.arms == (*before.blocks.arms, own)
+    assert found.pilot.arms == (*before.pilot.arms, own)
+    assert found.pilot.chosen == before.pilot.chosen | {own: "whole"}
+    assert found.blocks.compared == (*before.blocks.compared, Comparison(arm=own, control="uniform"))
+
+
+def laid_over(settings: Any, example: Any) -> Any:
+    """Settings with what an example adds to their sections, and its values in the place of theirs."""
+    if not (isinstance(settings, dict) and isinstance(example, dict)):
+        return example
+    return settings | {key: laid_over(settings.get(key), value) for key, value in example.items()}
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_all_arms_but_the_control_once_more_are_tried(network: str) -> None:
+    found = Params.read(STUDY / network / "params.yaml")
+    assert found.pilot.arms == tuple(arm for arm in found.blocks.arms if arm != found.blocks.repeated.arm)
+
+
+def test_evenly_spread_batches_are_a_control_of_those_that_adapt() -> None:
+    recipes, schedule = (found := Params.read(STUDY / "unet/params.yaml")).recipes, found.schedule.tables()
+    plain, even, adaptive = (recipes[arm].sampler.build(schedule) for arm in ("uniform", "low_discrepancy", "adaptive"))
+    assert isinstance(even, LowDiscrepancySampler) and isinstance(adaptive, LowDiscrepancySampler)
+    assert np.array_equal(even.probabilities, plain.probabilities)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +77,11 @@ def test_a_recipe_of_ones_own_is_an_entry_its_name_and_its_try(tmp_path: Path) -
         ({"confirmation.seeds": [2, 200]}, "confirmation.seeds: 2 is a block of the study or of its pilot; allowed:"),
         ({"confirmation.seeds": [100, 200]}, "confirmation.seeds: 100 is a block of the study or of its pilot"),
         ({"confirmation.seeds": [200, 200]}, "confirmation.seeds: [200, 200] names one twice"),
-        ({"recipes.adaptive.images": 200000}, "recipes.adaptive.images: 200000; allowed: 300000, as all others"),
+        ({"recipes.adaptive.images": 200000}, "recipes.adaptive.images: 200000; allowed: 180000, as all others"),
+        (
+            {"pilot.chosen.uniform_again": "double"},
+            "pilot.chosen.uniform_again: 'double'; allowed: 'whole', as uniform",
+        ),
         (
             {"blocks.control": None} | {"blocks.comparisons": [{"arm": arm, "control": "uniform"} for arm in OTHERS]},
             "blocks.control: null; allowed: the arm that all others are held against",

@@ -102,6 +102,7 @@ def test_the_middle_half_of_a_weight_is_told_from_the_noise_end() -> None:
     density = np.full(5, 0.2)
     assert told_weight(Emphasis("even", density, np.ones(5)), log_snr) == "0.0 (−2.0 … 2.0)"
     assert told_weight(Emphasis("hidden", density, None), log_snr) == "learned"
+    assert told_weight(Emphasis("made", density, None, "by conflicts"), log_snr) == "by conflicts"
 
 
 def test_the_page_has_one_table_and_one_picture_of_all(league: Path) -> None:

@@ -1,0 +1,47 @@
+"""Groups beside the joint model, from a made-up study whose answers are known."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from grouped import write_study
+
+from studies.blocks.findings import read_found
+from studies.blocks.groups import besides, bins_inside, group_table
+from unequal.errors import UserError
+
+
+def test_a_group_is_told_beside_the_joint_model_where_both_were_fed_and_err(tmp_path: Path) -> None:
+    plan = write_study(tmp_path)
+    first, second = besides(read_found(tmp_path / "endpoints", plan), tmp_path / "trainings")
+    assert (first.arm, first.first, first.last, second.first, second.last) == ("experts", 0, 3, 4, 9)
+    # The joint model's 1000 images lie uniformly over timesteps; an expert's own are all inside, its base's in part.
+    assert (first.joint_images, second.joint_images) == pytest.approx((400, 600))
+    assert (first.images, second.images) == (540, 540)
+    assert (first.over, second.over) == ((0, 3), (4, 9))
+    # Means over timesteps, not over bins: (8 + 6 + 2·4)/4 and (4·2 + 2·1)/6, which differ between blocks.
+    assert first.joint_loss == pytest.approx([5.5, 6.05, 6.6])
+    assert second.joint_loss == pytest.approx(np.array([1.0, 1.1, 1.2]) * 10 / 6)
+    # By the same share in every block, so without error.
+    assert first.change == pytest.approx((np.log(0.9), 0.0), abs=1e-12)
+    assert second.change == pytest.approx((0.0, 0.0), abs=1e-12)
+
+
+def test_groups_that_are_none_of_adjacent_timesteps_have_no_row(tmp_path: Path) -> None:
+    plan = write_study(tmp_path)
+    told = besides(read_found(tmp_path / "endpoints", plan), tmp_path / "trainings")
+    assert [row[:2] for row in group_table(told, "joint").rows] == [("experts", "0 – 3"), ("experts", "4 – 9")]
+
+
+def test_a_range_without_a_whole_bin_is_refused(tmp_path: Path) -> None:
+    found = read_found(tmp_path / "endpoints", write_study(tmp_path))
+    with pytest.raises(UserError, match="no bin of the curves lies within timesteps 5 to 7; measure by finer ones"):
+        bins_inside(found, 5, 7)
+
+
+def test_groups_of_one_block_that_are_not_those_of_another_are_refused(tmp_path: Path) -> None:
+    plan = write_study(tmp_path)
+    file = tmp_path / "trainings/experts/block_1.json"
+    file.write_text(file.read_text(encoding="utf-8").replace('"last": 3', '"last": 4'), encoding="utf-8")
+    with pytest.raises(UserError, match="'experts' has other groups in one block than in another; train it again"):
+        besides(read_found(tmp_path / "endpoints", plan), tmp_path / "trainings")
