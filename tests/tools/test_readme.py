@@ -88,7 +88,7 @@ def test_a_paper_has_a_sentence_with_interval_word_data_network_and_budget(tmp_p
     study(tmp_path)
     other, experts = answers(tmp_path).splitlines()
     assert "held-out loss −0.9 % (−1.3 to −0.5): better, FID −0.9 % (−1.3 to −0.5): better; with" in experts
-    where = "on made up, 8×8×3 values each, 426 k parameters, 1.40 M images, 2 blocks: against one, held-out loss"
+    where = "on made up, 8×8×3, 426 k parameters, 1.40 M images, 2 blocks: against one, held-out loss"
     assert f"/experts)), {where}" in experts
     assert other == "- **Paper 1** ([other](studies/other)): not run yet."
 

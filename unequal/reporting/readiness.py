@@ -96,7 +96,7 @@ class Readiness:
     def statements(self) -> list[Statement]:
         """What the page says of it."""
         if self.ready:
-            text = f"The base is far enough for comparisons in this run: {self.way}; {self.fall}."
+            text = f"The base is far enough for comparisons: {self.way}; {self.fall}."
         else:
             text = f"The base is not far enough for comparisons: {'; '.join(self.faults)}. Nothing below is ranked."
         return [Statement("base", text, self.figures()), *self.headroom()]

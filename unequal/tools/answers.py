@@ -59,7 +59,7 @@ def answer(claim: Claim, study: Path) -> str:
     )
     network, budget = (with_prefix(found[key]) for key in ("parameters", "images"))
     subject, *_, values = found["data"].split(", ")
-    held_for = f"on {subject}, {values}, {network} parameters, {budget} images, {len(found['blocks'])} blocks"
+    held_for = f"on {subject}, {values.removesuffix(' values each')}, {network} parameters, {budget} images, {len(found['blocks'])} blocks"
     return f"**{claim.paper}** ({link}), {held_for}: {'; '.join(compared)}."
 
 
