@@ -12,10 +12,13 @@ from studies.blocks.judgement import Family
 from studies.blocks.speed import curve_of
 from studies.blocks.tables import NAMES, against
 from unequal.evidence.words import BETTER, SAME, WORSE, Finding
-from unequal.reporting.figures import GOLD, INK, PALE, RED, SOFT, log_scale, log_timesteps
+from unequal.reporting.emphasis import COLOURS
+from unequal.reporting.figures import GOLD, INK, OTHER_COLOURS, PALE, RED, SOFT, log_scale, log_timesteps
 from unequal.reporting.page import Drawing
 from unequal.reporting.tables import label
 
+#: Of arms, but for the control once more, which is grey.
+CYCLE = tuple(dict.fromkeys((*COLOURS, *OTHER_COLOURS)))
 WORD_COLOURS, OTHER = {BETTER: "#2a9d74", WORSE: RED, SAME: INK}, "#5f6f7a"
 #: Inches of a row of a comparison, and of what stands around a panel.
 ROW, AROUND, WIDTH = 0.28, 1.1, 8.5
@@ -72,6 +75,7 @@ def paths(figure: Figure, found: Found, by: Sequence[str]) -> None:
 
 def path(axes: Axes, found: Found, endpoint: str) -> None:
     """One endpoint over images."""
+    axes.set_prop_cycle(color=CYCLE)
     for arm in found.blocks.arms:
         curves = [curve_of(one, endpoint) for one in found.trainings[arm].values()]
         images, figures = np.array([one.images for one in curves]), np.array([one.figures for one in curves])
@@ -117,6 +121,7 @@ def curves(figure: Figure, found: Found) -> None:
     """An arm's loss over its control's, over timesteps counted from 1."""
     axes, middle = figure.subplots(), middles(found)
     compared = (*found.blocks.compared, found.blocks.repeated)
+    axes.set_prop_cycle(color=CYCLE)
     for one in compared:
         logs = np.log(found.curves(one.arm)) - np.log(found.curves(one.control))
         mean, error = logs.mean(0), logs.std(0, ddof=1) / np.sqrt(len(logs))
@@ -135,6 +140,7 @@ def curves(figure: Figure, found: Found) -> None:
 def losses(figure: Figure, found: Found) -> None:
     """Losses of all arms."""
     axes = figure.subplots()
+    axes.set_prop_cycle(color=CYCLE)
     for arm in found.blocks.arms:
         style: dict[str, Any] = {"color": SOFT, "linestyle": "--"} if arm == found.blocks.repeated.arm else {}
         means = np.exp(np.log(found.curves(arm)).mean(0))
