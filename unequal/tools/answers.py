@@ -61,16 +61,6 @@ def answer(claim: Claim, study: Path) -> str:
     subject, *_, values = found["data"].split(", ")
     data, blocks = f"{subject}, {values.removesuffix(' values each')}", len(found["blocks"])
     held_for = f"on {data}, {network} parameters, {budget} images, {blocks} blocks"
-    return f"**{claim.paper}** ({link}): not run yet."
-    found = read_figures(path, StudyFigures)
-    compared = (
-        f"{with_figures(what, path.parent, study / CLAIM)}, "
-        + ", ".join(change(found, key, endpoint, path) for endpoint in claim.endpoints)
-        for what, key in claim.told.items()
-    )
-    network, budget = (with_prefix(found[key]) for key in ("parameters", "images"))
-    subject, *_, values = found["data"].split(", ")
-    held_for = f"on {subject}, {values.removesuffix(' values each')}, {network} parameters, {budget} images, {len(found['blocks'])} blocks"
     return f"**{claim.paper}** ({link}), {held_for}: {'; '.join(compared)}."
 
 
