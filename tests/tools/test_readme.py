@@ -69,7 +69,7 @@ def study(folder: Path, **changes: Any) -> None:
     """What a made-up study of experts says."""
     one = {"word": "better", "change": -0.0089, "low": -0.0126, "high": -0.0052}
     judged = {"comparisons": {"snr against joint": one, "paper against joint": one | {"word": "undecided"}}}
-    endpoints = {"loss_over_timesteps": judged, "fid": judged}
+    endpoints = {"loss_over_timesteps": judged | {"delta": 0.01}, "fid": judged | {"delta": 0.2}}
     found = {
         "data": "made up, 9 images, 8×8×3 values each",
         "parameters": 425_859,
@@ -93,8 +93,17 @@ def test_a_paper_has_a_sentence_with_interval_word_data_network_and_budget(tmp_p
     assert other == "- **Paper 1** ([other](studies/other)): not run yet."
 
 
+def test_arms_that_are_the_same_are_so_within_what_was_settled(tmp_path: Path):
+    one = {"word": "the same", "change": -0.103, "low": -0.135, "high": -0.0701}
+    judged = {"comparisons": {"snr against joint": one, "paper against joint": one}}
+    study(tmp_path, endpoints={"loss_over_timesteps": judged | {"delta": 0.005}, "fid": judged | {"delta": 0.2}})
+    _, experts = answers(tmp_path).splitlines()
+    assert "held-out loss −10.3 % (−13.5 to −7.0): the same within 0.5 %, FID" in experts
+    assert experts.endswith("FID −10.3 % (−13.5 to −7.0): the same within 20 %.")
+
+
 def test_what_a_study_does_not_say_is_told_in_a_line(tmp_path: Path):
-    study(tmp_path, endpoints={"fid": {"comparisons": {}}})
+    study(tmp_path, endpoints={"fid": {"comparisons": {}, "delta": 0.2}})
     with pytest.raises(
         UserError, match=r"findings.json: nothing is said of 'snr against joint' by loss_over_timesteps"
     ):

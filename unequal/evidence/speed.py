@@ -45,9 +45,9 @@ def log_speed_up(run: Curve, baseline: Curve) -> float:
     """ln c, where the run at n images is as good as the baseline at c·n, over the second half of the slower one.
 
     The slower one is that whose figures over its second half are the larger, and is laid onto the whole curve of the
-    other, which has been there before: nothing is read off beyond what was measured, and exchanging the two changes
-    the sign alone. A curve that is worse at its end than the other at its first snapshot counts as if it had just come
-    to that: a bound.
+    other, which has been there before. So that curve is never read beyond its end, and exchanging the two changes the
+    sign alone. What lies before its first snapshot is read off its first piece, run on; a curve that is worse at its
+    end than the other at its first snapshot counts as if it had just come to that: a bound.
 
     Raises:
         UserError: curves that have no second half.

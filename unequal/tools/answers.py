@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
-from unequal.artifacts.figures import StudyFigures, read_figures
+from unequal.artifacts.figures import JudgedFigures, StudyFigures, read_figures
 from unequal.errors import UserError
+from unequal.evidence.words import SAME
 from unequal.reporting.statements import signed
 from unequal.reporting.tables import with_prefix
 from unequal.settings.strict import Strict, read_yaml, validate
@@ -22,6 +23,12 @@ ENDPOINTS = {
     "images_for_fid": "images for the same FID",
     "images_for_loss_over_timesteps": "images for the same held-out loss",
 }
+
+
+class Judged(JudgedFigures):
+    """An endpoint of a study, and δ of its logarithm."""
+
+    delta: PositiveFloat
 
 
 class Claim(Strict):
@@ -66,12 +73,16 @@ def answer(claim: Claim, study: Path) -> str:
 
 def change(found: Mapping[str, Any], comparison: str, endpoint: str, path: Path) -> str:
     """As `FID +3.2 % (−1.0 to +7.5): undecided`."""
-    judged = found["endpoints"].get(endpoint, {}).get("comparisons", {})
+    family = found["endpoints"].get(endpoint, {})
+    judged = family.get("comparisons", {})
     if comparison not in judged:
         raise UserError(f"{path}: nothing is said of '{comparison}' by {endpoint}; make the study's report again")
     one = judged[comparison]
     change, low, high = (signed(100 * one[key]) for key in ("change", "low", "high"))
-    return f"{ENDPOINTS[endpoint]} {change} % ({low} to {high}): {one['word']}"
+    word = one["word"]
+    if word == SAME:
+        word = f"{word} within {100 * validate(Judged, family, path).delta:.3g} %"
+    return f"{ENDPOINTS[endpoint]} {change} % ({low} to {high}): {word}"
 
 
 def words(study: Path, template: str) -> str:

@@ -184,7 +184,7 @@ def wrapped(text: str) -> str:
 
 def wrapped_part(part: str) -> str:
     """A paragraph or an item."""
-    joined = re.sub(r" (?=[%…±×]|[kMG]\b)", "\u00a0", " ".join(part.split()))
+    joined = re.sub(r" (?=[%…±×]|[kMG]\b)|(?<=[…±]) ", "\u00a0", " ".join(part.split()))
     indent = "  " if joined.startswith("- ") else ""
     filled = textwrap.fill(joined, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
     return filled.replace("\u00a0", " ")
