@@ -37,6 +37,7 @@ def results(tmp_path: Path) -> Path:
         ("trainings.csv: batch=32: images | whole", "100"),
         ("trainings.csv: batch=8, images=100: gain", "0.30 ± 0.28"),
         ("trainings.csv: batch=8, images=100: gain | error", "+30.0 % ± 20.0 %"),
+        ("trainings.csv: batch=8, images=100: gain | interval", "+30.0 % (−224.1 % … +284.1 %)"),
         ("trainings.csv: batch=8, images=100: gain | relative", "+35.0 %"),
         ("trainings.csv: batch=8, images=*: gain | least change", "−90.0 %"),
         ("trainings.csv: batch=8, images=*: gain | most number", "0.3"),

@@ -20,6 +20,7 @@ from statistics import StatisticsError, fmean, stdev
 from typing import Any
 
 import numpy as np
+from scipy.stats import t as student_t
 
 from unequal.artifacts.figures import Figures, read_figures
 from unequal.errors import UserError
@@ -33,6 +34,13 @@ WIDTH = 120
 def error(values: Sequence[float]) -> str:
     """A mean share in per cent, with its standard error."""
     return f"{percent(fmean(values), sign=True)} ± {percent(stdev(values) / len(values) ** 0.5)}"
+
+
+def interval(values: Sequence[float]) -> str:
+    """A mean share in per cent, with its 95 % interval by Student's t, as of one value a block."""
+    mean, scale = fmean(values), stdev(values) / len(values) ** 0.5
+    low, high = (percent(float(end), sign=True) for end in student_t.interval(0.95, len(values) - 1, mean, scale))
+    return f"{percent(mean, sign=True)} ({low} … {high})"
 
 
 #: How a comparison is told.
@@ -56,6 +64,7 @@ MEASURED: dict[str, Callable[[Sequence[float]], str]] = {
     "change": lambda values: percent(fmean(values), sign=True),
     "relative": lambda values: percent(float(np.expm1(fmean(values))), sign=True),
     "error": error,
+    "interval": interval,
 }
 
 
