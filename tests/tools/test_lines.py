@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from unequal.tools.lines import Side, unexecuted
+from unequal.tools.lines import Side, unentered, unexecuted
 
 OLD = """
     import math
@@ -13,7 +13,7 @@ OLD = """
     def area(r):
         '''Of a circle.'''
         if r < 0:
-            raise ValueError(r)
+            raise OverflowError(r)
         return math.pi * r**2
 
     class Square:
@@ -25,12 +25,17 @@ OLD = """
 
 def complaints(tmp_path: Path, old: str, new: str, before: set[int], after: set[int]) -> list[str]:
     """Complaints about a module that has changed, where these of its lines were executed."""
+    return unexecuted(*both(tmp_path, old, new, before, after))
+
+
+def both(tmp_path: Path, old: str, new: str, before: set[int], after: set[int]) -> list[Side]:
+    """A module before and after it has changed, of which these lines were executed."""
     sides = []
     for name, text, lines in (("old", old, before), ("new", new, after)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "m.py").write_text(textwrap.dedent(text).lstrip())
         sides.append(Side(tmp_path / name, {"m.py"}, {"m.py": lines}))
-    return unexecuted(*sides)
+    return sides
 
 
 @pytest.mark.parametrize(
@@ -59,10 +64,24 @@ def test_a_changed_formula_must_be_executed_before_and_after(tmp_path: Path):
 
 def test_where_it_was_not_it_is_named(tmp_path: Path):
     new = OLD.replace("r**2", "r * r")
-    assert complaints(tmp_path, OLD, new, {3}, {3}) == [
+    assert complaints(tmp_path, OLD, new, {3, 5}, {3, 5}) == [
         "before, m.py:7: return math.pi * r**2",
         "m.py:7: return math.pi * r * r",
     ]
+
+
+@pytest.mark.parametrize(
+    "new", [OLD.replace("r**2", "r * r"), OLD.replace("if r < 0", "if r > 9: return 0\n        if r < 0")]
+)
+def test_a_changed_function_that_was_not_entered_is_named_by_itself(tmp_path: Path, new: str):
+    sides = both(tmp_path, OLD, new, {1, 3, 9, 10}, {1, 3, 9, 10})
+    assert unexecuted(*sides) == []
+    assert unentered(*sides) == ["m.py: area"]
+
+
+def test_one_that_was_entered_once_must_be_executed(tmp_path: Path):
+    sides = both(tmp_path, OLD, OLD.replace("r**2", "r * r"), {1, 3, 5, 7}, {1, 3, 9, 10})
+    assert unentered(*sides) == []
 
 
 NEW = """
@@ -93,7 +112,9 @@ def test_what_is_called_must_be_executed_whole(tmp_path: Path):
 
 def test_what_takes_a_name_over_must_be_executed(tmp_path: Path):
     new = OLD.replace("Square", "Box") + NEW.replace("Circle", "Square")
-    assert "m.py:18: return 3 * r * r" in complaints(tmp_path, OLD, new, set(), IMPORTED)
+    sides = both(tmp_path, OLD, new, set(), IMPORTED)
+    assert unentered(*sides) == ["m.py: Square.area"]
+    assert "m.py:18: return 3 * r * r" not in unexecuted(*sides)
 
 
 def test_a_branch_that_is_new_must_be_taken(tmp_path: Path):
@@ -102,13 +123,13 @@ def test_a_branch_that_is_new_must_be_taken(tmp_path: Path):
 
 
 def test_a_branch_that_is_gone_must_have_been_taken(tmp_path: Path):
-    new = OLD.replace("        if r < 0:\n            raise ValueError(r)\n", "")
-    assert complaints(tmp_path, OLD, new, {3, 5, 7}, {3, 5}) == ["before, m.py:6: raise ValueError(r)"]
+    new = OLD.replace("        if r < 0:\n            raise OverflowError(r)\n", "")
+    assert complaints(tmp_path, OLD, new, {3, 5, 7}, {3, 5}) == ["before, m.py:6: raise OverflowError(r)"]
 
 
 def test_other_words_of_a_refusal_make_no_results(tmp_path: Path) -> None:
-    old = OLD.replace("raise ValueError(r)", "raise UserError('no')")
-    new = OLD.replace("raise ValueError(r)", "raise UserError('never')")
+    old = OLD.replace("raise OverflowError(r)", "raise UserError('no')")
+    new = OLD.replace("raise OverflowError(r)", "raise UserError('never')")
     assert not complaints(tmp_path, old, new, {3, 5, 7}, {3, 5, 7})
 
 
@@ -135,4 +156,4 @@ def test_a_new_method_that_nothing_calls_is_not_asked_for(tmp_path: Path) -> Non
     assert not complaints(tmp_path, OLD, new, {3, 5, 7}, {3, 5, 7})
     same = textwrap.dedent(OLD).replace("return a * a", "return a * a * 1")
     (tmp_path / "two").mkdir()
-    assert complaints(tmp_path / "two", OLD, same, {3, 5, 7}, {3, 5, 7})
+    assert unentered(*both(tmp_path / "two", OLD, same, {3, 5, 7}, {3, 5, 7})) == ["m.py: Square.area"]

@@ -17,6 +17,8 @@ Executed = dict[str, set[int]]
 Piece = ast.stmt | ast.ExceptHandler | ast.match_case
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = Function | ast.ClassDef
+#: What stages refuse bad input with, and what settings do.
+REFUSALS = {UserError.__name__, ValueError.__name__}
 #: Fields of a statement that hold statements, or what has some.
 STATEMENTS = ("body", "orelse", "finalbody", "handlers", "cases")
 
@@ -50,20 +52,60 @@ def unexecuted(before: Side, after: Side) -> list[str]:
 
     Layout, comments and docstrings do not count, nor do functions and classes that say the same somewhere else. Nor
     does who refuses, since what was refused has left no results. Nor does a function or class of a new name
-    that nothing has called: what ran did without it, and recorded settings cannot have asked for it.
+    that nothing has called: what ran did without it, and recorded settings cannot have asked for it. Functions that
+    neither run has entered are left to `unentered`.
     """
-    return [f"before, {one}" for one in unexecuted_in(before, after)] + unexecuted_in(after, before, before.names)
+    apart = set(unentered(before, after))
+    removed, added = unexecuted_in(before, after, apart), unexecuted_in(after, before, apart, before.names)
+    return [f"before, {one}" for one in removed] + added
 
 
-def unexecuted_in(side: Side, other: Side, names: set[str] | None = None) -> list[str]:
-    """Those of one side that the other has not; definitions of none of these names may be there without being used."""
+def unexecuted_in(side: Side, other: Side, apart: set[str], names: set[str] | None = None) -> list[str]:
+    """Those of one side that the other has not, outside of the functions that are told of apart.
+
+    Definitions of none of the names may be there without being used.
+    """
     found = []
     for name, text in side.texts.items():
         ran, lines = side.executed.get(name, set()), text.splitlines()
         unused = set() if names is None else unused_lines(text, ran, names)
+        functions = functions_unentered(text, ran)
+        unused |= {number for dotted, one in functions if f"{name}: {dotted}" in apart for number in lines_of(one)}
         pieces = changed_pieces(text, other.texts.get(name, ""), other.definitions)
         found += [f"{name}:{own[0]}: {lines[own[0] - 1].strip()}" for own in pieces if not (ran | unused) & set(own)]
     return found
+
+
+def unentered(before: Side, after: Side) -> list[str]:
+    """`path: name` of functions of both checkouts that differ, and that neither run has entered."""
+    both = set(names_unentered(before)) & set(names_unentered(after))
+    return sorted(both & {*names_unentered(before, after), *names_unentered(after, before)})
+
+
+def names_unentered(side: Side, other: Side | None = None) -> Iterator[str]:
+    """Those of one side: all, or such as the other has not."""
+    for name, text in side.texts.items():
+        pieces = [] if other is None else changed_pieces(text, other.texts.get(name, ""), other.definitions)
+        changed = {number for own in pieces for number in own}
+        for dotted, node in functions_unentered(text, side.executed.get(name, set())):
+            if other is None or changed & set(lines_of(node)):
+                yield f"{name}: {dotted}"
+
+
+def functions_unentered(text: str, ran: set[int]) -> list[tuple[str, Function]]:
+    """A source's functions and methods of which no line has run but what runs on import: names and defaults."""
+    functions = [(name, one) for name, one in named(ast.parse(text)) if isinstance(one, Function)]
+    return [(name, one) for name, one in functions if not ran & set(body_of(one))]
+
+
+def lines_of(node: Definition) -> range:
+    """All of a definition's lines."""
+    return range(node.lineno, (node.end_lineno or 0) + 1)
+
+
+def body_of(node: Function) -> range:
+    """The lines of a function that run when it is called."""
+    return range(node.body[0].lineno, (node.end_lineno or 0) + 1)
 
 
 def unused_lines(text: str, ran: set[int], names: set[str]) -> set[int]:
@@ -71,10 +113,10 @@ def unused_lines(text: str, ran: set[int], names: set[str]) -> set[int]:
     found: set[int] = set()
     for name, node in named(ast.parse(text)):
         functions = [one for one in ast.walk(node) if isinstance(one, Function)]
-        ran_in = any(ran & set(range(one.body[0].lineno, (one.end_lineno or 0) + 1)) for one in functions)
+        ran_in = any(ran & set(body_of(one)) for one in functions)
         above = name.rpartition(".")[0]  # a new class is used as a whole, or not at all
         if name not in names and (not above or above in names) and not ran_in:
-            found |= set(range(node.lineno, (node.end_lineno or 0) + 1))
+            found |= set(lines_of(node))
     return found
 
 
@@ -120,9 +162,9 @@ def does_nothing(node: ast.AST) -> bool:
 
 
 def refuses(node: ast.AST) -> bool:
-    """Whether a statement tells of bad input, which ends a stage before it makes anything."""
+    """Whether a statement tells of bad input or settings, which ends a stage before it makes anything."""
     raised = node.exc if isinstance(node, ast.Raise) else None
-    return isinstance(raised, ast.Call) and isinstance(raised.func, ast.Name) and raised.func.id == UserError.__name__
+    return isinstance(raised, ast.Call) and isinstance(raised.func, ast.Name) and raised.func.id in REFUSALS
 
 
 def head(piece: Piece) -> range:

@@ -9,6 +9,8 @@ Snakemake has nothing to do for, and leaves what the lock file tells of others. 
 
 After a change of the code that shall change no result, `--verify` records the results that there are for the present
 code: where a small run of it makes the same as one of the code that made them, and executes all that has changed.
+Functions that have changed and that neither small run enters are refused by name; whoever has looked at them, and knows
+that the recorded run did not enter them either, adds `--trust-unentered`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +27,7 @@ from unequal.pipeline.fingerprint import CODE, write_fingerprints
 from unequal.pipeline.project import checkout
 from unequal.settings.strict import read_yaml
 from unequal.tools.renames import FILES, with_new_keys, with_new_names
-from unequal.tools.verify import commit_of, verify
+from unequal.tools.verify import refuse_changed, verify
 
 if TYPE_CHECKING:
     from dvc.stage import Stage
@@ -152,16 +154,18 @@ def take_over_keys(file: Path) -> None:
                 write_json(found, new)
 
 
-def record_verified(file: Path) -> int:
+def record_verified(file: Path, trusting: bool) -> int:
     """Record the results that there are, for both engines, where the present code makes them; see `verify`.
 
     Snakemake goes by the files that are there: where some are not, or were never recorded, it is told nothing.
     """
     folder = file.resolve().parent
-    root, commit = checkout(folder), commit_of(folder / "dvc.lock")
+    root = checkout(folder)
+    refuse_changed(folder / "dvc.lock")
     with renamed(file):
         refuse_other_results(file)
-        verify(file, commit)
+        for name in verify(file, trusting):
+            click.echo(name)
         take_over_keys(file)
         write_fingerprints(file, root)
         stages, told = stages_of(file), recorded(file)
@@ -185,12 +189,17 @@ def is_at_hand(stage: "Stage") -> bool:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), default="dvc.yaml")
 @click.option("--finished", is_flag=True, help="What Snakemake has nothing to do for; other records stay.")
 @click.option("--verify", "verified", is_flag=True, help="What was made by other code, if the present code makes it.")
-def main(file: Path, finished: bool, verified: bool) -> None:
+@click.option(
+    "--trust-unentered", "trusting", is_flag=True, help="With --verify: also functions that were not entered."
+)
+def main(file: Path, finished: bool, verified: bool, trusting: bool) -> None:
     """Record one dvc.yaml."""
     if finished and verified:
         raise click.UsageError("--finished and --verify are two things; allowed: one of them")
+    if trusting and not verified:
+        raise click.UsageError("--trust-unentered is of --verify; allowed: both, or neither")
     try:
-        count = record_verified(file) if verified else record_finished(file) if finished else record(file)
+        count = record_verified(file, trusting) if verified else record_finished(file) if finished else record(file)
     except FileNotFoundError as missing:
         raise click.ClickException(f"{missing}: missing; run `snakemake` to its end first") from None
     except UserError as error:

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
@@ -17,11 +17,22 @@ from unequal.pipeline.engines import snakemake
 from unequal.pipeline.fingerprint import CODE, fingerprint, programs
 from unequal.pipeline.project import checkout, work_root
 from unequal.settings.strict import PARAMS, read_yaml
-from unequal.tools.lines import Executed, Side, unexecuted
+from unequal.tools.lines import Executed, Side, unentered, unexecuted
 from unequal.tools.outputs import differences
+
+if TYPE_CHECKING:
+    from dvc.dependency.base import Dependency
+    from dvc.stage import Stage
 
 #: Beside a params.yaml: what a small run changes of it.
 TINY = "tiny.yaml"
+GRAPH, LOCK = "dvc.yaml", "dvc.lock"
+#: Writes the files that tell of the code.
+FINGERPRINT = "unequal.pipeline.fingerprint"
+#: Folders of copies, below that of the work: the present code, and a commit that is being looked at.
+AFTER, BEFORE = "after", "before"
+#: How many commits before the one that last wrote a lock file are looked at for the code that made its results.
+LOOKED_AT = 100
 #: How many complaints are shown.
 SHOWN, SHOWN_CHARACTERS = 20, 2000
 #: Read by every Python that finds its folder on its path.
@@ -74,17 +85,35 @@ class Tiny:
                 found.setdefault(path, set()).update(data.lines(name) or [])
         return found
 
-    def modules(self) -> tuple[set[str], set[str]]:
-        """The modules and the texts that count for the graph's programs."""
-        codes = [fingerprint(self.root / one, self.root) for one in programs(self.place / "dvc.yaml").values()]
+    def modules(self, names: set[str]) -> tuple[set[str], set[str]]:
+        """The modules and the texts that count for programs of these names."""
+        files = [file for name, file in programs(self.place / GRAPH).items() if name in names]
+        codes = [fingerprint(self.root / file, self.root) for file in files]
         return {name for code in codes for name in code["modules"]}, {name for code in codes for name in code["texts"]}
 
-    def outs(self) -> set[str]:
-        """What the graph's stages make, but for what tells of their code."""
+    def outs(self, names: set[str]) -> set[str]:
+        """What the graph's stages by programs of these names make."""
         from dvc.repo import Repo
 
-        stages = Repo(str(self.root)).stage.load_all(str(self.place / "dvc.yaml"))
-        return {out.def_path for stage in stages if stage.name != "code" for out in stage.outs}
+        stages = Repo(str(self.root)).stage.load_all(str(self.place / GRAPH))
+        chosen = [stage for stage in stages if {Path(dep.def_path).stem for dep in code_of(stage)} & names]
+        return {out.def_path for stage in chosen for out in stage.outs}
+
+    def codes(self) -> dict[str, str]:
+        """The MD5 of the file that tells of each program's code, by the program's name; they are brought up to date."""
+        path = os.pathsep.join([str(self.root), os.environ.get("PYTHONPATH", "")])
+        command = [sys.executable, "-P", "-m", FINGERPRINT]
+        done = subprocess.run(
+            command, cwd=self.place, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise UserError(f"{self.place}: {done.stderr.strip()}")
+        return {file.stem: content_hash(file, "md5") for file in (self.place / CODE).glob("*.json")}
+
+
+def code_of(stage: "Stage") -> list["Dependency"]:
+    """The dependencies of a stage that tell of its code."""
+    return [dep for dep in stage.deps if Path(dep.def_path).parent == CODE]
 
 
 def git(root: Path, *command: str) -> str:
@@ -95,41 +124,103 @@ def git(root: Path, *command: str) -> str:
     return done.stdout
 
 
-def commit_of(lock: Path) -> str:
-    """The commit that last wrote a lock file. Raises UserError where there is none, or the file differs from it."""
+def refuse_changed(lock: Path) -> None:
+    """Raise UserError where there is no lock file, or it differs from the last commit."""
     if not lock.exists():
         raise UserError(f"{lock}: missing; nothing has been recorded that the present code could make again")
     if git(lock.parent, "status", "--porcelain", "--", lock.name):
         raise UserError(f"{lock}: differs from the last commit; commit or restore it")
-    return git(lock.parent, "log", "-1", "--format=%H", "--", lock.name).strip()
 
 
-def verify(graph: Path, commit: str) -> None:
-    """Run a commit, and the present code, on a small scale by the dvc.yaml of a folder, and compare.
+def codes_told(text: str) -> dict[str, dict[str, str]]:
+    """What a lock file tells of the code of each stage: the program's name and the MD5 of the file about it."""
+    stages = yaml.safe_load(text)["stages"]
+    return {
+        name: {Path(dep["path"]).stem: dep["md5"] for dep in one.get("deps", []) if Path(dep["path"]).parent == CODE}
+        for name, one in stages.items()
+    }
+
+
+def makers(graph: Path, work: Path) -> dict[str, set[str]]:
+    """The commits whose code has made what a lock file tells of and the present code has not: names of the programs.
+
+    Raises:
+        UserError: a stage was made by the code of no commit that is looked at, or by other libraries than are here.
+    """
+    folder = graph.resolve().parent
+    root = checkout(folder)
+    told = codes_told((folder / LOCK).read_text(encoding="utf-8"))
+    copy(root, work / AFTER)
+    now = Tiny(work / AFTER, folder.relative_to(root)).codes()
+    left = {one for stage in told.values() for one in stage.items()} - set(now.items())
+    found: dict[str, set[str]] = {}
+    for commit in candidates(folder):
+        if not left:
+            break
+        check_out(root, commit, work / BEFORE)
+        made = left & set(Tiny(work / BEFORE, folder.relative_to(root)).codes().items())
+        found |= {commit: {name for name, _ in made}} if made else {}
+        left -= made
+    if left:
+        names = ", ".join(sorted({name for name, _ in left}))
+        raise UserError(f"{graph}: made by code of no commit before its lock, or by other libraries: {names}")
+    return found
+
+
+def candidates(folder: Path) -> list[str]:
+    """The commits that wrote the lock file of a folder, from the last one back, and then those before the last one."""
+    wrote = git(folder, "log", "--format=%H", "--", LOCK).split()
+    others = git(folder, "log", "--format=%H", f"--max-count={LOOKED_AT}", *wrote[:1]).split()
+    return list(dict.fromkeys([*wrote, *others]))
+
+
+def verify(graph: Path, trusting: bool) -> list[str]:
+    """Run what has made a graph's recorded results, and the present code, on a small scale, and compare.
+
+    Args:
+        graph: a dvc.yaml beside its lock file.
+        trusting: whether changes of functions that neither run enters are taken on trust.
+
+    Returns:
+        These functions.
 
     Raises:
         UserError: a run fails, an output differs, or a changed line was not executed in either run; or the results
-            were not made by that commit's code and the libraries that are here.
+            were not made by code that was committed with them, and the libraries that are here.
     """
     folder = graph.resolve().parent
     root = checkout(folder)
     work = work_root().resolve() / "verify"
-    before, after = (Tiny(work / name, folder.relative_to(root)) for name in ("before", "after"))
-    # Whoever mends what was refused need not wait for the commit's run again.
-    if not (had_run := work / "before.json").exists() or read_json(had_run) != conditions(commit, folder):
-        had_run.unlink(missing_ok=True)
-        check_out(root, commit, before.root)
-        run_small(before, folder)
-        write_json(had_run, conditions(commit, folder))
-    copy(root, after.root)
-    run_small(after, folder)
-    complaints = [*other_code(before), *differences(before.place, after.place, (before.outs(), after.outs()))]
-    complaints += unseen(before, after)
-    if complaints:
-        more = f"\n… and {len(complaints) - SHOWN} more" if len(complaints) > SHOWN else ""
-        raise UserError(f"not what commit {commit[:12]} makes:\n" + "\n".join(complaints[:SHOWN]) + more)
-    git(root, "worktree", "remove", "--force", str(before.root))
+    trusted: list[str] = []
+    after = Tiny(work / AFTER, folder.relative_to(root))
+    found = makers(graph, work)
+    if found:
+        run_small(after, folder)
+    for commit, names in found.items():
+        before = run_before(commit, folder, work)
+        complaints = [*differences(before.place, after.place, (before.outs(names), after.outs(names)))]
+        skipped = unseen(before, after, names)
+        complaints += skipped.lines + ([] if trusting else skipped.functions)
+        if complaints:
+            more = f"\n… and {len(complaints) - SHOWN} more" if len(complaints) > SHOWN else ""
+            raise UserError(f"not what commit {commit[:12]} makes:\n" + "\n".join(complaints[:SHOWN]) + more)
+        trusted += skipped.functions
+    git(root, "worktree", "prune")
     shutil.rmtree(work)
+    git(root, "worktree", "prune")
+    return sorted(set(trusted))
+
+
+def run_before(commit: str, folder: Path, work: Path) -> Tiny:
+    """A commit's small run. Whoever mends what was refused need not wait for it again."""
+    root = checkout(folder)
+    tiny, had_run = Tiny(work / commit[:12], folder.relative_to(root)), work / f"{commit[:12]}.json"
+    if not had_run.exists() or read_json(had_run) != conditions(commit, folder):
+        had_run.unlink(missing_ok=True)
+        check_out(root, commit, tiny.root)
+        run_small(tiny, folder)
+        write_json(had_run, conditions(commit, folder))
+    return tiny
 
 
 def run_small(tiny: Tiny, folder: Path) -> None:
@@ -145,24 +236,21 @@ def conditions(commit: str, folder: Path) -> dict[str, Any]:
     return {"commit": commit, "folder": str(folder), "tiny": budgets, "python": sys.version, "installed": installed}
 
 
-def other_code(before: Tiny) -> list[str]:
-    """Programs whose code or libraries, here and in a commit, are not those that its lock file tells of.
+class Unseen(NamedTuple):
+    """Changes of the code that no run has shown to make no difference: lines and texts, and functions not entered."""
 
-    Lock files from before there were fingerprints tell of none.
-    """
-    stages = read_yaml(before.place / "dvc.lock")["stages"].values()
-    told = {dep["path"]: dep["md5"] for stage in stages for dep in stage.get("deps", []) if "md5" in dep}
-    files = [name for name in told if Path(name).parent == CODE]
-    other = [name for name in files if content_hash(before.place / name, "md5") != told[name]]
-    return [f"{name}: the results were made by other code or libraries than are here" for name in sorted(other)]
+    lines: list[str]
+    functions: list[str]
 
 
-def unseen(before: Tiny, after: Tiny) -> list[str]:
-    """Changes of the code that no run has shown to make no difference."""
-    (old, old_texts), (new, new_texts) = before.modules(), after.modules()
-    lines = unexecuted(Side(before.root, old, before.executed()), Side(after.root, new, after.executed()))
+def unseen(before: Tiny, after: Tiny, names: set[str]) -> Unseen:
+    """Those of programs of these names."""
+    (old, old_texts), (new, new_texts) = before.modules(names), after.modules(names)
+    sides = Side(before.root, old, before.executed()), Side(after.root, new, after.executed())
     texts = [name for name in sorted(old_texts | new_texts) if text_of(before, name) != text_of(after, name)]
-    return [f"{line}  (changed, not executed)" for line in lines] + [f"{name}: changed, a text" for name in texts]
+    lines = [f"{line}  (changed, not executed)" for line in unexecuted(*sides)]
+    functions = [f"{one}  (changed, not entered)" for one in unentered(*sides)]
+    return Unseen(lines + [f"{name}: changed, a text" for name in texts], functions)
 
 
 def text_of(tiny: Tiny, name: str) -> str | None:
