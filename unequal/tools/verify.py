@@ -27,8 +27,12 @@ if TYPE_CHECKING:
 #: Beside a params.yaml: what a small run changes of it.
 TINY = "tiny.yaml"
 GRAPH, LOCK = "dvc.yaml", "dvc.lock"
-#: Writes the files that tell of the code.
-FINGERPRINT = "unequal.pipeline.fingerprint"
+#: Writes the files that tell of the code, by a checkout's own way, and of nothing else.
+FINGERPRINTS = f"""
+from pathlib import Path
+from unequal.pipeline.fingerprint import write_fingerprints
+write_fingerprints(Path("{GRAPH}").resolve())
+"""
 #: Folders of copies, below that of the work: the present code, and a commit that is being looked at.
 AFTER, BEFORE = "after", "before"
 #: How many commits before the one that last wrote a lock file are looked at for the code that made its results.
@@ -102,7 +106,7 @@ class Tiny:
     def codes(self) -> dict[str, str]:
         """The MD5 of the file that tells of each program's code, by the program's name; they are brought up to date."""
         path = os.pathsep.join([str(self.root), os.environ.get("PYTHONPATH", "")])
-        command = [sys.executable, "-P", "-m", FINGERPRINT]
+        command = [sys.executable, "-P", "-c", FINGERPRINTS]
         done = subprocess.run(
             command, cwd=self.place, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False
         )
