@@ -106,8 +106,10 @@ class Tiny:
     def codes(self) -> dict[str, str]:
         """The MD5 of the file that tells of each program's code, by the program's name; they are brought up to date.
 
-        None for a checkout that has no such files, as from before there were any.
+        None for a checkout that has no such files, as from before there were any, or no such graph.
         """
+        if not self.place.is_dir():
+            return {}
         path = os.pathsep.join([str(self.root), os.environ.get("PYTHONPATH", "")])
         command = [sys.executable, "-P", "-c", FINGERPRINTS]
         done = subprocess.run(
