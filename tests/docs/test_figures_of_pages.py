@@ -25,7 +25,7 @@ JUDGING = re.compile(
     re.IGNORECASE,
 )
 #: Names of studies that a page links to.
-STUDY = re.compile(r"\(\.\./studies/(\w+)\)")
+STUDY = re.compile(r"\(\.\./studies/([\w/]+)\)")
 #: A number with a sign or decimals: what was measured, and no number of pixels or of bases.
 FIGURE = re.compile(r"(?<![\w.])(?:[+−]\d+(?:\.\d+)?|\d+\.\d+)")
 #: Any number, but no digit of a name such as x0 or a paper's.
@@ -43,13 +43,13 @@ def test_readme_shows_the_figures_of_the_committed_run():
     assert text == filled_readme(text, ROOT / "results", ROOT / "params.yaml"), "run: python -m unequal.tools.readme"
 
 
-def what_came_out() -> str:
-    """README's section of results."""
-    return README.read_text(encoding="utf-8").split("## What came out")[1].split("\n## ")[0]
+def came_out(page: Path) -> str:
+    """A page's section of results."""
+    return page.read_text(encoding="utf-8").split("## What came out")[1].split("\n## ")[0]
 
 
 def test_every_number_of_what_came_out_is_filled_in_from_the_results():
-    written = re.sub(r"<!-- (\w+) -->.*?<!-- /\1 -->", "", what_came_out(), flags=re.DOTALL)
+    written = re.sub(r"<!-- (\w+) -->.*?<!-- /\1 -->", "", came_out(README), flags=re.DOTALL)
     assert "<!--" not in written
     assert [line for line in written.splitlines() if NUMBER.search(line)] == []
     assert not re.search(r"\b(two|three|four|five|six|seven|eight|nine|ten|twice|half|halves)\b", written)
@@ -75,18 +75,20 @@ def test_the_page_of_findings_shows_the_words_of_the_studies():
 def sections_of_findings() -> dict[str, str]:
     """Study → what is written of it besides its own words, of all that were run."""
     parts = FINDINGS.read_text(encoding="utf-8").split("## What was found")[1].split("\n## ")[0].split("\n### ")[1:]
-    return {STUDY.findall(one)[0]: re.sub(r"<!-- (\w+) -->.*?<!-- /\1 -->", "", one, flags=re.DOTALL) for one in parts}
+    return {
+        STUDY.findall(one)[0]: re.sub(r"<!-- ([\w/]+) -->.*?<!-- /\1 -->", "", one, flags=re.DOTALL) for one in parts
+    }
 
 
 #: Prose of studies, whose figures are filled in.
-TEMPLATES = sorted([*(ROOT / "studies").glob("*/told.md"), *(ROOT / "studies").glob("*/summary.md")])
+TEMPLATES = sorted(one for name in ("told", "summary") for one in (ROOT / "studies").rglob(f"{name}.md"))
 
 
 @pytest.mark.parametrize("page", telling(ROOT / "studies"), ids=named)
 def test_a_study_tells_what_its_results_say(page: Path):
     text = page.read_text(encoding="utf-8")
     assert text == filled_study(text, page.parent), "run: python -m unequal.tools.readme"
-    assert not re.search(r"\d", re.sub(r"`[^`]*`", "", text.split("<!-- /told -->")[1].split("## Run it")[0]))
+    assert not re.search(r"\d", re.sub(r"`[^`]*`", "", re.split(r"<!-- /\w+ -->", text)[-1].split("## Run it")[0]))
 
 
 def test_all_that_is_found_is_filled_in():
@@ -153,17 +155,22 @@ def unborne(study: Path, prose: str) -> list[str]:
 
 
 #: Studies that say words of comparisons.
-WITH_WORDS = sorted(file.parents[1] for file in (ROOT / "studies").glob("*/results/findings.md"))
+WITH_WORDS = sorted(file.parents[1] for file in (ROOT / "studies").rglob("results/findings.md"))
+
+
+def between(page: Path, place: str) -> str:
+    """What a page has in a place."""
+    return page.read_text(encoding="utf-8").split(f"<!-- {place} -->")[1].split(f"<!-- /{place} -->")[0]
 
 
 @pytest.mark.parametrize("study", WITH_WORDS, ids=lambda study: study.name)
 def test_every_word_in_prose_stands_beside_a_change_that_it_was_said_of(study: Path):
-    readme = (study / "README.md").read_text(encoding="utf-8").split("## What came out")[1].split("\n## ")[0]
+    path = study.relative_to(ROOT / "studies")
+    readme = ROOT / "studies" / path.parts[0] / "README.md"
     filled_in = (study / "results/findings.md").read_text(encoding="utf-8").strip()
-    assert unborne(study, readme.replace(filled_in, "")) == []
-    findings = FINDINGS.read_text(encoding="utf-8")
-    section = findings.split(f"<!-- {study.name} -->")[1].split(f"<!-- /{study.name} -->")[0]
+    section = between(readme, path.name) if path.parts[1:] else came_out(readme)
     assert unborne(study, section.replace(filled_in, "")) == []
+    assert unborne(study, between(FINDINGS, path.as_posix()).replace(filled_in, "")) == []
 
 
 def test_a_word_that_nothing_bears_out_is_seen(tmp_path: Path):

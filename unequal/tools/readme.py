@@ -30,6 +30,8 @@ from unequal.settings.params.pipeline import Params
 from unequal.tools.answers import STUDIES, answers, words
 
 README, FINDINGS = Path("README.md"), Path("docs/findings.md")
+#: The prose of a study, beside its dvc.yaml.
+TOLD = "told.md"
 RESULTS, PARAMS = Path("results"), Path("params.yaml")
 COLUMNS = ("variant", "FID", "images seen", "training FLOPs", "against", "FID", *HELD_OUT.values())
 #: 1.84e12 → `1.84 T`.
@@ -143,19 +145,27 @@ def filled_readme(text: str, folder: Path = RESULTS, params: Path = PARAMS) -> s
 
 def filled_findings(text: str, studies: Path = STUDIES) -> str:
     """docs/findings.md with what all studies say that it has a place for. Raises UserError where one says nothing."""
-    for study in re.findall(r"<!-- (\w+) -->", text):
+    for study in re.findall(r"<!-- (\w[\w/]*) -->", text):
         text = filled(text, study, words(studies / study, "summary.md"))
     return text
 
 
 def filled_study(text: str, study: Path) -> str:
     """A study's README with what it says. Raises UserError where that is nothing, or has no place."""
-    return filled(text, "told", words(study, "told.md"))
+    for place, folder in places(study).items():
+        text = filled(text, place, words(folder, TOLD))
+    return text
+
+
+def places(study: Path) -> dict[str, Path]:
+    """Those that a study's README has for what is told: `told`, or the name of a folder with a graph of its own."""
+    own = {"told": study} if (study / TOLD).exists() else {}
+    return own | {template.parent.name: template.parent for template in sorted(study.glob(f"*/{TOLD}"))}
 
 
 def telling(studies: Path = STUDIES) -> list[Path]:
     """READMEs of the studies that have something to tell."""
-    return [template.with_name("README.md") for template in sorted(studies.glob("*/told.md"))]
+    return [study / README for study in sorted(studies.iterdir()) if places(study)]
 
 
 @click.command(help=__doc__)
