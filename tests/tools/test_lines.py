@@ -106,8 +106,16 @@ def test_what_is_new_and_not_called_need_not_be_executed(tmp_path: Path):
 
 
 def test_what_is_called_must_be_executed_whole(tmp_path: Path):
-    rest = complaints(tmp_path, OLD, OLD + NEW, set(), IMPORTED | {21})
-    assert rest == ["m.py:18: return 3 * r * r"]
+    sides = both(tmp_path, OLD, OLD + NEW, set(), IMPORTED | {21})
+    assert unexecuted(*sides) == []
+    assert unentered(*sides) == ["m.py: Circle.area"]
+
+
+def test_a_function_that_is_gone_must_have_been_entered(tmp_path: Path):
+    new = OLD[: OLD.index("    class")]
+    assert unentered(*both(tmp_path, OLD, new, {1, 3, 9, 10}, {1, 3})) == ["m.py: Square.area"]
+    (tmp_path / "two").mkdir()
+    assert unentered(*both(tmp_path / "two", OLD, new, {1, 3, 9, 10, 12}, {1, 3})) == []
 
 
 def test_what_takes_a_name_over_must_be_executed(tmp_path: Path):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from unequal.errors import UserError
 from unequal.pipeline.fingerprint import is_type_checking
@@ -47,49 +48,57 @@ class Side:
         return {one for text in self.texts.values() for one in definitions_in(text)}
 
 
+class Skipped(NamedTuple):
+    """A changed statement that was not executed, as `path:line: text`, and its function where nothing has entered that.
+
+    Attributes:
+        function: `path: name`, empty for a statement of a module, a class, or a function that a run has entered.
+    """
+
+    statement: str
+    function: str
+
+
 def unexecuted(before: Side, after: Side) -> list[str]:
     """`path:line: text` of changed statements that were not executed: removed ones before, added ones after.
 
     Layout, comments and docstrings do not count, nor do functions and classes that say the same somewhere else. Nor
     does who refuses, since what was refused has left no results. Nor does a function or class of a new name
     that nothing has called: what ran did without it, and recorded settings cannot have asked for it. Functions that
-    neither run has entered are left to `unentered`.
+    no run has entered are left to `unentered`.
     """
-    apart = set(unentered(before, after))
-    removed, added = unexecuted_in(before, after, apart), unexecuted_in(after, before, apart, before.names)
-    return [f"before, {one}" for one in removed] + added
-
-
-def unexecuted_in(side: Side, other: Side, apart: set[str], names: set[str] | None = None) -> list[str]:
-    """Those of one side that the other has not, outside of the functions that are told of apart.
-
-    Definitions of none of the names may be there without being used.
-    """
-    found = []
-    for name, text in side.texts.items():
-        ran, lines = side.executed.get(name, set()), text.splitlines()
-        unused = set() if names is None else unused_lines(text, ran, names)
-        functions = functions_unentered(text, ran)
-        unused |= {number for dotted, one in functions if f"{name}: {dotted}" in apart for number in lines_of(one)}
-        pieces = changed_pieces(text, other.texts.get(name, ""), other.definitions)
-        found += [f"{name}:{own[0]}: {lines[own[0] - 1].strip()}" for own in pieces if not (ran | unused) & set(own)]
-    return found
+    return [one.statement for one in skipped(before, after) if not one.function]
 
 
 def unentered(before: Side, after: Side) -> list[str]:
-    """`path: name` of functions of both checkouts that differ, and that neither run has entered."""
-    both = set(names_unentered(before)) & set(names_unentered(after))
-    return sorted(both & {*names_unentered(before, after), *names_unentered(after, before)})
+    """`path: name` of functions that differ, or are gone, or new, and that the run of no side has entered."""
+    return sorted({one.function for one in skipped(before, after) if one.function})
 
 
-def names_unentered(side: Side, other: Side | None = None) -> Iterator[str]:
-    """Those of one side: all, or such as the other has not."""
+def skipped(before: Side, after: Side) -> list[Skipped]:
+    """Of both sides."""
+    removed = (one._replace(statement=f"before, {one.statement}") for one in skipped_in(before, after))
+    return [*removed, *skipped_in(after, before, before.names)]
+
+
+def skipped_in(side: Side, other: Side, names: set[str] | None = None) -> Iterator[Skipped]:
+    """Those of one side that the other has not; definitions of none of these names may be there without being used."""
+    entered = set(functions_entered(other))
     for name, text in side.texts.items():
-        pieces = [] if other is None else changed_pieces(text, other.texts.get(name, ""), other.definitions)
-        changed = {number for own in pieces for number in own}
-        for dotted, node in functions_unentered(text, side.executed.get(name, set())):
-            if other is None or changed & set(lines_of(node)):
-                yield f"{name}: {dotted}"
+        ran, lines = side.executed.get(name, set()), text.splitlines()
+        unused = set() if names is None else unused_lines(text, ran, names)
+        functions = [(f"{name}: {dotted}", lines_of(node)) for dotted, node in functions_unentered(text, ran)]
+        for own in changed_pieces(text, other.texts.get(name, ""), other.definitions):
+            if not (ran | unused) & set(own):
+                inside = [one for one, whole in functions if own[0] in whole and one not in entered]
+                yield Skipped(f"{name}:{own[0]}: {lines[own[0] - 1].strip()}", (inside or [""])[0])
+
+
+def functions_entered(side: Side) -> Iterator[str]:
+    """`path: name` of functions and methods that a side's run has entered."""
+    for name, text in side.texts.items():
+        alone = {dotted for dotted, _ in functions_unentered(text, side.executed.get(name, set()))}
+        yield from (f"{name}: {dotted}" for dotted, one in named(ast.parse(text)) if dotted not in alone)
 
 
 def functions_unentered(text: str, ran: set[int]) -> list[tuple[str, Function]]:
