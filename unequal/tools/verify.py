@@ -60,8 +60,11 @@ class Tiny:
         """The folder of the dvc.yaml."""
         return self.root / self.folder
 
-    def run(self) -> None:
-        """Run the graph by Snakemake, noting which lines are executed. Raises UserError where it fails."""
+    def run(self, names: set[str]) -> None:
+        """Run stages by programs of these names, and what they need, noting which lines are executed.
+
+        Raises UserError where that fails.
+        """
         notes = self.root.with_name(f"{self.root.name}.lines")
         shutil.rmtree(notes, ignore_errors=True)
         notes.mkdir()
@@ -70,7 +73,8 @@ class Tiny:
         (notes / "settings").write_text(f"{settings}disable_warnings = no-data-collected\n")
         path = os.pathsep.join([str(notes), str(self.root)])
         noting = {"COVERAGE_PROCESS_START": str(notes / "settings"), "PYTHONPATH": path}
-        done = snakemake(self.root, self.folder, noting, "--cores", str(len(os.sched_getaffinity(0))))
+        cores = str(len(os.sched_getaffinity(0)))
+        done = snakemake(self.root, self.folder, noting, "--cores", cores, *sorted(self.outs(names)))
         if done.returncode:
             raise UserError(
                 f"{self.root}: the small run failed; its logs are in {self.place / 'logs'}\n{done.stdout[-2000:]}"
@@ -204,9 +208,9 @@ def verify(graph: Path, trusting: bool) -> list[str]:
     after = Tiny(work / AFTER, folder.relative_to(root))
     found = makers(graph, work)
     if found:
-        run_small(after, folder)
+        run_small(after, folder, set().union(*found.values()))
     for commit, names in found.items():
-        before = run_before(commit, folder, work)
+        before = run_before(commit, folder, work, names)
         complaints = [*differences(before.place, after.place, (before.outs(names), after.outs(names)))]
         skipped = unseen(before, after, names)
         complaints += skipped.lines + ([] if trusting else skipped.functions)
@@ -220,29 +224,30 @@ def verify(graph: Path, trusting: bool) -> list[str]:
     return sorted(set(trusted))
 
 
-def run_before(commit: str, folder: Path, work: Path) -> Tiny:
+def run_before(commit: str, folder: Path, work: Path, names: set[str]) -> Tiny:
     """A commit's small run. Whoever mends what was refused need not wait for it again."""
     root = checkout(folder)
     tiny, had_run = Tiny(work / commit[:12], folder.relative_to(root)), work / f"{commit[:12]}.json"
-    if not had_run.exists() or read_json(had_run) != conditions(commit, folder):
+    if not had_run.exists() or read_json(had_run) != conditions(commit, folder, names):
         had_run.unlink(missing_ok=True)
         check_out(root, commit, tiny.root)
-        run_small(tiny, folder)
-        write_json(had_run, conditions(commit, folder))
+        run_small(tiny, folder, names)
+        write_json(had_run, conditions(commit, folder, names))
     return tiny
 
 
-def run_small(tiny: Tiny, folder: Path) -> None:
-    """Run a copy with the small budgets that lie in a folder."""
+def run_small(tiny: Tiny, folder: Path, names: set[str]) -> None:
+    """Run programs of a copy with the small budgets that lie in a folder."""
     shrink(tiny.place / PARAMS, folder / TINY)
-    tiny.run()
+    tiny.run(names)
 
 
-def conditions(commit: str, folder: Path) -> dict[str, Any]:
-    """What a commit's small run depends on: the graph, its budgets, Python and all that is installed."""
+def conditions(commit: str, folder: Path, names: set[str]) -> dict[str, Any]:
+    """What a commit's small run depends on: the graph, programs, budgets, Python and all that is installed."""
     installed = {one.name: one.version for one in distributions()}
     budgets = content_hash(folder / TINY)
-    return {"commit": commit, "folder": str(folder), "tiny": budgets, "python": sys.version, "installed": installed}
+    told = {"commit": commit, "folder": str(folder), "programs": sorted(names)}
+    return told | {"tiny": budgets, "python": sys.version, "installed": installed}
 
 
 class Unseen(NamedTuple):
