@@ -94,3 +94,14 @@ def test_a_locks_settings_are_told_under_new_names(monkeypatch: pytest.MonkeyPat
         "whole": {"cmd": "x", "params": {"params.yaml": {"grid": {"size": 3, "seed": 1}, "key": 2}}},
         "single": {"cmd": "x", "params": {"params.yaml": {"grid.size": 3, "grid.seed": 1}}},
     }
+
+
+def test_metadata_of_tensors_have_no_order_and_numbers_count(tmp_path: Path):
+    heads = ({"a": "1", "b": "2"}, {"b": "2", "a": "1"}, {"a": "1", "b": "2"})
+    for name, metadata, numbers in zip(("one", "two", "three"), heads, (b"12", b"12", b"13"), strict=True):
+        (tmp_path / name).mkdir()
+        head = json.dumps({"__metadata__": metadata}).encode()
+        (tmp_path / name / "state.safetensors").write_bytes(len(head).to_bytes(8, "little") + head + numbers)
+    outs = ({"state.safetensors"}, {"state.safetensors"})
+    assert differences(tmp_path / "one", tmp_path / "two", outs) == []
+    assert differences(tmp_path / "one", tmp_path / "three", outs) == ["state.safetensors: differs"]

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +38,19 @@ def files_of(folder: Path, outs: set[str]) -> dict[str, Path]:
 
 def content(file: Path, renamed: str | None = None) -> Any:
     """What is compared of a file; of one with old keys, which has a new name, under new keys."""
+    if file.suffix == ".safetensors":
+        return tensors_of(file)
     documents = documents_of(file)
     if documents is None:
         return content_hash(file)
     return [compared(one if renamed is None else with_new_keys(renamed, one)) for one in documents]
+
+
+def tensors_of(file: Path) -> tuple[Any, str]:
+    """What a file of tensors says, and a digest of the numbers; its metadata are written in any order."""
+    with file.open("rb") as opened:
+        head = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
+        return head, file_digest(opened, "sha256").hexdigest()
 
 
 def documents_of(file: Path) -> list[Any] | None:

@@ -9,8 +9,8 @@ Snakemake has nothing to do for, and leaves what the lock file tells of others. 
 
 After a change of the code that shall change no result, `--verify` records the results that there are for the present
 code: where a small run of it makes the same as one of the code that made them, and executes all that has changed.
-Functions that have changed and that neither small run enters are refused by name; whoever has looked at them, and knows
-that the recorded run did not enter them either, adds `--trust-unentered`.
+Changed lines that no small run has executed are refused one by one, functions that none has entered by name; whoever
+has looked at them, and knows that the recorded run did not execute them either, adds `--trust-unexecuted`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -190,14 +190,14 @@ def is_at_hand(stage: "Stage") -> bool:
 @click.option("--finished", is_flag=True, help="What Snakemake has nothing to do for; other records stay.")
 @click.option("--verify", "verified", is_flag=True, help="What was made by other code, if the present code makes it.")
 @click.option(
-    "--trust-unentered", "trusting", is_flag=True, help="With --verify: also functions that were not entered."
+    "--trust-unexecuted", "trusting", is_flag=True, help="With --verify: name what was not executed, no more."
 )
 def main(file: Path, finished: bool, verified: bool, trusting: bool) -> None:
     """Record one dvc.yaml."""
     if finished and verified:
         raise click.UsageError("--finished and --verify are two things; allowed: one of them")
     if trusting and not verified:
-        raise click.UsageError("--trust-unentered is of --verify; allowed: both, or neither")
+        raise click.UsageError("--trust-unexecuted is of --verify; allowed: both, or neither")
     try:
         count = record_verified(file, trusting) if verified else record_finished(file) if finished else record(file)
     except FileNotFoundError as missing:

@@ -7,14 +7,14 @@ import sys
 from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from unequal.errors import UserError
 from unequal.files import content_hash, read_json, write_json
 from unequal.pipeline.engines import snakemake
-from unequal.pipeline.fingerprint import CODE, fingerprint, programs
+from unequal.pipeline.fingerprint import CODE, Fingerprint, fingerprint, programs
 from unequal.pipeline.project import checkout, work_root
 from unequal.settings.strict import PARAMS, read_yaml
 from unequal.tools.lines import Executed, Side, unentered, unexecuted
@@ -93,11 +93,18 @@ class Tiny:
                 found.setdefault(path, set()).update(data.lines(name) or [])
         return found
 
-    def modules(self, names: set[str]) -> tuple[set[str], set[str]]:
-        """The modules and the texts that count for programs of these names."""
-        files = [file for name, file in programs(self.place / GRAPH).items() if name in names]
-        codes = [fingerprint(self.root / file, self.root) for file in files]
-        return {name for code in codes for name in code["modules"]}, {name for code in codes for name in code["texts"]}
+    def modules(self, names: set[str]) -> set[str]:
+        """The modules that count for programs of these names."""
+        return {module for code in self.fingerprints(names) for module in code["modules"]}
+
+    def texts(self, names: set[str]) -> set[str]:
+        """The texts that count for them."""
+        return {text for code in self.fingerprints(names) for text in code["texts"]}
+
+    def fingerprints(self, names: set[str]) -> list[Fingerprint]:
+        """Of programs of these names."""
+        files = programs(self.place / GRAPH).items()
+        return [fingerprint(self.root / file, self.root) for name, file in files if name in names]
 
     def outs(self, names: set[str]) -> set[str]:
         """What the graph's stages by programs of these names make."""
@@ -192,10 +199,10 @@ def verify(graph: Path, trusting: bool) -> list[str]:
 
     Args:
         graph: a dvc.yaml beside its lock file.
-        trusting: whether changes of functions that neither run enters are taken on trust.
+        trusting: whether changes that no run has executed are taken on trust.
 
     Returns:
-        These functions.
+        These changes.
 
     Raises:
         UserError: a run fails, an output differs, or a changed line was not executed in either run; or the results
@@ -211,13 +218,14 @@ def verify(graph: Path, trusting: bool) -> list[str]:
         run_small(after, folder, set().union(*found.values()))
     for commit, names in found.items():
         before = run_before(commit, folder, work, names)
-        complaints = [*differences(before.place, after.place, (before.outs(names), after.outs(names)))]
+        complaints = differences(before.place, after.place, (before.outs(names), after.outs(names)))
+        complaints += other_texts(before, after, names)
         skipped = unseen(before, after, names)
-        complaints += skipped.lines + ([] if trusting else skipped.functions)
+        complaints += [] if trusting else skipped
         if complaints:
             more = f"\n… and {len(complaints) - SHOWN} more" if len(complaints) > SHOWN else ""
             raise UserError(f"not what commit {commit[:12]} makes:\n" + "\n".join(complaints[:SHOWN]) + more)
-        trusted += skipped.functions
+        trusted += skipped
     git(root, "worktree", "prune")
     shutil.rmtree(work)
     git(root, "worktree", "prune")
@@ -250,21 +258,17 @@ def conditions(commit: str, folder: Path, names: set[str]) -> dict[str, Any]:
     return told | {"tiny": budgets, "python": sys.version, "installed": installed}
 
 
-class Unseen(NamedTuple):
-    """Changes of the code that no run has shown to make no difference: lines and texts, and functions not entered."""
+def unseen(before: Tiny, after: Tiny, names: set[str]) -> list[str]:
+    """Changes of the code of programs of these names that no run has shown to make no difference."""
+    old, new = (Side(one.root, one.modules(names), one.executed()) for one in (before, after))
+    lines = [f"{line}  (changed, not executed)" for line in unexecuted(old, new)]
+    return lines + [f"{one}  (changed, not entered)" for one in unentered(old, new)]
 
-    lines: list[str]
-    functions: list[str]
 
-
-def unseen(before: Tiny, after: Tiny, names: set[str]) -> Unseen:
-    """Those of programs of these names."""
-    (old, old_texts), (new, new_texts) = before.modules(names), after.modules(names)
-    sides = Side(before.root, old, before.executed()), Side(after.root, new, after.executed())
-    texts = [name for name in sorted(old_texts | new_texts) if text_of(before, name) != text_of(after, name)]
-    lines = [f"{line}  (changed, not executed)" for line in unexecuted(*sides)]
-    functions = [f"{one}  (changed, not entered)" for one in unentered(*sides)]
-    return Unseen(lines + [f"{name}: changed, a text" for name in texts], functions)
+def other_texts(before: Tiny, after: Tiny, names: set[str]) -> list[str]:
+    """Texts that count for programs of these names and say something else."""
+    texts = sorted(before.texts(names) | after.texts(names))
+    return [f"{name}: changed, a text" for name in texts if text_of(before, name) != text_of(after, name)]
 
 
 def text_of(tiny: Tiny, name: str) -> str | None:
