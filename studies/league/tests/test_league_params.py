@@ -30,7 +30,7 @@ def test_networks_share_their_graph_and_all_settings_but_network_and_budget() ->
     unet, dit = (STUDY / one for one in NETWORKS)
     assert (unet / "dvc.yaml").read_bytes() == (dit / "dvc.yaml").read_bytes()
     first, second = (yaml.safe_load((one / "params.yaml").read_text(encoding="utf-8")) for one in (unet, dit))
-    assert {key for key in first if first[key] != second[key]} == {"network", "recipes", "blocks", "pilot"}
+    assert {key for key in first if first[key] != second[key]} <= {"network", "recipes", "blocks", "pilot", "effects"}
     for name, recipe in second["recipes"].items():
         assert recipe == first["recipes"][name] | {"images": recipe["images"]}
 
@@ -47,7 +47,7 @@ def test_a_recipe_of_ones_own_is_what_readme_shows(tmp_path: Path) -> None:
     assert found.recipes == before.recipes | {own: found.recipes[own]}
     assert found.blocks.arms == (*before.blocks.arms, own)
     assert found.pilot.arms == (*before.pilot.arms, own)
-    assert found.pilot.chosen == before.pilot.chosen | {own: "whole"}
+    assert found.pilot.chosen == before.pilot.chosen | {own: "double"}
     assert found.blocks.compared == (*before.blocks.compared, Comparison(arm=own, control="uniform"))
 
 
@@ -79,8 +79,8 @@ def test_evenly_spread_batches_are_a_control_of_those_that_adapt() -> None:
         ({"confirmation.seeds": [200, 200]}, "confirmation.seeds: [200, 200] names one twice"),
         ({"recipes.adaptive.images": 200000}, "recipes.adaptive.images: 200000; allowed: 180000, as all others"),
         (
-            {"pilot.chosen.uniform_again": "double"},
-            "pilot.chosen.uniform_again: 'double'; allowed: 'whole', as uniform",
+            {"pilot.chosen.uniform_again": "whole"},
+            "pilot.chosen.uniform_again: 'whole'; allowed: 'double', as uniform",
         ),
         (
             {"blocks.control": None} | {"blocks.comparisons": [{"arm": arm, "control": "uniform"} for arm in OTHERS]},
