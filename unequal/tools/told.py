@@ -6,7 +6,7 @@ In told.md, which becomes a part of the study's README.md, and summary.md, which
   none is named;
 - `{groups.csv: arm=snr, first=0: log_change | relative}` is a column of the rows for which that holds, in one of
   `MEASURED`'s forms; with `images=*` the rows are grouped by `images`, and `least`, `most` or `largest` chooses a group
-  by its mean: `{gradients.csv: arm=batch_8, images=*: between_share | least error}`;
+  by its mean: `{gradients.csv: arm=batch_8, images=*: between_share | least estimate}`;
 - `{pilot.json: endpoints.fid.upper_deviation | share}` is a number of a file, told in the same forms;
 - `{curvature says 76 ± 16}` is what stands word for word in the statement of that key in findings.json.
 """
@@ -31,12 +31,7 @@ FIGURE = re.compile(r"\{([^{}]+)\}")
 WIDTH = 120
 
 
-def error(values: Sequence[float]) -> str:
-    """A mean share in per cent, with its standard error."""
-    return f"{percent(fmean(values), sign=True)} ± {percent(stdev(values) / len(values) ** 0.5)}"
-
-
-def interval(values: Sequence[float]) -> str:
+def estimate(values: Sequence[float]) -> str:
     """A mean share in per cent, with its 95 % interval by Student's t, as of one value a block."""
     mean, scale = fmean(values), stdev(values) / len(values) ** 0.5
     low, high = (percent(float(end), sign=True) for end in student_t.interval(0.95, len(values) - 1, mean, scale))
@@ -63,8 +58,7 @@ MEASURED: dict[str, Callable[[Sequence[float]], str]] = {
     "size": lambda values: percent(abs(fmean(values))),
     "change": lambda values: percent(fmean(values), sign=True),
     "relative": lambda values: percent(float(np.expm1(fmean(values))), sign=True),
-    "error": error,
-    "interval": interval,
+    "estimate": estimate,
 }
 
 

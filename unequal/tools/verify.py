@@ -37,7 +37,7 @@ write_fingerprints(Path("{GRAPH}").resolve())
 AFTER, BEFORE = "after", "before"
 #: How many commits before the one that last wrote a lock file are looked at for the code that made its results.
 LOOKED_AT = 100
-#: How many complaints are shown.
+#: How many complaints are shown, and how much of what Snakemake has said.
 SHOWN, SHOWN_CHARACTERS = 20, 2000
 #: Read by every Python that finds its folder on its path.
 HOOK = "import coverage\n\ncoverage.process_startup()\n"
@@ -77,7 +77,7 @@ class Tiny:
         done = snakemake(self.root, self.folder, noting, "--cores", cores, *sorted(self.outs(names)))
         if done.returncode:
             raise UserError(
-                f"{self.root}: the small run failed; its logs are in {self.place / 'logs'}\n{done.stdout[-2000:]}"
+                f"{self.root}: the small run failed; its logs are in {self.place / 'logs'}\n{done.stdout[-SHOWN_CHARACTERS:]}"
             )
 
     def executed(self) -> Executed:
@@ -117,7 +117,7 @@ class Tiny:
     def codes(self) -> dict[str, str]:
         """The MD5 of the file that tells of each program's code, by the program's name; they are brought up to date.
 
-        None for a checkout that has no such files, as from before there were any, or no such graph.
+        Empty for a checkout that has no such files, as from before there were any, or no such graph.
         """
         if not self.place.is_dir():
             return {}
@@ -206,7 +206,7 @@ def verify(graph: Path, trusting: bool) -> list[str]:
 
     Raises:
         UserError: a run fails, an output differs, or a changed line was not executed in either run; or the results
-            were not made by code that was committed with them, and the libraries that are here.
+            were not made by the code of a commit that is looked at, and the libraries that are here.
     """
     folder = graph.resolve().parent
     root = checkout(folder)
@@ -226,7 +226,6 @@ def verify(graph: Path, trusting: bool) -> list[str]:
             more = f"\n… and {len(complaints) - SHOWN} more" if len(complaints) > SHOWN else ""
             raise UserError(f"not what commit {commit[:12]} makes:\n" + "\n".join(complaints[:SHOWN]) + more)
         trusted += skipped
-    git(root, "worktree", "prune")
     shutil.rmtree(work)
     git(root, "worktree", "prune")
     return sorted(set(trusted))
