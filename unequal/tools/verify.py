@@ -76,9 +76,8 @@ class Tiny:
         cores = str(len(os.sched_getaffinity(0)))
         done = snakemake(self.root, self.folder, noting, "--cores", cores, *sorted(self.outs(names)))
         if done.returncode:
-            raise UserError(
-                f"{self.root}: the small run failed; its logs are in {self.place / 'logs'}\n{done.stdout[-SHOWN_CHARACTERS:]}"
-            )
+            logs, said = self.place / "logs", done.stdout[-SHOWN_CHARACTERS:]
+            raise UserError(f"{self.root}: the small run failed; its logs are in {logs}\n{said}")
 
     def executed(self) -> Executed:
         """The lines that the run has executed, by file below the root."""
