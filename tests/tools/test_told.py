@@ -42,6 +42,7 @@ def results(tmp_path: Path) -> Path:
         ("trainings.csv: batch=8, images=*: gain | most number", "0.3"),
         ("trainings.csv: batch=8, images=*: gain | largest size", "90.0 %"),
         ("trainings.csv: batch=*, images=100: images | most amount", "100"),
+        ("trainings.csv: all: images | hours", "0.2"),
         ("curvature says 76 ± 16", "76 ± 16"),
     ],
 )
