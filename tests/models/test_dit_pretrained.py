@@ -76,6 +76,14 @@ def test_a_file_of_sit_answers_with_our_velocity(
     assert torch.equal(again(x, 1000 * s, y).sample, found)
 
 
+def test_diffusers_has_an_embedder_a_block() -> None:
+    """Of DiT-XL/2 all but one are 75.0 M parameters more than the published network has."""
+    with torch.device("meta"):
+        block = DiTTransformer2DModel(num_attention_heads=16, attention_head_dim=72, num_layers=1).transformer_blocks[0]
+    embedder = sum(parameter.numel() for parameter in block.norm1.emb.parameters())
+    assert 27 * embedder / 1e6 == pytest.approx(75.0, abs=0.05)
+
+
 def diffusers_net(**changes: Any) -> DiTTransformer2DModel:
     """diffusers' module with random weights and, as in converted networks, the same embeddings in every block."""
     torch.manual_seed(3)

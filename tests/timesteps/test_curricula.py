@@ -72,6 +72,7 @@ def test_a_mirror_pairs_timesteps_about_the_642nd_of_the_linear_schedule():
 
 def test_speeds_pairs_come_10_times_as_often_from_below_its_boundary():
     """5 : 1 is what is drawn; whatever is drawn, its mirror image lies below 0.7·T."""
+    assert asymmetric(T, boundary=0.7, ratio=5)[:700].sum() == pytest.approx(0.921, abs=5e-4)
     sampler = MirroredSampler(asymmetric(T, boundary=0.7, ratio=5), mirror(SCHEDULE))
     below = sampler.probabilities[:700].sum()
     assert below == pytest.approx(0.961, abs=5e-4)

@@ -66,7 +66,7 @@ def test_densities_over_times_have_their_known_values(density: Density, at: list
         (laplace, LINEAR, 1.0, 261.1),
         (cauchy, LINEAR, 1.0, 295.4),
         (uniform_log_snr, LINEAR, 1.0, 383.2),
-        # λ ~ N(0, 2²); values of the density, normalised over t, would give 309.5.
+        # λ ~ N(0, 2²)
         (partial(log_normal, mean=0.0, std=1.0), LINEAR, 1.0, 278.8),
     ],
 )
@@ -74,6 +74,12 @@ def test_densities_have_their_known_means(
     density: Density, schedule: NoiseSchedule, shift: float, expected: float
 ) -> None:
     assert mean(table(density, schedule, shift)) == pytest.approx(expected, abs=0.05)
+
+
+def test_values_of_a_density_normalised_over_timesteps_are_another_one() -> None:
+    """They forget how far λ goes from one timestep to the next: the same λ ~ N(0, 2²), elsewhere."""
+    values = np.exp(-(LINEAR.snr.log().numpy() ** 2) / 8)
+    assert mean(values / values.sum()) == pytest.approx(309.5, abs=0.05)
 
 
 def test_what_lies_beyond_the_ends_is_theirs_or_cut() -> None:

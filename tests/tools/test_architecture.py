@@ -35,16 +35,17 @@ def test_size_and_cost_of_the_papers_networks(name: str) -> None:
 
 #: DiT's presets → parameters, positions included, and 10⁹ multiply–accumulates with attention (2212.09748).
 TRANSFORMERS = {
-    "s": (32_963_360, 6.06),
-    "b": (130_512_416, 23.0),
-    "l": (458_102_816, 80.7),
-    "xl": (675_129_632, 118.6),
+    "dit-s": (32_963_360, 6.06),
+    "dit-b": (130_512_416, 23.0),
+    "dit-l": (458_102_816, 80.7),
+    "dit-xl": (675_129_632, 118.6),
+    "sit-xl": (675_129_632, 118.6),
 }
 
 
 @pytest.mark.parametrize("size", TRANSFORMERS)
 def test_size_and_cost_of_published_transformers(size: str) -> None:
-    cost = network_cost(Architecture.read(preset(f"imagenet256-dit-{size}")))
+    cost = network_cost(Architecture.read(preset(f"imagenet256-{size}")))
     assert (cost.parameters, cost.macs_with_attention / 1e9) == pytest.approx(TRANSFORMERS[size], rel=5e-3)
 
 

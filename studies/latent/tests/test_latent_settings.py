@@ -14,7 +14,7 @@ LOW = {"kind": "low_resolution", "super_resolution_factor": 2}
 ROOT = Path(__file__).parents[3]
 STUDY = ROOT / "studies/latent/params.yaml"
 #: Complete params files of the study.
-PRESETS = [ROOT / "studies/latent/ffhq256-ldm.yaml", *sorted((ROOT / "presets").glob("imagenet256-dit-*.yaml"))]
+PRESETS = [ROOT / "studies/latent/ffhq256-ldm.yaml", *sorted((ROOT / "presets").glob("imagenet256-*.yaml"))]
 
 LATENTS = {
     "kind": "trained",
