@@ -20,6 +20,7 @@ FOUND: dict[str, Any] = {
             "upper_deviation": 0.032,
             "freedom": 4,
             "slope_per_doubling": -0.31,
+            "images_worth_delta": 1.12,
             "needed": 0.05,
             "blocks_needed": None,
         }
@@ -53,13 +54,14 @@ def test_the_engine_is_asked_for_the_pilot_alone(project: Path, asked: list[tupl
     assert result.exit_code == 0, result.output
     assert asked == [(Path("studies/one"), ("--cores", "1", "check_params", "judge_pilot"))]
     fid = result.output.splitlines()[1].split()
-    assert fid == ["fid", "5.00%", "8.10%", "5.00%", "2.10%", "3.20%", "4", "-31.00%", ">", "40", "–"]
+    assert fid == ["fid", "5.00%", "8.10%", "5.00%", "2.10%", "3.20%", "4", "-31.00%", "×", "1.12", ">", "40", "–"]
     assert "joint: best of own, half: half" in result.output
     assert "the study as planned, on one thread here: 2.0 h" in result.output
 
 
 def test_what_the_needed_blocks_take_is_told(project: Path, asked: list[tuple[Any, ...]]):
     assert pilot.price(10, FOUND["block_seconds"]) == "4.0 h"
+    assert pilot.times(None) == "–"
 
 
 def test_what_is_no_study_is_refused(asked: list[tuple[Any, ...]]):

@@ -37,17 +37,24 @@ def run_pilot(folder: Path, cores: int) -> dict[str, Any]:
 def lines(found: dict[str, Any]) -> list[str]:
     """What a pilot tells, as text."""
     heads = " ".join(f"{head:>8}" for head in ("δ", "visible", "needed", "sd", "≤"))
-    told = [f"{'endpoint':24} {heads} {'ν':>3} {'doubling':>9} {'blocks needed':>13} {'they take':>9}"]
+    told = [
+        f"{'endpoint':24} {heads} {'ν':>3} {'doubling':>9} {'images for δ':>12} {'blocks needed':>13} {'they take':>9}"
+    ]
     for name, one in found["endpoints"].items():
         shares = [one[what] for what in ("delta", "visible_effect", "needed", "deviation", "upper_deviation")]
         blocks = one["blocks_needed"] or "> 40"
         told.append(
             f"{name:24} {' '.join(f'{share:8.2%}' for share in shares)} {one['freedom']:3} "
-            f"{one['slope_per_doubling']:+9.2%} {blocks:>13} {price(one['blocks_needed'], found['block_seconds']):>9}"
+            f"{one['slope_per_doubling']:+9.2%} {times(one['images_worth_delta']):>12} {blocks:>13} {price(one['blocks_needed'], found['block_seconds']):>9}"
         )
     told += [f"{arm}: best of {', '.join(one['tried'])}: {one['best']}" for arm, one in found["tries"].items()]
     told.append(f"the study as planned, on one thread here: {readable(found['study_seconds'])}")
     return told
+
+
+def times(images: float | None) -> str:
+    """How many times as many images bring the endpoint down by δ; none do where it no longer falls."""
+    return "–" if images is None else f"× {images:.2f}"
 
 
 def price(blocks: int | None, seconds: float) -> str:
