@@ -43,9 +43,10 @@ def lines(found: dict[str, Any]) -> list[str]:
     for name, one in found["endpoints"].items():
         shares = [one[what] for what in ("delta", "visible_effect", "needed", "deviation", "upper_deviation")]
         blocks = one["blocks_needed"] or "> 40"
+        taken = price(one["blocks_needed"], found["block_seconds"])
         told.append(
             f"{name:24} {' '.join(f'{share:8.2%}' for share in shares)} {one['freedom']:3} "
-            f"{one['slope_per_doubling']:+9.2%} {times(one['images_worth_delta']):>12} {blocks:>13} {price(one['blocks_needed'], found['block_seconds']):>9}"
+            f"{one['slope_per_doubling']:+9.2%} {times(one['images_worth_delta']):>12} {blocks:>13} {taken:>9}"
         )
     told += [f"{arm}: best of {', '.join(one['tried'])}: {one['best']}" for arm, one in found["tries"].items()]
     told.append(f"the study as planned, on one thread here: {readable(found['study_seconds'])}")
