@@ -1,5 +1,6 @@
 """All recipes in one table and one picture, and what fresh seeds say of the first of them, on one page."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 from studies.blocks.page import PageSettings, Study, write_page
@@ -7,6 +8,7 @@ from studies.league.figures import league
 from studies.league.learned import learned_by
 from studies.league.standings import confirmed, read_again
 from studies.league.tables import confirmation_rows, confirmation_table, league_table
+from unequal.files import read_json, write_json
 from unequal.pipeline.stage import Run, stage
 from unequal.reporting.emphasis import emphasis
 from unequal.settings.recipe import Recipe
@@ -42,6 +44,8 @@ def main(run: Run, settings: Settings) -> None:
     ]
     rows = {"confirmation": confirmation_rows(told, again)}
     write_page(run, study, tables, [league(judged, found, weights, schedule)], rows)
+    findings = run.output("results/findings.json")  # what fresh seeds say beside what the league says, to be quoted
+    write_json(findings, read_json(findings) | {"confirmed": {name: asdict(one) for name, one in told.items()}})
 
 
 if __name__ == "__main__":

@@ -116,3 +116,6 @@ def test_the_page_has_one_table_and_one_picture_of_all(league: Path) -> None:
     assert (league / "results/pictures/league.png").exists()
     with (league / "results/confirmation.csv").open(encoding="utf-8") as file:
         assert len(list(csv.DictReader(file))) == 2 * len(FRESH) * len(PLAN.endpoints)
+    findings = read_json(league / "results/findings.json")
+    assert findings["endpoints"].keys() == findings["confirmed"].keys() == PLAN.endpoints.keys()
+    assert f">{findings['confirmed']['fid']['word']}<" in page.split("On fresh seeds: info noise")[1]
