@@ -15,19 +15,26 @@ from unequal.tools.verify import TINY, shrink
 ROOT = Path(__file__).parents[1]
 #: Stages of a small copy.
 FEW = ("code", "check_params", "prepare_data", "profile_floor")
+#: Longest time of a command: what hangs is to say how far it came.
+LIMIT_SECONDS = 1000
 
 
 def run(project: Path, *command: str, ok: bool = True, environment: dict[str, str] | None = None) -> str:
     """Run a command of the environment in a project; its output, both streams together."""
-    done = subprocess.run(
-        command,
-        cwd=project,
-        env=environment_of(project) | (environment or {}),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            command,
+            cwd=project,
+            env=environment_of(project) | (environment or {}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=LIMIT_SECONDS,
+        )
+    except subprocess.TimeoutExpired as late:
+        said = late.output if isinstance(late.output, str) else (late.output or b"").decode(errors="replace")
+        raise AssertionError(f"{' '.join(command)}: no end within {LIMIT_SECONDS} s\n{said[-6000:]}") from None
     assert (done.returncode == 0) == ok, done.stdout[-6000:]
     return done.stdout
 
