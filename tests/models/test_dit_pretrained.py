@@ -1,6 +1,7 @@
 """Transformers from DiT, SiT and diffusers answer as they did there, and go to DiTPipeline; others are refused."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from unequal.sampling.ensemble import Ensemble, Expert
 from unequal.sampling.guidance import guided
 from unequal.settings.evaluation import Guidance
 from unequal.settings.network import DiT
+from unequal.tools.export import export
 
 BuildDiT = Callable[..., DiffusionTransformer]
 DiTSettings = Callable[..., DiT]
@@ -203,18 +205,20 @@ def autoencoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("variance", ["fixed", "learned"])
 def test_diffusers_samples_the_same_pictures(
-    tmp_path: Path, tiny_dit: BuildDiT, make_record: Callable[..., Any], autoencoder: Path, variance: str
+    project: Path, tiny_dit: BuildDiT, make_record: Callable[..., Any], autoencoder: Path, variance: str
 ) -> None:
     changes = {"channels": 4, "condition": dropped_labels(1000), "variance": variance}
     spec, net = latent_spec(**changes, autoencoder=identity(autoencoder)), tiny_dit(**changes).eval()
-    backbone_of(net).export(net, spec, tmp_path / "pipeline", autoencoder)
-    pipeline = DiTPipeline.from_pretrained(tmp_path / "pipeline")
+    record = make_record(net, **changes, timesteps=1000, autoencoder=identity(autoencoder))
+    save_model(project / "artifacts/models/base", net, record)
+    shutil.copytree(autoencoder, project / "artifacts/autoencoder")
+    export("base", project / "pipeline")
+    pipeline = DiTPipeline.from_pretrained(project / "pipeline")
     pipeline.set_progress_bar_config(disable=True)
     labels, start = [3, 998], torch.randn(2, 4, 8, 8, generator=torch.Generator().manual_seed(5))
     pictures = pipeline(
         labels, guidance_scale=2.5, num_inference_steps=5, generator=torch.Generator().manual_seed(5), output_type="np"
     ).images
-    record = make_record(net, **changes, timesteps=1000, autoencoder=identity(autoencoder))
     ours = guided(Ensemble([Expert(Denoiser(net, spec), record)]), Guidance(scale=2.5, channels=None))
     steps = [int(t) for t in pipeline.scheduler.timesteps]
     latents = ours.denoise(start, steps, clip=False, condition=torch.tensor(labels))

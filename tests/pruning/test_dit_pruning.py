@@ -1,6 +1,7 @@
 """A transformer loses hidden channels, heads and whole blocks, by every method and to just the limit."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from search_place import Here
-from specs import spec_of
+from specs import class_labels, dropped_labels, spec_of
 
+from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.models.backbones.dit.network import Absent, DiffusionTransformer
 from unequal.models.backbones.dit.pruning import PrunableDiT
@@ -104,6 +106,23 @@ def test_every_method_meets_its_limit(
     again, _ = load_any_model(tmp_path)
     x, t = torch.randn(2, 1, 8, 8), torch.tensor([3, 40])
     assert torch.equal(again(x, t).sample, pruned.net(x, t).sample)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.method)
+@pytest.mark.parametrize("condition", [class_labels(2), dropped_labels(2)], ids=["labels", "dropped labels"])
+def test_a_transformer_that_is_told_labels_is_pruned_on_a_flow_as_well(
+    tiny_dit: BuildDiT, make_target: MakeTarget, prepared: PreparedData, method: Importance, condition: Any
+) -> None:
+    facts = {"prediction": "velocity", "schedule": "flow", "condition": condition}
+    target = replace(
+        make_target(tiny_dit(depth=3, condition=condition).eval(), 0.5, **facts),
+        labels=prepared.train_labels,
+    )
+    anatomy = Anatomy(target.net)
+    pruned = fit_to_limit(anatomy, ranked(method, target, anatomy), target.limit_macs)
+    assert 0.25 * count_cost(target.net).macs < pruned.cost.macs <= target.limit_macs
+    x, t, y = torch.randn(2, 1, 8, 8), torch.tensor([3, 40]), torch.tensor([0, 1])
+    assert not torch.allclose(pruned.net(x, t, y).sample, pruned.net(x, t, 1 - y).sample, atol=1e-4)
 
 
 def test_blocks_that_do_little_go_first(tiny_dit: BuildDiT, make_target: MakeTarget) -> None:

@@ -147,8 +147,9 @@ class Stop(Exception):
     """The process is ended from outside."""
 
 
-@pytest.fixture
+@pytest.fixture(params=[("epsilon", "linear"), ("velocity", "flow")], ids=["noise", "flow"])
 def build(
+    request: pytest.FixtureRequest,
     tmp_path: Path,
     prepared: PreparedData,
     tiny_dit: BuildDiT,
@@ -162,7 +163,8 @@ def build(
             if step == stop_at:
                 raise Stop
 
-        settings, spec = training_settings(**training), spec_of(condition=LABELS)
+        prediction, schedule = request.param
+        settings, spec = training_settings(**training), spec_of(prediction, schedule=schedule, condition=LABELS)
         images, labels = tensor_of(prepared.train), prepared.train_labels
         source = BatchSource(images, settings.batch_size, IndependentSampler(uniform(50)), 0, True, CPU, labels=labels)
         return Trainer(
