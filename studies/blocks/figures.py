@@ -123,7 +123,7 @@ def curves(figure: Figure, found: Found) -> None:
     compared = (*found.blocks.compared, found.blocks.repeated)
     axes.set_prop_cycle(color=CYCLE)
     for one in compared:
-        logs = np.log(found.curves(one.arm)) - np.log(found.curves(one.control))
+        logs = np.log(found.told_curves(one.arm)) - np.log(found.told_curves(one.control))
         mean, error = logs.mean(0), logs.std(0, ddof=1) / np.sqrt(len(logs))
         several = [each.arm for each in compared].count(one.arm) > 1
         style: dict[str, Any] = {"label": against(one.arm, one.control) if several else label(one.arm)}
@@ -143,7 +143,7 @@ def losses(figure: Figure, found: Found) -> None:
     axes.set_prop_cycle(color=CYCLE)
     for arm in found.blocks.arms:
         style: dict[str, Any] = {"color": SOFT, "linestyle": "--"} if arm == found.blocks.repeated.arm else {}
-        means = np.exp(np.log(found.curves(arm)).mean(0))
+        means = np.exp(np.log(found.told_curves(arm)).mean(0))
         axes.plot(middles(found), means, label=label(arm), linewidth=1.4, **style)
     log_timesteps(axes, found.timesteps)
     axes.set_yscale("log")
@@ -153,6 +153,6 @@ def losses(figure: Figure, found: Found) -> None:
 
 def middles(found: Found) -> np.ndarray:
     """Where the bins of the curves are drawn, as timesteps counted from 1."""
-    first = np.array(found.any["curve"]["first"]) + 1.0
+    first = found.bins + 1.0
     middle: np.ndarray = np.sqrt(first * np.append(first[1:], found.timesteps + 1))
     return middle

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from studies.blocks.settings import LEAST, Blocks
+from studies.blocks.settings import BINS, LEAST, Blocks
 from studies.blocks.speed import compared
 from unequal.artifacts.figures import Figures, read_figures
 from unequal.errors import UserError
+from unequal.reporting.figures import log_bins
 
 #: Where the endpoints of every training lie, a folder an arm, and the name of a base's folder.
 FOLDER, BASE = "results/endpoints", "base"
@@ -100,8 +101,22 @@ class Found:
         return int(self.any["curve"]["timesteps"][0])
 
     def curves(self, arm: str) -> np.ndarray:
-        """Losses over bins of timesteps, [complete blocks, bins]."""
+        """Losses over bins of timesteps as they were measured, [complete blocks, bins]."""
         return np.array([self.trainings[arm][block]["curve"]["loss"] for block in self.complete])
+
+    @property
+    def bins(self) -> np.ndarray:
+        """First timestep of each bin over which a curve is told: single timesteps would show the noise of the draws."""
+        return np.intersect1d(log_bins(self.timesteps, BINS)[:-1], self.any["curve"]["first"])
+
+    def told_curves(self, arm: str) -> np.ndarray:
+        """Losses over those bins, [complete blocks, bins]."""
+        measured, first = self.curves(arm), np.array(self.any["curve"]["first"])
+        if len(first) == len(self.bins):
+            return measured
+        lengths, places = np.diff([*first, self.timesteps]), np.searchsorted(first, self.bins)
+        sums: np.ndarray = np.add.reduceat(measured * lengths, places, axis=1)
+        return sums / np.add.reduceat(lengths, places)
 
 
 def read_found(folder: Path, blocks: Blocks) -> Found:

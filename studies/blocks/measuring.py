@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from studies.blocks.settings import BINS, BlockProfile
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
@@ -20,13 +21,10 @@ from unequal.reporting.conditions import data_condition
 from unequal.reporting.figures import log_bins
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.evaluation import Evaluation, Sampling
-from unequal.settings.profile import Profile
 from unequal.settings.strict import StageSettings
 from unequal.workspace.chunks import Chunks
 from unequal.workspace.protocol import Workspace
 
-#: Bins of timesteps, on a log scale, over which a curve is told.
-BINS = 40
 #: What is told of samples beside FID, as it stands in a score.
 SCORES = ("fid_half", "kid", "precision", "recall")
 #: What a score tells of costs → how it is called here.
@@ -44,7 +42,7 @@ class MeasuringSettings(StageSettings):
     """Keys of params.yaml by which every training is measured."""
 
     seed: int
-    profile: Profile
+    profile: BlockProfile
     sampling: Sampling
     evaluation: Evaluation
 
@@ -82,7 +80,7 @@ class Measuring:
             "scores": {one: scores[f"{one}_mean"] for one in SCORES if f"{one}_mean" in scores},
             "costs": {ours: scores[its] for its, ours in COSTS.items()}
             | {"measuring_seconds": time.perf_counter() - began},
-            "curve": curve(errors.epsilon),
+            "curve": curve(errors.epsilon, self.settings.profile.curve),
             "conditions": self.conditions(scores),
         }
 
@@ -120,8 +118,8 @@ class Measuring:
         }
 
 
-def curve(losses: np.ndarray) -> dict[str, list[float]]:
+def curve(losses: np.ndarray, by: Literal["bins", "timesteps"] = "bins") -> dict[str, list[float]]:
     """Mean loss over bins of timesteps, from losses [T, n]: T, each bin's first timestep, and its loss."""
-    first = log_bins(len(losses), BINS)[:-1]
+    first = log_bins(len(losses), BINS)[:-1] if by == "bins" else np.arange(len(losses))
     means = np.add.reduceat(losses.mean(1, dtype=float), first) / np.diff([*first, len(losses)])
     return {"timesteps": [len(losses)], "first": first.tolist(), "loss": list(map(rounded, means))}

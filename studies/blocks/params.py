@@ -5,20 +5,19 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from studies.blocks.promises import Effects, Subject
-from studies.blocks.settings import Blocks, Pilot, shortened, shortened_plan
+from studies.blocks.settings import BlockProfile, Blocks, Pilot, shortened, shortened_plan
 from unequal.errors import UserError
 from unequal.settings.names import Name
 from unequal.settings.params.roles import FRESH, Role
 from unequal.settings.params.scored import Scored
 from unequal.settings.plan import Plan
-from unequal.settings.profile import Profile
 from unequal.settings.recipe import Recipe
 
 
 class Blocked(Scored):
     """Arms are trained in blocks and judged by the loss of held-out images and by FID."""
 
-    profile: Profile
+    profile: BlockProfile
     subject: Subject
     blocks: Blocks
     pilot: Pilot

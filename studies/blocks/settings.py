@@ -6,9 +6,11 @@ from typing import Literal, Self, TypeVar, get_args
 from pydantic import Field, PositiveFloat, model_validator
 
 from unequal.randomness import torch_seed
+from unequal.settings.average import Average
 from unequal.settings.names import Name
 from unequal.settings.numbers import Seed
 from unequal.settings.plan import Plan
+from unequal.settings.profile import Profile
 from unequal.settings.recipe import Continuing, Recipe
 from unequal.settings.strict import Strict
 
@@ -16,6 +18,8 @@ from unequal.settings.strict import Strict
 Endpoint = Literal["loss_over_timesteps", "loss_over_log_snr", "x0_loss_over_log_snr", "fid"]
 #: Blocks without which nothing is known of the scatter of trainings.
 LEAST = 2
+#: Bins of timesteps, on a log scale, over which a curve is told.
+BINS = 40
 ENDPOINTS: tuple[Endpoint, ...] = get_args(Endpoint)
 R = TypeVar("R", bound=Recipe)
 
@@ -144,6 +148,16 @@ class Blocks(Strict):
         return self
 
 
+class BlockProfile(Profile):
+    """How the losses of a training are measured, and how finely they are kept."""
+
+    curve: Literal["bins", "timesteps"] = Field(
+        default="bins",
+        description=f"losses are kept as means of {BINS} bins of timesteps on a log scale, or of every timestep: then "
+        "experts are set beside the joint model inside the very borders of their groups",
+    )
+
+
 class Try(Strict):
     """A change of an arm's own recipe, to see whether the arm ends better."""
 
@@ -151,6 +165,7 @@ class Try(Strict):
     continuing: Continuing | None = Field(
         default=None, description="with what the arm goes on from its base; null: as its recipe says"
     )
+    average: Average | None = Field(default=None, description="of the arm's weights; null: as its recipe says")
 
 
 #: Nothing is changed.
@@ -228,14 +243,14 @@ def shortened(recipe: R, share: float, tried: Try = AS_IT_IS) -> R:
         update={"lr": tried.lr or settings.lr, "warmup_images": round(share * settings.warmup_images)}
     )
     images, snapshots = round(share * recipe.images), tuple(round(share * one) for one in recipe.snapshots)
-    continuing = tried.continuing or recipe.continuing
     return recipe.model_copy(
         update={
             "images": images,
             "snapshots": snapshots,
             "sampler": recipe.sampler.shortened(share),
             "optimizer": optimizer,
-            "continuing": continuing,
+            "continuing": tried.continuing or recipe.continuing,
+            "average": tried.average or recipe.average,
         }
     )
 

@@ -166,11 +166,11 @@ def training_rows(found: Found) -> list[dict[str, Any]]:
 
 def curve_rows(found: Found) -> list[dict[str, Any]]:
     """A row an arm and a bin of timesteps: the held-out loss of ε there, geometric mean and spread over blocks."""
-    first = found.any["curve"]["first"]
+    first = found.bins.tolist()
     ends = [*first[1:], found.timesteps]
     return [
         {"arm": arm, "first": start, "last": end - 1, "loss": float(np.exp(mean)), "log_sd": float(spread)}
-        for arm, logs in ((arm, np.log(found.curves(arm))) for arm in found.blocks.arms)
+        for arm, logs in ((arm, np.log(found.told_curves(arm))) for arm in found.blocks.arms)
         for start, end, mean, spread in zip(first, ends, logs.mean(0), logs.std(0, ddof=1), strict=True)
     ]
 

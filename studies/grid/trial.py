@@ -32,4 +32,10 @@ def recipe_at(recipe: Recipe, batch: str, reference: int, scaling: str) -> Recip
     size, parts = parsed_batch(batch)
     factor = (size * parts / reference) ** EXPONENTS[scaling]
     optimizer = recipe.optimizer.model_copy(update={"lr": recipe.optimizer.lr * factor})
-    return recipe.model_copy(update={"optimizer": optimizer})
+    return averaged_at(recipe, size * parts / reference).model_copy(update={"optimizer": optimizer})
+
+
+def averaged_at(recipe: Recipe, ratio: float) -> Recipe:
+    """The recipe where batches are `ratio` times as large: an average of its own is kept in images, too."""
+    own = recipe.average
+    return recipe if own is None else recipe.model_copy(update={"average": own.at_batch(ratio)})

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from studies.blocks.settings import Pilot, shortened
-from studies.grid.trial import training_at
+from studies.grid.trial import averaged_at, training_at
 from studies.small_batches.densities import Densities, sampler_of
 from studies.small_batches.settings import NEAR_NOISE, SLOT, Arm, Retraining, Way
 from unequal.data.prepared import PreparedData
@@ -48,7 +48,8 @@ class ArmSettings(BatchSettings):
 
 def job_of(name: str, recipe: Recipe, arm: Arm, training: Training, data: PreparedData, seed: int) -> TrainingJob:
     """A training with batches of an arm's size."""
-    own = recipe.model_copy(update={"optimizer": optimizer_of(recipe, arm, training)})
+    averaged = averaged_at(recipe, arm.batch_size / training.batch_size)
+    own = averaged.model_copy(update={"optimizer": optimizer_of(recipe, arm, training)})
     return TrainingJob(name, own, training_at(training, f"{arm.batch_size}x1", training.batch_size), data, seed)
 
 

@@ -47,8 +47,9 @@ def test_a_training_takes_its_weights_six_times_and_a_part_of_its_batch(footprin
     assert sizes[2] - (sizes[1] - sizes[2]) == pytest.approx(6 * weights(whole.base))
 
 
-def test_averages_of_two_further_widths_are_held_and_saved(footprints) -> None:
-    plain, kept = (footprints({"training.average": {"kind": "power", "width": 0.1, "keep": n}}) for n in (None, 8))
+@pytest.mark.parametrize("place", ["training.average", "recipes.base.average"])
+def test_averages_of_two_further_widths_are_held_and_saved(footprints, place: str) -> None:
+    plain, kept = (footprints({place: {"kind": "power", "width": 0.1, "keep": n}}) for n in (None, 8))
     more = [
         getattr(kept.of("train_base"), place) - getattr(plain.of("train_base"), place) for place in ("host", "device")
     ]

@@ -28,6 +28,7 @@ from unequal.models.folder import AVERAGES, load_heads, load_model, load_record,
 from unequal.models.pruned import load_any_model, replay
 from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble
+from unequal.settings.average import PowerAverage
 from unequal.settings.loss_weights import LossWeight
 from unequal.settings.network import UNet2D
 from unequal.settings.recipe import Mixing, Optimizer, Recipe
@@ -120,6 +121,20 @@ def test_the_settings_make_a_base(
     assert all(torch.equal(value, weights[name]) for name, value in again.start.net.state_dict().items())
     untrained = Start.fresh(network_settings(), spec_of(), 5).net.state_dict()
     assert not any(torch.equal(value, weights[name]) for name, value in untrained.items())
+
+
+def test_a_recipe_may_have_an_average_of_its_own(
+    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]
+) -> None:
+    last, mean = ({"kind": "exponential", "decay": 0.0}, {"kind": "power", "width": 0.2})
+    own = recipe().model_copy(update={"average": PowerAverage.model_validate(mean)})
+    models = []
+    for name, chosen, shared in (("own", own, last), ("shared", recipe(), mean), ("other", recipe(), last)):
+        here = run_training(name, start_of(tiny_net()), chosen, average=shared)
+        models.append(dict(load_model(here.root / f"artifacts/models/{name}")[0].named_parameters()))
+    found, same, other = models
+    assert all(torch.equal(value, same[name]) for name, value in found.items())
+    assert not all(torch.equal(value, other[name]) for name, value in found.items())
 
 
 def test_averages_for_other_widths_lie_beside_the_model(

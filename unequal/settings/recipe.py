@@ -7,6 +7,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_va
 
 from unequal.diffusion.predictions import ModelPrediction
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.settings.average import Average
 from unequal.settings.loss_weights import BINS, AnyLossWeight, LearnedClusterUncertainty
 from unequal.settings.numbers import Budget, DrawCount
 from unequal.settings.samplers import Sampler, Slot
@@ -179,6 +180,11 @@ class Recipe(Strict):
         default=1,
         exclude_if=lambda count: count == 1,
         description="places of a batch that an image takes, each with a timestep and noise of its own",
+    )
+    average: Average | None = Field(
+        default=None,
+        exclude_if=lambda average: average is None,
+        description="of the weights of all steps, which makes the model; null: `training.average`",
     )
     continuing: Continuing = Field(default=Continuing(), description="with what a recipe that trains a model on begins")
     keep_state: bool = Field(

@@ -169,10 +169,11 @@ class Footprints:
         part = -(-training.batch_size // training.gradient_accumulation)
         batch = FLOAT * part * (size.kept + size.passing + IMAGES_IN_HAND * self.values())
         # Averages of further widths: in the training, in its state, and in that state's file.
-        further = len(KEPT_WIDTHS) if isinstance(training.average, PowerAverage) and training.average.keep else 0
-        remedies = [one.conflicts for one in (self.uses.recipes or {}).values() if one.conflicts is not None]
-        gradients = max((one.gradients for one in remedies), default=0)
-        measured = [one.gradients for one in (self.uses.recipes or {}).values() if one.gradients is not None]
+        recipes = (self.uses.recipes or {}).values()
+        averages = [training.average, *(one.average for one in recipes)]
+        further = len(KEPT_WIDTHS) if any(isinstance(one, PowerAverage) and one.keep for one in averages) else 0
+        gradients = max((one.conflicts.gradients for one in recipes if one.conflicts is not None), default=0)
+        measured = [one.gradients for one in recipes if one.gradients is not None]
         vectors = max((one.cells * FOLDS for one in measured), default=0)
         host, device = max(STATE_COPIES + 2 * further, vectors), TRAINED_COPIES + further + gradients
         return Footprint(host * weights(size), device * weights(size) + batch)

@@ -7,6 +7,7 @@ from pydantic import ConfigDict
 
 from unequal.models.spec import Space
 from unequal.settings.autoencoder import AnyAutoencoder
+from unequal.settings.average import Average
 from unequal.settings.data import Data
 from unequal.settings.evaluation import Evaluation, Extractor, Sampling
 from unequal.settings.groups import Groups
@@ -45,6 +46,7 @@ class Remedied(Strict):
 
     conflicts: Conflicts | None = None
     gradients: MeasuredGradients | None = None
+    average: Average | None = None
 
 
 class Uses(Architecture):

@@ -63,6 +63,12 @@ class TrainingJob:
     objective: Objective | None = None
     heads: Callable[[nn.Module], Heads] | None = None
 
+    @property
+    def shared(self) -> Training:
+        """The settings that all trainings share, but for an average of the recipe's own."""
+        own = self.recipe.average
+        return self.training if own is None else self.training.model_copy(update={"average": own})
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -131,7 +137,7 @@ def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: Timeste
         batches_of(workspace, job, start, sampler),
         job.objective or single_head(job.recipe, start.spec, workspace.device, sampler, affinity),
         optimizer=job.recipe.optimizer,
-        training=job.training,
+        training=job.shared,
         runtime=workspace.runtime,
         images=job.recipe.images - measured,
         work=workspace.work,

@@ -13,6 +13,7 @@ from studies.curricula.params import Params as Curricula
 from studies.experts.params import Params
 from studies.small_batches.params import Params as SmallBatches
 from unequal.errors import UserError
+from unequal.settings.average import PowerAverage
 from unequal.settings.loss_weights import LossWeight
 from unequal.settings.recipe import Optimizer, Recipe
 from unequal.settings.samplers import Uniform
@@ -127,6 +128,10 @@ def test_a_shortened_recipe_keeps_its_shape() -> None:
     assert (short.images, short.snapshots, short.optimizer.warmup_images) == (250, (125,), 10)
     assert short.optimizer.lr == pytest.approx(2e-3)
     assert shortened(whole, 1.0) == whole
+    average = PowerAverage(kind="power", width=0.1)
+    assert shortened(whole, 1.0, Try(average=average)) == whole.model_copy(update={"average": average})
+    own = whole.model_copy(update={"average": average})
+    assert shortened(own, 1.0) == own
 
 
 def test_a_control_of_all_arms_is_compared_with_each_but_its_repetition() -> None:

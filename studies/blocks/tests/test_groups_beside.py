@@ -8,7 +8,9 @@ from grouped import write_study
 
 from studies.blocks.findings import read_found
 from studies.blocks.groups import besides, bins_inside, group_table
+from studies.blocks.measuring import curve
 from unequal.errors import UserError
+from unequal.files import read_json, write_json
 
 
 def test_a_group_is_told_beside_the_joint_model_where_both_were_fed_and_err(tmp_path: Path) -> None:
@@ -37,6 +39,26 @@ def test_a_range_without_a_whole_bin_is_refused(tmp_path: Path) -> None:
     found = read_found(tmp_path / "endpoints", write_study(tmp_path))
     with pytest.raises(UserError, match="no bin of the curves lies within timesteps 5 to 7; measure by finer ones"):
         bins_inside(found, 5, 7)
+
+
+def test_losses_of_every_timestep_are_told_over_bins_and_taken_inside_the_very_borders(tmp_path: Path) -> None:
+    plan, timesteps = write_study(tmp_path), 1000
+    generator = np.random.default_rng(0)
+    measured: dict[tuple[str, int], list[float]] = {}
+    for file in sorted((tmp_path / "endpoints").rglob("*.json")):
+        told = read_json(file)
+        losses = measured[told["arm"], told["block"]] = generator.uniform(1, 2, timesteps).tolist()
+        write_json(file, told | {"curve": curve(np.array(losses)[:, None], "timesteps")})
+    found = read_found(tmp_path / "endpoints", plan)
+    inside, over = bins_inside(found, 123, 456)
+    assert over == (123, 456)
+    by_block = [np.mean(measured["experts", block][123:457]) for block in (0, 1, 2)]
+    assert found.curves("experts") @ inside == pytest.approx(by_block, rel=1e-4)
+    assert found.bins[0] == 0
+    assert len(found.bins) <= 40
+    coarse = curve(np.array(measured["experts", 1])[:, None])
+    assert found.bins.tolist() == coarse["first"]
+    assert found.told_curves("experts")[1] == pytest.approx(coarse["loss"], rel=1e-4)
 
 
 def test_groups_of_one_block_that_are_not_those_of_another_are_refused(tmp_path: Path) -> None:

@@ -43,6 +43,14 @@ def test_a_share_of_the_training_is_the_same_at_any_batch(training_settings: Cal
     assert training_at(before, "4x2", 32).average == before.average
 
 
+def test_an_average_of_the_recipes_own_is_kept_in_images_too() -> None:
+    own = RECIPE.model_copy(update={"average": ExponentialAverage(kind="exponential", decay=0.99)})
+    found = recipe_at(own, "4x2", 32, "none").average
+    assert isinstance(found, ExponentialAverage)
+    assert found.decay ** (1 / 8) == pytest.approx(0.99 ** (1 / 32))
+    assert recipe_at(own, "32x1", 32, "none") == own
+
+
 def test_at_the_reference_batch_nothing_changes(training_settings: Callable[..., Training]) -> None:
     before = training_settings(batch_size=32, average={"kind": "exponential", "decay": 0.99})
     assert training_at(before, "32x1", 32) == before
