@@ -12,10 +12,13 @@ import torch
 from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
 from diffusers.models.transformers.dit_transformer_2d import DiTTransformer2DModel
 from diffusers.pipelines.dit.pipeline_dit import DiTPipeline
+from diffusers.schedulers.scheduling_ddim import DDIMScheduler
+from diffusers.schedulers.scheduling_flow_match_euler_discrete import FlowMatchEulerDiscreteScheduler
 from dit_reference import answer, checkpoint
 from specs import NOTHING, class_labels, dropped_labels, spec_of
 from torch import Tensor
 
+from unequal.diffusion.ddim import sampling_timesteps
 from unequal.errors import UserError
 from unequal.latents.autoencoder import Autoencoder, identity
 from unequal.models.backbones.backbone import Unexportable
@@ -158,7 +161,8 @@ def test_files_of_other_networks(
         ("dit", {"schedule": "cosine"}, "schedule.name: cosine, but network.pretrained"),
         ("dit", {"timesteps": 50}, "schedule.timesteps: 50, but network.pretrained"),
         ("dit", {"prediction": "sample"}, "recipes.base.prediction: sample, but network.pretrained"),
-        ("sit", {}, "recipes.base.prediction: epsilon, but network.pretrained"),
+        ("sit", {"schedule": "flow"}, "recipes.base.prediction: epsilon, but network.pretrained"),
+        ("sit", {"prediction": "velocity"}, "schedule.name: linear, but network.pretrained"),
     ],
 )
 def test_settings_that_are_not_those_of_a_files_training(
@@ -168,6 +172,59 @@ def test_settings_that_are_not_those_of_a_files_training(
     settings = dit_settings(pretrained=str(tmp_path / "a.pt"), trained_by=trained_by, condition=LABELS)
     with pytest.raises(UserError, match=said):
         take_over(settings, latent_spec(**changes))
+
+
+def test_a_flow_is_sampled_by_the_scheduler_of_diffusers_and_comes_back(
+    tmp_path: Path, tiny_dit: BuildDiT, dit_settings: DiTSettings, make_record: Callable[..., Any]
+) -> None:
+    facts = {"channels": 4, "condition": LABELS, "schedule": "flow", "shift": 3.0, "timesteps": 1000}
+    spec, net = spec_of("velocity", **facts), tiny_dit(channels=4, condition=LABELS).eval()
+    backbone_of(net).export(net, spec, tmp_path / "taken")
+    theirs = DiTTransformer2DModel.from_pretrained(tmp_path / "taken", subfolder="transformer")
+    scheduler = FlowMatchEulerDiscreteScheduler.from_pretrained(tmp_path / "taken", subfolder="scheduler")
+    chosen = sampling_timesteps(10, 1000)
+    # Times before they are shifted: told a number of steps, the scheduler shifts its last time twice.
+    scheduler.set_timesteps(sigmas=[(t + 0.5) / 1000 for t in chosen])
+    start, labels = torch.randn(3, 4, 8, 8, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 4, 5])
+    pictures = start
+    with torch.no_grad():
+        for t in scheduler.timesteps:
+            answer = theirs(pictures, timestep=t.expand(3), class_labels=labels).sample
+            pictures = scheduler.step(answer, t, pictures).prev_sample
+    record = make_record(net, prediction="velocity", **facts)
+    ours = Ensemble([Expert(Denoiser(net, spec), record)]).denoise(start, chosen, clip=False, condition=labels)
+    assert (ours - start).abs().max() > 0.1
+    torch.testing.assert_close(ours, pictures, atol=1e-4, rtol=1e-4)
+    taken = dit_settings(pretrained=str(tmp_path / "taken"), condition=LABELS)
+    again = take_over(taken, spec).state_dict()
+    assert all(torch.equal(value, again[name]) for name, value in net.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "changes", "said"),
+    [
+        (
+            DDIMScheduler(),
+            {"prediction": "velocity", "schedule": "flow"},
+            "schedule.name: 'flow', but {} was trained with a DDIMScheduler; allowed for a flow: FlowMatchEuler",
+        ),
+        (
+            FlowMatchEulerDiscreteScheduler(shift=2.0),
+            {"prediction": "velocity", "schedule": "flow", "shift": 3.0},
+            "schedule.shift: 3.0, but {} was trained with 2.0",
+        ),
+        (FlowMatchEulerDiscreteScheduler(), {}, "schedule.name: 'linear', but {} was trained with 'flow'"),
+    ],
+)
+def test_schedulers_beside_a_transformer_that_the_settings_are_not_of(
+    tmp_path: Path, dit_settings: DiTSettings, scheduler: Any, changes: dict[str, Any], said: str
+) -> None:
+    diffusers_net().save_pretrained(tmp_path / "transformer")
+    scheduler.save_pretrained(tmp_path / "scheduler")
+    settings = dit_settings(pretrained=str(tmp_path), condition=LABELS)
+    with pytest.raises(UserError) as refusal:
+        take_over(settings, latent_spec(**changes))
+    assert str(refusal.value).startswith(said.format(f"network.pretrained '{tmp_path}'"))
 
 
 def test_folders_of_other_networks(tmp_path: Path, dit_settings: DiTSettings) -> None:
@@ -233,7 +290,7 @@ def test_what_the_pipeline_cannot_hold(tmp_path: Path, tiny_dit: BuildDiT, autoe
     held = {"channels": 4, "condition": dropped_labels(1000), "autoencoder": "a", "timesteps": 1000}
     for changes, said in (
         ({"condition": dropped_labels(10)}, "a model of 10 classes, as DiTPipeline is told 1000 classes or none"),
-        ({"condition": class_labels(1000)}, "a model of 1000 classes, as DiTPipeline"),
+        ({"condition": class_labels(1000)}, "a model of 1000 classes, as DiTTransformer2DModel"),
         ({"autoencoder": None}, "a transformer of pixels"),
     ):
         facts = held | changes

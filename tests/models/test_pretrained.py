@@ -338,14 +338,14 @@ def test_a_scheduler_on_the_hub(
 
     monkeypatch.setattr(UNet2DModel, "load_config", config)
     monkeypatch.setattr(UNet2DModel, "from_pretrained", network)
-    monkeypatch.setattr("unequal.models.backbones.unet2d.pretrained.hf_hub_download", download)
+    monkeypatch.setattr("unequal.models.backbones.schedulers.hf_hub_download", download)
     assert same_weights(take(f"someone/something@{COMMIT}"), tiny_net())
     assert "was trained with 1000" in refusal(take, f"someone/something@{COMMIT}", timesteps=77)
 
     def unreachable(repository: str, name: str, revision: str) -> str:
         raise LocalEntryNotFoundError("offline")
 
-    monkeypatch.setattr("unequal.models.backbones.unet2d.pretrained.hf_hub_download", unreachable)
+    monkeypatch.setattr("unequal.models.backbones.schedulers.hf_hub_download", unreachable)
     assert "scheduler_config.json cannot be reached on the Hub" in refusal(take, f"someone/something@{COMMIT}")
 
 

@@ -46,7 +46,7 @@ class DiTBackbone(Backbone):
         return (image, index) if chosen.classes is None else (image, index, index)
 
     def export(self, net: DiffusionTransformer, spec: ModelSpec, target: Path, autoencoder: Path | None = None) -> None:
-        """As a DiTPipeline."""
+        """As a DiTPipeline, or of a flow beside its scheduler."""
         export(net, spec, target, autoencoder)
 
 

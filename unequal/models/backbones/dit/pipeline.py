@@ -1,5 +1,6 @@
-"""DiT's transformer as diffusers' DiTPipeline, which samples it without this library."""
+"""DiT's transformer as diffusers has it: in a DiTPipeline, or beside a flow's scheduler."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,28 +10,42 @@ from torch import Tensor
 from unequal.models.backbones.backbone import Unexportable
 from unequal.models.backbones.dit.network import DiffusionTransformer
 from unequal.models.backbones.dit.pretrained import EMBEDDINGS, QUERIES_KEYS_VALUES, names
+from unequal.models.backbones.schedulers import write_flow
 from unequal.models.spec import ModelSpec
 from unequal.settings.condition import DroppedLabels
+from unequal.settings.schedule import FlowSchedule
 
 #: Classes that DiTPipeline knows; the next one stands for none.
 CLASSES = 1000
 
 
 def export(net: DiffusionTransformer, spec: ModelSpec, target: Path, autoencoder: Path | None) -> None:
-    """Write a class-conditional model of latents as a DiTPipeline with a DDIM scheduler.
+    """Write a class-conditional model: of latents as a DiTPipeline with a DDIM scheduler, or with the one of a flow.
 
-    The pipeline leaves out a learned variance.
+    The pipeline leaves out a learned variance. No pipeline of diffusers samples a DiTTransformer2DModel on a flow; a
+    loop over the scheduler beside it does, and decodes latents by the autoencoder beside both.
 
     Raises:
         Unexportable: it cannot be held.
     """
+    if (obstacle := obstacle_of(net, spec)) is not None:
+        raise Unexportable(obstacle)
+    if isinstance(spec.schedule, FlowSchedule):
+        transformer_of(net).save_pretrained(target / "transformer")
+        write_flow(spec.schedule, target)
+        if autoencoder is not None:
+            shutil.copytree(autoencoder, target / "vae")
+    else:
+        export_pipeline(net, spec, target, autoencoder)
+
+
+def export_pipeline(net: DiffusionTransformer, spec: ModelSpec, target: Path, autoencoder: Path | None) -> None:
+    """Write a model of latents as a DiTPipeline. Raises Unexportable where its autoencoder does not go into one."""
     # Imported here: pipelines take seconds to import, and nothing else needs them.
     from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
     from diffusers.pipelines.dit.pipeline_dit import DiTPipeline
     from diffusers.schedulers.scheduling_ddim import DDIMScheduler
 
-    if (obstacle := obstacle_of(net, spec)) is not None:
-        raise Unexportable(obstacle)
     if autoencoder is None:
         raise Unexportable("a model of latents without the autoencoder that it was trained with")
     kind = AutoencoderKL.load_config(autoencoder)["_class_name"]
@@ -50,22 +65,18 @@ def export(net: DiffusionTransformer, spec: ModelSpec, target: Path, autoencoder
 
 
 def obstacle_of(net: DiffusionTransformer, spec: ModelSpec) -> str | None:
-    """What the pipeline has no place for; None where it holds all."""
-    chosen, condition = net.architecture, spec.condition
-    labelled = isinstance(condition, DroppedLabels) and condition.classes == CLASSES
+    """What diffusers has no place for; None where it holds all."""
+    chosen, condition, of_flow = net.architecture, spec.condition, isinstance(spec.schedule, FlowSchedule)
+    dropped = isinstance(condition, DroppedLabels)
+    known = isinstance(condition, DroppedLabels) and condition.classes == CLASSES
     obstacles = {
         "a model with three heads": spec.prediction == "mixed",
-        f"{condition.title}, as DiTPipeline is told {CLASSES} classes or none of them (dropped_labels)": not labelled,
-        "a transformer of pixels": spec.space.autoencoder is None,
-        f"schedule '{spec.schedule.name}', which does not preserve the variance": not preserves_variance(spec),
+        f"{condition.title}, as DiTTransformer2DModel is told classes or none of them (dropped_labels)": not dropped,
+        f"{condition.title}, as DiTPipeline is told {CLASSES} classes or none of them": not of_flow and not known,
+        "a transformer of pixels": not of_flow and spec.space.autoencoder is None,
         "a transformer that is told the time as DiT's or SiT's own code does": chosen.frequency_shift != 1,
     }
     return next((what for what, met in obstacles.items() if met), None)
-
-
-def preserves_variance(spec: ModelSpec) -> bool:
-    """Whether α² + σ² is 1 on its schedule."""
-    return spec.noise_schedule().preserves_variance
 
 
 def transformer_of(net: DiffusionTransformer) -> Any:

@@ -15,17 +15,17 @@ from torch import Tensor
 
 from unequal.errors import UserError, first_line
 from unequal.models.backbones.dit.network import DiffusionTransformer, DiTConfig
+from unequal.models.backbones.schedulers import check_beside
 from unequal.models.backbones.state import State, read_state
-from unequal.models.backbones.unet2d.pretrained import check_scheduler, scheduler_config
 from unequal.models.finite import check_finite
 from unequal.models.spec import ModelSpec
 from unequal.settings.network import DiT
 from unequal.settings.outside import located
 
-#: What each code's networks answer, by its published training.
-PREDICTIONS = {"dit": "epsilon", "sit": "velocity"}
-#: DiT's and SiT's number of timesteps, and the betas of the former.
-TIMESTEPS, BETAS = 1000, "linear"
+#: What each code's networks answer, and on which schedule, by its published training.
+PREDICTIONS, SCHEDULES = {"dit": "epsilon", "sit": "velocity"}, {"dit": "linear", "sit": "flow"}
+#: DiT's and SiT's number of timesteps.
+TIMESTEPS = 1000
 POSITIONS = "pos_embed"
 #: Positions that differ by less are the same, computed in float32.
 POSITIONS_AGREE = 1e-4
@@ -77,8 +77,8 @@ def check_pretrained(network: DiT, spec: ModelSpec) -> None:
     """Raise UserError where what the source says of its training is not what the settings say."""
     if network.trained_by is not None:
         check_training(network.trained_by, network, spec)
-    elif (config := scheduler_config(str(network.pretrained))) is not None:
-        check_scheduler(config, network, spec)
+    else:
+        check_beside(network, spec)
 
 
 def check_training(trained_by: str, network: DiT, spec: ModelSpec) -> None:
@@ -87,9 +87,8 @@ def check_training(trained_by: str, network: DiT, spec: ModelSpec) -> None:
         "recipes.base.prediction": (spec.prediction, PREDICTIONS[trained_by]),
         "schedule.timesteps": (spec.timesteps, TIMESTEPS),
     }
-    if trained_by == "dit":
-        needed["schedule.name"] = (spec.schedule.name, BETAS)
-    elif spec.variance == "learned":
+    needed["schedule.name"] = (spec.schedule.name, SCHEDULES[trained_by])
+    if trained_by == "sit":
         needed["network.variance"] = (spec.variance, "fixed")
     for key, (ours, theirs) in needed.items():
         if ours != theirs:

@@ -7,15 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unequal.models.backbones.backbone import Backbone, Unexportable
+from unequal.models.backbones.backbone import Backbone
 from unequal.models.backbones.unet2d.architecture import build_unet
-from unequal.models.backbones.unet2d.flow import check_source as check_pretrained
 from unequal.models.backbones.unet2d.heads import HEADS, give_heads
 from unequal.models.backbones.unet2d.network import UNet2DModel
-from unequal.models.backbones.unet2d.pretrained import load_pretrained
+from unequal.models.backbones.unet2d.pretrained import check_pretrained, load_pretrained
 from unequal.models.spec import ModelSpec
 from unequal.settings.network import UNet2D
-from unequal.settings.schedule import FlowSchedule
 
 
 class UNet2DBackbone(Backbone):
@@ -57,12 +55,6 @@ class UNet2DBackbone(Backbone):
     def export(self, net: UNet2DModel, spec: ModelSpec, target: Path, autoencoder: Path | None = None) -> None:
         """As a DDIMPipeline, as a DDPMPipeline if it has learned a variance, or of a flow beside its scheduler."""
         # Imported here: pipelines take seconds to import, and nothing else needs them.
-        from unequal.models.backbones.unet2d.flow import export_flow
-        from unequal.models.backbones.unet2d.pipeline import export, obstacle_of
+        from unequal.models.backbones.unet2d.pipeline import export
 
-        if not isinstance(spec.schedule, FlowSchedule):
-            export(net, spec, target)
-        elif (obstacle := obstacle_of(net, spec)) is not None:
-            raise Unexportable(obstacle)
-        else:
-            export_flow(net, spec.schedule, target)
+        export(net, spec, target)

@@ -1,4 +1,4 @@
-"""A UNet2DModel as a pipeline of diffusers, which samples it without this library."""
+"""A UNet2DModel as diffusers has it: in a pipeline, or beside a flow's scheduler."""
 
 from pathlib import Path
 
@@ -8,23 +8,30 @@ from diffusers.schedulers.scheduling_ddim import DDIMScheduler
 from diffusers.schedulers.scheduling_ddpm import DDPMScheduler
 
 from unequal.models.backbones.backbone import Unexportable
+from unequal.models.backbones.schedulers import write_flow
 from unequal.models.backbones.unet2d.heads import HEADS
 from unequal.models.backbones.unet2d.network import UNet2DModel
 from unequal.models.spec import ModelSpec
 from unequal.settings.condition import Unconditional
+from unequal.settings.schedule import FlowSchedule
 
 
 def export(net: UNet2DModel, spec: ModelSpec, target: Path) -> None:
-    """Write a network with one head as a DDIMPipeline, or as a DDPMPipeline if it has learned a variance.
+    """Write a network with one head as a DDIMPipeline, as a DDPMPipeline if it has learned a variance, or with a flow.
 
     DDIM in diffusers takes no network that answers more channels than an image has; DDPM takes the further ones as
-    the variance (`learned_range`).
+    the variance (`learned_range`). No pipeline of diffusers samples a UNet2DModel on a flow; a loop over the scheduler
+    beside it does.
 
     Raises:
-        Unexportable: neither can hold it.
+        Unexportable: none of them can hold it.
     """
     if (obstacle := obstacle_of(net, spec)) is not None:
         raise Unexportable(obstacle)
+    if isinstance(spec.schedule, FlowSchedule):
+        net.save_pretrained(target / "unet")
+        write_flow(spec.schedule, target)
+        return
     settings = {
         "num_train_timesteps": spec.timesteps,
         "trained_betas": spec.noise_schedule().betas.tolist(),
@@ -39,7 +46,7 @@ def export(net: UNet2DModel, spec: ModelSpec, target: Path) -> None:
 
 
 def obstacle_of(net: UNet2DModel, spec: ModelSpec) -> str | None:
-    """What the two pipelines have no place for; None where they hold all."""
+    """What they have no place for; None where they hold all."""
     obstacles = {
         "a model with three heads": spec.prediction == "mixed",
         spec.condition.title: not isinstance(spec.condition, Unconditional),

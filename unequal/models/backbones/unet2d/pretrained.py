@@ -1,27 +1,19 @@
 """Trained networks from elsewhere, held against the settings: from diffusers, the Hub, or OpenAI."""
 
 from pathlib import Path
-from typing import Any
 
-import torch
-from diffusers.schedulers.scheduling_ddpm import DDPMScheduler
 from diffusers.utils import logging
-from huggingface_hub import hf_hub_download
-from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
 from unequal.errors import UserError, first_line
-from unequal.files import read_json
+from unequal.models.backbones.schedulers import FLOW, check_beside, disagreement, on_hub_or_here
 from unequal.models.backbones.unet2d.heads import restore_heads
 from unequal.models.backbones.unet2d.network import UNet2DModel
 from unequal.models.backbones.unet2d.openai import load_openai
 from unequal.models.finite import check_finite
 from unequal.models.spec import ModelSpec
-from unequal.settings.network import Network, OpenAIFlags, UNet2D
-from unequal.settings.outside import located
+from unequal.settings.network import OpenAIFlags, UNet2D
+from unequal.settings.schedule import FlowSchedule
 
-SCHEDULER = "scheduler_config.json"
-#: Betas that differ by less are the same, computed in float32.
-BETAS_AGREE = 1e-4
 #: Predictions that OpenAI's training can be told to make.
 OPENAI_PREDICTIONS = ("epsilon", "sample")
 
@@ -52,14 +44,11 @@ def load_pretrained(network: UNet2D, spec: ModelSpec) -> UNet2DModel:
 
 
 def check_pretrained(network: UNet2D, spec: ModelSpec) -> None:
-    """Raise UserError where what the source says of its training is not what the settings say.
-
-    A diffusers pipeline tells by its scheduler; a network alone says nothing, and is taken as the settings say.
-    """
+    """Raise UserError where what the source says of its training is not what the settings say."""
     if network.openai is not None:
         check_openai(network, network.openai, spec)
-    elif (config := scheduler_config(str(network.pretrained))) is not None:
-        check_scheduler(config, network, spec)
+    else:
+        check_beside(network, spec)
 
 
 def load_diffusers(source: str, dropout: float) -> UNet2DModel:
@@ -101,12 +90,6 @@ def whole_network(source: str, place: str, subfolder: str | None, revision: str 
     return net
 
 
-def on_hub_or_here(source: str) -> tuple[str, str | None]:
-    """What libraries ask for: a folder, or a Hub id and its revision. Raises UserError."""
-    place = located(source, "network.pretrained")
-    return (str(place), None) if isinstance(place, Path) else place
-
-
 def check_inputs(net: UNet2DModel, network: UNet2D) -> None:
     """Raise UserError where a network is to be told other classes than the settings say, or no timesteps."""
     classes, embedding = net.config["num_class_embeds"], net.config["time_embedding_type"]
@@ -127,61 +110,11 @@ def check_inputs(net: UNet2DModel, network: UNet2D) -> None:
         )
 
 
-def scheduler_config(source: str) -> dict[str, Any] | None:
-    """Settings of the scheduler beside a network, in a folder or on the Hub; None where there is none."""
-    place, revision = on_hub_or_here(source)
-    for name in (SCHEDULER, f"scheduler/{SCHEDULER}"):
-        try:
-            path = Path(place) / name if revision is None else Path(hf_hub_download(place, name, revision=revision))
-        except EntryNotFoundError as error:
-            if isinstance(error, LocalEntryNotFoundError):
-                raise UserError(f"network.pretrained: '{source}': {name} cannot be reached on the Hub") from None
-            continue
-        except (OSError, ValueError) as error:
-            raise UserError(f"network.pretrained: '{source}': {str(error).splitlines()[0]}") from None
-        if path.exists():
-            config = read_json(path)
-            if not isinstance(config, dict):
-                raise UserError(f"{path}: no settings of a scheduler")
-            return config
-    return None
-
-
-def check_scheduler(config: dict[str, Any], network: Network, spec: ModelSpec) -> None:
-    """Raise UserError at the first thing that a pipeline's scheduler and the settings say differently."""
-    source, kind, schedule = network.pretrained, config.get("_class_name"), spec.noise_schedule()
-
-    def refuse(key: str, ours: object, theirs: object) -> UserError:
-        return UserError(f"{key}: {ours}, but network.pretrained '{source}' was trained with {theirs}")
-
-    if not {"beta_schedule", "trained_betas"} & set(config):
-        raise UserError(f"network.pretrained: '{source}' belongs to a {kind}, which has no betas; allowed: DDPM's kind")
-    try:
-        known = DDPMScheduler.from_config(config)
-    except (NotImplementedError, TypeError, ValueError, RuntimeError) as error:
-        raise UserError(f"network.pretrained: '{source}': its {kind} cannot be read ({error})") from None
-    if len(known.betas) != schedule.timesteps:
-        raise refuse("schedule.timesteps", schedule.timesteps, len(known.betas))
-    if not torch.allclose(known.betas.double(), schedule.betas, rtol=BETAS_AGREE, atol=0):
-        raise refuse("schedule.name", f"{schedule.name}, {span(schedule.betas)}", span(known.betas))
-    if known.config.prediction_type != spec.prediction:
-        raise refuse("recipes.base.prediction", spec.prediction, known.config.prediction_type)
-    learned = spec.variance == "learned"
-    variance = config.get("variance_type", "learned_range" if learned else "fixed_small")
-    if variance == "learned" or (variance == "learned_range") != learned:
-        raise refuse("network.variance", spec.variance, f"variance_type '{variance}'")
-    if known.config.thresholding or (known.config.clip_sample and known.config.clip_sample_range != 1):
-        limits = "thresholding" if known.config.thresholding else f"clip_sample_range {known.config.clip_sample_range}"
-        raise refuse("sampling.clip", "to [-1, 1] or not at all", limits)
-
-
-def span(betas: torch.Tensor) -> str:
-    """First and last beta of a schedule, in words."""
-    return f"betas {float(betas[0]):.4g} … {float(betas[-1]):.4g}"
-
-
 def check_openai(network: UNet2D, flags: OpenAIFlags, spec: ModelSpec) -> None:
     """Raise UserError where OpenAI's code could not have trained such a network, or UNet2DModel not be told its t."""
+    if isinstance(spec.schedule, FlowSchedule):
+        theirs = f"betas, as OpenAI trains; allowed for a flow: {FLOW}"
+        raise disagreement(str(network.pretrained), "schedule.name", "'flow'", theirs)
     if spec.prediction not in OPENAI_PREDICTIONS:
         raise UserError(
             f"recipes.base.prediction: {spec.prediction}; network.pretrained '{network.pretrained}' is one of OpenAI's "
