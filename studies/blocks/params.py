@@ -5,7 +5,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from studies.blocks.promises import Effects, Subject
-from studies.blocks.settings import BlockProfile, Blocks, Pilot, shortened, shortened_plan
+from studies.blocks.settings import OTHERS, BlockProfile, Blocks, Pilot, choice, shortened, shortened_plan
 from unequal.errors import UserError
 from unequal.settings.names import Name
 from unequal.settings.params.roles import FRESH, Role
@@ -33,7 +33,7 @@ class Blocked(Scored):
     def a_control_once_more_is_trained_as_it_is(self) -> Self:
         """What is found between the two would else be of their tries."""
         arm, control = self.blocks.repeated.arms
-        tries = [self.pilot.chosen.get(one) for one in (arm, control)]
+        tries = [choice(self.pilot.chosen, one) for one in (arm, control)]
         if None not in tries and tries[0] != tries[1]:
             raise ValueError(f"pilot.chosen.{arm}: '{tries[0]}'; allowed: '{tries[1]}', as {control}")
         return self
@@ -101,9 +101,11 @@ class Recipes(Blocked):
     def every_arm_has_its_try(self) -> Self:
         """A training depends on the choice for its own arm, and on that of no other."""
         for arm in self.blocks.arms:
-            if arm not in self.pilot.chosen:
+            if choice(self.pilot.chosen, arm) is None:
                 tries = ", ".join(self.pilot.tries)
-                raise ValueError(f"pilot.chosen.{arm}: missing; name the try that it is trained by: {tries}")
+                raise ValueError(
+                    f"pilot.chosen.{arm}: missing, as is '{OTHERS}'; name the try that it is trained by: {tries}"
+                )
         return self
 
     @model_validator(mode="after")

@@ -1,9 +1,9 @@
 """`blocks`: arms that are trained in blocks and compared; `pilot`: short trainings that tell what the study can see."""
 
-from collections.abc import Sequence
-from typing import Literal, Self, TypeVar, get_args
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal, Self, TypeVar, get_args
 
-from pydantic import Field, PositiveFloat, model_validator
+from pydantic import BeforeValidator, Field, PositiveFloat, WithJsonSchema, model_validator
 
 from unequal.randomness import torch_seed
 from unequal.settings.average import Average
@@ -61,6 +61,21 @@ def images_for(endpoint: str) -> str:
     return f"images_for_{endpoint}"
 
 
+def names(arms: object) -> object:
+    """Those of a list, or of a mapping, as of all recipes or plans, in its order."""
+    return tuple(arms) if isinstance(arms, dict | list) else arms
+
+
+#: Of arms: a list, or the mapping that they stand in, so that whatever is entered there is an arm.
+Arms = Annotated[
+    tuple[Name, ...],
+    BeforeValidator(names),
+    WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "object"}]}),
+]
+#: In the place of an arm's name: what all arms go by that are not named.
+OTHERS = "others"
+
+
 class Blocks(Strict):
     """Every arm is trained once in every block; what is compared, and what counts as the same, is settled before."""
 
@@ -69,7 +84,9 @@ class Blocks(Strict):
     earlier: tuple[Seed, ...] = Field(
         default=(), description="of blocks whose endpoints are in results already: judged, but not trained again"
     )
-    arms: tuple[Name, ...] = Field(min_length=2, description="each a plan or a recipe of that name")
+    arms: Arms = Field(
+        min_length=2, description="each a plan or a recipe of that name; an alias of `recipes` or `plans`: all of them"
+    )
     control: Name | None = Field(
         default=None, description="every other arm but the A/A one is compared with it; null: `comparisons` says which"
     )
@@ -184,7 +201,8 @@ class Pilot(Strict):
     share: float = Field(gt=0, le=1, description="of the images that the study gives each training")
     chosen: dict[Name, Name] = Field(
         default={},
-        description="arm of the study → the try that it is trained by; an arm without one is as its settings say",
+        description=f"arm of the study, or `{OTHERS}` for those that are not named → the try that it is trained by; an "
+        "arm without one is as its settings say",
     )
 
     @property
@@ -194,7 +212,8 @@ class Pilot(Strict):
 
     def tried(self, arm: str) -> Try:
         """What was chosen for an arm."""
-        return self.tries[self.chosen[arm]] if arm in self.chosen else AS_IT_IS
+        name = choice(self.chosen, arm)
+        return AS_IT_IS if name is None else self.tries[name]
 
     @model_validator(mode="after")
     def what_is_chosen_was_tried(self) -> Self:
@@ -219,10 +238,15 @@ class Pilot(Strict):
         """Raise ValueError where the pilot is of other arms than the study, or on its very seeds."""
         if unknown := [arm for arm in self.arms if arm not in blocks.arms]:
             raise ValueError(f"pilot.arms: '{unknown[0]}' is no arm; there is: {', '.join(blocks.arms)}")
-        if unknown := [arm for arm in self.chosen if arm not in blocks.arms]:
+        if unknown := [arm for arm in self.chosen if arm not in (*blocks.arms, OTHERS)]:
             raise ValueError(f"pilot.chosen: '{unknown[0]}' is no arm; there is: {', '.join(blocks.arms)}")
         if shared := [seed for seed in self.seeds if seed in blocks.all_seeds]:
             raise ValueError(f"pilot.seeds: {shared[0]} is a block of the study; allowed: others")
+
+
+def choice(chosen: Mapping[str, str], arm: str) -> str | None:
+    """The name of the try that was chosen for an arm; None where none was."""
+    return chosen.get(arm, chosen.get(OTHERS))
 
 
 def refuse_twice(axis: str, values: Sequence[object]) -> None:

@@ -26,7 +26,7 @@ class Params(Recipes):
     @model_validator(mode="after")
     def arms_see_as_many_images(self) -> Self:
         """A league is of equal budgets."""
-        images = self.recipes[self.blocks.arms[0]].images
+        images = self.recipes[self.blocks.repeated.control].images
         for arm in self.blocks.arms:
             if self.recipes[arm].images != images:
                 raise ValueError(f"recipes.{arm}.images: {self.recipes[arm].images}; allowed: {images}, as all others")

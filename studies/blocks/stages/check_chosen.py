@@ -3,18 +3,17 @@
 The pilot itself does not wait for it. Recipes need no such gate: without a try, none can be trained.
 """
 
-from studies.blocks.settings import Pilot
+from studies.blocks.settings import Arms, Pilot, choice
 from unequal.errors import UserError
 from unequal.files import write_json
 from unequal.pipeline.stage import Run, stage
-from unequal.settings.names import Name
 from unequal.settings.strict import StageSettings, key
 
 
 class Settings(StageSettings):
     """Keys of params.yaml that this stage reads."""
 
-    arms: tuple[Name, ...] = key("blocks.arms")
+    arms: Arms = key("blocks.arms")
     pilot: Pilot
 
 
@@ -22,7 +21,7 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings) -> None:
     """Refuse arms that would be trained by what has not been tried."""
     pilot = settings.pilot
-    if missing := [arm for arm in settings.arms if arm not in pilot.chosen]:
+    if missing := [arm for arm in settings.arms if choice(pilot.chosen, arm) is None]:
         raise UserError(
             f"pilot.chosen: no try is named for {', '.join(missing)}; run the pilot, then name one of each: "
             f"{', '.join(pilot.tries)}"

@@ -1,6 +1,6 @@
 """Train the fresh weights of a block by an arm's recipe."""
 
-from studies.blocks.settings import Try, arm_seed, shortened
+from studies.blocks.settings import OTHERS, Try, arm_seed, shortened
 from studies.blocks.training import costs_of, emphasis_of, made_by, train_weights
 from unequal.data.prepared import PreparedData
 from unequal.pipeline.stage import Run, stage
@@ -22,14 +22,14 @@ class Settings(StageSettings):
     training: Training
     recipe: Recipe = key("recipes.{arm}")
     tries: dict[str, Try] = key("pilot.tries")
-    chosen: Name = key("pilot.chosen.{arm}")
+    chosen: dict[Name, Name] = key("pilot.chosen")
 
 
 @stage(Settings, shared=True)
 def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     """Train an arm within a block."""
     data = PreparedData.open(run.input("artifacts/data"))
-    recipe = shortened(settings.recipe, 1.0, settings.tries[settings.chosen])
+    recipe = shortened(settings.recipe, 1.0, settings.tries[settings.chosen.get(arm) or settings.chosen[OTHERS]])
     job = TrainingJob(f"{arm}/block_{block}", recipe, settings.training, data, arm_seed(block, arm))
     outcome = train_weights(run, job, block, settings.network, settings.schedule)
     write_results(run, outcome)

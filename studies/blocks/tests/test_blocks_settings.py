@@ -134,6 +134,18 @@ def test_a_shortened_recipe_keeps_its_shape() -> None:
     assert shortened(own, 1.0) == own
 
 
+def test_arms_may_be_whatever_stands_in_a_mapping() -> None:
+    found = Blocks.model_validate(DESIGN | {"arms": dict.fromkeys(DESIGN["arms"], {"images": 1})}, strict=False)
+    assert found.arms == tuple(DESIGN["arms"])
+
+
+def test_arms_that_are_not_named_go_by_the_try_of_the_others() -> None:
+    settings = {"arms": ["a", "b"], "tries": {"one": {}, "two": {"lr": 1e-3}}, "seeds": [9, 10], "share": 0.5}
+    pilot = Pilot.model_validate(settings | {"chosen": {"b": "one", "others": "two"}}, strict=False)
+    assert pilot.tried("a") == pilot.tried("entered later") == Try(lr=1e-3)
+    assert pilot.tried("b") == Try()
+
+
 def test_a_control_of_all_arms_is_compared_with_each_but_its_repetition() -> None:
     told = {name: value for name, value in DESIGN.items() if name != "comparisons"} | {"control": "control"}
     found = Blocks.model_validate(told, strict=False)

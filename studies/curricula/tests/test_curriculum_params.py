@@ -64,7 +64,7 @@ def test_in_a_pilot_curricula_are_shortened_with_their_trainings() -> None:
         ({"pilot.arms": ["gaussian", "noise_rate"]}, "pilot.arms: must hold 'uniform', blocks.speed.baseline"),
         (
             {"pilot.chosen.gaussian": DELETE},
-            "pilot.chosen.gaussian: missing; name the try that it is trained by:",
+            "pilot.chosen.gaussian: missing, as is 'others'; name the try that it is trained by:",
         ),
         ({"effects": {"kid": 0.1}}, "effects.kid"),
         ({"blocks.speed": None}, "effects.images_for_fid: no endpoint of blocks; there is: fid,"),

@@ -39,23 +39,17 @@ def test_a_recipe_of_ones_own_is_what_readme_shows(tmp_path: Path) -> None:
     readme = (STUDY / "README.md").read_text(encoding="utf-8")
     (example,) = re.findall(r'^```yaml title="studies/league/dit/params.yaml"\n(.*?)^```$', readme, re.M | re.S)
     settings = yaml.safe_load((STUDY / "dit/params.yaml").read_text(encoding="utf-8"))
-    settings = laid_over(settings, yaml.safe_load(example))
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+    (section,) = (shown := yaml.safe_load(example))
+    settings[section].update(shown[section])  # where an alias names the section, too
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
     before, found = Params.read(STUDY / "dit/params.yaml"), Params.read(tmp_path / "params.yaml")
     (own,) = set(found.recipes) - set(before.recipes)
-    # All of the other arms is as it was, and the new one is tried and compared as they are.
+    # All of the other arms is as it was, and the new one is trained at their rate and compared as they are.
     assert found.recipes == before.recipes | {own: found.recipes[own]}
     assert found.blocks.arms == (*before.blocks.arms, own)
-    assert found.pilot.arms == (*before.pilot.arms, own)
-    assert found.pilot.chosen == before.pilot.chosen | {own: "double"}
+    assert found.pilot == before.pilot
+    assert found.pilot.tried(own) == found.pilot.tried("adaptive") == found.pilot.tries["double"]
     assert found.blocks.compared == (*before.blocks.compared, Comparison(arm=own, control="uniform"))
-
-
-def laid_over(settings: Any, example: Any) -> Any:
-    """Settings with what an example adds to their sections, and its values in the place of theirs."""
-    if not (isinstance(settings, dict) and isinstance(example, dict)):
-        return example
-    return settings | {key: laid_over(settings.get(key), value) for key, value in example.items()}
 
 
 @pytest.mark.parametrize("network", NETWORKS)

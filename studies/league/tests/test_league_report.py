@@ -76,7 +76,7 @@ def test_arms_stand_by_their_first_endpoint(league: Path) -> None:
     named = First.load(league / "results/first.json").first
     assert named.arm == first(found(league)) == "info_noise"
     # With the rate of the try that was chosen for it.
-    assert named.recipe.optimizer.lr == PARAMS["pilot"]["tries"][PARAMS["pilot"]["chosen"]["info_noise"]]["lr"]
+    assert named.recipe.optimizer.lr == PARAMS["pilot"]["tries"][PARAMS["pilot"]["chosen"]["others"]]["lr"]
 
 
 def test_fresh_seeds_say_what_they_show_and_not_what_the_league_did(league: Path) -> None:
