@@ -120,6 +120,6 @@ class Measuring:
 
 def curve(losses: np.ndarray, by: Literal["bins", "timesteps"] = "bins") -> dict[str, list[float]]:
     """Mean loss over bins of timesteps, from losses [T, n]: T, each bin's first timestep, and its loss."""
-    first = log_bins(len(losses), BINS)[:-1] if by == "bins" else np.arange(len(losses))
+    first: np.ndarray = log_bins(len(losses), BINS)[:-1] if by == "bins" else np.arange(len(losses))
     means = np.add.reduceat(losses.mean(1, dtype=float), first) / np.diff([*first, len(losses)])
     return {"timesteps": [len(losses)], "first": first.tolist(), "loss": list(map(rounded, means))}

@@ -33,7 +33,8 @@ BY_GRADIENTS = {"kind": "pcgrad", "clusters": 5, "alike_in": "gradients"}
 CURRICULUM = {"kind": "curriculum", "target": "noise_rate"}
 FLOW = {"name": "flow", "timesteps": 1000, "shift": 3.0}
 #: Recipes that train the base on, and so predict what it predicts.
-CONTINUED_BY_V = {f"recipes.{name}.prediction": "v_prediction" for name in ("longer", "stratified", "slot", "expert")}
+CONTINUING = ("longer", "stratified", "slot", "expert")
+CONTINUED_BY_V = {f"recipes.{name}.prediction": "v_prediction" for name in CONTINUING}
 REFUSED: list[tuple[dict[str, Any], str]] = [
     # Unknown and missing keys.
     ({"colour": "red"}, "colour: unknown key; allowed here: seed, runtime, data"),
@@ -127,7 +128,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     # Flows.
     ({"schedule.shift": 3.0}, "schedule.shift: unknown key; allowed here: name, timesteps"),
-    ({"schedule": FLOW | {"shift": 0.0}}, "schedule.shift: 0.0: Input should be greater than 0"),
+    ({"schedule": FLOW | {"shift": 0.0}}, "schedule.shift: 0.0: Input should be greater than or equal to 0.001"),
+    ({"schedule": FLOW | {"shift": 1e30}}, "schedule.shift: 1e+30: Input should be less than or equal to 1000"),
+    (
+        {"network.variance": "learned"} | {f"recipes.{name}.prediction": "velocity" for name in ("base", *CONTINUING)},
+        "recipes.base.prediction: 'velocity' with network.variance 'learned'",
+    ),
+    ({"recipes.longer.timesteps_per_image": 129}, "recipes.longer.timesteps_per_image: 129 of a batch of 128"),
     (
         {"schedule": FLOW, "recipes.base.prediction": "v_prediction"} | CONTINUED_BY_V,
         "recipes.base.prediction: 'v_prediction' has no meaning on schedule 'flow', where α² + σ² is not 1; allowed: ",
@@ -143,7 +150,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"recipes.base.sampler": {"kind": "logit_normal", "shift": 0.0}},
-        "recipes.base.sampler.shift: 0.0: Input should be greater than 0",
+        "recipes.base.sampler.shift: 0.0: Input should be greater than or equal to 0.001",
     ),
     (
         {"recipes.base.sampler": {"kind": "logit_normal", "std": 0.0}},
@@ -653,7 +660,7 @@ ACCEPTED: list[dict[str, Any]] = [
     {"schedule": {"name": "cosine", "timesteps": 4000}},
     {"schedule": FLOW},
     {"schedule": {"name": "flow", "timesteps": 50}},
-    {f"recipes.{name}.prediction": "velocity" for name in ("base", "longer", "stratified", "slot", "expert")},
+    {f"recipes.{name}.prediction": "velocity" for name in ("base", *CONTINUING)},
     {"recipes.base.sampler": {"kind": "beta", "a": 0.6, "b": 1}, "recipes.base.loss_weight": {"kind": "edm"}},
     {"recipes.longer.sampler": {"kind": "log_normal", "normalised": True, "ends": "closed"}},
     {"recipes.base.loss_weight": {"kind": "learned_uncertainty"}},

@@ -18,6 +18,8 @@ DrawCount = Annotated[int, Field(gt=0, le=10**6)]
 Width = Annotated[int, Field(gt=0, le=2**16)]
 #: Layers of a kind.
 Depth = Annotated[int, Field(gt=0, le=100)]
+#: Of the times of a flow, or of a density: k, which divides the SNR by k²; beyond, all timesteps would be alike.
+Shift = Annotated[float, Field(ge=1e-3, le=1e3)]
 #: Steps between two events.
 Interval = Annotated[int, Field(gt=0, le=10**9)]
 

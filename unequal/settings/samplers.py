@@ -9,7 +9,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.settings.learning_samplers import Adaptive, AdaTS, EasyToHard, InfoNoise, LossSecondMoment
 from unequal.settings.measured import Measured
-from unequal.settings.numbers import Budget
+from unequal.settings.numbers import Budget, Shift
 from unequal.settings.sampler_kind import SamplerSettings, Unbiased
 from unequal.settings.tabled import keywords, one_of, settings_of
 from unequal.timesteps.clusters import Likeness, alike
@@ -205,7 +205,7 @@ class Asymmetric(SamplerSettings):
 class Density(Normalisable):
     """A density of `unequal.timesteps.densities`, moved by a shift if that is asked for."""
 
-    shift: PositiveFloat = Field(default=1.0, description="k, by which the density is moved towards the noise; 1: none")
+    shift: Shift = Field(default=1.0, description="k, by which the density is moved towards the noise; 1: none")
     ends: Ends = Field(
         default="open", description="the outermost timesteps get what lies beyond them (open), or it is cut (closed)"
     )

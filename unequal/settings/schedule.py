@@ -4,10 +4,11 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, PositiveFloat
+from pydantic import Field
 
 from unequal.diffusion.predictions import ON_ANY_SCHEDULE
 from unequal.diffusion.schedule import Flow, NoiseSchedule
+from unequal.settings.numbers import Shift
 from unequal.settings.strict import Strict
 
 
@@ -35,13 +36,21 @@ class BetaSchedule(ScheduleSettings):
     def tables(self) -> NoiseSchedule:
         return NoiseSchedule.named(self.name, self.timesteps)
 
+    def check(self, predictions: Mapping[str, str], learned_variance: bool) -> None:
+        for place, prediction in predictions.items():
+            if learned_variance and prediction == "velocity":
+                raise ValueError(
+                    f"{place}.prediction: 'velocity' with network.variance 'learned', whose bound is of a posterior that "
+                    "no flow has; allowed: another prediction, or a fixed variance"
+                )
+
 
 class FlowSchedule(ScheduleSettings):
     """Rectified flow, x_t = (1 − s)·x0 + s·ε with s = (t + ½)/T before it is shifted."""
 
     name: Literal["flow"]
     preserves_variance: ClassVar[bool] = False
-    shift: PositiveFloat = Field(
+    shift: Shift = Field(
         default=1.0, description="k: s becomes k·s/(1 + (k − 1)·s), and the SNR is divided by k²; 1: none"
     )
 

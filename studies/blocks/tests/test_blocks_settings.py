@@ -135,7 +135,7 @@ def test_a_shortened_recipe_keeps_its_shape() -> None:
 
 
 def test_arms_may_be_whatever_stands_in_a_mapping() -> None:
-    found = Blocks.model_validate(DESIGN | {"arms": dict.fromkeys(DESIGN["arms"], {"images": 1})}, strict=False)
+    found = Blocks.model_validate(DESIGN | {"arms": {arm: {"images": 1} for arm in DESIGN["arms"]}}, strict=False)
     assert found.arms == tuple(DESIGN["arms"])
 
 

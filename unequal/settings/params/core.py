@@ -84,9 +84,11 @@ class Core(Strict):
     def budgets_hold_a_batch(self) -> Self:
         """A training of less than one step would see more images than it is to see."""
         for place in sorted(set(self.placed_recipes) - self.with_other_batches):
-            images, batch = self.placed_recipes[place].images, self.training.batch_size
-            if batch > images:
-                raise ValueError(f"training.batch_size: {batch}; {place} sees {images} images in all")
+            recipe, batch = self.placed_recipes[place], self.training.batch_size
+            if batch > recipe.images:
+                raise ValueError(f"training.batch_size: {batch}; {place} sees {recipe.images} images in all")
+            if (repeats := recipe.timesteps_per_image) > batch:
+                raise ValueError(f"{place}.timesteps_per_image: {repeats} of a batch of {batch}; at most as many")
         return self
 
     @model_validator(mode="after")
