@@ -40,8 +40,8 @@ class BetaSchedule(ScheduleSettings):
         for place, prediction in predictions.items():
             if learned_variance and prediction == "velocity":
                 raise ValueError(
-                    f"{place}.prediction: 'velocity' with network.variance 'learned', whose bound is of a posterior that "
-                    "no flow has; allowed: another prediction, or a fixed variance"
+                    f"{place}.prediction: 'velocity' with network.variance 'learned', which goes with predictions of DDPM "
+                    "and its kin; allowed: another prediction, or network.variance fixed"
                 )
 
 
