@@ -1,8 +1,59 @@
 """What came first among many, tried once more in a few blocks that had no say in that."""
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 
+from studies.blocks.findings import Found, TrainingFigures
+from studies.blocks.settings import Blocks as Study
+from unequal.artifacts.figures import Figures, read_figures
+from unequal.errors import UserError
 from unequal.evidence.blocks import Blocks, Estimate
+from unequal.evidence.words import Finding, findings
+
+#: Whose figures a block of the confirmation has.
+FIRST, CONTROL = "first", "control"
+
+
+class AgainFigures(Figures):
+    """results/again/block_<seed>.json: both trainings."""
+
+    first: TrainingFigures
+    control: TrainingFigures
+
+
+def read_again(folder: Path, arms: Mapping[str, str], seeds: Sequence[int], plan: Study) -> list[Mapping[str, Any]]:
+    """Both trainings of every fresh block, each with what was measured of it.
+
+    Args:
+        folder: of the blocks' files.
+        arms: of `first` and of `control`.
+        seeds: of the blocks.
+        plan: whose endpoints they have.
+
+    Raises:
+        UserError: a file lacks what is read of it, or tells of another arm than the one that came first.
+    """
+    read = [(file, read_figures(file, AgainFigures)) for file in (folder / f"block_{seed}.json" for seed in seeds)]
+    for file, block in read:
+        for place in (FIRST, CONTROL):
+            if (told := block[place]["arm"]) != arms[place]:
+                raise UserError(f"{file}: tells of '{told}', {place} is '{arms[place]}'; train the block again")
+            if gone := [one for one in plan.endpoints if one not in block[place]["endpoints"]]:
+                raise UserError(f"{file}: endpoint '{gone[0]}' is missing; measure the trainings again")
+    return [block for _, block in read]
+
+
+def confirmed(found: Found, again: Sequence[Mapping[str, Any]]) -> dict[str, Finding]:
+    """What fresh blocks say of the first arm against the control, by endpoint."""
+    pooled, told = found.blocks.pooled_arms, dict[str, Finding]()
+    for endpoint, delta in found.blocks.endpoints.items():
+        own = Blocks(pooled, found.logarithms(endpoint, pooled))
+        logs = [[block[place]["endpoints"][endpoint] for place in (FIRST, CONTROL)] for block in again]
+        (told[endpoint],) = findings([once_more(own, np.log(logs))], delta)
+    return told
 
 
 def once_more(study: Blocks, pairs: np.ndarray) -> Estimate:

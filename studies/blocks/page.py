@@ -1,7 +1,7 @@
 """A study's page, from the endpoints of its trainings alone."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Self
@@ -24,6 +24,7 @@ from studies.blocks.tables import (
     training_rows,
 )
 from unequal.artifacts.figures import Figures, read_figures
+from unequal.evidence.words import Finding
 from unequal.files import write_bytes
 from unequal.pipeline.stage import Run
 from unequal.reporting.page import Drawing, Report, Table
@@ -89,6 +90,7 @@ def write_page(
     tables: Sequence[Table] = (),
     pictures: Sequence[Drawing] = (),
     rows: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+    confirmed: Mapping[str, Finding] | None = None,
 ) -> None:
     """Write the page, the findings and what a README says of them.
 
@@ -97,6 +99,7 @@ def write_page(
         study: what was found.
         tables, pictures: of the study's own, behind those that all studies have.
         rows: name → rows of a table of the study's own that is written as a file.
+        confirmed: what fresh blocks say of what came first, by endpoint, beside what the study says.
     """
     found, judged, speed = study.found, study.judged, study.found.blocks.speed
     first = first_sentence(found, study.subject)
@@ -119,7 +122,8 @@ def write_page(
     publish(run, report)
     write_bytes(run.output("results/findings.md"), markdown(judged, first).encode())
     words = {one.endpoint: one.document() for one in judged}
-    run.metrics("results/findings.json", {"first": first} | conditions(study) | {"endpoints": words})
+    fresh = {} if confirmed is None else {"confirmed": {name: asdict(one) for name, one in confirmed.items()}}
+    run.metrics("results/findings.json", {"first": first} | conditions(study) | {"endpoints": words} | fresh)
 
 
 def conditions(study: Study) -> dict[str, Any]:

@@ -244,6 +244,19 @@ class Pilot(Strict):
             raise ValueError(f"pilot.seeds: {shared[0]} is a block of the study; allowed: others")
 
 
+class Confirmation(Strict):
+    """What came first, whichever it is, and the control, each once more in blocks that had no say in that."""
+
+    seeds: tuple[Seed, ...] = Field(min_length=2, description="of blocks of their own: in neither `blocks` nor `pilot`")
+
+    def check(self, blocks: Blocks, pilot: Pilot) -> None:
+        """Raise ValueError where a seed stands twice, or had a say in what came first."""
+        refuse_twice("confirmation.seeds", self.seeds)
+        for seed in self.seeds:
+            if seed in (*blocks.all_seeds, *pilot.seeds):
+                raise ValueError(f"confirmation.seeds: {seed} is a block of the study or of its pilot; allowed: others")
+
+
 def choice(chosen: Mapping[str, str], arm: str) -> str | None:
     """The name of the try that was chosen for an arm; None where none was."""
     return chosen.get(arm, chosen.get(OTHERS))

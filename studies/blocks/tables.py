@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from studies.blocks.confirming import CONTROL, FIRST
 from studies.blocks.findings import Found
 from studies.blocks.judgement import Family
 from studies.blocks.settings import Comparison, images_for
@@ -172,6 +173,32 @@ def curve_rows(found: Found) -> list[dict[str, Any]]:
         {"arm": arm, "first": start, "last": end - 1, "loss": float(np.exp(mean)), "log_sd": float(spread)}
         for arm, logs in ((arm, np.log(found.told_curves(arm))) for arm in found.blocks.arms)
         for start, end, mean, spread in zip(first, ends, logs.mean(0), logs.std(0, ddof=1), strict=True)
+    ]
+
+
+def confirmation_table(
+    told: Mapping[str, Finding], found: Found, again: Sequence[Mapping[str, Any]], among: str, starts: str
+) -> Table:
+    """A row an endpoint; `among` is what the first was the first of, `starts` what fresh blocks begin with."""
+    arm, control = (label(again[0][place]["arm"]) for place in (FIRST, CONTROL))
+    deltas = found.blocks.judged
+    rows = [(NAMES[name], *cells(finding, deltas[name])) for name, finding in told.items()]
+    note = (
+        f"{arm}, named for its place in {among}, was trained again with {control}, from {len(again)} {starts} "
+        f"that had no say in that; the error of a difference is by the scatter of all trainings of {among}, or of "
+        "these pairs where that is larger. Each endpoint is judged by itself."
+    )
+    return Table(f"On fresh seeds: {arm} against {control}", ("endpoint", *FINDING_COLUMNS), rows, note)
+
+
+def confirmation_rows(told: Mapping[str, Finding], again: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row a training and endpoint."""
+    return [
+        {"place": place, "arm": block[place]["arm"], "block": block[place]["block"], "endpoint": name}
+        | {"value": block[place]["endpoints"][name], "word": told[name].word}
+        for block in again
+        for place in (FIRST, CONTROL)
+        for name in told
     ]
 
 

@@ -5,8 +5,7 @@ from typing import Self
 from pydantic import model_validator
 
 from studies.blocks.params import Recipes
-from studies.blocks.settings import refuse_twice
-from studies.league.settings import Confirmation
+from studies.blocks.settings import Confirmation
 
 
 class Params(Recipes):
@@ -35,8 +34,5 @@ class Params(Recipes):
     @model_validator(mode="after")
     def seeds_are_fresh(self) -> Self:
         """What they confirm was found on others."""
-        refuse_twice("confirmation.seeds", self.confirmation.seeds)
-        for seed in self.confirmation.seeds:
-            if seed in (*self.blocks.all_seeds, *self.pilot.seeds):
-                raise ValueError(f"confirmation.seeds: {seed} is a block of the study or of its pilot; allowed: others")
+        self.confirmation.check(self.blocks, self.pilot)
         return self

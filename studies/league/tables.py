@@ -1,16 +1,14 @@
 """What the study says beside what all studies in blocks say: one table of all recipes, and what fresh seeds say."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from studies.blocks.findings import Found
 from studies.blocks.judgement import Family
 from studies.blocks.settings import Comparison
-from studies.blocks.tables import FINDING_COLUMNS, NAMES, cells
+from studies.blocks.tables import NAMES
 from studies.league.standings import standings
-from unequal.evidence.words import Finding
 from unequal.reporting.emphasis import Emphasis
 from unequal.reporting.page import Table
 from unequal.reporting.tables import label, mean_and_sd, percent
@@ -55,27 +53,3 @@ def told_weight(one: Emphasis, log_snr: np.ndarray) -> str:
         return one.by
     high, middle, low = log_snr[np.searchsorted(np.cumsum(one.product), MIDDLE).clip(max=len(log_snr) - 1)]
     return f"{middle:.1f} ({low:.1f} … {high:.1f})".replace("-", "−")
-
-
-def confirmation_table(told: Mapping[str, Finding], found: Found, again: Sequence[Mapping[str, Any]]) -> Table:
-    """A row an endpoint."""
-    arm, control = (label(again[0][place]["arm"]) for place in ("first", "control"))
-    deltas = found.blocks.judged
-    rows = [(NAMES[name], *cells(finding, deltas[name])) for name, finding in told.items()]
-    note = (
-        f"{arm}, named for its place in the league, was trained again with {control}, from {len(again)} first weights "
-        "that had no say in that; the error of a difference is by the scatter of all trainings of the league, or of "
-        "these pairs where that is larger. Each endpoint is judged by itself."
-    )
-    return Table(f"On fresh seeds: {arm} against {control}", ("endpoint", *FINDING_COLUMNS), rows, note)
-
-
-def confirmation_rows(told: Mapping[str, Finding], again: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row a training and endpoint."""
-    return [
-        {"place": place, "arm": block[place]["arm"], "block": block[place]["block"], "endpoint": name}
-        | {"value": block[place]["endpoints"][name], "word": told[name].word}
-        for block in again
-        for place in ("first", "control")
-        for name in told
-    ]

@@ -15,15 +15,18 @@ from piloted import write_pilot
 from stage_project import write_params
 
 from studies.blocks.findings import read_found
+from studies.blocks.settings import shortened_plan
 from studies.boundary.borders import borders, loss_shares, planned, published, steps_of
+from studies.boundary.first import First
 from studies.boundary.params import Params
-from studies.boundary.stages import report_boundary
+from studies.boundary.stages import name_first, report_boundary
 from unequal.errors import UserError
-from unequal.files import write_json
+from unequal.files import read_json, write_json
 from unequal.settings.evaluation import Sampling
 from unequal.settings.schedule import FlowSchedule
 
 STUDY = Path(__file__).parents[1] / "params.yaml"
+ENDPOINTS = ("loss_over_timesteps", "loss_over_log_snr", "x0_loss_over_log_snr", "fid")
 CURVE = {"timesteps": [1000], "first": [0, 100, 250], "loss": [4.0, 1.0, 1.0]}
 
 
@@ -63,6 +66,11 @@ def test_the_sweep_holds_each_boundary_with_both_ways_of_giving_out_images() -> 
             {"plans.middle.groups.log_snr": 50.0},
             "plans.middle: a boundary at λ = 50.000 leaves one expert without a timestep of schedule 'flow'",
         ),
+        ({"confirmation.seeds": [0, 200]}, "confirmation.seeds: 0 is a block of the study or of its pilot; allowed:"),
+        (
+            {"blocks.endpoints": {"loss_over_timesteps": 0.01}, "effects": {}},
+            "confirmation.by: 'fid' is not judged; there is: loss_over_timesteps",
+        ),
     ],
 )
 def test_what_makes_no_sweep_is_refused_in_one_line(tmp_path: Path, edits: dict[str, Any], complaint: str) -> None:
@@ -87,28 +95,49 @@ def test_each_boundary_differs_from_its_control_in_one_thing() -> None:
 
 @pytest.fixture
 def trained(project: Path) -> Path:
-    """Trainings of all arms; in FID, images by timesteps are 10 % worse than as many each, which are 5 % better."""
+    """Trainings of all arms; in FID, images by timesteps are 10 % worse than as many each, which are 5 % better.
+
+    The boundary at λ = 0 is 10 % better; on fresh bases it is half of that.
+    """
     settings = yaml.safe_load(STUDY.read_text(encoding="utf-8"))
-    names = ("subject", "blocks", "effects", "schedule", "sampling", "plans")
+    names = ("subject", "blocks", "effects", "schedule", "sampling", "plans", "pilot", "confirmation")
     write_params(**{name: settings[name] for name in names})
     generator = np.random.default_rng(0)
     two = {name for name, plan in settings["plans"].items() if plan["groups"]["kind"] == "boundary"}
     for arm in settings["blocks"]["arms"]:
         level = (-0.05 if arm in two else 0.0) + (0.1 if arm.endswith("_by_timesteps") else 0.0)
+        level = -0.1 if arm == "middle" else level
         for block in settings["blocks"]["seeds"]:
-            told = {one: float(np.exp(level + 0.001 * generator.normal())) for one in settings["blocks"]["endpoints"]}
-            costs = dict.fromkeys(("images", "training_flops", "sampling_flops", "parameters"), 200)
-            made = {"arm": arm, "block": block, "made_by": arm, "endpoints": told, "scores": {}, "costs": costs}
-            more = {"curve": CURVE, "conditions": {"data": "made-up images"}}
-            write_json(project / f"results/endpoints/{arm}/block_{block}.json", made | more)
+            made = training(arm, block, level, generator)
+            write_json(project / f"results/endpoints/{arm}/block_{block}.json", made)
             groups = [(0, 249), (250, 999)] if arm in two else [(0, 999)]
             figures = [
                 {"first": a, "last": b, "stride": 1, "images_seen": 80, "inherited_images_inside": 20}
                 for a, b in groups
             ]
             write_json(project / f"results/trainings/{arm}/block_{block}.json", {"images": 200, "groups": figures})
+    for block in settings["confirmation"]["seeds"]:
+        pair = {"first": training("middle", block, -0.05, generator), "control": training("joint", block, 0, generator)}
+        write_json(project / f"results/again/block_{block}.json", pair)
     write_pilot(project / "results", *settings["blocks"]["endpoints"])
+    assert CliRunner().invoke(name_first.main, []).exit_code == 0
     return project
+
+
+def training(arm: str, block: int, level: float, generator: np.random.Generator) -> dict[str, Any]:
+    """What is measured of one whose endpoints are e to the level, but for some noise."""
+    told = {one: float(np.exp(level + 0.001 * generator.normal())) for one in ENDPOINTS}
+    costs = dict.fromkeys(("images", "training_flops", "sampling_flops", "parameters"), 200)
+    made = {"arm": arm, "block": block, "made_by": arm, "endpoints": told, "scores": {}, "costs": costs}
+    return made | {"curve": CURVE, "conditions": {"data": "made-up images"}}
+
+
+def test_what_comes_first_by_fid_is_carried_out_again_as_it_was(trained: Path) -> None:
+    params, named = Params.read(STUDY), First.load(trained / "results/first.json")
+    assert named.arms == {"first": "middle", "control": "joint"}
+    for one in (named.first, named.control):
+        assert one.plan == shortened_plan(params.plans[one.arm], 1.0, params.pilot.tried(one.arm))
+        assert one.plan.recipe.optimizer.lr == params.pilot.tried(one.arm).lr
 
 
 def test_shares_of_losses_are_those_of_the_curve(trained: Path) -> None:
@@ -145,3 +174,7 @@ def test_the_page_tells_every_boundary_and_marks_published_ones(trained: Path) -
     assert len(rows) == 2 * 12
     assert {(row["first"], row["last"]) for row in rows} == {("0", "249"), ("250", "999")}
     assert "With a shift of 3, little of the losses" in page
+    # What fresh bases say is what they show, and not what the sweep did.
+    assert "On fresh seeds: middle against joint" in page
+    confirmed = read_json(trained / "results/findings.json")["confirmed"]["fid"]
+    assert (confirmed["word"], confirmed["change"]) == ("the same", pytest.approx(np.expm1(-0.05), abs=0.003))

@@ -1,8 +1,9 @@
 """Name the arm that came first, by the first endpoint, beside the control."""
 
+from studies.blocks.confirming import CONTROL, FIRST
 from studies.blocks.findings import read_found
 from studies.blocks.settings import Blocks, Pilot, shortened
-from studies.league.standings import CONTROL, FIRST, first
+from studies.league.standings import first
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import StageSettings

@@ -1,14 +1,14 @@
 """All recipes in one table and one picture, and what fresh seeds say of the first of them, on one page."""
 
-from dataclasses import asdict
 from pathlib import Path
 
+from studies.blocks.confirming import confirmed, read_again
 from studies.blocks.page import PageSettings, Study, write_page
+from studies.blocks.tables import confirmation_rows, confirmation_table
 from studies.league.figures import league
 from studies.league.learned import learned_by
-from studies.league.standings import confirmed, read_again
-from studies.league.tables import confirmation_rows, confirmation_table, league_table
-from unequal.files import read_json, write_json
+from studies.league.standings import First
+from studies.league.tables import league_table
 from unequal.pipeline.stage import Run, stage
 from unequal.reporting.emphasis import emphasis
 from unequal.settings.recipe import Recipe
@@ -29,7 +29,8 @@ def main(run: Run, settings: Settings) -> None:
     """Write the study's page, its findings and what its README says of them."""
     study = Study.read(run.input, settings)
     found, judged = study.found, study.judged
-    again = read_again(run.input("results/again"), run.input("results/first.json"), settings.fresh, settings.blocks)
+    named = First.load(run.input("results/first.json"))
+    again = read_again(run.input("results/again"), named.arms, settings.fresh, settings.blocks)
     told = confirmed(found, again)
     schedule = settings.schedule.tables()
     trainings = run.input("results/trainings")
@@ -40,12 +41,10 @@ def main(run: Run, settings: Settings) -> None:
     }
     tables = [
         league_table(judged, found, weights, schedule.snr.log().numpy()),
-        confirmation_table(told, found, again),
+        confirmation_table(told, found, again, "the league", "first weights"),
     ]
     rows = {"confirmation": confirmation_rows(told, again)}
-    write_page(run, study, tables, [league(judged, found, weights, schedule)], rows)
-    findings = run.output("results/findings.json")  # what fresh seeds say beside what the league says, to be quoted
-    write_json(findings, read_json(findings) | {"confirmed": {name: asdict(one) for name, one in told.items()}})
+    write_page(run, study, tables, [league(judged, found, weights, schedule)], rows, confirmed=told)
 
 
 if __name__ == "__main__":

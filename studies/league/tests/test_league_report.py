@@ -12,10 +12,11 @@ from html_tables import uneven_tables
 from piloted import write_pilot
 from stage_project import write_params
 
+from studies.blocks.confirming import confirmed, read_again
 from studies.blocks.findings import Found, read_found
 from studies.blocks.settings import Blocks
 from studies.league.stages import name_first, report_league
-from studies.league.standings import First, confirmed, first, read_again, standings
+from studies.league.standings import First, first, standings
 from studies.league.tables import told_weight
 from unequal.errors import UserError
 from unequal.evidence.words import BETTER, UNDECIDED
@@ -80,7 +81,7 @@ def test_arms_stand_by_their_first_endpoint(league: Path) -> None:
 
 
 def test_fresh_seeds_say_what_they_show_and_not_what_the_league_did(league: Path) -> None:
-    again = read_again(league / "results/again", league / "results/first.json", FRESH, PLAN)
+    again = read_again(league / "results/again", First.load(league / "results/first.json").arms, FRESH, PLAN)
     told = confirmed(found(league), again)["fid"]
     assert told.word == BETTER
     assert told.change == pytest.approx(np.expm1(-0.1), abs=0.01)
@@ -94,7 +95,7 @@ def test_fresh_blocks_of_another_first_are_refused(league: Path) -> None:
     named = read_json(league / "results/first.json")
     write_json(league / "results/first.json", named | {"first": named["first"] | {"arm": "adaptive"}})
     with pytest.raises(UserError, match=r"block_200\.json: tells of 'info_noise', first is 'adaptive'; train"):
-        read_again(league / "results/again", league / "results/first.json", FRESH, PLAN)
+        read_again(league / "results/again", First.load(league / "results/first.json").arms, FRESH, PLAN)
 
 
 def test_the_middle_half_of_a_weight_is_told_from_the_noise_end() -> None:
