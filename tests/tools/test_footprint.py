@@ -1,6 +1,8 @@
 """What memory stages are said to take follows their settings."""
 
 import json
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 
 import pytest
@@ -20,8 +22,8 @@ def footprints(tmp_path: Path):
     def read(changes: dict[str, object], images: int | None = None, preset: str = "cifar10-ddpm") -> Footprints:
         document = yaml.safe_load((ROOT / f"presets/{preset}.yaml").read_text())
         for dotted, value in changes.items():
-            section, key = dotted.split(".")
-            document[section][key] = value
+            *sections, key = dotted.split(".")
+            reduce(getitem, sections, document)[key] = value
         (tmp_path / "params.yaml").write_text(yaml.safe_dump(document))
         return Footprints(Uses.read(tmp_path / "params.yaml"), images)
 
