@@ -1,6 +1,6 @@
 """The training of an arm: one head or three, in batches of its own size where it has one."""
 
-from studies.blocks.settings import Pilot, arm_seed, shortened
+from studies.blocks.settings import BlockProfile, Pilot, arm_seed, shortened
 from studies.blocks.training import costs_of, made_by, train_weights
 from studies.predictions.settings import Predictions
 from studies.small_batches.settings import Arm
@@ -8,7 +8,6 @@ from studies.small_batches.training import job_of
 from unequal.data.prepared import PreparedData
 from unequal.pipeline.stage import Run
 from unequal.settings.network import AnyNetwork
-from unequal.settings.profile import Profile
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
@@ -25,7 +24,7 @@ class ArmSettings(StageSettings):
     schedule: Schedule
     network: AnyNetwork
     training: Training
-    profile: Profile
+    profile: BlockProfile
     predictions: Predictions
     recipe: Recipe = key("recipes.{arm}")
 

@@ -40,8 +40,8 @@ class BetaSchedule(ScheduleSettings):
         for place, prediction in predictions.items():
             if learned_variance and prediction == "velocity":
                 raise ValueError(
-                    f"{place}.prediction: 'velocity' with network.variance 'learned', which goes with predictions of DDPM "
-                    "and its kin; allowed: another prediction, or network.variance fixed"
+                    f"{place}.prediction: 'velocity' with network.variance 'learned', which goes with predictions of "
+                    "DDPM and its kin; allowed: another prediction, or network.variance fixed"
                 )
 
 
