@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, Self, TypeVar, get_args
 
-from pydantic import BeforeValidator, Field, PositiveFloat, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, PositiveFloat, TypeAdapter, WithJsonSchema, model_validator
 
 from unequal.randomness import torch_seed
 from unequal.settings.average import Average
@@ -66,11 +66,12 @@ def names(arms: object) -> object:
     return tuple(arms) if isinstance(arms, dict | list) else arms
 
 
+NAME = TypeAdapter(Name).json_schema()
 #: Of arms: a list, or the mapping that they stand in, so that whatever is entered there is an arm.
 Arms = Annotated[
     tuple[Name, ...],
     BeforeValidator(names),
-    WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "object"}]}),
+    WithJsonSchema({"anyOf": [{"type": "array", "items": NAME}, {"type": "object", "propertyNames": NAME}]}),
 ]
 #: In the place of an arm's name: what all arms go by that are not named.
 OTHERS = "others"

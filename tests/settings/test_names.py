@@ -79,7 +79,7 @@ def test_what_a_graph_fills_in_is_refused_where_it_is_no_name(folder: Path, mode
         for key in dotted.split("."):
             value = value[key]
         with pytest.raises(UserError) as refusal:
-            model.read(edited(folder / "params.yaml", {dotted: [BAD[0], *value[1:]]}, tmp_path))
+            model.read(edited(folder / "params.yaml", {dotted: [BAD[0], *list(value)[1:]]}, tmp_path))
         assert str(refusal.value).startswith(f"{tmp_path / 'params.yaml'}: {dotted}.0: {json.dumps(BAD[0])}: ")
         for node in nodes(model).get(dotted, []):
             if "pattern" in node:

@@ -49,13 +49,19 @@ class Remedied(Strict):
     average: Average | None = None
 
 
+class Profiled(Profile):
+    """How losses are measured; a study may say more of how they are kept."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
 class Uses(Architecture):
     """Also what its stages do with the network, and in how many processes; of a study's own sections nothing."""
 
     runtime: Runtime
     training: Training
     recipes: dict[str, Remedied] | None = None
-    profile: Profile | None = None
+    profile: Profiled | None = None
     pruning: dict[str, Pruning] | None = None
     extractor: Extractor | None = None
     sampling: Sampling | None = None
