@@ -46,16 +46,16 @@ STUDY = STUDIES / "experts/params.yaml"
         (
             {"recipes.base.keep_state": False}
             | {f"plans.{arm}.recipe.continuing": {} for arm in ("joint", "joint_again")},
-            "pilot.tries.carried_double, of plans.joint.continuing: weights last, moments carried needs",
+            "pilot.tries.carried, of plans.joint.continuing: weights last, moments carried needs",
         ),
         ({"pilot.arms": ["none"]}, "pilot.arms: 'none' is no arm; there is: joint"),
         ({"pilot.arms": ["joint"], "pilot.tries": {"own": {}}}, "pilot: arms: one arm with one try tells no scatter"),
-        ({"pilot.chosen": {"snr": "best"}}, "pilot: chosen.snr: 'best' is no try; there is: carried_double, "),
+        ({"pilot.chosen": {"snr": "best"}}, "pilot: chosen.snr: 'best' is no try; there is: carried, "),
         (
-            {"pilot.chosen": {"joint": "fresh_double", "joint_again": "carried_double"}},
-            "pilot.chosen.joint_again: 'carried_double'; allowed: 'fresh_double', as joint",
+            {"pilot.chosen": {"joint": "fresh", "joint_again": "carried"}},
+            "pilot.chosen.joint_again: 'carried'; allowed: 'fresh', as joint",
         ),
-        ({"pilot.chosen": {"none": "fresh_double"}}, "pilot.chosen: 'none' is no arm; there is: joint"),
+        ({"pilot.chosen": {"none": "fresh"}}, "pilot.chosen: 'none' is no arm; there is: joint"),
         (
             {"recipes.base.keep_state": False, "pilot.arms": ["snr"], "pilot.tries.carried_half": {}}
             | {"pilot.tries.carried": {"continuing": {"moments": "carried"}}, "pilot.tries.carried_double": {}}
