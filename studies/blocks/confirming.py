@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -12,9 +12,38 @@ from unequal.artifacts.figures import Figures, read_figures
 from unequal.errors import UserError
 from unequal.evidence.blocks import Blocks, Estimate
 from unequal.evidence.words import Finding, findings
+from unequal.files import read_json
+from unequal.settings.names import Name
+from unequal.settings.strict import Strict, validate
 
 #: Whose figures a block of the confirmation has.
 FIRST, CONTROL = "first", "control"
+
+
+class Named(Strict):
+    """An arm; beside it, a study has how it was trained, with the try that the pilot has chosen."""
+
+    arm: Name
+
+
+N = TypeVar("N", bound=Named)
+
+
+class First(Strict, Generic[N]):
+    """results/first.json: both arms. They are trained again as this says, so that no further arm makes that stale."""
+
+    first: N
+    control: N
+
+    @property
+    def arms(self) -> dict[str, str]:
+        """Their names, by place."""
+        return {FIRST: self.first.arm, CONTROL: self.control.arm}
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """From a file. Raises UserError where it is missing or damaged."""
+        return validate(cls, read_json(path), path)
 
 
 class AgainFigures(Figures):

@@ -1,40 +1,21 @@
 """How the arms of a league stand, and which came first."""
 
-from pathlib import Path
-from typing import Self
-
 import numpy as np
 
-from studies.blocks.confirming import CONTROL, FIRST
+from studies.blocks.confirming import First as ToldFirst
+from studies.blocks.confirming import Named
 from studies.blocks.findings import Found
-from unequal.files import read_json
-from unequal.settings.names import Name
 from unequal.settings.recipe import Recipe
-from unequal.settings.strict import Strict, validate
 
 
-class Named(Strict):
-    """An arm and the recipe that it was trained by, with the try that the pilot has chosen."""
+class Trained(Named):
+    """An arm and the recipe that it was trained by."""
 
-    arm: Name
     recipe: Recipe
 
 
-class First(Strict):
-    """results/first.json: both arms. They are trained again as this says, so that no further arm makes that stale."""
-
-    first: Named
-    control: Named
-
-    @property
-    def arms(self) -> dict[str, str]:
-        """Their names, by place."""
-        return {FIRST: self.first.arm, CONTROL: self.control.arm}
-
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """From a file. Raises UserError where it is missing or damaged."""
-        return validate(cls, read_json(path), path)
+class First(ToldFirst[Trained]):
+    """Both arms, and by which recipes they are trained once more."""
 
 
 def standings(found: Found) -> list[tuple[str, float]]:
