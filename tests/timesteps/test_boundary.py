@@ -28,6 +28,12 @@ def test_the_boundaries_of_wan(told: float, shift: float, log_snr: float, unshif
     assert (1 - np.arange(40) / 40 >= boundary.time(shift)).sum() == steps
 
 
+def test_what_trainers_have_mistaken_for_it():
+    """Split before the shift, the boundary comes to lie at 0.988; an index of 0.417 of the steps is 0.875 at k = 5."""
+    assert Boundary.at_time(0.875, shift=12).time() == pytest.approx(0.988, abs=5e-4)
+    assert Boundary.at_time(1 - 0.417, shift=5).time() == pytest.approx(0.875, abs=5e-4)
+
+
 def test_a_boundary_of_a_flow_is_one_of_any_schedule():
     boundary = Boundary.at_time(0.875)
     assert boundary.timestep(LINEAR) == 620

@@ -1,19 +1,26 @@
 """What recipes put their weight on: the numbers that are told and the picture that is drawn."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from click.testing import CliRunner
 from graph import ROOT
 from PIL import Image
+from safetensors.torch import save_file
+from specs import record_of, spec_of
+from torch import nn
 
+from unequal.errors import UserError
 from unequal.files import write_json
 from unequal.reporting.emphasis import Emphasis, emphasis
 from unequal.settings.strict import read_yaml, validate
 from unequal.timesteps.partition import TimestepRange
 from unequal.tools.emphasis import Recipes, main
+from unequal.training.objectives.choice import objective_for
 
 FLOW = {"name": "flow", "timesteps": 200, "shift": 3.0}
 
@@ -136,6 +143,63 @@ def test_every_slot_and_every_group_is_drawn(params: Path) -> None:
     assert names == ("slot_1", "slot_2", "expert_0", "expert_1")
     # The second slot is widened by a tenth, and the first too short for it.
     assert first == ("1", "0.005", "1", "0")
+
+
+def test_what_a_study_has_learned_is_drawn_in_the_mean_of_its_trainings(params: Path) -> None:
+    settings, folder = validate(Recipes, read_yaml(params), params), params.parent
+    for block, factors in enumerate((np.full(200, 3.0), np.linspace(1, 5, 200))):
+        told = {"emphasis": {"factors": factors.tolist()}}
+        write_json(folder / f"results/trainings/learned/block_{block}.json", told)
+    (learned,) = settings.curves("learned", folder)
+    assert learned.product is not None
+    np.testing.assert_allclose(learned.product, np.linspace(2, 4, 200) / 600)
+
+
+@pytest.mark.parametrize("clusters", [{}, {"kind": "cluster_uncertainty", "clusters": 2}])
+def test_a_weight_whose_parameters_lie_beside_a_model_is_drawn(params: Path, clusters: dict[str, Any]) -> None:
+    document, model = read_yaml(params), params.parent / "artifacts/models/learned"
+    document["recipes"]["learned"]["loss_weight"] |= clusters
+    settings = validate(Recipes, document, params)
+    recipe, spec = settings.named("learned"), spec_of("velocity", schedule="flow", timesteps=200, shift=3.0)
+    write_json(model / "model.json", record_of(0, 199, spec).model_dump())
+    objective = objective_for(spec, settings.schedule.tables(), recipe.loss_weight)
+    nn.init.normal_(next(objective.parameters()), generator=torch.Generator().manual_seed(0))
+    save_file({name: value.detach() for name, value in objective.named_parameters()}, model / "objective.safetensors")
+    (learned,) = settings.curves("learned", params.parent)
+    factors = objective.factors()
+    assert factors is not None and learned.product is not None and factors.std() > 0
+    np.testing.assert_allclose(learned.product, factors / factors.sum(), rtol=1e-6)
+
+
+def test_parameters_of_another_weight_are_refused(params: Path) -> None:
+    model = params.parent / "artifacts/models/learned"
+    write_json(
+        model / "model.json", record_of(0, 199, spec_of("velocity", schedule="flow", timesteps=200)).model_dump()
+    )
+    save_file({"uncertainty.weight": torch.zeros(3)}, model / "objective.safetensors")
+    done = CliRunner().invoke(main, ["learned", "--params", str(params)])
+    assert (done.exit_code, len(done.output.splitlines())) == (1, 1)
+    assert "objective.safetensors: learned by other settings; train learned again" in done.output
+
+
+def with_plan(params: Path, groups: dict[str, Any]) -> Recipes:
+    """The same settings, and a plan of such groups."""
+    document = read_yaml(params)
+    plan = {"groups": groups, "pruning": None, "start": "base", "recipe": document["recipes"]["expert"]}
+    return validate(Recipes, document | {"plans": {"two": plan}}, params)
+
+
+def test_a_plan_is_drawn_for_each_of_its_groups(params: Path) -> None:
+    # λ = 0 is s = ½ behind a shift of 3, which is ¼ before it.
+    data, noise = with_plan(params, {"kind": "boundary", "log_snr": 0.0}).curves("two", params.parent)
+    assert (data.name, noise.name) == ("two_0", "two_1")
+    assert (np.flatnonzero(data.density)[-1], np.flatnonzero(noise.density)[0]) == (49, 50)
+    odd = with_plan(params, {"kind": "interleaved", "count": 2}).curves("two", params.parent)[1]
+    assert np.flatnonzero(odd.density).tolist() == list(range(1, 200, 2))
+    with pytest.raises(
+        UserError, match=r"^plans\.two\.groups: they go by the base's excess loss, which settings do not"
+    ):
+        with_plan(params, {"kind": "excess_loss", "count": 2, "min_ratio": 0.5}).curves("two", params.parent)
 
 
 @pytest.mark.parametrize(

@@ -2,48 +2,99 @@
 
 Density, weight and their product over t, and over λ = ln SNR, where different schedules can be laid over each other
 (`unequal.reporting.emphasis`). A recipe that trains inside ranges is drawn once for each: for every group where it is
-`expert`, and for every slot where it is another one.
+`expert` or a plan's, and for every slot where it is another one. What is learned is known once it has been trained: as
+a study's trainings have told it, or as a weight's parameters lie beside the model.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from pydantic import ConfigDict
+import numpy as np
+from pydantic import ConfigDict, Field
+from safetensors.torch import load_file
 
 from unequal.artifacts.partitions import read_groups, read_slots
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
+from unequal.models.folder import OBJECTIVE, load_record
 from unequal.reporting.emphasis import Emphasis, draw, emphasis
 from unequal.reporting.figures import save
+from unequal.reporting.learned import learned_by
+from unequal.settings.plan import Plan
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import Strict, read_yaml, validate
-from unequal.timesteps.partition import TimestepRange
+from unequal.timesteps.partition import TimestepRange, TimestepSet
+from unequal.training.objectives.choice import objective_for
 
 
 class Recipes(Strict):
-    """What a params file, of whichever kind, says of its recipes; all else in it is passed over."""
+    """What a params file, of whichever kind, says of its recipes and plans; all else in it is passed over."""
 
     model_config = ConfigDict(extra="ignore")
 
     schedule: Schedule
     recipes: dict[str, Recipe]
+    plans: dict[str, Plan] = Field(default_factory=dict)
 
     def named(self, name: str) -> Recipe:
-        """The recipe of that name. Raises UserError where there is none."""
-        if name not in self.recipes:
-            raise UserError(f"recipes: there is no '{name}'; allowed: {', '.join(self.recipes)}")
-        return self.recipes[name]
+        """The recipe of that name, or of the plan of that name. Raises UserError where there is none."""
+        if name not in (found := self.recipes | {plan: one.recipe for plan, one in self.plans.items()}):
+            raise UserError(f"recipes: there is no '{name}'; allowed: {', '.join(found)}")
+        return found[name]
+
+    def curves(self, name: str, folder: Path) -> list[Emphasis]:
+        """One of a recipe, or one for each range that it trains inside.
+
+        Args:
+            name: of the recipe, or of a plan.
+            folder: of the params file, in which artifacts and results lie.
+
+        Raises:
+            UserError: there is no such recipe, or a file is missing.
+        """
+        recipe, schedule, artifacts = self.named(name), self.schedule.tables(), folder / "artifacts"
+        samplers = artifacts / "samplers"
+        if recipe.sampler.for_all:
+            return [emphasis(name, recipe, schedule, samplers, learned=learned(name, recipe, schedule, folder))]
+        plan = None if name in self.recipes else self.plans[name]
+        ranges = ranges_of(name, artifacts, schedule.timesteps) if plan is None else groups_of(name, plan, schedule)
+        return [emphasis(f"{name}_{number}", recipe, schedule, samplers, one) for number, one in ranges.items()]
 
 
-def curves(name: str, recipe: Recipe, schedule: NoiseSchedule, artifacts: Path) -> list[Emphasis]:
-    """One of a recipe, or one for each range that it trains inside. Raises UserError where a file is missing."""
-    samplers = artifacts / "samplers"
-    if recipe.sampler.for_all:
-        return [emphasis(name, recipe, schedule, samplers)]
-    ranges = ranges_of(name, artifacts, schedule.timesteps).items()
-    return [emphasis(f"{name}_{number}", recipe, schedule, samplers, one) for number, one in ranges]
+def learned(name: str, recipe: Recipe, schedule: NoiseSchedule, folder: Path) -> dict[str, np.ndarray]:
+    """What trainings of a recipe have learned to put their weight on, if any have been kept: tables [T]."""
+    if files := sorted((folder / "results/trainings" / name).glob("*.json")):
+        return learned_by(files)
+    return weight_beside(folder / "artifacts/models" / name, recipe, schedule)
+
+
+def weight_beside(model: Path, recipe: Recipe, schedule: NoiseSchedule) -> dict[str, np.ndarray]:
+    """`factors` [T] of a weight whose parameters lie beside a model.
+
+    None of another weight, nor of clusters that are alike in gradients, of which a model does not tell.
+
+    Raises:
+        UserError: what lies there was learned by other settings.
+    """
+    weight, file = recipe.loss_weight, model / OBJECTIVE
+    if weight.fixed or getattr(weight, "alike_in", None) == "gradients" or not file.exists():
+        return {}
+    objective = objective_for(load_record(model).spec, schedule, weight)
+    try:
+        objective.load_state_dict(load_file(file), strict=False)
+    except RuntimeError:
+        raise UserError(f"{file}: learned by other settings; train {model.name} again") from None
+    factors = objective.factors()
+    return {} if factors is None else {"factors": factors.numpy()}
+
+
+def groups_of(name: str, plan: Plan, schedule: NoiseSchedule) -> dict[int, TimestepSet]:
+    """A plan's groups, counted from 0. Raises UserError where they go by what is measured."""
+    if plan.groups.needs_excess:
+        raise UserError(f"plans.{name}.groups: they go by the base's excess loss, which settings do not tell")
+    return {number: one.range for number, one in enumerate(plan.groups.made(schedule))}
 
 
 def ranges_of(name: str, artifacts: Path, timesteps: int) -> dict[int, TimestepRange]:
@@ -61,9 +112,8 @@ def main(recipes: Sequence[str], params: Path, target: Path) -> None:
     """Draw some recipes of a params file."""
     try:
         settings = validate(Recipes, read_yaml(params), params)
-        schedule, artifacts = settings.schedule.tables(), params.parent / "artifacts"
-        found = [one for name in recipes for one in curves(name, settings.named(name), schedule, artifacts)]
-        save(target, (13, 7), lambda figure: draw(figure, found, schedule))
+        found = [one for name in recipes for one in settings.curves(name, params.parent)]
+        save(target, (13, 7), lambda figure: draw(figure, found, settings.schedule.tables()))
     except UserError as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"{'recipe':24} {'p_0':>10} {'p_(T-1)':>10} {'mean t':>12} {'× weight':>12}")

@@ -6,11 +6,11 @@ from studies.blocks.confirming import confirmed, read_again
 from studies.blocks.page import PageSettings, Study, write_page
 from studies.blocks.tables import confirmation_rows, confirmation_table
 from studies.league.figures import league
-from studies.league.learned import learned_by
 from studies.league.standings import First
 from studies.league.tables import league_table
 from unequal.pipeline.stage import Run, stage
 from unequal.reporting.emphasis import emphasis
+from unequal.reporting.learned import learned_by
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import key
@@ -35,8 +35,9 @@ def main(run: Run, settings: Settings) -> None:
     schedule = settings.schedule.tables()
     trainings = run.input("results/trainings")
     # Recipes from fresh weights go by nothing that was measured: no file of a sampler is asked for.
+    files = [f"block_{block}.json" for block in settings.blocks.seeds]
     weights = {
-        name: emphasis(name, one, schedule, Path(), learned=learned_by(trainings / name, settings.blocks.seeds))
+        name: emphasis(name, one, schedule, Path(), learned=learned_by([trainings / name / file for file in files]))
         for name, one in settings.recipes.items()
     }
     tables = [
