@@ -2,4 +2,4 @@
 
 from unequal.extras import needs
 
-needs(__name__, "pipeline", "click", "matplotlib", "pydantic", "scipy", "yaml")
+needs(__name__, "pipeline", "click", "matplotlib", "pydantic", "safetensors", "scipy", "yaml")
