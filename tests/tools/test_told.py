@@ -38,6 +38,7 @@ def results(tmp_path: Path) -> Path:
         ("trainings.csv: batch=8, images=100: gain", "0.30 ± 0.28"),
         ("trainings.csv: batch=8, images=100: gain | estimate", "+30.0 % (−224.1 % … +284.1 %)"),
         ("trainings.csv: batch=8, images=100: gain | relative", "+35.0 %"),
+        ("trainings.csv: batch=8, images=100: gain | visible", "35.0 %"),
         ("trainings.csv: batch=8, images=*: gain | least change", "−90.0 %"),
         ("trainings.csv: batch=8, images=*: gain | most number", "0.3"),
         ("trainings.csv: batch=8, images=*: gain | largest size", "90.0 %"),

@@ -57,6 +57,7 @@ MEASURED: dict[str, Callable[[Sequence[float]], str]] = {
     "share": lambda values: percent(fmean(values)),
     "size": lambda values: percent(abs(fmean(values))),
     "change": lambda values: percent(fmean(values), sign=True),
+    "visible": lambda values: percent(float(np.expm1(fmean(values)))),
     "relative": lambda values: percent(float(np.expm1(fmean(values))), sign=True),
     "hours": lambda values: f"{sum(values) / 3600:.1f}",
     "estimate": estimate,
