@@ -9,7 +9,7 @@ from engines_said import rules_of_dry_run, stages_of_repro
 from benchmarks.projects import commit, edit, run, small_copy
 from unequal.errors import UserError
 from unequal.settings.strict import read_yaml
-from unequal.tools.verify import shrink
+from unequal.tools.verify import shrink, standing
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 
@@ -101,12 +101,12 @@ def test_only_what_is_finished_is_recorded(recorded: Path, tmp_path: Path):
     assert len(after) > 0
 
 
-def shrunk(folder: Path, tiny: str) -> dict:
+def shrunk(folder: Path, tiny: str, *, passing_over: bool = False) -> dict:
     """A params file of two recipes with one optimizer, changed as a text says."""
     params, budgets = folder / "params.yaml", folder / "tiny.yaml"
     params.write_text("recipes: {base: {optimizer: &own {lr: 1}}, other: {optimizer: *own}}\n", encoding="utf-8")
     budgets.write_text(tiny, encoding="utf-8")
-    shrink(params, budgets)
+    shrink(params, budgets, passing_over=passing_over)
     return read_yaml(params)["recipes"]
 
 
@@ -120,3 +120,20 @@ def test_a_small_setting_changes_one_place_where_sections_share_an_anchor(tmp_pa
 def test_a_small_setting_of_a_section_that_is_not_there_is_refused(tmp_path: Path, key: str):
     with pytest.raises(UserError, match=f"{key}: there is no such section in .*params.yaml"):
         shrunk(tmp_path, f"{key}: 2\n")
+
+
+def test_what_older_code_has_no_section_for_is_passed_over_there(tmp_path: Path):
+    recipes = shrunk(tmp_path, "recipes.none.images: 2\nrecipes.other.optimizer.lr: 2\n", passing_over=True)
+    assert recipes == {"base": {"optimizer": {"lr": 1}}, "other": {"optimizer": {"lr": 2}}}
+
+
+def test_what_the_present_code_has_made_or_nobody_has_is_not_compared(tmp_path: Path):
+    graph = tmp_path / "dvc.yaml"
+    graph.write_text("stages: {gate: {}, train: {}, train_again: {}, report: {}}\n", encoding="utf-8")
+    told = {
+        "gate": {"gate": "1"},
+        "train@0": {"train": "1"},
+        "train@1": {"train": "2"},
+        "train_again@2": {"train": "2"},
+    }
+    assert standing(graph, told, {"gate": "1", "train": "2"}) == {"gate", "train_again", "report"}

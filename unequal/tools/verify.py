@@ -4,7 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,8 @@ AFTER, BEFORE = "after", "before"
 LOOKED_AT = 100
 #: How many complaints are shown, and how much of what Snakemake has said.
 SHOWN, SHOWN_CHARACTERS = 20, 2000
+#: MD5s of the files that tell of programs' code, by the programs' names.
+Code = dict[str, str]
 #: Read by every Python that finds its folder on its path.
 HOOK = "import coverage\n\ncoverage.process_startup()\n"
 
@@ -50,10 +53,12 @@ class Tiny:
     Attributes:
         root: the copy.
         folder: that of the dvc.yaml, below the root.
+        standing: names of the dvc.yaml's entries that need not be run, since their record is of the present code.
     """
 
     root: Path
     folder: Path
+    standing: frozenset[str] = frozenset()
 
     @property
     def place(self) -> Path:
@@ -106,14 +111,15 @@ class Tiny:
         return [fingerprint(self.root / file, self.root) for name, file in files if name in names]
 
     def outs(self, names: set[str]) -> set[str]:
-        """What the graph's stages by programs of these names make."""
+        """What the graph's stages by programs of these names make, but for those that stand."""
         from dvc.repo import Repo
 
         stages = Repo(str(self.root)).stage.load_all(str(self.place / GRAPH))
-        chosen = [stage for stage in stages if {Path(dep.def_path).stem for dep in code_of(stage)} & names]
+        asked = (stage for stage in stages if entry_of(stage.name) not in self.standing)
+        chosen = [stage for stage in asked if {Path(dep.def_path).stem for dep in code_of(stage)} & names]
         return {out.def_path for stage in chosen for out in stage.outs}
 
-    def codes(self) -> dict[str, str]:
+    def codes(self) -> Code:
         """The MD5 of the file that tells of each program's code, by the program's name; they are brought up to date.
 
         Empty for a checkout that has no such files, as from before there were any, or no such graph.
@@ -151,7 +157,7 @@ def refuse_changed(lock: Path) -> None:
         raise UserError(f"{lock}: differs from the last commit; commit or restore it")
 
 
-def codes_told(text: str) -> dict[str, dict[str, str]]:
+def codes_told(text: str) -> dict[str, Code]:
     """What a lock file tells of the code of each stage: the program's name and the MD5 of the file about it."""
     stages = yaml.safe_load(text)["stages"]
     return {
@@ -160,17 +166,24 @@ def codes_told(text: str) -> dict[str, dict[str, str]]:
     }
 
 
-def makers(graph: Path, work: Path) -> dict[str, set[str]]:
+def standing(graph: Path, told: Mapping[str, Code], now: Code) -> frozenset[str]:
+    """The entries of a dvc.yaml without a recorded stage that other code than the present one has made."""
+    others = {entry_of(name) for name, code in told.items() if not code.items() <= now.items()}
+    return frozenset(read_yaml(graph)["stages"]) - others
+
+
+def entry_of(stage: str) -> str:
+    """The entry of a dvc.yaml that a stage is, alone or as one of many."""
+    return stage.partition("@")[0]
+
+
+def makers(folder: Path, work: Path, told: Mapping[str, Code], now: Code) -> dict[str, set[str]]:
     """The commits whose code has made what a lock file tells of and the present code has not: names of the programs.
 
     Raises:
         UserError: a stage was made by the code of no commit that is looked at, or by other libraries than are here.
     """
-    folder = graph.resolve().parent
     root = checkout(folder)
-    told = codes_told((folder / LOCK).read_text(encoding="utf-8"))
-    copy(root, work / AFTER)
-    now = Tiny(work / AFTER, folder.relative_to(root)).codes()
     left = {one for stage in told.values() for one in stage.items()} - set(now.items())
     found: dict[str, set[str]] = {}
     for commit in candidates(folder):
@@ -182,7 +195,7 @@ def makers(graph: Path, work: Path) -> dict[str, set[str]]:
         left -= made
     if left:
         names = ", ".join(sorted({name for name, _ in left}))
-        raise UserError(f"{graph}: made by code of no commit before its lock, or by other libraries: {names}")
+        raise UserError(f"{folder / GRAPH}: made by code of no commit before its lock, or by other libraries: {names}")
     return found
 
 
@@ -211,12 +224,15 @@ def verify(graph: Path, trusting: bool) -> list[str]:
     root = checkout(folder)
     work = work_root().resolve() / "verify"
     trusted: list[str] = []
+    copy(root, work / AFTER)
     after = Tiny(work / AFTER, folder.relative_to(root))
-    found = makers(graph, work)
+    told, now = codes_told((folder / LOCK).read_text(encoding="utf-8")), after.codes()
+    after = replace(after, standing=standing(graph, told, now))
+    found = makers(folder, work, told, now)
     if found:
         run_small(after, folder, set().union(*found.values()))
     for commit, names in found.items():
-        before = run_before(commit, folder, work, names)
+        before = run_before(replace(after, root=work / commit[:12]), commit, folder, names)
         complaints = differences(before.place, after.place, (before.outs(names), after.outs(names)))
         complaints += other_texts(before, after, names)
         skipped = unseen(before, after, names)
@@ -230,21 +246,21 @@ def verify(graph: Path, trusting: bool) -> list[str]:
     return sorted(set(trusted))
 
 
-def run_before(commit: str, folder: Path, work: Path, names: set[str]) -> Tiny:
+def run_before(tiny: Tiny, commit: str, folder: Path, names: set[str]) -> Tiny:
     """A commit's small run. Whoever mends what was refused need not wait for it again."""
-    root = checkout(folder)
-    tiny, had_run = Tiny(work / commit[:12], folder.relative_to(root)), work / f"{commit[:12]}.json"
-    if not had_run.exists() or read_json(had_run) != conditions(commit, folder, names):
+    had_run = tiny.root.with_name(f"{tiny.root.name}.json")
+    known = conditions(commit, folder, names) | {"standing": sorted(tiny.standing)}
+    if not had_run.exists() or read_json(had_run) != known:
         had_run.unlink(missing_ok=True)
-        check_out(root, commit, tiny.root)
-        run_small(tiny, folder, names)
-        write_json(had_run, conditions(commit, folder, names))
+        check_out(checkout(folder), commit, tiny.root)
+        run_small(tiny, folder, names, of_present_code=False)
+        write_json(had_run, known)
     return tiny
 
 
-def run_small(tiny: Tiny, folder: Path, names: set[str]) -> None:
-    """Run programs of a copy with the small budgets that lie in a folder."""
-    shrink(tiny.place / PARAMS, folder / TINY)
+def run_small(tiny: Tiny, folder: Path, names: set[str], *, of_present_code: bool = True) -> None:
+    """Run programs of a copy with the small budgets that lie in a folder; older code may lack some of the sections."""
+    shrink(tiny.place / PARAMS, folder / TINY, passing_over=not of_present_code)
     tiny.run(names)
 
 
@@ -292,21 +308,31 @@ def copy(root: Path, target: Path) -> None:
     git(target, "init", "-q")
 
 
-def shrink(params: Path, tiny: Path) -> None:
-    """Change a params file as another file of dotted keys says. Raises UserError where that is missing."""
+def shrink(params: Path, tiny: Path, *, passing_over: bool = False) -> None:
+    """Change a params file as another file of dotted keys says.
+
+    Raises UserError where that file is missing, or a section in the first, unless such keys are passed over.
+    """
     if not tiny.exists():
         raise UserError(f"{tiny}: missing; it says which settings make a small run, by dotted keys of {PARAMS}")
     document = read_yaml(params)
     for dotted, value in read_yaml(tiny).items():
         *sections, last = dotted.split(".")
-        section = document
-        for name in sections:
-            if not isinstance(section.get(name), dict):
-                raise UserError(f"{tiny}: {dotted}: there is no such section in {params}")
-            section[name] = dict(section[name])  # by an anchor, other sections may be the same one
-            section = section[name]
-        if value is None:
+        section = inner(document, sections)
+        if section is None and not passing_over:
+            raise UserError(f"{tiny}: {dotted}: there is no such section in {params}")
+        if section is not None and value is None:
             section.pop(last, None)
-        else:
+        elif section is not None:
             section[last] = value
     params.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+
+
+def inner(document: dict[str, Any], sections: list[str]) -> dict[str, Any] | None:
+    """A section of a document, to be changed there alone: by an anchor, others may be the same one; None: not there."""
+    for name in sections:
+        if not isinstance(document.get(name), dict):
+            return None
+        document[name] = dict(document[name])
+        document = document[name]
+    return document
