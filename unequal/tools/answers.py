@@ -59,20 +59,22 @@ def answer(claim: Claim, study: Path) -> str:
     if not path.exists():
         return f"**{claim.paper}** ({link}): not run yet."
     found = read_figures(path, StudyFigures)
+    names = {endpoint: f"{ENDPOINTS[endpoint]} " for endpoint in claim.endpoints}
+    only = f", {ENDPOINTS[claim.endpoints[0]]}" if len(names) == 1 else ""  # told once, and not of each comparison
     compared = (
         f"{with_figures(what, path.parent, study / CLAIM)}, "
-        + ", ".join(change(found, key, endpoint, path) for endpoint in claim.endpoints)
+        + ", ".join(f"{'' if only else name}{change(found, key, one, path)}" for one, name in names.items())
         for what, key in claim.told.items()
     )
     network, budget = (with_prefix(found[key]) for key in ("parameters", "images"))
     subject, *_, values = found["data"].split(", ")
     data, blocks = f"{subject}, {values.removesuffix(' values each')}", len(found["blocks"])
-    held_for = f"on {data}, {network} parameters, {budget} images, {blocks} blocks"
+    held_for = f"on {data}, {network} parameters, {budget} images, {blocks} blocks{only}"
     return f"**{claim.paper}** ({link}), {held_for}: {'; '.join(compared)}."
 
 
 def change(found: Mapping[str, Any], comparison: str, endpoint: str, path: Path) -> str:
-    """As `FID +3.2 % (−1.0 to +7.5): undecided`."""
+    """As `+3.2 % (−1.0 to +7.5): undecided`."""
     family = found["endpoints"].get(endpoint, {})
     judged = family.get("comparisons", {})
     if comparison not in judged:
@@ -82,7 +84,7 @@ def change(found: Mapping[str, Any], comparison: str, endpoint: str, path: Path)
     word = one["word"]
     if word == SAME:
         word = f"{word} within {100 * validate(Judged, family, path).delta:.3g} %"
-    return f"{ENDPOINTS[endpoint]} {change} % ({low} to {high}): {word}"
+    return f"{change} % ({low} to {high}): {word}"
 
 
 def words(study: Path, template: str) -> str:
