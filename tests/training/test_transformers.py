@@ -218,8 +218,16 @@ def test_compiled_it_trains_the_same(build: Callable[..., Trainer]) -> None:
     plain, compiled = build("plain"), build("compiled", compile=True)
     plain.run()
     compiled.run()
-    for name, value in weights(plain).items():
-        torch.testing.assert_close(weights(compiled)[name], value, rtol=1e-3, atol=1e-4)
+    for name, value in shaping(plain).items():
+        torch.testing.assert_close(shaping(compiled)[name], value, rtol=1e-3, atol=1e-4)
+
+
+def shaping(trainer: Trainer) -> dict[str, Tensor]:
+    """The weights without the biases of keys: a softmax is the same for any, so Adam takes steps of rounding errors."""
+    found = weights(trainer)
+    keys = {name: value.chunk(3)[1] for name, value in found.items() if name.endswith("qkv.bias")}
+    assert len(keys) > 0
+    return {name: torch.cat(value.chunk(3)[::2]) if name in keys else value for name, value in found.items()}
 
 
 def test_what_it_costs_is_estimated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
