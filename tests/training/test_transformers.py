@@ -225,9 +225,9 @@ def test_compiled_it_trains_the_same(build: Callable[..., Trainer]) -> None:
 def shaping(trainer: Trainer) -> dict[str, Tensor]:
     """The weights without the biases of keys: a softmax is the same for any, so Adam takes steps of rounding errors."""
     found = weights(trainer)
-    keys = {name: value.chunk(3)[1] for name, value in found.items() if name.endswith("qkv.bias")}
-    assert len(keys) > 0
-    return {name: torch.cat(value.chunk(3)[::2]) if name in keys else value for name, value in found.items()}
+    biases = {name: value.chunk(3) for name, value in found.items() if name.endswith("qkv.bias")}
+    assert len(biases) > 0
+    return found | {name: torch.cat([queries, values]) for name, (queries, _, values) in biases.items()}
 
 
 def test_what_it_costs_is_estimated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

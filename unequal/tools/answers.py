@@ -59,17 +59,17 @@ def answer(claim: Claim, study: Path) -> str:
     if not path.exists():
         return f"**{claim.paper}** ({link}): not run yet."
     found = read_figures(path, StudyFigures)
-    names = {endpoint: f"{ENDPOINTS[endpoint]} " for endpoint in claim.endpoints}
-    only = f", {ENDPOINTS[claim.endpoints[0]]}" if len(names) == 1 else ""  # told once, and not of each comparison
+    several = len(claim.endpoints) > 1  # else it is told once, and not of each comparison
+    by = "" if several else f", {ENDPOINTS[claim.endpoints[0]]}"
     compared = (
         f"{with_figures(what, path.parent, study / CLAIM)}, "
-        + ", ".join(f"{'' if only else name}{change(found, key, one, path)}" for one, name in names.items())
+        + ", ".join(f"{ENDPOINTS[one]} " * several + change(found, key, one, path) for one in claim.endpoints)
         for what, key in claim.told.items()
     )
     network, budget = (with_prefix(found[key]) for key in ("parameters", "images"))
     subject, *_, values = found["data"].split(", ")
     data, blocks = f"{subject}, {values.removesuffix(' values each')}", len(found["blocks"])
-    held_for = f"on {data}, {network} parameters, {budget} images, {blocks} blocks{only}"
+    held_for = f"on {data}, {network} parameters, {budget} images, {blocks} blocks{by}"
     return f"**{claim.paper}** ({link}), {held_for}: {'; '.join(compared)}."
 
 

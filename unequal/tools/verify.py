@@ -253,14 +253,14 @@ def run_before(tiny: Tiny, commit: str, folder: Path, names: set[str]) -> Tiny:
     if not had_run.exists() or read_json(had_run) != known:
         had_run.unlink(missing_ok=True)
         check_out(checkout(folder), commit, tiny.root)
-        run_small(tiny, folder, names, of_present_code=False)
+        run_small(tiny, folder, names, is_older=True)
         write_json(had_run, known)
     return tiny
 
 
-def run_small(tiny: Tiny, folder: Path, names: set[str], *, of_present_code: bool = True) -> None:
+def run_small(tiny: Tiny, folder: Path, names: set[str], *, is_older: bool = False) -> None:
     """Run programs of a copy with the small budgets that lie in a folder; older code may lack some of the sections."""
-    shrink(tiny.place / PARAMS, folder / TINY, passing_over=not of_present_code)
+    shrink(tiny.place / PARAMS, folder / TINY, passing_over=is_older)
     tiny.run(names)
 
 
