@@ -120,6 +120,8 @@ SAID = {
     "undecided": UNDECIDED,
     "the same within": SAME,
 }
+#: Any of these.
+WORD = re.compile(rf"\b(?:{'|'.join(SAID)})\b")
 #: A change as pages tell it.
 CHANGE = re.compile(r"[+−]\d+(?:\.\d+)? %")
 
@@ -141,17 +143,33 @@ def sentences(prose: str) -> list[str]:
     return [one for each in paragraphs for one in re.split(r"(?<=[.:;])\s+(?=[A-Z])", each)]
 
 
+def clauses(sentence: str) -> Iterator[tuple[str, list[str]]]:
+    """The parts of a sentence, up to where one has both a word and a change: its text and its changes.
+
+    Parts end behind a bracket and at a semicolon: "FID is undecided (+3 %), and the loss better (−1 %)".
+    """
+    text = ""
+    for part in re.split(r"(?<=\)),?\s|;\s", sentence):
+        text = f"{text} {part}".strip()
+        if WORD.search(text) and (changes := CHANGE.findall(text)):
+            yield text, changes
+            text = ""
+    if WORD.search(text):
+        yield text, []
+
+
 def unborne(study: Path, prose: str) -> list[str]:
-    """Sentences that say a word of which they have no change that the study says it of."""
+    """Parts of sentences whose words are not those that the study says of their changes."""
     words: dict[str, set[str]] = {}
     for change, word in judged_changes(read_json(study / "results/findings.json")):
         words.setdefault(change, set()).add(word)
-    return [
-        one
-        for one in sentences(prose)
-        for said, word in SAID.items()
-        if re.search(rf"\b{said}\b", one) and not any(word in words.get(change, ()) for change in CHANGE.findall(one))
-    ]
+    wrong = []
+    for text, changes in (one for sentence in sentences(prose) for one in clauses(sentence)):
+        said = {SAID[one] for one in WORD.findall(text)}
+        told = [words[one] for one in changes if one in words]
+        if not all(one & said for one in told) or not said <= set().union(*told):
+            wrong.append(text)
+    return wrong
 
 
 #: Studies that say words of comparisons.
@@ -163,22 +181,44 @@ def between(page: Path, place: str) -> str:
     return page.read_text(encoding="utf-8").split(f"<!-- {place} -->")[1].split(f"<!-- /{place} -->")[0]
 
 
-@pytest.mark.parametrize("study", WITH_WORDS, ids=lambda study: study.name)
-def test_every_word_in_prose_stands_beside_a_change_that_it_was_said_of(study: Path):
+def told_of(study: Path) -> str:
+    """The prose about a study, of its README and of the page of findings."""
     path = study.relative_to(ROOT / "studies")
     readme = ROOT / "studies" / path.parts[0] / "README.md"
     filled_in = (study / "results/findings.md").read_text(encoding="utf-8").strip()
     section = between(readme, path.name) if path.parts[1:] else came_out(readme)
-    assert unborne(study, section.replace(filled_in, "")) == []
-    assert unborne(study, between(FINDINGS, path.as_posix()).replace(filled_in, "")) == []
+    return "\n\n".join(one.replace(filled_in, "") for one in (section, between(FINDINGS, path.as_posix())))
+
+
+@pytest.mark.parametrize("study", WITH_WORDS, ids=lambda study: study.name)
+def test_every_word_in_prose_stands_beside_a_change_that_it_was_said_of(study: Path):
+    assert unborne(study, told_of(study)) == []
 
 
 def test_a_word_that_nothing_bears_out_is_seen(tmp_path: Path):
-    told = {"endpoints": {"fid": {"comparisons": {"one against other": {"word": BETTER, "change": -0.089}}}}}
-    write_json(tmp_path / "results/findings.json", told)
-    assert unborne(tmp_path, "It is better, by −8.90 %.") == []
+    told = {"one": {"word": BETTER, "change": -0.089}, "other": {"word": UNDECIDED, "change": 0.02}}
+    write_json(tmp_path / "results/findings.json", {"endpoints": {"fid": {"comparisons": told}}})
+    for right in ("It is better, by −8.90 %.", "One is better (−8.90 %), the other undecided (+2.00 %)."):
+        assert unborne(tmp_path, right) == []
     for wrong in ("It is worse, by −8.90 %.", "It is better.", "It is better, by −8.80 %."):
         assert unborne(tmp_path, wrong) == [wrong]
+
+
+def test_a_word_that_stands_beside_another_change_of_the_sentence_is_seen(tmp_path: Path):
+    told = {"one": {"word": BETTER, "change": -0.089}, "other": {"word": UNDECIDED, "change": 0.02}}
+    write_json(tmp_path / "results/findings.json", {"endpoints": {"fid": {"comparisons": told}}})
+    exchanged = "One is undecided (−8.90 %), the other better (+2.00 %)."
+    assert unborne(tmp_path, exchanged) == ["One is undecided (−8.90 %)", "the other better (+2.00 %)."]
+    assert unborne(tmp_path, "Both are better (−8.90 %, +2.00 %).") == ["Both are better (−8.90 %, +2.00 %)."]
+
+
+@pytest.mark.parametrize("study", WITH_WORDS, ids=lambda study: study.name)
+def test_no_word_in_prose_could_be_exchanged_for_another(study: Path):
+    """Each is held against the figures beside it, so that a slip of the pen cannot pass."""
+    for sentence in sentences(told_of(study)):
+        for found in WORD.finditer(sentence):
+            for other in (one for one in SAID if SAID[one] != SAID[found[0]]):
+                assert unborne(study, sentence[: found.start()] + other + sentence[found.end() :]), (sentence, other)
 
 
 def test_a_page_without_the_place_is_refused():
