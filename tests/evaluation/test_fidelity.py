@@ -1,5 +1,6 @@
 """Scores against closed forms and another library, their refusals, and the extractors behind them."""
 
+import dataclasses
 import json
 import os
 import tracemalloc
@@ -200,7 +201,9 @@ def test_a_subset_of_one_image_has_no_distance(extractor: BuiltExtractor) -> Non
 
 def test_images_that_are_all_alike_have_a_distance(extractor: BuiltExtractor) -> None:
     alike = np.full((10, 1, 8, 8), 7, np.uint8)
-    assert score(alike, alike, extractor, CPU, kid_subset=5) == Scores(0.0, 0.0, 0.0, 0.0, 1.0, 1.0)
+    # KID is a difference of sums of cubes in single precision, added in another order by another processor.
+    same = score(alike, alike, extractor, CPU, kid_subset=5)
+    assert dataclasses.astuple(same) == pytest.approx((0.0, 0.0, 0.0, 0.0, 1.0, 1.0), abs=1e-3)
     assert score(alike, pictures(10, 0), extractor, CPU, kid_subset=5).fid > 0
 
 
