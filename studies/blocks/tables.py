@@ -76,7 +76,9 @@ def promise(family: Family) -> str:
     own = f"by the scatter of these very trainings, at most (80 %), {seen(family.own)}"
     told = own if family.scatter == "blocks" else f"by the pilot, by which words go, {seen(family.visible)}; {own}"
     asked = percent(float(np.expm1(family.needed)))
-    return f"Four of five studies of so many blocks see a difference of this size: {told}. Asked for is {asked}."
+    blind = any(one > family.needed for one in family.visible.values())
+    bound = "; of smaller ones than are seen, nothing is said where that is more" if blind else ""
+    return f"Four of five studies of so many blocks see a difference of this size: {told}. Asked for is {asked}{bound}."
 
 
 def seen(visible: Mapping[Comparison, float]) -> str:

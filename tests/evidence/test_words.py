@@ -95,15 +95,24 @@ def test_holm_by_hand():
     assert holm([0.6, 0.7]) == [1, 1]
 
 
-def test_a_study_that_cannot_see_delta_says_nothing():
-    told = findings([Estimate(-9, 0.1, 8)], delta=0.5, visible=[0.6])
+def test_a_study_that_cannot_see_delta_says_nothing_of_what_it_cannot_see():
+    told = findings([Estimate(-0.59, 0.01, 8)], delta=0.5, visible=[0.6])
     assert told[0].word == NOT_TESTABLE
-    assert findings([Estimate(-9, 0.1, 8)], delta=0.5, visible=[0.5])[0].word == BETTER
-    assert findings([Estimate(-9, 0.1, 8)], delta=0.5, visible=[0.6], needed=0.7)[0].word == BETTER
+    assert findings([Estimate(0, 0.01, 8)], delta=0.5, visible=[0.6])[0].word == NOT_TESTABLE
+    assert findings([Estimate(-0.59, 0.01, 8)], delta=0.5, visible=[0.5])[0].word == BETTER
+    assert findings([Estimate(-0.59, 0.01, 8)], delta=0.5, visible=[0.6], needed=0.7)[0].word == BETTER
+
+
+@given(st.floats(0.61, 9), st.sampled_from([-1, 1]))
+def test_a_difference_as_large_as_a_study_sees_has_its_word(size: float, sign: int):
+    (told,) = findings([Estimate(sign * size, 0.01, 8)], delta=0.5, visible=[0.6])
+    assert told.word == {-1: BETTER, 1: WORSE}[sign]
+    (lost,) = findings([Estimate(sign * size, 10, 8)], delta=0.5, visible=[0.6])
+    assert lost.word == NOT_TESTABLE
 
 
 def test_what_is_seen_of_one_comparison_bounds_no_other():
-    told = findings([Estimate(-9, 0.1, 8)] * 2, delta=0.5, visible=[0.6, 0.4])
+    told = findings([Estimate(-0.59, 0.01, 8)] * 2, delta=0.5, visible=[0.6, 0.4])
     assert [one.word for one in told] == [NOT_TESTABLE, BETTER]
 
 

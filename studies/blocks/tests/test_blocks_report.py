@@ -77,10 +77,13 @@ def test_an_arm_that_scatters_otherwise_than_the_rest_is_named(trainings: Path) 
     assert "more than twice as much in: lower (" in scattering(told)
 
 
-def test_what_a_pilot_cannot_see_gets_no_word(trainings: Path) -> None:
+def test_of_what_a_study_cannot_see_nothing_is_said(trainings: Path) -> None:
     blind = pilot_told("fid", upper_deviation=0.02)
     losses, fid = families(read_found(trainings, design()), blind, {})
-    assert {one.word for one in (*losses.found.values(), *fid.found.values())} == {NOT_TESTABLE}
+    assert {one.word for one in losses.found.values()} == {NOT_TESTABLE}
+    for comparison, one in fid.found.items():
+        assert (one.word != NOT_TESTABLE) == (abs(np.log1p(one.change)) >= fid.visible[comparison])
+    assert {one.word for one in fid.found.values()} == {BETTER, NOT_TESTABLE, WORSE}
     # Of what the pilot has told nothing, nothing is promised.
     assert {*losses.visible.values()} == {np.inf}
     # A claim of twice what is seen can be tested, whatever counts as the same.
