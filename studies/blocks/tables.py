@@ -25,6 +25,12 @@ NAMES = {
 }
 NAMES |= {images_for(name): f"images for the same {told}" for name, told in NAMES.items()}
 #: Those of `cells`; and those of a comparison, with the interval of the two arms alone.
+COSTS = {
+    "images": "images",
+    "training_flops": "training FLOPs",
+    "sampling_flops": "sampling FLOPs",
+    "parameters": "parameters",
+}
 FINDING_COLUMNS = ("change", "95 % interval", "p (Holm)", "the study says")
 COLUMNS = ("arm against control", *FINDING_COLUMNS[:2], "of the two alone", *FINDING_COLUMNS[2:])
 #: By whose variance.
@@ -108,16 +114,17 @@ def against(arm: str, control: str) -> str:
     return f"{label(arm)} against {label(control)}"
 
 
-def arms_table(found: Found) -> Table:
-    """Endpoints, other scores and costs of every arm, and of the bases."""
+def arms_table(found: Found, real: Mapping[str, Any]) -> Table:
+    """Endpoints, other scores and costs of every arm and of the bases, and the scores of real images."""
     endpoints = list(found.blocks.endpoints)
     scores = sorted(found.any["scores"])
     columns = ["arm", *(NAMES[one] for one in endpoints), *map(label, scores)]
-    columns += ["images", "training FLOPs", "sampling FLOPs", "parameters"]
+    columns += COSTS.values()
     everything = {label(arm): list(found.trainings[arm].values()) for arm in found.blocks.arms}
     rows = [(name, *arm_cells(trainings, endpoints, scores)) for name, trainings in everything.items()]
     bases = list(found.bases.values())
     references = [("base", *arm_cells(bases, endpoints, scores))] if bases else []
+    references.append(("real images", *real_cells(real, endpoints, scores)))
     return Table("Arms", columns, rows, "± is the standard deviation over blocks.", references)
 
 
@@ -125,8 +132,14 @@ def arm_cells(trainings: Sequence[Any], endpoints: Sequence[str], scores: Sequen
     """Means of an arm as text."""
     for kind, names in (("endpoints", endpoints), ("scores", scores)):
         yield from (mean_and_sd([one[kind][name] for one in trainings]) for name in names)
-    for cost in ("images", "training_flops", "sampling_flops", "parameters"):
+    for cost in COSTS:
         yield with_prefix(fmean(one["costs"][cost] for one in trainings))
+
+
+def real_cells(real: Mapping[str, Any], endpoints: Sequence[str], scores: Sequence[str]) -> Iterator[str]:
+    """What real images come to beside real ones, as text: they have neither losses nor costs."""
+    yield from (f"{real[name]:.3g}" if name in real else "" for name in (*endpoints, *scores))
+    yield from ("",) * len(COSTS)
 
 
 def speed_table(found: Found, baseline: str, endpoint: str) -> Table:
@@ -216,8 +229,8 @@ def markdown(families: Sequence[Family], first: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def first_sentence(found: Found, subject: str) -> str:
-    """Data, network and budget; `subject` is what people call the images."""
+def first_sentence(found: Found, subject: str, real: Mapping[str, Any]) -> str:
+    """Data, network and budget, and what FID has room for; `subject` is what people call the images."""
     one, control = found.any, found.blocks.repeated.control
     images = fmean(each["costs"]["images"] for each in found.trainings[control].values())
     base = np.mean([each["costs"]["images"] for each in found.bases.values()]) if found.bases else 0
@@ -225,7 +238,7 @@ def first_sentence(found: Found, subject: str) -> str:
     return (
         f"On {named(subject, one['conditions']['data'])}, with a network of "
         f"{with_prefix(one['costs']['parameters'])} parameters and {budget} behind "
-        f"{label(control)}; {len(found.complete)} blocks."
+        f"{label(control)}; {len(found.complete)} blocks. Real images, {real['sets']}, have a FID of {real['fid']:.3g}."
     )
 
 
