@@ -36,8 +36,8 @@ def share(found: list[list[Finding]], *words: str) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "deviations",
-    [[1] * 9, [1] * 8 + [2], [2] + [1] * 8, [1, 2] * 4 + [1], [1] * 4, [2, 1, 1]],
-    ids=["equal", "one noisy arm", "a noisy control", "half noisy", "four arms", "three, a noisy control"],
+    [[1] * 9, [1] * 8 + [2], [2] + [1] * 8, [1, 2] * 4 + [1], [1] * 4, [2, 1, 1], [1] * 10 + [12, 7]],
+    ids=["equal", "one noisy arm", "a noisy control", "half noisy", "four arms", "three, a noisy control", "two wild"],
 )
 def test_without_effects_at_most_one_family_in_twenty_claims_one(deviations: list[float]):
     # δ is so small that nothing is ever called the same, which would take claims away.
