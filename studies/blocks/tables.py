@@ -6,6 +6,7 @@ from statistics import fmean, median
 from typing import Any
 
 import numpy as np
+from scipy.stats import sem
 
 from studies.blocks.confirming import CONTROL, FIRST
 from studies.blocks.findings import Found
@@ -182,13 +183,19 @@ def training_rows(found: Found) -> list[dict[str, Any]]:
 
 
 def curve_rows(found: Found) -> list[dict[str, Any]]:
-    """A row an arm and a bin of timesteps: the held-out loss of ε there, geometric mean and spread over blocks."""
+    """A row an arm and a bin of timesteps: the held-out loss of ε there, geometric mean and spread over blocks.
+
+    Beside it stands how it differs within blocks from that of the arm that is trained once more, with its error.
+    """
+    logs = {arm: np.log(found.told_curves(arm)) for arm in found.blocks.arms}
+    changes = {arm: one - logs[found.blocks.repeated.control] for arm, one in logs.items()}
     first = found.bins.tolist()
-    ends = [*first[1:], found.timesteps]
     return [
-        {"arm": arm, "first": start, "last": end - 1, "loss": float(np.exp(mean)), "log_sd": float(spread)}
-        for arm, logs in ((arm, np.log(found.told_curves(arm))) for arm in found.blocks.arms)
-        for start, end, mean, spread in zip(first, ends, logs.mean(0), logs.std(0, ddof=1), strict=True)
+        {"arm": arm, "first": start, "last": end - 1}
+        | {"loss": float(np.exp(one[:, k].mean())), "log_sd": float(one[:, k].std(ddof=1))}
+        | {"log_change": float(changes[arm][:, k].mean()), "log_change_stderr": float(sem(changes[arm][:, k]))}
+        for arm, one in logs.items()
+        for k, (start, end) in enumerate(zip(first, [*first[1:], found.timesteps], strict=True))
     ]
 
 

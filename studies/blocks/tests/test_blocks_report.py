@@ -194,6 +194,9 @@ def test_the_page_says_what_was_judged_and_what_was_not(trainings: Path) -> None
     fid = read_found(trainings, design()).logarithms("fid", ["lower"])
     assert [np.log(float(row["loss"])) for row in rows] == pytest.approx([fid.mean()] * 3)
     assert float(rows[0]["log_sd"]) == pytest.approx(fid.std(ddof=1))
+    changes = fid - read_found(trainings, design()).logarithms("fid", ["control"])
+    assert float(rows[0]["log_change"]) == pytest.approx(changes.mean())
+    assert float(rows[0]["log_change_stderr"]) == pytest.approx(stats.sem(changes[0]))
     assert "Not judged: block 4: without lower" in page
     assert "lower against control" in page
     document = json.loads(Path("results/findings.json").read_text())
