@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from unequal.files import read_json
 from unequal.settings.strict import Strict, validate
@@ -181,9 +181,13 @@ class ReferenceFigures(Figures):
 
 
 class PruningFigures(Figures):
-    """results/metrics/prune_expert_group_<number>.json."""
+    """results/metrics/prune_expert_group_<number>.json; but for the share, of a search alone."""
 
     share_of_base: float = Field(gt=0)
+    candidates: PositiveInt | None = None
+    loss: float | None = None
+    fresh_loss: float | None = None
+    control_fresh_loss: PositiveFloat | None = None
 
 
 def read_figures(path: Path, kind: type[Figures]) -> dict[str, Any]:

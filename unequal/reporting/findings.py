@@ -52,6 +52,7 @@ class PipelineFindings:
         slot_sets: the slots of equal loss (`total`) and of equal excess loss (`excess`), where they can be made.
         groups: of timesteps, with their limits.
         group_shares: FLOPs of each group's pruned model as a share of the base's.
+        searches: group → figures of its pruned model, where a search has chosen what to prune.
         experts: of each profiled set of experts, the images of each group's.
         joint: images of the model that was trained on from the base on all timesteps; None: it is not profiled.
         samplers: recipe → probability of each timestep, [T], at a few points of the training if it changes.
@@ -73,6 +74,7 @@ class PipelineFindings:
     slot_sets: dict[str, Partition]
     groups: GroupTable
     group_shares: list[float]
+    searches: dict[int, dict[str, Any]]
     experts: dict[str, list[Seen]]
     joint: Seen | None
     samplers: dict[str, list[np.ndarray]]
@@ -138,6 +140,7 @@ def read_findings(
     count = len(shown["base"])
     grouping = read_groups(find("artifacts/groups.json"))
     schedule = NoiseSchedule.named(grouping.schedule, grouping.timesteps, grouping.shift)
+    pruned = [read_figures(metrics / f"prune_expert_group_{group}.json", PruningFigures) for group in groups]
     return PipelineFindings(
         losses={model: read_profile(profiles / f"{model}.npz") for model in models},
         floor=read_floor(profiles / "floor.npz"),
@@ -145,10 +148,8 @@ def read_findings(
         slots=read_slots(find("artifacts/slots.json"), schedule.timesteps).slots,
         slot_sets=read_slot_sets(metrics / "slots.json"),
         groups=grouping,
-        group_shares=[
-            read_figures(metrics / f"prune_expert_group_{group}.json", PruningFigures)["share_of_base"]
-            for group in groups
-        ],
+        group_shares=[one["share_of_base"] for one in pruned],
+        searches={group: one for group, one in zip(groups, pruned, strict=True) if "fresh_loss" in one},
         experts={
             model: [read_seen(metrics, f"{model}_group_{group}") for group in groups]
             for model in models
