@@ -23,7 +23,7 @@ from studies.blocks.tables import (
     speed_table,
     training_rows,
 )
-from unequal.artifacts.figures import Figures, read_figures
+from unequal.artifacts.figures import Figures, ReferenceFigures, read_figures
 from unequal.evidence.words import Finding
 from unequal.files import write_bytes
 from unequal.pipeline.stage import Run
@@ -36,13 +36,6 @@ class ExtractorFigures(Figures):
     """results/metrics/extractor.json."""
 
     holdout_accuracy: float | None = None
-
-
-class ReferenceFigures(Figures):
-    """results/fid/reference.json."""
-
-    real_against_real: dict[str, Any]
-    real_sets: str
 
 
 class PageSettings(StageSettings):

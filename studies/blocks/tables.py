@@ -15,7 +15,7 @@ from studies.blocks.settings import Comparison, images_for
 from studies.blocks.speed import arrivals, curve_of
 from unequal.evidence.words import SAME, Finding
 from unequal.reporting.page import Table
-from unequal.reporting.tables import label, mean_and_sd, percent, with_prefix
+from unequal.reporting.tables import either_way, label, mean_and_sd, percent, with_prefix
 
 #: How people read the endpoints.
 NAMES = {
@@ -25,13 +25,14 @@ NAMES = {
     "fid": "FID",
 }
 NAMES |= {images_for(name): f"images for the same {told}" for name, told in NAMES.items()}
-#: Those of `cells`; and those of a comparison, with the interval of the two arms alone.
+#: How they read the costs.
 COSTS = {
     "images": "images",
     "training_flops": "training FLOPs",
     "sampling_flops": "sampling FLOPs",
     "parameters": "parameters",
 }
+#: Those of `cells`; and those of a comparison, with the interval of the two arms alone.
 FINDING_COLUMNS = ("change", "95 % interval", "p (Holm)", "the study says")
 COLUMNS = ("arm against control", *FINDING_COLUMNS[:2], "of the two alone", *FINDING_COLUMNS[2:])
 #: By whose variance.
@@ -72,7 +73,7 @@ def scattering(family: Family) -> str:
     usual = percent(median(family.deviations.values()))
     return (
         f" Within blocks, trainings scatter by {usual} in the middle arm, and more than twice as much in: {told}. That "
-        "widens all pooled intervals, so that smaller differences of other arms stay undecided."
+        "widens all pooled intervals, so that smaller differences of other arms cannot be told from nothing."
     )
 
 
@@ -82,16 +83,19 @@ def promise(family: Family) -> str:
         return "The pilot has told nothing of it, so nothing is said."
     own = f"by the scatter of these very trainings, at most (80 %), {seen(family.own)}"
     told = own if family.scatter == "blocks" else f"by the pilot, by which words go, {seen(family.visible)}; {own}"
-    asked = percent(float(np.expm1(family.needed)))
     blind = any(one > family.needed for one in family.visible.values())
-    bound = "; of smaller ones than are seen, nothing is said where that is more" if blind else ""
-    return f"Four of five studies of so many blocks see a difference of this size: {told}. Asked for is {asked}{bound}."
+    bound = ", which is less: only differences as large as those that are seen have a word" if blind else ""
+    asked = f"Asked for is {either_way(family.needed)}{bound}."
+    return f"Four of five studies of so many blocks see a difference of this size: {told}. {asked}"
 
 
 def seen(visible: Mapping[Comparison, float]) -> str:
-    """The smallest differences that are visible, one a test."""
-    by_test = {one.test: percent(float(np.expm1(effect))) for one, effect in visible.items()}
-    return " and ".join(f"{effect} {TESTS[test]}" for test, effect in by_test.items())
+    """The smallest differences that are visible, by test: pairs of arms scatter each in their own way."""
+    by_test: dict[str, list[float]] = {}
+    for one, effect in visible.items():
+        by_test.setdefault(one.test, []).append(effect)
+    ends = {test: dict.fromkeys((min(found), max(found))) for test, found in by_test.items()}
+    return " and ".join(f"{' to '.join(map(either_way, found))} {TESTS[test]}" for test, found in ends.items())
 
 
 def cells(finding: Finding, delta: float) -> tuple[str, ...]:
@@ -139,7 +143,7 @@ def arm_cells(trainings: Sequence[Any], endpoints: Sequence[str], scores: Sequen
 
 def real_cells(real: Mapping[str, Any], endpoints: Sequence[str], scores: Sequence[str]) -> Iterator[str]:
     """What real images come to beside real ones, as text: they have neither losses nor costs."""
-    yield from (f"{real[name]:.3g}" if name in real else "" for name in (*endpoints, *scores))
+    yield from (f"{real[name]:.3g}".replace("-", "−") if name in real else "" for name in (*endpoints, *scores))
     yield from ("",) * len(COSTS)
 
 

@@ -202,6 +202,7 @@ def test_the_report_says_what_was_put_in() -> None:
 @pytest.mark.usefixtures("reported")
 def test_the_page_holds_all_pictures_and_no_orphan() -> None:
     page = Path("results/report.html").read_text()
+    assert "Searches for what to prune" in page
     drawn = sorted(Path("results/pictures").glob("*.png"))
     assert len(drawn) == page.count("data:image/png") == 10
     assert "orphan" not in page

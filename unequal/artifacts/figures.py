@@ -181,12 +181,17 @@ class ReferenceFigures(Figures):
 
 
 class PruningFigures(Figures):
-    """results/metrics/prune_expert_group_<number>.json; but for the share, of a search alone."""
+    """results/metrics/prune_expert_group_<number>.json."""
 
     share_of_base: float = Field(gt=0)
-    candidates: PositiveInt | None = None
-    loss: float | None = None
-    fresh_loss: float | None = None
+
+
+class SearchFigures(PruningFigures):
+    """The same of a group that was pruned by a search."""
+
+    candidates: PositiveInt
+    loss: float
+    fresh_loss: float
     control_fresh_loss: PositiveFloat | None = None
 
 

@@ -12,6 +12,7 @@ from unequal.artifacts.figures import (
     PruningFigures,
     ReferenceFigures,
     ScoreFigures,
+    SearchFigures,
     SeedFigures,
     SeenFigures,
     read_figures,
@@ -140,7 +141,8 @@ def read_findings(
     count = len(shown["base"])
     grouping = read_groups(find("artifacts/groups.json"))
     schedule = NoiseSchedule.named(grouping.schedule, grouping.timesteps, grouping.shift)
-    pruned = [read_figures(metrics / f"prune_expert_group_{group}.json", PruningFigures) for group in groups]
+    prunings = {group: metrics / f"prune_expert_group_{group}.json" for group in groups}
+    pruned = {group: read_figures(file, PruningFigures) for group, file in prunings.items()}
     return PipelineFindings(
         losses={model: read_profile(profiles / f"{model}.npz") for model in models},
         floor=read_floor(profiles / "floor.npz"),
@@ -148,8 +150,10 @@ def read_findings(
         slots=read_slots(find("artifacts/slots.json"), schedule.timesteps).slots,
         slot_sets=read_slot_sets(metrics / "slots.json"),
         groups=grouping,
-        group_shares=[one["share_of_base"] for one in pruned],
-        searches={group: one for group, one in zip(groups, pruned, strict=True) if "fresh_loss" in one},
+        group_shares=[one["share_of_base"] for one in pruned.values()],
+        searches={
+            group: read_figures(prunings[group], SearchFigures) for group, one in pruned.items() if "candidates" in one
+        },
         experts={
             model: [read_seen(metrics, f"{model}_group_{group}") for group in groups]
             for model in models

@@ -23,7 +23,7 @@ ENDPOINTS = {
     "x0_loss_over_log_snr": "error of x0",
     "fid": "FID",
     "images_for_fid": "images for the same FID",
-    "images_for_loss_over_timesteps": "images for the same loss",
+    "images_for_loss_over_timesteps": "images for as low a loss",
 }
 
 
@@ -81,17 +81,16 @@ class Answer:
             return f"**{self.claim.paper}** ({link}): not run yet."
         where = [] if self.setting == setting else [self.setting]
         held_for = [*where, f"{with_prefix(self.found['images'])} images", f"{len(self.found['blocks'])} blocks"]
-        several = len(self.claim.endpoints) > 1  # else it is told once, and not of each comparison
-        held_for += [] if several else [ENDPOINTS[self.claim.endpoints[0]]]
-        compared = "; ".join(self.compared(self.found, several))
+        held_for.append(" and ".join(ENDPOINTS[one] for one in self.claim.endpoints))
+        compared = "; ".join(self.compared(self.found))
         return f"**{self.claim.paper}** ({link}), {', '.join(map(str, held_for))}: {compared}."
 
-    def compared(self, found: Mapping[str, Any], several: bool) -> Iterator[str]:
-        """What is said of each comparison, by every endpoint."""
+    def compared(self, found: Mapping[str, Any]) -> Iterator[str]:
+        """What is said of each comparison, by the endpoints in their order."""
         path = self.study / FOUND
         for what, key in self.claim.told.items():
-            changes = (f"{ENDPOINTS[one]} " * several + change(found, key, one, path) for one in self.claim.endpoints)
-            yield f"{with_figures(what, path.parent, self.study / CLAIM)}, {', '.join(changes)}"
+            changes = " and ".join(change(found, key, one, path) for one in self.claim.endpoints)
+            yield f"{with_figures(what, path.parent, self.study / CLAIM)}, {changes}"
 
 
 def answers(studies: Path = STUDIES) -> str:
