@@ -25,7 +25,7 @@ class Family:
     Attributes:
         endpoint: its name.
         delta: δ in ln(endpoint).
-        needed: the difference that has to be visible, or nothing is said.
+        needed: the difference that has to be visible, or nothing is said of smaller ones than are.
         visible: the difference that as many blocks show of each comparison in four of five studies, by the scatter
             that the plan names; infinite where the pilot has told nothing of the endpoint.
         scatter: whose that is.

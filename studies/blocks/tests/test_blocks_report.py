@@ -77,10 +77,13 @@ def test_an_arm_that_scatters_otherwise_than_the_rest_is_named(trainings: Path) 
     assert "more than twice as much in: lower (" in scattering(told)
 
 
-def test_what_a_pilot_cannot_see_gets_no_word(trainings: Path) -> None:
+def test_of_what_a_study_cannot_see_nothing_is_said(trainings: Path) -> None:
     blind = pilot_told("fid", upper_deviation=0.02)
     losses, fid = families(read_found(trainings, design()), blind, {})
-    assert {one.word for one in (*losses.found.values(), *fid.found.values())} == {NOT_TESTABLE}
+    assert {one.word for one in losses.found.values()} == {NOT_TESTABLE}
+    for comparison, one in fid.found.items():
+        assert (one.word != NOT_TESTABLE) == (abs(np.log1p(one.change)) >= fid.visible[comparison])
+    assert {one.word for one in fid.found.values()} == {BETTER, NOT_TESTABLE, WORSE}
     # Of what the pilot has told nothing, nothing is promised.
     assert {*losses.visible.values()} == {np.inf}
     # A claim of twice what is seen can be tested, whatever counts as the same.
@@ -183,6 +186,7 @@ def test_the_page_says_what_was_judged_and_what_was_not(trainings: Path) -> None
     page = Path("results/report.html").read_text(encoding="utf-8")
     assert uneven_tables(page) == []
     assert "On pictures, made up, with a network of 100 parameters and 1.40 k images" in page
+    assert "Real images, training against held-out, have a FID of 0.123." in page
     with Path("results/curves.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["arm"] == "lower"]
     # Made-up curves are level at the FID of their training.
@@ -190,6 +194,9 @@ def test_the_page_says_what_was_judged_and_what_was_not(trainings: Path) -> None
     fid = read_found(trainings, design()).logarithms("fid", ["lower"])
     assert [np.log(float(row["loss"])) for row in rows] == pytest.approx([fid.mean()] * 3)
     assert float(rows[0]["log_sd"]) == pytest.approx(fid.std(ddof=1))
+    changes = fid - read_found(trainings, design()).logarithms("fid", ["control"])
+    assert float(rows[0]["log_change"]) == pytest.approx(changes.mean())
+    assert float(rows[0]["log_change_stderr"]) == pytest.approx(stats.sem(changes[0]))
     assert "Not judged: block 4: without lower" in page
     assert "lower against control" in page
     document = json.loads(Path("results/findings.json").read_text())
