@@ -83,10 +83,17 @@ def promise(family: Family) -> str:
         return "The pilot has told nothing of it, so nothing is said."
     own = f"by the scatter of these very trainings, at most (80 %), {seen(family.own)}"
     told = own if family.scatter == "blocks" else f"by the pilot, by which words go, {seen(family.visible)}; {own}"
-    blind = any(one > family.needed for one in family.visible.values())
-    bound = ", which is less: only differences as large as those that are seen have a word" if blind else ""
-    asked = f"Asked for is {either_way(family.needed)}{bound}."
+    asked = f"Asked for is {either_way(family.needed)}.{bound(family)}"
     return f"Four of five studies of so many blocks see a difference of this size: {told}. {asked}"
+
+
+def bound(family: Family) -> str:
+    """Where less is asked for than is seen, and what that does to words."""
+    blind = dict.fromkeys(TESTS[one.test] for one, effect in family.visible.items() if effect > family.needed)
+    every = {one.test for one in family.visible}
+    whose = "" if len(blind) == len(every) else f" {' and '.join(blind)}"
+    told = f" That is less than what is seen{whose}: of these comparisons only as large differences have a word."
+    return told if blind else ""
 
 
 def seen(visible: Mapping[Comparison, float]) -> str:
@@ -95,7 +102,12 @@ def seen(visible: Mapping[Comparison, float]) -> str:
     for one, effect in visible.items():
         by_test.setdefault(one.test, []).append(effect)
     ends = {test: dict.fromkeys((min(found), max(found))) for test, found in by_test.items()}
-    return " and ".join(f"{' to '.join(map(either_way, found))} {TESTS[test]}" for test, found in ends.items())
+    return " and ".join(f"{' to '.join(map(size, found))} {TESTS[test]}" for test, found in ends.items())
+
+
+def size(effect: float) -> str:
+    """A difference that is visible; infinite where nothing is known of it."""
+    return "none" if isinf(effect) else either_way(effect)
 
 
 def cells(finding: Finding, delta: float) -> tuple[str, ...]:

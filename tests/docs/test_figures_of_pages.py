@@ -134,6 +134,10 @@ def judged_changes(document: Any, delta: float = math.nan) -> Iterator[tuple[str
     """Every change that a study has judged, as text, with its word, and with δ in per cent where it is the same."""
     if isinstance(document, dict):
         delta = document.get("delta", delta)
+        if {"confirmed", "endpoints"} <= document.keys():  # δ of what is confirmed are those of the endpoints
+            deltas = {name: {"delta": one["delta"]} for name, one in document["endpoints"].items()}
+            told = {name: deltas[name] | {"again": one} for name, one in document["confirmed"].items()}
+            document = document | {"confirmed": told}
         if {"word", "change"} <= document.keys():
             same = 100 * delta if document["word"] == SAME else 0.0
             yield percent(document["change"], sign=True), (document["word"], same)

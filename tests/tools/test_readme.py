@@ -98,8 +98,14 @@ def test_data_and_network_stand_in_each_sentence_where_they_differ(tmp_path: Pat
     found = read_json(tmp_path / "experts/results/findings.json")
     write_json(tmp_path / "other/results/findings.json", found | {"parameters": 724_000})
     other, experts = answers(tmp_path).splitlines()
-    assert "/other)), on made up, 8×8×3, 724 k parameters, 1.40 M images, 2 blocks, held-out loss and FID: against" in other
-    assert "/experts)), on made up, 8×8×3, 426 k parameters, 1.40 M images, 2 blocks, held-out loss and FID: against" in experts
+    assert (
+        "/other)), on made up, 8×8×3, 724 k parameters, 1.40 M images, 2 blocks, held-out loss and FID: against"
+        in other
+    )
+    assert (
+        "/experts)), on made up, 8×8×3, 426 k parameters, 1.40 M images, 2 blocks, held-out loss and FID: against"
+        in experts
+    )
 
 
 def test_arms_that_are_the_same_are_so_within_what_was_settled(tmp_path: Path):

@@ -39,10 +39,9 @@ def findings(
 ) -> list[Finding]:
     """Judge all planned comparisons of a study together.
 
-    Words are tried in this order: *not testable here* where the study cannot see what it asks for; *the same* where
-    both one-sided tests of |d| ≥ δ are rejected; *better* or *worse* where d = 0 is; else *undecided*. Each kind of
-    test has Holm's correction over all comparisons of the plan. A study that cannot see what it asks for still sees
-    larger differences: where one is as large as it sees, the tests' word is said.
+    Words are tried in this order: *not testable here* where the study cannot see what it asks for and the difference is
+    smaller than what it sees; *the same* where both one-sided tests of |d| ≥ δ are rejected; *better* or *worse* where
+    d = 0 is; else *undecided*. Each kind of test has Holm's correction over all comparisons of the plan.
 
     Args:
         estimates: one a planned comparison, arm less control, in ln(endpoint).

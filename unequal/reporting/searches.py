@@ -15,7 +15,8 @@ COLUMNS = (
     "change",
 )
 NOTE = (
-    "Mean squared error of ε in the group, of the pruned network before it is trained on. The smallest of many losses "
+    "The loss that the network is trained with, not weighted, in the group: after the search's own fine-tuning where "
+    "there is one, before the network is trained on. The smallest of many losses "
     "is too small, since chance has helped to choose it: the best scheme is measured once more, on draws that none was "
     "chosen by, and so is the best of as many random schemes. Change: from that one. One search a group, so how much "
     "another would differ is not known."

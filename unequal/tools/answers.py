@@ -19,7 +19,7 @@ STUDIES, CLAIM, FOUND = Path("studies"), "claim.yaml", Path("results/findings.js
 #: How README calls the endpoints of studies.
 ENDPOINTS = {
     "loss_over_timesteps": "held-out loss",
-    "loss_over_log_snr": "over log-SNR",
+    "loss_over_log_snr": "held-out loss over log-SNR",
     "x0_loss_over_log_snr": "error of x0",
     "fid": "FID",
     "images_for_fid": "images for the same FID",

@@ -18,7 +18,7 @@ from stage_project import write_params
 from studies.blocks.findings import file_of, read_found
 from studies.blocks.judgement import families, family
 from studies.blocks.stages import report_blocks
-from studies.blocks.tables import promise, scattering
+from studies.blocks.tables import bound, promise, scattering
 from unequal.errors import UserError
 from unequal.evidence.power import Design, textbook_effect, upper_deviation
 from unequal.evidence.words import BETTER, NOT_TESTABLE, SAME, WORSE
@@ -89,6 +89,24 @@ def test_of_what_a_study_cannot_see_nothing_is_said(trainings: Path) -> None:
     # A claim of twice what is seen can be tested, whatever counts as the same.
     _, asked = families(read_found(trainings, design()), blind, {"fid": 2 * max(fid.visible.values())})
     assert {one.word for one in asked.found.values()} == {BETTER, SAME, WORSE}
+
+
+def test_words_are_bounded_test_by_test_and_the_page_says_by_which(trainings: Path) -> None:
+    plan = design(comparisons=[{"arm": arm, "control": "control", "test": test} for arm, test in TESTS.items()])
+    found = read_found(trainings, plan)
+    told = family(found, "fid", 0.02, 1.0, PILOT)
+    assert bound(told) == ""
+    pooled, paired, welch = (told.visible[one] for one in plan.compared)
+    between = family(found, "fid", 0.02, (pooled + paired) / 2, PILOT)
+    assert pooled < between.needed < min(paired, welch)
+    assert "less than what is seen by that of two arms within blocks and by that of two arms, blocks" in bound(between)
+    none = family(found, "fid", 0.02, pooled / 2, PILOT)
+    assert "less than what is seen: of these" in bound(none)
+
+
+def test_the_repeated_control_has_no_word_where_no_other_arm_has_one(trainings: Path) -> None:
+    (_, fid) = families(read_found(trainings, design()), pilot_told("fid", upper_deviation=0.02), {})
+    assert fid.repeated.word == NOT_TESTABLE
 
 
 def test_a_block_without_an_arm_or_measured_otherwise_is_left_out(trainings: Path) -> None:
