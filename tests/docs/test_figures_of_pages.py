@@ -19,7 +19,7 @@ from unequal.tools.readme import filled, filled_findings, filled_readme, filled_
 
 FINDINGS = ROOT / "docs/findings.md"
 #: Bytes of README.md at most: what a newcomer reads in one go.
-README_BYTES = 10_000
+README_CHARACTERS = 10_000
 #: Words that judge a method, which one training cannot.
 JUDGING = re.compile(
     r"\b(better|worse|pays?|paid|held(?![- ]out)|wins?|won|beats?|beaten|outperforms?|superior|inferior|improves?)\b",
@@ -36,7 +36,7 @@ NUMBER = re.compile(r"(?<![\w.])\d")
 
 
 def test_readme_is_short():
-    assert len(README.read_bytes()) <= README_BYTES
+    assert len(README.read_text(encoding="utf-8")) <= README_CHARACTERS
 
 
 def test_readme_shows_the_figures_of_the_committed_run():
