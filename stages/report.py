@@ -14,6 +14,7 @@ from unequal.reporting.overview import CAPTIONS, TITLE, readiness, scores_and_co
 from unequal.reporting.page import Drawing, Report
 from unequal.reporting.profiles import comparison_rows, losses_table, slot_strips, slots_table, space_profiles
 from unequal.reporting.publish import publish
+from unequal.reporting.searches import searches_table
 from unequal.reporting.tables import SLOT_CHANGE_COLUMNS, fid_rows, slot_change_rows
 from unequal.settings.strict import StageSettings, key
 
@@ -48,6 +49,7 @@ def main(run: Run, settings: Settings) -> None:
             losses_table(found.losses, found.floor, found.schedule),
             slots_table(found.slot_sets, found.losses, found.floor),
             groups_table(found.groups, found.group_shares, found.group_steps),
+            *([searches_table(found.searches)] if found.searches else []),
             *([experts_table(found)] if found.joint and found.experts else []),
         ],
         conditions=found.conditions(),

@@ -26,6 +26,9 @@ def pilot_told(*endpoints: str, upper_deviation: float = 0.004) -> dict[str, Any
 
 
 def write_pilot(results: Path, *endpoints: str, **told: float) -> None:
-    """results/pilot.json, and what is told of the extractor, as a page reads them."""
+    """results/pilot.json, and what is told of the extractor and of real images, as a page reads them."""
     write_json(results / "pilot.json", pilot_told(*endpoints, **told))
     write_json(results / "metrics/extractor.json", {"holdout_accuracy": 0.9})
+    real = {"fid": 0.1234, "fid_half": 0.2, "kid": 0.0, "precision": 0.8, "recall": 0.8}
+    ends = {"real_against_real": real, "noise_against_real": real | {"fid": 80.0}}
+    write_json(results / "fid/reference.json", ends | {"real_sets": "training against held-out"})

@@ -24,6 +24,7 @@ COLUMNS = (
     "loss, experts",
     "change",
     "standard error",
+    "in the loss over all timesteps",
 )
 
 
@@ -54,6 +55,7 @@ class Beside:
         over: first and last timestep that the losses are of.
         joint_images, images: at timesteps of the group, means over blocks.
         joint_loss, loss: held-out loss of ε there, [blocks].
+        joint_whole: the joint model's over all timesteps, as many times as all timesteps are those of `over`, [blocks].
     """
 
     arm: str
@@ -64,6 +66,12 @@ class Beside:
     images: float
     joint_loss: np.ndarray
     loss: np.ndarray
+    joint_whole: np.ndarray
+
+    @property
+    def part(self) -> float:
+        """What the group changes of the loss over all timesteps, as a share of the joint model's; mean over blocks."""
+        return float(((self.loss - self.joint_loss) / self.joint_whole).mean())
 
     @property
     def change(self) -> tuple[float, float]:
@@ -110,7 +118,13 @@ def groups_of(
                 float(np.mean([group["images_seen"] + group["inherited_images_inside"] for group in groups])),
                 found.curves(joint) @ inside,
                 found.curves(arm) @ inside,
+                found.curves(joint) @ widths(found) / (over[1] + 1 - over[0]),
             )
+
+
+def widths(found: Found) -> np.ndarray:
+    """Timesteps of each bin of the curves, [K]."""
+    return np.diff([*found.any["curve"]["first"], found.timesteps])
 
 
 def bins_inside(found: Found, first: int, last: int) -> tuple[np.ndarray, tuple[int, int]]:
@@ -120,11 +134,11 @@ def bins_inside(found: Found, first: int, last: int) -> tuple[np.ndarray, tuple[
     """
     curve = found.any["curve"]
     starts = np.array(curve["first"])
-    ends = np.append(starts[1:], found.timesteps)
+    ends = starts + widths(found)
     inside = (starts >= first) & (ends <= last + 1)
     if not inside.any():
         raise UserError(f"no bin of the curves lies within timesteps {first} to {last}; measure by finer ones")
-    weights = (ends - starts) * inside
+    weights = widths(found) * inside
     return np.asarray(weights / weights.sum()), (int(starts[inside][0]), int(ends[inside][-1]) - 1)
 
 
@@ -133,8 +147,9 @@ def group_table(told: Sequence[Beside], joint: str) -> Table:
     note = (
         f"Beside {label(joint)}. Images inside: those at timesteps of the group, its base's counted in. Losses are "
         "means of the held-out loss of ε over the bins of timesteps that lie wholly in the group, whose ends are told, "
-        "and over blocks; the standard error is of the mean change over blocks, and no word goes by it. Groups of "
-        "every n-th timestep are left out."
+        "and over blocks; the standard error is of the mean change over blocks, and no word goes by it. In the loss "
+        "over all timesteps: what these bins change of it, as a share of the joint model's. Groups of every n-th "
+        "timestep are left out."
     )
     return Table("Experts, group by group", COLUMNS, [row(one) for one in told], note)
 
@@ -151,6 +166,7 @@ def row(one: Beside) -> tuple[str, ...]:
         *(plus_minus(float(losses.mean()), float(losses.std(ddof=1))) for losses in (one.joint_loss, one.loss)),
         percent(float(np.expm1(change)), sign=True),
         percent(error),
+        percent(one.part, sign=True),
     )
 
 
@@ -169,6 +185,7 @@ def group_rows(told: Sequence[Beside]) -> list[dict[str, Any]]:
             "loss": float(one.loss.mean()),
             "log_change": one.change[0],
             "stderr": one.change[1],
+            "part": one.part,
         }
         for one in told
     ]

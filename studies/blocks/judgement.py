@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from studies.blocks.findings import Found
-from studies.blocks.promises import needed, promised_all
+from studies.blocks.promises import needed, promised
 from studies.blocks.settings import Comparison, Scatter
 from unequal.evidence.blocks import Blocks, Estimate, welch
 from unequal.evidence.power import Design, upper_deviation, visible_effect
@@ -25,7 +25,7 @@ class Family:
     Attributes:
         endpoint: its name.
         delta: δ in ln(endpoint).
-        needed: the difference that has to be visible, or nothing is said.
+        needed: the difference that has to be visible, or nothing is said of smaller ones than are.
         visible: the difference that as many blocks show of each comparison in four of five studies, by the scatter
             that the plan names; infinite where the pilot has told nothing of the endpoint.
         scatter: whose that is.
@@ -86,19 +86,30 @@ def families(found: Found, pilot: Mapping[str, Any], effects: Mapping[str, float
 
 def family(found: Found, endpoint: str, delta: float, asked: float, pilot: Mapping[str, Any]) -> Family:
     """One endpoint's, of which a difference so large is asked for."""
-    blocks = found.blocks
-    planned = blocks.compared
-    repeated = blocks.repeated
-    # One of (A/A, plan) is not looked at where the other is judged: it is a check, and no question of the study.
-    (again,) = findings([estimate(found, endpoint, repeated)], delta)
-    own = {one: seen_by_own(found, endpoint, one) for one in planned}
-    promised = promised_all(blocks, len(found.complete), pilot["endpoints"].get(endpoint))
-    visible = own if blocks.scatter == "blocks" else {one: promised[one] for one in planned}
-    estimates, seen = [estimate(found, endpoint, one) for one in planned], [visible[one] for one in planned]
-    judged = dict(zip(planned, findings(estimates, delta, seen, asked), strict=True))
+    blocks, count = found.blocks, len(found.complete)
+    planned, repeated = blocks.compared, blocks.repeated
+    own = {one: seen_by_own(found, endpoint, one) for one in (*planned, repeated)}
+    told = pilot["endpoints"].get(endpoint)
+    seen = own if blocks.scatter == "blocks" else {one: promised(one.test, blocks, count, told) for one in own}
+
+    def judged(*comparisons: Comparison) -> list[Finding]:
+        estimates = [estimate(found, endpoint, one) for one in comparisons]
+        return findings(estimates, delta, [seen[one] for one in comparisons], asked)
+
+    (again,) = judged(repeated)  # by itself: it is a check, and no question of the study
     apart = {one: interval(estimate_alone(found, endpoint, one)) for one in (*planned, repeated)}
-    each = deviations(found, endpoint)
-    return Family(endpoint, delta, asked, visible, blocks.scatter, own, judged, again, apart, each)
+    return Family(
+        endpoint=endpoint,
+        delta=delta,
+        needed=asked,
+        visible={one: seen[one] for one in planned},
+        scatter=blocks.scatter,
+        own={one: own[one] for one in planned},
+        found=dict(zip(planned, judged(*planned), strict=True)),
+        repeated=again,
+        alone=apart,
+        deviations=deviations(found, endpoint),
+    )
 
 
 def seen_by_own(found: Found, endpoint: str, comparison: Comparison) -> float:

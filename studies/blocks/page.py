@@ -23,7 +23,7 @@ from studies.blocks.tables import (
     speed_table,
     training_rows,
 )
-from unequal.artifacts.figures import Figures, read_figures
+from unequal.artifacts.figures import Figures, ReferenceFigures, read_figures
 from unequal.evidence.words import Finding
 from unequal.files import write_bytes
 from unequal.pipeline.stage import Run
@@ -56,6 +56,7 @@ class Study:
         judged: what is said of them, an endpoint each.
         pilot: what the pilot has told.
         accuracy: of the classifier whose features FID compares, on held-out images; None: by no classifier.
+        real: scores of real images beside real ones, and of which `sets`: what FID has room for.
     """
 
     subject: str
@@ -63,6 +64,7 @@ class Study:
     judged: Sequence[Family]
     pilot: Mapping[str, Any]
     accuracy: float | None
+    real: Mapping[str, Any]
 
     @classmethod
     def read(cls, place: Callable[[str], Path], settings: PageSettings) -> Self:
@@ -74,7 +76,9 @@ class Study:
         pilot = read_figures(place("results/pilot.json"), PilotFigures)
         extractor = read_figures(place("results/metrics/extractor.json"), ExtractorFigures)
         judged = families(found, pilot, settings.effects)
-        return cls(settings.subject, found, judged, pilot, extractor["holdout_accuracy"])
+        ends = read_figures(place("results/fid/reference.json"), ReferenceFigures)
+        real = ends["real_against_real"] | {"sets": ends["real_sets"]}
+        return cls(settings.subject, found, judged, pilot, extractor["holdout_accuracy"], real)
 
     @property
     def conditions(self) -> dict[str, str]:
@@ -102,7 +106,7 @@ def write_page(
         confirmed: what fresh blocks say of what came first, by endpoint, beside what the study says.
     """
     found, judged, speed = study.found, study.judged, study.found.blocks.speed
-    first = first_sentence(found, study.subject)
+    first = first_sentence(found, study.subject, study.real)
     incomplete = f" Not judged: {told(found.missing)}." if found.missing else ""
     report = Report(
         title=found.blocks.question,
@@ -110,7 +114,7 @@ def write_page(
         tables=[
             *(family_table(one, found) for one in judged),
             *([speed_table(found, speed.baseline, one) for one in speed.by] if speed else []),
-            arms_table(found),
+            arms_table(found, study.real),
             *tables,
             pilot_table(study.pilot),
             tries_table(study.pilot),

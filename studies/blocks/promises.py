@@ -17,7 +17,7 @@ Effects = Annotated[
     dict[Name, PositiveFloat],
     Field(
         description="what the claim is that the study asks about, as a difference of an endpoint's logarithm: half of "
-        "it must be visible, or nothing is said; of an endpoint without one, δ must be"
+        "it must be visible, or nothing is said of smaller differences than are; of an endpoint without one, δ must be"
     ),
 ]
 #: By which of a pilot's figures trainings scatter, within blocks or with what blocks add.

@@ -6,6 +6,7 @@ from statistics import fmean, median
 from typing import Any
 
 import numpy as np
+from scipy.stats import sem
 
 from studies.blocks.confirming import CONTROL, FIRST
 from studies.blocks.findings import Found
@@ -14,7 +15,7 @@ from studies.blocks.settings import Comparison, images_for
 from studies.blocks.speed import arrivals, curve_of
 from unequal.evidence.words import SAME, Finding
 from unequal.reporting.page import Table
-from unequal.reporting.tables import label, mean_and_sd, percent, with_prefix
+from unequal.reporting.tables import either_way, label, mean_and_sd, percent, with_prefix
 
 #: How people read the endpoints.
 NAMES = {
@@ -24,6 +25,13 @@ NAMES = {
     "fid": "FID",
 }
 NAMES |= {images_for(name): f"images for the same {told}" for name, told in NAMES.items()}
+#: How they read the costs.
+COSTS = {
+    "images": "images",
+    "training_flops": "training FLOPs",
+    "sampling_flops": "sampling FLOPs",
+    "parameters": "parameters",
+}
 #: Those of `cells`; and those of a comparison, with the interval of the two arms alone.
 FINDING_COLUMNS = ("change", "95 % interval", "p (Holm)", "the study says")
 COLUMNS = ("arm against control", *FINDING_COLUMNS[:2], "of the two alone", *FINDING_COLUMNS[2:])
@@ -65,7 +73,7 @@ def scattering(family: Family) -> str:
     usual = percent(median(family.deviations.values()))
     return (
         f" Within blocks, trainings scatter by {usual} in the middle arm, and more than twice as much in: {told}. That "
-        "widens all pooled intervals, so that smaller differences of other arms stay undecided."
+        "widens all pooled intervals, so that smaller differences of other arms cannot be told from nothing."
     )
 
 
@@ -75,14 +83,31 @@ def promise(family: Family) -> str:
         return "The pilot has told nothing of it, so nothing is said."
     own = f"by the scatter of these very trainings, at most (80 %), {seen(family.own)}"
     told = own if family.scatter == "blocks" else f"by the pilot, by which words go, {seen(family.visible)}; {own}"
-    asked = percent(float(np.expm1(family.needed)))
-    return f"Four of five studies of so many blocks see a difference of this size: {told}. Asked for is {asked}."
+    asked = f"Asked for is {either_way(family.needed)}.{bound(family)}"
+    return f"Four of five studies of so many blocks see a difference of this size: {told}. {asked}"
+
+
+def bound(family: Family) -> str:
+    """Where less is asked for than is seen, and what that does to words."""
+    blind = dict.fromkeys(TESTS[one.test] for one, effect in family.visible.items() if effect > family.needed)
+    every = {one.test for one in family.visible}
+    whose = "" if len(blind) == len(every) else f" {' and '.join(blind)}"
+    told = f" That is less than what is seen{whose}: of these comparisons only as large differences have a word."
+    return told if blind else ""
 
 
 def seen(visible: Mapping[Comparison, float]) -> str:
-    """The smallest differences that are visible, one a test."""
-    by_test = {one.test: percent(float(np.expm1(effect))) for one, effect in visible.items()}
-    return " and ".join(f"{effect} {TESTS[test]}" for test, effect in by_test.items())
+    """The smallest differences that are visible, by test: pairs of arms scatter each in their own way."""
+    by_test: dict[str, list[float]] = {}
+    for one, effect in visible.items():
+        by_test.setdefault(one.test, []).append(effect)
+    ends = {test: dict.fromkeys((min(found), max(found))) for test, found in by_test.items()}
+    return " and ".join(f"{' to '.join(map(size, found))} {TESTS[test]}" for test, found in ends.items())
+
+
+def size(effect: float) -> str:
+    """A difference that is visible; infinite where nothing is known of it."""
+    return "none" if isinf(effect) else either_way(effect)
 
 
 def cells(finding: Finding, delta: float) -> tuple[str, ...]:
@@ -106,16 +131,17 @@ def against(arm: str, control: str) -> str:
     return f"{label(arm)} against {label(control)}"
 
 
-def arms_table(found: Found) -> Table:
-    """Endpoints, other scores and costs of every arm, and of the bases."""
+def arms_table(found: Found, real: Mapping[str, Any]) -> Table:
+    """Endpoints, other scores and costs of every arm and of the bases, and the scores of real images."""
     endpoints = list(found.blocks.endpoints)
     scores = sorted(found.any["scores"])
     columns = ["arm", *(NAMES[one] for one in endpoints), *map(label, scores)]
-    columns += ["images", "training FLOPs", "sampling FLOPs", "parameters"]
+    columns += COSTS.values()
     everything = {label(arm): list(found.trainings[arm].values()) for arm in found.blocks.arms}
     rows = [(name, *arm_cells(trainings, endpoints, scores)) for name, trainings in everything.items()]
     bases = list(found.bases.values())
     references = [("base", *arm_cells(bases, endpoints, scores))] if bases else []
+    references.append(("real images", *real_cells(real, endpoints, scores)))
     return Table("Arms", columns, rows, "± is the standard deviation over blocks.", references)
 
 
@@ -123,8 +149,14 @@ def arm_cells(trainings: Sequence[Any], endpoints: Sequence[str], scores: Sequen
     """Means of an arm as text."""
     for kind, names in (("endpoints", endpoints), ("scores", scores)):
         yield from (mean_and_sd([one[kind][name] for one in trainings]) for name in names)
-    for cost in ("images", "training_flops", "sampling_flops", "parameters"):
+    for cost in COSTS:
         yield with_prefix(fmean(one["costs"][cost] for one in trainings))
+
+
+def real_cells(real: Mapping[str, Any], endpoints: Sequence[str], scores: Sequence[str]) -> Iterator[str]:
+    """What real images come to beside real ones, as text: they have neither losses nor costs."""
+    yield from (f"{real[name]:.3g}".replace("-", "−") if name in real else "" for name in (*endpoints, *scores))
+    yield from ("",) * len(COSTS)
 
 
 def speed_table(found: Found, baseline: str, endpoint: str) -> Table:
@@ -146,7 +178,8 @@ def speed_table(found: Found, baseline: str, endpoint: str) -> Table:
 def speed_cells(found: Found, arm: str, baseline: str, endpoint: str) -> Iterator[str]:
     """An arm's row behind its name."""
     trainings, images = found.trainings[arm], images_for(endpoint)
-    yield mean_and_sd([1 / one["endpoints"][images] for one in trainings.values()])
+    # A curve laid onto itself is as fast, but for the last bits of its shift.
+    yield mean_and_sd([round(1 / one["endpoints"][images], 9) for one in trainings.values()])
     reached = arrivals(trainings, found.trainings[baseline], endpoint)
     there = [one for one in reached if one is not None]
     yield f"{len(there)} of {len(reached)}"
@@ -166,13 +199,19 @@ def training_rows(found: Found) -> list[dict[str, Any]]:
 
 
 def curve_rows(found: Found) -> list[dict[str, Any]]:
-    """A row an arm and a bin of timesteps: the held-out loss of ε there, geometric mean and spread over blocks."""
+    """A row an arm and a bin of timesteps: the held-out loss of ε there, geometric mean and spread over blocks.
+
+    Beside it stands how it differs within blocks from that of the arm that is trained once more, with its error.
+    """
+    logs = {arm: np.log(found.told_curves(arm)) for arm in found.blocks.arms}
+    changes = {arm: one - logs[found.blocks.repeated.control] for arm, one in logs.items()}
     first = found.bins.tolist()
-    ends = [*first[1:], found.timesteps]
     return [
-        {"arm": arm, "first": start, "last": end - 1, "loss": float(np.exp(mean)), "log_sd": float(spread)}
-        for arm, logs in ((arm, np.log(found.told_curves(arm))) for arm in found.blocks.arms)
-        for start, end, mean, spread in zip(first, ends, logs.mean(0), logs.std(0, ddof=1), strict=True)
+        {"arm": arm, "first": start, "last": end - 1}
+        | {"loss": float(np.exp(one[:, k].mean())), "log_sd": float(one[:, k].std(ddof=1))}
+        | {"log_change": float(changes[arm][:, k].mean()), "log_change_stderr": float(sem(changes[arm][:, k]))}
+        for arm, one in logs.items()
+        for k, (start, end) in enumerate(zip(first, [*first[1:], found.timesteps], strict=True))
     ]
 
 
@@ -213,8 +252,8 @@ def markdown(families: Sequence[Family], first: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def first_sentence(found: Found, subject: str) -> str:
-    """Data, network and budget; `subject` is what people call the images."""
+def first_sentence(found: Found, subject: str, real: Mapping[str, Any]) -> str:
+    """Data, network and budget, and what FID has room for; `subject` is what people call the images."""
     one, control = found.any, found.blocks.repeated.control
     images = fmean(each["costs"]["images"] for each in found.trainings[control].values())
     base = np.mean([each["costs"]["images"] for each in found.bases.values()]) if found.bases else 0
@@ -222,7 +261,7 @@ def first_sentence(found: Found, subject: str) -> str:
     return (
         f"On {named(subject, one['conditions']['data'])}, with a network of "
         f"{with_prefix(one['costs']['parameters'])} parameters and {budget} behind "
-        f"{label(control)}; {len(found.complete)} blocks."
+        f"{label(control)}; {len(found.complete)} blocks. Real images, {real['sets']}, have a FID of {real['fid']:.3g}."
     )
 
 

@@ -71,10 +71,8 @@ class Densities(Strict):
         return WeightedSampler(self.density(name))
 
 
-def sampler_of(arm: Arm, recipe: Recipe, schedule: NoiseSchedule, densities: Densities | None) -> TimestepSampler:
-    """The timesteps of an arm. Raises UserError where it has a density, and none are known yet."""
+def sampler_of(arm: Arm, recipe: Recipe, schedule: NoiseSchedule, densities: Densities) -> TimestepSampler:
+    """The timesteps of an arm: by its density, or else by its recipe."""
     if arm.density is None:
         return recipe.sampler.build(schedule)
-    if densities is None:
-        raise UserError(f"density '{arm.density}': the scout that tells it is trained after the pilot; allowed: null")
     return densities.drawn(arm.density) if arm.serves == "draws" else densities.weighted(arm.density)

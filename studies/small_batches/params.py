@@ -60,16 +60,6 @@ class Params(Recipes):
         return self
 
     @model_validator(mode="after")
-    def the_pilot_needs_no_scout(self) -> Self:
-        """It is run before all else."""
-        for name in self.pilot.arms:
-            if self.arms[name].density is not None:
-                raise ValueError(
-                    f"pilot.arms: '{name}' has a density, which a scout tells after the pilot; leave it out"
-                )
-        return self
-
-    @model_validator(mode="after")
     def slots_can_be_made(self) -> Self:
         """Of the scout's whole loss; which of them are trained inside is said by `retraining`."""
         if self.slots.count > (timesteps := self.schedule.timesteps):

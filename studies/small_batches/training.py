@@ -61,7 +61,7 @@ def optimizer_of(recipe: Recipe, arm: Arm, training: Training) -> Optimizer:
 
 
 def train_arm(
-    workspace: Workspace, job: TrainingJob, settings: ArmSettings, block: int, densities: Densities | None = None
+    workspace: Workspace, job: TrainingJob, settings: ArmSettings, block: int, densities: Densities
 ) -> Outcome:
     """Train the fresh weights of a block, which all its arms share."""
     start = Start.fresh(settings.network, spec_for(job, settings.network, settings.schedule), block)

@@ -1,5 +1,6 @@
 """Figures on the pages are those of the committed results."""
 
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,14 +12,14 @@ from pages import README, ROOT, named, prose
 from benchmarks.kill import PAGE, RECORDED, told
 from benchmarks.table import table
 from unequal.errors import UserError
-from unequal.evidence.words import BETTER, SAME, UNDECIDED, WORSE
+from unequal.evidence.words import BETTER, NOT_TESTABLE, SAME, UNDECIDED, WORSE
 from unequal.files import read_json, write_json
 from unequal.reporting.tables import percent
 from unequal.tools.readme import filled, filled_findings, filled_readme, filled_study, telling
 
 FINDINGS = ROOT / "docs/findings.md"
 #: Bytes of README.md at most: what a newcomer reads in one go.
-README_BYTES = 10_000
+README_CHARACTERS = 10_000
 #: Words that judge a method, which one training cannot.
 JUDGING = re.compile(
     r"\b(better|worse|pays?|paid|held(?![- ]out)|wins?|won|beats?|beaten|outperforms?|superior|inferior|improves?)\b",
@@ -35,7 +36,7 @@ NUMBER = re.compile(r"(?<![\w.])\d")
 
 
 def test_readme_is_short():
-    assert len(README.read_bytes()) <= README_BYTES
+    assert len(README.read_text(encoding="utf-8")) <= README_CHARACTERS
 
 
 def test_readme_shows_the_figures_of_the_committed_run():
@@ -119,20 +120,29 @@ SAID = {
     "behind": WORSE,
     "undecided": UNDECIDED,
     "the same within": SAME,
+    "not testable here": NOT_TESTABLE,
 }
+#: What two arms are the same within, in per cent.
+WITHIN = re.compile(r"the same within (\d+(?:\.\d+)?) ?%")
 #: Any of these.
 WORD = re.compile(rf"\b(?:{'|'.join(SAID)})\b")
 #: A change as pages tell it.
 CHANGE = re.compile(r"[+−]\d+(?:\.\d+)? %")
 
 
-def judged_changes(document: Any) -> Iterator[tuple[str, str]]:
-    """Every change that a study has judged, as text, with its word."""
+def judged_changes(document: Any, delta: float = math.nan) -> Iterator[tuple[str, tuple[str, float]]]:
+    """Every change that a study has judged, as text, with its word, and with δ in per cent where it is the same."""
     if isinstance(document, dict):
+        delta = document.get("delta", delta)
+        if {"confirmed", "endpoints"} <= document.keys():  # δ of what is confirmed are those of the endpoints
+            deltas = {name: {"delta": one["delta"]} for name, one in document["endpoints"].items()}
+            told = {name: deltas[name] | {"again": one} for name, one in document["confirmed"].items()}
+            document = document | {"confirmed": told}
         if {"word", "change"} <= document.keys():
-            yield percent(document["change"], sign=True), document["word"]
+            same = 100 * delta if document["word"] == SAME else 0.0
+            yield percent(document["change"], sign=True), (document["word"], same)
         for one in document.values():
-            yield from judged_changes(one)
+            yield from judged_changes(one, delta)
 
 
 def sentences(prose: str) -> list[str]:
@@ -160,14 +170,17 @@ def clauses(sentence: str) -> Iterator[tuple[str, list[str]]]:
 
 def unborne(study: Path, prose: str) -> list[str]:
     """Parts of sentences whose words are not those that the study says of their changes."""
-    words: dict[str, set[str]] = {}
-    for change, word in judged_changes(read_json(study / "results/findings.json")):
-        words.setdefault(change, set()).add(word)
+    judged: dict[str, set[tuple[str, float]]] = {}
+    for change, found in judged_changes(read_json(study / "results/findings.json")):
+        judged.setdefault(change, set()).add(found)
     wrong = []
     for text, changes in (one for sentence in sentences(prose) for one in clauses(sentence)):
         said = {SAID[one] for one in WORD.findall(text)}
-        told = [words[one] for one in changes if one in words]
-        if not all(one & said for one in told) or not said <= set().union(*told):
+        told = [judged[one] for one in changes if one in judged]
+        words = [{word for word, _ in one} for one in told]
+        deltas = {delta for one in told for word, delta in one if word == SAME}
+        within = all(any(math.isclose(float(one), delta) for delta in deltas) for one in WITHIN.findall(text))
+        if not within or not all(one & said for one in words) or not said <= set().union(*words):
             wrong.append(text)
     return wrong
 
@@ -202,6 +215,14 @@ def test_a_word_that_nothing_bears_out_is_seen(tmp_path: Path):
         assert unborne(tmp_path, right) == []
     for wrong in ("It is worse, by −8.90 %.", "It is better.", "It is better, by −8.80 %."):
         assert unborne(tmp_path, wrong) == [wrong]
+
+
+def test_arms_are_the_same_within_nothing_but_what_was_settled(tmp_path: Path):
+    told = {"one": {"word": SAME, "change": 0.004}}
+    write_json(tmp_path / "results/findings.json", {"endpoints": {"fid": {"delta": 0.1, "comparisons": told}}})
+    for right in ("Both are the same within 10 % (+0.40 %).", "Both are the same within δ (+0.40 %)."):
+        assert unborne(tmp_path, right) == []
+    assert unborne(tmp_path, wrong := "Both are the same within 1 % (+0.40 %).") == [wrong]
 
 
 def test_a_word_that_stands_beside_another_change_of_the_sentence_is_seen(tmp_path: Path):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from unequal.errors import UserError
 from unequal.evidence.blocks import Blocks, Estimate, welch
-from unequal.evidence.power import Design, visible_effect
+from unequal.evidence.power import Design, upper_deviation, visible_effect
 from unequal.evidence.words import BETTER, NOT_TESTABLE, SAME, UNDECIDED, WORSE, Finding, findings, holm
 
 STUDIES = 2000
@@ -16,16 +16,25 @@ MARGIN = 3 * (0.05 * 0.95 / STUDIES) ** 0.5
 
 
 def families(
-    deviations: list[float], effects: list[float], delta: float, blocks: int = 5, studies: int = STUDIES
+    deviations: list[float],
+    effects: list[float],
+    delta: float,
+    blocks: int = 5,
+    studies: int = STUDIES,
+    bounded: bool = False,
 ) -> list[list[Finding]]:
-    """Findings of simulated studies: every arm against the first."""
+    """Findings of simulated studies: every arm against the first; bounded: by what their own scatter shows."""
     generator = np.random.default_rng(0)
     names = tuple(f"arm {number}" for number in range(len(deviations)))
     found = []
     for _ in range(studies):
         noise = np.array(deviations)[:, None] * generator.normal(size=(len(names), blocks))
         study = Blocks(names, noise + np.array(effects)[:, None] + generator.normal(size=blocks))
-        found.append(findings([study.contrast(name, names[0]) for name in names[1:]], delta))
+        seen = visible_effect(
+            Design(len(names), blocks, len(names) - 1), upper_deviation(study.pooled_variance**0.5, study.freedom)
+        )
+        visible = [seen] * (len(names) - 1) if bounded else []
+        found.append(findings([study.contrast(name, names[0]) for name in names[1:]], delta, visible))
     return found
 
 
@@ -36,8 +45,8 @@ def share(found: list[list[Finding]], *words: str) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "deviations",
-    [[1] * 9, [1] * 8 + [2], [2] + [1] * 8, [1, 2] * 4 + [1], [1] * 4, [2, 1, 1]],
-    ids=["equal", "one noisy arm", "a noisy control", "half noisy", "four arms", "three, a noisy control"],
+    [[1] * 9, [1] * 8 + [2], [2] + [1] * 8, [1, 2] * 4 + [1], [1] * 4, [2, 1, 1], [1] * 10 + [12, 7]],
+    ids=["equal", "one noisy arm", "a noisy control", "half noisy", "four arms", "three, a noisy control", "two wild"],
 )
 def test_without_effects_at_most_one_family_in_twenty_claims_one(deviations: list[float]):
     # δ is so small that nothing is ever called the same, which would take claims away.
@@ -47,6 +56,16 @@ def test_without_effects_at_most_one_family_in_twenty_claims_one(deviations: lis
 
 def test_three_times_the_scatter_in_the_control_is_borne_nearly():
     assert share(families([3] + [1] * 8, [0] * 9, delta=1e-9), BETTER, WORSE) <= 0.07
+
+
+@pytest.mark.slow
+def test_a_study_that_is_bounded_by_its_own_scatter_claims_less():
+    """Of an effect as large as it sees by an upper bound of its scatter, a study that asks for less tells half."""
+    effect = visible_effect(Design(9, 5, 8), upper_deviation(1, 32))
+    free, bounded = (families([1.0] * 9, [0.0] * 8 + [effect], 1e-9, bounded=one) for one in (False, True))
+    told, still = (float(np.mean([one[-1].word == WORSE for one in found])) for found in (free, bounded))
+    assert told > 0.8  # what the textbook promises of the scatter itself, which is below its bound
+    assert still == pytest.approx(0.5, abs=0.05)
 
 
 @pytest.mark.slow
@@ -95,15 +114,21 @@ def test_holm_by_hand():
     assert holm([0.6, 0.7]) == [1, 1]
 
 
-def test_a_study_that_cannot_see_delta_says_nothing():
-    told = findings([Estimate(-9, 0.1, 8)], delta=0.5, visible=[0.6])
+def test_a_study_that_cannot_see_delta_says_nothing_of_what_it_cannot_see():
+    told = findings([Estimate(-0.59, 0.01, 8)], delta=0.5, visible=[0.6])
     assert told[0].word == NOT_TESTABLE
-    assert findings([Estimate(-9, 0.1, 8)], delta=0.5, visible=[0.5])[0].word == BETTER
-    assert findings([Estimate(-9, 0.1, 8)], delta=0.5, visible=[0.6], needed=0.7)[0].word == BETTER
+    assert findings([Estimate(0, 0.01, 8)], delta=0.5, visible=[0.6])[0].word == NOT_TESTABLE
+    assert findings([Estimate(-0.59, 0.01, 8)], delta=0.5, visible=[0.5])[0].word == BETTER
+    assert findings([Estimate(-0.59, 0.01, 8)], delta=0.5, visible=[0.6], needed=0.7)[0].word == BETTER
+
+
+def test_a_difference_as_large_as_a_study_sees_has_the_word_of_the_tests():
+    told = findings([Estimate(one, error, 8) for one, error in [(-0.6, 0.01), (0.6, 0.01), (0.6, 10)]], 0.5, [0.6] * 3)
+    assert [one.word for one in told] == [BETTER, WORSE, UNDECIDED]
 
 
 def test_what_is_seen_of_one_comparison_bounds_no_other():
-    told = findings([Estimate(-9, 0.1, 8)] * 2, delta=0.5, visible=[0.6, 0.4])
+    told = findings([Estimate(-0.59, 0.01, 8)] * 2, delta=0.5, visible=[0.6, 0.4])
     assert [one.word for one in told] == [NOT_TESTABLE, BETTER]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unequal.artifacts.replicas import Replicas
-from unequal.evidence.words import BETTER, SAME, UNDECIDED, WORSE
+from unequal.evidence.words import BETTER, NOT_TESTABLE, SAME, WORSE
 from unequal.reporting.overview import headed
 from unequal.reporting.replicated import SAME_WITHIN, are_judged, judged, judged_losses, mean_fids
 
@@ -35,11 +35,11 @@ def test_words_are_those_of_blocks_by_seed() -> None:
     assert [one.told_apart for one in told if one] == [True, True, False]
 
 
-def test_what_scatters_is_undecided() -> None:
-    noisy = BASE * np.array([0.7, 1.4, 0.8, 1.5, 0.6])
-    (found,) = judged(replicas(base=BASE, noisy=noisy), "fid", [("noisy", "base")])
-    assert found is not None
-    assert found.word == UNDECIDED
+def test_of_what_scatters_only_large_differences_are_told() -> None:
+    noise = np.array([0.8, 1.2, 0.9, 1.25, 0.75])
+    found = replicas(base=BASE, noisy=BASE * noise, far=BASE * 3 * noise)
+    told = judged(found, "fid", [("noisy", "base"), ("far", "base")])
+    assert [one.word for one in told if one] == [NOT_TESTABLE, WORSE]
 
 
 def test_values_without_a_logarithm_and_models_without_values_are_left_out() -> None:

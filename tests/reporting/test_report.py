@@ -158,7 +158,8 @@ def write_inputs() -> None:
     write_json(Path("results/fid/reference.json"), ends | {"real_sets": "half against half"})
     write_json(Path("results/replicas.json"), {"seeds": [0], "endpoints": {}})
     for group, share in enumerate((0.59, 0.99)):
-        write_json(Path(f"results/metrics/prune_expert_group_{group}.json"), {"share_of_base": share})
+        searched = {"candidates": 8, "loss": 0.1, "fresh_loss": 0.12, "control_fresh_loss": 0.15} if group else {}
+        write_json(Path(f"results/metrics/prune_expert_group_{group}.json"), {"share_of_base": share} | searched)
     for name, seen in {"longer": 600, "experts_unpruned_group_0": 200, "experts_unpruned_group_1": 400}.items():
         write_json(Path(f"results/metrics/train_{name}.json"), {"images_seen": seen, "inherited_images": 1000})
 
@@ -201,6 +202,7 @@ def test_the_report_says_what_was_put_in() -> None:
 @pytest.mark.usefixtures("reported")
 def test_the_page_holds_all_pictures_and_no_orphan() -> None:
     page = Path("results/report.html").read_text()
+    assert "Searches for what to prune" in page
     drawn = sorted(Path("results/pictures").glob("*.png"))
     assert len(drawn) == page.count("data:image/png") == 10
     assert "orphan" not in page

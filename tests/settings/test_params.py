@@ -545,6 +545,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     # Combinations of sections.
     ({"slots.count": 1001}, "slots.count: 1001 ranges of 1000 timesteps; at most schedule.timesteps"),
     ({"groups.ids": list(range(1001))}, "groups: 1001 groups of 1000 timesteps; allowed: 1 … 1000"),
+    (
+        {"recipes.expert.sampler": {"kind": "slot", "intervals": 500}},
+        "recipes.expert.sampler.intervals: 500 of equal log-SNR, of which number",
+    ),
     ({"groups.min_ratio": 1.0}, "groups: min_ratio 1.0 gives 1 distinct limit of FLOPs to 4 groups"),
     (
         {"groups.kind": "excess_loss", "profile.floor": "none"},

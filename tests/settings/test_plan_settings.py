@@ -75,6 +75,12 @@ def test_what_does_not_go_together_is_refused(choices: dict[str, Any], complaint
         ({"from_images": 5}, 64, "from_images: 5 is no snapshot of the base; it keeps [2000]"),
         ({"groups": INTERLEAVED | {"count": 1001}}, 1, "1001 interleaved groups of 1000 timesteps; allowed: 2 … 1000"),
         ({}, 1024, "recipe.images: 4000 leave 1000 to a group; a batch takes 1024"),
+        # The group next to the data has 31 timesteps, of which the first two lie far apart in log-SNR.
+        (
+            {"recipe": {**RECIPE, "sampler": {"kind": "slot", "intervals": 30}}},
+            64,
+            "sampler.intervals: 30 of equal log-SNR, of which number",
+        ),
         ({"recipe": optimizer(warmup_images=1001)}, 64, "recipe.images: 4000 leave 1000 to a group; the warm-up takes"),
         # 4·2 + 6 errors of 200 images leave 1200, the half of which goes out alike.
         (GAIN | {"holdout_images": 200}, 256, "recipe.images: 4000 leave 150 to a group; a batch takes 256"),

@@ -14,6 +14,7 @@ from unequal.settings.sampler_kind import SamplerSettings
 from unequal.settings.samplers import Sampler, Slot
 from unequal.timesteps.clusters import distances_between, least_cost
 from unequal.timesteps.densities import DENSITIES
+from unequal.timesteps.groups import timestep_groups
 from unequal.timesteps.information import InfoNoiseSampler
 from unequal.timesteps.partition import Partition, TimestepRange, equal_log_snr
 from unequal.timesteps.policy import PolicySampler
@@ -24,6 +25,7 @@ from unequal.timesteps.samplers import (
     LowDiscrepancySampler,
     MirroredSampler,
     StratifiedSampler,
+    within,
 )
 
 T = 60
@@ -155,10 +157,17 @@ def test_bins_are_equal_intervals_of_log_snr() -> None:
 
 @pytest.mark.parametrize(("overlap", "drawn"), [(0.0, (20, 29)), (0.25, (18, 31)), (1.0, (10, 39))])
 def test_inside_a_range_a_slot_is_uniform_and_a_little_beyond_if_asked(overlap: float, drawn: tuple[int, int]) -> None:
-    sampler = Slot(kind="slot", overlap=overlap).inside(TimestepRange(20, 29), T)
+    sampler = Slot(kind="slot", overlap=overlap).inside(TimestepRange(20, 29), SCHEDULE)
     expected = ((t >= drawn[0]) & (t <= drawn[1])) * 1.0
     np.testing.assert_allclose(sampler.probabilities, expected / expected.sum())
     assert not sampler.unbiased
+
+
+def test_all_timesteps_can_be_drawn_as_experts_for_groups_by_snr_draw_them_together() -> None:
+    sampler = Slot(kind="slot", intervals=4).inside(TimestepRange(0, T - 1), SCHEDULE)
+    groups = [group.range for group in timestep_groups("snr", SCHEDULE, 4, 0.5)]
+    expected = np.mean([within(group, T) for group in groups], axis=0)
+    np.testing.assert_allclose(sampler.probabilities, expected, rtol=1e-12)
 
 
 def test_a_slot_is_no_sampler_of_all_timesteps() -> None:
@@ -168,7 +177,7 @@ def test_a_slot_is_no_sampler_of_all_timesteps() -> None:
 
 def test_what_draws_from_all_timesteps_draws_inside_no_range() -> None:
     with pytest.raises(UserError, match=r"^sampler\.kind: 'loss' draws from all timesteps; allowed inside a"):
-        settings("loss").inside(TimestepRange(20, 29), T)
+        settings("loss").inside(TimestepRange(20, 29), SCHEDULE)
 
 
 def test_a_training_inside_a_range_has_no_other_sampler() -> None:

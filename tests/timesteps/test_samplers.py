@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.timesteps.partition import Interleaved, Partition, TimestepRange
 from unequal.timesteps.samplers import (
@@ -20,6 +21,7 @@ from unequal.timesteps.samplers import (
     MirroredSampler,
     StratifiedSampler,
     TimestepSampler,
+    even_over_log_snr,
     normalised,
     of_length,
     tilt,
@@ -28,6 +30,7 @@ from unequal.timesteps.samplers import (
 )
 
 T = 60
+SCHEDULE = NoiseSchedule.linear(T)
 SLOTS = Partition([(0, 3), (4, 9), (10, 24), (25, 39), (40, 59)])
 LENGTHS = SLOTS.lengths
 LOSS = np.random.default_rng(3).gamma(2.0, size=T) + 0.05
@@ -190,6 +193,20 @@ def test_between_other_timesteps_a_sampler_draws_its_own_alike() -> None:
     assert within(Interleaved(2, 58, 4), T).tolist() == [1 / 15 if t % 4 == 2 else 0 for t in range(T)]
 
 
+@given(first=st.integers(0, 29), length=st.integers(20, 30), step=st.sampled_from([1, 2]), intervals=st.integers(1, 3))
+def test_each_interval_of_log_snr_can_be_drawn_as_often(first: int, length: int, step: int, intervals: int) -> None:
+    drawn = within(Interleaved(first, first + (length - 1) // step * step, step), T)
+    found = even_over_log_snr(drawn, SCHEDULE, intervals)
+    fall = -SCHEDULE.snr_db.numpy()
+    share = (fall - fall[drawn > 0][0]) / np.ptp(fall[drawn > 0])
+    for number in range(intervals):
+        low, high = (number / intervals if number else -1), (number + 1) / intervals
+        inside = (share > low) & (share <= high) & (drawn > 0)
+        assert found[inside].sum() == pytest.approx(1 / intervals)
+        assert np.ptp(found[inside]) == 0
+    assert found[drawn == 0].sum() == 0
+
+
 def test_within_its_slot_a_stratified_timestep_is_uniform() -> None:
     drawn = BUILDERS["stratified"]().sample(20_000, np.random.default_rng(19)).timesteps
     for first, last in SLOTS:
@@ -301,6 +318,10 @@ def test_an_adaptive_sampler_measures_as_many_images_as_it_says() -> None:
         (lambda: within(TimestepRange(50, 60), T), "timesteps 50 … 60 are no range within 0 … 59"),
         (lambda: within(TimestepRange(-3, 5), T), "timesteps -3 … 5 are no range within 0 … 59"),
         (lambda: within(TimestepRange(9, 4), T), "timesteps 9 … 4 are no range within 0 … 59"),
+        (
+            lambda: even_over_log_snr(uniform(T), SCHEDULE, 59),
+            "sampler.intervals: 59 of equal log-SNR, of which number 2 from the data end has no timestep on schedule",
+        ),
         (lambda: BUILDERS["slot"](unbiased=True), "unbiased: true cannot be had where p = 0, as at t = 0"),
         (lambda: of_length(LOSS[:-1], T), "the profile has 59 timesteps, the model 60"),
         (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from unequal.errors import UserError
-from unequal.files import write_csv, write_json
+from unequal.files import read_json, write_csv, write_json
 from unequal.reporting.statements import Section, Statement, findings_document
 from unequal.tools.answers import answers
 from unequal.tools.readme import filled_findings, findings, results_table
@@ -86,20 +86,35 @@ def study(folder: Path, **changes: Any) -> None:
 
 def test_a_paper_has_a_sentence_with_interval_word_data_network_and_budget(tmp_path: Path):
     study(tmp_path)
-    other, experts = answers(tmp_path).splitlines()
-    assert "held-out loss −0.9 % (−1.3 to −0.5): better, FID −0.9 % (−1.3 to −0.5): better; with" in experts
-    where = "on made up, 8×8×3, 426 k parameters, 1.40 M images, 2 blocks: against one, held-out loss"
-    assert f"/experts)), {where}" in experts
+    where, _, other, experts = answers(tmp_path).splitlines()
+    assert where == "All on made up, 8×8×3, 426 k parameters:"
+    assert "against one, −0.9 % (−1.3 to −0.5): better and −0.9 % (−1.3 to −0.5): better; with" in experts
+    assert "/experts)), 1.40 M images, 2 blocks, held-out loss and FID: against one, −0.9" in experts
     assert other == "- **Paper 1** ([other](studies/other)): not run yet."
+
+
+def test_data_and_network_stand_in_each_sentence_where_they_differ(tmp_path: Path):
+    study(tmp_path)
+    found = read_json(tmp_path / "experts/results/findings.json")
+    write_json(tmp_path / "other/results/findings.json", found | {"parameters": 724_000})
+    other, experts = answers(tmp_path).splitlines()
+    assert (
+        "/other)), on made up, 8×8×3, 724 k parameters, 1.40 M images, 2 blocks, held-out loss and FID: against"
+        in other
+    )
+    assert (
+        "/experts)), on made up, 8×8×3, 426 k parameters, 1.40 M images, 2 blocks, held-out loss and FID: against"
+        in experts
+    )
 
 
 def test_arms_that_are_the_same_are_so_within_what_was_settled(tmp_path: Path):
     one = {"word": "the same", "change": -0.103, "low": -0.135, "high": -0.0701}
     judged = {"comparisons": {"snr against joint": one, "paper against joint": one}}
     study(tmp_path, endpoints={"loss_over_timesteps": judged | {"delta": 0.005}, "fid": judged | {"delta": 0.2}})
-    _, experts = answers(tmp_path).splitlines()
-    assert "held-out loss −10.3 % (−13.5 to −7.0): the same within 0.5 %, FID" in experts
-    assert experts.endswith("FID −10.3 % (−13.5 to −7.0): the same within 20 %.")
+    *_, experts = answers(tmp_path).splitlines()
+    assert "−10.3 % (−13.5 to −7.0): the same within 0.5 % and −10.3 %" in experts
+    assert experts.endswith("and −10.3 % (−13.5 to −7.0): the same within 20 %.")
 
 
 def test_what_a_study_does_not_say_is_told_in_a_line(tmp_path: Path):

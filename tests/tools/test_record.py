@@ -57,6 +57,12 @@ def test_it_records_what_dvc_commit_records(project: Path) -> None:
     assert yaml.safe_load(Path("dvc.lock").read_text()) == recorded
 
 
+def test_what_settings_share_by_an_anchor_is_spelt_out(project: Path) -> None:
+    Path("params.yaml").write_text("seeds: [1, 2]\ncolour: {edge: &shade [red, blue], face: *shade}\n")
+    CliRunner().invoke(main, [])
+    assert Path("dvc.lock").read_text().count("- red") == 4  # in either stage that draws, twice
+
+
 def test_outputs_are_in_the_cache(project: Path) -> None:
     CliRunner().invoke(main, [])
     Path("all.txt").unlink()

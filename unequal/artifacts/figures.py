@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from unequal.files import read_json
 from unequal.settings.strict import Strict, validate
@@ -184,6 +184,15 @@ class PruningFigures(Figures):
     """results/metrics/prune_expert_group_<number>.json."""
 
     share_of_base: float = Field(gt=0)
+
+
+class SearchFigures(PruningFigures):
+    """The same of a group that was pruned by a search."""
+
+    candidates: PositiveInt
+    loss: float
+    fresh_loss: float
+    control_fresh_loss: PositiveFloat | None = None
 
 
 def read_figures(path: Path, kind: type[Figures]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The smallest effect that a planned study shows in four of five cases, by its pilot's scatter."""
+"""The smallest effect that a study shows in four of five cases, by the scatter of its pilot or of its own trainings."""
 
 from functools import cache
 from typing import NamedTuple

@@ -39,16 +39,16 @@ def findings(
 ) -> list[Finding]:
     """Judge all planned comparisons of a study together.
 
-    Words are tried in this order: *not testable here* where the study cannot see what it asks for; *the same* where
-    both one-sided tests of |d| ≥ δ are rejected; *better* or *worse* where d = 0 is; else *undecided*. Each kind of
-    test has Holm's correction over all comparisons of the plan.
+    Words are tried in this order: *not testable here* where the study cannot see what it asks for and the difference is
+    smaller than what it sees; *the same* where both one-sided tests of |d| ≥ δ are rejected; *better* or *worse* where
+    d = 0 is; else *undecided*. Each kind of test has Holm's correction over all comparisons of the plan.
 
     Args:
         estimates: one a planned comparison, arm less control, in ln(endpoint).
         delta: δ above 0, in ln(endpoint), settled before the study ran.
-        visible: the smallest effect that the pilot promises to show of each of them, in ln(endpoint); none: no pilot
-            bounds what is said.
-        needed: the effect that has to be visible, or nothing is said; None: δ.
+        visible: the smallest effect that the study shows of each of them in four of five cases, by the scatter that
+            its plan names, in ln(endpoint); none: nothing bounds what is said.
+        needed: the effect that has to be visible, or nothing is said of a smaller one than is; None: δ.
 
     Raises:
         UserError: no comparison, or δ not above 0.
@@ -57,15 +57,20 @@ def findings(
         raise UserError(f"{len(estimates)} comparisons with δ = {delta}; allowed: one or more, and δ above 0")
     different = holm([two_sided(one) for one in estimates])
     same = holm([equivalence(one, delta) for one in estimates])
-    testable = [one <= (needed or delta) for one in visible] or [True] * len(estimates)
+    bounds, asked = visible or [0.0] * len(estimates), needed or delta
     return [
-        finding(one, word(one, p, q) if seen else NOT_TESTABLE, p, q)
-        for one, p, q, seen in zip(estimates, different, same, testable, strict=True)
+        finding(one, allowed(word(one, p, q), one, bound, asked), p, q)
+        for one, p, q, bound in zip(estimates, different, same, bounds, strict=True)
     ]
 
 
+def allowed(word: str, estimate: Estimate, visible: float, needed: float) -> str:
+    """The word, where a study may say it: it sees what it asks for, or at least a difference as large as this one."""
+    return word if visible <= max(needed, abs(estimate.difference)) else NOT_TESTABLE
+
+
 def word(estimate: Estimate, p_difference: float, p_same: float) -> str:
-    """The word of one comparison that is testable."""
+    """What the tests say of one comparison."""
     if p_same < LEVEL:
         return SAME
     if p_difference < LEVEL:

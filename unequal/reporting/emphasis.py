@@ -80,7 +80,7 @@ def emphasis(
         UserError: a sampler inside a range that is not given, or one whose file is missing.
     """
     if inside is not None:
-        sampler = recipe.sampler.inside(inside, schedule.timesteps)
+        sampler = recipe.sampler.inside(inside, schedule)
     elif recipe.sampler.needs:
         sampler = read_sampler(samplers / f"{name}.json", schedule)
     else:

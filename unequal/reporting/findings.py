@@ -12,6 +12,7 @@ from unequal.artifacts.figures import (
     PruningFigures,
     ReferenceFigures,
     ScoreFigures,
+    SearchFigures,
     SeedFigures,
     SeenFigures,
     read_figures,
@@ -52,6 +53,7 @@ class PipelineFindings:
         slot_sets: the slots of equal loss (`total`) and of equal excess loss (`excess`), where they can be made.
         groups: of timesteps, with their limits.
         group_shares: FLOPs of each group's pruned model as a share of the base's.
+        searches: group → figures of its pruned model, where a search has chosen what to prune.
         experts: of each profiled set of experts, the images of each group's.
         joint: images of the model that was trained on from the base on all timesteps; None: it is not profiled.
         samplers: recipe → probability of each timestep, [T], at a few points of the training if it changes.
@@ -73,6 +75,7 @@ class PipelineFindings:
     slot_sets: dict[str, Partition]
     groups: GroupTable
     group_shares: list[float]
+    searches: dict[int, dict[str, Any]]
     experts: dict[str, list[Seen]]
     joint: Seen | None
     samplers: dict[str, list[np.ndarray]]
@@ -138,6 +141,8 @@ def read_findings(
     count = len(shown["base"])
     grouping = read_groups(find("artifacts/groups.json"))
     schedule = NoiseSchedule.named(grouping.schedule, grouping.timesteps, grouping.shift)
+    prunings = {group: metrics / f"prune_expert_group_{group}.json" for group in groups}
+    pruned = {group: read_figures(file, PruningFigures) for group, file in prunings.items()}
     return PipelineFindings(
         losses={model: read_profile(profiles / f"{model}.npz") for model in models},
         floor=read_floor(profiles / "floor.npz"),
@@ -145,10 +150,10 @@ def read_findings(
         slots=read_slots(find("artifacts/slots.json"), schedule.timesteps).slots,
         slot_sets=read_slot_sets(metrics / "slots.json"),
         groups=grouping,
-        group_shares=[
-            read_figures(metrics / f"prune_expert_group_{group}.json", PruningFigures)["share_of_base"]
-            for group in groups
-        ],
+        group_shares=[one["share_of_base"] for one in pruned.values()],
+        searches={
+            group: read_figures(prunings[group], SearchFigures) for group, one in pruned.items() if "candidates" in one
+        },
         experts={
             model: [read_seen(metrics, f"{model}_group_{group}") for group in groups]
             for model in models

@@ -98,8 +98,9 @@ THIS_RUN = (
 ALL_TRAININGS = (
     "Everything was trained {count} times, each time with another seed, which also split the data anew. In brackets "
     "the 95 % interval over trainings; FIDs are geometric means over them. “Better” and “worse” have p < 0.05 by "
-    "Holm's correction over all methods, “the same” is within {losses:.0%} of a loss or {fid:.0%} of FID; what is "
-    "neither is undecided."
+    "Holm's correction over all methods, “the same” is within {losses:.0%} of a loss or {fid:.0%} of FID. Where "
+    "trainings scatter too much to see as little as that, a smaller difference than they show is “not testable here”; "
+    "what remains is undecided."
 )
 #: Heading and lead of what the methods came to, ranked or not.
 RANKED = ("What paid in this run?", "Best first, by the relative difference of FID from the control.")

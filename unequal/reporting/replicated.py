@@ -6,6 +6,7 @@ import numpy as np
 
 from unequal.artifacts.replicas import Replicas
 from unequal.evidence.blocks import Blocks
+from unequal.evidence.power import Design, upper_deviation, visible_effect
 from unequal.evidence.words import findings
 from unequal.reporting.statements import Difference
 
@@ -37,12 +38,19 @@ def judged(replicas: Replicas, endpoint: str, pairs: Sequence[tuple[str, str]]) 
         return [None] * len(pairs)
     arms = tuple(dict.fromkeys(sum(asked, ())))
     blocks = Blocks(arms, np.log([values[name] for name in arms]))
-    found = findings([blocks.contrast(*pair) for pair in asked], SAME_WITHIN[endpoint])
+    bounds = [seen(blocks, len(asked))] * len(asked)
+    found = findings([blocks.contrast(*pair) for pair in asked], SAME_WITHIN[endpoint], bounds)
     told = {
         pair: Difference(float(np.log1p(one.change)), float(np.log1p(one.high) - np.log1p(one.change)), one.word)
         for pair, one in zip(asked, found, strict=True)
     }
     return [told.get(pair) for pair in pairs]
+
+
+def seen(blocks: Blocks, comparisons: int) -> float:
+    """The difference that as many trainings show in four of five runs, by the 80 % upper bound of their own scatter."""
+    design = Design(len(blocks.arms), blocks.blocks, comparisons)
+    return visible_effect(design, upper_deviation(blocks.pooled_variance**0.5, blocks.freedom))
 
 
 def judged_losses(replicas: Replicas, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Difference]]:

@@ -153,6 +153,12 @@ def percent(share: float, sign: bool = False) -> str:
     return text.replace("-", "−")
 
 
+def either_way(effect: float) -> str:
+    """A difference in the logarithm as a change upwards and downwards, which are unlike in per cent."""
+    up, down = (percent(math.expm1(one), sign=True) for one in (effect, -effect))
+    return f"{up} or {down}"
+
+
 def plus_minus(mean: float, spread: float | None, signed: bool = False) -> str:
     """Mean and spread with as many decimals as the spread's first two digits need: `12.31 ± 0.24`."""
     # Rounded first: of 0.0996 the two digits are 0.10, not 0.100.

@@ -198,6 +198,8 @@ class Plan(Strict):
         for what, needed in (("a batch", batch_size), ("the warm-up", recipe.optimizer.warmup_images)):
             if least < needed:
                 raise UserError(f"recipe.images: {recipe.images} leave {least} to a group; {what} takes {needed}")
+        for group in [] if self.groups.needs_excess else self.foreseen(schedule):
+            recipe.sampler.inside(group.range, schedule)
 
     def foreseen(self, schedule: NoiseSchedule) -> list[TimestepGroup]:
         """The groups; where they go by measured losses, as if those were alike everywhere."""

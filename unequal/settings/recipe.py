@@ -261,6 +261,6 @@ class Recipe(Strict):
 
 
 class RangeRecipe(Recipe):
-    """A training inside one range of timesteps, a slot or a group: uniform within it, and a little beyond if asked."""
+    """A training inside one range of timesteps, a slot or a group, and a little beyond if asked."""
 
     sampler: Slot

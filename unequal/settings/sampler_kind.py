@@ -53,8 +53,8 @@ class SamplerSettings(Strict):
         if self.for_all and not self.needs:
             self.build(schedule)
 
-    def inside(self, trained: TimestepSet, timesteps: int) -> TimestepSampler:
-        """The sampler for a model that is meant for a range of T timesteps. Raises UserError where it is for all."""
+    def inside(self, trained: TimestepSet, schedule: NoiseSchedule) -> TimestepSampler:
+        """The sampler for a model that is meant for a range of timesteps. Raises UserError where it is for all."""
         raise UserError(f"sampler.kind: '{self.kind}' draws from all timesteps; allowed inside a range: slot")
 
     @abstractmethod

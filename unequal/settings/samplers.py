@@ -23,6 +23,7 @@ from unequal.timesteps.samplers import (
     MirroredSampler,
     StratifiedSampler,
     TimestepSampler,
+    even_over_log_snr,
     normalised,
     of_length,
     tilt,
@@ -78,19 +79,27 @@ class LowDiscrepancy(Normalisable):
 
 
 class Slot(SamplerSettings):
-    """Uniform inside one range, a slot or a group, which the stage gives; weights cannot undo probabilities of zero."""
+    """Inside one range, a slot or a group, which the stage gives; weights cannot undo probabilities of zero."""
 
     kind: Literal["slot"]
     for_all: ClassVar[bool] = False
     overlap: float = Field(
         default=0.0, ge=0, le=1, description="share of its length by which the range is widened at either end"
     )
+    intervals: PositiveInt | None = Field(
+        default=None,
+        description="of equal log-SNR, each of which is drawn from as often: of all timesteps, what so many experts by "
+        "SNR see together; null: every timestep is drawn as often",
+    )
 
     def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
         raise UserError("sampler.kind: 'slot' draws inside a range, and this training is of all timesteps")
 
-    def inside(self, trained: TimestepSet, timesteps: int) -> TimestepSampler:
-        return IndependentSampler(within(trained.widened(self.overlap, timesteps), timesteps))
+    def inside(self, trained: TimestepSet, schedule: NoiseSchedule) -> TimestepSampler:
+        drawn = within(trained.widened(self.overlap, schedule.timesteps), schedule.timesteps)
+        if self.intervals is not None:
+            drawn = even_over_log_snr(drawn, schedule, self.intervals)
+        return IndependentSampler(drawn)
 
 
 class NearNoise(SamplerSettings):

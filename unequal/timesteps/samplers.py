@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.timesteps.curricula import Changing
 from unequal.timesteps.learning import BinMoments, LossHistory, Patience
@@ -327,6 +328,23 @@ def within(chosen: TimestepSet, timesteps: int) -> np.ndarray:
     weights = np.zeros(timesteps)
     weights[chosen.slice] = 1
     return normalised(weights)
+
+
+def even_over_log_snr(probabilities: np.ndarray, schedule: NoiseSchedule, intervals: int) -> np.ndarray:
+    """Probabilities [T] of which each of N intervals of equal log-SNR has as much, between the outermost ones drawn.
+
+    Raises UserError where there is an interval without one.
+    """
+    drawn, fall = probabilities > 0, -schedule.snr_db.cpu().numpy()
+    first, last = fall[drawn][[0, -1]]
+    interval = np.searchsorted(np.linspace(first, last, intervals + 1)[1:-1], fall)
+    each = np.bincount(interval[drawn], probabilities[drawn], minlength=intervals)
+    if not each.all():
+        raise UserError(
+            f"sampler.intervals: {intervals} of equal log-SNR, of which number {int(each.argmin()) + 1} from the data "
+            f"end has no timestep on schedule '{schedule.name}'; use fewer"
+        )
+    return np.where(drawn, probabilities / (intervals * each[interval]), 0)
 
 
 def normalised(weights: np.ndarray) -> np.ndarray:

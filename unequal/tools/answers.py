@@ -1,8 +1,9 @@
 """What studies have come to: a sentence a paper for README.md, and their words on docs/findings.md."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pydantic import Field, PositiveFloat
 
@@ -14,14 +15,15 @@ from unequal.reporting.tables import with_prefix
 from unequal.settings.strict import Strict, read_yaml, validate
 from unequal.tools.told import told, with_figures
 
-STUDIES, CLAIM = Path("studies"), "claim.yaml"
+STUDIES, CLAIM, FOUND = Path("studies"), "claim.yaml", Path("results/findings.json")
 #: How README calls the endpoints of studies.
 ENDPOINTS = {
     "loss_over_timesteps": "held-out loss",
+    "loss_over_log_snr": "held-out loss over log-SNR",
     "x0_loss_over_log_snr": "error of x0",
     "fid": "FID",
     "images_for_fid": "images for the same FID",
-    "images_for_loss_over_timesteps": "images for the same held-out loss",
+    "images_for_loss_over_timesteps": "images for as low a loss",
 }
 
 
@@ -42,35 +44,68 @@ class Claim(Strict):
     endpoints: tuple[str, ...] = Field(min_length=1, description="those that the sentence has")
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What a study says of a claim.
+
+    Attributes:
+        claim: of a paper.
+        study: its folder.
+        found: its findings; None where it has not been run.
+    """
+
+    claim: Claim
+    study: Path
+    found: Mapping[str, Any] | None
+
+    @classmethod
+    def read(cls, file: Path) -> Self:
+        """From claim.yaml and what lies beside it."""
+        path = file.parent / FOUND
+        found = read_figures(path, StudyFigures) if path.exists() else None
+        return cls(validate(Claim, read_yaml(file), file), file.parent, found)
+
+    @property
+    def setting(self) -> str | None:
+        """Data and network that it holds for."""
+        if self.found is None:
+            return None
+        subject, *_, values = self.found["data"].split(", ")
+        network = with_prefix(self.found["parameters"])
+        return f"on {subject}, {values.removesuffix(' values each')}, {network} parameters"
+
+    def sentence(self, setting: str | None) -> str:
+        """With its budget, and with data and network where they are not those that have been named."""
+        link = f"[{self.study.name}](studies/{self.study.name})"
+        if self.found is None:
+            return f"**{self.claim.paper}** ({link}): not run yet."
+        where = [] if self.setting == setting else [self.setting]
+        held_for = [*where, f"{with_prefix(self.found['images'])} images", f"{len(self.found['blocks'])} blocks"]
+        held_for.append(" and ".join(ENDPOINTS[one] for one in self.claim.endpoints))
+        compared = "; ".join(self.compared(self.found))
+        return f"**{self.claim.paper}** ({link}), {', '.join(map(str, held_for))}: {compared}."
+
+    def compared(self, found: Mapping[str, Any]) -> Iterator[str]:
+        """What is said of each comparison, by the endpoints in their order."""
+        path = self.study / FOUND
+        for what, key in self.claim.told.items():
+            changes = " and ".join(change(found, key, one, path) for one in self.claim.endpoints)
+            yield f"{with_figures(what, path.parent, self.study / CLAIM)}, {changes}"
+
+
 def answers(studies: Path = STUDIES) -> str:
     """Markdown of a sentence a study that tries a paper's claim, by papers; of one that has not been run it says so.
+
+    Data and network stand ahead of all of them where they are the same.
 
     Raises:
         UserError: a claim is none, or a study's findings are no such file, or lack a comparison.
     """
-    files = sorted(studies.glob(f"*/{CLAIM}"))
-    return "\n".join(sorted(f"- {answer(validate(Claim, read_yaml(file), file), file.parent)}" for file in files))
-
-
-def answer(claim: Claim, study: Path) -> str:
-    """A claim's sentence, with the data, the network and the budget that it holds for."""
-    link = f"[{study.name}](studies/{study.name})"
-    path = study / "results/findings.json"
-    if not path.exists():
-        return f"**{claim.paper}** ({link}): not run yet."
-    found = read_figures(path, StudyFigures)
-    several = len(claim.endpoints) > 1  # else it is told once, and not of each comparison
-    by = "" if several else f", {ENDPOINTS[claim.endpoints[0]]}"
-    compared = (
-        f"{with_figures(what, path.parent, study / CLAIM)}, "
-        + ", ".join(f"{ENDPOINTS[one]} " * several + change(found, key, one, path) for one in claim.endpoints)
-        for what, key in claim.told.items()
-    )
-    network, budget = (with_prefix(found[key]) for key in ("parameters", "images"))
-    subject, *_, values = found["data"].split(", ")
-    data, blocks = f"{subject}, {values.removesuffix(' values each')}", len(found["blocks"])
-    held_for = f"on {data}, {network} parameters, {budget} images, {blocks} blocks{by}"
-    return f"**{claim.paper}** ({link}), {held_for}: {'; '.join(compared)}."
+    read = [Answer.read(file) for file in sorted(studies.glob(f"*/{CLAIM}"))]
+    settings = {one.setting for one in read if one.setting}
+    shared = settings.pop() if len(settings) == 1 else None
+    head = f"All {shared}:\n\n" if shared else ""
+    return head + "\n".join(sorted(f"- {one.sentence(shared)}" for one in read))
 
 
 def change(found: Mapping[str, Any], comparison: str, endpoint: str, path: Path) -> str:

@@ -103,12 +103,16 @@ def repeated(once: Sequence[Work], times: int) -> Work:
 
 
 def pruned(method: Pruning, macs: list[float]) -> Work:
-    """What pruning to these costs takes: a decision maker's trials; a method's own gradients are not worth a line."""
+    """What pruning to these costs takes: trials of a decision maker, and of its control as many random ones.
+
+    A method's own gradients are not worth a line.
+    """
     if not isinstance(method, Proxy):
         return Work("prune", len(macs))
+    trials = method.trials * (1 if method.control is None else 2)
     tuned = method.finetuning.images if method.finetuning else 0
-    training = sum(training_flops(round(one), method.trials * tuned) for one in macs)
-    return Work("prune", len(macs), training, forward=method.trials * method.images * sum(macs))
+    training = sum(training_flops(round(one), trials * tuned) for one in macs)
+    return Work("prune", len(macs), training, forward=trials * method.images * sum(macs))
 
 
 def measured_rate(run: Callable[[], object], macs: float, device: torch.device) -> float:

@@ -13,6 +13,7 @@ Changed lines that no small run has executed are refused one by one, functions t
 has looked at them, and knows that the recorded run did not execute them either, adds `--trust-unexecuted`.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -97,8 +98,13 @@ def write_lock(file: Path, kept: Mapping[str, Any], stages: Sequence["Stage"]) -
             stage.save()
             stage.commit()
             locked |= to_lockfile(stage)
-        dump_yaml(str(file.with_name("dvc.lock")), {"schema": "2.0", "stages": dict(sorted(locked.items()))})
+        dump_yaml(str(file.with_name("dvc.lock")), {"schema": "2.0", "stages": spelt_out(dict(sorted(locked.items())))})
     return len(stages)
+
+
+def spelt_out(document: dict[str, Any]) -> dict[str, Any]:
+    """The same, with nothing in two places: of what settings share by an anchor, a lock file would have aliases."""
+    return dict(json.loads(json.dumps(document)))
 
 
 def refuse_other_results(file: Path) -> None:

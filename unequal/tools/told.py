@@ -25,7 +25,7 @@ from scipy.stats import t as student_t
 from unequal.artifacts.figures import Figures, read_figures
 from unequal.errors import UserError
 from unequal.files import require
-from unequal.reporting.tables import mean_and_sd, percent, with_prefix
+from unequal.reporting.tables import either_way, mean_and_sd, percent, with_prefix
 
 FIGURE = re.compile(r"\{([^{}]+)\}")
 WIDTH = 120
@@ -43,8 +43,8 @@ COMPARED: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "change": lambda one: percent(one["change"], sign=True),
     "interval": lambda one: f"{percent(one['low'], sign=True)} … {percent(one['high'], sign=True)}",
     "word": lambda one: str(one["word"]),
-    "promised": lambda one: percent(float(np.expm1(one["visible"]))),
-    "seen": lambda one: percent(float(np.expm1(one["visible_by_own"]))),
+    "promised": lambda one: either_way(one["visible"]),
+    "seen": lambda one: either_way(one["visible_by_own"]),
     "said": lambda one: f"{percent(one['change'], sign=True)}, {one['word']}",
     "whole": lambda one: f"{COMPARED['change'](one)} ({COMPARED['interval'](one)}), {one['word']}",
 }
@@ -57,7 +57,7 @@ MEASURED: dict[str, Callable[[Sequence[float]], str]] = {
     "share": lambda values: percent(fmean(values)),
     "size": lambda values: percent(abs(fmean(values))),
     "change": lambda values: percent(fmean(values), sign=True),
-    "visible": lambda values: percent(float(np.expm1(fmean(values)))),
+    "visible": lambda values: either_way(fmean(values)),
     "relative": lambda values: percent(float(np.expm1(fmean(values))), sign=True),
     "hours": lambda values: f"{sum(values) / 3600:.1f}",
     "estimate": estimate,

@@ -107,7 +107,8 @@ def train_on(workspace: Workspace, job: TrainingJob, start: Start, sampler: Time
     Raises:
         UserError: recipe, timesteps, data and model are not made for each other.
     """
-    return train(workspace, job, start, sampler or job.recipe.sampler.inside(start.scope.range, start.spec.timesteps))
+    drawn = sampler or job.recipe.sampler.inside(start.scope.range, start.spec.noise_schedule())
+    return train(workspace, job, start, drawn)
 
 
 def take_over(workspace: Workspace, job: TrainingJob, network: Network, schedule: Schedule) -> Outcome:

@@ -18,7 +18,7 @@ from stage_project import write_params
 from studies.blocks.findings import file_of, read_found
 from studies.blocks.judgement import families, family
 from studies.blocks.stages import report_blocks
-from studies.blocks.tables import promise, scattering
+from studies.blocks.tables import bound, promise, scattering
 from unequal.errors import UserError
 from unequal.evidence.power import Design, textbook_effect, upper_deviation
 from unequal.evidence.words import BETTER, NOT_TESTABLE, SAME, WORSE
@@ -77,15 +77,36 @@ def test_an_arm_that_scatters_otherwise_than_the_rest_is_named(trainings: Path) 
     assert "more than twice as much in: lower (" in scattering(told)
 
 
-def test_what_a_pilot_cannot_see_gets_no_word(trainings: Path) -> None:
+def test_of_what_a_study_cannot_see_nothing_is_said(trainings: Path) -> None:
     blind = pilot_told("fid", upper_deviation=0.02)
     losses, fid = families(read_found(trainings, design()), blind, {})
-    assert {one.word for one in (*losses.found.values(), *fid.found.values())} == {NOT_TESTABLE}
+    assert {one.word for one in losses.found.values()} == {NOT_TESTABLE}
+    for comparison, one in fid.found.items():
+        assert (one.word != NOT_TESTABLE) == (abs(np.log1p(one.change)) >= fid.visible[comparison])
+    assert {one.word for one in fid.found.values()} == {BETTER, NOT_TESTABLE, WORSE}
     # Of what the pilot has told nothing, nothing is promised.
     assert {*losses.visible.values()} == {np.inf}
     # A claim of twice what is seen can be tested, whatever counts as the same.
     _, asked = families(read_found(trainings, design()), blind, {"fid": 2 * max(fid.visible.values())})
     assert {one.word for one in asked.found.values()} == {BETTER, SAME, WORSE}
+
+
+def test_words_are_bounded_test_by_test_and_the_page_says_by_which(trainings: Path) -> None:
+    plan = design(comparisons=[{"arm": arm, "control": "control", "test": test} for arm, test in TESTS.items()])
+    found = read_found(trainings, plan)
+    told = family(found, "fid", 0.02, 1.0, PILOT)
+    assert bound(told) == ""
+    pooled, paired, welch = (told.visible[one] for one in plan.compared)
+    between = family(found, "fid", 0.02, (pooled + paired) / 2, PILOT)
+    assert pooled < between.needed < min(paired, welch)
+    assert "less than what is seen by that of two arms within blocks and by that of two arms, blocks" in bound(between)
+    none = family(found, "fid", 0.02, pooled / 2, PILOT)
+    assert "less than what is seen: of these" in bound(none)
+
+
+def test_the_repeated_control_has_no_word_where_no_other_arm_has_one(trainings: Path) -> None:
+    (_, fid) = families(read_found(trainings, design()), pilot_told("fid", upper_deviation=0.02), {})
+    assert fid.repeated.word == NOT_TESTABLE
 
 
 def test_a_block_without_an_arm_or_measured_otherwise_is_left_out(trainings: Path) -> None:
@@ -183,6 +204,7 @@ def test_the_page_says_what_was_judged_and_what_was_not(trainings: Path) -> None
     page = Path("results/report.html").read_text(encoding="utf-8")
     assert uneven_tables(page) == []
     assert "On pictures, made up, with a network of 100 parameters and 1.40 k images" in page
+    assert "Real images, training against held-out, have a FID of 0.123." in page
     with Path("results/curves.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["arm"] == "lower"]
     # Made-up curves are level at the FID of their training.
@@ -190,6 +212,9 @@ def test_the_page_says_what_was_judged_and_what_was_not(trainings: Path) -> None
     fid = read_found(trainings, design()).logarithms("fid", ["lower"])
     assert [np.log(float(row["loss"])) for row in rows] == pytest.approx([fid.mean()] * 3)
     assert float(rows[0]["log_sd"]) == pytest.approx(fid.std(ddof=1))
+    changes = fid - read_found(trainings, design()).logarithms("fid", ["control"])
+    assert float(rows[0]["log_change"]) == pytest.approx(changes.mean())
+    assert float(rows[0]["log_change_stderr"]) == pytest.approx(stats.sem(changes[0]))
     assert "Not judged: block 4: without lower" in page
     assert "lower against control" in page
     document = json.loads(Path("results/findings.json").read_text())

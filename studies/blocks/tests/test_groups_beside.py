@@ -27,6 +27,9 @@ def test_a_group_is_told_beside_the_joint_model_where_both_were_fed_and_err(tmp_
     # By the same share in every block, so without error.
     assert first.change == pytest.approx((np.log(0.9), 0.0), abs=1e-12)
     assert second.change == pytest.approx((0.0, 0.0), abs=1e-12)
+    # Of (4·5.5 + 10)/10 in the first block, the first group has lost a tenth of 4·5.5/10; and so in every block.
+    assert first.part == pytest.approx(np.mean([-0.1 * 22 / 32, -0.1 * 24.2 / 35.2, -0.1 * 26.4 / 38.4]))
+    assert second.part == pytest.approx(0, abs=1e-12)
 
 
 def test_groups_that_are_none_of_adjacent_timesteps_have_no_row(tmp_path: Path) -> None:

@@ -89,8 +89,8 @@ def test_each_boundary_differs_from_its_control_in_one_thing() -> None:
     against = {arm: one.control for arm, one in planned(told, params.blocks).items()}
     assert against == dict.fromkeys(names, "joint") | {f"{name}_by_timesteps": name for name in names}
     others = [one.arms for one in params.blocks.compared if one not in planned(told, params.blocks).values()]
-    assert others == [("middle", "interleaved")]
-    assert len(params.blocks.compared) == 13
+    assert others == [("middle", "interleaved"), ("middle_by_timesteps", "joint")]
+    assert len(params.blocks.compared) == 14
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from studies.blocks.measuring import Measuring
 from studies.blocks.trying import TriesSettings, try_all
+from studies.small_batches.densities import Densities
 from studies.small_batches.training import ArmSettings, job_of, train_arm
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
@@ -20,9 +21,11 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     """Train and measure an arm once for each try, at half and at the end of each training."""
 
     def train(place: Workspace, recipe: Recipe, data: PreparedData, name: str, seed: int) -> Outcome:
-        return train_arm(place, job_of(name, recipe, settings.arm, settings.training, data, seed), settings, block)
+        job = job_of(name, recipe, settings.arm, settings.training, data, seed)
+        return train_arm(place, job, settings, block, densities)
 
     data = PreparedData.open(run.input("artifacts/data"))
+    densities = Densities.read(run.input("results/densities.json"), settings.schedule.timesteps)
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     measuring = Measuring(run, settings, data, extractor, block, "choice")
     tried = try_all(measuring, settings, arm, train)

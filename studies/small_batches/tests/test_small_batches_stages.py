@@ -12,8 +12,9 @@ from click.testing import CliRunner
 from diffusers.models.unets.unet_2d import UNet2DModel
 from stage_project import write_params
 
+from stages import build_extractor
 from studies.small_batches.densities import Densities
-from studies.small_batches.stages import measure_densities, measure_gradients, retrain, train_arm
+from studies.small_batches.stages import measure_densities, measure_gradients, pilot_arm, retrain, train_arm
 from unequal.data.prepared import PreparedData
 from unequal.files import write_json
 from unequal.models.folder import ModelRecord, load_record, save_model
@@ -56,7 +57,7 @@ def study(
         training=training_settings().model_dump(mode="json"),
         recipes={"small": RECIPE, "even": RECIPE},
         arms={"small": {"batch_size": 4}, "even": {"batch_size": 4, "density": "slots", "serves": "draws"}},
-        pilot={"arms": ["small"], "tries": {"low": {"lr": 1e-3}, "high": {}}, "seeds": [5, 6], "share": 0.5},
+        pilot={"arms": ["small", "even"], "tries": {"low": {"lr": 5e-4}, "high": {}}, "seeds": [5, 6], "share": 0.5},
         gradients={
             "arms": ["small"],
             "batch_size": 4,
@@ -76,7 +77,9 @@ def study(
             "samples": 3,
         },
         profile={"images": 4, "batch_size": 64, "floor": "none"},
+        extractor={"kind": "classifier", "weights": None, "features": 4, "images": 64, "batch_size": 8, "lr": 1.0e-3},
         sampling={"steps": 3, "spacing": "uniform", "eta": 0.0, "clip": True, "batch_size": 16},
+        evaluation={"samples": 12, "seeds": [0], "against": "holdout", "kid_subset": 6, "allow_singular": False},
     )
 
 
@@ -118,12 +121,24 @@ def test_a_block_comes_to_its_mechanism() -> None:
         )
 
 
-def test_densities_of_another_schedule_are_refused_in_one_line() -> None:
+def test_the_pilot_tries_rates_of_an_arm_with_a_density() -> None:
+    run(build_extractor)
+    run(measure_densities)
+    run(pilot_arm, "--arm", "even", "--block", 5)
+    tries = figures("results/pilot/even/block_5.json")["tries"]
+    assert {label: one["lr"] for label, one in tries.items()} == {"low": 5e-4, "high": OPTIMIZER["lr"]}
+    assert tries["low"]["costs"]["images"] == tries["high"]["costs"]["images"] == 16
+    assert tries["low"]["endpoints"] != tries["high"]["endpoints"]
+
+
+@pytest.mark.parametrize("program", [pilot_arm, train_arm])
+def test_densities_of_another_schedule_are_refused_in_one_line(program: Any) -> None:
+    run(build_extractor)
     run(measure_densities)
     found = figures(DENSITIES)
     found["slots"][-1][1] = found["cells"][-1][1] = 59
     write_json(Path(DENSITIES), found)
-    result = CliRunner().invoke(train_arm.main, ["--arm", "even", "--block", "3"])
+    result = CliRunner().invoke(program.main, ["--arm", "even", "--block", "3"])
     assert result.exit_code == 1
     assert "the slots end at t = 59, the model at t = 49" in result.output
     assert result.output.count("\n") == 1

@@ -49,3 +49,17 @@ class Grouped(Profiled):
                 "groups.kind: 'excess_loss' needs a floor; allowed for profile.floor: all, or a number of images"
             )
         return self
+
+    @model_validator(mode="after")
+    def experts_can_be_drawn_for(self) -> Self:
+        """Inside every group, where groups are known before the base has been trained."""
+        count, min_ratio, kind = len(self.groups.ids), self.groups.min_ratio, self.groups.kind
+        schedule, recipe = self.schedule.tables(), self.recipes.get("expert")
+        if recipe is None or self.groups.needs_excess:
+            return self
+        for group in timestep_groups(kind, schedule, count, min_ratio):
+            try:
+                recipe.sampler.inside(group.range, schedule)
+            except UserError as error:
+                raise ValueError(f"recipes.expert.{error}") from None
+        return self
