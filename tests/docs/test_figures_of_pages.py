@@ -18,7 +18,7 @@ from unequal.reporting.tables import percent
 from unequal.tools.readme import filled, filled_findings, filled_readme, filled_study, telling
 
 FINDINGS = ROOT / "docs/findings.md"
-#: Bytes of README.md at most: what a newcomer reads in one go.
+#: Characters of README.md at most: what a newcomer reads in one go.
 README_CHARACTERS = 10_000
 #: Words that judge a method, which one training cannot.
 JUDGING = re.compile(
