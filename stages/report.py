@@ -7,15 +7,15 @@ from matplotlib.figure import Figure
 
 from unequal.files import write_bytes, write_csv
 from unequal.pipeline.stage import Run, stage
-from unequal.reporting import figures
-from unequal.reporting.findings import PipelineFindings, read_findings
-from unequal.reporting.groups import experts_table, groups_and_limits, groups_table
-from unequal.reporting.overview import CAPTIONS, TITLE, readiness, scores_and_costs, sections
-from unequal.reporting.page import Drawing, Report
-from unequal.reporting.profiles import comparison_rows, losses_table, slot_strips, slots_table, space_profiles
-from unequal.reporting.publish import publish
-from unequal.reporting.searches import searches_table
-from unequal.reporting.tables import SLOT_CHANGE_COLUMNS, fid_rows, slot_change_rows
+from unequal.report import figures
+from unequal.report.findings import PipelineFindings, read_findings
+from unequal.report.groups import experts_table, groups_and_limits, groups_table
+from unequal.report.overview import CAPTIONS, TITLE, readiness, scores_and_costs, sections
+from unequal.report.page import Drawing, Report
+from unequal.report.profiles import comparison_rows, losses_table, slot_strips, slots_table, space_profiles
+from unequal.report.publish import publish
+from unequal.report.searches import searches_table
+from unequal.report.tables import SLOT_CHANGE_COLUMNS, fid_rows, slot_change_rows
 from unequal.settings.strict import StageSettings, key
 
 #: Inches; read well in a README and on a page.

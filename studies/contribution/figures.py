@@ -13,8 +13,8 @@ from studies.contribution.findings import SYMBOLS, ModelRuns, by_prediction, mea
 from studies.contribution.statements import LAST_LARGE
 from unequal.diffusion.posterior import posterior
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.reporting.figures import INK, PALE, RED, log_scale, log_timesteps, picture_grid
-from unequal.reporting.page import Drawing
+from unequal.report.figures import INK, PALE, RED, log_scale, log_timesteps, picture_grid
+from unequal.report.page import Drawing
 
 #: Inches; read well on a page.
 LOW, HIGH = (8.4, 3.6), (8.4, 4.6)

@@ -7,7 +7,7 @@ import numpy as np
 from studies.contribution.findings import SYMBOLS, ModelRuns, by_prediction
 from unequal.diffusion.posterior import posterior
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.reporting.statements import Section, Statement
+from unequal.report.statements import Section, Statement
 
 #: A coefficient of x0 that is no longer small, and the last timestep at which the paper sees one.
 SMALL, LAST_LARGE = 0.1, 15

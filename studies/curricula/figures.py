@@ -7,9 +7,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from studies.curricula.ease import Ease
-from unequal.reporting.figures import log_timesteps, sampler_probabilities
-from unequal.reporting.page import Drawing
-from unequal.reporting.tables import with_prefix
+from unequal.report.figures import log_timesteps, sampler_probabilities
+from unequal.report.page import Drawing
+from unequal.report.tables import with_prefix
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from studies.blocks.figures import WIDTH
 from studies.few_steps.findings import Found
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.reporting.figures import GOLD, INK, RED, SOFT, log_scale
-from unequal.reporting.page import Drawing
-from unequal.reporting.tables import label
+from unequal.report.figures import GOLD, INK, RED, SOFT, log_scale
+from unequal.report.page import Drawing
+from unequal.report.tables import label
 
 #: A colour a spacing, a panel a solver.
 COLOURS = {

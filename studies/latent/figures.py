@@ -3,11 +3,11 @@
 from functools import partial
 
 from studies.latent.findings import LatentFindings
-from unequal.reporting.figures import picture_grid
-from unequal.reporting.groups import CAPTION, groups_and_limits
-from unequal.reporting.page import Drawing
-from unequal.reporting.profiles import SPACES_CAPTION, space_profiles
-from unequal.reporting.tables import label
+from unequal.report.figures import picture_grid
+from unequal.report.groups import CAPTION, groups_and_limits
+from unequal.report.page import Drawing
+from unequal.report.profiles import SPACES_CAPTION, space_profiles
+from unequal.report.tables import label
 
 SAMPLES_CAPTION = (
     "Samples",

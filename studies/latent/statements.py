@@ -2,13 +2,13 @@
 
 from studies.latent.findings import LatentFindings
 from unequal.measures.loss_profile import LossProfile
-from unequal.reporting.comparisons import Comparison, in_order, pairings
-from unequal.reporting.differences import fid_differences
-from unequal.reporting.loss_statements import spread_of_losses
-from unequal.reporting.overview import headed
-from unequal.reporting.readiness import Readiness, final_slope
-from unequal.reporting.statements import Section, Statement
-from unequal.reporting.tables import plus_minus
+from unequal.report.comparisons import Comparison, in_order, pairings
+from unequal.report.differences import fid_differences
+from unequal.report.loss_statements import spread_of_losses
+from unequal.report.overview import headed
+from unequal.report.readiness import Readiness, final_slope
+from unequal.report.statements import Section, Statement
+from unequal.report.tables import plus_minus
 
 
 def sections(found: LatentFindings) -> list[Section]:

@@ -8,7 +8,7 @@ import pytest
 
 from unequal.errors import UserError
 from unequal.files import read_json, write_csv, write_json
-from unequal.reporting.statements import Section, Statement, findings_document
+from unequal.report.statements import Section, Statement, findings_document
 from unequal.tools.answers import answers
 from unequal.tools.readme import filled_findings, findings, results_table
 

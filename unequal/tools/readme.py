@@ -23,9 +23,9 @@ from unequal.artifacts.figures import (
 )
 from unequal.errors import UserError
 from unequal.files import require
-from unequal.reporting.comparisons import HELD_OUT, PAIRINGS, TRAINING_ON
-from unequal.reporting.conditions import solver_of
-from unequal.reporting.statements import signed
+from unequal.report.comparisons import HELD_OUT, PAIRINGS, TRAINING_ON
+from unequal.report.conditions import solver_of
+from unequal.report.statements import signed
 from unequal.settings.params.pipeline import Params
 from unequal.tools.answers import STUDIES, answers, words
 

@@ -18,8 +18,8 @@ from studies.few_steps.tables import (
 )
 from unequal.files import write_bytes
 from unequal.pipeline.stage import Run, stage
-from unequal.reporting.page import Report
-from unequal.reporting.publish import publish
+from unequal.report.page import Report
+from unequal.report.publish import publish
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings
 

@@ -5,10 +5,10 @@ from studies.latent.findings import conditions, read_findings
 from studies.latent.statements import sections
 from studies.latent.tables import autoencoder_table, limits_table, scores_table
 from unequal.pipeline.stage import Run, stage
-from unequal.reporting.page import Report
-from unequal.reporting.profiles import losses_table
-from unequal.reporting.publish import publish
-from unequal.reporting.tables import fid_rows
+from unequal.report.page import Report
+from unequal.report.profiles import losses_table
+from unequal.report.publish import publish
+from unequal.report.tables import fid_rows
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings
 

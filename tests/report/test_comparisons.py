@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from unequal.reporting.comparisons import Comparison, in_order, pairings
-from unequal.reporting.statements import Difference
-from unequal.reporting.tables import Variant
+from unequal.report.comparisons import Comparison, in_order, pairings
+from unequal.report.statements import Difference
+from unequal.report.tables import Variant
 
 JUDGING = re.compile(r"\b(better|worse|held(?![- ]out)|pays|paid|wins|beats?)\b")
 

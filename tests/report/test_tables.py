@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.reporting.tables import (
+from unequal.report.tables import (
     Variant,
     changes,
     fid_rows,

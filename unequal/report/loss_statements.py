@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from unequal.measures.loss_profile import LossProfile
-from unequal.reporting.statements import Statement
-from unequal.reporting.tables import Change, plus_minus
+from unequal.report.statements import Statement
+from unequal.report.tables import Change, plus_minus
 
 #: A change counts as a rise or a fall where it exceeds so many standard errors.
 ERRORS = 2.0

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from unequal.artifacts.samplers import read_sampler
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.reporting.figures import SOFT
+from unequal.report.figures import SOFT
 from unequal.settings.recipe import Recipe
 from unequal.timesteps.densities import edges_of
 from unequal.timesteps.partition import TimestepSet

@@ -9,7 +9,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from unequal.artifacts.partitions import GroupTable, NumberedGroup
-from unequal.reporting.groups import KINDS, groups_and_limits, groups_table
+from unequal.report.groups import KINDS, groups_and_limits, groups_table
 from unequal.settings.groups import Groups
 
 GROUPS = GroupTable(

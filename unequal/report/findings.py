@@ -26,8 +26,8 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import require
 from unequal.measures.endpoints import Errors
-from unequal.reporting.conditions import scoring_conditions
-from unequal.reporting.tables import Change, Variant, changes, steps_of_experts
+from unequal.report.conditions import scoring_conditions
+from unequal.report.tables import Change, Variant, changes, steps_of_experts
 from unequal.timesteps.partition import Partition
 
 #: How names of sets of experts begin, and the model that is trained on from the base for as many images.

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.reporting.statements import Difference, Section, Statement, findings_document, signed
-from unequal.reporting.strips import LEAST, MARGIN, WIDTH, place, strip, widest
+from unequal.report.statements import Difference, Section, Statement, findings_document, signed
+from unequal.report.strips import LEAST, MARGIN, WIDTH, place, strip, widest
 
 logarithms = st.floats(-3, 3)
 

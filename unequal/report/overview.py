@@ -6,17 +6,17 @@ from typing import Any
 
 from unequal.measures.endpoints import endpoints
 from unequal.measures.loss_profile import LossProfile
-from unequal.reporting.comparisons import TRAINING_ON, Comparison, Pairing, in_order, pairings
-from unequal.reporting.differences import fid_differences, loss_differences
-from unequal.reporting.findings import PipelineFindings
-from unequal.reporting.groups import CAPTION as GROUPS_CAPTION
-from unequal.reporting.loss_statements import slot_statements, spread_of_losses
-from unequal.reporting.page import Table
-from unequal.reporting.profiles import SLOTS_CAPTION, SPACES_CAPTION
-from unequal.reporting.readiness import Readiness, final_slope
-from unequal.reporting.replicated import SAME_WITHIN, are_judged, judged, judged_losses, mean_fids
-from unequal.reporting.statements import Section
-from unequal.reporting.tables import Change, Variant, label, plus_minus, with_prefix
+from unequal.report.comparisons import TRAINING_ON, Comparison, Pairing, in_order, pairings
+from unequal.report.differences import fid_differences, loss_differences
+from unequal.report.findings import PipelineFindings
+from unequal.report.groups import CAPTION as GROUPS_CAPTION
+from unequal.report.loss_statements import slot_statements, spread_of_losses
+from unequal.report.page import Table
+from unequal.report.profiles import SLOTS_CAPTION, SPACES_CAPTION
+from unequal.report.readiness import Readiness, final_slope
+from unequal.report.replicated import SAME_WITHIN, are_judged, judged, judged_losses, mean_fids
+from unequal.report.statements import Section
+from unequal.report.tables import Change, Variant, label, plus_minus, with_prefix
 
 TITLE = "Timesteps are not equal: what this run shows"
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
-from unequal.reporting.statements import Section, Statement
-from unequal.reporting.strips import strip, widest
+from unequal.report.statements import Section, Statement
+from unequal.report.strips import strip, widest
 
 #: Marks a row that is a scale for the others and not one of them.
 REFERENCE = "reference"

@@ -9,8 +9,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.reporting import profiles
-from unequal.reporting.figures import GOLD, INK, RED, binned, log_bins
+from unequal.report import profiles
+from unequal.report.figures import GOLD, INK, RED, binned, log_bins
 from unequal.timesteps.partition import Partition
 
 SCHEDULE = NoiseSchedule.linear(60)

@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from unequal.reporting.statements import Difference, Statement
-from unequal.reporting.tables import Variant, label, plus_minus
+from unequal.report.statements import Difference, Statement
+from unequal.report.tables import Variant, label, plus_minus
 
 #: Two budgets are the same where the larger exceeds the smaller by no more than this share.
 SAME_BUDGET = 0.02

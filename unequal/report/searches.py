@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from unequal.reporting.page import Table
-from unequal.reporting.tables import percent
+from unequal.report.page import Table
+from unequal.report.tables import percent
 
 COLUMNS = (
     "group",

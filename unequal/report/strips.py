@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from unequal.reporting.statements import Difference
+from unequal.report.statements import Difference
 
 #: Pixels.
 WIDTH, HEIGHT, MARGIN = 260, 30, 8

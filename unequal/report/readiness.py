@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from unequal.artifacts.curves import TrainingCurve
-from unequal.reporting.statements import Statement
-from unequal.reporting.tables import plus_minus
+from unequal.report.statements import Statement
+from unequal.report.tables import plus_minus
 
 #: Of the way from noise to real images, on the scale of ln FID. Half of it is the geometric mean of both ends: below,
 #: the base's samples are nearer to noise, and how two models differ there says nothing about good ones.

@@ -8,7 +8,7 @@ from scipy.stats import t as student_t
 
 from unequal.evidence.blocks import Blocks
 from unequal.measures.endpoints import Endpoint, Errors
-from unequal.reporting.statements import Difference
+from unequal.report.statements import Difference
 
 LEVEL = 0.05
 

@@ -1,6 +1,6 @@
 """Searches in the report, beside random schemes."""
 
-from unequal.reporting.searches import COLUMNS, searches_table
+from unequal.report.searches import COLUMNS, searches_table
 
 SEARCHED = {"candidates": 8, "loss": 0.1, "fresh_loss": 0.12}
 

@@ -1,9 +1,9 @@
 """A report as files: one page, its pictures and tables, and its findings."""
 
 from unequal.files import write_bytes, write_csv
-from unequal.reporting.figures import save
-from unequal.reporting.page import Picture, Report, render
-from unequal.reporting.statements import findings_document
+from unequal.report.figures import save
+from unequal.report.page import Picture, Report, render
+from unequal.report.statements import findings_document
 from unequal.workspace.protocol import Workspace
 
 

@@ -14,8 +14,8 @@ from matplotlib.text import Text
 from PIL import Image
 
 from unequal.measures.loss_profile import relative_change
-from unequal.reporting import figures
-from unequal.reporting.tables import Change, Variant
+from unequal.report import figures
+from unequal.report.tables import Change, Variant
 from unequal.timesteps.partition import Partition
 
 T = 60

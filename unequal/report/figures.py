@@ -17,7 +17,7 @@ from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullForma
 from matplotlib.transforms import Bbox
 
 from unequal.measures.loss_profile import LossProfile, relative_change
-from unequal.reporting.tables import Change, Variant, label
+from unequal.report.tables import Change, Variant, label
 from unequal.timesteps.partition import Partition, TimestepRange
 
 DPI = 160

@@ -17,7 +17,7 @@ from unequal.measures.loss_profile import (
     relative_change,
     space_factor,
 )
-from unequal.reporting.figures import (
+from unequal.report.figures import (
     GOLD,
     INK,
     PALE,
@@ -29,8 +29,8 @@ from unequal.reporting.figures import (
     log_edges,
     log_timesteps,
 )
-from unequal.reporting.page import Table
-from unequal.reporting.tables import label, plus_minus
+from unequal.report.page import Table
+from unequal.report.tables import label, plus_minus
 from unequal.timesteps.partition import Partition
 
 Losses = Mapping[str, Mapping[str, np.ndarray]]

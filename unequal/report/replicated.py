@@ -8,7 +8,7 @@ from unequal.artifacts.replicas import Replicas
 from unequal.evidence.blocks import Blocks
 from unequal.evidence.power import Design, upper_deviation, visible_effect
 from unequal.evidence.words import findings
-from unequal.reporting.statements import Difference
+from unequal.report.statements import Difference
 
 #: Fewer trainings do not tell their scatter.
 LEAST = 3

@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 from unequal.artifacts.partitions import GroupTable
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.loss_profile import relative_change
-from unequal.reporting.figures import GOLD, INK, PALE, RED, SOFT
-from unequal.reporting.findings import EXPERTS, JOINT, PipelineFindings
-from unequal.reporting.page import Table
-from unequal.reporting.tables import label, plus_minus, with_prefix
+from unequal.report.figures import GOLD, INK, PALE, RED, SOFT
+from unequal.report.findings import EXPERTS, JOINT, PipelineFindings
+from unequal.report.page import Table
+from unequal.report.tables import label, plus_minus, with_prefix
 from unequal.timesteps.groups import TimestepGroup, flops_by_timestep, mean_limit
 
 #: How people read the kinds of groups.
