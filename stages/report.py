@@ -7,15 +7,32 @@ from matplotlib.figure import Figure
 
 from unequal.files import write_bytes, write_csv
 from unequal.pipeline.stage import Run, stage
-from unequal.report import figures
-from unequal.report.findings import PipelineFindings, read_findings
-from unequal.report.groups import experts_table, groups_and_limits, groups_table
-from unequal.report.overview import CAPTIONS, TITLE, readiness, scores_and_costs, sections
-from unequal.report.page import Drawing, Report
-from unequal.report.profiles import comparison_rows, losses_table, slot_strips, slots_table, space_profiles
-from unequal.report.publish import publish
-from unequal.report.searches import searches_table
-from unequal.report.tables import SLOT_CHANGE_COLUMNS, fid_rows, slot_change_rows
+from unequal.report.page import Drawing, Report, publish
+from unequal.report.pipeline_page import CAPTIONS, TITLE, readiness, sections
+from unequal.report.pipeline_pictures import (
+    fid_scatter,
+    groups_and_limits,
+    loss_changes,
+    loss_profile,
+    sample_grid,
+    sampler_probabilities,
+    slot_changes,
+    slot_strips,
+    space_profiles,
+)
+from unequal.report.pipeline_tables import (
+    SLOT_CHANGE_COLUMNS,
+    comparison_rows,
+    experts_table,
+    fid_rows,
+    groups_table,
+    losses_table,
+    scores_and_costs,
+    searches_table,
+    slot_change_rows,
+    slots_table,
+)
+from unequal.report.results import PipelineFindings, read_findings
 from unequal.settings.strict import StageSettings, key
 
 #: Inches; read well in a README and on a page.
@@ -75,24 +92,24 @@ def pictures(
 ) -> dict[str, tuple[tuple[float, float], Callable[[Figure], None]]]:
     """Name → size in inches and what draws the picture, in the order of the page."""
     changes, variants = found.changes("train", settings.finetuned), list(found.variants.values())
-    scatter = partial(figures.fid_scatter, variants=variants)
+    scatter = partial(fid_scatter, variants=variants)
     drawn = {
         "loss_profile": (
             TALL,
-            partial(figures.loss_profile, losses=found.losses, floor=found.floor, slots=found.slots),
+            partial(loss_profile, losses=found.losses, floor=found.floor, slots=found.slots),
         ),
         "loss_spaces": (
             BROAD,
             partial(space_profiles, losses=found.losses, floor=found.floor, schedule=found.schedule),
         ),
         "slots": (LOW, partial(slot_strips, sets=found.slot_sets, timesteps=found.schedule.timesteps)),
-        "loss_changes": (WIDE, partial(figures.loss_changes, losses=found.losses, slots=found.slots)),
-        "interference": (WIDE, partial(figures.slot_changes, found=changes, count=len(found.slots))),
-        "samplers": (WIDE, partial(figures.sampler_probabilities, samplers=found.samplers, slots=found.slots)),
+        "loss_changes": (WIDE, partial(loss_changes, losses=found.losses, slots=found.slots)),
+        "interference": (WIDE, partial(slot_changes, found=changes, count=len(found.slots))),
+        "samplers": (WIDE, partial(sampler_probabilities, samplers=found.samplers, slots=found.slots)),
         "groups": (TALL, partial(groups_and_limits, groups=found.groups, shares=found.group_shares)),
         "fid_training_flops": (WIDE, partial(scatter, cost="training_flops", text="training FLOPs")),
         "fid_sampling_flops": (WIDE, partial(scatter, cost="sampling_flops", text="sampling FLOPs an image")),
-        "samples": (TALL, partial(figures.sample_grid, samples=found.samples, real=found.real)),
+        "samples": (TALL, partial(sample_grid, samples=found.samples, real=found.real)),
     }
     absent = ({"loss_changes"} if len(found.losses) == 1 else set()) | (set() if changes else {"interference"})
     return {name: one for name, one in drawn.items() if name not in absent}

@@ -142,7 +142,7 @@ def test_layers_import_downwards_only(source: Path):
         ("measures/profiling", "latents"),
         # Gradients are measured as training takes them, which may ask for that before its first step.
         ("training", "measures/gradient_meter"),
-        ("measures/adam_metric", "sampling", "pruning", "evaluation", "reporting"),
+        ("measures/adam_metric", "sampling", "pruning", "evaluation", "report"),
         ("experts",),
         ("pipeline", "tools", "profiler"),
         ("command",),

@@ -12,10 +12,10 @@ from studies.blocks.judgement import Family
 from studies.blocks.speed import curve_of
 from studies.blocks.tables import NAMES, against
 from unequal.evidence.words import BETTER, SAME, WORSE, Finding
-from unequal.report.emphasis import COLOURS
-from unequal.report.figures import GOLD, INK, OTHER_COLOURS, PALE, RED, SOFT, log_scale, log_timesteps
+from unequal.report.drawing import GOLD, INK, OTHER_COLOURS, PALE, RED, SOFT, log_scale, log_timesteps
+from unequal.report.effective_weighting import COLOURS
+from unequal.report.formatting import label
 from unequal.report.page import Drawing
-from unequal.report.tables import label
 
 #: Of arms, but for the control once more, which is grey.
 CYCLE = tuple(dict.fromkeys((*COLOURS, *OTHER_COLOURS)))

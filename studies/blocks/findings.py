@@ -12,7 +12,7 @@ from studies.blocks.settings import BINS, LEAST, Blocks
 from studies.blocks.speed import compared
 from unequal.artifacts.figures import Figures, read_figures
 from unequal.errors import UserError
-from unequal.report.figures import log_bins
+from unequal.report.drawing import log_bins
 
 #: Where the endpoints of every training lie, a folder an arm, and the name of a base's folder.
 FOLDER, BASE = "results/endpoints", "base"

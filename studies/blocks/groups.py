@@ -11,8 +11,8 @@ from pydantic import NonNegativeInt, PositiveInt
 from studies.blocks.findings import Found, file_of
 from unequal.artifacts.figures import Figures, read_figures
 from unequal.errors import UserError
+from unequal.report.formatting import label, percent, plus_minus, with_prefix
 from unequal.report.page import Table
-from unequal.report.tables import label, percent, plus_minus, with_prefix
 
 COLUMNS = (
     "experts",

@@ -17,8 +17,8 @@ from unequal.files import rounded
 from unequal.measures.endpoints import Errors, endpoints
 from unequal.measures.profiling import Draws, profile
 from unequal.randomness import torch_seed
-from unequal.report.conditions import data_condition
-from unequal.report.figures import log_bins
+from unequal.report.drawing import log_bins
+from unequal.report.results import data_condition
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.evaluation import Evaluation, Sampling
 from unequal.settings.strict import StageSettings

@@ -27,8 +27,7 @@ from unequal.artifacts.figures import Figures, ReferenceFigures, read_figures
 from unequal.evidence.words import Finding
 from unequal.files import write_bytes
 from unequal.pipeline.stage import Run
-from unequal.report.page import Drawing, Report, Table
-from unequal.report.publish import publish
+from unequal.report.page import Drawing, Report, Table, publish
 from unequal.settings.strict import StageSettings
 
 

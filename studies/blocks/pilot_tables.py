@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from studies.blocks.tables import NAMES
+from unequal.report.formatting import label, percent
 from unequal.report.page import Table
-from unequal.report.tables import label, percent
 
 COLUMNS = (
     "endpoint",

@@ -14,8 +14,8 @@ from studies.blocks.judgement import Family
 from studies.blocks.settings import Comparison, images_for
 from studies.blocks.speed import arrivals, curve_of
 from unequal.evidence.words import SAME, Finding
+from unequal.report.formatting import either_way, label, mean_and_sd, percent, with_prefix
 from unequal.report.page import Table
-from unequal.report.tables import either_way, label, mean_and_sd, percent, with_prefix
 
 #: How people read the endpoints.
 NAMES = {

@@ -11,9 +11,9 @@ from studies.blocks.findings import Found
 from studies.blocks.judgement import Family
 from studies.blocks.tables import NAMES
 from studies.boundary.borders import WAN, Border, planned
-from unequal.report.figures import GOLD, INK, PALE, RED, SOFT
+from unequal.report.drawing import GOLD, INK, PALE, RED, SOFT
+from unequal.report.formatting import label
 from unequal.report.page import Drawing
-from unequal.report.tables import label
 
 #: Inches of a panel.
 PANEL = 2.3

@@ -12,8 +12,8 @@ from studies.blocks.judgement import Family
 from studies.blocks.settings import Comparison
 from studies.blocks.tables import NAMES
 from studies.boundary.borders import Border, loss_shares, planned, published, steps_of
+from unequal.report.formatting import label, percent
 from unequal.report.page import Table
-from unequal.report.tables import label, percent
 from unequal.settings.evaluation import Sampling
 from unequal.settings.schedule import FlowSchedule
 

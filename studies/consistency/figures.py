@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from studies.consistency.findings import MEASURES, ReplicaFindings, Row, model_name
-from unequal.report.figures import GOLD, INK, OTHER_COLOURS, SOFT, log_scale, log_timesteps, picture_grid
+from unequal.report.drawing import GOLD, INK, OTHER_COLOURS, SOFT, log_scale, log_timesteps, picture_grid
 
 
 class DrawnCurve(NamedTuple):

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.stats import t as student_t
 
 from studies.consistency.findings import ReplicaFindings, Row, agreement, relative_residual, seed_of
+from unequal.report.formatting import mean_and_sd
 from unequal.report.statements import Section, Statement
-from unequal.report.tables import mean_and_sd
 
 #: Relation of a pair → what its models differ in.
 CHANGED = {"seeds": "training seeds", "widths": "widths"}

@@ -12,8 +12,8 @@ from studies.consistency.findings import (
     model_name,
     relative_residual,
 )
+from unequal.report.formatting import mean_and_sd, plus_minus, with_prefix
 from unequal.report.page import Table
-from unequal.report.tables import mean_and_sd, plus_minus, with_prefix
 
 #: What the best possible denoiser of the training images is called.
 BEST = "the best denoiser"

@@ -13,7 +13,7 @@ from studies.contribution.findings import SYMBOLS, ModelRuns, by_prediction, mea
 from studies.contribution.statements import LAST_LARGE
 from unequal.diffusion.posterior import posterior
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.report.figures import INK, PALE, RED, log_scale, log_timesteps, picture_grid
+from unequal.report.drawing import INK, PALE, RED, log_scale, log_timesteps, picture_grid
 from unequal.report.page import Drawing
 
 #: Inches; read well on a page.

@@ -9,8 +9,8 @@ import numpy as np
 from studies.contribution.findings import SYMBOLS, ModelRuns, Pair, Quality, by_prediction, mean_and_error
 from unequal.diffusion.posterior import posterior
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.report.formatting import plus_minus, with_prefix
 from unequal.report.page import Table
-from unequal.report.tables import plus_minus, with_prefix
 
 RANGES_NOTE = (
     "Timesteps are counted from 1, the last step is never replaced, and all runs share images and noise. "

@@ -7,9 +7,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from studies.curricula.ease import Ease
-from unequal.report.figures import log_timesteps, sampler_probabilities
+from unequal.report.drawing import log_timesteps
+from unequal.report.formatting import with_prefix
 from unequal.report.page import Drawing
-from unequal.report.tables import with_prefix
+from unequal.report.pipeline_pictures import sampler_probabilities
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 

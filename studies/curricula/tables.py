@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from studies.curricula.ease import NEAR, OF_NOTHING, Ease
+from unequal.report.formatting import label, percent, with_prefix
 from unequal.report.page import Table
-from unequal.report.tables import label, percent, with_prefix
 
 COLUMNS = (
     "images",

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from studies.blocks.figures import WIDTH
 from studies.few_steps.findings import Found
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.report.figures import GOLD, INK, RED, SOFT, log_scale
+from unequal.report.drawing import GOLD, INK, RED, SOFT, log_scale
+from unequal.report.formatting import label
 from unequal.report.page import Drawing
-from unequal.report.tables import label
 
 #: A colour a spacing, a panel a solver.
 COLOURS = {

@@ -6,8 +6,8 @@ from typing import Any
 from studies.blocks.tables import FINDING_COLUMNS, cells, named
 from studies.few_steps.findings import CONTROL, FIRST, Family, Found
 from unequal.evidence.words import Finding
+from unequal.report.formatting import label, mean_and_sd, percent, with_prefix
 from unequal.report.page import Table
-from unequal.report.tables import label, mean_and_sd, percent, with_prefix
 
 NOTE = (
     "Changes are of FID's geometric mean over blocks; less is better. Intervals are for one comparison alone, p and "

@@ -3,11 +3,11 @@
 from functools import partial
 
 from studies.latent.findings import LatentFindings
-from unequal.report.figures import picture_grid
-from unequal.report.groups import CAPTION, groups_and_limits
+from unequal.report.drawing import picture_grid
+from unequal.report.formatting import label
 from unequal.report.page import Drawing
-from unequal.report.profiles import SPACES_CAPTION, space_profiles
-from unequal.report.tables import label
+from unequal.report.pipeline_page import CAPTIONS
+from unequal.report.pipeline_pictures import groups_and_limits, space_profiles
 
 SAMPLES_CAPTION = (
     "Samples",
@@ -21,7 +21,7 @@ def drawings(found: LatentFindings) -> list[Drawing]:
     groups = partial(groups_and_limits, groups=found.groups, shares=found.group_shares)
     grid = partial(picture_grid, rows={label(name): images for name, images in found.samples.items()})
     return [
-        Drawing("loss_spaces", (10.5, 4.2), spaces, *SPACES_CAPTION),
-        Drawing("groups", (8.4, 5.6), groups, *CAPTION),
+        Drawing("loss_spaces", (10.5, 4.2), spaces, *CAPTIONS["loss_spaces"]),
+        Drawing("groups", (8.4, 5.6), groups, *CAPTIONS["groups"]),
         Drawing("samples", (8.4, 4.6), grid, *SAMPLES_CAPTION),
     ]

@@ -14,9 +14,7 @@ from unequal.artifacts.profiles import read_floor, read_profile
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import read_json
-from unequal.report.conditions import scoring_conditions
-from unequal.report.findings import read_images, seed_fids
-from unequal.report.tables import Variant
+from unequal.report.results import Variant, read_images, scoring_conditions, seed_fids
 
 
 @dataclass(frozen=True)

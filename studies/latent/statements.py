@@ -2,13 +2,11 @@
 
 from studies.latent.findings import LatentFindings
 from unequal.measures.loss_profile import LossProfile
-from unequal.report.comparisons import Comparison, in_order, pairings
-from unequal.report.differences import fid_differences
-from unequal.report.loss_statements import spread_of_losses
-from unequal.report.overview import headed
-from unequal.report.readiness import Readiness, final_slope
+from unequal.report.comparisons import Comparison, fid_differences, in_order, pairings
+from unequal.report.formatting import plus_minus
+from unequal.report.pipeline_page import headed
+from unequal.report.pipeline_statements import Readiness, final_slope, spread_of_losses
 from unequal.report.statements import Section, Statement
-from unequal.report.tables import plus_minus
 
 
 def sections(found: LatentFindings) -> list[Section]:

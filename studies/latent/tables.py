@@ -3,10 +3,10 @@
 import numpy as np
 
 from studies.latent.findings import LatentFindings
-from unequal.report.groups import groups_table
-from unequal.report.overview import scale_row, scores_and_costs
+from unequal.report.formatting import with_prefix
 from unequal.report.page import Table
-from unequal.report.tables import steps_of_experts, with_prefix
+from unequal.report.pipeline_tables import groups_table, scale_row, scores_and_costs
+from unequal.report.results import steps_of_experts
 
 
 def scores_table(found: LatentFindings) -> Table:

@@ -20,8 +20,8 @@ from unequal.artifacts.figures import Figures, read_figures
 from unequal.errors import UserError
 from unequal.evidence.words import BETTER, SAME, WORSE
 from unequal.files import write_bytes
-from unequal.report.figures import INK, PALE, RED, SOFT, save
-from unequal.report.tables import label, percent
+from unequal.report.drawing import INK, PALE, RED, SOFT, save
+from unequal.report.formatting import label, percent
 from unequal.tools.answers import Judged
 
 HERE = Path(__file__).parent

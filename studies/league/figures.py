@@ -15,10 +15,10 @@ from studies.blocks.settings import Comparison
 from studies.blocks.tables import NAMES
 from studies.league.standings import standings
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.report.emphasis import Emphasis
-from unequal.report.figures import INK, PALE, SOFT
+from unequal.report.drawing import INK, PALE, SOFT
+from unequal.report.effective_weighting import Emphasis
+from unequal.report.formatting import label
 from unequal.report.page import Drawing
-from unequal.report.tables import label
 from unequal.timesteps.densities import edges_of
 
 #: How much of its row the highest curve fills, and the share of each row's width that the curves have.

@@ -9,9 +9,9 @@ from studies.blocks.judgement import Family
 from studies.blocks.settings import Comparison
 from studies.blocks.tables import NAMES
 from studies.league.standings import standings
-from unequal.report.emphasis import Emphasis
+from unequal.report.effective_weighting import Emphasis
+from unequal.report.formatting import label, mean_and_sd, percent
 from unequal.report.page import Table
-from unequal.report.tables import label, mean_and_sd, percent
 
 #: Between these shares of a recipe's weight, counted from the data end, lies its middle half.
 MIDDLE = (0.25, 0.5, 0.75)

@@ -12,9 +12,9 @@ from studies.blocks.findings import Found
 from studies.predictions.findings import Heads
 from studies.predictions.tables import SYMBOLS
 from unequal.diffusion.predictions import HEADS
-from unequal.report.figures import INK, colour, log_scale, log_timesteps
+from unequal.report.drawing import INK, colour, log_scale, log_timesteps
+from unequal.report.formatting import label
 from unequal.report.page import Drawing
-from unequal.report.tables import label
 
 #: Ratios beyond these are cut off.
 LIMITS = (0.5, 4.0)

@@ -9,8 +9,8 @@ from studies.predictions.combining import BY_SAMPLES
 from studies.predictions.findings import COMBINATIONS, Heads
 from unequal.diffusion.predictions import HEADS
 from unequal.files import rounded
+from unequal.report.formatting import label, mean_and_sd, percent
 from unequal.report.page import Table
-from unequal.report.tables import label, mean_and_sd, percent
 
 #: Of every combination.
 FIGURES = ("fid", "loss_over_timesteps")

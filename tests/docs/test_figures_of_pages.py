@@ -14,7 +14,7 @@ from benchmarks.table import table
 from unequal.errors import UserError
 from unequal.evidence.words import BETTER, NOT_TESTABLE, SAME, UNDECIDED, WORSE
 from unequal.files import read_json, write_json
-from unequal.report.tables import percent
+from unequal.report.formatting import percent
 from unequal.tools.readme import filled, filled_findings, filled_readme, filled_study, telling
 
 FINDINGS = ROOT / "docs/findings.md"

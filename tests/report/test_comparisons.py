@@ -6,8 +6,8 @@ import re
 import pytest
 
 from unequal.report.comparisons import Comparison, in_order, pairings
+from unequal.report.results import Variant
 from unequal.report.statements import Difference
-from unequal.report.tables import Variant
 
 JUDGING = re.compile(r"\b(better|worse|held(?![- ]out)|pays|paid|wins|beats?)\b")
 

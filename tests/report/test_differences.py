@@ -7,7 +7,7 @@ import pytest
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.endpoints import Errors, endpoints
-from unequal.report.differences import difference_of, fid_differences, loss_differences
+from unequal.report.comparisons import difference_of, fid_differences, loss_differences
 
 
 def test_the_difference_of_fid_is_that_of_its_logarithms() -> None:

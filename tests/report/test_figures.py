@@ -14,8 +14,18 @@ from matplotlib.text import Text
 from PIL import Image
 
 from unequal.measures.loss_profile import relative_change
-from unequal.report import figures
-from unequal.report.tables import Change, Variant
+from unequal.report.drawing import binned, log_bins, picture_grid, save
+from unequal.report.pipeline_pictures import (
+    RAREST,
+    binned_ratio,
+    fid_scatter,
+    loss_changes,
+    loss_profile,
+    sample_grid,
+    sampler_probabilities,
+    slot_changes,
+)
+from unequal.report.results import Change, Variant
 from unequal.timesteps.partition import Partition
 
 T = 60
@@ -43,14 +53,14 @@ def variant(name: str, fid: float, flops: int) -> Variant:
 
 @given(st.integers(2, 3000))
 def test_bins_cover_all_timesteps_once(timesteps: int) -> None:
-    borders = figures.log_bins(timesteps)
+    borders = log_bins(timesteps)
     assert (borders[0], borders[-1]) == (0, timesteps)
     assert (np.diff(borders) > 0).all()
 
 
 def test_a_bin_is_the_mean_of_its_timesteps() -> None:
     table = np.random.default_rng(0).uniform(size=(10, 7))
-    x, profile = figures.binned(table, np.array([0, 1, 4, 10]))
+    x, profile = binned(table, np.array([0, 1, 4, 10]))
     assert x == pytest.approx([1, np.sqrt(8), np.sqrt(50)])
     assert profile.mean == pytest.approx([table[0].mean(), table[1:4].mean(), table[4:].mean()])
     # Timesteps are strata of equal size: variances of their means add.
@@ -61,7 +71,7 @@ def test_a_bin_is_the_mean_of_its_timesteps() -> None:
 @pytest.mark.parametrize("floor", [np.zeros((T, 0)), np.zeros((T, 4))])
 def test_a_floor_that_is_switched_off_or_zero_leaves_the_base_in_view(floor: np.ndarray) -> None:
     table = losses("base", "slot_2")
-    figure = drawn(partial(figures.loss_profile, losses=table, floor=floor, slots=SLOTS))
+    figure = drawn(partial(loss_profile, losses=table, floor=floor, slots=SLOTS))
     low, high = figure.axes[0].get_ylim()
     assert 0 < low < table["base"]["train"].min() < table["base"]["train"].max() < high
 
@@ -69,7 +79,7 @@ def test_a_floor_that_is_switched_off_or_zero_leaves_the_base_in_view(floor: np.
 def test_changes_are_drawn_as_ratios_to_the_base() -> None:
     table = losses("base")
     table["slot_2"] = {"train": 3 * table["base"]["train"]}
-    figure = drawn(partial(figures.loss_changes, losses=table, slots=SLOTS))
+    figure = drawn(partial(loss_changes, losses=table, slots=SLOTS))
     whole, inside = figure.axes[0].get_lines()[:2]
     assert np.asarray(whole.get_ydata()) == pytest.approx(3)
     assert (np.asarray(inside.get_xdata()).min(), np.asarray(inside.get_xdata()).max()) == pytest.approx((7, 21), abs=1)
@@ -79,7 +89,7 @@ def test_a_ratio_of_bins_has_the_error_of_paired_draws() -> None:
     random = np.random.default_rng(0)
     before = random.uniform(1, 3, (10, 40))
     after = before * random.normal(0.8, 0.01, before.shape)
-    x, ratio, error = figures.binned_ratio(before, after, np.array([0, 1, 4, 10]))
+    x, ratio, error = binned_ratio(before, after, np.array([0, 1, 4, 10]))
     assert x == pytest.approx([1, np.sqrt(8), np.sqrt(50)])
     for i, part in enumerate((slice(0, 1), slice(1, 4), slice(4, 10))):
         assert (ratio[i] - 1, error[i]) == pytest.approx(relative_change(before[part], after[part]))
@@ -91,7 +101,7 @@ def test_a_ratio_of_bins_has_the_error_of_paired_draws() -> None:
 def test_a_narrow_log_scale_has_more_numbers(factor: float, fine: bool) -> None:
     table = losses("base")
     table["longer"] = {"train": table["base"]["train"] * np.geomspace(1, factor, T)[:, None]}
-    figure = drawn(partial(figures.loss_changes, losses=table, slots=SLOTS))
+    figure = drawn(partial(loss_changes, losses=table, slots=SLOTS))
     axes = figure.axes[0]
     low, high = axes.get_ylim()
     shown = [tick for tick in axes.get_yticks() if low <= tick <= high]
@@ -101,10 +111,8 @@ def test_a_narrow_log_scale_has_more_numbers(factor: float, fine: bool) -> None:
 
 def test_what_is_hardly_ever_drawn_falls_out_of_the_picture_of_samplers() -> None:
     rising = np.geomspace(1e-9, 1, T)
-    figure = drawn(
-        partial(figures.sampler_probabilities, samplers={"near_noise": [rising / rising.sum()]}, slots=SLOTS)
-    )
-    assert figure.axes[0].get_ylim()[0] == figures.RAREST
+    figure = drawn(partial(sampler_probabilities, samplers={"near_noise": [rising / rising.sum()]}, slots=SLOTS))
+    assert figure.axes[0].get_ylim()[0] == RAREST
 
 
 @pytest.mark.parametrize("fids", [[10, 10.05, 10.1, 10.15, 10.2, 10.25, 10.3], [10, 10, 10, 11, 50, 51, 900]])
@@ -113,7 +121,7 @@ def test_names_of_crowded_points_do_not_overlap(fids: list[float]) -> None:
     variants = [
         variant(name, fid, 10**12 * (1 + i // 4)) for i, (name, fid) in enumerate(zip(names, fids, strict=True))
     ]
-    figure = drawn(partial(figures.fid_scatter, variants=variants, cost="training_flops", text="training FLOPs"))
+    figure = drawn(partial(fid_scatter, variants=variants, cost="training_flops", text="training FLOPs"))
     axes = figure.axes[0]
     shown = [text for text in axes.texts if text.get_text()]
     assert sorted(text.get_text() for text in shown) == sorted(name.replace("_", " ") for name in names)
@@ -124,7 +132,7 @@ def test_names_of_crowded_points_do_not_overlap(fids: list[float]) -> None:
 
 def test_the_heat_map_holds_the_changes_in_percent() -> None:
     found = [Change(row, slot, 0.1 * row - 0.2 * slot, 0.0001) for row in (1, 3) for slot in (1, 2, 3)]
-    figure = drawn(partial(figures.slot_changes, found=found, count=3))
+    figure = drawn(partial(slot_changes, found=found, count=3))
     axes = figure.axes[0]
     assert np.asarray(axes.images[0].get_array()) == pytest.approx(np.array([[-10, -30, -50], [10, -10, -30]]))
     assert axes.texts[0].get_text() == "−10.0\n± < 0.1"
@@ -135,7 +143,7 @@ def test_the_heat_map_holds_the_changes_in_percent() -> None:
 @pytest.mark.parametrize("channels", [1, 3])
 def test_the_grid_keeps_pixels_and_order(channels: int) -> None:
     images = np.random.default_rng(0).integers(0, 256, (20, channels, 8, 8), dtype=np.uint8)
-    figure = drawn(partial(figures.sample_grid, samples={"base": images}, real=images[::-1]))
+    figure = drawn(partial(sample_grid, samples={"base": images}, real=images[::-1]))
     wall = np.asarray(figure.axes[0].images[0].get_array())
     assert wall.shape[:2] == (8 + 1 + 8, 16 * 9 - 1)
     second = wall[:8, 9:17].reshape(8, 8, channels).transpose(2, 0, 1)
@@ -146,15 +154,15 @@ def test_the_grid_keeps_pixels_and_order(channels: int) -> None:
 @pytest.mark.parametrize("channels", [1, 3])
 def test_a_row_of_few_pictures_ends_in_white(channels: int) -> None:
     rows = {name: np.zeros((count, channels, 8, 8), np.uint8) for name, count in (("few", 4), ("more", 5))}
-    wall = np.asarray(drawn(partial(figures.picture_grid, rows=rows)).axes[0].images[0].get_array())
+    wall = np.asarray(drawn(partial(picture_grid, rows=rows)).axes[0].images[0].get_array())
     assert wall.shape[:2] == (8 + 1 + 8, 5 * 9 - 1)
     assert (wall[:8, 4 * 9 :] == 255).all() and (wall[9:, 4 * 9 :] == 0).all()
 
 
 def test_saving_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     samplers = {"longer": [np.full(T, 1 / T)], "stratified": [np.full(T, 2 / T), np.full(T, 1 / T)]}
-    draw = partial(figures.sampler_probabilities, samplers=samplers, slots=SLOTS)
-    first, second = (figures.save(tmp_path / name / "a.png", (6, 3), draw) for name in ("x", "y"))
+    draw = partial(sampler_probabilities, samplers=samplers, slots=SLOTS)
+    first, second = (save(tmp_path / name / "a.png", (6, 3), draw) for name in ("x", "y"))
     assert first.read_bytes() == second.read_bytes()
     with Image.open(first) as image:
         assert image.width > 900

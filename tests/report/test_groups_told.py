@@ -9,7 +9,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from unequal.artifacts.partitions import GroupTable, NumberedGroup
-from unequal.report.groups import KINDS, groups_and_limits, groups_table
+from unequal.report.pipeline_pictures import groups_and_limits
+from unequal.report.pipeline_tables import KINDS, groups_table
 from unequal.settings.groups import Groups
 
 GROUPS = GroupTable(

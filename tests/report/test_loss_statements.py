@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from unequal.measures.loss_profile import LossProfile
-from unequal.report.loss_statements import slot_statements, spread_of_losses
-from unequal.report.tables import Change
+from unequal.report.pipeline_statements import slot_statements, spread_of_losses
+from unequal.report.results import Change
 
 CHANGES = [Change(1, 1, -0.1, 0.01), Change(1, 2, 0.5, 0.02), Change(2, 1, 0.01, 0.01), Change(2, 2, -0.03, 0.01)]
 

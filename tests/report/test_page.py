@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from unequal.report.overview import CAPTIONS, scores_and_costs
-from unequal.report.page import Picture, Report, render
+from unequal.report.page import MARGIN, WIDTH, Picture, Report, render
+from unequal.report.pipeline_page import CAPTIONS
+from unequal.report.pipeline_tables import scores_and_costs
+from unequal.report.results import Variant
 from unequal.report.statements import Difference, Section, Statement
-from unequal.report.strips import MARGIN, WIDTH
-from unequal.report.tables import Variant
 
 NEAR_AND_FAR = (("near", 0.5), ("far", 1.0))
 REFERENCES = {

@@ -9,8 +9,9 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.report import profiles
-from unequal.report.figures import GOLD, INK, RED, binned, log_bins
+from unequal.report.drawing import GOLD, INK, RED, binned, log_bins
+from unequal.report.pipeline_pictures import GREEN, all_sets, slot_strips, space_profiles
+from unequal.report.pipeline_tables import comparison_rows, losses_table, slots_table
 from unequal.timesteps.partition import Partition
 
 SCHEDULE = NoiseSchedule.linear(60)
@@ -37,27 +38,27 @@ def drawn(draw) -> Figure:
 def test_every_panel_shows_the_losses_in_its_own_space() -> None:
     found = losses()
     floor = found["base"]["train"] / 4
-    figure = drawn(partial(profiles.space_profiles, losses=found, floor=floor, schedule=SCHEDULE))
+    figure = drawn(partial(space_profiles, losses=found, floor=floor, schedule=SCHEDULE))
     snr, alpha2 = SCHEDULE.snr.numpy()[:, None], SCHEDULE.alphas_cumprod.numpy()[:, None]
     for axes, factor in zip(figure.axes, (1, 1 / alpha2, 1 / snr), strict=True):
         shown = {to_hex(line.get_color()): np.asarray(line.get_ydata()) for line in axes.get_lines()}
         base = factor * found["base"]["train"]
-        expected = {INK: base, RED: factor * found["base"]["holdout"], GOLD: base / 4, profiles.GREEN: 0.75 * base}
+        expected = {INK: base, RED: factor * found["base"]["holdout"], GOLD: base / 4, GREEN: 0.75 * base}
         for colour, table in expected.items():
             np.testing.assert_allclose(shown[colour], binned(table, log_bins(60))[1].mean)
 
 
 def test_without_a_floor_none_is_shown() -> None:
-    figure = drawn(partial(profiles.space_profiles, losses=losses(), floor=NO_FLOOR, schedule=SCHEDULE))
+    figure = drawn(partial(space_profiles, losses=losses(), floor=NO_FLOOR, schedule=SCHEDULE))
     shown = {to_hex(line.get_color()) for line in figure.axes[0].get_lines()}
     assert INK in shown
-    assert not {GOLD, profiles.GREEN} & shown
-    assert "mean excess, ε" not in profiles.losses_table(losses(), NO_FLOOR, SCHEDULE).columns
-    assert profiles.slots_table({"total": SETS["total"]}, losses(), NO_FLOOR).columns == ("slot", "equal loss")
+    assert not {GOLD, GREEN} & shown
+    assert "mean excess, ε" not in losses_table(losses(), NO_FLOOR, SCHEDULE).columns
+    assert slots_table({"total": SETS["total"]}, losses(), NO_FLOOR).columns == ("slot", "equal loss")
 
 
 def test_strips_are_cut_where_slots_end() -> None:
-    axes = drawn(partial(profiles.slot_strips, sets=SETS, timesteps=60)).axes[0]
+    axes = drawn(partial(slot_strips, sets=SETS, timesteps=60)).axes[0]
     edges = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in axes.patches]  # type: ignore[attr-defined]
     expected = [(max(first + 0.5, 0.9), last + 1.5) for slots in SETS.values() for first, last in slots]
     assert np.array(edges) == pytest.approx(np.array(expected))
@@ -67,14 +68,14 @@ def test_strips_are_cut_where_slots_end() -> None:
 @pytest.mark.parametrize(("timesteps", "count", "shown"), [(1000, 10, True), (1000, 4, False), (500, 10, False)])
 def test_the_papers_slots_stand_beside_comparable_ones_alone(timesteps: int, count: int, shown: bool) -> None:
     slots = Partition.of_lengths([timesteps // count] * count)
-    assert ("paper 1, Table 1" in profiles.all_sets({"total": slots}, timesteps)) == shown
+    assert ("paper 1, Table 1" in all_sets({"total": slots}, timesteps)) == shown
 
 
 def test_the_table_of_slots_says_what_the_other_loss_makes_of_them() -> None:
     """Constant loss, all of its excess in the first ten timesteps, evenly."""
     base = np.ones((60, 4))
     floor = np.where(np.arange(60)[:, None] < 10, 0.0, 1.0) * base
-    table = profiles.slots_table(SETS, {"base": {"train": base, "holdout": base}}, floor)
+    table = slots_table(SETS, {"base": {"train": base, "holdout": base}}, floor)
     assert table.columns[1:] == (
         "equal loss",
         "equal excess loss",
@@ -92,7 +93,7 @@ def test_the_table_of_losses_holds_ratios_of_all_spaces() -> None:
     """A loss of α² in ε-space is 1 in v-space, and σ² in x0-space."""
     alpha2 = np.repeat(SCHEDULE.alphas_cumprod.numpy()[:, None], 3, axis=1)
     found = {"base": {"train": alpha2, "holdout": 2 * alpha2}}
-    (row,) = profiles.losses_table(found, 0 * alpha2, SCHEDULE).rows
+    (row,) = losses_table(found, 0 * alpha2, SCHEDULE).rows
     ratios = (alpha2.max() / alpha2.min(), 1.0, (1 - alpha2).max() / (1 - alpha2).min())
     assert list(row[1:4]) == [f"{ratio:,.0f}" for ratio in ratios]
     means = [float(cell.split(" ± ")[0]) for cell in row[4:]]
@@ -102,7 +103,7 @@ def test_the_table_of_losses_holds_ratios_of_all_spaces() -> None:
 def test_rows_compare_every_model_with_floor_and_base() -> None:
     found = losses()
     base = found["base"]["train"]
-    rows = profiles.comparison_rows(found, base / 2)
+    rows = comparison_rows(found, base / 2)
     assert [row["timestep"] for row in rows] == list(range(60))
     for name, expected in (("floor", base / 2), ("base_excess", base / 2), ("longer_excess", 1.5 * base)):
         np.testing.assert_allclose([row[name] for row in rows], expected.mean(1), rtol=1e-4)
@@ -110,4 +111,4 @@ def test_rows_compare_every_model_with_floor_and_base() -> None:
         np.testing.assert_allclose([row[f"{name}_stderr"] for row in rows], errors, rtol=1e-4)
     assert [row["longer_change"] for row in rows] == pytest.approx([1.0] * 60)
     assert max(row["longer_change_stderr"] for row in rows) < 1e-12
-    assert set(profiles.comparison_rows(found, NO_FLOOR)[0]) == {"timestep", "longer_change", "longer_change_stderr"}
+    assert set(comparison_rows(found, NO_FLOOR)[0]) == {"timestep", "longer_change", "longer_change_stderr"}

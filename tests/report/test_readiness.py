@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unequal.artifacts.curves import TrainingCurve
-from unequal.report.readiness import Readiness, final_slope
+from unequal.report.pipeline_statements import Readiness, final_slope
 
 
 def said(base: Readiness) -> str:

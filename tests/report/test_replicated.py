@@ -7,8 +7,8 @@ import pytest
 
 from unequal.artifacts.replicas import Replicas
 from unequal.evidence.words import BETTER, NOT_TESTABLE, SAME, WORSE
-from unequal.report.overview import headed
-from unequal.report.replicated import SAME_WITHIN, are_judged, judged, judged_losses, mean_fids
+from unequal.report.comparisons import SAME_WITHIN, are_judged, judged, judged_losses, mean_fids
+from unequal.report.pipeline_page import headed
 
 BASE = np.array([1.0, 1.2, 0.9, 1.1, 1.05])
 JITTER = np.array([1.001, 0.999, 1.0, 1.002, 0.998])

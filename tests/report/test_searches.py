@@ -1,6 +1,7 @@
 """Searches in the report, beside random schemes."""
 
-from unequal.report.searches import COLUMNS, searches_table
+from unequal.report.pipeline_tables import SEARCH_COLUMNS as COLUMNS
+from unequal.report.pipeline_tables import searches_table
 
 SEARCHED = {"candidates": 8, "loss": 0.1, "fresh_loss": 0.12}
 

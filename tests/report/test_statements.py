@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.report.statements import Difference, Section, Statement, findings_document, signed
-from unequal.report.strips import LEAST, MARGIN, WIDTH, place, strip, widest
+from unequal.report.formatting import signed
+from unequal.report.page import LEAST, MARGIN, WIDTH, place, strip, widest
+from unequal.report.statements import Difference, Section, Statement, findings_document
 
 logarithms = st.floats(-3, 3)
 

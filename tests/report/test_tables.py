@@ -5,16 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.report.tables import (
-    Variant,
-    changes,
-    fid_rows,
-    mean_and_sd,
-    plus_minus,
-    sd,
-    slot_change_rows,
-    with_prefix,
-)
+from unequal.report.formatting import mean_and_sd, plus_minus, sd, with_prefix
+from unequal.report.pipeline_tables import fid_rows, slot_change_rows
+from unequal.report.results import Variant, changes
 from unequal.timesteps.partition import Partition
 
 FACTS = {

@@ -16,7 +16,7 @@ from torch import nn
 
 from unequal.errors import UserError
 from unequal.files import write_json
-from unequal.report.emphasis import Emphasis, emphasis
+from unequal.report.effective_weighting import Emphasis, emphasis
 from unequal.settings.strict import read_yaml, validate
 from unequal.timesteps.partition import TimestepRange
 from unequal.tools.emphasis import Recipes, main

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from unequal.measures.loss_profile import SPACES, LossProfile, relative_change, space_factor
 from unequal.profiler.document import Losses, Timesteps
 from unequal.profiler.profile import Measured, SplitName, Wanted
-from unequal.report.figures import INK, RED, SOFT, log_scale, save
+from unequal.report.drawing import INK, RED, SOFT, log_scale, save
 from unequal.report.page import Drawing, Picture, Report, Table, render
 
 TITLES: dict[SplitName, str] = {"train": "training images", "held_out": "held-out images"}

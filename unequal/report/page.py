@@ -1,4 +1,4 @@
-"""Reports as one HTML page that needs nothing but itself: styles and pictures are inside."""
+"""Reports as one HTML page with styles and pictures inside."""
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
@@ -10,63 +10,13 @@ from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
-from unequal.report.statements import Section, Statement
-from unequal.report.strips import strip, widest
+from unequal.files import write_bytes, write_csv
+from unequal.report.drawing import save
+from unequal.report.statements import Difference, Section, Statement, findings_document
+from unequal.workspace.protocol import Workspace
 
 #: Marks a row that is a scale for the others and not one of them.
 REFERENCE = "reference"
-
-
-class Table(NamedTuple):
-    """Cells as text, the first of a row its name; `references` are rows that the others are held against."""
-
-    heading: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    note: str = ""
-    references: Sequence[Sequence[str]] = ()
-
-
-class Drawing(NamedTuple):
-    """A picture that is yet to be drawn: its name, its size in inches, and what stands above and below it."""
-
-    name: str
-    size: tuple[float, float]
-    draw: Callable[[Figure], None]
-    heading: str
-    caption: str
-
-
-@dataclass(frozen=True)
-class Report:
-    """What a page says.
-
-    Attributes:
-        title, lead: heading, and what was compared, in a sentence.
-        tables: below what is said.
-        conditions: what the figures mean nothing without, name → text.
-        drawings: pictures, in their order.
-        rows: what lies beside the page as CSV files, by their names.
-        sections: of statements, before all else.
-    """
-
-    title: str
-    lead: str
-    tables: Sequence[Table]
-    conditions: Mapping[str, str]
-    drawings: Sequence[Drawing]
-    rows: Mapping[str, Sequence[Mapping[str, Any]]]
-    sections: Sequence[Section] = ()
-
-
-class Picture(NamedTuple):
-    """A PNG file with what stands above and below it."""
-
-    path: Path
-    heading: str
-    caption: str
-
-
 PAGE = Template("""<!doctype html>
 <html lang="en">
 <head>
@@ -133,6 +83,66 @@ $pictures
 </body>
 </html>
 """)
+#: Below statements with strips.
+DRAWN = (
+    "Drawn beside: the difference of FID with its resolution, on one log scale, to the left of the line where it is "
+    "lower than the control's; hollow where the two are not told apart."
+)
+#: Pixels.
+WIDTH, HEIGHT, MARGIN = 260, 30, 8
+INK, SOFT, LINE = "#1b3a57", "#8a959f", "#c9ced3"
+#: ln 1.05: strips that show less would make noise look large.
+LEAST = 0.05
+
+
+class Table(NamedTuple):
+    """Cells as text, the first of a row its name; `references` are rows that the others are held against."""
+
+    heading: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+    references: Sequence[Sequence[str]] = ()
+
+
+class Drawing(NamedTuple):
+    """A picture that is yet to be drawn: its name, its size in inches, and what stands above and below it."""
+
+    name: str
+    size: tuple[float, float]
+    draw: Callable[[Figure], None]
+    heading: str
+    caption: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a page says.
+
+    Attributes:
+        title, lead: heading, and what was compared, in a sentence.
+        tables: below what is said.
+        conditions: what the figures mean nothing without, name → text.
+        drawings: pictures, in their order.
+        rows: what lies beside the page as CSV files, by their names.
+        sections: of statements, before all else.
+    """
+
+    title: str
+    lead: str
+    tables: Sequence[Table]
+    conditions: Mapping[str, str]
+    drawings: Sequence[Drawing]
+    rows: Mapping[str, Sequence[Mapping[str, Any]]]
+    sections: Sequence[Section] = ()
+
+
+class Picture(NamedTuple):
+    """A PNG file with what stands above and below it."""
+
+    path: Path
+    heading: str
+    caption: str
 
 
 def render(report: Report, pictures: Sequence[Picture]) -> str:
@@ -147,13 +157,6 @@ def render(report: Report, pictures: Sequence[Picture]) -> str:
         conditions="\n".join(conditions),
         pictures="\n".join(map(figure_of, pictures)),
     )
-
-
-#: Below statements with strips.
-DRAWN = (
-    "Drawn beside: the difference of FID with its resolution, on one log scale, to the left of the line where it is "
-    "lower than the control's; hollow where the two are not told apart."
-)
 
 
 def section_of(section: Section, width: float) -> str:
@@ -200,3 +203,56 @@ def figure_of(picture: Picture) -> str:
         f'<figure id="{escape(picture.path.stem)}"><h3>{escape(picture.heading)}</h3>'
         f'<div class="scroll">{image}</div><figcaption>{escape(picture.caption)}</figcaption></figure>'
     )
+
+
+def widest(differences: Sequence[Difference | None]) -> float:
+    """The largest |ln ratio| that strips side by side must show, so that all have one scale."""
+    ends = [abs(end) for one in differences if one for end in (one.log_ratio, *(one.interval or ()))]
+    return max([LEAST, *ends])
+
+
+def strip(difference: Difference, width: float) -> str:
+    """An SVG of ln(method/control) between −width and width, to one scale of pixels.
+
+    The line in the middle is the control. The bar is the resolution of the run, filled points are told apart in it.
+    """
+    point, middle = place(difference.log_ratio, width), HEIGHT / 2
+    ink, fill = (INK, INK) if difference.told_apart else (SOFT, "#ffffff")
+    bar = ""
+    if difference.interval is not None:
+        low, high = (place(end, width) for end in difference.interval)
+        bar = f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{middle}" y2="{middle}" stroke="{ink}" stroke-width="3"/>'
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{difference.text()}">'
+        f'<line x1="{MARGIN}" x2="{WIDTH - MARGIN}" y1="{middle}" y2="{middle}" stroke="#e1e5e8"/>'
+        f'<line x1="{WIDTH / 2}" x2="{WIDTH / 2}" y1="2" y2="{HEIGHT - 2}" stroke="{LINE}" stroke-width="2"/>'
+        f'{bar}<circle cx="{point:.1f}" cy="{middle}" r="4.5" fill="{fill}" stroke="{ink}" stroke-width="2"/></svg>'
+    )
+
+
+def place(log_ratio: float, width: float) -> float:
+    """Where a logarithm lies on a strip, in pixels from the left."""
+    return WIDTH / 2 + (WIDTH / 2 - MARGIN) * log_ratio / width
+
+
+def publish(run: Workspace, report: Report, folder: str = "results") -> None:
+    """Write report.html, pictures and a CSV file a table of rows, and log them.
+
+    Statements go to findings.json, where the report has any.
+
+    Args:
+        run: where they are written.
+        report: what they say.
+        folder: that they lie in.
+    """
+    pictures = run.output(f"{folder}/pictures")
+    drawn = [
+        Picture(save(pictures / f"{one.name}.png", one.size, one.draw), one.heading, one.caption)
+        for one in report.drawings
+    ]
+    write_bytes(run.output(f"{folder}/report.html"), render(report, drawn).encode())
+    for name, rows in report.rows.items():
+        write_csv(run.output(f"{folder}/{name}.csv"), rows)
+    if report.sections:
+        run.metrics(f"{folder}/findings.json", findings_document(report.sections))
+    run.parent_artifacts([f"{folder}/report.html", f"{folder}/pictures"])

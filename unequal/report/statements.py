@@ -1,7 +1,7 @@
-"""What one run says, in sentences with their figures: measured, and without a word of judgement of its own.
+"""Sentences that a report makes of measured differences, with their numbers.
 
-The unit of evidence is a training. A run has one of each model, so that it can say what came out and how finely that
-was measured, and never which method is to be preferred. With replicas of it, words come from their trainings.
+The unit of evidence is a training. A run that trains each model once reports what it measured and how precisely, and
+never which method is better. With replicas, verdicts follow from the trainings.
 """
 
 import math
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from unequal.evidence.words import BETTER, WORSE
+from unequal.report.formatting import signed
 
 
 class Difference(NamedTuple):
@@ -97,8 +98,3 @@ def findings_document(sections: Sequence[Section]) -> dict[str, Any]:
         for section in sections
     ]
     return numbers | {"sections": told}
-
-
-def signed(value: float) -> str:
-    """A number to one decimal, from a hundred on to none, with its sign."""
-    return f"{value:+,.{0 if abs(value) >= 99.95 else 1}f}".replace("-", "−")

@@ -10,8 +10,7 @@ from pydantic import Field, PositiveFloat
 from unequal.artifacts.figures import JudgedFigures, StudyFigures, read_figures
 from unequal.errors import UserError
 from unequal.evidence.words import SAME
-from unequal.report.statements import signed
-from unequal.report.tables import with_prefix
+from unequal.report.formatting import signed, with_prefix
 from unequal.settings.strict import Strict, read_yaml, validate
 from unequal.tools.told import told, with_figures
 

@@ -1,9 +1,9 @@
 """What recipes put their weight on: `python -m unequal.tools.emphasis RECIPE …` draws density × weight, and says a few.
 
 Density, weight and their product over t, and over λ = ln SNR, where different schedules can be laid over each other
-(`unequal.report.emphasis`). A recipe that trains inside ranges is drawn once for each: for every group where it is
-`expert` or a plan's, and for every slot where it is another one. What is learned is known once it has been trained: as
-a study's trainings have told it, or as a weight's parameters lie beside the model.
+(`unequal.report.effective_weighting`). A recipe that trains inside ranges is drawn once for each: for every group where
+it is `expert` or a plan's, and for every slot where it is another one. What is learned is known once it has been
+trained: as a study's trainings have told it, or as a weight's parameters lie beside the model.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,8 @@ from unequal.artifacts.partitions import read_groups, read_slots
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.models.folder import OBJECTIVE, load_record
-from unequal.report.emphasis import Emphasis, draw, emphasis
-from unequal.report.figures import save
-from unequal.report.learned import learned_by
+from unequal.report.drawing import save
+from unequal.report.effective_weighting import Emphasis, draw, emphasis, learned_by
 from unequal.settings.plan import Plan
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule

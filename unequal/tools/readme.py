@@ -24,8 +24,8 @@ from unequal.artifacts.figures import (
 from unequal.errors import UserError
 from unequal.files import require
 from unequal.report.comparisons import HELD_OUT, PAIRINGS, TRAINING_ON
-from unequal.report.conditions import solver_of
-from unequal.report.statements import signed
+from unequal.report.formatting import signed
+from unequal.report.results import solver_of
 from unequal.settings.params.pipeline import Params
 from unequal.tools.answers import STUDIES, answers, words
 

@@ -25,7 +25,7 @@ from scipy.stats import t as student_t
 from unequal.artifacts.figures import Figures, read_figures
 from unequal.errors import UserError
 from unequal.files import require
-from unequal.report.tables import either_way, mean_and_sd, percent, with_prefix
+from unequal.report.formatting import either_way, mean_and_sd, percent, with_prefix
 
 FIGURE = re.compile(r"\{([^{}]+)\}")
 WIDTH = 120

@@ -7,8 +7,7 @@ from studies.consistency.findings import ReplicaFindings, read_findings
 from studies.consistency.statements import sections
 from studies.consistency.tables import conditions, tables
 from unequal.pipeline.stage import Run, stage
-from unequal.report.page import Drawing, Report
-from unequal.report.publish import publish
+from unequal.report.page import Drawing, Report, publish
 from unequal.settings.strict import StageSettings, key
 
 TITLE = "Consistency: the same noise, the same picture?"

@@ -18,7 +18,7 @@ from studies.consistency import figures
 from studies.consistency.findings import ReplicaFindings, agreement, model_name, seed_of
 from studies.consistency.statements import over_seeds, same_over_other, sections
 from studies.consistency.tables import conditions, tables
-from unequal.report.figures import save
+from unequal.report.drawing import save
 
 WIDTHS, SEEDS, TIMESTEPS = ("16-32", "24-48"), (0, 1, 2), (0, 10, 40)
 MODELS = [(width, seed) for width in WIDTHS for seed in SEEDS]

@@ -11,8 +11,7 @@ from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import read_json, read_npz
 from unequal.pipeline.stage import Run, stage
-from unequal.report.page import Report
-from unequal.report.publish import publish
+from unequal.report.page import Report, publish
 from unequal.settings.strict import StageSettings, key
 
 TITLE = "Which timesteps contribute to an enlarged image?"

@@ -18,8 +18,7 @@ from studies.few_steps.tables import (
 )
 from unequal.files import write_bytes
 from unequal.pipeline.stage import Run, stage
-from unequal.report.page import Report
-from unequal.report.publish import publish
+from unequal.report.page import Report, publish
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings
 

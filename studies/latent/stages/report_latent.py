@@ -5,10 +5,8 @@ from studies.latent.findings import conditions, read_findings
 from studies.latent.statements import sections
 from studies.latent.tables import autoencoder_table, limits_table, scores_table
 from unequal.pipeline.stage import Run, stage
-from unequal.report.page import Report
-from unequal.report.profiles import losses_table
-from unequal.report.publish import publish
-from unequal.report.tables import fid_rows
+from unequal.report.page import Report, publish
+from unequal.report.pipeline_tables import fid_rows, losses_table
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings
 

@@ -9,7 +9,7 @@ from studies.latent.tables import autoencoder_table, limits_table, scores_table
 from unequal.artifacts.curves import TrainingCurve
 from unequal.artifacts.partitions import GroupTable, NumberedGroup
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.report.tables import Variant
+from unequal.report.results import Variant
 
 T = 30
 #: Of two sampling seeds.

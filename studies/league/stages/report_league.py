@@ -9,8 +9,7 @@ from studies.league.figures import league
 from studies.league.standings import First
 from studies.league.tables import league_table
 from unequal.pipeline.stage import Run, stage
-from unequal.report.emphasis import emphasis
-from unequal.report.learned import learned_by
+from unequal.report.effective_weighting import emphasis, learned_by
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import key

@@ -21,7 +21,7 @@ from studies.league.tables import told_weight
 from unequal.errors import UserError
 from unequal.evidence.words import BETTER, UNDECIDED
 from unequal.files import read_json, write_json
-from unequal.report.emphasis import Emphasis
+from unequal.report.effective_weighting import Emphasis
 
 PARAMS = yaml.safe_load((Path(__file__).parents[1] / "dit/params.yaml").read_text(encoding="utf-8"))
 PLAN = Blocks.model_validate(PARAMS["blocks"] | {"arms": tuple(PARAMS["blocks"]["arms"])}, strict=False)

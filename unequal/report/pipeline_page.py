@@ -1,25 +1,31 @@
-"""What the page of the whole pipeline says: its statements, its table of variants, its captions, its notes."""
+"""Sections and captions of the pipeline's page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from unequal.measures.endpoints import endpoints
-from unequal.measures.loss_profile import LossProfile
-from unequal.report.comparisons import TRAINING_ON, Comparison, Pairing, in_order, pairings
-from unequal.report.differences import fid_differences, loss_differences
-from unequal.report.findings import PipelineFindings
-from unequal.report.groups import CAPTION as GROUPS_CAPTION
-from unequal.report.loss_statements import slot_statements, spread_of_losses
-from unequal.report.page import Table
-from unequal.report.profiles import SLOTS_CAPTION, SPACES_CAPTION
-from unequal.report.readiness import Readiness, final_slope
-from unequal.report.replicated import SAME_WITHIN, are_judged, judged, judged_losses, mean_fids
+from unequal.measures.loss_profile import (
+    LossProfile,
+)
+from unequal.report.comparisons import (
+    SAME_WITHIN,
+    TRAINING_ON,
+    Comparison,
+    Pairing,
+    are_judged,
+    fid_differences,
+    in_order,
+    judged,
+    judged_losses,
+    loss_differences,
+    mean_fids,
+    pairings,
+)
+from unequal.report.pipeline_statements import Readiness, final_slope, slot_statements, spread_of_losses
+from unequal.report.results import Change, PipelineFindings
 from unequal.report.statements import Section
-from unequal.report.tables import Change, Variant, label, plus_minus, with_prefix
 
 TITLE = "Timesteps are not equal: what this run shows"
-
 #: Picture → heading and caption, in the order of the page.
 CAPTIONS = {
     "loss_profile": (
@@ -29,8 +35,17 @@ CAPTIONS = {
         "and one that reaches it has memorised them; for held-out images it is no bound. Near the data it falls out "
         "of the picture. Shaded and numbered: the slots that were trained on inside and drawn from.",
     ),
-    "loss_spaces": SPACES_CAPTION,
-    "slots": SLOTS_CAPTION,
+    "loss_spaces": (
+        "Losses in three spaces",
+        "The same losses as mean squared errors of ε, of v and of x0, which differ by a factor of the timestep alone. "
+        "The base on training and held-out images, the floor of its training loss and what it loses beyond (excess), "
+        "± 1 standard error; grey: the other models' training loss. What falls far below the base is cut off.",
+    ),
+    "slots": (
+        "Slots of equal loss and of equal excess loss",
+        "Either set splits all timesteps into ranges with the same sum of the base's training loss, or of its excess "
+        "over the optimal-denoiser loss: the loss that training can still remove.",
+    ),
     "loss_changes": (
         "What further training changed",
         "Training loss of every further model as a multiple of the base's, on the same images and noise, with ± 1 "
@@ -47,7 +62,11 @@ CAPTIONS = {
         "How often each recipe draws a timestep, as a multiple of uniform drawing; "
         "one that draws uniformly stands at 1 ×.",
     ),
-    "groups": GROUPS_CAPTION,
+    "groups": (
+        "Groups of timesteps and their FLOPs",
+        "Above: signal-to-noise ratio. Below: the share of the base's FLOPs that each timestep deserves by its SNR "
+        "([3], eq. 3), the limit of its group, and what the group's pruned model takes.",
+    ),
     "fid_training_flops": (
         "FID against training FLOPs",
         "Mean ± standard deviation over sampling seeds. Training FLOPs are three times the multiply–accumulates of "
@@ -62,33 +81,6 @@ CAPTIONS = {
         "Every column starts from one noise, every row is one variant; the last row shows real images.",
     ),
 }
-
-#: Figures of the columns behind the name.
-SCORES = ("fid", "fid_half", "kid", "precision", "recall")
-COLUMNS = (
-    "variant",
-    "FID",
-    "FID of half the samples",
-    "KID",
-    "precision",
-    "recall",
-    "images seen",
-    "training FLOPs",
-    "sampling FLOPs an image",
-    "parameters",
-    "sampling steps per expert",
-)
-
-COSTS_NOTE = (
-    "FID and KID are on the scale of the features named below: only figures of the same features compare. "
-    "FID of fewer samples is larger: how much, the first half of each seed's shows. Precision is the share of samples "
-    "within the real images' neighbourhoods, recall that of real images within the samples'. "
-    "FLOPs are multiply–accumulates without attention's two products. Images and training FLOPs count from "
-    "the first random weights on; those of experts are summed over all groups, the base's counted once. "
-    "Sampling steps are given from the data end to the noise end; a single model takes all."
-)
-
-
 #: What one training of each model can show.
 THIS_RUN = (
     "Each model was trained once: the figures are of this run, and how much a second training would differ is not in "
@@ -159,41 +151,3 @@ def comparisons(found: PipelineFindings, pairs: Sequence[Pairing], judging: bool
         Comparison(variants[one.method], variants[one.control], fid, held_out, one.budget)
         for one, fid, held_out in zip(pairs, fids, losses, strict=True)
     ]
-
-
-def scores_and_costs(variants: Sequence[Variant], references: Mapping[str, Any]) -> Table:
-    """The table of all variants, and the two ends of the scale (the content of results/fid/reference.json)."""
-    rows = [variant_row(variant) for variant in variants]
-    return Table("Scores and costs", COLUMNS, rows, COSTS_NOTE + idle_note(variants), reference_rows(references))
-
-
-def idle_note(variants: Sequence[Variant]) -> str:
-    """Which experts take no part in sampling, so that no score speaks of them; empty where all do."""
-    return "".join(
-        f" No sampling step falls to expert {', '.join(map(str, variant.idle))} of {label(variant.name)}: "
-        "its scores say nothing of what was learned there."
-        for variant in variants
-        if variant.idle
-    )
-
-
-def variant_row(variant: Variant) -> tuple[str, ...]:
-    """A row of the table of scores."""
-    costs = (variant.images_seen, variant.training_flops, variant.sampling_flops, variant.parameters)
-    scores = ((getattr(variant, score), getattr(variant, f"{score}_sd", None)) for score in SCORES)
-    told = ("–" if mean is None else plus_minus(mean, spread) for mean, spread in scores)
-    return (label(variant.name), *told, *map(with_prefix, costs), ", ".join(map(str, variant.steps)))
-
-
-def reference_rows(references: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """The two ends of the scale."""
-    ends = (
-        ("real_against_real", f"real images, {references['real_sets']}"),
-        ("noise_against_real", "noise against real images"),
-    )
-    return [scale_row(name, references[key]) for key, name in ends]
-
-
-def scale_row(name: str, scores: Mapping[str, Any]) -> tuple[str, ...]:
-    """What is no variant, with its scores and at no cost."""
-    return (name, *(plus_minus(scores[score], None) for score in SCORES), *5 * ("–",))

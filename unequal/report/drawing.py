@@ -1,7 +1,6 @@
-"""The report's pictures: one function each, that draws measured figures; all share one style."""
+"""Drawing kit of all pictures: one style, colours, axes, labels and rows of images."""
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +8,13 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import SymLogNorm, to_hex
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from matplotlib.text import Text
-from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from matplotlib.transforms import Bbox
 
-from unequal.measures.loss_profile import LossProfile, relative_change
-from unequal.report.tables import Change, Variant, label
+from unequal.measures.loss_profile import LossProfile
 from unequal.timesteps.partition import Partition, TimestepRange
 
 DPI = 160
@@ -81,8 +78,6 @@ LABEL_SHIFTS = [
 #: A name nearer than this needs no line.
 NEAR = 17
 FINE_TICKS = (1, 1.1, 1.2, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
-#: Of uniform probability: what is drawn less often falls out of the picture of samplers.
-RAREST = 1e-3
 TIMESTEP_LABEL = "timestep, counted from 1 (data) to T (noise), log scale"
 
 
@@ -117,13 +112,6 @@ def binned(losses: np.ndarray, borders: np.ndarray) -> tuple[np.ndarray, LossPro
     stderr = np.sqrt(np.add.reduceat(by_timestep.stderr**2, borders[:-1])) / lengths
     middle = np.sqrt((borders[:-1] + 1.0) * borders[1:])
     return middle, LossProfile(mean, stderr)
-
-
-def binned_ratio(before: np.ndarray, after: np.ndarray, borders: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Middle of each bin, the summed loss after over that before, and the paired standard error, all [k]."""
-    bins = [slice(first, last) for first, last in pairwise(borders)]
-    change, stderr = np.transpose([relative_change(before[part], after[part]) for part in bins])
-    return np.sqrt((borders[:-1] + 1.0) * borders[1:]), 1 + change, stderr
 
 
 def curve(axes: Axes, losses: np.ndarray, band: bool = True, **style: Any) -> None:
@@ -165,110 +153,6 @@ def log_scale(axes: Axes, form: str) -> None:
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high > 10 * low else FINE_TICKS))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: form.format(value)))
     axes.yaxis.set_minor_formatter(NullFormatter())
-
-
-def loss_profile(
-    figure: Figure,
-    losses: Mapping[str, Mapping[str, np.ndarray]],
-    floor: np.ndarray,
-    slots: Partition,
-) -> None:
-    """Loss over timesteps: the base on training and held-out images, its floor, the other models behind them."""
-    axes = figure.subplots()
-    slot_bands(axes, slots)
-    others = [name for name in losses if name != "base"]
-    for i, name in enumerate(others):
-        text = "other models, training" if i == 0 else None
-        curve(axes, losses[name]["train"], band=False, color="#c3c9cf", linewidth=0.8, label=text)
-    if floor.shape[1]:
-        curve(axes, floor, color=GOLD, linewidth=1.5, label="floor: best possible on training images")
-    curve(axes, losses["base"]["holdout"], color=RED, linewidth=1.4, label="base, held-out images")
-    curve(axes, losses["base"]["train"], color=INK, linewidth=1.8, label="base, training images")
-    axes.set_yscale("log")
-    # The floor falls far below all that networks lose.
-    means = [binned(table["train"], log_bins(len(floor)))[1].mean for table in losses.values()]
-    axes.set_ylim(np.min(means) / 20, np.max(means) * 3)
-    log_timesteps(axes, len(floor))
-    axes.set_ylabel("loss: mean squared error of ε")
-    axes.legend(loc="lower left")
-
-
-def loss_changes(figure: Figure, losses: Mapping[str, Mapping[str, np.ndarray]], slots: Partition) -> None:
-    """Loss of every further model over the base's, on the same draws, over timesteps."""
-    axes = figure.subplots()
-    slot_bands(axes, slots)
-    base = losses["base"]["train"]
-    for name in (name for name in losses if name != "base"):
-        x, ratio, error = binned_ratio(base, losses[name]["train"], log_bins(len(base)))
-        slot = int(name.removeprefix("slot_")) if name.startswith("slot_") else None
-        axes.plot(x, ratio, color=colour(name), linewidth=1.6 if slot is None else 0.9, label=label(name))
-        if slot is not None:
-            low, high = log_edges(slots[slot - 1])
-            inside = (x >= low) & (x <= high)
-            axes.plot(x[inside], ratio[inside], color=colour(name), linewidth=3.2, solid_capstyle="butt")
-        else:
-            axes.fill_between(x, ratio - error, ratio + error, color=colour(name), alpha=0.2, linewidth=0)
-    axes.axhline(1, color=INK, linewidth=1)
-    log_scale(axes, "{:g} ×")
-    log_timesteps(axes, len(base))
-    axes.set_ylabel("training loss over the base's")
-    axes.legend(loc="best", ncols=2)
-
-
-def slot_changes(figure: Figure, found: Sequence[Change], count: int) -> None:
-    """Change of every slot's loss (columns) after training inside one (rows), in percent ± standard error."""
-    axes = figure.subplots()
-    rows = sorted({one.finetuned for one in found})
-    table = np.array([[100 * one.change for one in found if one.finetuned == row] for row in rows])
-    stderr = [[100 * one.stderr for one in found if one.finetuned == row] for row in rows]
-    bound = max(10.0, float(np.abs(table).max()))
-    norm = SymLogNorm(1, vmin=-bound, vmax=bound)
-    image, shades = axes.imshow(table, cmap="RdBu_r", norm=norm, aspect="auto"), np.asarray(norm(table))
-    for (i, k), value in np.ndenumerate(table):
-        pale = abs(shades[i, k] - 0.5) > 0.36
-        axes.text(
-            k,
-            i,
-            cell(value, stderr[i][k]),
-            ha="center",
-            va="center",
-            fontsize=8.5,
-            color="white" if pale else "#222222",
-        )
-    for i, row in enumerate(rows):
-        axes.add_patch(Rectangle((row - 1.5, i - 0.5), 1, 1, fill=False, edgecolor="#111111", linewidth=2.2))
-    axes.set_xticks(range(count), [str(slot) for slot in range(1, count + 1)])
-    axes.set_yticks(range(len(rows)), [f"slot {row}" for row in rows])
-    axes.set_xlabel("slot in which the loss is measured (1: data, last: noise)")
-    axes.set_ylabel("trained on inside")
-    axes.grid(False)
-    axes.tick_params(length=0)
-    bar = figure.colorbar(image, ax=axes, pad=0.01, aspect=30)
-    bar.set_label("change of the loss in %")
-    bar.outline.set_visible(False)
-
-
-def cell(percent: float, stderr: float) -> str:
-    """A percentage above its standard error, in few characters."""
-    error = "< 0.1" if stderr < 0.05 else f"{stderr:.{0 if stderr >= 10 else 1}f}"
-    return f"{percent:+.{0 if abs(percent) >= 100 else 1}f}\n± {error}".replace("-", "−")
-
-
-def fid_scatter(figure: Figure, variants: Sequence[Variant], cost: str, text: str) -> None:
-    """FID ± standard deviation of every variant against a cost (a field of Variant), each point with its name."""
-    axes = figure.subplots()
-    x = [float(getattr(variant, cost)) for variant in variants]
-    for variant, place in zip(variants, x, strict=True):
-        shown: dict[str, Any] = {"color": colour(variant.name), "markersize": 6, "capsize": 3}
-        axes.errorbar(place, variant.fid, yerr=variant.fid_sd, fmt="o", **shown)
-    if max(one.fid for one in variants) > 4 * min(one.fid for one in variants):
-        log_scale(axes, "{:g}")
-    axes.margins(x=0.16, y=0.14)
-    axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
-    axes.set_xlabel(text)
-    axes.set_ylabel("FID (lower is better)")
-    points = [(place, one.fid, one.fid_sd or 0.0) for place, one in zip(x, variants, strict=True)]
-    place_labels(axes, points, [(label(one.name), colour(one.name)) for one in variants])
 
 
 def place_labels(axes: Axes, points: Sequence[tuple[float, float, float]], names: Sequence[tuple[str, str]]) -> None:
@@ -315,40 +199,6 @@ def marked(axes: Axes, x: float, y: float, error: float) -> Bbox:
 def inside(box: Bbox, frame: Bbox) -> bool:
     """Whether a box lies within another."""
     return frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
-
-
-def sampler_probabilities(
-    figure: Figure, samplers: Mapping[str, Sequence[np.ndarray]], slots: Partition | None = None
-) -> None:
-    """How often each sampler draws a timestep, as a multiple of uniform; what it changes from is paler.
-
-    Args:
-        figure: to draw on.
-        samplers: name → probabilities [T], at several points of the training where they change.
-        slots: shaded where there are any.
-    """
-    axes = figure.subplots()
-    if slots is not None:
-        slot_bands(axes, slots)
-    timesteps = len(next(iter(samplers.values()))[0])
-    x = np.arange(1, timesteps + 1)
-    for name, stages in samplers.items():
-        for number, probabilities in enumerate(stages, 1):
-            last = number == len(stages)
-            # Zeros have no place on a log scale: the line breaks there.
-            height = np.where(probabilities > 0, probabilities * timesteps, np.nan)
-            style = {"linewidth": 1.8, "label": label(name)} if last else {"linewidth": 1.0}
-            axes.step(x, height, where="mid", color=colour(name), alpha=0.2 + 0.8 * number / len(stages), **style)
-    log_scale(axes, "{:g} ×")
-    axes.set_ylim(bottom=max(axes.get_ylim()[0], RAREST))
-    log_timesteps(axes, timesteps)
-    axes.set_ylabel("probability over uniform")
-    axes.legend(loc="best")
-
-
-def sample_grid(figure: Figure, samples: Mapping[str, np.ndarray], real: np.ndarray) -> None:
-    """Samples from the same noise: a row a variant, a column a noise; real images in the last row."""
-    picture_grid(figure, {label(name): images for name, images in samples.items()} | {"real images": real})
 
 
 def picture_grid(figure: Figure, rows: Mapping[str, np.ndarray]) -> None:

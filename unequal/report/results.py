@@ -1,9 +1,9 @@
-"""All that the report is made from, read once."""
+"""Results of a pipeline run, read once for the whole report."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -26,12 +26,105 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import require
 from unequal.measures.endpoints import Errors
-from unequal.report.conditions import scoring_conditions
-from unequal.report.tables import Change, Variant, changes, steps_of_experts
+from unequal.measures.loss_profile import relative_change
 from unequal.timesteps.partition import Partition
 
 #: How names of sets of experts begin, and the model that is trained on from the base for as many images.
 EXPERTS, JOINT = "experts_", "longer"
+#: `sampling.solver` → what people call it.
+SOLVERS = {"ddim": "DDIM", "heun": "Heun", "dpm_solver_2m": "DPM-Solver++ (2M)"}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Scores and costs of a model or a set of experts.
+
+    FLOPs are multiply–accumulates; `fid_sd` and its like are standard deviations over sampling
+    seeds, None where there was one seed only; `steps` are the sampling steps of each expert, from
+    the data end to the noise end (of a single model: all); `fid_half` is the FID of the first half
+    of the samples. None: not measured.
+    """
+
+    name: str
+    fid: float
+    fid_sd: float | None
+    kid: float
+    kid_sd: float | None
+    seeds: int
+    images_seen: int
+    training_flops: int
+    sampling_flops: int
+    parameters: int
+    steps: tuple[int, ...]
+    fid_half: float | None = None
+    precision: float | None = None
+    precision_sd: float | None = None
+    recall: float | None = None
+    recall_sd: float | None = None
+
+    @property
+    def idle(self) -> list[int]:
+        """Numbers of the experts that no sampling step calls, and that no score therefore speaks of."""
+        return [number for number, count in enumerate(self.steps) if count == 0]
+
+    @classmethod
+    def of(cls, name: str, facts: Mapping[str, Any]) -> Self:
+        """From the figures of results/fid/<name>.json."""
+        seeds = len(facts["sampling_seeds"])
+        spreads = {name: facts[f"{name}_sd"] if seeds > 1 else None for name in ("fid", "kid", "precision", "recall")}
+        return cls(
+            name=name,
+            fid=facts["fid_mean"],
+            fid_sd=spreads["fid"],
+            kid=facts["kid_mean"],
+            kid_sd=spreads["kid"],
+            fid_half=facts["fid_half_mean"],
+            precision=facts["precision_mean"],
+            precision_sd=spreads["precision"],
+            recall=facts["recall_mean"],
+            recall_sd=spreads["recall"],
+            seeds=seeds,
+            images_seen=facts["images_seen"],
+            training_flops=facts["training_flops"],
+            sampling_flops=facts["sampling_flops_per_image"],
+            parameters=facts["parameters"],
+            steps=tuple(facts["sampling_steps_per_expert"]),
+        )
+
+
+def steps_of_experts(variants: Mapping[str, Variant]) -> tuple[int, ...]:
+    """Sampling steps of each group's expert; none where no experts were scored."""
+    return next((one.steps for name, one in variants.items() if name.startswith("experts_")), ())
+
+
+@dataclass(frozen=True)
+class Change:
+    """By what share the summed loss of a slot changed when the base was trained on inside another or the same.
+
+    Slots count from 1; `stderr` is the standard error of paired draws.
+    """
+
+    finetuned: int
+    slot: int
+    change: float
+    stderr: float
+
+    @property
+    def own(self) -> bool:
+        """Whether it is the slot that was trained on."""
+        return self.finetuned == self.slot
+
+
+def changes(finetuned: int, before: np.ndarray, after: np.ndarray, slots: Partition) -> list[Change]:
+    """The change of every slot's loss.
+
+    Args:
+        finetuned: the slot that was trained on, counted from 1.
+        before, after: losses of the same draws, [T, n].
+        slots: of the T timesteps.
+    """
+    found = [relative_change(before[slot.slice], after[slot.slice]) for slot in slots]
+    return [Change(finetuned, number, *change) for number, change in enumerate(found, 1)]
 
 
 class Seen(NamedTuple):
@@ -207,3 +300,41 @@ def read_images(path: Path) -> np.ndarray:
     except (ValueError, OSError, EOFError) as error:
         raise UserError(f"{path}: damaged ({error}); make it again") from None
     return images
+
+
+def scoring_conditions(data: Mapping[str, Any], scores: Mapping[str, Any]) -> dict[str, str]:
+    """What scores mean nothing without, as name → text.
+
+    Args:
+        data: facts of the data set.
+        scores: the conditions that stand beside the scores of any variant that was scored alike.
+    """
+    sampling = scores["sampling"]
+    steps = sampling["steps"] if isinstance(sampling["steps"], int) else len(sampling["steps"])
+    seeds = ", ".join(map(str, scores["sampling_seeds"]))
+    spread = "; spreads are standard deviations over them" if len(scores["sampling_seeds"]) > 1 else ""
+    singular = " (fewer samples than features: singular covariance)" if scores["singular_covariance"] else ""
+    accuracy = scores.get("extractor_accuracy")  # of a classifier alone
+    accurate = "" if accuracy is None else f", right about {100 * accuracy:.1f} % of held-out images"
+    return {
+        "data": data_condition(data),
+        "reference": scores["reference"],
+        "features": f"{scores['features']} of {scores['extractor']}{accurate}{singular}",
+        "samples": f"{scores['samples_per_seed']} a sampling seed, from the same noise for every variant",
+        "sampling seeds": f"{seeds}{spread}",
+        "sampling": f"{solver_of(sampling)}, {steps} steps, {sampling['spacing']} spacing, η = {sampling['eta']:g}, "
+        f"predicted images {'clipped' if sampling['clip'] else 'not clipped'}",
+        "computed on": f"{scores['device']}, in fp32: {scores['fp32']}",
+    }
+
+
+def solver_of(sampling: Mapping[str, Any]) -> str:
+    """What people call the solver of some settings of sampling, in which DDIM is not named."""
+    return SOLVERS[sampling.get("solver", "ddim")]
+
+
+def data_condition(data: Mapping[str, Any]) -> str:
+    """The data set, in a line."""
+    n_train, n_held = (last - first for first, last in (data["split"]["train"], data["split"]["holdout"]))
+    size = "×".join(map(str, reversed(data["shape"])))
+    return f"{data['source']}, {n_train} training and {n_held} held-out images, {size} values each"

@@ -18,7 +18,8 @@ from matplotlib.figure import Figure
 
 from unequal.artifacts.samplers import read_sampler
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.report.figures import SOFT
+from unequal.files import read_json
+from unequal.report.drawing import SOFT
 from unequal.settings.recipe import Recipe
 from unequal.timesteps.densities import edges_of
 from unequal.timesteps.partition import TimestepSet
@@ -133,3 +134,13 @@ def limit_from_below(axes: Axes) -> None:
     highest = float(np.nanmax(heights))
     axes.set_yscale("log")
     axes.set_ylim(max(float(np.nanmin(heights)), SHOWN * highest) / 1.5, 1.5 * highest)
+
+
+def learned_by(files: Sequence[Path]) -> dict[str, np.ndarray]:
+    """Means over trainings of the tables [T] that their files tell of; none where settings tell all.
+
+    Raises:
+        UserError: a file is missing or no JSON.
+    """
+    told = [read_json(file).get("emphasis", {}) for file in files]
+    return {name: np.mean([one[name] for one in told], axis=0) for name in told[0]}

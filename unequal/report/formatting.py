@@ -1,0 +1,59 @@
+"""Numbers as text: SI prefixes, percentages, means with spreads, names of models."""
+
+import math
+import statistics
+from collections.abc import Sequence
+
+PREFIXES = ("", "k", "M", "G", "T", "P", "E", "Z")
+
+
+def label(name: str) -> str:
+    """The name of a model as people read it."""
+    return name.replace("_", " ")
+
+
+def with_prefix(value: float) -> str:
+    """Three significant digits with a prefix: 160000 → `160 k`, 2.21e12 → `2.21 T`."""
+    power = 0 if value == 0 else min(max(0, math.floor(math.log10(abs(value)) / 3)), len(PREFIXES) - 1)
+    if float(f"{value / 1000**power:.3g}") >= 1000 and power < len(PREFIXES) - 1:
+        power += 1
+    scaled = value / 1000**power
+    digits = 0 if scaled == 0 else max(0, 2 - math.floor(math.log10(float(f"{abs(scaled):.3g}"))))
+    text = f"{scaled:.{0 if power == 0 and scaled == int(scaled) else digits}f}"
+    return f"{text} {PREFIXES[power]}".strip()
+
+
+def percent(share: float, sign: bool = False) -> str:
+    """A share of 1 in per cent, to three digits, at most two of them decimals."""
+    text = f"{100 * share:{'+' if sign else ''}.{1 if abs(share) >= 0.1 else 2}f} %"
+    return text.replace("-", "−")
+
+
+def either_way(effect: float) -> str:
+    """A difference in the logarithm as a change upwards and downwards, which are unlike in per cent."""
+    up, down = (percent(math.expm1(one), sign=True) for one in (effect, -effect))
+    return f"{up} or {down}"
+
+
+def plus_minus(mean: float, spread: float | None, signed: bool = False) -> str:
+    """Mean and spread with as many decimals as the spread's first two digits need: `12.31 ± 0.24`."""
+    # Rounded first: of 0.0996 the two digits are 0.10, not 0.100.
+    leading = float(f"{spread or abs(mean) / 10:.1e}")
+    decimals = 0 if leading == 0 else max(0, 1 - math.floor(math.log10(leading)))
+    shown = f"{mean:{'+' if signed else ''}.{decimals}f}".replace("-", "−")
+    return shown if spread is None else f"{shown} ± {spread:.{decimals}f}"
+
+
+def mean_and_sd(values: Sequence[float], signed: bool = False) -> str:
+    """Mean ± standard deviation as text; the mean alone where there is one value."""
+    return plus_minus(statistics.fmean(values), sd(values) if len(values) > 1 else None, signed)
+
+
+def sd(values: Sequence[float]) -> float:
+    """Standard deviation of a few figures, 0 of one."""
+    return statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+def signed(value: float) -> str:
+    """A number to one decimal, from a hundred on to none, with its sign."""
+    return f"{value:+,.{0 if abs(value) >= 99.95 else 1}f}".replace("-", "−")

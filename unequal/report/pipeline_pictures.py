@@ -1,0 +1,282 @@
+"""Pictures of a pipeline run: losses over timesteps, samplers, groups, FID against cost."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import SymLogNorm
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import EngFormatter
+
+from unequal.artifacts.partitions import GroupTable
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.measures.loss_profile import SPACES, relative_change, space_factor
+from unequal.report.drawing import (
+    GOLD,
+    INK,
+    PALE,
+    RED,
+    SOFT,
+    binned,
+    colour,
+    curve,
+    log_bins,
+    log_edges,
+    log_scale,
+    log_timesteps,
+    picture_grid,
+    place_labels,
+    slot_bands,
+)
+from unequal.report.formatting import label
+from unequal.report.results import Change, Variant
+from unequal.timesteps.groups import TimestepGroup, flops_by_timestep, mean_limit
+from unequal.timesteps.partition import Partition
+
+#: Of uniform probability: what is drawn less often falls out of the picture of samplers.
+RAREST = 1e-3
+Losses = Mapping[str, Mapping[str, np.ndarray]]
+#: Space of a loss → how people write it.
+SYMBOLS = {"epsilon": "ε", "v": "v", "x0": "x0"}
+SET_NAMES = {"total": "equal loss", "excess": "equal excess loss"}
+GREEN = "#2a9d74"
+#: Paper 1, Table 1: guided diffusion on ImageNet-256, counted from 0.
+TABLE_1 = Partition.of_lengths([5, 8, 10, 14, 19, 26, 38, 57, 100, 723])
+#: More groups than this are named by their number alone.
+NAMED = 5
+
+
+def binned_ratio(before: np.ndarray, after: np.ndarray, borders: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Middle of each bin, the summed loss after over that before, and the paired standard error, all [k]."""
+    bins = [slice(first, last) for first, last in pairwise(borders)]
+    change, stderr = np.transpose([relative_change(before[part], after[part]) for part in bins])
+    return np.sqrt((borders[:-1] + 1.0) * borders[1:]), 1 + change, stderr
+
+
+def loss_profile(
+    figure: Figure,
+    losses: Mapping[str, Mapping[str, np.ndarray]],
+    floor: np.ndarray,
+    slots: Partition,
+) -> None:
+    """Loss over timesteps: the base on training and held-out images, its floor, the other models behind them."""
+    axes = figure.subplots()
+    slot_bands(axes, slots)
+    others = [name for name in losses if name != "base"]
+    for i, name in enumerate(others):
+        text = "other models, training" if i == 0 else None
+        curve(axes, losses[name]["train"], band=False, color="#c3c9cf", linewidth=0.8, label=text)
+    if floor.shape[1]:
+        curve(axes, floor, color=GOLD, linewidth=1.5, label="floor: best possible on training images")
+    curve(axes, losses["base"]["holdout"], color=RED, linewidth=1.4, label="base, held-out images")
+    curve(axes, losses["base"]["train"], color=INK, linewidth=1.8, label="base, training images")
+    axes.set_yscale("log")
+    # The floor falls far below all that networks lose.
+    means = [binned(table["train"], log_bins(len(floor)))[1].mean for table in losses.values()]
+    axes.set_ylim(np.min(means) / 20, np.max(means) * 3)
+    log_timesteps(axes, len(floor))
+    axes.set_ylabel("loss: mean squared error of ε")
+    axes.legend(loc="lower left")
+
+
+def loss_changes(figure: Figure, losses: Mapping[str, Mapping[str, np.ndarray]], slots: Partition) -> None:
+    """Loss of every further model over the base's, on the same draws, over timesteps."""
+    axes = figure.subplots()
+    slot_bands(axes, slots)
+    base = losses["base"]["train"]
+    for name in (name for name in losses if name != "base"):
+        x, ratio, error = binned_ratio(base, losses[name]["train"], log_bins(len(base)))
+        slot = int(name.removeprefix("slot_")) if name.startswith("slot_") else None
+        axes.plot(x, ratio, color=colour(name), linewidth=1.6 if slot is None else 0.9, label=label(name))
+        if slot is not None:
+            low, high = log_edges(slots[slot - 1])
+            inside = (x >= low) & (x <= high)
+            axes.plot(x[inside], ratio[inside], color=colour(name), linewidth=3.2, solid_capstyle="butt")
+        else:
+            axes.fill_between(x, ratio - error, ratio + error, color=colour(name), alpha=0.2, linewidth=0)
+    axes.axhline(1, color=INK, linewidth=1)
+    log_scale(axes, "{:g} ×")
+    log_timesteps(axes, len(base))
+    axes.set_ylabel("training loss over the base's")
+    axes.legend(loc="best", ncols=2)
+
+
+def slot_changes(figure: Figure, found: Sequence[Change], count: int) -> None:
+    """Change of every slot's loss (columns) after training inside one (rows), in percent ± standard error."""
+    axes = figure.subplots()
+    rows = sorted({one.finetuned for one in found})
+    table = np.array([[100 * one.change for one in found if one.finetuned == row] for row in rows])
+    stderr = [[100 * one.stderr for one in found if one.finetuned == row] for row in rows]
+    bound = max(10.0, float(np.abs(table).max()))
+    norm = SymLogNorm(1, vmin=-bound, vmax=bound)
+    image, shades = axes.imshow(table, cmap="RdBu_r", norm=norm, aspect="auto"), np.asarray(norm(table))
+    for (i, k), value in np.ndenumerate(table):
+        pale = abs(shades[i, k] - 0.5) > 0.36
+        axes.text(
+            k,
+            i,
+            cell(value, stderr[i][k]),
+            ha="center",
+            va="center",
+            fontsize=8.5,
+            color="white" if pale else "#222222",
+        )
+    for i, row in enumerate(rows):
+        axes.add_patch(Rectangle((row - 1.5, i - 0.5), 1, 1, fill=False, edgecolor="#111111", linewidth=2.2))
+    axes.set_xticks(range(count), [str(slot) for slot in range(1, count + 1)])
+    axes.set_yticks(range(len(rows)), [f"slot {row}" for row in rows])
+    axes.set_xlabel("slot in which the loss is measured (1: data, last: noise)")
+    axes.set_ylabel("trained on inside")
+    axes.grid(False)
+    axes.tick_params(length=0)
+    bar = figure.colorbar(image, ax=axes, pad=0.01, aspect=30)
+    bar.set_label("change of the loss in %")
+    bar.outline.set_visible(False)
+
+
+def cell(percent: float, stderr: float) -> str:
+    """A percentage above its standard error, in few characters."""
+    error = "< 0.1" if stderr < 0.05 else f"{stderr:.{0 if stderr >= 10 else 1}f}"
+    return f"{percent:+.{0 if abs(percent) >= 100 else 1}f}\n± {error}".replace("-", "−")
+
+
+def fid_scatter(figure: Figure, variants: Sequence[Variant], cost: str, text: str) -> None:
+    """FID ± standard deviation of every variant against a cost (a field of Variant), each point with its name."""
+    axes = figure.subplots()
+    x = [float(getattr(variant, cost)) for variant in variants]
+    for variant, place in zip(variants, x, strict=True):
+        shown: dict[str, Any] = {"color": colour(variant.name), "markersize": 6, "capsize": 3}
+        axes.errorbar(place, variant.fid, yerr=variant.fid_sd, fmt="o", **shown)
+    if max(one.fid for one in variants) > 4 * min(one.fid for one in variants):
+        log_scale(axes, "{:g}")
+    axes.margins(x=0.16, y=0.14)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
+    axes.set_xlabel(text)
+    axes.set_ylabel("FID (lower is better)")
+    points = [(place, one.fid, one.fid_sd or 0.0) for place, one in zip(x, variants, strict=True)]
+    place_labels(axes, points, [(label(one.name), colour(one.name)) for one in variants])
+
+
+def sampler_probabilities(
+    figure: Figure, samplers: Mapping[str, Sequence[np.ndarray]], slots: Partition | None = None
+) -> None:
+    """How often each sampler draws a timestep, as a multiple of uniform; what it changes from is paler.
+
+    Args:
+        figure: to draw on.
+        samplers: name → probabilities [T], at several points of the training where they change.
+        slots: shaded where there are any.
+    """
+    axes = figure.subplots()
+    if slots is not None:
+        slot_bands(axes, slots)
+    timesteps = len(next(iter(samplers.values()))[0])
+    x = np.arange(1, timesteps + 1)
+    for name, stages in samplers.items():
+        for number, probabilities in enumerate(stages, 1):
+            last = number == len(stages)
+            # Zeros have no place on a log scale: the line breaks there.
+            height = np.where(probabilities > 0, probabilities * timesteps, np.nan)
+            style = {"linewidth": 1.8, "label": label(name)} if last else {"linewidth": 1.0}
+            axes.step(x, height, where="mid", color=colour(name), alpha=0.2 + 0.8 * number / len(stages), **style)
+    log_scale(axes, "{:g} ×")
+    axes.set_ylim(bottom=max(axes.get_ylim()[0], RAREST))
+    log_timesteps(axes, timesteps)
+    axes.set_ylabel("probability over uniform")
+    axes.legend(loc="best")
+
+
+def sample_grid(figure: Figure, samples: Mapping[str, np.ndarray], real: np.ndarray) -> None:
+    """Samples from the same noise: a row a variant, a column a noise; real images in the last row."""
+    picture_grid(figure, {label(name): images for name, images in samples.items()} | {"real images": real})
+
+
+def space_profiles(figure: Figure, losses: Losses, floor: np.ndarray, schedule: NoiseSchedule) -> None:
+    """Loss over timesteps in ε-, v- and x0-space: the base, its floor and excess, the other models behind them."""
+    for axes, space in zip(figure.subplots(1, len(SPACES)), SPACES, strict=True):
+        draw_space(axes, losses, floor, space_factor(space, schedule)[:, None])
+        axes.set_title(f"mean squared error of {SYMBOLS[space]}", fontsize=10, color=SOFT)
+        log_timesteps(axes, schedule.timesteps)
+        axes.set_xlabel("timestep + 1, log scale")
+    figure.axes[0].legend(loc="lower left", fontsize=8)
+
+
+def draw_space(axes: Axes, losses: Losses, floor: np.ndarray, factor: np.ndarray) -> None:
+    """One space, into which losses are brought by a factor [T, 1]."""
+    base = losses["base"]
+    for name in losses:
+        if name != "base":
+            curve(axes, factor * losses[name]["train"], band=False, color="#c3c9cf", linewidth=0.8)
+    if floor.size:
+        curve(axes, factor * floor, color=GOLD, linewidth=1.4, label="floor")
+        curve(axes, factor * (base["train"] - floor), color=GREEN, linewidth=1.4, label="excess")
+    curve(axes, factor * base["holdout"], color=RED, linewidth=1.2, label="held-out images")
+    curve(axes, factor * base["train"], color=INK, linewidth=1.6, label="training images")
+    axes.set_yscale("log")
+    shown = binned(factor * base["train"], log_bins(len(floor)))[1].mean
+    axes.set_ylim(shown.min() / 20, shown.max() * 3)
+
+
+def all_sets(sets: Mapping[str, Partition], timesteps: int) -> dict[str, Partition]:
+    """Sets of slots by their names, the paper's beside them where it has as many slots of as many timesteps."""
+    named = {SET_NAMES[loss]: slots for loss, slots in sets.items()}
+    comparable = timesteps == TABLE_1.timesteps and all(len(slots) == len(TABLE_1) for slots in sets.values())
+    return named | ({"paper 1, Table 1": TABLE_1} if comparable else {})
+
+
+def slot_strips(figure: Figure, sets: Mapping[str, Partition], timesteps: int) -> None:
+    """A strip a set of slots, cut where its slots end."""
+    axes = figure.subplots()
+    named = all_sets(sets, timesteps)
+    for row, slots in enumerate(named.values()):
+        for number, slot in enumerate(slots, 1):
+            low, high = log_edges(slot)
+            axes.barh(row, high - low, left=low, height=0.7, color=PALE if number % 2 else "#d9dde1")
+            axes.text(np.sqrt(low * high), row, str(number), ha="center", va="center", color=INK, fontsize=9)
+    axes.set_yticks(range(len(named)), list(named))
+    axes.invert_yaxis()
+    axes.grid(False)
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    log_timesteps(axes, timesteps)
+
+
+def groups_and_limits(figure: Figure, groups: GroupTable, shares: Sequence[float]) -> None:
+    """SNR over timesteps with the groups (paper 3, Fig. 2), and below it the FLOPs that each deserves and gets.
+
+    Args:
+        figure: to draw on.
+        groups: of timesteps, with their limits.
+        shares: FLOPs of each group's pruned model as a share of the base's.
+    """
+    schedule, found = NoiseSchedule.named(groups.schedule, groups.timesteps, groups.shift), groups.with_limits
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    upper.plot(np.arange(schedule.timesteps), schedule.snr_db, color=INK, linewidth=1.8)
+    upper.set_ylabel("SNR in dB")
+    flops = flops_by_timestep(schedule, groups.min_ratio)
+    lower.plot(np.arange(schedule.timesteps), flops, color=INK, linewidth=1.8, label="deserved by SNR")
+    steps(lower, found, [group.limit_ratio for group in found], color=GOLD, label="limit of the group")
+    steps(lower, found, shares, color=RED, linestyle=(0, (2, 1)), label="its pruned model")
+    mean = mean_limit(found)
+    lower.axhline(mean, color=GOLD, linewidth=1, linestyle=":", label=f"mean limit over timesteps, {mean:.3f}")
+    for axes in (upper, lower):
+        for group in found[::2]:
+            axes.axvspan(group.range.first, group.range.last + 1, color=PALE, linewidth=0, zorder=0)
+    for number, group in enumerate(found):
+        name = f"group {number}" if len(found) <= NAMED else str(number)
+        middle, place = (group.range.first + group.range.last + 1) / 2, upper.get_xaxis_transform()
+        upper.text(middle, 1.02, name, transform=place, ha="center", color=SOFT, fontsize=9)
+    lower.set_ylabel("share of the base's FLOPs")
+    lower.set_xlabel("timestep t (0: data, T − 1: noise)")
+    lower.set_ylim(min(groups.min_ratio, *shares) - 0.05, 1.05)
+    lower.set_xlim(0, schedule.timesteps)
+    lower.legend(loc="best")
+
+
+def steps(axes: Axes, groups: Sequence[TimestepGroup], heights: Sequence[float], **style: Any) -> None:
+    """A horizontal line over each group."""
+    first, last = [group.range.first for group in groups], [group.range.last + 1 for group in groups]
+    axes.hlines(heights, first, last, linewidth=2.4, **style)

@@ -1,0 +1,289 @@
+"""Tables of a pipeline run, as rows of text for the page and as rows of CSV files."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from unequal.artifacts.partitions import GroupTable
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.files import rounded
+from unequal.measures.loss_profile import (
+    SPACES,
+    LossProfile,
+    excess_loss,
+    excess_profile,
+    relative_change,
+    space_factor,
+)
+from unequal.report.formatting import label, percent, plus_minus, with_prefix
+from unequal.report.page import Table
+from unequal.report.pipeline_pictures import (
+    SYMBOLS,
+    Losses,
+    all_sets,
+)
+from unequal.report.results import EXPERTS, JOINT, Change, PipelineFindings, Variant
+from unequal.timesteps.groups import mean_limit
+from unequal.timesteps.partition import Partition
+
+SLOT_CHANGE_COLUMNS = ("split", "finetuned_slot", "slot", "change_percent", "stderr_percent")
+#: Figures of the columns behind the name.
+SCORES = ("fid", "fid_half", "kid", "precision", "recall")
+COLUMNS = (
+    "variant",
+    "FID",
+    "FID of half the samples",
+    "KID",
+    "precision",
+    "recall",
+    "images seen",
+    "training FLOPs",
+    "sampling FLOPs an image",
+    "parameters",
+    "sampling steps per expert",
+)
+COSTS_NOTE = (
+    "FID and KID are on the scale of the features named below: only figures of the same features compare. "
+    "FID of fewer samples is larger: how much, the first half of each seed's shows. Precision is the share of samples "
+    "within the real images' neighbourhoods, recall that of real images within the samples'. "
+    "FLOPs are multiply–accumulates without attention's two products. Images and training FLOPs count from "
+    "the first random weights on; those of experts are summed over all groups, the base's counted once. "
+    "Sampling steps are given from the data end to the noise end; a single model takes all."
+)
+LOSSES_NOTE = (
+    "Largest over smallest: of the mean training losses of single timesteps, on the same images and noise for every "
+    "model. Means over all timesteps ± standard error over draws. Excess: training loss minus the floor, the loss of "
+    "the best possible denoiser of the training images."
+)
+#: How people read the kinds of groups.
+KINDS = {
+    "snr": "equal intervals of SNR in dB, limits rising towards the noise",
+    "constant": "equal intervals of SNR in dB, one limit for all",
+    "uniform_increasing": "equal size, limits rising towards the noise",
+    "uniform_decreasing": "equal size, limits falling towards the noise",
+    "excess_loss": "equal sums of the base's excess loss, the highest limit where its mean is highest",
+    "timestep_clusters": "clusters of the least spread in t, one limit for all",
+    "log_snr_clusters": "clusters of the least spread in log-SNR, one limit for all",
+}
+GROUP_COLUMNS = ("group", "timesteps", "SNR in dB", "limit of FLOPs", "its pruned model", "sampling steps")
+GROUPS_NOTE = (
+    "Groups count from 0 (data) on. Limits and pruned models as shares of the base's FLOPs. "
+    "A group without a sampling step takes part in no score."
+)
+EXPERT_COLUMNS = (
+    "experts",
+    "group",
+    "images inside, joint model",
+    "images inside, expert",
+    "held-out loss, joint model",
+    "held-out loss, expert",
+    "change",
+)
+EXPERT_NOTE = (
+    "Images inside: those that a model was trained on at timesteps of the group, the base's counted in, by the group's "
+    "share of all timesteps where a model was trained on all. Mean held-out loss of ε in the group; change ± standard "
+    "error of paired draws, of one training each. The joint model is the base trained on for as many images as all of "
+    "an unpruned set's together."
+)
+SEARCH_COLUMNS = (
+    "group",
+    "schemes tried",
+    "loss of the best",
+    "on fresh draws",
+    "best of as many random ones, on fresh draws",
+    "change",
+)
+SEARCHES_NOTE = (
+    "The loss that the network is trained with, not weighted, in the group: after the search's own fine-tuning where "
+    "there is one, before the network is trained on. The smallest of many losses "
+    "is too small, since chance has helped to choose it: the best scheme is measured once more, on draws that none was "
+    "chosen by, and so is the best of as many random schemes. Change: from that one. One search a group, so how much "
+    "another would differ is not known."
+)
+
+
+def fid_rows(variants: Sequence[Variant]) -> list[dict[str, Any]]:
+    """The FID table as rows of a CSV; what is unknown is left empty, several steps stand apart by blanks."""
+    rows = [{"variant": variant.name} | asdict(variant) for variant in variants]
+    return [
+        {key: value for key, value in row.items() if key != "name"} | {"steps": " ".join(map(str, row["steps"]))}
+        for row in rows
+    ]
+
+
+def slot_change_rows(by_split: Mapping[str, Sequence[Change]]) -> list[dict[str, Any]]:
+    """Changes of the loss by slot as rows of a CSV, shares as percentages."""
+    return [
+        dict(
+            zip(
+                SLOT_CHANGE_COLUMNS,
+                (split, one.finetuned, one.slot, 100 * one.change, 100 * one.stderr),
+                strict=True,
+            )
+        )
+        for split, found in by_split.items()
+        for one in found
+    ]
+
+
+def scores_and_costs(variants: Sequence[Variant], references: Mapping[str, Any]) -> Table:
+    """The table of all variants, and the two ends of the scale (the content of results/fid/reference.json)."""
+    rows = [variant_row(variant) for variant in variants]
+    return Table("Scores and costs", COLUMNS, rows, COSTS_NOTE + idle_note(variants), reference_rows(references))
+
+
+def idle_note(variants: Sequence[Variant]) -> str:
+    """Which experts take no part in sampling, so that no score speaks of them; empty where all do."""
+    return "".join(
+        f" No sampling step falls to expert {', '.join(map(str, variant.idle))} of {label(variant.name)}: "
+        "its scores say nothing of what was learned there."
+        for variant in variants
+        if variant.idle
+    )
+
+
+def variant_row(variant: Variant) -> tuple[str, ...]:
+    """A row of the table of scores."""
+    costs = (variant.images_seen, variant.training_flops, variant.sampling_flops, variant.parameters)
+    scores = ((getattr(variant, score), getattr(variant, f"{score}_sd", None)) for score in SCORES)
+    told = ("–" if mean is None else plus_minus(mean, spread) for mean, spread in scores)
+    return (label(variant.name), *told, *map(with_prefix, costs), ", ".join(map(str, variant.steps)))
+
+
+def reference_rows(references: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """The two ends of the scale."""
+    ends = (
+        ("real_against_real", f"real images, {references['real_sets']}"),
+        ("noise_against_real", "noise against real images"),
+    )
+    return [scale_row(name, references[key]) for key, name in ends]
+
+
+def scale_row(name: str, scores: Mapping[str, Any]) -> tuple[str, ...]:
+    """What is no variant, with its scores and at no cost."""
+    return (name, *(plus_minus(scores[score], None) for score in SCORES), *5 * ("–",))
+
+
+def slots_table(sets: Mapping[str, Partition], losses: Losses, floor: np.ndarray) -> Table:
+    """Sets of slots side by side, and the share of the excess that the slots of equal loss hold."""
+    base, named = losses["base"]["train"], all_sets(sets, len(floor))
+    columns = {name: [f"{first} – {last}" for first, last in slots] for name, slots in named.items()}
+    if floor.size and "total" in sets:
+        columns["excess in slots of equal loss"] = percents(sets["total"].shares_of(excess_loss(base, floor)))
+    if "excess" in sets:
+        columns["loss in slots of equal excess"] = percents(sets["excess"].shares_of(LossProfile.of(base).mean))
+    rows = [(str(i), *cells) for i, cells in enumerate(zip(*columns.values(), strict=True), 1)]
+    return Table("Slots", ("slot", *columns), rows, "Timesteps count from 0 (data) to T − 1 (noise).")
+
+
+def percents(shares: np.ndarray) -> list[str]:
+    """Shares as text."""
+    return [f"{100 * share:.1f} %" for share in shares]
+
+
+def losses_table(losses: Losses, floor: np.ndarray, schedule: NoiseSchedule) -> Table:
+    """How unequal timesteps are to every model, and how much of its loss lies above the floor."""
+    factors = [space_factor(space, schedule) for space in SPACES]
+    columns = ["model", *(f"largest over smallest, {symbol}" for symbol in SYMBOLS.values())]
+    columns += ["mean training loss, ε", "mean held-out loss, ε", *(["mean excess, ε"] if floor.size else [])]
+    rows = []
+    for name, splits in losses.items():
+        profiles = [LossProfile.of(splits["train"]), LossProfile.of(splits["holdout"])]
+        profiles += [excess_profile(splits["train"], floor)] if floor.size else []
+        ratios = [f"{profiles[0].scaled(factor).largest_over_smallest:,.0f}" for factor in factors]
+        rows.append((label(name), *ratios, *(plus_minus(*mean_of(profile)) for profile in profiles)))
+    return Table("Losses", columns, rows, LOSSES_NOTE)
+
+
+def mean_of(profile: LossProfile) -> tuple[float, float]:
+    """Mean over timesteps and its standard error."""
+    return float(profile.mean.mean()), float(np.sqrt((profile.stderr**2).sum()) / len(profile.stderr))
+
+
+def comparison_rows(losses: Losses, floor: np.ndarray) -> list[dict[str, Any]]:
+    """A row a timestep: the floor, every model's excess over it, and the paired change from the base's loss."""
+    base = losses["base"]["train"]
+    profiles: dict[str, LossProfile] = {}
+    if floor.size:
+        profiles["floor"] = LossProfile.of(floor)
+        profiles |= {f"{name}_excess": excess_profile(splits["train"], floor) for name, splits in losses.items()}
+    others = {name: splits["train"] for name, splits in losses.items() if name != "base"}
+    profiles |= {f"{name}_change": changes_by_timestep(base, after) for name, after in others.items()}
+    columns = {name: profile.mean for name, profile in profiles.items()}
+    columns |= {f"{name}_stderr": profile.stderr for name, profile in profiles.items()}
+    return [{"timestep": t} | {name: rounded(column[t]) for name, column in columns.items()} for t in range(len(base))]
+
+
+def changes_by_timestep(before: np.ndarray, after: np.ndarray) -> LossProfile:
+    """Relative change of every timestep's loss, [T], over paired draws [T, n]."""
+    found = [relative_change(before[t : t + 1], after[t : t + 1]) for t in range(len(before))]
+    return LossProfile(*np.transpose(found))
+
+
+def groups_table(groups: GroupTable, shares: Sequence[float], sampling_steps: Sequence[int]) -> Table:
+    """A row a group.
+
+    Args:
+        groups: of timesteps, with their limits.
+        shares: FLOPs of each group's pruned model as a share of the base's.
+        sampling_steps: how many of the sampling steps fall to each group; none where no experts were scored.
+    """
+    schedule, found = NoiseSchedule.named(groups.schedule, groups.timesteps, groups.shift), groups.with_limits
+    rows = [
+        (
+            str(number),
+            f"{group.range.first} – {group.range.last}",
+            " … ".join(f"{float(schedule.snr_db[t]):.1f}".replace("-", "−") for t in group.range),
+            f"{group.limit_ratio:.3f}",
+            f"{shares[number]:.3f}",
+            str(sampling_steps[number]) if sampling_steps else "–",
+        )
+        for number, group in enumerate(found)
+    ]
+    kind = f"Made by: {KINDS[groups.kind]}. Mean limit over timesteps: {mean_limit(found):.4f}. "
+    return Table("Groups of timesteps", GROUP_COLUMNS, rows, kind + GROUPS_NOTE)
+
+
+def experts_table(found: PipelineFindings) -> Table:
+    """A row a set of experts and group, beside the joint model: what each was fed, and how it errs there."""
+    rows = [
+        expert_row(found, experts, number) for experts, seen in found.experts.items() for number in range(len(seen))
+    ]
+    return Table("Experts, group by group", EXPERT_COLUMNS, rows, EXPERT_NOTE)
+
+
+def expert_row(found: PipelineFindings, experts: str, number: int) -> tuple[str, ...]:
+    """A group's expert beside the joint model."""
+    group, joint = found.groups.with_limits[number].range, found.joint
+    assert joint is not None  # as the table sees to
+    seen, share = found.experts[experts][number], group.length / found.schedule.timesteps
+    images = share * (joint.own + joint.inherited), seen.own + share * seen.inherited
+    before, after = (found.losses[model]["holdout"][group.slice] for model in (JOINT, experts))
+    change, error = relative_change(before, after)
+    return (
+        label(experts.removeprefix(EXPERTS)),
+        str(number),
+        *map(with_prefix, images),
+        *(f"{losses.mean():.5f}" for losses in (before, after)),
+        f"{plus_minus(100 * change, 100 * error, signed=True)} %",
+    )
+
+
+def searches_table(searches: Mapping[int, Mapping[str, Any]]) -> Table:
+    """A search_row a group that was pruned by a search.
+
+    Args:
+        searches: group → the figures of its pruned network.
+    """
+    return Table(
+        "Searches for what to prune", SEARCH_COLUMNS, [search_row(*one) for one in searches.items()], SEARCHES_NOTE
+    )
+
+
+def search_row(group: int, found: Mapping[str, Any]) -> tuple[str, ...]:
+    """A search as text."""
+    fresh, control = found["fresh_loss"], found.get("control_fresh_loss")
+    beside = ("–", "–") if control is None else (f"{control:.4g}", percent(fresh / control - 1, sign=True))
+    return str(group), str(found["candidates"]), f"{found['loss']:.4g}", f"{fresh:.4g}", *beside
