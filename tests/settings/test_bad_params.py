@@ -84,7 +84,7 @@ BAD: dict[str, Bad] = {
     "an unknown anchor": Bad(holds(TEXT + "\nmore: *nowhere\n"), "params.yaml: not valid YAML"),
     "an endless loop": Bad(holds(TEXT + "\nmore: &more [*more]\n"), "params.yaml: Circular reference"),
     "a key twice": Bad(holds(TEXT + "\nseed: 3\n"), "key 'seed' stands twice in one mapping"),
-    "very deep": Bad(holds("seed: " + "[" * 100_000), "more than 100 sections or lists within one another"),
+    "very deep": Bad(holds("seed: " + "[" * 100_000), "sections or lists stand too deep within one another"),
     "an endless number": Bad(holds("seed: " + "9" * 5000), "is no !!int, or too long"),
     "a day that is none": Bad(holds("seed: 2025-02-30"), "is no !!timestamp, or too long"),
     "a key that is a day": Bad(holds(TEXT + "\n2025-02-28: 1\n"), "params.yaml: keys must be str"),

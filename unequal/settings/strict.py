@@ -16,14 +16,10 @@ PARAMS = Path("params.yaml")
 STUDIES = "studies"
 #: Keys by which one of several kinds of a section is chosen.
 DISCRIMINATORS = ("kind", "method", "name")
-#: Numbers that YAML takes for text; no two parts may take the same digits, else long ones take quadratic time.
-EXPONENT = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)e[-+]?\d+", re.IGNORECASE)
+#: Octal in YAML 1.1, decimal for DVC.
+LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
 #: Characters of a value that are shown where it may be long.
 SHOWN = 40
-#: Sections and lists within one another; PyYAML's parser in C overruns its stack at some ten thousand.
-DEEPEST = 100
-#: Characters of all values, those behind an alias counted as often as it stands: nine lines can hold a billion words.
-LONGEST = 10_000_000
 
 
 class Strict(BaseModel):
@@ -63,91 +59,70 @@ class StageSettings(Strict):
         return validate(cls, values, path, keys)
 
 
-#: PyYAML's parser in C, ten times as fast as the other; it may have been built without.
-Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+class Yaml12(yaml.SafeLoader):
+    """YAML as DVC reads it: the scalars of version 1.2, in which `1e-4` is a number and `yes` a word; keys stand once.
 
+    The parser in C is faster, but overruns its stack where lists stand deep within one another.
+    """
 
-class SoundYaml(Loader):
-    """YAML in which a key stands once in a mapping, as a second one would silently replace the first, and no bombs."""
+    yaml_implicit_resolvers = {  # noqa: RUF012 (PyYAML's own way)
+        first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] not in ("bool", "int", "float")]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
-    def get_single_data(self) -> Any:
-        """The document. Raises YAMLError, with a line, where a key stands twice or aliases repeat too much."""
-        node = self.get_single_node()
-        if node is None:
-            return None
-        check_length(node, {})
-        return self.construct_document(node)
+    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+        """Read a mapping. Raises YAMLError where a key stands there twice: the second would replace the first."""
+        node = super().compose_mapping_node(anchor)
+        seen = set[tuple[str, str]]()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
+                raise refusal(key, f"key {key.value[:SHOWN]!r} stands twice in one mapping")
+            seen.add((key.tag, str(key.value)))
+        return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """Build a value, or refuse it with its line: PyYAML's own constructors fail in many ways."""
+        kind, text = node.tag.replace("tag:yaml.org,2002:", "!!"), str(node.value)[:SHOWN]
+        if kind == "!!int" and LEADING_ZERO.fullmatch(text):
+            raise refusal(node, f"{text!r} is octal for some readers of YAML; write it without the leading 0")
         try:
             return super().construct_object(node, deep)
-        except yaml.YAMLError:
+        except (yaml.YAMLError, RecursionError):
             raise
         except Exception:
-            kind = node.tag.replace("tag:yaml.org,2002:", "!!")
-            shown = str(node.value)[:SHOWN]
-            raise yaml.YAMLError(f"line {node.start_mark.line + 1}: {shown!r} is no {kind}, or too long") from None
+            raise refusal(node, f"{text!r} is no {kind}, or too long") from None
+
+
+SCALARS = {
+    "bool": "true|True|TRUE|false|False|FALSE",
+    "int": "[-+]?(0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|[0-9_]+)",
+    "float": r"[-+]?([0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+|[0-9][0-9_]*\.[0-9_]*|\.[0-9_]+|\.(inf|Inf|INF))"
+    r"|\.(nan|NaN|NAN)",
+}
+for name, pattern in SCALARS.items():
+    Yaml12.add_implicit_resolver(f"tag:yaml.org,2002:{name}", re.compile(f"({pattern})$"), list("-+.0123456789tTfF"))
+
+
+def refusal(node: yaml.Node, why: str) -> yaml.YAMLError:
+    """An error that names the line of a value."""
+    return yaml.YAMLError(f"line {node.start_mark.line + 1}: {why}")
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read a params file. Raises UserError where it is missing, cannot be read, or is no YAML mapping."""
     try:
-        text = path.read_text(encoding="utf-8")
-        refuse_deep(text)
-        document = yaml.load(text, SoundYaml)
+        document = yaml.load(path.read_text(encoding="utf-8"), Yaml12)
     except FileNotFoundError:
         raise UserError(f"{path}: missing; run from the folder that holds it") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    except RecursionError:
+        raise UserError(f"{path}: not valid YAML: sections or lists stand too deep within one another") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: not valid YAML: {plain(str(error))}") from None
     if not isinstance(document, dict):
         raise UserError(f"{path}: holds no settings; expected a mapping of sections")
     return document
-
-
-def refuse_deep(text: str) -> None:
-    """Raise YAMLError where sections or lists stand too deep within one another."""
-    depth = 0
-    for event in yaml.parse(text, Loader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
-            line = event.start_mark.line + 1
-            raise yaml.YAMLError(f"line {line}: more than {DEEPEST} sections or lists within one another")
-
-
-def check_length(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
-    """Characters of a value with all that its aliases repeat. Raises YAMLError for too many, and for a repeated key.
-
-    Args:
-        node: of the value.
-        known: lengths of other nodes, this one's added: each is looked at once, however often it is repeated.
-    """
-    if node in known:
-        return known[node]
-    known[node] = 1  # for what holds itself, which is refused later
-    parts = node.value
-    if isinstance(node, yaml.MappingNode):
-        check_keys([key for key, _ in node.value])
-        parts = [part for pair in node.value for part in pair]
-    known[node] += len(parts) if isinstance(parts, str) else sum(check_length(part, known) for part in parts)
-    if known[node] > LONGEST:
-        line = node.start_mark.line + 1
-        raise yaml.YAMLError(f"line {line}: more than {LONGEST:,} characters, with all that aliases repeat")
-    return known[node]
-
-
-def check_keys(keys: Sequence[yaml.Node]) -> None:
-    """Raise YAMLError where one of a mapping's keys stands there twice."""
-    seen = set[str]()
-    for key in keys:
-        if not isinstance(key, yaml.ScalarNode):
-            continue  # no text: refused later
-        if key.value in seen:
-            line = key.start_mark.line + 1
-            raise yaml.YAMLError(f"line {line}: key {key.value[:SHOWN]!r} stands twice in one mapping")
-        seen.add(key.value)
 
 
 def look_up(document: dict[str, Any], dotted: str, path: Path) -> Any:
@@ -200,8 +175,6 @@ def one_line(error: ValidationError, model: type[Strict], values: Any, keys: dic
     shown = "" if isinstance(value, dict | list) else f"{json.dumps(value)}: "
     if first["type"] == "extra_forbidden":
         shown, message = "", f"unknown key; allowed here: {', '.join(model_at(model, place[:-1], values).model_fields)}"
-    if isinstance(value, str) and EXPONENT.fullmatch(value):
-        message += f" (YAML reads {value} as text; write it with a point and a sign, as in 1.0e-4 or 1.0e+4)"
     if place and place[0] in keys:
         place[0] = keys[place[0]]
     others = len({tuple(where) for where, _ in complaints}) - 1
