@@ -33,12 +33,11 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from benchmarks.projects import ROOT
+from benchmarks.projects import ROOT, TINY, shrink
 from unequal.errors import UserError
 from unequal.pipeline.sources import check_sources, write_sources
 from unequal.settings.params.pipeline import Params
 from unequal.settings.strict import PARAMS
-from unequal.tools.verify import TINY, shrink
 
 Document = dict[str, Any]
 Place = tuple[str | int, ...]
@@ -88,7 +87,7 @@ def tiny_params() -> Document:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / PARAMS
         shutil.copy(ROOT / PARAMS, path)
-        shrink(path, ROOT / TINY)
+        shrink(path, TINY)
         found: Document = yaml.safe_load(path.read_text(encoding="utf-8"))
     for dotted, value in SMALLER.items():
         *sections, last = dotted.split(".")

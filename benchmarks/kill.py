@@ -34,7 +34,6 @@ from benchmarks.starting import Commands, Starter, Warm, warm
 from benchmarks.timing import described
 from benchmarks.traces import Stage, stages_up_to
 from unequal.files import read_json, write_json
-from unequal.tools.readme import filled
 
 #: Where figures are kept, and the page that tells of those.
 RECORDED, PAGE = Path("results/benchmarks/kill.json"), Path("docs/resuming.md")
@@ -217,6 +216,15 @@ def told(found: dict[str, Any]) -> str:
 def option(kind: str) -> click.Option:
     """The number of kills of a kind."""
     return click.Option([f"--{kind}"], default=DEFAULTS[kind], show_default=True, help=f"Kills: {KINDS[kind]}.")
+
+
+def filled(text: str, name: str, content: str) -> str:
+    """The text with this content between `<!-- name -->` and `<!-- /name -->`."""
+    before, start, rest = text.partition(f"<!-- {name} -->\n")
+    _, end, after = rest.partition(f"<!-- /{name} -->")
+    assert start, name
+    assert end, name
+    return f"{before}{start}{content.strip()}\n{end}{after}"
 
 
 @click.command(params=list(map(option, KINDS)))

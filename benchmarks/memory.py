@@ -17,13 +17,12 @@ from typing import Any
 import click
 import torch
 
-from benchmarks.projects import copy_of_repository, edit, environment_of
+from benchmarks.projects import TINY, copy_of_repository, edit, environment_of, shrink
 from benchmarks.starting import NOBODY
 from benchmarks.timing import keep
 from unequal.settings.params.pipeline import Params
 from unequal.settings.strict import PARAMS
 from unequal.tools.footprint import Footprints
-from unequal.tools.verify import TINY, shrink
 
 #: In the order of the graph. What trains on takes what the base took; pruning takes minutes.
 CHAIN = (
@@ -50,7 +49,7 @@ def project_of(target: Path, preset: Path) -> Path:
     """A copy of the repository in which a preset's stages run for a batch or two each."""
     project = copy_of_repository(target)
     (project / PARAMS).write_bytes(preset.read_bytes())
-    shrink(project / PARAMS, project / TINY)
+    shrink(project / PARAMS, TINY)
     params = Params.read(project / PARAMS)
     trained = {f"recipes.{name}.images": STEPS * params.training.batch_size for name in params.recipes}
     changes: dict[str, object] = {

@@ -7,12 +7,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from unequal.tools.verify import TINY, shrink
+from unequal.errors import UserError
+from unequal.settings.strict import read_yaml
 
 ROOT = Path(__file__).parents[1]
+#: Settings of a small run, by dotted keys: the pipeline's, and those of a study next to its params.yaml.
+TINY = ROOT / "tests/tiny.yaml"
 #: Stages of a small copy.
 FEW = ("code", "check_params", "prepare_data", "profile_floor")
 #: Longest time of a command: what hangs is to say how far it came.
@@ -76,7 +80,7 @@ def tiny_copy(target: Path, changes: Mapping[str, object], folder: str = ".") ->
         folder: that of the graph, below the copy: the pipeline's or a study's.
     """
     project = copy_of_repository(target)
-    shrink(project / folder / "params.yaml", project / folder / TINY)
+    shrink(project / folder / "params.yaml", tiny_settings(project / folder))
     edit(project, changes, f"{folder}/params.yaml")
     return project
 
@@ -87,6 +91,41 @@ def small_copy(target: Path) -> Path:
     keep_stages(project, FEW)
     commit(project, "small")
     return project
+
+
+def tiny_settings(folder: Path) -> Path:
+    """The file of small settings for the params.yaml in a folder."""
+    own = folder / "tiny.yaml"
+    return own if own.exists() else TINY
+
+
+def shrink(params: Path, tiny: Path) -> None:
+    """Change a params file by another file of dotted keys; a key with null is removed.
+
+    Raises:
+        UserError: the params file lacks a section.
+    """
+    document = read_yaml(params)
+    for dotted, value in read_yaml(tiny).items():
+        *sections, last = dotted.split(".")
+        section = inner(document, sections)
+        if section is None:
+            raise UserError(f"{tiny}: {dotted}: there is no such section in {params}")
+        if value is None:
+            section.pop(last, None)
+        else:
+            section[last] = value
+    params.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+
+
+def inner(document: dict[str, Any], sections: list[str]) -> dict[str, Any] | None:
+    """A copied section of a document, to be changed there alone: an anchor may share it with others; None: absent."""
+    for name in sections:
+        if not isinstance(document.get(name), dict):
+            return None
+        document[name] = dict(document[name])
+        document = document[name]
+    return document
 
 
 def keep_stages(project: Path, names: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ import yaml
 from graph import ROOT, Instance, instances, model_of, pipeline_presets, telling_instances
 from schemas import strings
 
+from benchmarks.projects import shrink, tiny_settings
 from studies.grid.settings import trial_name
 from unequal.files import read_json
 from unequal.pipeline.fingerprint import CODE, files_of, module_of
@@ -19,7 +20,6 @@ from unequal.settings.params.core import Core
 from unequal.settings.params.pipeline import Params
 from unequal.tools.params import params_models, read_params
 from unequal.tools.schema import SCHEMA, json_schema
-from unequal.tools.verify import TINY, shrink
 
 each_instance = pytest.mark.parametrize("instance", telling_instances(), ids=lambda instance: instance.id)
 each_program = pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_every_graph_has_sound_params(file: Path):
 def test_every_graph_has_a_small_run(file: Path, tmp_path: Path):
     params = file.with_name("params.yaml")
     small = Path(shutil.copy(params, tmp_path))
-    shrink(small, file.with_name(TINY))
+    shrink(small, tiny_settings(file.parent))
     assert model_of(params).read(small) != read_params(params)
 
 

@@ -1,9 +1,13 @@
 """What programs open, and what they make with a stub in the harness's place."""
 
+import csv
 import importlib
+import json
 import os
+import re
 import shlex
 import shutil
+from hashlib import file_digest
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +16,10 @@ import torch
 from dvc.repo import Repo
 
 from benchmarks.projects import run
-from unequal.files import write_json
+from unequal.files import content_hash, write_json
 from unequal.pipeline.fingerprint import fingerprint
 from unequal.pipeline.threads import threads
 from unequal.settings.runtime import Runtime
-from unequal.tools.outputs import content
 
 #: Read by every Python that finds its folder on its path: notes what a program opens, modules by their source.
 HOOK = """
@@ -118,3 +121,32 @@ def other_without_the_harness(place: Path, program: Path, work: Path, runtime: R
         other = {str(file) for file in made if content(file) != content("stubbed" / file)}
         shutil.rmtree("stubbed")
     return other
+
+
+#: Fields of JSON and CSV files that differ from run to run: seconds and speeds.
+UNCOMPARED = re.compile(r"(\w+_)?seconds|images_per_second")
+
+
+def content(file: Path) -> Any:
+    """What is compared of a file: all but seconds and speeds, and the order of metadata of tensors."""
+    text = file.read_text(encoding="utf-8") if file.suffix in {".json", ".jsonl", ".csv"} else ""
+    match file.suffix:
+        case ".safetensors":
+            with file.open("rb") as opened:
+                head = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
+                return head, file_digest(opened, "sha256").hexdigest()
+        case ".json":
+            return compared(json.loads(text))
+        case ".jsonl":
+            return compared([json.loads(line) for line in text.splitlines()])
+        case ".csv":
+            return compared(list(csv.DictReader(text.splitlines())))
+        case _:
+            return content_hash(file)
+
+
+def compared(value: Any) -> Any:
+    """A JSON value without what differs from run to run."""
+    if isinstance(value, dict):
+        return {k: compared(v) for k, v in value.items() if not UNCOMPARED.fullmatch(k)}
+    return [compared(item) for item in value] if isinstance(value, list) else value

@@ -13,16 +13,16 @@ import click
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from pydantic import PositiveFloat
 
 from studies.blocks.figures import ROW, WIDTH
 from studies.blocks.tables import NAMES, between
-from unequal.artifacts.figures import Figures, read_figures
+from unequal.artifacts.figures import Figures, JudgedFigures, read_figures
 from unequal.errors import UserError
 from unequal.evidence.words import BETTER, SAME, WORSE
 from unequal.files import write_bytes
 from unequal.report.drawing import INK, PALE, RED, SOFT, save
 from unequal.report.formatting import label, percent
-from unequal.tools.answers import Judged
 
 HERE = Path(__file__).parent
 #: Folder of a network → how people call it.
@@ -35,6 +35,12 @@ NOTE = (
     "images."
 )
 CAPTION = "Left is better; shaded: within δ; filled: better or worse by the network's own words."
+
+
+class Judged(JudgedFigures):
+    """An endpoint of a network, and δ of its logarithm."""
+
+    delta: PositiveFloat
 
 
 class League(Figures):

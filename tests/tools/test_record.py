@@ -7,6 +7,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from benchmarks.projects import edit, small_copy
+from benchmarks.projects import run as run_in
+from unequal.settings.strict import read_yaml
 from unequal.tools.record import main
 
 pytestmark = pytest.mark.slow
@@ -76,3 +79,16 @@ def test_what_is_missing_is_named_and_nothing_is_written(project: Path) -> None:
     assert result.exit_code == 1
     assert result.output == "Error: made/2.txt: missing; run `snakemake` to its end first\n"
     assert not Path("dvc.lock").exists()
+
+
+@pytest.mark.usefixtures("warm_start")
+def test_only_what_is_finished_is_recorded(tmp_path: Path) -> None:
+    """What Snakemake would make again has no entry in the lock file."""
+    project = small_copy(tmp_path)
+    run_in(project, "snakemake", "--cores", "2")
+    edit(project, {"profile.images": 3})
+    said = run_in(project, "python", "-m", "unequal.tools.record", "--finished")
+    names = read_yaml(project / "dvc.lock")["stages"].keys()
+    assert said.endswith(f"dvc.yaml: {len(names)} stages recorded\n")
+    assert "prepare_data" in names
+    assert "profile_floor" not in names

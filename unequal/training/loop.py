@@ -7,7 +7,6 @@ stopped before it, and the checkpoint holds all else.
 import json
 import time
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -137,7 +136,8 @@ class Trainer:
         self.averages = Averages(self.net, training.average)
         self.kept_averages = Snapshots(work, self.averages.points(self.steps), "averages")
         self.optimizer = build_optimizer(self.parameters, optimizer, source.device)
-        deque(map(self.optimizer.add_param_group, objective_group(objective)), maxlen=0)
+        for group in objective_group(objective):
+            self.optimizer.add_param_group(group)
         if carried is not None:
             load_moments(self.optimizer, self.net, carried)
         self.interval = LogInterval()

@@ -2,10 +2,8 @@
 
 import json
 import shutil
-from collections import deque
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +77,8 @@ def write_state(folder: Path, outcome: Outcome, reached: Snapshot | None) -> Non
 
 def write_learned(folder: Path, learned: Mapping[str, Tensor]) -> None:
     """Save beside a model what its objective has learned: no part of the model, and little else keeps it."""
-    files = [(dict(learned), folder / OBJECTIVE)] if learned else []
-    deque(starmap(save_file, files), maxlen=0)
+    if learned:
+        save_file(dict(learned), folder / OBJECTIVE)
 
 
 def write_averages(folder: Path, kept: Sequence[Snapshot]) -> None:
