@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from unequal.errors import UserError
 from unequal.pipeline.fingerprint import write_fingerprints
-from unequal.pipeline.finished import ENGINE, forget_folder, forget_recorded
+from unequal.pipeline.attempt import ENGINE, forget_folder, forget_recorded
 from unequal.pipeline.sources import write_sources
 from unequal.settings.runtime import Runtime
 from unequal.settings.strict import PARAMS, read_yaml

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from unequal.artifacts.partitions import read_slots
 from unequal.artifacts.profiles import read_losses
-from unequal.artifacts.samplers import write_sampler
+from unequal.artifacts.timestep_files import read_slots, write_sampler
 from unequal.measures.loss_profile import LossProfile
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.measured import Measured

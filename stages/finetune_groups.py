@@ -6,7 +6,7 @@ Two stages of dvc.yaml run it: `finetune_unpruned` trains the base itself on ins
 
 from typing import Literal
 
-from unequal.artifacts.partitions import read_groups
+from unequal.artifacts.timestep_files import read_groups
 from unequal.data.prepared import PreparedData
 from unequal.experts.expert import train_expert
 from unequal.pipeline.stage import Run, stage

@@ -1,6 +1,6 @@
 """Fine-tune the base inside one slot of timesteps, as paper 1 does to see what that destroys."""
 
-from unequal.artifacts.partitions import read_slots
+from unequal.artifacts.timestep_files import read_slots
 from unequal.data.prepared import PreparedData
 from unequal.models.folder import load_record
 from unequal.pipeline.stage import Run, stage

@@ -1,6 +1,6 @@
 """Group the timesteps and give each group its limit of FLOPs (TDC training)."""
 
-from unequal.artifacts.partitions import NumberedGroup, excess_of
+from unequal.artifacts.timestep_files import NumberedGroup, excess_of
 from unequal.files import write_json
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.groups import Groups

@@ -11,7 +11,7 @@ from unequal.pipeline.stage import Run, stage
 from unequal.settings.profile import Profile
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
-from unequal.workspace.chunks import Chunks
+from unequal.workspace import Chunks
 
 
 class Settings(StageSettings):

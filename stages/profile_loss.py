@@ -12,7 +12,7 @@ from unequal.pipeline.stage import Run, stage
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.profile import Profile
 from unequal.settings.strict import StageSettings
-from unequal.workspace.chunks import Chunks
+from unequal.workspace import Chunks
 
 
 class Settings(StageSettings):

@@ -1,6 +1,6 @@
 """Prune the base to the FLOPs limit of one group of timesteps."""
 
-from unequal.artifacts.partitions import read_groups
+from unequal.artifacts.timestep_files import read_groups
 from unequal.data.prepared import PreparedData
 from unequal.pipeline.stage import Run, stage
 from unequal.pruning.prune import PruningJob, produce

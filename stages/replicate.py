@@ -3,13 +3,13 @@
 import os
 from pathlib import Path
 
-from unequal.artifacts.replicas import outcomes
+from unequal.artifacts.figures import outcomes
 from unequal.errors import UserError
 from unequal.files import write_json
 from unequal.pipeline.engines import snakemake_inside
-from unequal.pipeline.project import checkout
 from unequal.pipeline.replicas import prepare_replica
 from unequal.pipeline.stage import Run, stage
+from unequal.pipeline.workdirs import checkout
 from unequal.settings.numbers import Replicas, Seed
 from unequal.settings.strict import StageSettings
 

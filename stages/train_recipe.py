@@ -1,6 +1,6 @@
 """Train the base on, at equal compute, as a further recipe says."""
 
-from unequal.artifacts.samplers import read_sampler
+from unequal.artifacts.timestep_files import read_sampler
 from unequal.data.prepared import PreparedData
 from unequal.models.folder import load_record
 from unequal.pipeline.stage import Run, stage

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from unequal import extras
-from unequal.extras import MissingExtra, needs, requirement
+from unequal import errors
+from unequal.errors import MissingExtra, needs, requirement
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 #: Modules of these packages and files need nothing else, but for those of `measures` that ask networks.
-LIGHT = ("diffusion", "timesteps", "measures", "loops", "suggestions", "errors", "extras", "files", "randomness")
+LIGHT = ("diffusion", "timesteps", "measures", "loops", "suggestions", "errors", "files", "processes", "randomness")
 ASK_NETWORKS = ("unequal.measures.profiling", "unequal.measures.gradient_meter", "unequal.measures.adam_metric")
 
 #: Prints what importing every module comes to, in a Python that finds torch, NumPy and what they require alone.
@@ -143,7 +143,7 @@ def test_what_is_there_is_not_missed():
 
 
 def test_what_is_missing_is_both_an_import_error_and_a_line_for_the_user(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(extras, "requirement", lambda extra: f"unequal[{extra}] @ file:///here.whl")
+    monkeypatch.setattr(errors, "requirement", lambda extra: f"unequal[{extra}] @ file:///here.whl")
     line = r"^unequal.some needs what is not installed \(nowhere_to_be_found\): pip install 'unequal\[profile\] @ file"
     with pytest.raises(MissingExtra, match=line) as caught:
         needs("unequal.some", "profile", "numpy", "nowhere_to_be_found")
@@ -171,5 +171,5 @@ def test_an_extra_is_installed_from_where_the_library_came(
         def read_text(self, name: str) -> str | None:
             return origin if name == "direct_url.json" else None
 
-    monkeypatch.setattr(extras, "distribution", lambda name: Installed())
+    monkeypatch.setattr(errors, "distribution", lambda name: Installed())
     assert requirement("pipeline") == f"unequal[pipeline]{expected}"

@@ -129,13 +129,12 @@ def test_every_key_that_names_what_lies_outside_is_known(folder: Path, model: ty
 @pytest.mark.parametrize("source", sorted((ROOT / "unequal").rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
 def test_layers_import_downwards_only(source: Path):
     layers = [
-        ("__init__", "errors", "extras", "randomness", "files"),
+        ("__init__", "errors", "randomness", "files"),
         ("diffusion", "evidence"),
         ("timesteps", "measures"),
         ("loops", "suggestions"),
         ("settings",),
-        # Of the harness, but below all that can be stopped, or shared among processes.
-        ("pipeline/processes", "pipeline/stopping"),
+        ("processes",),
         ("workspace",),
         ("data", "artifacts"),
         ("models",),

@@ -18,7 +18,7 @@ from dvc.repo import Repo
 from benchmarks.projects import run
 from unequal.files import content_hash, write_json
 from unequal.pipeline.fingerprint import fingerprint
-from unequal.pipeline.threads import threads
+from unequal.processes import threads
 from unequal.settings.runtime import Runtime
 
 #: Read by every Python that finds its folder on its path: notes what a program opens, modules by their source.

@@ -2,7 +2,7 @@
 
 import sys
 
-from unequal.extras import MissingExtra
+from unequal.errors import MissingExtra
 
 
 def main() -> None:

@@ -22,8 +22,7 @@ from unequal.report.results import data_condition
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.evaluation import Evaluation, Sampling
 from unequal.settings.strict import StageSettings
-from unequal.workspace.chunks import Chunks
-from unequal.workspace.protocol import Workspace
+from unequal.workspace import Chunks, Workspace
 
 #: What is told of samples beside FID, as it stands in a score.
 SCORES = ("fid_half", "kid", "precision", "recall")

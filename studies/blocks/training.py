@@ -15,7 +15,7 @@ from unequal.settings.strict import Strict
 from unequal.training.initialisation import Start
 from unequal.training.results import curve, trained_record
 from unequal.training.train import Outcome, TrainingJob, spec_for, train
-from unequal.workspace.protocol import Workspace
+from unequal.workspace import Workspace
 
 R = TypeVar("R", bound=Recipe)
 

@@ -15,7 +15,7 @@ from unequal.settings.strict import key
 from unequal.settings.training import Training
 from unequal.training.results import write_models
 from unequal.training.train import Outcome, TrainingJob
-from unequal.workspace.protocol import Nested, Workspace
+from unequal.workspace import Nested, Workspace
 
 #: Trains by a recipe, given a place to do it in, the data, a name and the seed of its draws.
 Train = Callable[[Workspace, Recipe, PreparedData, str, int], Outcome]

@@ -16,7 +16,7 @@ from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.evaluation.variant import Scoring
 from unequal.randomness import torch_seed
 from unequal.sampling.ensemble import Ensemble
-from unequal.workspace.protocol import Workspace
+from unequal.workspace import Workspace
 
 #: What is kept of a way's scores → how it is called in them.
 SCORES = {"fid": "fid_mean", "fid_half": "fid_half_mean", "kid": "kid_mean"} | {

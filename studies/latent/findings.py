@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from unequal.artifacts.curves import TrainingCurve, read_curve
 from unequal.artifacts.figures import ReferenceFigures, ScoreFigures, read_figures
-from unequal.artifacts.partitions import GroupTable, read_groups
-from unequal.artifacts.profiles import read_floor, read_profile
+from unequal.artifacts.profiles import TrainingCurve, read_curve, read_floor, read_profile
+from unequal.artifacts.timestep_files import GroupTable, read_groups
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import read_json

@@ -32,8 +32,7 @@ from unequal.settings.evaluation import Evaluation, Sampling
 from unequal.settings.profile import Profile
 from unequal.settings.recipe import Selection
 from unequal.timesteps.partition import Partition, TimestepRange
-from unequal.workspace.chunks import Chunks
-from unequal.workspace.protocol import Workspace
+from unequal.workspace import Chunks, Workspace
 
 #: Combinations that errors settle, and the one that samples do.
 BY_ERRORS, BY_SAMPLES = get_args(Selection), "by_samples"

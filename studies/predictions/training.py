@@ -15,7 +15,7 @@ from unequal.settings.training import Training
 from unequal.training.mixed_prediction import with_three_heads
 from unequal.training.results import write_results
 from unequal.training.train import Outcome, TrainingJob
-from unequal.workspace.protocol import Workspace
+from unequal.workspace import Workspace
 
 
 class ArmSettings(StageSettings):

@@ -18,7 +18,7 @@ from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import IndependentSampler, TimestepSampler, normalised, tilt, uniform, within
 from unequal.training.initialisation import Start
 from unequal.training.train import Outcome, TrainingJob, spec_for, train
-from unequal.workspace.protocol import Workspace
+from unequal.workspace import Workspace
 
 
 class BatchSettings(StageSettings):

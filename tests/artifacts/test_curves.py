@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from unequal.artifacts.curves import read_curve
+from unequal.artifacts.profiles import read_curve
 from unequal.errors import UserError
 from unequal.files import write_csv
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from unequal.artifacts.partitions import read_groups, read_slots
+from unequal.artifacts.timestep_files import read_groups, read_slots
 from unequal.errors import UserError
 from unequal.files import write_json
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from unequal.artifacts.replicas import outcomes, read_replicas
+from unequal.artifacts.figures import outcomes, read_replicas
 from unequal.errors import UserError
 from unequal.files import write_json
 

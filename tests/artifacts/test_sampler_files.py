@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter
 
-from unequal.artifacts.samplers import read_sampler, write_sampler
+from unequal.artifacts.timestep_files import read_sampler, write_sampler
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import read_json, write_json

@@ -142,7 +142,7 @@ def test_what_grows_grows(params: Params, monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_a_copy_of_the_project_holds_its_graph(tmp_path: Path) -> None:
     folder = overhead.copied(tmp_path / "copy")
-    for name in ("dvc.yaml", "Snakefile", "stages/train_base.py", "unequal/workspace/chunks.py"):
+    for name in ("dvc.yaml", "Snakefile", "stages/train_base.py", "unequal/workspace.py"):
         assert (folder / name).read_bytes() == (ROOT / name).read_bytes()
 
 

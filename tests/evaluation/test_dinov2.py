@@ -14,10 +14,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from unequal import extras
-from unequal.errors import UserError
+from unequal.errors import MissingExtra, UserError
 from unequal.evaluation.dinov2 import CONFIG, TENSORS, dinov2_of, seen
 from unequal.evaluation.fidelity import DINOV2, FACTS, BuiltExtractor, features_of, network_of, score
-from unequal.extras import MissingExtra
 from unequal.files import content_hash, read_json, write_json
 
 CPU = torch.device("cpu")

@@ -20,7 +20,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.profiling import Draws, head_products, profile, profile_floor
 from unequal.models.denoiser import Denoiser
 from unequal.sampling.ensemble import Ensemble, Expert
-from unequal.workspace.chunks import Chunks
+from unequal.workspace import Chunks
 
 CPU = torch.device("cpu")
 SCHEDULE = NoiseSchedule.linear(50)

@@ -13,13 +13,13 @@ from unequal.pipeline.fingerprint import (
     DISTRIBUTIONS,
     ROOT,
     Fingerprint,
+    canonical,
     fingerprint,
     main,
     module_of,
     programs,
     write_fingerprints,
 )
-from unequal.pipeline.syntax import canonical
 
 FILES = {
     "stages/__init__.py": "",
@@ -209,7 +209,7 @@ def test_how_a_training_is_stopped_and_shared_does_not_count():
     modules = fingerprint(ROOT / "stages/train_base.py")["modules"]
     loop = module_of(ROOT / "unequal/training/loop.py", 0, "unequal.training")
     assert "unequal/training/loop.py" in modules
-    assert "unequal.pipeline.stopping" in loop.imports
+    assert "unequal.processes" in loop.imports
     assert not [name for name in modules if name.startswith("unequal/pipeline/")]
 
 
@@ -248,5 +248,5 @@ PACKAGES = sorted(file for name in ("unequal", "stages", "studies") for file in 
 def test_packages_hold_no_code_but_what_they_need(file: Path):
     source = file.read_text(encoding="utf-8")
     needs = re.search(r"^needs\(__name__(, \"\w+\")+\)$", source, re.MULTILINE)
-    allowed = f"from unequal.extras import needs\n{needs[0]}" if needs else ""
+    allowed = f"from unequal.errors import needs\n{needs[0]}" if needs else ""
     assert canonical(source) == canonical(allowed)

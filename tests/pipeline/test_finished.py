@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from unequal.files import read_json, write_json
-from unequal.pipeline import finished
-from unequal.pipeline.finished import DVC_STAGE, ENGINE, forget_folder, forget_recorded
+from unequal.pipeline import attempt
+from unequal.pipeline.attempt import DVC_STAGE, ENGINE, forget_folder, forget_recorded
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.strict import StageSettings
 
@@ -198,7 +198,7 @@ def test_dvc_has_recorded_a_stage_when_it_starts_another(monkeypatch: pytest.Mon
     monkeypatch.setenv(DVC_STAGE, "one")
     run("one")
     with monkeypatch.context() as patch:
-        patch.setattr(finished, "named", lambda process: f"another than {process.pid}")
+        patch.setattr(attempt, "named", lambda process: f"another than {process.pid}")
         run("two")
     assert len(kept()) == 2
     run("three")
@@ -207,12 +207,12 @@ def test_dvc_has_recorded_a_stage_when_it_starts_another(monkeypatch: pytest.Mon
 
 def test_who_started_a_stage_is_told_from_other_processes_of_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ENGINE)
-    assert finished.engine() is None
+    assert attempt.engine() is None
     monkeypatch.setenv(DVC_STAGE, "one")
     parent = psutil.Process(os.getppid())
-    assert finished.engine() == finished.named(parent)
+    assert attempt.engine() == attempt.named(parent)
     monkeypatch.setattr(psutil.Process, "create_time", lambda _: 0.0)
-    assert finished.engine() != finished.named(psutil.Process()) and finished.engine().endswith("-0.00")
+    assert attempt.engine() != attempt.named(psutil.Process()) and attempt.engine().endswith("-0.00")
 
 
 def test_a_run_that_has_outlived_its_engine_publishes_nothing_over_a_later_one(
@@ -267,7 +267,7 @@ main()
 def test_several_processes_agree_that_all_is_done(monkeypatch: pytest.MonkeyPatch, project: Path) -> None:
     Path("shared.py").write_text(SHARED)
     Path("params.yaml").write_text(yaml.safe_dump({"seed": 1, "runtime": RUNTIME | {"processes": 2}}))
-    monkeypatch.setenv("PYTHONPATH", str(Path(finished.__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(attempt.__file__).parents[2]))
     for computed in (True, False):
         for path in project.glob("computed-*"):
             path.unlink()
@@ -283,8 +283,8 @@ def test_a_note_that_leads_out_of_the_folder_is_damaged(key: str, path: str) -> 
     run()
     (work,) = kept()
     facts = read_json(work / "finished.json")
-    assert finished.noted(work) is not None
+    assert attempt.noted(work) is not None
     changed = {path: "0"} if key == "outputs" else [path]
     write_json(work / "finished.json", facts | {key: changed})
-    assert finished.noted(work) is None
+    assert attempt.noted(work) is None
     assert run()

@@ -66,7 +66,7 @@ def test_a_failure_ends_all_and_is_told_once(written: Any, capfd: pytest.Capture
 
 def test_the_first_of_several_reasons_is_told(written: Any, capfd: pytest.CaptureFixture[str]) -> None:
     command = written("""
-        from unequal.pipeline.processes import wait_until
+        from unequal.processes import wait_until
         if rank() == 0:
             wait_until(failure_file(folder(), 1).exists)
         leave_reason(f"process {rank()}")
@@ -90,7 +90,7 @@ def test_a_killed_process_is_named(written: Any, capfd: pytest.CaptureFixture[st
 
 #: Processes that take their time to save when they are asked to stop.
 SAVING = """
-    from unequal.pipeline.stopping import stop_deferred
+    from unequal.processes import stop_deferred
     follow_launcher()
     signal.signal(signal.SIGUSR1, lambda *_: sys.exit(143))
     with stop_deferred() as asked:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from unequal.pipeline.project import project_root, study, work_root
+from unequal.pipeline.workdirs import project_root, study, work_root
 
 
 @pytest.mark.parametrize("copy", [".dvc/tmp/exps/standalone/tmpsda0st2i", ".dvc/tmp/exps/tmpvp4yyc0c"])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from unequal.pipeline.stopping import stop_deferred
+from unequal.processes import stop_deferred
 
 
 class Ended(Exception):

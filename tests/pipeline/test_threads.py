@@ -5,7 +5,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info
 
-from unequal.pipeline.threads import threads
+from unequal.processes import threads
 
 
 def pools() -> set[int]:

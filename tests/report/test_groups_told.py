@@ -8,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from unequal.artifacts.partitions import GroupTable, NumberedGroup
+from unequal.artifacts.timestep_files import GroupTable, NumberedGroup
 from unequal.report.pipeline_pictures import groups_and_limits
 from unequal.report.pipeline_tables import KINDS, groups_table
 from unequal.settings.groups import Groups

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.artifacts.curves import TrainingCurve
+from unequal.artifacts.profiles import TrainingCurve
 from unequal.report.pipeline_statements import Readiness, final_slope
 
 

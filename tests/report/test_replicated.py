@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from unequal.artifacts.replicas import Replicas
+from unequal.artifacts.figures import Replicas
 from unequal.evidence.words import BETTER, NOT_TESTABLE, SAME, WORSE
 from unequal.report.comparisons import SAME_WITHIN, are_judged, judged, judged_losses, mean_fids
 from unequal.report.pipeline_page import headed

@@ -9,7 +9,7 @@ import torch
 from pydantic import TypeAdapter
 from specs import spec_of
 
-from unequal.artifacts.samplers import read_sampler, write_sampler
+from unequal.artifacts.timestep_files import read_sampler, write_sampler
 from unequal.diffusion.schedule import Flow
 from unequal.settings.loss_weights import AnyLossWeight
 from unequal.settings.measured import Measured

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from stage_project import write_params
 
 from stages.group_timesteps import main
-from unequal.artifacts.partitions import read_groups
+from unequal.artifacts.timestep_files import read_groups
 from unequal.files import read_json, write_npz
 
 T = 40

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from train_in_processes import InDouble, trainer_of
 
+from unequal import processes
 from unequal.diffusion.network import NetworkFunction
-from unequal.pipeline import processes
 from unequal.pipeline.endings import reported
 from unequal.training import agreement, loop
 from unequal.training.batches import Batch

@@ -31,7 +31,7 @@ from unequal.training.objectives.objective import Losses, Objective
 from unequal.training.objectives.uncertainty import OverUncertainty
 from unequal.training.results import write_results
 from unequal.training.train import TrainingJob, measured_affinity, remedy_of, single_head, train
-from unequal.workspace.chunks import Chunks
+from unequal.workspace import Chunks
 
 SCHEDULE = NoiseSchedule.linear(50)
 MEASURED = MeasuredGradients(cells=6, images=8)

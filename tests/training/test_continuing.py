@@ -11,7 +11,7 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from here import Here
 from specs import spec_of
 
-from unequal.artifacts.partitions import NumberedGroup
+from unequal.artifacts.timestep_files import NumberedGroup
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule

@@ -16,7 +16,7 @@ from here import Here
 from specs import class_labels, low_resolution, spec_of
 from torch import nn
 
-from unequal.artifacts.partitions import NumberedGroup
+from unequal.artifacts.timestep_files import NumberedGroup
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.workspace.chunks import CHUNKS, Chunks, ranges
+from unequal.workspace import CHUNKS, Chunks, ranges
 
 
 def refuse() -> np.ndarray:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from unequal.workspace.devices import computed_on
+from unequal.workspace import computed_on
 
 
 def test_a_processor_computes_float32_in_full() -> None:

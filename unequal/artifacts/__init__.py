@@ -1,5 +1,5 @@
 """Files that stages hand on, each with its reader and its writer."""
 
-from unequal.extras import needs
+from unequal.errors import needs
 
 needs(__name__, "pipeline", "pydantic")

@@ -1,5 +1,5 @@
 """Images from their sources, their prepared form, and the range that a model sees."""
 
-from unequal.extras import needs
+from unequal.errors import needs
 
 needs(__name__, "pipeline", "PIL", "pydantic", "tqdm")

@@ -1,5 +1,5 @@
 """Scoring samples: the features that FID compares, and the scores."""
 
-from unequal.extras import needs
+from unequal.errors import needs
 
 needs(__name__, "pipeline", "pydantic", "safetensors", "torch_fidelity", "tqdm")

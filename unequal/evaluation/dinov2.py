@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unequal.errors import UserError, one_line
-from unequal.extras import needs
+from unequal.errors import UserError, needs, one_line
 from unequal.files import json_or_none
 
 #: All that is read of a folder.

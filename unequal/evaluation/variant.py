@@ -20,9 +20,7 @@ from unequal.evaluation.sets import ImageSet
 from unequal.sampling.ensemble import Ensemble, cut
 from unequal.sampling.guidance import guided
 from unequal.settings.evaluation import Evaluation, Sampling
-from unequal.workspace.chunks import Chunks
-from unequal.workspace.devices import computed_on
-from unequal.workspace.protocol import Workspace
+from unequal.workspace import Chunks, Workspace, computed_on
 
 #: Images kept for the report's grids.
 SHOWN = 64

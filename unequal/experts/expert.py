@@ -3,12 +3,12 @@
 from dataclasses import replace
 from pathlib import Path
 
-from unequal.artifacts.partitions import NumberedGroup
+from unequal.artifacts.timestep_files import NumberedGroup
 from unequal.models.pruned import load_any_model
 from unequal.randomness import torch_seed
 from unequal.training.initialisation import Scope, Start
 from unequal.training.train import Outcome, TrainingJob, train_on
-from unequal.workspace.protocol import Workspace
+from unequal.workspace import Workspace
 
 
 def train_expert(

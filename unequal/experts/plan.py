@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from unequal.artifacts.partitions import NumberedGroup
+from unequal.artifacts.timestep_files import NumberedGroup
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.experts.allocation import Point, Trace, by_gain, shared_out
@@ -36,7 +36,7 @@ from unequal.timesteps.groups import TimestepGroup
 from unequal.timesteps.partition import timesteps_of
 from unequal.training.results import curve, trained_record, write_model
 from unequal.training.train import Outcome, TrainingJob
-from unequal.workspace.protocol import Nested, Workspace
+from unequal.workspace import Nested, Workspace
 
 #: What a group's folder holds when its pruning and its training are over.
 PRUNED, MODEL = "pruned", "model"

@@ -22,8 +22,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.endpoints import Errors
 from unequal.models.denoiser import Denoiser
 from unequal.randomness import Stream, numpy_generator, torch_generator
-from unequal.workspace.chunks import UNKEPT, Chunks, ranges
-from unequal.workspace.progress import image_bar
+from unequal.workspace import UNKEPT, Chunks, ranges
 
 
 class Routed(Protocol):
@@ -128,6 +127,7 @@ def profile_floor(
     whole = sampled is None or sampled >= len(images)
     clean = to_model_range(images.to(draws.device)) if whole else images
     table = schedule.to(draws.device)
+
     count = draws.index.shape[1]
 
     def loss(one: Drawn) -> Tensor:
@@ -178,9 +178,11 @@ def measure(
 
     `chunks` are what an earlier attempt has left.
     """
+    from tqdm import tqdm
+
     count = draws.index.shape[1]
     shares = ranges(draws.index.size, batch_size)
-    with image_bar(draws.index.size, progress) as bar:
+    with tqdm(total=draws.index.size, unit="img", unit_scale=True, disable=None if progress else True) as bar:
 
         def measured(share: range) -> np.ndarray:
             found = []

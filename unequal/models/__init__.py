@@ -1,5 +1,5 @@
 """Networks: built from settings, saved whole, counted in FLOPs, wrapped as denoisers."""
 
-from unequal.extras import needs
+from unequal.errors import needs
 
 needs(__name__, "pipeline", "pydantic", "safetensors")

@@ -1,5 +1,5 @@
 """A stage as a program: settings, files, resumable work, tracking."""
 
-from unequal.extras import needs
+from unequal.errors import needs
 
 needs(__name__, "pipeline", "click", "filelock", "psutil", "pydantic", "threadpoolctl", "yaml")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from unequal.pipeline.finished import DVC_STAGE, ENGINE
-from unequal.pipeline.stopping import stop_deferred
+from unequal.pipeline.attempt import DVC_STAGE, ENGINE
+from unequal.processes import stop_deferred
 
 #: Of a Snakemake in its folder; see the Snakefile.
 ALONE = Path(".snakemake/alone.lock")

@@ -4,14 +4,15 @@
 that the dvc.yaml names. What counts is
 
 - every module of the project that the program imports, directly or not, within functions too, and the `__init__.py`
-  of every package on the way: what it says, without comments and docstrings (`unequal.pipeline.syntax`);
+  of every package on the way: what it says, without comments and docstrings (`canonical`);
 - the texts that such a module names, where they lie in its folder;
 - the versions of the libraries that these modules import.
 
 What lies outside the project is no code; `unequal.pipeline.sources` has a file for it, written by the same stage.
 
-The harness, `unequal.pipeline`, does not count: it decides when a program runs and stops, in how many processes and
-where its files lie, not what is in them. Nor does what is imported for the sake of types alone, which never runs.
+The harness, `unequal.pipeline` and `unequal.processes`, does not count: it decides when a program runs and stops, in
+how many processes and where its files lie, not what is in them. Nor does what is imported for the sake of types alone,
+which never runs.
 """
 
 import ast
@@ -29,17 +30,19 @@ import click
 from unequal.errors import UserError
 from unequal.files import keep_json, read_json
 from unequal.pipeline.sources import write_sources
-from unequal.pipeline.syntax import canonical
 from unequal.settings.strict import read_yaml
 
 #: The project whose code runs, which may be a copy that DVC has made.
 ROOT = Path(__file__).parents[2]
-HARNESS = "unequal.pipeline"
+HARNESS = ("unequal.pipeline", "unequal.processes")
 #: Where the files lie, below the folder of the dvc.yaml.
 CODE = Path("artifacts/code")
 #: Distributions whose modules are named otherwise.
 DISTRIBUTIONS = {"PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml"}
 DIGEST_CHARACTERS = 16
+#: Fields that change nothing that a program does: how a string is prefixed, comments about types, and whether a
+#: name is read or set, which follows from where it stands.
+MEANINGLESS = {"kind", "type_comment", "type_ignores", "ctx"}
 
 #: Kind (modules, texts, libraries) → name → digest or version.
 Fingerprint = dict[str, dict[str, str | None]]
@@ -192,7 +195,7 @@ def is_library(name: str, root: Path) -> bool:
 
 def is_harness(name: str) -> bool:
     """Whether a module is one of the harness."""
-    return f"{name}.".startswith(f"{HARNESS}.")
+    return f"{name}.".startswith(tuple(f"{part}." for part in HARNESS))
 
 
 def public_version(name: str) -> str | None:
@@ -256,7 +259,7 @@ def refuse_other_code(name: str, code: Fingerprint) -> None:
     if file.exists() and (said := read_json(file)) != code:
         raise UserError(
             f"{file}: tells of other code ({', '.join(differences(said, code))}): edited since the engine began, "
-            f"or by hand; start the engine again, or `python -m {HARNESS}.fingerprint`"
+            f"or by hand; start the engine again, or `python -m {HARNESS[0]}.fingerprint`"
         )
 
 
@@ -272,3 +275,62 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def canonical(source: str) -> str:
+    """The syntax tree of a source, without layout, comments and docstrings. Raises SyntaxError."""
+    return canonical_node(ast.parse(source))
+
+
+def canonical_node(node: ast.AST) -> str:
+    """A node of a syntax tree and all below it, likewise."""
+    pieces: list[str] = []
+    write(node, pieces)
+    return "".join(pieces)
+
+
+def write(value: object, pieces: list[str]) -> None:
+    """Append the text of a node, a list of nodes or a constant."""
+    if isinstance(value, ast.AST):
+        pieces.append(f"{type(value).__name__}(")
+        for name in sorted(value._fields):
+            field = getattr(value, name, None)
+            if isinstance(field, list):
+                field = [item for item in field if not is_bare_text(item)]
+            if isinstance(value, ast.JoinedStr):
+                field = joined(value.values)
+            if name not in MEANINGLESS and not is_left_out(name, field):
+                pieces.append(f"{name}=")
+                write(field, pieces)
+        pieces.append(")")
+    elif isinstance(value, list):
+        for item in value:
+            write(item, pieces)
+            pieces.append(",")
+    else:
+        pieces.append(f"{type(value).__name__}:{value!a} ")
+
+
+def is_left_out(name: str, field: object) -> bool:
+    """Whether a field is absent: later versions have added such, and a format may be without a word."""
+    if name == "format_spec" and isinstance(field, ast.JoinedStr):
+        return not joined(field.values)
+    # The constant None has it as its value.
+    return field == [] or (field is None and name != "value")
+
+
+def is_bare_text(node: object) -> bool:
+    """Whether a statement is a docstring, or another text that stands for itself."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def joined(values: list[ast.expr]) -> list[ast.expr]:
+    """The pieces of an f-string, with neighbouring constants as one and none empty: versions cut differently."""
+    pieces: list[ast.expr] = []
+    for piece in values:
+        last = pieces[-1] if pieces else None
+        if isinstance(piece, ast.Constant) and isinstance(last, ast.Constant):
+            pieces[-1] = ast.Constant(str(last.value) + str(piece.value))
+        elif not (isinstance(piece, ast.Constant) and piece.value == ""):
+            pieces.append(piece)
+    return pieces

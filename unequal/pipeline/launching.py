@@ -21,8 +21,8 @@ from typing import Self
 import click
 
 from unequal.errors import UserError
-from unequal.pipeline.finished import ENGINE, engine
-from unequal.pipeline.processes import FOLDER, LAUNCHED, OUTSIDE, failure_file, folder, rank
+from unequal.pipeline.attempt import ENGINE, engine
+from unequal.processes import FOLDER, LAUNCHED, OUTSIDE, failure_file, folder, rank
 from unequal.settings.runtime import Runtime
 from unequal.settings.strict import PARAMS
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from unequal.errors import UserError, one_line
 from unequal.files import content_hash, files_below, json_or_none, keep_json, read_json, write_json
-from unequal.pipeline.project import work_root
+from unequal.pipeline.workdirs import work_root
 from unequal.settings.names import NAME
 from unequal.settings.outside import located
 from unequal.settings.strict import PARAMS, read_yaml

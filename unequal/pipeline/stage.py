@@ -23,6 +23,7 @@ from typing import Any, get_args
 import click
 import torch
 
+from unequal import processes
 from unequal.errors import UserError
 from unequal.files import (
     content_hash,
@@ -30,27 +31,25 @@ from unequal.files import (
     settings_hash,
     write_json,
 )
-from unequal.pipeline import processes
-from unequal.pipeline.attempt import Attempt
-from unequal.pipeline.endings import asked_to_stop, leave_at_once, reported
-from unequal.pipeline.fingerprint import Fingerprint, fingerprint, refuse_other_code
-from unequal.pipeline.finished import (
+from unequal.pipeline.attempt import (
+    Attempt,
     FinishedBefore,
     engine,
 )
+from unequal.pipeline.endings import asked_to_stop, leave_at_once, memory_refusal, reported
+from unequal.pipeline.fingerprint import Fingerprint, fingerprint, refuse_other_code
 from unequal.pipeline.launching import launch, same_command, wanted
-from unequal.pipeline.memory import memory_refusal
-from unequal.pipeline.project import study
 from unequal.pipeline.sources import refuse_other_source
 from unequal.pipeline.store import Execution
-from unequal.pipeline.threads import threads
 from unequal.pipeline.tracker import Tracker
 from unequal.pipeline.workdirs import (
     made,
+    study,
 )
+from unequal.processes import threads
 from unequal.settings.runtime import Runtime
 from unequal.settings.strict import PARAMS, StageSettings, read_yaml
-from unequal.workspace.devices import computed_on
+from unequal.workspace import computed_on
 
 #: Raise it when the meaning of resumable states changes: none of the older ones is taken up then.
 FORMAT = 1

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from filelock import FileLock
 
 from unequal.files import read_json, settings_hash
-from unequal.pipeline.project import study, work_root
+from unequal.pipeline.workdirs import study, work_root
 
 if TYPE_CHECKING:
     from mlflow.entities import Run as MlflowRun

@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 
 from unequal.errors import plain
 from unequal.files import content_hash, files_below
-from unequal.pipeline.project import project_root
 from unequal.pipeline.store import Execution, Point, Reference, Store, leaves, passing
+from unequal.pipeline.workdirs import project_root
 from unequal.settings.runtime import Tracking
 
 #: Points of curves are gathered for as long before they are sent.

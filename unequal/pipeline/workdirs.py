@@ -1,4 +1,4 @@
-"""Work directories: folders in `work/`, one for each run of a stage, locked while a process is at work in them."""
+"""Work directories: folders in the project's `work/`, one for each run of a stage, each with a lock."""
 
 import re
 import shutil
@@ -11,7 +11,42 @@ from filelock import FileLock, Timeout
 
 from unequal.errors import UserError
 from unequal.files import files_below, read_json, write_json
-from unequal.pipeline.project import checkout
+
+#: What lies in a project's folder and in none below it; its clone may have any name.
+MARK = ".dvc"
+#: `dvc exp run --temp` and `--queue` check the project out into a folder below this one, run the
+#: stages there and delete it afterwards.
+DVC_COPIES = (".dvc", "tmp", "exps")
+
+
+def checkout(here: Path) -> Path:
+    """The project, or DVC's copy of one, in which a folder lies; that folder itself where it lies in none."""
+    return next((folder for folder in (here, *here.parents) if (folder / MARK).is_dir()), here)
+
+
+def study() -> str | None:
+    """The study in whose folder the working directory lies, as its path below `studies`; None: in none."""
+    here = Path.cwd()
+    return "/".join(here.relative_to(checkout(here)).parts[1:]) or None
+
+
+def project_root() -> Path:
+    """The folder that keeps what outlives a run: mlflow.db, mlartifacts/ and work/.
+
+    It is the checkout, or, where that is one of DVC's copies, the project that was copied.
+    """
+    here = checkout(Path.cwd())
+    parts = here.parts
+    for start in range(len(parts) - len(DVC_COPIES)):
+        if parts[start : start + len(DVC_COPIES)] == DVC_COPIES:
+            return Path(*parts[:start])
+    return here
+
+
+def work_root() -> Path:
+    """The folder of all resumable states, which no stage declares and git ignores."""
+    return project_root() / "work"
+
 
 #: File of a work directory that says which run it belongs to.
 OWNER = "run.json"

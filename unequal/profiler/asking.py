@@ -15,7 +15,7 @@ from unequal.errors import UserError, first_line
 from unequal.profiler.families.family import LABEL, LATENT, Asked, Family
 from unequal.profiler.kept import Kept, Rows
 from unequal.profiler.strata import Share, Strata
-from unequal.workspace.chunks import Chunks, ranges
+from unequal.workspace import Chunks, ranges
 
 
 @dataclass(frozen=True)

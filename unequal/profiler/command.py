@@ -7,8 +7,7 @@ from types import FrameType
 
 import click
 
-from unequal.errors import UserError, one_line
-from unequal.extras import MissingExtra
+from unequal.errors import MissingExtra, UserError, one_line
 
 #: Name of a subcommand → module and name of its click command, and what is said of it in the list of all.
 SUBCOMMANDS = {

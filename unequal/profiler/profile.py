@@ -29,8 +29,7 @@ from unequal.profiler.kept import Kept, Rows
 from unequal.profiler.pictures import Pictures, class_labels, refuse_shared
 from unequal.profiler.pipelines import PipelineFolder, described
 from unequal.profiler.strata import Strata, spread
-from unequal.workspace.chunks import Chunks
-from unequal.workspace.devices import computed_on
+from unequal.workspace import Chunks, computed_on
 
 SplitName = Literal["train", "held_out"]
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

@@ -24,7 +24,7 @@ from unequal.pruning.target import Target
 from unequal.pruning.tpe import TpeProposer
 from unequal.randomness import Stream, numpy_generator
 from unequal.settings import pruning as settings
-from unequal.workspace.protocol import Nested, Workspace
+from unequal.workspace import Nested, Workspace
 
 BANK = "memory_bank.jsonl"
 #: Folder of the control, and its place among what is drawn.

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from torch import Tensor, nn
 
-from unequal.artifacts.partitions import NumberedGroup
+from unequal.artifacts.timestep_files import NumberedGroup
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.models.folder import ModelRecord, load_model, save_model
@@ -18,7 +18,7 @@ from unequal.pruning.proxy import BANK, Decision, decide
 from unequal.pruning.target import Target
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.pruning import Proxy, Pruning
-from unequal.workspace.protocol import Workspace
+from unequal.workspace import Workspace
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """The report: statements, rows, pictures and the page that holds them."""
 
-from unequal.extras import needs
+from unequal.errors import needs
 
 needs(__name__, "pipeline", "matplotlib", "scipy")

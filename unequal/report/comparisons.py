@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import norm
 from scipy.stats import t as student_t
 
-from unequal.artifacts.replicas import Replicas
+from unequal.artifacts.figures import Replicas
 from unequal.evidence.blocks import Blocks
 from unequal.evidence.power import Design, upper_deviation, visible_effect
 from unequal.evidence.words import findings

@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from unequal.artifacts.samplers import read_sampler
+from unequal.artifacts.timestep_files import read_sampler
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import read_json
 from unequal.report.drawing import SOFT

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from unequal.files import write_bytes, write_csv
 from unequal.report.drawing import save
 from unequal.report.statements import Difference, Section, Statement, findings_document
-from unequal.workspace.protocol import Workspace
+from unequal.workspace import Workspace
 
 #: Marks a row that is a scale for the others and not one of them.
 REFERENCE = "reference"

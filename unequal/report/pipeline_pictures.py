@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import EngFormatter
 
-from unequal.artifacts.partitions import GroupTable
+from unequal.artifacts.timestep_files import GroupTable
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.loss_profile import SPACES, relative_change, space_factor
 from unequal.report.drawing import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unequal.artifacts.curves import TrainingCurve
+from unequal.artifacts.profiles import TrainingCurve
 from unequal.measures.loss_profile import LossProfile
 from unequal.report.formatting import plus_minus
 from unequal.report.results import Change

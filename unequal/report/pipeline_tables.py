@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from unequal.artifacts.partitions import GroupTable
+from unequal.artifacts.timestep_files import GroupTable
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import rounded
 from unequal.measures.loss_profile import (

@@ -7,20 +7,19 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from unequal.artifacts.curves import TrainingCurve, read_curve
 from unequal.artifacts.figures import (
     PruningFigures,
     ReferenceFigures,
+    Replicas,
     ScoreFigures,
     SearchFigures,
     SeedFigures,
     SeenFigures,
     read_figures,
+    read_replicas,
 )
-from unequal.artifacts.partitions import GroupTable, read_groups, read_slot_sets, read_slots
-from unequal.artifacts.profiles import read_errors, read_floor, read_profile
-from unequal.artifacts.replicas import Replicas, read_replicas
-from unequal.artifacts.samplers import read_sampler
+from unequal.artifacts.profiles import TrainingCurve, read_curve, read_errors, read_floor, read_profile
+from unequal.artifacts.timestep_files import GroupTable, read_groups, read_sampler, read_slot_sets, read_slots
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError

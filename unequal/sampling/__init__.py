@@ -1,5 +1,5 @@
 """From noise to images: which network is asked at which timestep, and what it is told."""
 
-from unequal.extras import needs
+from unequal.errors import needs
 
 needs(__name__, "pipeline", "tqdm")

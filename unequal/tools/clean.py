@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from unequal.files import files_below
-from unequal.pipeline.project import work_root
-from unequal.pipeline.workdirs import held
+from unequal.pipeline.workdirs import held, work_root
 
 SECONDS_PER_DAY = 86_400
 

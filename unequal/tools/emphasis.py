@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import ConfigDict, Field
 from safetensors.torch import load_file
 
-from unequal.artifacts.partitions import read_groups, read_slots
+from unequal.artifacts.timestep_files import read_groups, read_slots
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.models.folder import OBJECTIVE, load_record

@@ -21,8 +21,8 @@ from torch import nn
 from unequal.errors import UserError, one_line
 from unequal.models.backbones.registry import backbone_of
 from unequal.models.flops import count_cost, training_flops
-from unequal.pipeline.memory import QUOTED, out_of_memory
-from unequal.pipeline.threads import threads
+from unequal.pipeline.endings import QUOTED, out_of_memory
+from unequal.processes import threads
 from unequal.sampling.guidance import PASSES
 from unequal.settings.params.pipeline import EXPERTS, Params
 from unequal.settings.pruning import Proxy, Pruning

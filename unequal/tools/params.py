@@ -4,7 +4,7 @@ from importlib import import_module
 from pathlib import Path
 
 from unequal.errors import UserError
-from unequal.pipeline.project import checkout
+from unequal.pipeline.workdirs import checkout
 from unequal.settings.params.core import Core
 from unequal.settings.params.pipeline import Params
 from unequal.settings.strict import PARAMS, STUDIES

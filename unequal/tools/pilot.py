@@ -11,7 +11,7 @@ import click
 from unequal.errors import UserError
 from unequal.files import read_json
 from unequal.pipeline.engines import snakemake
-from unequal.pipeline.project import checkout
+from unequal.pipeline.workdirs import checkout
 from unequal.tools.estimate import readable
 
 #: The stage that ends a pilot, behind the gate, on which nothing waits for Snakemake; and what it writes.

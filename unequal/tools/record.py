@@ -17,7 +17,7 @@ import click
 
 from unequal.errors import UserError
 from unequal.pipeline.engines import snakemake
-from unequal.pipeline.project import checkout
+from unequal.pipeline.workdirs import checkout
 from unequal.settings.strict import read_yaml
 
 if TYPE_CHECKING:

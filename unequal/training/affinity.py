@@ -11,7 +11,7 @@ from unequal.settings.recipe import MeasuredGradients
 from unequal.timesteps.clusters import FOLDS, Affinity
 from unequal.timesteps.partition import equal_log_snr
 from unequal.training.objectives.objective import Objective
-from unequal.workspace.chunks import UNKEPT, Chunks
+from unequal.workspace import UNKEPT, Chunks
 
 
 def affinity_of(

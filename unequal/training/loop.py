@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from unequal.errors import UserError
 from unequal.files import sync, write_bytes
-from unequal.pipeline.stopping import stop_deferred
+from unequal.processes import stop_deferred
 from unequal.randomness import Stream, numpy_generator, torch_seed
 from unequal.settings.recipe import Optimizer
 from unequal.settings.training import Training

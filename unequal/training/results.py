@@ -18,7 +18,7 @@ from unequal.timesteps.partition import stride_of
 from unequal.training.loop import Trained
 from unequal.training.snapshots import Snapshot
 from unequal.training.train import Outcome
-from unequal.workspace.protocol import Workspace
+from unequal.workspace import Workspace
 
 
 def write_results(workspace: Workspace, outcome: Outcome) -> None:

@@ -35,8 +35,7 @@ from unequal.training.loop import LOG, Trained, Trainer
 from unequal.training.objectives.choice import objective_for
 from unequal.training.objectives.objective import Objective
 from unequal.training.shuffling import window_of
-from unequal.workspace.chunks import Chunks
-from unequal.workspace.protocol import Workspace
+from unequal.workspace import Chunks, Workspace
 
 #: Times the training images: a batch beyond is a slip, as a step would show each of them a thousand times.
 LARGEST_BATCH = 1000

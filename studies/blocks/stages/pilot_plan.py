@@ -10,7 +10,7 @@ from unequal.pipeline.stage import Run, stage
 from unequal.settings.plan import Plan
 from unequal.settings.strict import key
 from unequal.settings.training import Training
-from unequal.workspace.protocol import Nested
+from unequal.workspace import Nested
 
 
 class Settings(MeasuringSettings):

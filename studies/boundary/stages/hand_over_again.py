@@ -12,7 +12,7 @@ from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.experts.plan import ExpertsJob
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.training import Training
-from unequal.workspace.protocol import Nested
+from unequal.workspace import Nested
 
 
 class Settings(MeasuringSettings):

@@ -1,7 +1,7 @@
 """Train one trial of a grid from the base on: a recipe at a batch, from a training seed."""
 
 from studies.grid.job import TrialSettings, trial_job
-from unequal.artifacts.samplers import read_sampler
+from unequal.artifacts.timestep_files import read_sampler
 from unequal.data.prepared import PreparedData
 from unequal.models.folder import load_record
 from unequal.pipeline.stage import Run, stage

@@ -6,8 +6,8 @@ import pytest
 from studies.latent.findings import LatentFindings
 from studies.latent.statements import sections
 from studies.latent.tables import autoencoder_table, limits_table, scores_table
-from unequal.artifacts.curves import TrainingCurve
-from unequal.artifacts.partitions import GroupTable, NumberedGroup
+from unequal.artifacts.profiles import TrainingCurve
+from unequal.artifacts.timestep_files import GroupTable, NumberedGroup
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.report.results import Variant
 

@@ -15,7 +15,7 @@ from unequal.settings.schedule import Schedule
 from unequal.settings.training import Training
 from unequal.training.results import write_models
 from unequal.training.train import TrainingJob
-from unequal.workspace.protocol import Nested
+from unequal.workspace import Nested
 
 
 class Settings(MeasuringSettings):

@@ -9,7 +9,7 @@ from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.recipe import Recipe
 from unequal.training.train import Outcome
-from unequal.workspace.protocol import Workspace
+from unequal.workspace import Workspace
 
 
 class Settings(TriesSettings, ArmSettings):

@@ -3,7 +3,7 @@
 from studies.small_batches.densities import Densities
 from studies.small_batches.gradients import meter_of
 from studies.small_batches.settings import Gradients
-from unequal.artifacts.partitions import read_slots
+from unequal.artifacts.timestep_files import read_slots
 from unequal.data.prepared import PreparedData
 from unequal.models.folder import load_model
 from unequal.pipeline.stage import Run, stage

@@ -12,7 +12,7 @@ from unequal.pipeline.stage import Run, stage
 from unequal.settings.evaluation import Sampling
 from unequal.settings.profile import Profile
 from unequal.training.results import write_models
-from unequal.workspace.protocol import Nested
+from unequal.workspace import Nested
 
 
 class Settings(ChosenSettings):

@@ -1,14 +1,19 @@
-"""Processes that do one piece of work together: who this one is, and how it hears of the others.
+"""Processes that share one piece of work: their number and rank, how they wait for each other, how they stop.
 
-RANK and WORLD_SIZE are those that torch.distributed reads. What `unequal.pipeline.launching` has started has a
-folder in common besides, in which a process says that it has done its part, or why it could not.
+RANK and WORLD_SIZE are those that torch.distributed reads. What `unequal.pipeline.launching` has started also has a
+common folder, in which a process says that it has done its part, or why it could not.
 """
 
 import os
 import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+
+import torch
 
 #: Environment variable that names the common folder.
 FOLDER = "UNEQUAL_PROCESSES_FOLDER"
@@ -86,3 +91,51 @@ def decided_file(common: Path, answer: bool) -> Path:
 def failure_file(common: Path, number: int) -> Path:
     """Where a process says why it failed."""
     return common / f"failure-{number}"
+
+
+@contextmanager
+def stop_deferred() -> Iterator[Callable[[], bool]]:
+    """Hold signals that end the process back until the block is left; gives a function that says whether one came.
+
+    A cluster may say SIGTERM several times over (srun hands on what Slurm sends as well), which asks for no more
+    than once; only a second Ctrl-C, of a person who will not wait, is not held back. Outside of the main thread,
+    which alone may handle signals, nothing is.
+    """
+    received: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+
+    def note(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        if number == signal.SIGINT:
+            signal.signal(number, previous[number])
+
+    previous = {int(one): signal.getsignal(one) for one in stop_signals()}
+    for one in previous:
+        signal.signal(one, note)
+    try:
+        yield lambda: bool(received)
+    finally:
+        for one, handler in previous.items():
+            signal.signal(one, handler)
+    if received:
+        os.kill(os.getpid(), received[0])
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """As many threads within the block, for tensors and for arrays, whatever cores and engine there are.
+
+    Their number decides how a sum rounds, so it stands in the settings. One is the quickest for small networks where
+    stages run side by side, or the machine does other things: threads that share a step wait for the last of them.
+    """
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    with threadpool_limits(count):
+        torch.set_num_threads(count)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)

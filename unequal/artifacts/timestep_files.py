@@ -1,4 +1,4 @@
-"""Slots and groups of timesteps as the files that stages hand on: written by one, checked by the next."""
+"""Slots, groups and samplers of timesteps as files: one stage writes them, the next checks them."""
 
 from pathlib import Path
 from typing import Self
@@ -7,13 +7,16 @@ import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from unequal.artifacts.profiles import read_floor, read_losses
+from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.files import read_json
+from unequal.files import read_json, write_json
 from unequal.measures.loss_profile import excess_loss
-from unequal.settings.measured import SlotRanges, partition_of
+from unequal.settings.measured import Measured, SlotRanges, partition_of
+from unequal.settings.samplers import Sampler
 from unequal.settings.strict import Strict, validate
 from unequal.timesteps.groups import TimestepGroup
 from unequal.timesteps.partition import Partition, TimestepRange, TimestepSet, stride_of, timesteps_of
+from unequal.timesteps.samplers import TimestepSampler
 
 
 class SlotTable(Strict):
@@ -135,3 +138,30 @@ def excess_of(profile: Path, floor: Path) -> np.ndarray:
     if not lowest.size:
         raise UserError("groups.kind: 'excess_loss' needs a floor; set profile.floor to all, or a number of images")
     return excess_loss(read_losses(profile), lowest)
+
+
+class SamplerFile(Strict):
+    """artifacts/samplers/<recipe>.json, where the settings, T and what is needed of the base stand side by side."""
+
+    sampler: Sampler
+    timesteps: int = Field(gt=0)
+    base: Measured
+
+
+def write_sampler(path: Path, sampler: Sampler, base: Measured, timesteps: int) -> None:
+    """Write the settings with what they need, for T timesteps."""
+    needed = {name: np.asarray(value).tolist() for name, value in base.items() if name in sampler.needs}
+    write_json(path, sampler.model_dump() | needed | {"timesteps": timesteps})
+
+
+def read_sampler(path: Path, schedule: NoiseSchedule) -> TimestepSampler:
+    """Build the sampler of a file. Raises UserError where it is missing, altered or for another number of timesteps."""
+    settings = read_json(path)
+    if not isinstance(settings, dict):
+        raise UserError(f"{path}: no settings of a sampler; make it again")
+    base = {name: settings.pop(name) for name in Measured.__annotations__ if name in settings}
+    parts = {"timesteps": settings.pop("timesteps", None), "base": base, "sampler": settings}
+    file = validate(SamplerFile, parts, path)
+    if file.timesteps != schedule.timesteps:
+        raise UserError(f"{path}: made for {file.timesteps} timesteps, the model has {schedule.timesteps}")
+    return file.sampler.build(schedule, file.base)
