@@ -13,7 +13,7 @@ from scipy.linalg import sqrtm
 from torch import Tensor
 from torch.nn import functional
 
-from unequal import extras
+from unequal import errors
 from unequal.errors import MissingExtra, UserError
 from unequal.evaluation.dinov2 import CONFIG, TENSORS, dinov2_of, seen
 from unequal.evaluation.fidelity import DINOV2, FACTS, BuiltExtractor, features_of, network_of, score
@@ -178,7 +178,7 @@ def test_no_kernel_that_a_folder_names_is_fetched(tmp_path: Path) -> None:
 
 
 def test_transformers_is_missed_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    monkeypatch.setattr(errors, "find_spec", lambda name: None)
     line = r"^unequal\.evaluation\.dinov2 needs what is not installed \(transformers\): pip install 'unequal\[profile\]"
     with pytest.raises(MissingExtra, match=line):
         dinov2_of(tmp_path, "here")
