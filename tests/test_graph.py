@@ -13,7 +13,7 @@ from schemas import strings
 from benchmarks.projects import shrink, tiny_settings
 from studies.grid.settings import trial_name
 from unequal.files import read_json
-from unequal.pipeline.fingerprint import CODE, files_of, module_of
+from unequal.pipeline.fingerprint import CODE
 from unequal.pipeline.sources import KEYS, SOURCES, sources
 from unequal.settings.outside import FORMAT
 from unequal.settings.params.core import Core
@@ -124,51 +124,6 @@ def test_every_key_that_names_what_lies_outside_is_known(folder: Path, model: ty
     outside = {place for place, node in strings(json_schema(model)) if node.get("format") == FORMAT}
     assert outside <= set(KEYS)
     assert {"data.path", "network.pretrained"} <= outside
-
-
-@pytest.mark.parametrize("source", sorted((ROOT / "unequal").rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
-def test_layers_import_downwards_only(source: Path):
-    layers = [
-        ("__init__", "errors", "randomness", "files"),
-        ("diffusion", "evidence"),
-        ("timesteps", "measures"),
-        ("loops", "suggestions"),
-        ("settings",),
-        ("processes",),
-        ("workspace",),
-        ("data", "artifacts"),
-        ("models",),
-        # What measures a network stands among the measures, above the formulas that it fills.
-        ("measures/profiling", "latents"),
-        # Gradients are measured as training takes them, which may ask for that before its first step.
-        ("training", "measures/gradient_meter"),
-        ("measures/adam_metric", "sampling", "pruning", "evaluation", "report"),
-        ("experts",),
-        ("pipeline", "tools", "profiler"),
-        ("command",),
-    ]
-
-    def layer(file: Path) -> int:
-        module = file.with_suffix("").parts[1:]
-        names = ("/".join(module), "".join(module[:1]))
-        return next((i for name in names for i, members in enumerate(layers) if name in members))
-
-    here = source.relative_to(ROOT)
-    imports = module_of(source, 0, ".".join(here.parts[:-1])).imports
-    found = {file.relative_to(ROOT) for name in imports for file in files_of(name, ROOT)}
-    imported = {file for file in found if file.name != "__init__.py"}  # which import nothing of theirs
-    assert [str(file) for file in imported if layer(file) > layer(here)] == []
-
-
-def test_one_module_knows_mlflow():
-    knowing = [
-        path.name
-        for path in (ROOT / "unequal").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if (isinstance(node, ast.Import) and any(a.name.split(".")[0] == "mlflow" for a in node.names))
-        or (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "mlflow")
-    ]
-    assert set(knowing) == {"store.py"}
 
 
 @each_graph
