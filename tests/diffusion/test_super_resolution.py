@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch import Tensor
 
-from unequal.diffusion.super_resolution import blurred, colour_shift, enlarge, psnr, shrink
+from unequal.diffusion.super_resolution import blurred, enlarge, psnr, shrink
 from unequal.errors import UserError
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -80,20 +80,3 @@ def test_psnr_of_the_truth_is_infinite_and_falls_with_the_error() -> None:
     assert psnr(truth + 0.2 * noise, truth).item() == pytest.approx(
         psnr(truth + 0.1 * noise, truth).item() - 6.0206, abs=1e-3
     )
-
-
-@given(SEEDS, st.lists(st.floats(-60, 60), min_size=3, max_size=3))
-def test_colour_shift_of_tinted_images(seed: int, tint: list[float]) -> None:
-    truth = pictures(seed, 2, 3, 8, 8)
-    ripples = pictures(seed + 1, 2, 3, 8, 8)
-    ripples -= ripples.mean((2, 3), keepdim=True)
-    tinted = truth + torch.tensor(tint, dtype=torch.float64).reshape(3, 1, 1) / 127.5 + ripples
-    expected = torch.tensor(tint, dtype=torch.float64).abs().expand(2, 3)
-    torch.testing.assert_close(colour_shift(tinted, truth), expected, atol=1e-9, rtol=0)
-
-
-@given(SEEDS)
-def test_colour_shift_is_what_is_left_of_both_at_the_lowest_resolution(seed: int) -> None:
-    one, other = pictures(seed, 2, 3, 8, 8), pictures(seed + 1, 2, 3, 8, 8)
-    least = (shrink(one, 8) - shrink(other, 8)).abs()[..., 0, 0] * 127.5
-    torch.testing.assert_close(colour_shift(one, other), least)

@@ -1,8 +1,7 @@
-"""Super-resolution: images made small and large again, and how far an answer lies from the truth.
+"""Super-resolution: downsample images and enlarge them again; PSNR of the result.
 
-A network sees the enlarged low-resolution image beside x_t. Both steps are guided-diffusion's
-(2105.05233, the model of paper 1's Fig. 3): a mean over areas, then bilinear interpolation, which
-never leaves the range of the image, as cubic polynomials do at edges.
+A network sees the enlarged low-resolution image next to x_t. Both steps are guided-diffusion's (2105.05233): a mean
+over areas, then bilinear interpolation, which never leaves the range of the image, as cubic polynomials do at edges.
 """
 
 from torch import Tensor
@@ -46,15 +45,5 @@ def psnr(images: Tensor, truth: Tensor) -> Tensor:
     Args:
         images, truth: [B, C, H, W] in the model's range, [-1, 1].
     """
-    error = difference(images, truth).square().flatten(1).mean(1)
+    error = (UNITS * (images.double() - truth.double())).square().flatten(1).mean(1)
     return 10 * (PEAK**2 / error).log10()
-
-
-def colour_shift(images: Tensor, truth: Tensor) -> Tensor:
-    """|mean over pixels of (image − truth)| of each channel in 8-bit units, [B, C], float64."""
-    return difference(images, truth).flatten(2).mean(2).abs()
-
-
-def difference(images: Tensor, truth: Tensor) -> Tensor:
-    """Image − truth in 8-bit units, [B, C, H, W], float64."""
-    return UNITS * (images.double() - truth.double())
