@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from studies.blocks.settings import Blocks
+from unequal.comparison.settings import Comparison
 from unequal.files import write_json
 
 BLOCKS = (0, 1, 2)
@@ -31,7 +31,7 @@ def losses(arm: str, block: int) -> list[float]:
     return [(1 + 0.1 * block) * factor * loss for factor, loss in zip(factors, JOINT, strict=True)]
 
 
-def write_study(folder: Path) -> Blocks:
+def write_study(folder: Path) -> Comparison:
     for arm, groups in GROUPS.items():
         for block in BLOCKS:
             write_json(
@@ -52,4 +52,4 @@ def write_study(folder: Path) -> Blocks:
                 for first, last, stride in groups
             ]
             write_json(folder / f"trainings/{arm}/block_{block}.json", {"images": 1000, "groups": told})
-    return Blocks.model_validate(PLAN, strict=False)
+    return Comparison.model_validate(PLAN, strict=False)

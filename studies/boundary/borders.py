@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from studies.blocks.findings import Found
-from studies.blocks.settings import Blocks, Comparison
+from unequal.comparison.results import Found
+from unequal.comparison.settings import Comparison, Contrast
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.diffusion.spacing import spaced_timesteps
 from unequal.measures.endpoints import endpoints
@@ -82,7 +82,7 @@ def borders(plans: Mapping[str, Plan], schedule: FlowSchedule, steps: Sequence[i
     return sorted(found, key=lambda one: (-one.log_snr, one.by_timesteps))
 
 
-def planned(told: Sequence[Border], blocks: Blocks) -> dict[str, Comparison]:
+def planned(told: Sequence[Border], blocks: Comparison) -> dict[str, Contrast]:
     """Arm → its comparison with the joint model, or, with images by timesteps, with the same boundary and as many each.
 
     The latter differ in how images are shared out alone. What is not planned is left out.

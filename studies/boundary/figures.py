@@ -6,11 +6,11 @@ from functools import partial
 import numpy as np
 from matplotlib.figure import Figure
 
-from studies.blocks.figures import WIDTH
-from studies.blocks.findings import Found
-from studies.blocks.judgement import Family
-from studies.blocks.tables import NAMES
 from studies.boundary.borders import WAN, Border, planned
+from unequal.comparison.figures import WIDTH
+from unequal.comparison.judgement import Family
+from unequal.comparison.results import Found
+from unequal.comparison.tables import NAMES
 from unequal.report.drawing import GOLD, INK, PALE, RED, SOFT
 from unequal.report.formatting import label
 from unequal.report.page import Drawing

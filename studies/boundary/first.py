@@ -1,9 +1,9 @@
 """Which plan came first in the sweep, and by what it and the joint model are carried out once more."""
 
-from studies.blocks.confirming import First as ToldFirst
-from studies.blocks.confirming import Named
-from studies.blocks.findings import Found
-from studies.blocks.settings import Endpoint
+from unequal.comparison.confirmation import First as ToldFirst
+from unequal.comparison.confirmation import Named
+from unequal.comparison.results import Found
+from unequal.comparison.settings import Endpoint
 from unequal.settings.plan import Plan
 
 

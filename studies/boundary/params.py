@@ -4,8 +4,8 @@ from typing import Self
 
 from pydantic import model_validator
 
-from studies.blocks.params import Plans
 from studies.boundary.settings import Sweep
+from unequal.comparison.params import Plans
 from unequal.settings.plan import TwoGroups
 
 

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from studies.blocks.settings import Confirmation, Endpoint
+from unequal.comparison.settings import Confirmation, Endpoint
 
 
 class Sweep(Confirmation):

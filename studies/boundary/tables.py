@@ -6,12 +6,12 @@ Experts are also set beside the joint model inside their own ranges.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from studies.blocks.findings import Found
-from studies.blocks.groups import Beside, group_table
-from studies.blocks.judgement import Family
-from studies.blocks.settings import Comparison
-from studies.blocks.tables import NAMES
 from studies.boundary.borders import Border, loss_shares, planned, published, steps_of
+from unequal.comparison.groups import Beside, group_table
+from unequal.comparison.judgement import Family
+from unequal.comparison.results import Found
+from unequal.comparison.settings import Contrast
+from unequal.comparison.tables import NAMES
 from unequal.report.formatting import label, percent
 from unequal.report.page import Table
 from unequal.settings.evaluation import Sampling
@@ -70,7 +70,7 @@ def given(one: Border) -> str:
     return "by timesteps" if one.by_timesteps else "as many each"
 
 
-def changes(families: Sequence[Family], comparison: Comparison | None) -> Iterator[str]:
+def changes(families: Sequence[Family], comparison: Contrast | None) -> Iterator[str]:
     """What an arm is held against, and its change by all endpoints."""
     yield "–" if comparison is None else label(comparison.control)
     for family in families:

@@ -1,6 +1,6 @@
 """The whole of the study's params.yaml."""
 
-from studies.blocks.params import Recipes
+from unequal.comparison.params import Recipes
 
 
 class Params(Recipes):

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from studies.blocks.figures import WIDTH
 from studies.few_steps.findings import Found
+from unequal.comparison.figures import WIDTH
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.report.drawing import GOLD, INK, RED, SOFT, log_scale
 from unequal.report.formatting import label

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from pydantic import PositiveFloat, PositiveInt
 
-from studies.blocks.confirming import once_more
 from studies.few_steps.settings import Sweep
 from unequal.artifacts.figures import Figures, read_figures
+from unequal.comparison.confirmation import once_more
 from unequal.errors import UserError
-from unequal.evidence.blocks import Blocks
-from unequal.evidence.words import Finding, findings
+from unequal.statistics.estimates import BlockModel
+from unequal.statistics.verdicts import Verdict, judge
 
 #: Whose figures a block of the confirmation has.
 FIRST, CONTROL = "first", "control"
@@ -87,10 +87,10 @@ class Found:
         """FID in each block."""
         return [one["fid"] for one in self.of(calls, way)]
 
-    def blocks(self, calls: int) -> Blocks:
+    def blocks(self, calls: int) -> BlockModel:
         """ln FID of all ways, the control's second samples among them, in all blocks."""
         arms = (*self.sweep.ways, self.sweep.repeated)
-        return Blocks(arms, np.log([self.fids(calls, arm) for arm in arms]))
+        return BlockModel(arms, np.log([self.fids(calls, arm) for arm in arms]))
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ class Family:
     """All ways with one number of calls, judged together; `repeated`: the A/A arm, which is none of them."""
 
     calls: int
-    found: Mapping[str, Finding]
-    repeated: Finding
+    found: Mapping[str, Verdict]
+    repeated: Verdict
 
 
 def read_found(folder: Path, sweep: Sweep) -> Found:
@@ -145,8 +145,8 @@ def family(found: Found, calls: int) -> Family:
     """One number of calls."""
     sweep, blocks = found.sweep, found.blocks(calls)
     control = sweep.control.name
-    judged = findings([blocks.contrast(way, control) for way in sweep.compared], sweep.delta)
-    (again,) = findings([blocks.contrast(sweep.repeated, control)], sweep.delta)
+    judged = judge([blocks.contrast(way, control) for way in sweep.compared], sweep.delta)
+    (again,) = judge([blocks.contrast(sweep.repeated, control)], sweep.delta)
     return Family(calls, dict(zip(sweep.compared, judged, strict=True)), again)
 
 
@@ -168,10 +168,10 @@ def read_again(folder: Path, named: Path, sweep: Sweep) -> list[Mapping[str, Any
     return read
 
 
-def confirmed(found: Found, again: Sequence[Mapping[str, Any]]) -> dict[int, Finding]:
+def confirmed(found: Found, again: Sequence[Mapping[str, Any]]) -> dict[int, Verdict]:
     """What fresh blocks say of the way that came first against the control; number of calls → finding."""
     told = {}
     for calls in found.sweep.calls:
         pairs = [[block["calls"][str(calls)][place]["fid"] for place in (FIRST, CONTROL)] for block in again]
-        (told[calls],) = findings([once_more(found.blocks(calls), np.log(pairs))], found.sweep.delta)
+        (told[calls],) = judge([once_more(found.blocks(calls), np.log(pairs))], found.sweep.delta)
     return told

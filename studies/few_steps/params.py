@@ -4,8 +4,8 @@ from typing import Self
 
 from pydantic import model_validator
 
-from studies.blocks.promises import Subject
 from studies.few_steps.settings import Sweep
+from unequal.comparison.settings import Subject
 from unequal.settings.params.roles import FRESH, Role
 from unequal.settings.params.scored import Scored
 from unequal.settings.profile import Profile

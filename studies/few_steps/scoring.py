@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from studies.blocks.measuring import Measuring, MeasuringSettings
 from studies.few_steps.settings import Sweep, Way
+from unequal.comparison.measuring import Measuring, MeasuringSettings
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.solvers import network_calls
 from unequal.evaluation.fidelity import BuiltExtractor

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, PositiveFloat, model_validator
 
-from studies.blocks.settings import LEAST, refuse_twice
+from unequal.comparison.settings import LEAST, refuse_twice
 from unequal.settings.evaluation import Sampling, Spacing
 from unequal.settings.numbers import Seed
 from unequal.settings.strict import Strict

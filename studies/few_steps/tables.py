@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from studies.blocks.tables import FINDING_COLUMNS, cells, named
 from studies.few_steps.findings import CONTROL, FIRST, Family, Found
-from unequal.evidence.words import Finding
+from unequal.comparison.tables import FINDING_COLUMNS, cells, named
 from unequal.report.formatting import label, mean_and_sd, percent, with_prefix
 from unequal.report.page import Table
+from unequal.statistics.verdicts import Verdict
 
 NOTE = (
     "Changes are of FID's geometric mean over blocks; less is better. Intervals are for one comparison alone, p and "
@@ -43,7 +43,7 @@ def told(found: Found, calls: int, way: str) -> str:
     return mean_and_sd(found.fids(calls, way)) + fewer
 
 
-def confirmation_table(confirmed: Mapping[int, Finding], found: Found, again: Sequence[Mapping[str, Any]]) -> Table:
+def confirmation_table(confirmed: Mapping[int, Verdict], found: Found, again: Sequence[Mapping[str, Any]]) -> Table:
     """A row a number of calls."""
     rows = [
         (f"{calls} calls: {label(again[0]['calls'][str(calls)][FIRST]['way'])}", *cells(one, found.sweep.delta))
@@ -80,7 +80,7 @@ def confirmation_rows(found: Found, again: Sequence[Mapping[str, Any]]) -> list[
 
 
 def markdown(
-    judged: Sequence[Family], confirmed: Mapping[int, Finding], found: Found, first: Mapping[int, str], lead: str
+    judged: Sequence[Family], confirmed: Mapping[int, Verdict], found: Found, first: Mapping[int, str], lead: str
 ) -> str:
     """What a README says: the first sentence, and a row a way with a word a number of calls."""
     delta = found.sweep.delta

@@ -15,14 +15,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import PositiveFloat
 
-from studies.blocks.figures import ROW, WIDTH
-from studies.blocks.tables import NAMES, between
 from unequal.artifacts.figures import Figures, JudgedFigures, read_figures
+from unequal.comparison.figures import ROW, WIDTH
+from unequal.comparison.tables import NAMES, between
 from unequal.errors import UserError
-from unequal.evidence.words import BETTER, SAME, WORSE
 from unequal.files import write_bytes
 from unequal.report.drawing import INK, PALE, RED, SOFT, save
 from unequal.report.formatting import label, percent
+from unequal.statistics.verdicts import BETTER, SAME, WORSE
 
 HERE = Path(__file__).parent
 #: Folder of a network → how people call it.

@@ -8,12 +8,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from studies.blocks.figures import OTHER, ROW, WIDTH, WORD_COLOURS, interval
-from studies.blocks.findings import Found
-from studies.blocks.judgement import Family
-from studies.blocks.settings import Comparison
-from studies.blocks.tables import NAMES
 from studies.league.standings import standings
+from unequal.comparison.figures import OTHER, ROW, WIDTH, WORD_COLOURS, interval
+from unequal.comparison.judgement import Family
+from unequal.comparison.results import Found
+from unequal.comparison.settings import Contrast
+from unequal.comparison.tables import NAMES
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.report.drawing import INK, PALE, SOFT
 from unequal.report.effective_weighting import Emphasis
@@ -57,7 +57,7 @@ def draw_league(
         axes.axvspan(*(100 * np.expm1([-family.delta, family.delta])), color=PALE, linewidth=0, zorder=0)
         axes.axvline(0, color=SOFT, linewidth=1)
         for place, arm in enumerate(arms):
-            told = family.found.get(Comparison(arm=arm, control=str(found.blocks.control)))
+            told = family.found.get(Contrast(arm=arm, control=str(found.blocks.control)))
             if told is not None:
                 interval(axes, place, told, WORD_COLOURS.get(told.word, OTHER))
         axes.set_title(NAMES[family.endpoint].replace(", ", ",\n"), loc="left", fontsize=8)

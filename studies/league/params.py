@@ -4,8 +4,8 @@ from typing import Self
 
 from pydantic import model_validator
 
-from studies.blocks.params import Recipes
-from studies.blocks.settings import Confirmation
+from unequal.comparison.params import Recipes
+from unequal.comparison.settings import Confirmation
 
 
 class Params(Recipes):

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from studies.blocks.confirming import First as ToldFirst
-from studies.blocks.confirming import Named
-from studies.blocks.findings import Found
+from unequal.comparison.confirmation import First as ToldFirst
+from unequal.comparison.confirmation import Named
+from unequal.comparison.results import Found
 from unequal.settings.recipe import Recipe
 
 

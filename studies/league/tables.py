@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from studies.blocks.findings import Found
-from studies.blocks.judgement import Family
-from studies.blocks.settings import Comparison
-from studies.blocks.tables import NAMES
 from studies.league.standings import standings
+from unequal.comparison.judgement import Family
+from unequal.comparison.results import Found
+from unequal.comparison.settings import Contrast
+from unequal.comparison.tables import NAMES
 from unequal.report.effective_weighting import Emphasis
 from unequal.report.formatting import label, mean_and_sd, percent
 from unequal.report.page import Table
@@ -41,7 +41,7 @@ def league_table(
 def league_cells(families: Sequence[Family], found: Found, arm: str) -> Iterator[str]:
     """Changes against the control with their words, and FID."""
     for family in families:
-        told = family.found.get(Comparison(arm=arm, control=str(found.blocks.control)))
+        told = family.found.get(Contrast(arm=arm, control=str(found.blocks.control)))
         yield "the control" if told is None else f"{percent(told.change, sign=True)}: {told.word}"
     if any(one.endpoint == "fid" for one in families):
         yield mean_and_sd([one["endpoints"]["fid"] for one in found.trainings[arm].values()])

@@ -13,7 +13,7 @@ from typing import Any, get_args
 import numpy as np
 import torch
 
-from studies.blocks.measuring import curve
+from unequal.comparison.measuring import curve
 from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.heads import head_weights

@@ -7,10 +7,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from studies.blocks.figures import WIDTH
-from studies.blocks.findings import Found
 from studies.predictions.findings import Heads
 from studies.predictions.tables import SYMBOLS
+from unequal.comparison.figures import WIDTH
+from unequal.comparison.results import Found
 from unequal.diffusion.predictions import HEADS
 from unequal.report.drawing import INK, colour, log_scale, log_timesteps
 from unequal.report.formatting import label

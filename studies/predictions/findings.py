@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from studies.blocks.findings import file_of
 from studies.predictions.combining import BY_ERRORS, BY_SAMPLES
 from studies.small_batches.findings import Estimate
 from unequal.artifacts.figures import Figures, read_figures
+from unequal.comparison.results import file_of
 from unequal.diffusion.predictions import HEADS
 from unequal.errors import UserError
 from unequal.timesteps.partition import TimestepRange

@@ -4,7 +4,7 @@ from typing import Self
 
 from pydantic import Field, PositiveInt, model_validator
 
-from studies.blocks.settings import refuse_twice
+from unequal.comparison.settings import refuse_twice
 from unequal.settings.names import Name
 from unequal.settings.numbers import BatchSize
 from unequal.settings.strict import Strict

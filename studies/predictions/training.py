@@ -1,10 +1,10 @@
 """The training of an arm: one head or three, in batches of its own size where it has one."""
 
-from studies.blocks.settings import BlockProfile, Pilot, arm_seed, shortened
-from studies.blocks.training import costs_of, made_by, train_weights
 from studies.predictions.settings import Predictions
 from studies.small_batches.settings import Arm
 from studies.small_batches.training import job_of
+from unequal.comparison.settings import BlockProfile, Pilot, arm_seed, shortened
+from unequal.comparison.training import costs_of, made_by, train_weights
 from unequal.data.prepared import PreparedData
 from unequal.pipeline.stage import Run
 from unequal.settings.network import AnyNetwork

@@ -1,6 +1,6 @@
 """The whole of the study's params.yaml."""
 
-from studies.blocks.params import Plans
+from unequal.comparison.params import Plans
 
 
 class Params(Plans):

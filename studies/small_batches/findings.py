@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.stats import t as student_t
 
-from studies.blocks.findings import file_of
 from unequal.artifacts.figures import Figures, read_figures
+from unequal.comparison.results import file_of
 from unequal.errors import UserError
 from unequal.files import read_npz
 

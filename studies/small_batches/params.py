@@ -4,9 +4,9 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from studies.blocks.params import Recipes
-from studies.blocks.settings import LEAST, refuse_twice
 from studies.small_batches.settings import SLOT, Arm, Gradients, Retraining
+from unequal.comparison.params import Recipes
+from unequal.comparison.settings import LEAST, refuse_twice
 from unequal.settings.names import Name
 from unequal.settings.numbers import Seed
 from unequal.settings.params.roles import FRESH, Role

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from studies.blocks.settings import Pilot, shortened
 from studies.grid.trial import averaged_at, training_at
 from studies.small_batches.densities import Densities, sampler_of
 from studies.small_batches.settings import NEAR_NOISE, SLOT, Arm, Retraining, Way
+from unequal.comparison.settings import Pilot, shortened
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.settings.at_batch import at_batch

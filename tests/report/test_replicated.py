@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from unequal.artifacts.figures import Replicas
-from unequal.evidence.words import BETTER, NOT_TESTABLE, SAME, WORSE
 from unequal.report.comparisons import SAME_WITHIN, are_judged, judged, judged_losses, mean_fids
 from unequal.report.pipeline_page import headed
+from unequal.statistics.verdicts import BETTER, NOT_TESTABLE, SAME, WORSE
 
 BASE = np.array([1.0, 1.2, 0.9, 1.1, 1.05])
 JITTER = np.array([1.001, 0.999, 1.0, 1.002, 0.998])

@@ -10,13 +10,13 @@ from scipy.stats import norm
 from scipy.stats import t as student_t
 
 from unequal.artifacts.figures import Replicas
-from unequal.evidence.blocks import Blocks
-from unequal.evidence.power import Design, upper_deviation, visible_effect
-from unequal.evidence.words import findings
 from unequal.measures.endpoints import Endpoint, Errors
 from unequal.report.formatting import label, plus_minus
 from unequal.report.results import Variant
 from unequal.report.statements import Difference, Statement
+from unequal.statistics.estimates import BlockModel
+from unequal.statistics.power import Design, upper_deviation, visible_effect
+from unequal.statistics.verdicts import judge
 
 
 class Pairing(NamedTuple):
@@ -149,7 +149,7 @@ def enumerated(names: Sequence[str]) -> str:
 def fid_differences(scores: Mapping[str, Sequence[float]], pairs: Sequence[tuple[str, str]]) -> list[Difference | None]:
     """Differences of FID of pairs of variants, resolved by the scatter over sampling seeds.
 
-    Every variant starts from the same noise at a seed: seeds are complete blocks (`unequal.evidence.blocks`), whose
+    Every variant starts from the same noise at a seed: seeds are complete blocks (`statistics.estimates`), whose
     scatter all variants that are compared tell together, since two seeds of a pair alone tell next to nothing.
 
     Args:
@@ -162,11 +162,11 @@ def fid_differences(scores: Mapping[str, Sequence[float]], pairs: Sequence[tuple
     sound = [name for name in dict.fromkeys(sum(pairs, ())) if min(scores[name]) > 0]
     logs = {name: np.log(scores[name]) for name in sound}
     repeated = len(sound) > 1 and len(logs[sound[0]]) > 1
-    blocks = Blocks(tuple(sound), np.stack(list(logs.values()))) if repeated else None
+    blocks = BlockModel(tuple(sound), np.stack(list(logs.values()))) if repeated else None
     return [fid_difference(logs, blocks, *pair) if set(pair) <= set(sound) else None for pair in pairs]
 
 
-def fid_difference(logs: Mapping[str, np.ndarray], blocks: Blocks | None, method: str, control: str) -> Difference:
+def fid_difference(logs: Mapping[str, np.ndarray], blocks: BlockModel | None, method: str, control: str) -> Difference:
     """Difference of ln FID; its resolution is unknown where there was one seed, and nothing scattered."""
     if blocks is None:
         return Difference(float(logs[method].mean() - logs[control].mean()), None)
@@ -216,9 +216,9 @@ def judged(replicas: Replicas, endpoint: str, pairs: Sequence[tuple[str, str]]) 
     if not asked:
         return [None] * len(pairs)
     arms = tuple(dict.fromkeys(sum(asked, ())))
-    blocks = Blocks(arms, np.log([values[name] for name in arms]))
+    blocks = BlockModel(arms, np.log([values[name] for name in arms]))
     bounds = [seen(blocks, len(asked))] * len(asked)
-    found = findings([blocks.contrast(*pair) for pair in asked], SAME_WITHIN[endpoint], bounds)
+    found = judge([blocks.contrast(*pair) for pair in asked], SAME_WITHIN[endpoint], bounds)
     told = {
         pair: Difference(float(np.log1p(one.change)), float(np.log1p(one.high) - np.log1p(one.change)), one.word)
         for pair, one in zip(asked, found, strict=True)
@@ -226,7 +226,7 @@ def judged(replicas: Replicas, endpoint: str, pairs: Sequence[tuple[str, str]]) 
     return [told.get(pair) for pair in pairs]
 
 
-def seen(blocks: Blocks, comparisons: int) -> float:
+def seen(blocks: BlockModel, comparisons: int) -> float:
     """The difference that as many trainings show in four of five runs, by the 80 % upper bound of their own scatter."""
     design = Design(len(blocks.arms), blocks.blocks, comparisons)
     return visible_effect(design, upper_deviation(blocks.pooled_variance**0.5, blocks.freedom))

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from unequal.evidence.words import BETTER, WORSE
 from unequal.report.formatting import signed
+from unequal.statistics.verdicts import BETTER, WORSE
 
 
 class Difference(NamedTuple):
@@ -20,7 +20,7 @@ class Difference(NamedTuple):
     this run, and there is no word. Where trainings were repeated, the interval is over them.
 
     Attributes:
-        word: what the trainings say (`unequal.evidence.words`); None: there was one of each model.
+        word: what the trainings say (`unequal.statistics.verdicts`); None: there was one of each model.
     """
 
     log_ratio: float

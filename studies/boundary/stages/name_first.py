@@ -1,9 +1,9 @@
 """Name the boundary that came first in the sweep, beside the joint model."""
 
-from studies.blocks.confirming import CONTROL, FIRST
-from studies.blocks.findings import read_found
-from studies.blocks.settings import Blocks, Endpoint, Pilot, shortened_plan
 from studies.boundary.first import first
+from unequal.comparison.confirmation import CONTROL, FIRST
+from unequal.comparison.results import read_found
+from unequal.comparison.settings import Comparison, Endpoint, Pilot, shortened_plan
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.plan import Plan, TwoGroups
 from unequal.settings.strict import StageSettings, key
@@ -12,7 +12,7 @@ from unequal.settings.strict import StageSettings, key
 class Settings(StageSettings):
     """Keys of params.yaml that this stage reads."""
 
-    blocks: Blocks
+    blocks: Comparison
     pilot: Pilot
     plans: dict[str, Plan]
     by: Endpoint = key("confirmation.by")

@@ -1,13 +1,13 @@
 """Where one expert hands over to another, in all its units, what came of it, and of each expert, on one page."""
 
-from studies.blocks.confirming import confirmed, read_again
-from studies.blocks.groups import besides, group_rows
-from studies.blocks.page import PageSettings, Study, write_page
-from studies.blocks.tables import confirmation_rows, confirmation_table
 from studies.boundary.borders import borders, steps_of
 from studies.boundary.figures import sweep
 from studies.boundary.first import First
 from studies.boundary.tables import border_rows, border_table, range_table
+from unequal.comparison.confirmation import confirmed, read_again
+from unequal.comparison.groups import besides, group_rows
+from unequal.comparison.report import PageSettings, Study, write_page
+from unequal.comparison.tables import confirmation_rows, confirmation_table
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.evaluation import Sampling
 from unequal.settings.plan import Plan

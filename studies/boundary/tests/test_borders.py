@@ -14,12 +14,12 @@ from params_files import edited
 from piloted import write_pilot
 from stage_project import write_params
 
-from studies.blocks.findings import read_found
-from studies.blocks.settings import shortened_plan
 from studies.boundary.borders import borders, loss_shares, planned, published, steps_of
 from studies.boundary.first import First
 from studies.boundary.params import Params
 from studies.boundary.stages import name_first, report_boundary
+from unequal.comparison.results import read_found
+from unequal.comparison.settings import shortened_plan
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
 from unequal.settings.evaluation import Sampling

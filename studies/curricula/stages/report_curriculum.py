@@ -1,9 +1,9 @@
 """Arms beside uniform timesteps, how fast each is, and where in time learning is easy, on one page."""
 
-from studies.blocks.page import PageSettings, Study, write_page
 from studies.curricula.ease import eases
 from studies.curricula.figures import drawings
 from studies.curricula.tables import ease_rows, ease_table
+from unequal.comparison.report import PageSettings, Study, write_page
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule

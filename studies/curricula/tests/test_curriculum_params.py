@@ -7,9 +7,9 @@ import pytest
 import yaml
 from params_files import DELETE, edited
 
-from studies.blocks.settings import shortened
 from studies.curricula.params import Params
 from studies.experts.params import Params as Plans
+from unequal.comparison.settings import shortened
 from unequal.errors import UserError
 
 STUDY = Path(__file__).parents[1] / "params.yaml"

@@ -1,7 +1,7 @@
 """Experts beside models that were trained on, arm by arm and group by group, on one page."""
 
-from studies.blocks.groups import besides, group_rows, group_table
-from studies.blocks.page import PageSettings, Study, write_page
+from unequal.comparison.groups import besides, group_rows, group_table
+from unequal.comparison.report import PageSettings, Study, write_page
 from unequal.pipeline.stage import Run, stage
 
 

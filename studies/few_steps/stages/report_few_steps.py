@@ -2,7 +2,6 @@
 
 from dataclasses import asdict
 
-from studies.blocks.promises import Subject
 from studies.few_steps.figures import drawings
 from studies.few_steps.findings import confirmed as on_fresh_bases
 from studies.few_steps.findings import families, first, read_again, read_found
@@ -16,6 +15,7 @@ from studies.few_steps.tables import (
     score_rows,
     scores_table,
 )
+from unequal.comparison.settings import Subject
 from unequal.files import write_bytes
 from unequal.pipeline.stage import Run, stage
 from unequal.report.page import Report, publish

@@ -15,8 +15,8 @@ from studies.few_steps.findings import confirmed, families, first, read_again, r
 from studies.few_steps.settings import Sweep
 from studies.few_steps.stages import name_first, report_few_steps
 from unequal.errors import UserError
-from unequal.evidence.words import BETTER, SAME, WORSE
 from unequal.files import read_json, write_json
+from unequal.statistics.verdicts import BETTER, SAME, WORSE
 
 PARAMS = yaml.safe_load((Path(__file__).parents[1] / "params.yaml").read_text(encoding="utf-8"))
 SWEEP = Sweep.model_validate(PARAMS["sweep"], strict=False)

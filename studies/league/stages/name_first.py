@@ -1,9 +1,9 @@
 """Name the arm that came first, by the first endpoint, beside the control."""
 
-from studies.blocks.confirming import CONTROL, FIRST
-from studies.blocks.findings import read_found
-from studies.blocks.settings import Blocks, Pilot, shortened
 from studies.league.standings import first
+from unequal.comparison.confirmation import CONTROL, FIRST
+from unequal.comparison.results import read_found
+from unequal.comparison.settings import Comparison, Pilot, shortened
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import StageSettings
@@ -12,7 +12,7 @@ from unequal.settings.strict import StageSettings
 class Settings(StageSettings):
     """Keys of params.yaml that this stage reads."""
 
-    blocks: Blocks
+    blocks: Comparison
     pilot: Pilot
     recipes: dict[str, Recipe]
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from studies.blocks.confirming import CONTROL, FIRST
-from studies.blocks.measuring import Measuring, MeasuringSettings
-from studies.blocks.settings import arm_seed
-from studies.blocks.training import costs_of, made_by, train_weights
 from studies.league.standings import First
+from unequal.comparison.confirmation import CONTROL, FIRST
+from unequal.comparison.measuring import Measuring, MeasuringSettings
+from unequal.comparison.settings import arm_seed
+from unequal.comparison.training import costs_of, made_by, train_weights
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.pipeline.stage import Run, stage

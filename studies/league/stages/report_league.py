@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from studies.blocks.confirming import confirmed, read_again
-from studies.blocks.page import PageSettings, Study, write_page
-from studies.blocks.tables import confirmation_rows, confirmation_table
 from studies.league.figures import league
 from studies.league.standings import First
 from studies.league.tables import league_table
+from unequal.comparison.confirmation import confirmed, read_again
+from unequal.comparison.report import PageSettings, Study, write_page
+from unequal.comparison.tables import confirmation_rows, confirmation_table
 from unequal.pipeline.stage import Run, stage
 from unequal.report.effective_weighting import emphasis, learned_by
 from unequal.settings.recipe import Recipe

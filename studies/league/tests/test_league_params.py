@@ -9,8 +9,8 @@ import pytest
 import yaml
 from params_files import edited
 
-from studies.blocks.settings import Comparison
 from studies.league.params import Params
+from unequal.comparison.settings import Contrast
 from unequal.errors import UserError
 from unequal.timesteps.samplers import LowDiscrepancySampler
 
@@ -49,7 +49,7 @@ def test_a_recipe_of_ones_own_is_what_readme_shows(tmp_path: Path) -> None:
     assert found.blocks.arms == (*before.blocks.arms, own)
     assert found.pilot == before.pilot
     assert found.pilot.tried(own) == found.pilot.tried("adaptive") == found.pilot.tries["double"]
-    assert found.blocks.compared == (*before.blocks.compared, Comparison(arm=own, control="uniform"))
+    assert found.blocks.compared == (*before.blocks.compared, Contrast(arm=own, control="uniform"))
 
 
 @pytest.mark.parametrize("network", NETWORKS)

@@ -12,19 +12,19 @@ from html_tables import uneven_tables
 from piloted import write_pilot
 from stage_project import write_params
 
-from studies.blocks.confirming import confirmed, read_again
-from studies.blocks.findings import Found, read_found
-from studies.blocks.settings import Blocks
 from studies.league.stages import name_first, report_league
 from studies.league.standings import First, first, standings
 from studies.league.tables import told_weight
+from unequal.comparison.confirmation import confirmed, read_again
+from unequal.comparison.results import Found, read_found
+from unequal.comparison.settings import Comparison
 from unequal.errors import UserError
-from unequal.evidence.words import BETTER, UNDECIDED
 from unequal.files import read_json, write_json
 from unequal.report.effective_weighting import Emphasis
+from unequal.statistics.verdicts import BETTER, UNDECIDED
 
 PARAMS = yaml.safe_load((Path(__file__).parents[1] / "dit/params.yaml").read_text(encoding="utf-8"))
-PLAN = Blocks.model_validate(PARAMS["blocks"] | {"arms": tuple(PARAMS["blocks"]["arms"])}, strict=False)
+PLAN = Comparison.model_validate(PARAMS["blocks"] | {"arms": tuple(PARAMS["blocks"]["arms"])}, strict=False)
 #: In ln(endpoint) against the control; trainings scatter by 0.003.
 EFFECTS = {"info_noise": -0.2, "logit_normal": 0.1, "adaptive": -0.01}
 FRESH = PARAMS["confirmation"]["seeds"]

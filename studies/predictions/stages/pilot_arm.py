@@ -1,9 +1,9 @@
 """Train the fresh weights of a block of the pilot by an arm's recipe, with everything that is tried of it."""
 
-from studies.blocks.measuring import Measuring
-from studies.blocks.trying import TriesSettings, try_all
 from studies.predictions.training import ArmSettings, train_arm
 from studies.small_batches.training import job_of
+from unequal.comparison.measuring import Measuring
+from unequal.comparison.training import TriesSettings, try_all
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.pipeline.stage import Run, stage

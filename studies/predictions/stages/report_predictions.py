@@ -1,10 +1,10 @@
 """Predictions beside each other, alone and as three heads, and where the heads' quality is lost, on one page."""
 
-from studies.blocks.page import PageSettings, Study, write_page
 from studies.predictions import tables
 from studies.predictions.figures import drawings
 from studies.predictions.findings import read_heads
 from studies.predictions.settings import Predictions
+from unequal.comparison.report import PageSettings, Study, write_page
 from unequal.diffusion.predictions import HEADS
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.recipe import Recipe

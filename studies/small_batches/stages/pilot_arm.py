@@ -1,9 +1,9 @@
 """Train the fresh weights of a block of the pilot with an arm's batches, once for each rate that is tried."""
 
-from studies.blocks.measuring import Measuring
-from studies.blocks.trying import TriesSettings, try_all
 from studies.small_batches.densities import Densities
 from studies.small_batches.training import ArmSettings, job_of, train_arm
+from unequal.comparison.measuring import Measuring
+from unequal.comparison.training import TriesSettings, try_all
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.pipeline.stage import Run, stage

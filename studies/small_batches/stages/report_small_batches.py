@@ -1,10 +1,10 @@
 """Set arms beside their controls, say what the study says of them, and show by what mechanism, on one page."""
 
-from studies.blocks.page import PageSettings, Study, write_page
 from studies.small_batches import figures, tables
 from studies.small_batches.densities import Densities
 from studies.small_batches.findings import read_gradients, read_retrained
 from studies.small_batches.settings import Retraining
+from unequal.comparison.report import PageSettings, Study, write_page
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.strict import key
 

@@ -1,10 +1,10 @@
 """Train the end of an arm on, near the noise or inside single slots (paper 1, Fig. 1d to g), and see what it does."""
 
-from studies.blocks.settings import arm_seed
 from studies.small_batches.densities import Densities
 from studies.small_batches.retrained import Looking, changes
 from studies.small_batches.settings import Retraining
 from studies.small_batches.training import ChosenSettings, job_of, retrain, retrained_by, sampler_along
+from unequal.comparison.settings import arm_seed
 from unequal.data.prepared import PreparedData
 from unequal.files import write_npz
 from unequal.models.folder import load_record

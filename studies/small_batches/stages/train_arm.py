@@ -1,9 +1,9 @@
 """Train the fresh weights of a block by an arm's recipe, with batches of the arm's own size."""
 
-from studies.blocks.settings import arm_seed
-from studies.blocks.training import costs_of, made_by
 from studies.small_batches.densities import Densities
 from studies.small_batches.training import ArmSettings, ChosenSettings, conditions, job_of, train_arm
+from unequal.comparison.settings import arm_seed
+from unequal.comparison.training import costs_of, made_by
 from unequal.data.prepared import PreparedData
 from unequal.pipeline.stage import Run, stage
 from unequal.training.results import write_results

@@ -6,7 +6,6 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from studies.blocks.training import made_by
 from studies.small_batches.densities import Densities, sampler_of
 from studies.small_batches.params import Params
 from studies.small_batches.training import (
@@ -17,6 +16,7 @@ from studies.small_batches.training import (
     retrained_by,
     sampler_along,
 )
+from unequal.comparison.training import made_by
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError

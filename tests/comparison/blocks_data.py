@@ -1,0 +1,61 @@
+"""A made-up study, whose answers are known."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from piloted import pilot_told
+
+from unequal.comparison.settings import Comparison
+from unequal.files import write_json
+
+DESIGN: dict[str, Any] = {
+    "question": "Does it pay?",
+    "seeds": [3, 4],
+    "earlier": [0, 1, 2],
+    "arms": ["control", "again", "lower", "alike", "other"],
+    "comparisons": [
+        {"arm": "lower", "control": "control"},
+        {"arm": "alike", "control": "control"},
+        {"arm": "other", "control": "control", "test": "paired"},
+    ],
+    "repeated": {"arm": "again", "control": "control"},
+    "endpoints": {"loss_over_timesteps": 0.02, "fid": 0.02},
+}
+#: In ln(endpoint), against the control; trainings scatter by 0.003 within blocks, blocks by 0.2.
+EFFECTS = {"lower": -0.1, "other": 0.1}
+PILOT = pilot_told(*DESIGN["endpoints"])
+
+
+def design(**changes: Any) -> Comparison:
+    return Comparison.model_validate(DESIGN | changes, strict=False)
+
+
+def figures(arm: str, block: int, generator: np.random.Generator) -> dict[str, Any]:
+    level = 0.2 * np.random.default_rng(block).normal() + EFFECTS.get(arm, 0.0)
+    endpoint = {name: float(np.exp(level + 0.003 * generator.normal())) for name in DESIGN["endpoints"]}
+    return {
+        "arm": arm,
+        "block": block,
+        "made_by": f"the settings of {arm}",
+        "endpoints": endpoint,
+        "scores": {"kid": 0.01},
+        "costs": {
+            "images": 1400,
+            "training_flops": 10,
+            "sampling_flops": 10,
+            "parameters": 100,
+            "training_seconds": 6.0,
+            "measuring_seconds": 1.0,
+        },
+        "curve": {"timesteps": [8], "first": [0, 2, 4], "loss": [endpoint["fid"]] * 3},
+        "conditions": {"data": "digits, made up", "extractor": "a classifier"},
+    }
+
+
+def write_trainings(folder: Path, plan: Comparison) -> None:
+    """The endpoints of all arms, and of the bases."""
+    generator = np.random.default_rng(0)
+    for arm in ("base", *plan.arms):
+        for block in plan.all_seeds:
+            write_json(folder / f"{arm}/block_{block}.json", figures(arm, block, generator))

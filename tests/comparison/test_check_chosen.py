@@ -1,0 +1,52 @@
+"""No arm of a study of plans is trained by what has not been tried."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from stage_project import write_params
+
+from unequal.comparison.stages.check_chosen import main
+
+STUDIES = Path(__file__).parents[2] / "studies"
+PILOT: dict[str, Any] = {
+    "arms": ["joint", "experts"],
+    "tries": {"double": {"lr": 2.0e-3}, "whole": {"lr": 1.0e-3}},
+    "seeds": [7, 8],
+    "share": 0.5,
+}
+PASSED = Path("artifacts/tries_chosen.json")
+
+
+def check(chosen: dict[str, str]) -> Any:
+    write_params(blocks={"arms": ["joint", "again", "experts"]}, pilot=PILOT | {"chosen": chosen})
+    return CliRunner().invoke(main, [])
+
+
+@pytest.mark.usefixtures("project")
+def test_arms_without_a_try_are_named_in_one_line() -> None:
+    done = check({"joint": "whole"})
+    assert done.exit_code == 1
+    assert done.output == (
+        "check_chosen: pilot.chosen: no try is named for again, experts; run the pilot, then name one of each: double, "
+        "whole\n"
+    )
+    assert not PASSED.exists()
+
+
+@pytest.mark.usefixtures("project")
+def test_what_passes_says_the_same_whatever_was_chosen() -> None:
+    passed = set()
+    for name in PILOT["tries"]:
+        done = check(dict.fromkeys(("joint", "again", "experts"), name))
+        assert done.exit_code == 0, done.output
+        passed.add(PASSED.read_bytes())
+    assert len(passed) == 1
+
+
+@pytest.mark.parametrize("study", ["boundary", "pruning_methods"])
+def test_all_trainings_of_arms_wait_for_it_and_the_pilot_does_not(study: str) -> None:
+    stages = yaml.safe_load((STUDIES / study / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+    assert {name for name, one in stages.items() if str(PASSED) in one.get("deps", [])} == {"train_plan"}

@@ -1,0 +1,150 @@
+"""What the words promise, checked on simulated studies: no claims from nothing, and effects found as promised."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unequal.errors import UserError
+from unequal.statistics.estimates import BlockModel, Estimate, welch
+from unequal.statistics.power import Design, upper_deviation, visible_effect
+from unequal.statistics.verdicts import BETTER, NOT_TESTABLE, SAME, UNDECIDED, WORSE, Verdict, holm, judge
+
+STUDIES = 2000
+#: Three standard errors of a share of 0.05 in so many studies.
+MARGIN = 3 * (0.05 * 0.95 / STUDIES) ** 0.5
+
+
+def families(
+    deviations: list[float],
+    effects: list[float],
+    delta: float,
+    blocks: int = 5,
+    studies: int = STUDIES,
+    bounded: bool = False,
+) -> list[list[Verdict]]:
+    """Findings of simulated studies: every arm against the first; bounded: by what their own scatter shows."""
+    generator = np.random.default_rng(0)
+    names = tuple(f"arm {number}" for number in range(len(deviations)))
+    found = []
+    for _ in range(studies):
+        noise = np.array(deviations)[:, None] * generator.normal(size=(len(names), blocks))
+        study = BlockModel(names, noise + np.array(effects)[:, None] + generator.normal(size=blocks))
+        seen = visible_effect(
+            Design(len(names), blocks, len(names) - 1), upper_deviation(study.pooled_variance**0.5, study.freedom)
+        )
+        visible = [seen] * (len(names) - 1) if bounded else []
+        found.append(judge([study.contrast(name, names[0]) for name in names[1:]], delta, visible))
+    return found
+
+
+def share(found: list[list[Verdict]], *words: str) -> float:
+    return float(np.mean([any(one.word in words for one in family) for family in found]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "deviations",
+    [[1] * 9, [1] * 8 + [2], [2] + [1] * 8, [1, 2] * 4 + [1], [1] * 4, [2, 1, 1], [1] * 10 + [12, 7]],
+    ids=["equal", "one noisy arm", "a noisy control", "half noisy", "four arms", "three, a noisy control", "two wild"],
+)
+def test_without_effects_at_most_one_family_in_twenty_claims_one(deviations: list[float]):
+    # δ is so small that nothing is ever called the same, which would take claims away.
+    found = families(deviations, [0] * len(deviations), delta=1e-9)
+    assert share(found, BETTER, WORSE) <= 0.05 + MARGIN
+
+
+def test_three_times_the_scatter_in_the_control_is_borne_nearly():
+    assert share(families([3] + [1] * 8, [0] * 9, delta=1e-9), BETTER, WORSE) <= 0.07
+
+
+@pytest.mark.slow
+def test_a_study_that_is_bounded_by_its_own_scatter_claims_less():
+    """Of an effect as large as it sees by an upper bound of its scatter, a study that asks for less tells half."""
+    effect = visible_effect(Design(9, 5, 8), upper_deviation(1, 32))
+    free, bounded = (families([1.0] * 9, [0.0] * 8 + [effect], 1e-9, bounded=one) for one in (False, True))
+    told, still = (float(np.mean([one[-1].word == WORSE for one in found])) for found in (free, bounded))
+    assert told > 0.8  # what the textbook promises of the scatter itself, which is below its bound
+    assert still == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("deviations", [[1, 1, 1], [3, 1, 1], [1, 3, 3]], ids=["equal", "noisy control", "noisy arms"])
+def test_arms_that_scatter_otherwise_are_compared_by_welch_or_in_pairs(deviations: list[float]):
+    generator, found = np.random.default_rng(0), []
+    for _ in range(STUDIES):
+        control, *arms = np.array(deviations)[:, None] * generator.normal(size=(3, 5))
+        pairs = BlockModel(("arm", "control"), np.stack([arms[1], control])).contrast("arm", "control")
+        found.append(judge([welch(arms[0], control), pairs], delta=1e-9))
+    assert share(found, BETTER, WORSE) <= 0.05 + MARGIN
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("arms", "blocks"), [(9, 5), (4, 5), (3, 3), (2, 5), (2, 4)])
+def test_an_effect_of_the_promised_size_is_found_in_four_of_five_studies(arms: int, blocks: int):
+    effect = visible_effect(Design(arms, blocks, arms - 1), 1.0)
+    found = families([1] * arms, [0, -effect, *[0] * (arms - 2)], delta=1e-9, blocks=blocks)
+    # Holm's later steps can only add to what its first one finds.
+    assert np.mean([family[0].word == BETTER for family in found]) == pytest.approx(0.8, abs=0.03)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("deviations", [[1] * 5, [2, 1, 1, 1, 1]], ids=["equal", "a noisy control"])
+def test_a_difference_of_delta_is_called_none_in_at_most_one_family_in_twenty(deviations: list[float]):
+    for sign in (1, -1):
+        found = families(deviations, [0] + [sign * 2.5] * 4, delta=2.5)
+        assert share(found, SAME) <= 0.05 + MARGIN
+
+
+def test_what_is_the_same_is_called_so_where_delta_is_wide():
+    found = families([1] * 5, [0] * 5, delta=8)
+    assert np.mean([one.word == SAME for family in found for one in family]) > 0.95
+
+
+@given(st.lists(st.floats(-3, 3), min_size=1, max_size=6), st.floats(0.1, 2))
+def test_both_directions_are_treated_alike(differences: list[float], delta: float):
+    mirrored = {BETTER: WORSE, WORSE: BETTER, SAME: SAME, UNDECIDED: UNDECIDED}
+    forth = judge([Estimate(d, 0.5, 8) for d in differences], delta)
+    back = judge([Estimate(-d, 0.5, 8) for d in differences], delta)
+    assert [mirrored[one.word] for one in forth] == [one.word for one in back]
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.7]) == [1, 1]
+
+
+def test_a_study_that_cannot_see_delta_says_nothing_of_what_it_cannot_see():
+    told = judge([Estimate(-0.59, 0.01, 8)], delta=0.5, visible=[0.6])
+    assert told[0].word == NOT_TESTABLE
+    assert judge([Estimate(0, 0.01, 8)], delta=0.5, visible=[0.6])[0].word == NOT_TESTABLE
+    assert judge([Estimate(-0.59, 0.01, 8)], delta=0.5, visible=[0.5])[0].word == BETTER
+    assert judge([Estimate(-0.59, 0.01, 8)], delta=0.5, visible=[0.6], needed=0.7)[0].word == BETTER
+
+
+def test_a_difference_as_large_as_a_study_sees_has_the_word_of_the_tests():
+    told = judge([Estimate(one, error, 8) for one, error in [(-0.6, 0.01), (0.6, 0.01), (0.6, 10)]], 0.5, [0.6] * 3)
+    assert [one.word for one in told] == [BETTER, WORSE, UNDECIDED]
+
+
+def test_what_is_seen_of_one_comparison_bounds_no_other():
+    told = judge([Estimate(-0.59, 0.01, 8)] * 2, delta=0.5, visible=[0.6, 0.4])
+    assert [one.word for one in told] == [NOT_TESTABLE, BETTER]
+
+
+def test_changes_are_relative():
+    told = judge([Estimate(np.log(0.9), 0.01, 8)], delta=0.01)[0]
+    assert told.change == pytest.approx(-0.1)
+    assert told.low < -0.1 < told.high < 0
+
+
+def test_what_has_no_scatter_is_judged_by_its_sign():
+    told = judge([Estimate(-1, 0, 4), Estimate(0, 0, 4)], delta=0.5)
+    assert [one.word for one in told] == [BETTER, SAME]
+
+
+def test_no_comparison_and_no_delta_are_refused():
+    with pytest.raises(UserError, match="0 comparisons with δ = 1"):
+        judge([], 1)
+    with pytest.raises(UserError, match="δ above 0"):
+        judge([Estimate(0, 1, 4)], 0)

@@ -1,0 +1,158 @@
+"""A study's pictures: every comparison with its interval, and where in time arms differ."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from unequal.comparison.judgement import Family
+from unequal.comparison.results import Found
+from unequal.comparison.speed import curve_of
+from unequal.comparison.tables import NAMES, against
+from unequal.report.drawing import GOLD, INK, OTHER_COLOURS, PALE, RED, SOFT, log_scale, log_timesteps
+from unequal.report.effective_weighting import COLOURS
+from unequal.report.formatting import label
+from unequal.report.page import Drawing
+from unequal.statistics.verdicts import BETTER, SAME, WORSE, Verdict
+
+#: Of arms, but for the control once more, which is grey.
+CYCLE = tuple(dict.fromkeys((*COLOURS, *OTHER_COLOURS)))
+WORD_COLOURS, OTHER = {BETTER: "#2a9d74", WORSE: RED, SAME: INK}, "#5f6f7a"
+#: Inches of a row of a comparison, and of what stands around a panel.
+ROW, AROUND, WIDTH = 0.28, 1.1, 8.5
+
+
+def drawings(families: Sequence[Family], found: Found) -> list[Drawing]:
+    """All pictures of a page."""
+    rows = len(families[0].found) + 1
+    return [
+        Drawing(
+            "comparisons",
+            (WIDTH, len(families) * (AROUND + ROW * rows)),
+            lambda figure: comparisons(figure, families, found),
+            "Arms against their controls",
+            "Change of every endpoint with its 95 % interval; left is better. Shaded: within δ. Dotted: the least "
+            "change that so many blocks show in four of five studies. Grey, below: the control trained once more.",
+        ),
+        Drawing(
+            "curves",
+            (WIDTH, 4.6),
+            lambda figure: curves(figure, found),
+            "Where in time arms differ",
+            "Held-out loss of ε of arms over that of their controls, geometric mean over blocks ± its standard error.",
+        ),
+        Drawing(
+            "losses",
+            (WIDTH, 4.6),
+            lambda figure: losses(figure, found),
+            "Loss of every arm over timesteps",
+            "Held-out loss of ε, geometric mean over blocks; both axes are logarithmic. The same as rows: curves.csv.",
+        ),
+    ]
+
+
+def along_trainings(found: Found, by: Sequence[str]) -> Drawing:
+    """Endpoints over images."""
+    return Drawing(
+        "along",
+        (WIDTH, 4.6 * len(by)),
+        lambda figure: paths(figure, found, by),
+        "Along the training",
+        "Lines are geometric means over blocks, points single trainings; both axes are logarithmic. A curve that lies "
+        "to the left of another takes fewer images, by the factor of that distance.",
+    )
+
+
+def paths(figure: Figure, found: Found, by: Sequence[str]) -> None:
+    """A panel an endpoint, in it a line an arm, a point a training and snapshot."""
+    for axes, endpoint in zip(np.atleast_1d(figure.subplots(len(by), 1)), by, strict=True):
+        path(axes, found, endpoint)
+        half = " of half of the samples" if endpoint == "fid" else ""
+        axes.set_ylabel(f"{NAMES[endpoint]}{half} (lower is better)")
+
+
+def path(axes: Axes, found: Found, endpoint: str) -> None:
+    """One endpoint over images."""
+    axes.set_prop_cycle(color=CYCLE)
+    for arm in found.blocks.arms:
+        curves = [curve_of(one, endpoint) for one in found.trainings[arm].values()]
+        images, figures = np.array([one.images for one in curves]), np.array([one.figures for one in curves])
+        style: dict[str, Any] = {"color": SOFT, "linestyle": "--"} if arm == found.blocks.repeated.arm else {}
+        (line,) = axes.plot(images[0], np.exp(np.log(figures).mean(0)), label=label(arm), linewidth=1.6, **style)
+        axes.plot(images.T, figures.T, "o", color=line.get_color(), markersize=2.6, alpha=0.5)
+    log_scale(axes, "{:g}")
+    axes.set_xscale("log")
+    axes.set_xlabel("images seen")
+    axes.legend(loc="best", ncols=2)
+
+
+def comparisons(figure: Figure, families: Sequence[Family], found: Found) -> None:
+    """A panel an endpoint, a row a comparison."""
+    again = found.blocks.repeated
+    panels = np.atleast_1d(figure.subplots(len(families), 1))
+    for axes, family in zip(panels, families, strict=True):
+        names = [against(one.arm, one.control) for one in family.found]
+        rows = [*family.found.values(), family.repeated]
+        axes.axvspan(*(100 * np.expm1([-family.delta, family.delta])), color=PALE, linewidth=0, zorder=0)
+        axes.axvline(0, color=SOFT, linewidth=1)
+        for place, finding in enumerate(rows):
+            checked = place == len(family.found)
+            interval(axes, place, finding, SOFT if checked else WORD_COLOURS.get(finding.word, OTHER))
+        drawn = axes.get_xlim()
+        for edge in (sign * one for one in {*family.visible.values()} - {np.inf} for sign in (-1, 1)):
+            axes.axvline(100 * np.expm1(edge), color=GOLD, linewidth=1, linestyle=":")
+        axes.set_xlim(drawn)  # a pilot that sees little shall not hide what was found
+        axes.set_yticks(range(len(rows)), [*names, f"{against(again.arm, again.control)} (A/A)"])
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.grid(axis="y", visible=False)
+        axes.set_title(NAMES[family.endpoint], loc="left", fontsize=10)
+        axes.set_xlabel("change in %")
+
+
+def interval(axes: Axes, place: int, finding: Verdict, ink: str) -> None:
+    """A change with its interval."""
+    axes.plot([100 * finding.low, 100 * finding.high], [place, place], color=ink, linewidth=2)
+    axes.plot(100 * finding.change, place, "o", color=ink, markersize=5)
+
+
+def curves(figure: Figure, found: Found) -> None:
+    """An arm's loss over its control's, over timesteps counted from 1."""
+    axes, middle = figure.subplots(), middles(found)
+    compared = (*found.blocks.compared, found.blocks.repeated)
+    axes.set_prop_cycle(color=CYCLE)
+    for one in compared:
+        logs = np.log(found.told_curves(one.arm)) - np.log(found.told_curves(one.control))
+        mean, error = logs.mean(0), logs.std(0, ddof=1) / np.sqrt(len(logs))
+        several = [each.arm for each in compared].count(one.arm) > 1
+        style: dict[str, Any] = {"label": against(one.arm, one.control) if several else label(one.arm)}
+        style |= {"color": SOFT, "linestyle": "--"} if one is found.blocks.repeated else {}
+        (line,) = axes.plot(middle, 100 * np.expm1(mean), linewidth=1.6, **style)
+        low, high = (100 * np.expm1(mean + side * error) for side in (-1, 1))
+        axes.fill_between(middle, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+    axes.axhline(0, color=INK, linewidth=1)
+    log_timesteps(axes, found.timesteps)
+    axes.set_ylabel("loss against the control's, change in %")
+    axes.legend(loc="best", ncols=2)
+
+
+def losses(figure: Figure, found: Found) -> None:
+    """Losses of all arms."""
+    axes = figure.subplots()
+    axes.set_prop_cycle(color=CYCLE)
+    for arm in found.blocks.arms:
+        style: dict[str, Any] = {"color": SOFT, "linestyle": "--"} if arm == found.blocks.repeated.arm else {}
+        means = np.exp(np.log(found.told_curves(arm)).mean(0))
+        axes.plot(middles(found), means, label=label(arm), linewidth=1.4, **style)
+    log_timesteps(axes, found.timesteps)
+    axes.set_yscale("log")
+    axes.set_ylabel("held-out loss of ε")
+    axes.legend(loc="best", ncols=2)
+
+
+def middles(found: Found) -> np.ndarray:
+    """Where the bins of the curves are drawn, as timesteps counted from 1."""
+    first = found.bins + 1.0
+    middle: np.ndarray = np.sqrt(first * np.append(first[1:], found.timesteps + 1))
+    return middle

@@ -1,0 +1,191 @@
+"""Each group's expert beside the joint model: what both were fed there, and how they err."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import NonNegativeInt, PositiveInt
+
+from unequal.artifacts.figures import Figures, read_figures
+from unequal.comparison.results import Found, file_of
+from unequal.errors import UserError
+from unequal.report.formatting import label, percent, plus_minus, with_prefix
+from unequal.report.page import Table
+
+COLUMNS = (
+    "experts",
+    "timesteps",
+    "images inside, joint model",
+    "images inside, experts",
+    "losses over",
+    "loss, joint model",
+    "loss, experts",
+    "change",
+    "standard error",
+    "in the loss over all timesteps",
+)
+
+
+class GroupFigures(Figures):
+    """A group of a plan: its timesteps, and the images that its model was trained on inside it."""
+
+    first: NonNegativeInt
+    last: NonNegativeInt
+    stride: PositiveInt
+    images_seen: NonNegativeInt
+    inherited_images_inside: NonNegativeInt
+
+
+class PlanFigures(Figures):
+    """results/trainings/<arm>/block_<seed>.json: all images of a training, and its groups."""
+
+    images: PositiveInt
+    groups: tuple[GroupFigures, ...]
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A group's expert beside the joint model.
+
+    Attributes:
+        arm: the experts.
+        first, last: timesteps of the group.
+        over: first and last timestep that the losses are of.
+        joint_images, images: at timesteps of the group, means over blocks.
+        joint_loss, loss: held-out loss of ε there, [blocks].
+        joint_whole: the joint model's over all timesteps, as many times as all timesteps are those of `over`, [blocks].
+    """
+
+    arm: str
+    first: int
+    last: int
+    over: tuple[int, int]
+    joint_images: float
+    images: float
+    joint_loss: np.ndarray
+    loss: np.ndarray
+    joint_whole: np.ndarray
+
+    @property
+    def part(self) -> float:
+        """What the group changes of the loss over all timesteps, as a share of the joint model's; mean over blocks."""
+        return float(((self.loss - self.joint_loss) / self.joint_whole).mean())
+
+    @property
+    def change(self) -> tuple[float, float]:
+        """Mean difference of ln loss over the blocks, and its standard error."""
+        difference = np.log(self.loss / self.joint_loss)
+        return float(difference.mean()), float(difference.std(ddof=1) / len(difference) ** 0.5)
+
+
+def besides(found: Found, trainings: Path) -> list[Beside]:
+    """All groups of all arms that have several groups of adjacent timesteps.
+
+    Args:
+        found: the study's trainings.
+        trainings: the folder of what is told of each training.
+
+    Raises:
+        UserError: a training's figures are missing, or other groups in one block than in another.
+    """
+    read = {
+        arm: [read_figures(trainings / file_of(arm, block), PlanFigures) for block in found.complete]
+        for arm in found.blocks.arms
+    }
+    joint = found.blocks.repeated.control
+    return [one for arm, plans in read.items() for one in groups_of(found, arm, plans, joint, read[joint])]
+
+
+def groups_of(
+    found: Found, arm: str, plans: Sequence[Mapping[str, Any]], joint: str, joints: Sequence[Mapping[str, Any]]
+) -> Iterator[Beside]:
+    """The groups of an arm. Raises UserError where they differ between blocks."""
+    for groups in zip(*(one["groups"] for one in plans), strict=True):
+        first, last, stride = ({group[name] for group in groups} for name in ("first", "last", "stride"))
+        if max(map(len, (first, last, stride))) > 1:
+            raise UserError(f"'{arm}' has other groups in one block than in another; train it again")
+        if len(plans[0]["groups"]) > 1 and stride == {1}:
+            start, end = first.pop(), last.pop()
+            inside, over = bins_inside(found, start, end)
+            yield Beside(
+                arm,
+                start,
+                end,
+                over,
+                float(np.mean([one["images"] for one in joints])) * (end + 1 - start) / found.timesteps,
+                float(np.mean([group["images_seen"] + group["inherited_images_inside"] for group in groups])),
+                found.curves(joint) @ inside,
+                found.curves(arm) @ inside,
+                found.curves(joint) @ widths(found) / (over[1] + 1 - over[0]),
+            )
+
+
+def widths(found: Found) -> np.ndarray:
+    """Timesteps of each bin of the curves, [K]."""
+    return np.diff([*found.any["curve"]["first"], found.timesteps])
+
+
+def bins_inside(found: Found, first: int, last: int) -> tuple[np.ndarray, tuple[int, int]]:
+    """Weights of the bins of timesteps that lie wholly in a range, by their timesteps, [K], of sum 1; and their ends.
+
+    Raises UserError where none does.
+    """
+    curve = found.any["curve"]
+    starts = np.array(curve["first"])
+    ends = starts + widths(found)
+    inside = (starts >= first) & (ends <= last + 1)
+    if not inside.any():
+        raise UserError(f"no bin of the curves lies within timesteps {first} to {last}; measure by finer ones")
+    weights = widths(found) * inside
+    return np.asarray(weights / weights.sum()), (int(starts[inside][0]), int(ends[inside][-1]) - 1)
+
+
+def group_table(told: Sequence[Beside], joint: str) -> Table:
+    """A row an arm and group."""
+    note = (
+        f"Beside {label(joint)}. Images inside: those at timesteps of the group, its base's counted in. Losses are "
+        "means of the held-out loss of ε over the bins of timesteps that lie wholly in the group, whose ends are told, "
+        "and over blocks; the standard error is of the mean change over blocks, and no word goes by it. In the loss "
+        "over all timesteps: what these bins change of it, as a share of the joint model's. Groups of every n-th "
+        "timestep are left out."
+    )
+    return Table("Experts, group by group", COLUMNS, [row(one) for one in told], note)
+
+
+def row(one: Beside) -> tuple[str, ...]:
+    """A group as text."""
+    change, error = one.change
+    return (
+        label(one.arm),
+        f"{one.first} – {one.last}",
+        with_prefix(one.joint_images),
+        with_prefix(one.images),
+        f"{one.over[0]} – {one.over[1]}",
+        *(plus_minus(float(losses.mean()), float(losses.std(ddof=1))) for losses in (one.joint_loss, one.loss)),
+        percent(float(np.expm1(change)), sign=True),
+        percent(error),
+        percent(one.part, sign=True),
+    )
+
+
+def group_rows(told: Sequence[Beside]) -> list[dict[str, Any]]:
+    """The same as numbers."""
+    return [
+        {
+            "arm": one.arm,
+            "first": one.first,
+            "last": one.last,
+            "first_measured": one.over[0],
+            "last_measured": one.over[1],
+            "joint_images": one.joint_images,
+            "images": one.images,
+            "joint_loss": float(one.joint_loss.mean()),
+            "loss": float(one.loss.mean()),
+            "log_change": one.change[0],
+            "stderr": one.change[1],
+            "part": one.part,
+        }
+        for one in told
+    ]

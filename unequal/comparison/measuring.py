@@ -1,0 +1,167 @@
+"""A training's endpoints: losses of held-out images and FID, on the same draws and from the same noise for all."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from unequal.comparison.settings import BINS, BlockProfile
+from unequal.data.pixels import tensor_of
+from unequal.data.prepared import PreparedData
+from unequal.evaluation.fidelity import BuiltExtractor, half_of
+from unequal.evaluation.variant import Scoring
+from unequal.files import rounded
+from unequal.measures.endpoints import Errors, endpoints
+from unequal.measures.profiling import Draws, profile
+from unequal.models.folder import load_record
+from unequal.randomness import torch_seed
+from unequal.report.drawing import log_bins
+from unequal.report.results import data_condition
+from unequal.sampling.ensemble import Ensemble
+from unequal.settings.evaluation import Evaluation, Sampling
+from unequal.settings.strict import StageSettings
+from unequal.workspace import Chunks, Workspace
+
+#: What is told of samples beside FID, as it stands in a score.
+SCORES = ("fid_half", "kid", "precision", "recall")
+#: What a score tells of costs → how it is called here.
+COSTS = {
+    "images_seen": "images",
+    "training_flops": "training_flops",
+    "sampling_flops_per_image": "sampling_flops",
+    "parameters": "parameters",
+}
+#: What all arms of a block have alike, or they cannot be compared.
+CONDITIONS = ("extractor", "features", "reference", "samples_per_seed", "sampling_seeds", "sampling", "device", "fp32")
+
+
+class MeasuringSettings(StageSettings):
+    """Keys of params.yaml by which every training is measured."""
+
+    seed: int
+    profile: BlockProfile
+    sampling: Sampling
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """What all trainings are measured by.
+
+    Attributes:
+        workspace: where chunks are kept, and on which device.
+        settings: keys of params.yaml.
+        data: held-out images are those whose loss is measured.
+        extractor: of the features that FID compares.
+        block: has draws and sampling noise of its own, so that what they add to a figure averages out over blocks.
+        half: of the held-out images, whose losses are measured: the one that nothing is chosen by, or the other.
+    """
+
+    workspace: Workspace
+    settings: MeasuringSettings
+    data: PreparedData
+    extractor: BuiltExtractor
+    block: int
+    half: Literal["report", "choice"] = "report"
+
+    def figures(self, folder: Path, name: str) -> dict[str, Any]:
+        """All that is measured of a model or a set of experts, whose name tells it apart within the workspace."""
+        began = time.perf_counter()
+        experts = Ensemble.load(folder, self.workspace.device)
+        errors = self.errors(experts, name)
+        scores = self.scoring.figures(experts, name)
+        told = endpoints(experts.schedule)
+        found = {endpoint: one.of(errors)[0] for endpoint, one in told.items()} | {"fid": scores["fid_mean"]}
+        return {
+            "endpoints": found,
+            "scores": {one: scores[f"{one}_mean"] for one in SCORES if f"{one}_mean" in scores},
+            "costs": {ours: scores[its] for its, ours in COSTS.items()}
+            | {"measuring_seconds": time.perf_counter() - began},
+            "curve": curve(errors.epsilon, self.settings.profile.curve),
+            "conditions": self.conditions(scores),
+        }
+
+    def path(self, half: Path, end: Path, name: str) -> dict[str, Any]:
+        """What is measured of the model at the end of a training, with its endpoints at half of the images."""
+        endpoints_at_half = self.figures(half, f"{name}_half")["endpoints"]
+        return self.figures(end, name) | {"half": endpoints_at_half}
+
+    def errors(self, experts: Ensemble, name: str) -> Errors:
+        """Of held-out draws."""
+        chosen, data = self.settings.profile, self.data
+        images, labels = tensor_of(data.holdout_report), data.holdout_report_labels
+        if self.half == "choice":
+            images, labels = tensor_of(data.holdout_choice), data.holdout_choice_labels
+        timesteps, device = experts.schedule.timesteps, self.workspace.device
+        draws = Draws.of(images, timesteps, chosen.images, torch_seed(self.settings.seed, self.block), device, labels)
+        kept = Chunks(self.workspace.work / f"losses-{name.replace('/', '_')}")
+        return profile(experts, draws, chosen.batch_size, self.workspace.runtime.progress, kept)
+
+    @property
+    def scoring(self) -> Scoring:
+        """How samples are scored."""
+        chosen = self.settings.evaluation
+        own = chosen.model_copy(update={"seeds": tuple(torch_seed(seed, self.block) for seed in chosen.seeds)})
+        return Scoring(self.workspace, self.settings.sampling, own, self.data, self.extractor)
+
+    def conditions(self, scores: Mapping[str, Any]) -> dict[str, Any]:
+        """What the figures mean nothing without, the same for all that are compared."""
+        return {
+            "data": data_condition(self.data.facts),
+            "data_sha256": self.data.facts["sha256"],
+            "draws_per_timestep": self.settings.profile.images,
+            "held_out_half": self.half,
+            **{name: scores[name] for name in CONDITIONS},
+        }
+
+
+def curve(losses: np.ndarray, by: Literal["bins", "timesteps"] = "bins") -> dict[str, list[float]]:
+    """Mean loss over bins of timesteps, from losses [T, n]: T, each bin's first timestep, and its loss."""
+    first: np.ndarray = log_bins(len(losses), BINS)[:-1] if by == "bins" else np.arange(len(losses))
+    means = np.add.reduceat(losses.mean(1, dtype=float), first) / np.diff([*first, len(losses)])
+    return {"timesteps": [len(losses)], "first": first.tolist(), "loss": list(map(rounded, means))}
+
+
+def of_half_the_samples(measuring: Measuring) -> Measuring:
+    """The same, but for half of the samples: sampling is most of what measuring costs.
+
+    They are the first half of what the end is scored by, from the same noise: its `fid_half` is the FID of these.
+    """
+    chosen = measuring.settings.evaluation
+    samples = half_of(chosen.samples)
+    fewer = chosen.model_copy(update={"samples": samples, "kid_subset": min(samples, chosen.kid_subset)})
+    return replace(measuring, settings=measuring.settings.model_copy(update={"evaluation": fewer}))
+
+
+def point(folder: Path, figures: Mapping[str, Any], fid: float) -> dict[str, Any]:
+    """A point of a path: images seen, endpoints with the FID of half of the samples, and losses over timesteps."""
+    losses = figures["curve"]["loss"]
+    return {"images": load_record(folder).images_seen} | figures["endpoints"] | {"fid": fid, "curve": losses}
+
+
+def along(measuring: Measuring, snapshots: Sequence[Path], end: Path, name: str) -> dict[str, Any]:
+    """What is measured of the end of a training, with its `path`; a name tells trainings apart."""
+    figures, half = measuring.figures(end, name), of_half_the_samples(measuring)
+    seconds, path = figures["costs"]["measuring_seconds"], []
+    for folder in snapshots:
+        found = half.figures(folder, f"{name}_{folder.name}")
+        path.append(point(folder, found, found["endpoints"]["fid"]))
+        seconds += found["costs"]["measuring_seconds"]
+    path.append(point(end, figures, figures["scores"]["fid_half"]))
+    return figures | {"costs": figures["costs"] | {"measuring_seconds": seconds}, "path": path}
+
+
+def in_short(measuring: Measuring, half: Path, end: Path, name: str, snapshots: int) -> dict[str, Any]:
+    """What a pilot measures: half of its images and the end, each by half of the samples.
+
+    The seconds that it tells are those of a training with so many snapshots, whose end takes all samples.
+    """
+    cheap = of_half_the_samples(measuring)
+    figures, before = cheap.figures(end, name), cheap.figures(half, f"{name}_half")
+    path = [point(at, one, one["endpoints"]["fid"]) for at, one in ((half, before), (end, figures))]
+    seconds = (snapshots + 2) * figures["costs"]["measuring_seconds"]
+    costs = figures["costs"] | {"measuring_seconds": seconds}
+    return figures | {"costs": costs, "half": before["endpoints"], "path": path}

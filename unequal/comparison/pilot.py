@@ -1,0 +1,196 @@
+"""What a pilot tells beforehand: how trainings scatter, what a study of them can see, and how long it will take."""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from math import inf
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from unequal.comparison.settings import LEAST, Comparison, Contrast, Pilot
+from unequal.statistics.estimates import BlockModel
+from unequal.statistics.power import Design, upper_deviation, visible_effect
+
+#: More blocks than this are not asked for.
+MOST_BLOCKS = 40
+#: Nor is a difference told as a factor of images that takes more doublings of them.
+MOST_DOUBLINGS = 10
+#: What takes seconds.
+WORK = ("training", "measuring")
+
+#: Figures of trainings, one a block; of an arm by the try, one a block.
+Trainings = Sequence[Mapping[str, Any]]
+Arms = Mapping[str, Trainings]
+
+
+def pilot_document(
+    plan: Comparison, pilot: Pilot, bases: Trainings, arms: Arms, effects: Mapping[str, float]
+) -> dict[str, Any]:
+    """All that a pilot tells of a study, as JSON.
+
+    Args:
+        plan: of the study.
+        pilot: its settings.
+        bases: figures of the pilot's bases, measured at half and at the end of their training; none where arms begin
+            with fresh weights and are measured so themselves.
+        arms: arm → a block's trainings by try.
+        effects: endpoint → what the claim is that the study asks about.
+    """
+    cells = good_tries(plan, arms)
+    paths = bases or [one for cell in cells for one in cell]
+    return {
+        "seeds": list(pilot.seeds),
+        "share": pilot.share,
+        "endpoints": {
+            name: (found := scatter(name, cells))
+            | slope(name, paths, delta)
+            | {"delta": delta}
+            | promise(plan, needed(effects, name, delta), found)
+            for name, delta in plan.judged.items()
+        },
+        "tries": {arm: tries(found, plan) for arm, found in arms.items()},
+        **seconds(plan, pilot, bases, [one for found in arms.values() for block in found for one in block.values()]),
+    }
+
+
+def good_tries(plan: Comparison, arms: Arms) -> list[Trainings]:
+    """The trainings of every try that ends within 2δ of its arm's best, by the first endpoint.
+
+    Others, at a rate that is far too high, say, are not what a study trains by, and scatter otherwise. Of a pilot with
+    no two good ones all tries are told.
+    """
+    first, delta = next(iter(plan.judged.items()))
+    every: dict[str, dict[str, Trainings]] = {
+        arm: {label: [block[label] for block in found] for label in found[0]} for arm, found in arms.items()
+    }
+    ends = {arm: {label: mean_log(first, cell) for label, cell in cells.items()} for arm, cells in every.items()}
+    good = [
+        cell
+        for arm, cells in every.items()
+        for label, cell in cells.items()
+        if ends[arm][label] <= min(ends[arm].values()) + 2 * delta
+    ]
+    return good if len(good) > 1 else [cell for cells in every.values() for cell in cells.values()]
+
+
+def mean_log(endpoint: str, trainings: Trainings) -> float:
+    """Mean of ln(endpoint)."""
+    return fmean(float(np.log(one["endpoints"][endpoint])) for one in trainings)
+
+
+def scatter(endpoint: str, cells: Sequence[Trainings]) -> dict[str, Any]:
+    """Standard deviation of a training in ln(endpoint), with its degrees of freedom and its 80 % upper bound.
+
+    It is what is left when arms with their tries, and blocks, have had their share: what a study is judged by, too. The
+    whole one has the share of the blocks as well, of which there is but one freedom for each block after the first.
+    """
+    values = np.log([[one["endpoints"][endpoint] for one in cell] for cell in cells])
+    study = BlockModel(tuple(map(str, range(len(cells)))), values)
+    within, whole = study.pooled_variance**0.5, float(values.var(1, ddof=1).mean() ** 0.5)
+    return {
+        "deviation": within,
+        "freedom": study.freedom,
+        "upper_deviation": upper_deviation(within, study.freedom),
+        "whole_deviation": whole,
+        "whole_upper_deviation": upper_deviation(whole, values.shape[1] - 1),
+    }
+
+
+def slope(endpoint: str, paths: Trainings, delta: float) -> dict[str, Any]:
+    """Change of ln(endpoint) over the last doubling of a training's images, and which factor of them is worth δ.
+
+    None is told that takes more than ten doublings.
+    """
+    doubling = fmean(float(np.log(one["endpoints"][endpoint] / one["half"][endpoint])) for one in paths)
+    worth = 2 ** (delta / -doubling) if -doubling * MOST_DOUBLINGS > delta else None
+    return {"slope_per_doubling": doubling, "images_worth_delta": worth}
+
+
+def promise(plan: Comparison, asked: float, scatter: Mapping[str, float]) -> dict[str, Any]:
+    """What the planned study shows in four of five cases, and how many blocks would show what it asks for.
+
+    Of its comparisons the one that shows least is told, and each kind of test by itself; null: more than 40 blocks.
+    """
+
+    def visible(blocks: int) -> float:
+        return max(promised_all(plan, blocks, scatter).values())
+
+    planned = promised_all(plan, len(plan.all_seeds), scatter)
+    # More blocks see smaller effects, so the fewest that see enough are found by halving.
+    counts = range(LEAST, MOST_BLOCKS + 1)
+    place = bisect_left(counts, -asked, key=lambda blocks: -visible(blocks))
+    return {
+        "needed": asked,
+        "visible_effect": max(planned.values()),
+        "visible_by_test": {one.test: effect for one, effect in planned.items()},
+        "testable": max(planned.values()) <= asked,
+        "blocks_needed": counts[place] if place < len(counts) else None,
+    }
+
+
+def tries(found: Trainings, plan: Comparison) -> dict[str, Any]:
+    """Learning rate and mean ln(endpoints) of an arm in each try, and the best one by the first endpoint."""
+    tried = {
+        label: {"lr": found[0][label]["lr"]}
+        | {name: mean_log(name, [block[label] for block in found]) for name in plan.judged}
+        for label in found[0]
+    }
+    first = next(iter(plan.judged))
+    return {"best": min(tried, key=lambda label: tried[label][first]), "tried": tried}
+
+
+def seconds(plan: Comparison, pilot: Pilot, bases: Trainings, arms: Trainings) -> dict[str, Any]:
+    """Seconds an image of a training here, and of a block and the whole study on one thread: trained in full, measured.
+
+    An arm that was not piloted is taken to cost what those that were do in the mean.
+    """
+
+    def whole(trainings: Trainings) -> float:
+        """A training of the study, of which those of the pilot are a share, and its measuring."""
+        if not trainings:
+            return 0.0
+        trained, measured = (fmean(one["costs"][f"{what}_seconds"] for one in trainings) for what in WORK)
+        return trained / pilot.share + measured
+
+    everything = [*bases, *arms]
+    spent = sum(one["costs"]["training_seconds"] for one in everything)
+    block = whole(bases) + len(plan.arms) * whole(arms)
+    return {
+        "training_image_seconds": spent / sum(one["costs"]["images"] for one in everything),
+        "block_seconds": block,
+        "study_seconds": len(plan.seeds) * block,
+    }
+
+
+#: By which of a pilot's figures trainings scatter, within blocks or with what blocks add.
+DEVIATIONS = {"pooled": "upper_deviation", "paired": "upper_deviation", "welch": "whole_upper_deviation"}
+
+
+def needed(effects: Mapping[str, float], endpoint: str, delta: float) -> float:
+    """The difference of ln(endpoint) that has to be visible."""
+    return effects[endpoint] / 2 if endpoint in effects else delta
+
+
+def promised(test: str, plan: Comparison, blocks: int, pilot: Mapping[str, Any] | None) -> float:
+    """The smallest difference of ln(endpoint) that a comparison by this test shows in four of five studies.
+
+    Welch's test has the freedom of one of its arms or more, so it shows what is told here or less. Infinite where the
+    pilot has told nothing of the endpoint.
+
+    Args:
+        test: of a comparison.
+        plan: of the study.
+        blocks: that are judged.
+        pilot: what it has told of the endpoint.
+    """
+    if pilot is None or (deviation := pilot.get(DEVIATIONS[test])) is None:
+        return inf
+    arms = max(2, len(plan.pooled_arms)) if test == "pooled" else 2
+    return visible_effect(Design(arms, blocks, len(plan.compared)), deviation)
+
+
+def promised_all(plan: Comparison, blocks: int, pilot: Mapping[str, Any] | None) -> dict[Contrast, float]:
+    """The same of all that is compared."""
+    by_test = {test: promised(test, plan, blocks, pilot) for test in {one.test for one in plan.compared}}
+    return {one: by_test[one.test] for one in plan.compared}

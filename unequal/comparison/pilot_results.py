@@ -1,0 +1,199 @@
+"""What the trainings of a pilot have come to, as it lies in results/pilot, and what results/pilot.json says of them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
+
+from unequal.artifacts.figures import Figures, read_figures
+from unequal.comparison.pilot import Arms, Trainings
+from unequal.comparison.settings import Comparison, Pilot
+from unequal.comparison.tables import NAMES
+from unequal.errors import UserError
+from unequal.report.formatting import label, percent
+from unequal.report.page import Table
+
+
+class Costs(Figures):
+    """What a training of the pilot has cost."""
+
+    images: PositiveInt
+    training_seconds: NonNegativeFloat
+    measuring_seconds: NonNegativeFloat
+
+
+class Training(Figures):
+    """A training of the pilot; `half` are its endpoints at half of its images."""
+
+    endpoints: dict[str, PositiveFloat]
+    costs: Costs
+
+
+class Base(Training):
+    """results/pilot/base/block_<seed>.json."""
+
+    block: int
+    half: dict[str, PositiveFloat]
+
+
+class Tried(Training):
+    """A try of an arm."""
+
+    lr: PositiveFloat
+    half: dict[str, PositiveFloat] | None = None
+
+
+class Arm(Figures):
+    """results/pilot/<arm>/block_<seed>.json."""
+
+    arm: str
+    block: int
+    tries: dict[str, Tried]
+
+
+class Promise(Figures):
+    """What results/pilot.json says of an endpoint, as far as a study is judged by it."""
+
+    upper_deviation: NonNegativeFloat
+    whole_upper_deviation: NonNegativeFloat
+    deviation: NonNegativeFloat
+    freedom: PositiveInt
+    slope_per_doubling: float
+    images_worth_delta: PositiveFloat | None
+    needed: PositiveFloat
+    visible_effect: PositiveFloat
+    blocks_needed: PositiveInt | None
+
+
+class BestTry(Figures):
+    """What results/pilot.json says of an arm's tries."""
+
+    best: str
+    tried: dict[str, dict[str, float]]
+
+
+class PilotFigures(Figures):
+    """results/pilot.json."""
+
+    share: PositiveFloat
+    endpoints: dict[str, Promise]
+    tries: dict[str, BestTry]
+    block_seconds: NonNegativeFloat
+    study_seconds: NonNegativeFloat
+
+
+def read_bases(folder: Path, plan: Comparison, pilot: Pilot) -> Trainings:
+    """The pilot's bases. Raises UserError where a file lacks what is read of it, or is of another training."""
+    files = [(seed, folder / f"base/block_{seed}.json") for seed in pilot.seeds]
+    found = [read_figures(file, Base) for _, file in files]
+    for (seed, file), one in zip(files, found, strict=True):
+        refuse_other(file, one["block"] == seed)
+        require_endpoints(file, plan, one["endpoints"], one["half"])
+    return found
+
+
+def read_arms(folder: Path, plan: Comparison, pilot: Pilot, begin_fresh: bool) -> Arms:
+    """The tries of the pilot's arms, one a block; `begin_fresh` where they have no bases, and halves themselves.
+
+    Raises UserError as `read_bases`, or where others were tried.
+    """
+    return {
+        arm: [read_tries(folder, plan, pilot, arm, seed, begin_fresh) for seed in pilot.seeds] for arm in pilot.arms
+    }
+
+
+def read_tries(folder: Path, plan: Comparison, pilot: Pilot, arm: str, seed: int, begin_fresh: bool) -> dict[str, Any]:
+    """Those of an arm in a block."""
+    file = folder / f"{arm}/block_{seed}.json"
+    found = read_figures(file, Arm)
+    tried: dict[str, Any] = found["tries"]
+    refuse_other(file, (found["arm"], found["block"], {*tried}) == (arm, seed, {*pilot.tries}))
+    for one in tried.values():
+        require_endpoints(file, plan, one["endpoints"], *([one.get("half") or {}] if begin_fresh else []))
+    return {label: tried[label] for label in pilot.tries}
+
+
+def refuse_other(file: Path, is_right: bool) -> None:
+    """Raise UserError where a file tells of another training than its name, or of other tries than the settings."""
+    if not is_right:
+        raise UserError(f"{file}: tells of another arm, block or tries than the pilot asks for; make it again")
+
+
+def require_endpoints(file: Path, plan: Comparison, *measured: Mapping[str, float]) -> None:
+    """Raise UserError where one of the study's endpoints was not measured."""
+    if gone := [name for name in plan.endpoints if any(name not in one for one in measured)]:
+        raise UserError(f"{file}: endpoint '{gone[0]}' is missing; make it again")
+
+
+COLUMNS = (
+    "endpoint",
+    "scatter of a training",
+    "at most (80 %)",
+    "last doubling of images",
+    "images worth δ",
+    "seen",
+    "asked for",
+    "blocks that see it",
+    "hours they take",
+)
+
+
+def pilot_table(pilot: Mapping[str, Any]) -> Table:
+    """Scatter, slope, what is seen and what it takes, an endpoint a row."""
+    rows = [endpoint_row(name, one, pilot["block_seconds"]) for name, one in pilot["endpoints"].items()]
+    note = (
+        f"Trainings of {percent(pilot['share'])} of the images, on seeds of the pilot's own. Scatter is within blocks; "
+        "seen is what the planned blocks show in four of five studies, of the comparison that shows least. "
+        f"{headroom(pilot)} With the planned blocks the study takes {hours(pilot['study_seconds'])} hours of a thread "
+        "as fast as the pilot's, if its arms cost what the pilot's do in the mean."
+    )
+    return Table("What the pilot has told", COLUMNS, rows, note)
+
+
+def endpoint_row(name: str, one: Mapping[str, Any], block_seconds: float) -> tuple[str, ...]:
+    """A row of it; differences of logarithms as relative ones."""
+    worth, blocks = one["images_worth_delta"], one["blocks_needed"]
+    return (
+        NAMES[name],
+        percent(one["deviation"]),
+        percent(one["upper_deviation"]),
+        percent(float(np.expm1(one["slope_per_doubling"])), sign=True),
+        "–" if worth is None else f"× {worth:.3g}",
+        percent(float(np.expm1(one["visible_effect"]))),
+        percent(float(np.expm1(one["needed"]))),
+        "more than 40" if blocks is None else str(blocks),
+        "–" if blocks is None else hours(blocks * block_seconds),
+    )
+
+
+def hours(seconds: float) -> str:
+    """As text."""
+    return f"{seconds / 3600:.1f}"
+
+
+def headroom(pilot: Mapping[str, Any]) -> str:
+    """Whether FID's features tell a training of twice the images from one, more than the study can see anyway."""
+    if (fid := pilot["endpoints"].get("fid")) is None:
+        return ""
+    fit = -fid["slope_per_doubling"] > fid["visible_effect"]
+    told = "fit: a doubling of images lowers FID by more than" if fit else "not fit: a doubling of images is within"
+    return f"The features of FID are {told} what is seen, at the length of the pilot's trainings."
+
+
+def tries_table(pilot: Mapping[str, Any]) -> Table:
+    """Geometric means of the endpoints of every try, the best by the first endpoint marked."""
+    endpoints = list(pilot["endpoints"])
+    rows = [
+        (
+            f"{label(arm)}: {label(name)}",
+            f"{tried['lr']:.2g}",
+            *(f"{np.exp(tried[one]):.4g}" for one in endpoints),
+            "best" if name == found["best"] else "",
+        )
+        for arm, found in pilot["tries"].items()
+        for name, tried in found["tried"].items()
+    ]
+    note = "By the first endpoint; arms of the study are trained by the try that params.yaml names at pilot.chosen."
+    return Table("What the pilot has tried", ("arm: try", "rate", *(NAMES[one] for one in endpoints), ""), rows, note)

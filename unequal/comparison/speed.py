@@ -1,0 +1,153 @@
+"""How much faster one training gets somewhere than another: a shift of its curve, and the last crossing of a target."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unequal.comparison.settings import images_for
+from unequal.errors import UserError
+
+
+class Curve(NamedTuple):
+    """A training's quality: images seen at its snapshots, rising, and the figure (FID, say; above 0) at each."""
+
+    images: Sequence[int]
+    figures: Sequence[float]
+
+    def logarithms(self) -> tuple[np.ndarray, np.ndarray]:
+        """ln images and ln figures at the snapshots.
+
+        Raises:
+            UserError: fewer than two snapshots, images that do not rise, or figures that have no logarithm.
+        """
+        images, figures = np.asarray(self.images, float), np.asarray(self.figures, float)
+        if images.shape != figures.shape or (np.diff(images) <= 0).any() or not (images > 0).all():
+            raise UserError(
+                f"a curve with figures {list(self.figures)} at images {list(self.images)}; images must rise"
+            )
+        if not (np.isfinite(figures) & (figures > 0)).all():
+            raise UserError(f"a curve's figures {list(self.figures)} must be finite and above 0")
+        if len(images) < 2:
+            raise UserError(f"snapshots at {list(self.images)} images; a curve takes two or more")
+        return np.log(images), np.log(figures)
+
+    def second_half(self) -> tuple[np.ndarray, np.ndarray]:
+        """The same from half of the images on. Raises UserError where the end alone lies there."""
+        images, figures = self.logarithms()
+        late = images >= images[-1] - np.log(2)
+        if late.sum() < 2:
+            raise UserError(f"snapshots at {list(self.images)} images; two or more must lie in the second half")
+        return images[late], figures[late]
+
+
+def log_speed_up(run: Curve, baseline: Curve) -> float:
+    """ln c, where the run at n images is as good as the baseline at c·n, over the second half of the slower one.
+
+    The slower one is that whose figures over its second half are the larger, and is laid onto the whole curve of the
+    other, which has been there before. So that curve is never read beyond its end, and exchanging the two changes the
+    sign alone. What lies before its first snapshot is read off its first piece, run on; a curve that is worse at its
+    end than the other at its first snapshot counts as if it had just come to that: a bound.
+
+    Raises:
+        UserError: curves that have no second half.
+    """
+    means = [curve.second_half()[1].mean() for curve in (run, baseline)]
+    if means[0] > means[1]:
+        return shift_onto(run, baseline)
+    return -shift_onto(baseline, run)
+
+
+def shift_onto(slower: Curve, faster: Curve) -> float:
+    """The shift s ≤ 0 of ln images that lays the slower's second half best on the faster: least squares of ln figure.
+
+    The faster curve runs straight between its snapshots, and on at both ends. So the sum of squares is a parabola in s
+    between two shifts at which a snapshot of one lies on one of the other: the least of all parabolas is the answer.
+    """
+    (u, y), (grid, level) = slower.second_half(), faster.logarithms()
+    slopes = np.diff(level) / np.diff(grid)
+    least = grid[0] - u[-1]
+    kinks = (grid[:, None] - u).ravel()
+    edges = np.unique(np.concatenate([[least, 0.0], kinks[(kinks > least) & (kinks < 0)]]))
+    found = []
+    for low, high in pairwise(edges):
+        middle = (low + high) / 2
+        segment = np.clip(np.searchsorted(grid, u + middle) - 1, 0, len(slopes) - 1)
+        slope, rest = slopes[segment], level[segment] + slopes[segment] * (u + middle - grid[segment]) - y
+        steep = float(slope @ slope)
+        shift = float(np.clip(middle - slope @ rest / steep, low, high)) if steep else float(high)
+        found.append((float(((rest + slope * (shift - middle)) ** 2).sum()), -shift))
+    return -min(found)[1]
+
+
+def last_crossing(curve: Curve, target: float) -> float | None:
+    """Images after which a training stays at the target or below; None where it ends above: it never arrives to stay.
+
+    Between the last snapshot above the target and the next one, ln figure runs straight over ln images. A run that
+    is never above it arrives with its first snapshot.
+    """
+    above = np.flatnonzero(np.asarray(curve.figures) > target)
+    if not len(above):
+        return float(curve.images[0])
+    last = int(above[-1])
+    if last + 1 == len(curve.images):
+        return None
+    figures, images = np.log(curve.figures[last : last + 2]), np.log(curve.images[last : last + 2])
+    share = (np.log(target) - figures[0]) / (figures[1] - figures[0])
+    return float(np.exp(images[0] + share * (images[1] - images[0])))
+
+
+#: A training's figures.
+Training = Mapping[str, Any]
+
+
+def curve_of(training: Training, endpoint: str) -> Curve:
+    """An endpoint along a training. Raises UserError where it was not measured along it."""
+    if not all(endpoint in one for one in training.get("path") or [{}]):
+        raise UserError(f"a training without a path of {endpoint}; measure it along its snapshots")
+    return Curve([one["images"] for one in training["path"]], [one[endpoint] for one in training["path"]])
+
+
+def with_images(training: Training, baseline: Training, endpoint: str) -> dict[str, Any]:
+    """The figures with the images for the same of an endpoint among the endpoints, as a multiple of the baseline's.
+
+    Raises UserError where one of them has no path.
+    """
+    curves = (curve_of(one, endpoint) for one in (training, baseline))
+    images = float(np.exp(-log_speed_up(*curves)))
+    return {**training, "endpoints": {**training["endpoints"], images_for(endpoint): images}}
+
+
+def compared(
+    trainings: Mapping[str, Mapping[int, Training]], baseline: str, by: Sequence[str]
+) -> dict[str, dict[int, dict[str, Any]]]:
+    """Trainings, arm → block → figures, with the images that they take for the same of each endpoint.
+
+    Raises UserError where one has no path.
+    """
+    told = {arm: {block: dict(one) for block, one in own.items()} for arm, own in trainings.items()}
+    for endpoint in by:
+        for own in told.values():
+            for block, one in own.items():
+                own[block] = with_images(one, trainings[baseline][block], endpoint)
+    return told
+
+
+def arrivals(trainings: Mapping[int, Training], baseline: Mapping[int, Training], endpoint: str) -> list[float | None]:
+    """Images after which each block's training stays at what its baseline ends with, or below; None: never."""
+    return [
+        last_crossing(curve_of(one, endpoint), curve_of(baseline[block], endpoint).figures[-1])
+        for block, one in trainings.items()
+    ]
+
+
+def piloted(tries: Mapping[str, Training], baseline: Training, endpoint: str) -> dict[str, dict[str, Any]]:
+    """The same for all tries of an arm in a block of a pilot, against one training of that block.
+
+    What brought a training to half of its images takes twice as many for the same: a doubling is worth a doubling.
+
+    Raises UserError where one has no path: such a pilot bounds no scatter.
+    """
+    found, name = {label: with_images(one, baseline, endpoint) for label, one in tries.items()}, images_for(endpoint)
+    return {label: {**one, "half": {**one["half"], name: 2 * one["endpoints"][name]}} for label, one in found.items()}

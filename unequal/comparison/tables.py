@@ -1,0 +1,270 @@
+"""What a study says, as tables of its page, as rows of files and in Markdown for its README."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import isinf
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+from scipy.stats import sem
+
+from unequal.comparison.confirmation import CONTROL, FIRST
+from unequal.comparison.judgement import Family
+from unequal.comparison.results import Found
+from unequal.comparison.settings import Contrast, images_for
+from unequal.comparison.speed import arrivals, curve_of
+from unequal.report.formatting import either_way, label, mean_and_sd, percent, with_prefix
+from unequal.report.page import Table
+from unequal.statistics.verdicts import SAME, Verdict
+
+#: How people read the endpoints.
+NAMES = {
+    "loss_over_timesteps": "held-out loss of ε, over timesteps",
+    "loss_over_log_snr": "held-out loss of ε, over log-SNR",
+    "x0_loss_over_log_snr": "held-out loss of x0, over log-SNR",
+    "fid": "FID",
+}
+NAMES |= {images_for(name): f"images for the same {told}" for name, told in NAMES.items()}
+#: How they read the costs.
+COSTS = {
+    "images": "images",
+    "training_flops": "training FLOPs",
+    "sampling_flops": "sampling FLOPs",
+    "parameters": "parameters",
+}
+#: Those of `cells`; and those of a comparison, with the interval of the two arms alone.
+FINDING_COLUMNS = ("change", "95 % interval", "p (Holm)", "the study says")
+COLUMNS = ("arm against control", *FINDING_COLUMNS[:2], "of the two alone", *FINDING_COLUMNS[2:])
+#: By whose variance.
+TESTS = {
+    "pooled": "by the variance of all arms that are pooled",
+    "paired": "by that of two arms within blocks",
+    "welch": "by that of two arms, blocks included, or a smaller one",
+}
+NOTE = (
+    "Changes are of the endpoint's geometric mean over blocks; less is better. Intervals are for one comparison, p and "
+    "word for all of the table together, but for the last row: an arm that is its control once more, with other draws, "
+    "where nothing should be found. The second interval is by the scatter of the two arms alone, whatever the plan "
+    "says; words do not go by it."
+)
+
+
+def family_table(family: Family, found: Found) -> Table:
+    """An endpoint's comparisons, and the A/A arm below them."""
+    again = found.blocks.repeated
+    rows = [row(one, finding, family) for one, finding in family.found.items()]
+    checked = row(again, family.repeated, family)
+    note = f"δ = {percent(family.delta)}. {promise(family)} {NOTE}{scattering(family)}"
+    return Table(NAMES[family.endpoint], COLUMNS, rows, note, [checked])
+
+
+def row(comparison: Contrast, finding: Verdict, family: Family) -> tuple[str, ...]:
+    """A comparison's."""
+    change, interval, *rest = cells(finding, family.delta)
+    alone = family.alone[comparison]
+    return against(comparison.arm, comparison.control), change, interval, between(*alone), *rest
+
+
+def scattering(family: Family) -> str:
+    """Which pooled arms scatter otherwise than the rest, and what that does to the others."""
+    if not family.unlike:
+        return ""
+    told = ", ".join(f"{label(arm)} ({percent(one)})" for arm, one in family.unlike.items())
+    usual = percent(median(family.deviations.values()))
+    return (
+        f" Within blocks, trainings scatter by {usual} in the middle arm, and more than twice as much in: {told}. That "
+        "widens all pooled intervals, so that smaller differences of other arms cannot be told from nothing."
+    )
+
+
+def promise(family: Family) -> str:
+    """What so many blocks can see, and whether that is enough."""
+    if all(map(isinf, family.visible.values())):
+        return "The pilot has told nothing of it, so nothing is said."
+    own = f"by the scatter of these very trainings, at most (80 %), {seen(family.own)}"
+    told = own if family.scatter == "blocks" else f"by the pilot, by which words go, {seen(family.visible)}; {own}"
+    asked = f"Asked for is {either_way(family.needed)}.{bound(family)}"
+    return f"Four of five studies of so many blocks see a difference of this size: {told}. {asked}"
+
+
+def bound(family: Family) -> str:
+    """Where less is asked for than is seen, and what that does to words."""
+    blind = dict.fromkeys(TESTS[one.test] for one, effect in family.visible.items() if effect > family.needed)
+    every = {one.test for one in family.visible}
+    whose = "" if len(blind) == len(every) else f" {' and '.join(blind)}"
+    told = f" That is less than what is seen{whose}: of these comparisons only as large differences have a word."
+    return told if blind else ""
+
+
+def seen(visible: Mapping[Contrast, float]) -> str:
+    """The smallest differences that are visible, by test: pairs of arms scatter each in their own way."""
+    by_test: dict[str, list[float]] = {}
+    for one, effect in visible.items():
+        by_test.setdefault(one.test, []).append(effect)
+    ends = {test: dict.fromkeys((min(found), max(found))) for test, found in by_test.items()}
+    return " and ".join(f"{' to '.join(map(size, found))} {TESTS[test]}" for test, found in ends.items())
+
+
+def size(effect: float) -> str:
+    """A difference that is visible; infinite where nothing is known of it."""
+    return "none" if isinf(effect) else either_way(effect)
+
+
+def cells(finding: Verdict, delta: float) -> tuple[str, ...]:
+    """A finding as text."""
+    word = f"{finding.word} within {percent(delta)}" if finding.word == SAME else finding.word
+    return percent(finding.change, sign=True), between(finding.low, finding.high), p_value(finding.p_difference), word
+
+
+def between(low: float, high: float) -> str:
+    """An interval as text."""
+    return f"{percent(low, sign=True)} … {percent(high, sign=True)}"
+
+
+def p_value(p: float) -> str:
+    """Two digits, as far down as anybody looks."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+
+
+def against(arm: str, control: str) -> str:
+    """A comparison's name."""
+    return f"{label(arm)} against {label(control)}"
+
+
+def arms_table(found: Found, real: Mapping[str, Any]) -> Table:
+    """Endpoints, other scores and costs of every arm and of the bases, and the scores of real images."""
+    endpoints = list(found.blocks.endpoints)
+    scores = sorted(found.any["scores"])
+    columns = ["arm", *(NAMES[one] for one in endpoints), *map(label, scores)]
+    columns += COSTS.values()
+    everything = {label(arm): list(found.trainings[arm].values()) for arm in found.blocks.arms}
+    rows = [(name, *arm_cells(trainings, endpoints, scores)) for name, trainings in everything.items()]
+    bases = list(found.bases.values())
+    references = [("base", *arm_cells(bases, endpoints, scores))] if bases else []
+    references.append(("real images", *real_cells(real, endpoints, scores)))
+    return Table("Arms", columns, rows, "± is the standard deviation over blocks.", references)
+
+
+def arm_cells(trainings: Sequence[Any], endpoints: Sequence[str], scores: Sequence[str]) -> Iterator[str]:
+    """Means of an arm as text."""
+    for kind, names in (("endpoints", endpoints), ("scores", scores)):
+        yield from (mean_and_sd([one[kind][name] for one in trainings]) for name in names)
+    for cost in COSTS:
+        yield with_prefix(fmean(one["costs"][cost] for one in trainings))
+
+
+def real_cells(real: Mapping[str, Any], endpoints: Sequence[str], scores: Sequence[str]) -> Iterator[str]:
+    """What real images come to beside real ones, as text: they have neither losses nor costs."""
+    yield from (f"{real[name]:.3g}".replace("-", "−") if name in real else "" for name in (*endpoints, *scores))
+    yield from ("",) * len(COSTS)
+
+
+def speed_table(found: Found, baseline: str, endpoint: str) -> Table:
+    """Images for the same of an endpoint, by shifts and by the last crossing of the baseline's end, and the ends."""
+    name = NAMES[endpoint]
+    columns = ["arm", "c, times as fast", "blocks that arrive", "images until then", f"{name} at the end"]
+    rows = [(label(arm), *speed_cells(found, arm, baseline, endpoint)) for arm in found.blocks.arms]
+    biased = " FID along a training is of half of the samples, and biased upwards by more than that of all."
+    note = (
+        f"An arm of c is after n images where {label(baseline)} of the same block is after c·n: the second half of the "
+        f"slower curve of the {name} is laid onto the other one, which has been there before. One that is worse at its "
+        "end than the other at its first snapshot counts as if it had just come to that. An arm arrives where it stays "
+        "at that with which the baseline's training ends, or below; images until then are the mean of those that do."
+        f"{biased if endpoint == 'fid' else ''}"
+    )
+    return Table(f"Speed by {name}", columns, rows, note)
+
+
+def speed_cells(found: Found, arm: str, baseline: str, endpoint: str) -> Iterator[str]:
+    """An arm's row behind its name."""
+    trainings, images = found.trainings[arm], images_for(endpoint)
+    # A curve laid onto itself is as fast, but for the last bits of its shift.
+    yield mean_and_sd([round(1 / one["endpoints"][images], 9) for one in trainings.values()])
+    reached = arrivals(trainings, found.trainings[baseline], endpoint)
+    there = [one for one in reached if one is not None]
+    yield f"{len(there)} of {len(reached)}"
+    yield with_prefix(fmean(there)) if there else "never"
+    yield mean_and_sd([curve_of(one, endpoint).figures[-1] for one in trainings.values()])
+
+
+def training_rows(found: Found) -> list[dict[str, Any]]:
+    """A row a training, with its endpoints, scores and costs; an endpoint that some trainings lack is empty there."""
+    measured = (one["endpoints"] for own in found.trainings.values() for one in own.values())
+    endpoints = dict.fromkeys(name for one in measured for name in one)
+    return [
+        {"arm": arm, "block": block} | endpoints | one["endpoints"] | one["scores"] | one["costs"]
+        for arm, trainings in found.trainings.items()
+        for block, one in trainings.items()
+    ]
+
+
+def curve_rows(found: Found) -> list[dict[str, Any]]:
+    """A row an arm and a bin of timesteps: the held-out loss of ε there, geometric mean and spread over blocks.
+
+    Beside it stands how it differs within blocks from that of the arm that is trained once more, with its error.
+    """
+    logs = {arm: np.log(found.told_curves(arm)) for arm in found.blocks.arms}
+    changes = {arm: one - logs[found.blocks.repeated.control] for arm, one in logs.items()}
+    first = found.bins.tolist()
+    return [
+        {"arm": arm, "first": start, "last": end - 1}
+        | {"loss": float(np.exp(one[:, k].mean())), "log_sd": float(one[:, k].std(ddof=1))}
+        | {"log_change": float(changes[arm][:, k].mean()), "log_change_stderr": float(sem(changes[arm][:, k]))}
+        for arm, one in logs.items()
+        for k, (start, end) in enumerate(zip(first, [*first[1:], found.timesteps], strict=True))
+    ]
+
+
+def confirmation_table(
+    told: Mapping[str, Verdict], found: Found, again: Sequence[Mapping[str, Any]], among: str, starts: str
+) -> Table:
+    """A row an endpoint; `among` is what the first was the first of, `starts` what fresh blocks begin with."""
+    arm, control = (label(again[0][place]["arm"]) for place in (FIRST, CONTROL))
+    deltas = found.blocks.judged
+    rows = [(NAMES[name], *cells(finding, deltas[name])) for name, finding in told.items()]
+    note = (
+        f"{arm}, named for its place in {among}, was trained again with {control}, from {len(again)} {starts} "
+        f"that had no say in that; the error of a difference is by the scatter of all trainings of {among}, or of "
+        "these pairs where that is larger. Each endpoint is judged by itself."
+    )
+    return Table(f"On fresh seeds: {arm} against {control}", ("endpoint", *FINDING_COLUMNS), rows, note)
+
+
+def confirmation_rows(told: Mapping[str, Verdict], again: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row a training and endpoint."""
+    return [
+        {"place": place, "arm": block[place]["arm"], "block": block[place]["block"], "endpoint": name}
+        | {"value": block[place]["endpoints"][name], "word": told[name].word}
+        for block in again
+        for place in (FIRST, CONTROL)
+        for name in told
+    ]
+
+
+def markdown(families: Sequence[Family], first: str) -> str:
+    """What a README says: data, network and budget in a sentence, and a row a comparison with a word an endpoint."""
+    head = ["arm against control", *(f"{NAMES[one.endpoint]} (δ {percent(one.delta)})" for one in families)]
+    lines = [first, "", f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    for comparison in families[0].found:
+        words = (cells(one.found[comparison], one.delta) for one in families)
+        told = [f"{one[0]}: {one[-1]}" for one in words]
+        lines.append(f"| {' | '.join((against(comparison.arm, comparison.control), *told))} |")
+    return "\n".join(lines) + "\n"
+
+
+def first_sentence(found: Found, subject: str, real: Mapping[str, Any]) -> str:
+    """Data, network and budget, and what FID has room for; `subject` is what people call the images."""
+    one, control = found.any, found.blocks.repeated.control
+    images = fmean(each["costs"]["images"] for each in found.trainings[control].values())
+    base = np.mean([each["costs"]["images"] for each in found.bases.values()]) if found.bases else 0
+    budget = f"{with_prefix(images)} images" + (f", {with_prefix(base)} of them the base's," if base else "")
+    return (
+        f"On {named(subject, one['conditions']['data'])}, with a network of "
+        f"{with_prefix(one['costs']['parameters'])} parameters and {budget} behind "
+        f"{label(control)}; {len(found.complete)} blocks. Real images, {real['sets']}, have a FID of {real['fid']:.3g}."
+    )
+
+
+def named(subject: str, data: str) -> str:
+    """The data as conditions have them, by what people call the images in the place of the kind of their source."""
+    return f"{subject}, {data.partition(', ')[2]}"

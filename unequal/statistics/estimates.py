@@ -1,0 +1,135 @@
+"""Arms compared in complete blocks: differences between arms, and how well they are known.
+
+The unit is a training. An arm is a way of training, a block what its trainings share (a base, or a seed), and
+y_ab = arm_a + block_b + e the logarithm of an endpoint, so that a difference of 0.01 is one per cent.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from unequal.errors import UserError
+
+
+class Estimate(NamedTuple):
+    """A difference between two arms in ln(endpoint), with its standard error and degrees of freedom."""
+
+    difference: float
+    error: float
+    freedom: int
+
+
+@dataclass(frozen=True)
+class BlockModel:
+    """ln(endpoint) of every arm in every block.
+
+    Args:
+        arms: A names.
+        values: [A, B], finite; A and B at least 2.
+
+    Raises:
+        UserError: fewer than two arms or blocks, a value that is not finite, or names for another number of arms.
+    """
+
+    arms: tuple[str, ...]
+    values: np.ndarray
+
+    def __post_init__(self) -> None:
+        arms, blocks = self.values.shape
+        if arms != len(self.arms) or min(arms, blocks) < 2:
+            raise UserError(
+                f"{len(self.arms)} arms with values of {arms} in {blocks} blocks; "
+                "allowed: two arms and two blocks or more"
+            )
+        if not np.isfinite(self.values).all():
+            arm, block = np.argwhere(~np.isfinite(self.values))[0]
+            raise UserError(f"arm '{self.arms[arm]}' has the endpoint {self.values[arm, block]} in block {block}")
+
+    @property
+    def blocks(self) -> int:
+        """B."""
+        return self.values.shape[1]
+
+    @property
+    def freedom(self) -> int:
+        """ν = (A − 1)(B − 1)."""
+        return (len(self.arms) - 1) * (self.blocks - 1)
+
+    @property
+    def pooled_variance(self) -> float:
+        """s² = Σe²/ν: the variance of a training, if it is the same in all arms."""
+        return float(pooled_variance(self.values))
+
+    @property
+    def deviations(self) -> np.ndarray:
+        """Standard deviation of each arm's trainings within blocks, [A]; 0 where the others explain all of it."""
+        return np.sqrt(own_variances(self.values).clip(min=0))
+
+    def contrast(self, arm: str, control: str) -> Estimate:
+        """Mean of ln(endpoint) of an arm less that of a control, over the blocks; see `contrast`."""
+        difference, error = contrast(self.values, self._row(arm), self._row(control))
+        return Estimate(float(difference), float(error), self.freedom)
+
+    def _row(self, arm: str) -> int:
+        if arm not in self.arms:
+            raise UserError(f"arm '{arm}' was not trained; there is: {', '.join(self.arms)}")
+        return self.arms.index(arm)
+
+
+def residuals(values: np.ndarray) -> np.ndarray:
+    """e_ab = y_ab less the means of its arm and of its block, [..., A, B], of one study or of many at once."""
+    arms, blocks = values.mean(-1, keepdims=True), values.mean(-2, keepdims=True)
+    return values - arms - blocks + values.mean((-2, -1), keepdims=True)
+
+
+def pooled_variance(values: np.ndarray) -> np.ndarray:
+    """s² = Σe²/ν, [...], of values [..., A, B]."""
+    arms, blocks = values.shape[-2:]
+    return np.asarray((residuals(values) ** 2).sum((-2, -1)) / ((arms - 1) * (blocks - 1)))
+
+
+def own_variances(values: np.ndarray) -> np.ndarray:
+    """Variance of each arm's trainings within blocks, [..., A], of values [..., A, B]; it may come out below 0.
+
+    E[Σ_b e_ab²]/(B − 1) = (1 − 2/A)·σ_a² + Σσ²/A², solved for σ_a². With two arms the residuals are each other's
+    mirror images and tell nothing apart: both have the pooled one.
+    """
+    arms, blocks = values.shape[-2:]
+    if arms == 2:
+        return np.repeat(pooled_variance(values)[..., None], 2, axis=-1)
+    squares = (residuals(values) ** 2).sum(-1) / (blocks - 1)
+    whole = squares.sum(-1, keepdims=True) / (1 - 1 / arms)
+    return np.asarray((squares - whole / arms**2) / (1 - 2 / arms))
+
+
+def contrast(values: np.ndarray, arm: int, control: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean difference of two arms over the blocks, and its standard error, both [...], of values [..., A, B].
+
+    The squared error is (σ²_arm + σ²_control)/B, or s²_d/B of the pair's own differences where that is larger.
+    With the pooled variance alone, a control that scatters twice as much as the others would make 13 of 100
+    families of comparisons claim an effect that is not there.
+    """
+    differences = values[..., arm, :] - values[..., control, :]
+    own = differences.var(-1, ddof=1)
+    each = np.maximum(own_variances(values), pooled_variance(values)[..., None])
+    both = each[..., [arm, control]].sum(-1)
+    return differences.mean(-1), np.sqrt(np.maximum(both, own) / values.shape[-1])
+
+
+def welch(first: Sequence[float], second: Sequence[float]) -> Estimate:
+    """Mean of the first ln(endpoints) less that of the second, for arms that share no variance and no blocks.
+
+    Welch's error, with his degrees of freedom rounded down.
+
+    Raises:
+        UserError: fewer than two trainings on a side, or none that differ on either.
+    """
+    if min(len(first), len(second)) < 2:
+        raise UserError(f"{len(first)} and {len(second)} trainings; allowed: two or more a side")
+    parts = np.array([np.var(side, ddof=1) / len(side) for side in (first, second)])
+    if not parts.any():
+        raise UserError("all trainings of a side end alike; their scatter is not known")
+    freedom = parts.sum() ** 2 / (parts**2 / (np.array([len(first), len(second)]) - 1)).sum()
+    return Estimate(float(np.mean(first) - np.mean(second)), float(np.sqrt(parts.sum())), int(freedom + 1e-9))

@@ -1,0 +1,68 @@
+"""The smallest effect that a study shows in four of five cases, by the scatter of its pilot or of its own trainings."""
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import chi2
+from scipy.stats import t as student_t
+
+from unequal.errors import UserError
+from unequal.statistics.estimates import contrast
+from unequal.statistics.verdicts import LEVEL
+
+POWER = 0.8
+#: Simulated studies behind a promise, and their seed: the same promise comes out every time.
+STUDIES, SEED = 20_000, 0
+
+
+class Design(NamedTuple):
+    """A study: A arms in B blocks, of which m comparisons of an arm with a control are judged together."""
+
+    arms: int
+    blocks: int
+    comparisons: int
+
+    @property
+    def freedom(self) -> int:
+        """ν = (A − 1)(B − 1)."""
+        return (self.arms - 1) * (self.blocks - 1)
+
+
+def upper_deviation(deviation: float, freedom: int) -> float:
+    """The 80 % upper bound s_u of a pilot's standard deviation: s·√(ν/χ²_{0.2,ν}); 2.1·s at ν = 2, 1.4·s at 6."""
+    if freedom < 1 or deviation < 0:
+        raise UserError(f"a standard deviation of {deviation} with {freedom} degrees of freedom tells nothing")
+    return float(deviation * np.sqrt(freedom / chi2.ppf(1 - POWER, freedom)))
+
+
+def visible_effect(plan: Design, deviation: float) -> float:
+    """The effect in ln(endpoint) that a study finds in 80 % of cases, for trainings of this standard deviation.
+
+    Simulated with the very errors by which studies are judged (`contrast`), Holm's first step for m
+    comparisons; one arm has the effect.
+    """
+    return deviation * unit_effect(plan)
+
+
+def textbook_effect(plan: Design) -> float:
+    """(t_{1−0.05/2m,ν} + t_{0.8,ν})·√(2/B): the same, if the pooled variance alone judged; for a deviation of 1."""
+    found = student_t.ppf([1 - LEVEL / 2 / plan.comparisons, POWER], plan.freedom).sum()
+    return float(found * np.sqrt(2 / plan.blocks))
+
+
+@cache
+def unit_effect(plan: Design) -> float:
+    """The visible effect for trainings of standard deviation 1, to a per cent."""
+    if plan.arms < 2 or plan.blocks < 2 or plan.comparisons < 1:
+        raise UserError(f"{plan}: allowed: two arms, two blocks and one comparison or more")
+    differences, errors = null_studies(plan)
+    threshold = student_t.ppf(1 - LEVEL / 2 / plan.comparisons, plan.freedom)
+    # Found where |d + effect| exceeds the threshold: at a rising effect, the share of d above threshold·error − effect.
+    return float(np.quantile(threshold * errors - differences, POWER))
+
+
+def null_studies(plan: Design) -> tuple[np.ndarray, np.ndarray]:
+    """Differences of the first arm from the second and their errors, [STUDIES] each, where no arm has an effect."""
+    generator = np.random.default_rng(SEED)
+    return contrast(generator.normal(size=(STUDIES, plan.arms, plan.blocks)), 0, 1)

@@ -1,0 +1,114 @@
+"""From estimates to words, by rules that treat both directions alike."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+from unequal.errors import UserError
+from unequal.statistics.estimates import Estimate
+
+NOT_TESTABLE, SAME, BETTER, WORSE, UNDECIDED = "not testable here", "the same", "better", "worse", "undecided"
+#: A family of comparisons claims something that is not there in at most so large a share of studies.
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a study says of one planned comparison; endpoints are such that less is better.
+
+    Attributes:
+        word: `not testable here`, `the same` (within δ), `better`, `worse` or `undecided`.
+        change: relative difference of the endpoint, e^d − 1.
+        low, high: its 95 % interval, for this comparison alone.
+        p_difference: Holm's p for "they differ".
+        p_same: Holm's p for "they differ by less than δ".
+    """
+
+    word: str
+    change: float
+    low: float
+    high: float
+    p_difference: float
+    p_same: float
+
+
+def judge(
+    estimates: Sequence[Estimate], delta: float, visible: Sequence[float] = (), needed: float | None = None
+) -> list[Verdict]:
+    """Judge all planned comparisons of a study together.
+
+    Words are tried in this order: *not testable here* where the study cannot see what it asks for and the difference is
+    smaller than what it sees; *the same* where both one-sided tests of |d| ≥ δ are rejected; *better* or *worse* where
+    d = 0 is; else *undecided*. Each kind of test has Holm's correction over all comparisons of the plan.
+
+    Args:
+        estimates: one a planned comparison, arm less control, in ln(endpoint).
+        delta: δ above 0, in ln(endpoint), settled before the study ran.
+        visible: the smallest effect that the study shows of each of them in four of five cases, by the scatter that
+            its plan names, in ln(endpoint); none: nothing bounds what is said.
+        needed: the effect that has to be visible, or nothing is said of a smaller one than is; None: δ.
+
+    Raises:
+        UserError: no comparison, or δ not above 0.
+    """
+    if not estimates or not delta > 0:
+        raise UserError(f"{len(estimates)} comparisons with δ = {delta}; allowed: one or more, and δ above 0")
+    different = holm([two_sided(one) for one in estimates])
+    same = holm([equivalence(one, delta) for one in estimates])
+    bounds, asked = visible or [0.0] * len(estimates), needed or delta
+    return [
+        finding(one, allowed(word(one, p, q), one, bound, asked), p, q)
+        for one, p, q, bound in zip(estimates, different, same, bounds, strict=True)
+    ]
+
+
+def allowed(word: str, estimate: Estimate, visible: float, needed: float) -> str:
+    """The word, where a study may say it: it sees what it asks for, or at least a difference as large as this one."""
+    return word if visible <= max(needed, abs(estimate.difference)) else NOT_TESTABLE
+
+
+def word(estimate: Estimate, p_difference: float, p_same: float) -> str:
+    """What the tests say of one comparison."""
+    if p_same < LEVEL:
+        return SAME
+    if p_difference < LEVEL:
+        return BETTER if estimate.difference < 0 else WORSE
+    return UNDECIDED
+
+
+def finding(estimate: Estimate, word: str, p_difference: float, p_same: float) -> Verdict:
+    """A comparison's word with its figures."""
+    return Verdict(word, float(np.expm1(estimate.difference)), *interval(estimate), p_difference, p_same)
+
+
+def interval(estimate: Estimate) -> tuple[float, float]:
+    """The 95 % interval of the endpoint's relative difference, for one comparison alone."""
+    half = float(stdtrit(estimate.freedom, 1 - LEVEL / 2)) * estimate.error
+    low, high = np.expm1([estimate.difference - half, estimate.difference + half]).tolist()
+    return low, high
+
+
+def two_sided(estimate: Estimate) -> float:
+    """p of a difference at least so large, where there is none."""
+    if estimate.error == 0:
+        return 0.0 if estimate.difference else 1.0
+    return 2 * float(stdtr(estimate.freedom, -abs(estimate.difference) / estimate.error))
+
+
+def equivalence(estimate: Estimate, delta: float) -> float:
+    """The larger p of the two one-sided tests against d ≤ −δ and d ≥ δ."""
+    if estimate.error == 0:
+        return 0.0 if abs(estimate.difference) < delta else 1.0
+    return float(stdtr(estimate.freedom, (abs(estimate.difference) - delta) / estimate.error))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values: the smallest times m, the next times m − 1 …, never falling, at most 1."""
+    p = np.asarray(p_values, dtype=float)
+    order = np.argsort(p)
+    adjusted = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)).clip(max=1)
+    found = np.empty_like(p)
+    found[order] = adjusted
+    return found.tolist()
