@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 from filelock import FileLock
+from harness.starting import start_warm
 from hypothesis import settings as hypothesis_settings
 from specs import spec_of
 from torch import nn
 
-from benchmarks.starting import start_warm
 from unequal.data.preparation import prepare
 from unequal.data.prepared import PreparedData
 from unequal.models.backbones.dit.backbone import config_for

@@ -20,7 +20,7 @@ from typing import Any
 import click
 import torch
 
-from benchmarks.projects import ROOT
+from benchmarks.overhead import ROOT
 from benchmarks.timing import keep
 
 #: README's first one.

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from diffusers.models.unets.unet_2d import UNet2DModel
 from filelock import FileLock
+from harness.projects import commit, run, tiny_copy
 from small_inputs import write_inputs
 from tiny_pipeline import IMAGES, TinyPipeline, write_images
 from watched import noting
 
-from benchmarks.projects import commit, run, tiny_copy
 from unequal.data.prepared import PreparedData
 from unequal.models.folder import ModelRecord
 

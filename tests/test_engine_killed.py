@@ -10,9 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
-
-from benchmarks.projects import copy_of_repository, run
-from benchmarks.starting import Command, Commands, log_of
+from harness.projects import copy_of_repository, run
+from harness.starting import Command, Commands, log_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 

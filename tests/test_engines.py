@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 from engines_said import children, rules_of_dry_run, stages_of_repro, tracked_runs
+from harness.projects import commit, edit, run, tiny_copy
 from tiny_pipeline import TinyPipeline
-
-from benchmarks.projects import commit, edit, run, tiny_copy
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 

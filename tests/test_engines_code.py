@@ -9,10 +9,10 @@ import pytest
 from dvc.repo import Repo
 from engines_said import rules_of_dry_run
 from graph import ROOT
+from harness.projects import run
 from tiny_pipeline import IMAGES, TinyPipeline, write_images
 from watched import other_without_the_harness, uncounted
 
-from benchmarks.projects import run
 from unequal.pipeline.fingerprint import programs
 from unequal.settings.runtime import Runtime
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from harness.projects import commit, run, tiny_copy
 
-from benchmarks.projects import commit, run, tiny_copy
 from unequal.artifacts.profiles import read_floor, read_losses
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.usefixtures("warm_start")]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 from graph import ROOT, Instance, instances, model_of, pipeline_presets, telling_instances
+from harness.projects import shrink, tiny_settings
 from schemas import strings
 
-from benchmarks.projects import shrink, tiny_settings
 from studies.grid.settings import trial_name
 from unequal.files import read_json
 from unequal.pipeline.fingerprint import CODE

@@ -7,11 +7,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
-
-from benchmarks.killing import LONG_STAGES, SETTINGS, Killer, measured, never, once_saved
-from benchmarks.projects import tiny_copy
-from benchmarks.starting import Warm
-from benchmarks.traces import Stage, clear, stages_up_to
+from harness.killing import LONG_STAGES, SETTINGS, Killer, measured, never, once_saved
+from harness.projects import tiny_copy
+from harness.starting import Warm
+from harness.traces import Stage, clear, stages_up_to
 
 pytestmark = pytest.mark.slow
 

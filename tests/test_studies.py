@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from engines_said import stages_of_repro
 from graph import ROOT
+from harness.projects import commit, run, tiny_copy
 from watched import noting, other_without_the_harness, uncounted
 
-from benchmarks.projects import commit, run, tiny_copy
 from unequal.pipeline.fingerprint import programs
 from unequal.settings.runtime import Runtime
 from unequal.settings.strict import PARAMS, read_yaml

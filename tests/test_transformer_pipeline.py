@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-
-from benchmarks.projects import run, tiny_copy
+from harness.projects import run, tiny_copy
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.usefixtures("warm_start")]
 

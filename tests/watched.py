@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import torch
 from dvc.repo import Repo
+from harness.projects import run
 
-from benchmarks.projects import run
 from unequal.files import content_hash, write_json
 from unequal.pipeline.fingerprint import fingerprint
 from unequal.processes import threads

@@ -15,12 +15,12 @@ import one_node
 import psutil
 import pytest
 from engines_said import stages_of_repro
+from harness.projects import commit, copy_of_repository, edit, keep_stages, run, tiny_copy
+from harness.server import Server
+from harness.starting import Commands, log_of
+from harness.traces import Stage, made_by
 from mlflow import MlflowClient
 
-from benchmarks.projects import commit, copy_of_repository, edit, keep_stages, run, tiny_copy
-from benchmarks.server import Server
-from benchmarks.starting import Commands, log_of
-from benchmarks.traces import Stage, made_by
 from unequal.tools.footprint import Footprints
 
 pytestmark = [

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from harness.projects import copy_of_repository, run
+from harness.starting import NOBODY
 from pages import HOW_TO, Block, blocks, named
 from test_commands import CHECKS
 from test_snippets import merged
 
-from benchmarks.projects import copy_of_repository, run
-from benchmarks.starting import NOBODY
 from unequal.settings.strict import read_yaml
 
 #: Modules whose programs take seconds.

@@ -45,6 +45,9 @@ def is_there(arguments: list[str]) -> None:
 
 def check_python(arguments: list[str]) -> None:
     """A module of the project, and its options."""
+    if arguments[0].endswith(".py"):
+        assert (ROOT / arguments[0]).is_file()
+        return
     flag, name, *options = arguments
     assert flag == "-m"
     if name in ("pip", "uv"):

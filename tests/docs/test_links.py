@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import pytest
+from harness.projects import run
 from pages import PAGES, README, ROOT, anchors, code_words, each_page, links, named
 
-from benchmarks.projects import run
 from unequal.settings.params.pipeline import Params
 from unequal.settings.strict import read_yaml, sections_in
 

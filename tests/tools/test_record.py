@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner
+from harness.projects import edit, small_copy
+from harness.projects import run as run_in
 
-from benchmarks.projects import edit, small_copy
-from benchmarks.projects import run as run_in
 from unequal.settings.strict import read_yaml
 from unequal.tools.record import main
 

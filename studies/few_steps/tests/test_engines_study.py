@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 from engines_said import children, rules_of_dry_run, stages_of_repro, tracked_runs
-
-from benchmarks.projects import commit, edit, run, tiny_copy
+from harness.projects import commit, edit, run, tiny_copy
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.usefixtures("warm_start")]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from harness.projects import commit, run, tiny_copy
 
-from benchmarks.projects import commit, run, tiny_copy
 from unequal.files import read_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.usefixtures("warm_start")]

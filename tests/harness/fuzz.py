@@ -1,23 +1,17 @@
-"""Mutations of the tiny params.yaml: each is refused in one line, or its pipeline runs, or a stage refuses in one line.
+"""Mutations of the tiny params.yaml, and what the gate and the pipeline make of them: a refusal of one line, or a run.
 
-    python -m benchmarks.fuzz --examples 200 --seed 1
-
-The stages run one after the other in this process, with smaller budgets still. What is told of: a traceback, a refusal
-of several lines, and what took more than a minute, which is no fault of a large budget.
+The stages run one after the other in this process, with budgets below those of tiny.yaml. Faults are a traceback and a
+refusal of several lines; a run that takes more than a minute of processor time is none.
 """
 
 import importlib
 import json
 import math
-import os
-import resource
 import shlex
 import shutil
 import signal
 import tempfile
 import traceback
-import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import chdir, contextmanager
 from pathlib import Path
@@ -25,15 +19,12 @@ from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
-import click
 import networkx
-import torch
 import yaml
 from click.testing import CliRunner
-from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from benchmarks.projects import ROOT, TINY, shrink
+from harness.projects import ROOT, TINY, section_of, shrink
 from unequal.errors import UserError
 from unequal.pipeline.sources import check_sources, write_sources
 from unequal.settings.params.pipeline import Params
@@ -75,7 +66,6 @@ SMALLER = {
     "data.holdout": 0.5,
 }
 LONGEST_SECONDS = 60
-MEMORY_BYTES = 16 << 30
 
 
 class TooLong(BaseException):
@@ -90,10 +80,7 @@ def tiny_params() -> Document:
         shrink(path, TINY)
         found: Document = yaml.safe_load(path.read_text(encoding="utf-8"))
     for dotted, value in SMALLER.items():
-        *sections, last = dotted.split(".")
-        section = found
-        for name in sections:
-            section = section[name]
+        section, last = section_of(found, dotted)
         section[last] = value
     return found
 
@@ -252,41 +239,3 @@ def outcome(document: Document) -> str:
             return "too long"
         except Exception as error:
             return f"FAULT {type(error).__name__}: {error}"
-
-
-@click.command(help=__doc__)
-@click.option("--examples", default=100, show_default=True, help="Mutations that are tried.")
-@click.option("--seed", "number", default=0, show_default=True, help="Of the mutations.")
-def main(examples: int, number: int) -> None:
-    """Try mutations, and print what is not as it should be."""
-    warnings.simplefilter("ignore")
-    os.environ.setdefault("MLFLOW_TRACKING_URI", "sqlite://")
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    torch.set_num_threads(1)
-    counts: Counter[str] = Counter()
-    params = tiny_params()
-
-    @seed(number)
-    @settings(
-        max_examples=examples,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(mutated(params))
-    def attempt(document: Document) -> None:
-        found = outcome(document)
-        counts[found.partition(":")[0]] += 1
-        if not found.startswith(("refused", "runs")) or "by a stage" in found:
-            changed = [p for p in places(document) if p not in set(places(params)) or at(document, p) != at(params, p)]
-            click.echo(f"{found}\n  {[('.'.join(map(str, p)), at(document, p)) for p in changed][:6]}")
-
-    attempt()
-    click.echo(", ".join(f"{count} {what}" for what, count in counts.most_common()))
-    if any(what.startswith("FAULT") for what in counts):
-        raise click.ClickException("faults were found")
-
-
-if __name__ == "__main__":
-    main()

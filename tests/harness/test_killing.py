@@ -5,21 +5,16 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from functools import reduce
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from kill_at_random import COMMAND, DVC, SNAKEMAKE, WARM, summary, table
 
-from benchmarks import kill
-from benchmarks.kill import COMMAND, DVC, SNAKEMAKE, WARM, added, summary
-from benchmarks.killing import BOTH, SHARER, STAGE, Kill, Killer, never, once_leaving, once_saved, sharers
-from benchmarks.starting import Commands, Running
-from benchmarks.traces import Stage, Unexpected, clear, leaving, made_by, saved
+from harness.killing import BOTH, SHARER, STAGE, Kill, Killer, never, once_leaving, once_saved, sharers
+from harness.starting import Commands, Running
+from harness.traces import Stage, Unexpected, clear, leaving, made_by, saved
 from unequal.training.checkpoint import Checkpoint, write_checkpoint
 
 LOG = '{"step": 1, "loss": 0.5, "images_per_second": 10.0}\n'
@@ -38,15 +33,6 @@ Path("out.txt").write_text(sys.argv[1])
 for file in work.iterdir(): file.unlink()
 work.rmdir()
 """
-
-KILLS = st.builds(
-    Kill,
-    stage=st.sampled_from(["train_base", "prune@0", "check_params"]),
-    signal=st.sampled_from(["SIGKILL", "SIGTERM"]),
-    saved=st.integers(0, 9),
-    hit=st.sampled_from([STAGE, SHARER]),
-    late=st.booleans(),
-)
 
 
 def stage(said: str = "the same") -> Stage:
@@ -192,7 +178,7 @@ def test_the_figures_are_sums_over_kinds_and_stages(tmp_path: Path) -> None:
     assert told["stages"]["prune"]["resumed_from"] == {"unit": "candidates", "least": 3, "most": 5}
 
 
-def test_the_page_tells_of_the_kinds_that_were_tried() -> None:
+def test_the_table_has_the_kinds_that_were_tried() -> None:
     seen = {"what": "a stage", "kills": 3, "on_the_way_out": 1, "finished": 2, "differing_files": 0}
     found = {
         "kills": 3,
@@ -201,16 +187,6 @@ def test_the_page_tells_of_the_kinds_that_were_tried() -> None:
         "differing_files": [],
         "kinds": {WARM: seen, DVC: seen | {"what": "an engine", "kills": 0}},
     }
-    first, empty, _, _, *rows = kill.told(found).splitlines()
+    first, empty, _, _, *rows = table(found).splitlines()
     assert first == "3 kills: 3 by SIGKILL and 0 by SIGTERM. Of 8 files compared, 0 differed."
     assert (empty, rows) == ("", ["| a stage | 3 | 1 | 2 | 0 |"])
-
-
-@given(st.lists(st.lists(KILLS, max_size=6), min_size=2, max_size=4))
-def test_runs_add_up_to_what_one_of_all_kills_tells(runs: list[list[Kill]]) -> None:
-    def told(kills: list[Kill]) -> dict[str, Any]:
-        killer = Killer(Path(), {}, {}, Random(0), kills=kills, finished=[one.stage for one in kills])
-        killer.compared, killer.differing = len(kills), [one.stage for one in kills if one.late]
-        return json.loads(json.dumps(summary({WARM: killer})))
-
-    assert reduce(added, map(told, runs)) == told([kill for run in runs for kill in run])

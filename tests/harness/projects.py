@@ -11,11 +11,8 @@ from typing import Any
 
 import yaml
 
-from unequal.errors import UserError
-from unequal.settings.strict import read_yaml
-
-ROOT = Path(__file__).parents[1]
-#: Settings of a small run, by dotted keys: the pipeline's, and those of a study next to its params.yaml.
+ROOT = Path(__file__).parents[2]
+#: Settings of a small run by dotted keys: the pipeline's; those of a study stand next to its params.yaml.
 TINY = ROOT / "tests/tiny.yaml"
 #: Stages of a small copy.
 FEW = ("code", "check_params", "prepare_data", "profile_floor")
@@ -53,16 +50,31 @@ def environment_of(project: Path) -> dict[str, str]:
 
 
 def edit(project: Path, changes: Mapping[str, object], file: str = "params.yaml") -> None:
-    """Set dotted keys of a YAML file."""
+    """Set dotted keys of a YAML file; a section that an anchor shares is changed in one place alone."""
     path = project / file
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
     for dotted, value in changes.items():
-        *sections, last = dotted.split(".")
-        section = document
-        for name in sections:
-            section = section[name]
+        section, last = section_of(document, dotted)
         section[last] = value
     path.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
+
+
+def section_of(document: dict[str, Any], dotted: str) -> tuple[dict[str, Any], str]:
+    """Return the section that holds a dotted key, as a copy of its own within the document, and the key there."""
+    *sections, last = dotted.split(".")
+    for name in sections:
+        document[name] = document = dict(document[name])
+    return document, last
+
+
+def shrink(params: Path, tiny: Path) -> None:
+    """Set the dotted keys of a tiny.yaml in a params file; a key with null is deleted."""
+    document = yaml.safe_load(params.read_text(encoding="utf-8"))
+    for dotted, value in yaml.safe_load(tiny.read_text(encoding="utf-8")).items():
+        section, last = section_of(document, dotted)
+        section.pop(last, None)
+        section.update({} if value is None else {last: value})
+    params.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
 
 
 def commit(project: Path, message: str) -> None:
@@ -97,35 +109,6 @@ def tiny_settings(folder: Path) -> Path:
     """The file of small settings for the params.yaml in a folder."""
     own = folder / "tiny.yaml"
     return own if own.exists() else TINY
-
-
-def shrink(params: Path, tiny: Path) -> None:
-    """Change a params file by another file of dotted keys; a key with null is removed.
-
-    Raises:
-        UserError: the params file lacks a section.
-    """
-    document = read_yaml(params)
-    for dotted, value in read_yaml(tiny).items():
-        *sections, last = dotted.split(".")
-        section = inner(document, sections)
-        if section is None:
-            raise UserError(f"{tiny}: {dotted}: there is no such section in {params}")
-        if value is None:
-            section.pop(last, None)
-        else:
-            section[last] = value
-    params.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
-
-
-def inner(document: dict[str, Any], sections: list[str]) -> dict[str, Any] | None:
-    """A copied section of a document, to be changed there alone: an anchor may share it with others; None: absent."""
-    for name in sections:
-        if not isinstance(document.get(name), dict):
-            return None
-        document[name] = dict(document[name])
-        document = document[name]
-    return document
 
 
 def keep_stages(project: Path, names: Sequence[str]) -> None:

@@ -16,8 +16,8 @@ from typing import Protocol
 
 import psutil
 
-from benchmarks.projects import environment_of
-from benchmarks.warm_python import ask
+from harness.projects import environment_of
+from harness.warm_python import ask
 
 HERE, SOCKET = Path(__file__).parent, "socket"
 #: No tracking server at all: nothing is waited for.

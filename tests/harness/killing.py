@@ -14,9 +14,9 @@ from random import Random
 
 import psutil
 
-from benchmarks.server import Server
-from benchmarks.starting import Command, Commands, Running, Starter, log_of
-from benchmarks.traces import Stage, Unexpected, clear, leaving, made_by, saved
+from harness.server import Server
+from harness.starting import Command, Commands, Running, Starter, log_of
+from harness.traces import Stage, Unexpected, clear, leaving, made_by, saved
 
 #: Budgets of a tiny project whose long stages save many times in a second or two.
 SETTINGS: dict[str, object] = {

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 import yaml
 from graph import ROOT
+from harness.fuzz import gate, misspelt, mutated, outcome, refusal, tiny_params
+from harness.projects import section_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.fuzz import gate, misspelt, mutated, outcome, refusal, tiny_params
 from unequal.settings.params.core import Core
 from unequal.tools.params import params_models
 
@@ -55,16 +56,12 @@ TAKEN: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.thorough
 @pytest.mark.parametrize("edits", TAKEN, ids=lambda edits: ",".join(edits) or "none")
 def test_what_the_gate_takes_runs_or_is_refused_by_a_stage_in_one_line(edits: dict[str, Any]) -> None:
     document = tiny_params()
     for dotted, value in edits.items():
-        *sections, last = dotted.split(".")
-        place = document
-        for section in sections:
-            place = place[section]
-        place[last] = value
+        section, last = section_of(document, dotted)
+        section[last] = value
     found = outcome(document)
     assert found.startswith(("runs", "refused by a stage")), found

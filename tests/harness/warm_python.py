@@ -1,7 +1,7 @@
 """Stands in PATH as `python`; what `-m` and `-c` would run, also behind `-P`, the warm process runs, all else the real
 Python.
 
-Before a user's words stand two that the file in PATH adds: the socket of `benchmarks.warm`, and the real Python.
+Before a user's words stand two that the file in PATH adds: the socket of `harness/warm.py`, and the real Python.
 """
 
 import json
