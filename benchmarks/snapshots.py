@@ -21,7 +21,7 @@ from unequal.tools.architecture import spec_of
 from unequal.tools.params import read_params
 from unequal.training.batches import BatchSource
 from unequal.training.loop import Trainer
-from unequal.training.objectives.choice import objective_for
+from unequal.training.objectives.objective import objective_for
 
 #: Images that batches are taken from: more only take up memory.
 IMAGES = 1000

@@ -35,7 +35,7 @@ def train(steps: int = 300, batch_size: int = 64, device: str = "cpu") -> list[f
 
     schedule = NoiseSchedule.linear(T).to(device)  # unequal
     sampler = LossSecondMomentSampler(T, history=2, uniform_share=0.01, unbiased=True)  # unequal
-    timesteps = Timesteps(sampler, loss_weights=loss_weights("min_snr", "epsilon", schedule.snr, 5.0))  # unequal
+    timesteps = Timesteps(sampler, loss_weights=loss_weights("min_snr", "epsilon", schedule.snr, gamma=5.0))  # unequal
 
     for _ in range(steps):
         x0 = 0.2 * torch.randn(batch_size, 2, device=device) + torch.tensor([1.0, -1.0], device=device)

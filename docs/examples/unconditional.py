@@ -42,7 +42,7 @@ def train(epochs: int = 2, batch_size: int = 8) -> list[float]:
 
     schedule = VariancePreserving("theirs", noise_scheduler.betas.double())  # unequal
     sampler = StratifiedSampler(equal_log_snr(schedule, 8), unbiased=True)  # unequal
-    timesteps = Timesteps(sampler, loss_weights=loss_weights("min_snr", "epsilon", schedule.snr, 5.0))  # unequal
+    timesteps = Timesteps(sampler, loss_weights=loss_weights("min_snr", "epsilon", schedule.snr, gamma=5.0))  # unequal
 
     accelerator = Accelerator(cpu=True)
     model, optimizer, loader, lr_scheduler = accelerator.prepare(model, optimizer, loader, lr_scheduler)

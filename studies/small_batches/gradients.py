@@ -19,7 +19,7 @@ from unequal.models.folder import ModelRecord
 from unequal.randomness import numpy_generator
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import IndependentSampler, TimestepSampler, uniform
-from unequal.training.objectives.choice import objective_for
+from unequal.training.objectives.objective import objective_for
 
 
 def meter_of(

@@ -14,7 +14,7 @@ from unequal.comparison.params import Recipes
 from unequal.comparison.settings import AS_IT_IS, Comparison, Pilot, Try, arm_seed, shortened
 from unequal.errors import UserError
 from unequal.settings.average import PowerAverage
-from unequal.settings.loss_weights import LossWeight
+from unequal.settings.loss_weights import NoWeight
 from unequal.settings.recipe import Optimizer, Recipe
 from unequal.settings.samplers import Uniform
 
@@ -121,7 +121,7 @@ def test_a_shortened_recipe_keeps_its_shape() -> None:
         snapshots=(500,),
         prediction="epsilon",
         sampler=Uniform(kind="uniform"),
-        loss_weight=LossWeight(kind="none"),
+        loss_weight=NoWeight(kind="none"),
         optimizer=optimizer,
     )
     short = shortened(whole, 0.25, Try(lr=2e-3))

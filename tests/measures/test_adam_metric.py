@@ -15,7 +15,7 @@ from unequal.errors import UserError
 from unequal.measures.adam_metric import AdamMeter, adam_scales, squared_norms_in_both
 from unequal.measures.gradient_meter import GradientMeter
 from unequal.timesteps.partition import Partition
-from unequal.training.objectives.single_head import SingleHead
+from unequal.training.objectives.objective import SingleHead
 from unequal.training.optimizer import moments
 
 CELLS = Partition([(0, 0), (1, 20), (21, 49)])
@@ -67,7 +67,7 @@ def test_both_metrics_are_of_the_draws_of_the_plain_meter(
 ) -> None:
     net, objective = (
         tiny_net().train().requires_grad_(True),
-        SingleHead("epsilon", NoiseSchedule.linear(50), "none", None),
+        SingleHead("epsilon", NoiseSchedule.linear(50)),
     )
     meter = GradientMeter(net, objective, tensor_of(prepared.train), 4, single_images=8, mean_images=16, seed=0)
     found = AdamMeter(meter, tuple(torch.full_like(one, 2.0) for one in net.parameters())).samples(CELLS)

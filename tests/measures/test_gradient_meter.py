@@ -12,10 +12,10 @@ from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.gradient_meter import GradientMeter
 from unequal.timesteps.partition import Partition, TimestepRange
-from unequal.training.objectives.single_head import SingleHead
+from unequal.training.objectives.objective import SingleHead
 
 CELLS = Partition([(0, 0), (1, 20), (21, 49)])
-OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50), "none", None)
+OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50))
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from unequal.timesteps.samplers import (
     uniform,
 )
 from unequal.training.batches import Batch, draw_at
-from unequal.training.objectives.single_head import SingleHead
+from unequal.training.objectives.objective import SingleHead
 
 pytestmark = pytest.mark.slow
 
@@ -159,7 +159,7 @@ def test_a_network_scatters_as_its_moments_say(prepared: PreparedData, tiny_net:
     """Brute force: 200 batches of each sampler, with the whole gradient of each."""
     net = tiny_net().requires_grad_(True)
     parameters, images = list(net.parameters()), tensor_of(prepared.train)
-    objective = SingleHead("epsilon", NoiseSchedule.linear(T), "none", None)
+    objective = SingleHead("epsilon", NoiseSchedule.linear(T))
     generator = np.random.default_rng(13)
 
     meter = GradientMeter(net, objective, images, folds=4, single_images=24, mean_images=64, seed=0)

@@ -27,7 +27,7 @@ from unequal.models.pruned import replay
 from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.condition import Condition
-from unequal.settings.loss_weights import LossWeight
+from unequal.settings.loss_weights import NoWeight
 from unequal.settings.network import Network
 from unequal.settings.recipe import Optimizer, Recipe
 from unequal.settings.runtime import Runtime
@@ -94,7 +94,7 @@ def recipe(sampler: Any, images: int) -> Recipe:
         images=images,
         prediction="sample",
         sampler=sampler,
-        loss_weight=LossWeight(kind="none"),
+        loss_weight=NoWeight(kind="none"),
         optimizer=Optimizer(lr=1e-2, betas=(0.9, 0.99), weight_decay=0.0, warmup_images=0, decay="constant"),
     )
 

@@ -24,7 +24,7 @@ from unequal.models.folder import load_model, load_record, save_model
 from unequal.models.spec import ModelSpec, Space
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.condition import Condition
-from unequal.settings.loss_weights import LossWeight
+from unequal.settings.loss_weights import NoWeight
 from unequal.settings.network import DiT
 from unequal.settings.recipe import Optimizer, Recipe
 from unequal.settings.runtime import Runtime
@@ -181,7 +181,7 @@ def recipe(images: int, prediction: str = "sample") -> Recipe:
         images=images,
         prediction=prediction,
         sampler=Uniform(kind="uniform"),
-        loss_weight=LossWeight(kind="none"),
+        loss_weight=NoWeight(kind="none"),
         optimizer=Optimizer(lr=3e-3, betas=(0.9, 0.99), weight_decay=0.0, warmup_images=0, decay="constant"),
     )
 

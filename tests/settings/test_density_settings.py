@@ -18,7 +18,7 @@ from unequal.settings.samplers import Sampler
 from unequal.timesteps.densities import DENSITIES, masses, mode
 from unequal.timesteps.samplers import LowDiscrepancySampler
 from unequal.timesteps.weights import WEIGHTS, epsilon_error_factor, soft_min_snr
-from unequal.training.objectives.single_head import SingleHead
+from unequal.training.objectives.objective import SingleHead
 from unequal.training.train import single_head
 
 T = 50
@@ -30,12 +30,12 @@ def sampler(**settings: Any) -> Sampler:
 
 
 def test_every_density_and_every_weight_has_a_kind() -> None:
-    needed = {"beta": {"a": 0.6, "b": 0.6}, "constant": {"space": "v"}}
+    gamma = {"gamma": 5.0}
+    needed = {"min_snr": gamma, "p2": gamma, "beta": {"a": 0.6, "b": 0.6}, "constant": {"space": "v"}}
     for density in DENSITIES:
         name = density.__name__
         assert sampler(kind=name, **needed.get(name, {})).kind == name
-    for weight in WEIGHTS:
-        name = weight.__name__
+    for name in WEIGHTS:
         assert TypeAdapter(AnyLossWeight).validate_python({"kind": name} | needed.get(name, {})).kind == name
 
 

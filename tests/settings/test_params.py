@@ -104,15 +104,15 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     # A loss weight by running means.
     (
         {"recipes.base.loss_weight": {"kind": "running_mean"}},
-        "recipes.base.loss_weight: half_life_images: needed by 'running_mean'",
+        "recipes.base.loss_weight.half_life_images: Field required",
     ),
     (
         {"recipes.base.loss_weight": {"kind": "none", "bins": 3}},
-        "recipes.base.loss_weight: bins: has no meaning for 'none'",
+        "recipes.base.loss_weight.bins: unknown key; allowed here: kind",
     ),
     (
         {"recipes.base.loss_weight": {"kind": "running_mean", "half_life_images": 9, "gamma": 5.0}},
-        "recipes.base.loss_weight: gamma: has no meaning for 'running_mean'",
+        "recipes.base.loss_weight.gamma: unknown key; allowed here: kind, half_life_images, bins",
     ),
     (
         {"recipes.mixed.loss_weight": {"kind": "running_mean", "half_life_images": 9}},
@@ -440,8 +440,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"recipes.slot.sampler.unbiased": True},
         "recipes.slot.sampler.unbiased: unknown key; allowed here: kind, overlap",
     ),
-    ({"recipes.base.loss_weight.kind": "p2"}, "recipes.base.loss_weight: gamma: needed by 'p2'"),
-    ({"recipes.base.loss_weight.gamma": 1.0}, "recipes.base.loss_weight: gamma: has no meaning for 'none'"),
+    ({"recipes.base.loss_weight.kind": "p2"}, "recipes.base.loss_weight.gamma: Field required"),
+    ({"recipes.base.loss_weight.gamma": 1.0}, "recipes.base.loss_weight.gamma: unknown key; allowed here: kind"),
     ({"recipes.mixed.mixing": DELETE}, "recipes.mixed: prediction 'mixed' needs the key mixing"),
     (
         {"recipes.base.mixing": {"train": "best_common", "select": "profile"}},

@@ -46,7 +46,7 @@ def test_draws_times_weights_are_what_is_told_of_an_image(
     weigh: Callable[[np.ndarray], np.ndarray], share: float
 ) -> None:
     one = sampler(uniform_share=share)
-    one.be_told(weigh(SNR))
+    one.set_loss_weights(weigh(SNR))
     one.learn(np.arange(1000), weigh(SNR) * NORMAL)
     weight_of_x0 = SNR * weigh(SNR) * one.importance()
     product = one.probabilities * weight_of_x0

@@ -105,7 +105,7 @@ def test_the_bound_is_measured_of_few_timesteps_of_all_images_and_of_all_of_one(
 
 def test_what_errors_count_in_losses_is_taken_out() -> None:
     one = sampler()
-    one.be_told(np.full(1000, 4.0))
+    one.set_loss_weights(np.full(1000, 4.0))
     one.sample(8, np.random.default_rng(1), images=lambda: IMAGES)
     one.before_step(lambda images, t: np.ones(len(t)), 8, np.random.default_rng(0))
     one.after_step(lambda images, t: np.zeros(len(t)), IMAGES, np.arange(8))

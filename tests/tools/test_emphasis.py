@@ -20,7 +20,7 @@ from unequal.report.effective_weighting import Emphasis, emphasis
 from unequal.settings.strict import read_yaml, validate
 from unequal.timesteps.partition import TimestepRange
 from unequal.tools.emphasis import Recipes, main
-from unequal.training.objectives.choice import objective_for
+from unequal.training.objectives.objective import objective_for
 
 FLOW = {"name": "flow", "timesteps": 200, "shift": 3.0}
 

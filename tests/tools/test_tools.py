@@ -33,7 +33,7 @@ from unequal.tools import clean, estimate
 from unequal.tools.architecture import spec_of as base_spec
 from unequal.tools.export import export
 from unequal.training.batches import Batch
-from unequal.training.objectives.choice import objective_for
+from unequal.training.objectives.objective import objective_for
 
 TIMESTEPS = 100
 REMOVALS = [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6])]

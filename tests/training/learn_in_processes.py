@@ -20,12 +20,14 @@ from unequal.timesteps.information import InfoNoiseSampler
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.policy import PolicySampler
 from unequal.timesteps.samplers import AdaptiveSampler, LossSecondMomentSampler, TimestepSampler
+from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import BatchSource
 from unequal.training.loop import Trainer
-from unequal.training.objectives.single_head import SingleHead
+from unequal.training.objectives.objective import SingleHead
 
 T = 50
-OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(T), "min_snr", 5.0)
+SCHEDULE = NoiseSchedule.linear(T)
+OBJECTIVE = SingleHead("epsilon", SCHEDULE, loss_weights("min_snr", "epsilon", SCHEDULE.snr, gamma=5.0))
 OPTIMIZER = Optimizer(lr=2e-3, betas=(0.9, 0.99), weight_decay=0.0, warmup_images=0, decay="constant")
 
 

@@ -16,7 +16,7 @@ from unequal.diffusion.network import NetworkFunction
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.models.folder import ModelRecord
-from unequal.settings.loss_weights import LearnedClusterUncertainty, LossWeight
+from unequal.settings.loss_weights import LearnedClusterUncertainty, NoWeight
 from unequal.settings.recipe import Conflicts, MeasuredGradients, Optimizer, Recipe
 from unequal.settings.runtime import Runtime
 from unequal.settings.samplers import Uniform
@@ -27,8 +27,7 @@ from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.training.affinity import affinity_of
 from unequal.training.batches import Batch
 from unequal.training.initialisation import Scope, Start
-from unequal.training.objectives.objective import Losses, Objective
-from unequal.training.objectives.uncertainty import OverUncertainty
+from unequal.training.objectives.objective import Losses, Objective, OverUncertainty
 from unequal.training.results import write_results
 from unequal.training.train import TrainingJob, measured_affinity, remedy_of, single_head, train
 from unequal.workspace import Chunks
@@ -81,7 +80,7 @@ def recipe(images: int = 200, **changes: object) -> Recipe:
         "images": images,
         "prediction": "epsilon",
         "sampler": Uniform(kind="uniform"),
-        "loss_weight": LossWeight(kind="none"),
+        "loss_weight": NoWeight(kind="none"),
         "optimizer": Optimizer(lr=1e-3, betas=(0.9, 0.99), weight_decay=0.0, warmup_images=0, decay="constant"),
         "gradients": MEASURED,
     }

@@ -19,7 +19,7 @@ from unequal.errors import UserError
 from unequal.experts.expert import train_expert
 from unequal.models.folder import STATE, load_model
 from unequal.models.pruned import replay
-from unequal.settings.loss_weights import LossWeight
+from unequal.settings.loss_weights import NoWeight
 from unequal.settings.recipe import Continuing, Optimizer, Recipe
 from unequal.settings.runtime import Runtime
 from unequal.settings.samplers import Slot, Uniform
@@ -29,13 +29,13 @@ from unequal.training.batches import Batch, BatchSource
 from unequal.training.continuing import go_on_from
 from unequal.training.initialisation import Scope, Start
 from unequal.training.loop import Trainer
-from unequal.training.objectives.single_head import SingleHead
+from unequal.training.objectives.objective import SingleHead
 from unequal.training.results import write_results
 from unequal.training.state import TrainingState
 from unequal.training.train import TrainingJob, train
 
 CPU = torch.device("cpu")
-OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50), "none", None)
+OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50))
 AS_IT_WAS = Continuing(weights="last", moments="carried")
 PLAIN: dict[str, Any] = {
     "lr": 2e-3,
@@ -63,7 +63,7 @@ def recipe(
         images=16,
         prediction="epsilon",
         sampler=sampler or Uniform(kind="uniform"),
-        loss_weight=LossWeight(kind="none"),
+        loss_weight=NoWeight(kind="none"),
         optimizer=Optimizer(**(PLAIN | optimizer)),
         continuing=continuing,
         keep_state=keep_state,

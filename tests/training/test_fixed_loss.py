@@ -12,12 +12,14 @@ from unequal.data.pixels import tensor_of
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.landscape import hessian_product
+from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import Batch
 from unequal.training.fixed_loss import FixedLoss, fixed_batches
-from unequal.training.objectives.single_head import SingleHead
+from unequal.training.objectives.objective import SingleHead
 
 T, DRAWS = 50, 20
-OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(T), "min_snr", 5.0)
+SCHEDULE = NoiseSchedule.linear(T)
+OBJECTIVE = SingleHead("epsilon", SCHEDULE, loss_weights("min_snr", "epsilon", SCHEDULE.snr, gamma=5.0))
 
 
 @pytest.fixture

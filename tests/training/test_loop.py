@@ -40,18 +40,16 @@ from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import read_checkpoint
 from unequal.training.gradient_surgery import Combine, Remedy, bargained, projected
 from unequal.training.loop import CHECKPOINT, LOG, Log, Trainer, drop_lines_after
-from unequal.training.objectives.objective import Losses, Objective
-from unequal.training.objectives.running_means import OverRunningMean
-from unequal.training.objectives.single_head import SingleHead
+from unequal.training.objectives.learned_weights import ClusterUncertainty, Uncertainty
+from unequal.training.objectives.objective import Losses, Objective, OverRunningMean, OverUncertainty, SingleHead
 from unequal.training.objectives.three_heads import BalancedHeads
-from unequal.training.objectives.uncertainty import ClusterUncertainty, OverUncertainty, Uncertainty
 from unequal.training.optimizer import moments
 
 pytestmark = pytest.mark.slow
 
 CPU = torch.device("cpu")
 OPTIMIZER = Optimizer(lr=2e-3, betas=(0.9, 0.99), weight_decay=0.01, warmup_images=8, decay="cosine")
-OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50), "none", None)
+OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50))
 
 Build = Callable[..., Trainer]
 
@@ -232,7 +230,7 @@ def test_an_objective_that_remembers_resumes_exactly(build: Build, tmp_path: Pat
 
 def over_running_mean() -> OverRunningMean:
     bins = Partition.of_lengths([5] * 10)
-    return OverRunningMean(SingleHead("epsilon", NoiseSchedule.linear(50), "none", None), bins, 8, CPU)
+    return OverRunningMean(SingleHead("epsilon", NoiseSchedule.linear(50)), bins, 8, CPU)
 
 
 def test_losses_over_running_means_resume_exactly(build: Build, tmp_path: Path) -> None:
@@ -250,12 +248,12 @@ def test_losses_over_running_means_resume_exactly(build: Build, tmp_path: Path) 
 
 def over_uncertainty() -> OverUncertainty:
     schedule = NoiseSchedule.linear(50)
-    return OverUncertainty(SingleHead("epsilon", schedule, "none", None), Uncertainty(schedule))
+    return OverUncertainty(SingleHead("epsilon", schedule), Uncertainty(schedule))
 
 
 def over_clusters_uncertainty() -> OverUncertainty:
     clusters = ClusterUncertainty(Partition.of_lengths([20, 30]), CPU)
-    return OverUncertainty(SingleHead("epsilon", NoiseSchedule.linear(50), "none", None), clusters)
+    return OverUncertainty(SingleHead("epsilon", NoiseSchedule.linear(50)), clusters)
 
 
 @pytest.mark.parametrize("uncertain", [over_uncertainty, over_clusters_uncertainty])
@@ -659,7 +657,7 @@ def test_a_step_does_not_wait_for_the_gpu(
     settings = training_settings(horizontal_flips=True, log_every=100)
     sampler = IndependentSampler(uniform(50))
     source = BatchSource(tensor_of(prepared.train), settings.batch_size, sampler, 0, True, device, prefetch=True)
-    objective = SingleHead("epsilon", NoiseSchedule.linear(50).to(device), "none", None)
+    objective = SingleHead("epsilon", NoiseSchedule.linear(50).to(device))
     on_gpu = runtime.model_copy(update={"device": "cuda"})
     conditions = {"optimizer": OPTIMIZER, "training": settings, "runtime": on_gpu, "images": 80}
     trainer = Trainer(tiny_net(), source, objective, work=tmp_path, log=lambda *_: None, **conditions)

@@ -13,6 +13,7 @@ import pytest
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 from here import Here
+from pydantic import TypeAdapter
 from specs import class_labels, low_resolution, spec_of
 from torch import nn
 
@@ -29,7 +30,7 @@ from unequal.models.pruned import load_any_model, replay
 from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.average import PowerAverage
-from unequal.settings.loss_weights import LossWeight
+from unequal.settings.loss_weights import AnyLossWeight, NoWeight
 from unequal.settings.network import UNet2D
 from unequal.settings.recipe import Mixing, Optimizer, Recipe
 from unequal.settings.runtime import Runtime
@@ -56,7 +57,7 @@ def recipe(prediction: str = "epsilon", images: int = 16) -> Recipe:
         prediction=prediction,
         mixing=Mixing(train="best_common", select="profile") if prediction == "mixed" else None,
         sampler=Uniform(kind="uniform"),
-        loss_weight=LossWeight(kind="none"),
+        loss_weight=NoWeight(kind="none"),
         optimizer=Optimizer(lr=1e-3, betas=(0.9, 0.99), weight_decay=0.0, warmup_images=0, decay="constant"),
     )
 
@@ -428,10 +429,11 @@ def test_a_sampler_is_told_what_an_error_of_epsilon_counts(prediction: str) -> N
     """Min-SNR's weight of it is min(SNR, γ)/SNR, whatever is predicted."""
 
     class Curious(IndependentSampler):
-        def be_told(self, weights: np.ndarray) -> None:
+        def set_loss_weights(self, weights: np.ndarray) -> None:
             self.heard = weights
 
-    chosen = recipe(prediction).model_copy(update={"loss_weight": LossWeight(kind="min_snr", gamma=5.0)})
+    weight = TypeAdapter(AnyLossWeight).validate_python({"kind": "min_snr", "gamma": 5.0})
+    chosen = recipe(prediction).model_copy(update={"loss_weight": weight})
     sampler = Curious(uniform(50))
     single_head(chosen, spec_of(prediction=prediction), torch.device("cpu"), sampler)
     snr = SCHEDULE.snr.numpy()

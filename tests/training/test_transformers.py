@@ -29,7 +29,7 @@ from unequal.pruning.fit import fit_to_limit
 from unequal.pruning.importance import ranked
 from unequal.pruning.target import Target
 from unequal.sampling.ensemble import Ensemble
-from unequal.settings.loss_weights import LossWeight
+from unequal.settings.loss_weights import NoWeight
 from unequal.settings.pruning import Magnitude
 from unequal.settings.recipe import Optimizer, Recipe
 from unequal.settings.runtime import Runtime
@@ -42,8 +42,7 @@ from unequal.training.batches import BatchSource
 from unequal.training.initialisation import Scope, Start
 from unequal.training.label_dropout import withholding
 from unequal.training.loop import Trainer
-from unequal.training.objectives.choice import objective_for
-from unequal.training.objectives.single_head import SingleHead
+from unequal.training.objectives.objective import SingleHead, objective_for
 from unequal.training.results import write_results
 from unequal.training.train import TrainingJob, train_on
 
@@ -75,7 +74,7 @@ def train(
             images=40,
             prediction="epsilon",
             sampler=Slot(kind="slot"),
-            loss_weight=LossWeight(kind="none"),
+            loss_weight=NoWeight(kind="none"),
             optimizer=OPTIMIZER,
         )
         name = f"experts/group_{group}"
@@ -134,7 +133,7 @@ def test_a_pruned_expert_is_trained_on_as_it_is(
 
 def test_interference_of_timesteps_is_measured(tiny_dit: BuildDiT, prepared: PreparedData) -> None:
     net = tiny_dit().train().requires_grad_(True)
-    objective = SingleHead("epsilon", NoiseSchedule.linear(50), "none", None)
+    objective = SingleHead("epsilon", NoiseSchedule.linear(50))
     cells = Partition([(0, 0), (1, 20), (21, 49)])
     meter = GradientMeter(net, objective, tensor_of(prepared.train), 4, single_images=8, mean_images=16, seed=0)
     sample = meter.sample(cells)

@@ -26,9 +26,8 @@ from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.gradient_surgery import Remedy, projected
 from unequal.training.loop import Trainer
-from unequal.training.objectives.objective import Losses, Objective
-from unequal.training.objectives.single_head import SingleHead
-from unequal.training.objectives.uncertainty import OverUncertainty, Uncertainty
+from unequal.training.objectives.learned_weights import Uncertainty
+from unequal.training.objectives.objective import Losses, Objective, OverUncertainty, SingleHead
 
 #: No number of processes but one divides it.
 BATCH = 7

@@ -10,9 +10,7 @@ from unequal.settings.pruning import Timesteps
 from unequal.timesteps.partition import Partition, TimestepRange, TimestepSet
 from unequal.timesteps.samplers import IndependentSampler, within
 from unequal.training.batches import BatchSource
-from unequal.training.objectives.choice import objective_for
-from unequal.training.objectives.conditioned import conditioned
-from unequal.training.objectives.objective import Objective
+from unequal.training.objectives.objective import Objective, conditioned, objective_for
 from unequal.training.objectives.three_heads import BestHead
 
 #: Images go through the network in parts of so many pixels, 64 of 32 × 32, so that large ones fit.
@@ -70,5 +68,5 @@ class Target:
             return objective_for(spec, schedule)
         # Of several heads, the best one of each image learns, as in paper 1.
         whole = Partition.of_lengths([spec.timesteps])
-        best = BestHead(schedule, whole, budget=1, weight="none", gamma=None, compare="common")
+        best = BestHead(schedule, whole, budget=1, compare="common")
         return conditioned(best, spec.condition)

@@ -244,11 +244,6 @@ class Recipe(Strict):
         if (self.prediction == "mixed") != (self.mixing is not None):
             verb = "needs" if self.prediction == "mixed" else "has no use for"
             raise ValueError(f"prediction '{self.prediction}' {verb} the key mixing")
-        if self.mixing is not None and self.loss_weight.kind == "running_mean":
-            raise ValueError(
-                "loss_weight.kind: 'running_mean' is for one head; allowed for three: mixing.train 'balanced', which "
-                "divides each head's loss by its running mean"
-            )
         if self.mixing is not None and self.mixing.train == "balanced" and self.loss_weight.kind != "none":
             raise ValueError(
                 f"loss_weight.kind: '{self.loss_weight.kind}' would be divided out again by mixing.train 'balanced'; "

@@ -70,7 +70,7 @@ class Yaml12(yaml.SafeLoader):
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
-    def compose_mapping_node(self, anchor: str | None) -> yaml.MappingNode:
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """Read a mapping. Raises YAMLError where a key stands there twice: the second would replace the first."""
         node = super().compose_mapping_node(anchor)
         seen = set[tuple[str, str]]()

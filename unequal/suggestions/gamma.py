@@ -53,7 +53,7 @@ def even_gamma(losses: np.ndarray, schedule: NoiseSchedule) -> EvenGamma:
 
 def spread(losses: np.ndarray, schedule: NoiseSchedule, gamma: float) -> float:
     """e to the standard deviation of ln(w·L) over λ."""
-    weights = loss_weights("min_snr", "epsilon", schedule.snr, gamma)
+    weights = loss_weights("min_snr", "epsilon", schedule.snr, gamma=gamma)
     return log_spread(weights.numpy() * losses, schedule.snr)
 
 

@@ -74,7 +74,7 @@ class InfoNoiseSampler(IndependentSampler):
         #: What a squared error of ε counts in the losses that are trained on, [T].
         self.weights = np.ones(len(log_snr))
 
-    def be_told(self, weights: np.ndarray) -> None:
+    def set_loss_weights(self, weights: np.ndarray) -> None:
         self.weights = weights
 
     def importance(self, images_trained: int = 0) -> np.ndarray:

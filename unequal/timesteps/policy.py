@@ -97,7 +97,7 @@ class PolicySampler(IndependentSampler):
         self.policy: Policy | None = None
         self.changes = np.zeros((0, len(snr)))
 
-    def be_told(self, weights: np.ndarray) -> None:
+    def set_loss_weights(self, weights: np.ndarray) -> None:
         self.factors = self.errors / weights
 
     def cost(self, batch_size: int) -> int:

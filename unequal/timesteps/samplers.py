@@ -97,7 +97,7 @@ class TimestepSampler(ABC):
         """p_t at the start, at each quarter of the change, and at its end; once, where nothing changes."""
         return [self.at(self.horizon * quarter // 4) for quarter in range(5)] if self.horizon else [self.probabilities]
 
-    def be_told(self, weights: np.ndarray) -> None:  # noqa: B027 (nothing to do for most)
+    def set_loss_weights(self, weights: np.ndarray) -> None:  # noqa: B027 (nothing to do for most)
         """Take in what a squared error of ε counts in the losses of a training, [T], before it begins."""
 
     def learn(self, timesteps: np.ndarray, losses: np.ndarray) -> None:  # noqa: B027 (nothing to do for most)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 import torch
 from torch import nn
@@ -20,10 +21,8 @@ from unequal.settings.profile import Profile
 from unequal.settings.recipe import Mixing, Recipe, Selection
 from unequal.settings.schedule import Schedule
 from unequal.timesteps.partition import equal_log_snr
-from unequal.training.objectives.conditioned import conditioned
-from unequal.training.objectives.objective import Objective
-from unequal.training.objectives.on_flow import OnFlow
-from unequal.training.objectives.three_heads import BalancedHeads, BestHead
+from unequal.training.objectives.objective import Objective, conditioned
+from unequal.training.objectives.three_heads import BalancedHeads, BestHead, OnFlow
 from unequal.training.train import TrainingJob, spec_for
 
 
@@ -46,8 +45,7 @@ def with_three_heads(
         raise UserError(f"a mixed model has three heads, and its recipe one, '{job.recipe.prediction}'; allowed: mixed")
     spec = spec_for(job, network, schedule)
     table = spec.noise_schedule().to(device)
-    heads = mixed_objective(job.recipe, mixing, table)
-    objective = heads if table.preserves_variance else on_flow(heads, job.recipe, table)
+    objective = mixed_objective(job.recipe, mixing, table)
     images, key = tensor_of(job.data.holdout_choice), torch_seed(job.seed, Stream.HEADS)
     draws = Draws.of(images, spec.timesteps, profile.images, key, device, job.data.holdout_choice_labels)
     combine = partial(combined, spec=spec, draws=draws, batch_size=profile.batch_size, select=mixing.select)
@@ -61,18 +59,13 @@ def combined(net: nn.Module, spec: ModelSpec, draws: Draws, batch_size: int, sel
 
 
 def mixed_objective(recipe: Recipe, mixing: Mixing, schedule: NoiseSchedule) -> Objective:
-    """The loss of three heads, as a recipe mixes them."""
-    weight, bins = recipe.loss_weight, equal_log_snr(schedule, mixing.bins, drop_empty=True)
+    """The loss of three heads, as a recipe mixes them; on a flow the second one predicts the velocity."""
+    bins = equal_log_snr(schedule, mixing.bins, drop_empty=True)
+    heads = HEADS if schedule.preserves_variance else HEADS_OF_FLOW
     if mixing.half_life_images is not None:
-        return BalancedHeads(schedule, bins, recipe.images, mixing.half_life_images)
-    best = BestHead(schedule, bins, recipe.images, "none", None, mixing.train.removeprefix("best_"))
-    best.weights = torch.stack([weight.table(head, schedule.snr).float() for head in HEADS])
-    return best
-
-
-def on_flow(objective: Objective, recipe: Recipe, schedule: NoiseSchedule) -> Objective:
-    """The loss of three heads on a flow, of which the second predicts the velocity."""
-    if isinstance(objective, BestHead):
-        tables = [recipe.loss_weight.table(head, schedule.snr).float() for head in HEADS_OF_FLOW]
-        objective.weights = torch.stack(tables)
-    return OnFlow(objective, schedule)
+        objective: Objective = BalancedHeads(schedule, bins, recipe.images, mixing.half_life_images)
+    else:
+        weights = torch.stack([recipe.loss_weight.table(head, schedule.snr).float() for head in heads])
+        compare: Literal["common", "native"] = "common" if mixing.train == "best_common" else "native"
+        objective = BestHead(schedule, bins, recipe.images, compare, weights)
+    return objective if schedule.preserves_variance else OnFlow(objective, schedule)

@@ -32,8 +32,7 @@ from unequal.training.gradient_surgery import COMBINATIONS, Remedy
 from unequal.training.initialisation import Start
 from unequal.training.label_dropout import withholding
 from unequal.training.loop import LOG, Trained, Trainer
-from unequal.training.objectives.choice import objective_for
-from unequal.training.objectives.objective import Objective
+from unequal.training.objectives.objective import Objective, objective_for
 from unequal.training.shuffling import window_of
 from unequal.workspace import Chunks, Workspace
 
@@ -202,7 +201,7 @@ def single_head(
     schedule = spec.noise_schedule()
     scale = 1.0 if sampler.known_loss is None else scale_of(recipe, spec, sampler, sampler.known_loss)
     weights = recipe.loss_weight.table(spec.prediction, schedule.snr)
-    sampler.be_told(scale * (weights / epsilon_error_factor(spec.prediction, schedule.snr)).numpy())
+    sampler.set_loss_weights(scale * (weights / epsilon_error_factor(spec.prediction, schedule.snr)).numpy())
     return objective_for(spec, schedule.to(device), recipe.loss_weight, scale, affinity)
 
 

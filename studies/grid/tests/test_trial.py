@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from studies.grid.trial import recipe_at, training_at
 from unequal.settings.average import ExponentialAverage
-from unequal.settings.loss_weights import LossWeight
+from unequal.settings.loss_weights import NoWeight
 from unequal.settings.recipe import Optimizer, Recipe
 from unequal.settings.samplers import Uniform
 from unequal.settings.training import Training
@@ -18,7 +18,7 @@ RECIPE = Recipe(
     images=1000,
     prediction="epsilon",
     sampler=Uniform(kind="uniform"),
-    loss_weight=LossWeight(kind="none"),
+    loss_weight=NoWeight(kind="none"),
     optimizer=Optimizer(lr=1e-3, betas=(0.9, 0.999), weight_decay=0.0, warmup_images=10, decay="constant"),
 )
 

@@ -13,9 +13,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.condition import Unconditional
 from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch
-from unequal.training.objectives.conditioned import conditioned
-from unequal.training.objectives.objective import Objective
-from unequal.training.objectives.single_head import SingleHead
+from unequal.training.objectives.objective import Objective, SingleHead, conditioned
 from unequal.training.objectives.three_heads import BalancedHeads, BestHead
 
 SCHEDULE = NoiseSchedule.linear(50)
@@ -38,8 +36,8 @@ def at_low_resolution(x0: Tensor) -> Tensor:
 
 BINS = Partition.of_lengths([10] * 5)
 OBJECTIVES: list[tuple[Callable[[], Objective], int]] = [
-    (lambda: SingleHead("epsilon", SCHEDULE, "none", None), 1),
-    (lambda: BestHead(SCHEDULE, BINS, 100, "none", None, "common"), 3),
+    (lambda: SingleHead("epsilon", SCHEDULE), 1),
+    (lambda: BestHead(SCHEDULE, BINS, 100, "common"), 3),
     (lambda: BalancedHeads(SCHEDULE, BINS, 100, half_life=10), 3),
 ]
 
@@ -92,5 +90,5 @@ def test_all_is_as_with_a_network_that_knows_the_labels(
 
 
 def test_generation_leaves_an_objective_as_it_is() -> None:
-    objective = SingleHead("epsilon", SCHEDULE, "none", None)
+    objective = SingleHead("epsilon", SCHEDULE)
     assert conditioned(objective, Unconditional()) is objective

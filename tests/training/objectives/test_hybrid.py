@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from unequal.diffusion.learned_variance import VariationalBound
 from unequal.diffusion.predictions import PREDICTIONS
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import Batch
-from unequal.training.objectives.hybrid import Hybrid
-from unequal.training.objectives.single_head import SingleHead
+from unequal.training.objectives.objective import Hybrid, SingleHead
 
 T = 50
 SCHEDULE = NoiseSchedule.linear(T)
@@ -56,11 +56,12 @@ def x0_of(prediction: str, output: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("prediction", PREDICTIONS)
-@pytest.mark.parametrize(("weight", "gamma"), [("none", None), ("min_snr", 5.0)])
-def test_the_bound_comes_on_top_of_the_error(prediction: str, weight: str, gamma: float | None) -> None:
+@pytest.mark.parametrize(("weight", "keywords"), [("none", {}), ("min_snr", {"gamma": 5.0})])
+def test_the_bound_comes_on_top_of_the_error(prediction: str, weight: str, keywords: dict[str, float]) -> None:
     net, given = TwoHalves(), batch()
-    losses = Hybrid(prediction, SCHEDULE, weight, gamma)(net, given)
-    alone = SingleHead(prediction, SCHEDULE, weight, gamma)(lambda x, t: SimpleNamespace(sample=net.output), given)
+    table = loss_weights(weight, prediction, SCHEDULE.snr, **keywords)
+    losses = Hybrid(prediction, SCHEDULE, table)(net, given)
+    alone = SingleHead(prediction, SCHEDULE, table)(lambda x, t: SimpleNamespace(sample=net.output), given)
     x_t, predicted = x0_of(prediction, net.output)
     bits = VariationalBound(SCHEDULE).term(given.x0, x_t, predicted, net.variance, given.timesteps)
     torch.testing.assert_close(losses.weighted, alone.weighted + 0.001 * T * bits * given.weights)
@@ -71,8 +72,8 @@ def test_the_bound_comes_on_top_of_the_error(prediction: str, weight: str, gamma
 @pytest.mark.parametrize("prediction", PREDICTIONS)
 def test_the_prediction_learns_from_its_error_alone(prediction: str) -> None:
     hybrid, alone, given = TwoHalves(), TwoHalves(), batch()
-    Hybrid(prediction, SCHEDULE, "none", None)(hybrid, given).weighted.sum().backward()
-    plain = SingleHead(prediction, SCHEDULE, "none", None)
+    Hybrid(prediction, SCHEDULE)(hybrid, given).weighted.sum().backward()
+    plain = SingleHead(prediction, SCHEDULE)
     plain(lambda x, t: SimpleNamespace(sample=alone.output), given).weighted.sum().backward()
     torch.testing.assert_close(hybrid.output.grad, alone.output.grad)
     assert hybrid.variance.grad is not None
@@ -84,7 +85,7 @@ def test_variance_is_learned_to_be_as_wide_as_the_error() -> None:
     t, net, given = 30, TwoHalves(), batch()
     given = Batch(given.x0, given.epsilon, torch.full((5,), t), torch.ones(5))
     optimizer = torch.optim.Adam([net.variance], lr=0.05)
-    objective = Hybrid("sample", SCHEDULE, "none", None)
+    objective = Hybrid("sample", SCHEDULE)
     with torch.no_grad():
         net.output.copy_(given.x0 + 0.1)
     for _ in range(200):
@@ -101,7 +102,7 @@ def test_variance_is_learned_to_be_as_wide_as_the_error() -> None:
 def test_it_can_be_differentiated_twice() -> None:
     """Curvature is measured with the training's own loss."""
     net, given = TwoHalves(), batch()
-    loss = Hybrid("epsilon", SCHEDULE, "none", None)(net, given).weighted.sum()
+    loss = Hybrid("epsilon", SCHEDULE)(net, given).weighted.sum()
     first = torch.autograd.grad(loss, list(net.parameters()), create_graph=True)
     second = torch.autograd.grad(sum(one.sum() for one in first), list(net.parameters()))
     assert all(bool(torch.isfinite(one).all()) for one in second)

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from unequal.diffusion.predictions import PREDICTIONS
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import Batch
-from unequal.training.objectives.single_head import SingleHead
+from unequal.training.objectives.objective import SingleHead
 
 SCHEDULE = NoiseSchedule.linear(50)
 RATIO = torch.cumprod(1 - torch.linspace(2e-3, 0.4, 50, dtype=torch.float64), 0)
@@ -52,7 +53,7 @@ def test_single_head_is_the_mean_squared_error(prediction: str, batch: Batch) ->
         seen.append((sample, timestep))
         return SimpleNamespace(sample=0.3 * sample)
 
-    losses = SingleHead(prediction, SCHEDULE, "none", None)(net, batch)
+    losses = SingleHead(prediction, SCHEDULE)(net, batch)
     expected = ((0.3 * x_t - targets(batch)[prediction]) ** 2).mean((1, 2, 3))
     torch.testing.assert_close(losses.weighted, expected * batch.weights)
     torch.testing.assert_close(losses.terms["mse"], expected.mean())
@@ -85,13 +86,13 @@ def test_single_head_weighs_by_the_snr(prediction: str, kind: str, batch: Batch)
     def net(sample: Tensor, timestep: Tensor) -> SimpleNamespace:
         return SimpleNamespace(sample=torch.zeros_like(sample))
 
-    plain = SingleHead(prediction, SCHEDULE, "none", None)(net, batch)
-    weighted = SingleHead(prediction, SCHEDULE, kind, gamma)(net, batch)
+    plain = SingleHead(prediction, SCHEDULE)(net, batch)
+    weighted = SingleHead(prediction, SCHEDULE, loss_weights(kind, prediction, SCHEDULE.snr, gamma=gamma))(net, batch)
     torch.testing.assert_close(weighted.weighted, plain.weighted * by_hand, rtol=1e-4, atol=0)
     torch.testing.assert_close(weighted.terms["mse"], plain.terms["mse"])
 
 
 def test_most_objectives_remember_nothing() -> None:
-    objective = SingleHead("epsilon", SCHEDULE, "none", None)
+    objective = SingleHead("epsilon", SCHEDULE)
     assert objective.state_dict() == {}
     assert objective.statistics() == {}

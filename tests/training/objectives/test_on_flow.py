@@ -10,8 +10,7 @@ from unequal.diffusion.predictions import HEADS_OF_FLOW, target, x0_error_factor
 from unequal.diffusion.schedule import Flow
 from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch
-from unequal.training.objectives.on_flow import OnFlow
-from unequal.training.objectives.three_heads import BalancedHeads, BestHead
+from unequal.training.objectives.three_heads import BalancedHeads, BestHead, OnFlow
 
 FLOW = Flow(50, 3.0)
 BINS = Partition.of_lengths([10] * 5)
@@ -40,7 +39,7 @@ def test_each_heads_loss_is_the_error_of_what_it_predicts(batch: Batch) -> None:
 
 def test_the_best_head_is_that_with_the_least_error_of_x0(batch: Batch) -> None:
     errors = [0.2, 0.3, 0.05]
-    objective = OnFlow(BestHead(FLOW, BINS, 100, "none", None, "common"), FLOW)
+    objective = OnFlow(BestHead(FLOW, BINS, 100, "common"), FLOW)
     objective(lambda sample, timestep: SimpleNamespace(sample=answers(batch, errors)), batch)
     objective.end_step(lambda sums: sums)
     factors = torch.stack([x0_error_factor(head, FLOW.alpha, FLOW.sigma)[TIMES] for head in HEADS_OF_FLOW])
@@ -56,5 +55,5 @@ def test_the_network_is_told_the_times_of_the_flow(batch: Batch) -> None:
         told.append(timestep)
         return SimpleNamespace(sample=answers(batch, [0.1, 0.2, 0.3]))
 
-    OnFlow(BestHead(FLOW, BINS, 100, "none", None, "native"), FLOW)(net, batch)
+    OnFlow(BestHead(FLOW, BINS, 100, "native"), FLOW)(net, batch)
     torch.testing.assert_close(told[0], (1000 * FLOW.sigma)[TIMES].float())

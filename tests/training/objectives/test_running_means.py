@@ -11,13 +11,11 @@ from specs import class_labels, spec_of
 from torch import Tensor
 
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.settings.loss_weights import LossWeight
+from unequal.settings.loss_weights import RunningMean
 from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch
-from unequal.training.objectives.choice import objective_for
-from unequal.training.objectives.objective import Objective
-from unequal.training.objectives.running_means import OverRunningMean, RunningMeans
-from unequal.training.objectives.single_head import SingleHead
+from unequal.training.objectives.learned_weights import RunningMeans
+from unequal.training.objectives.objective import Objective, OverRunningMean, SingleHead, objective_for
 
 CPU = torch.device("cpu")
 SCHEDULE = NoiseSchedule.linear(50)
@@ -25,7 +23,7 @@ BINS = Partition.of_lengths([10, 40])
 
 
 def over_running_mean(half_life: int = 8) -> OverRunningMean:
-    return OverRunningMean(SingleHead("epsilon", SCHEDULE, "none", None), BINS, half_life, CPU)
+    return OverRunningMean(SingleHead("epsilon", SCHEDULE), BINS, half_life, CPU)
 
 
 def batch_at(timesteps: list[int], weights: list[float] | None = None) -> Batch:
@@ -76,7 +74,7 @@ def test_a_mean_forgets_by_half_lives(losses: list[float], half_life: int):
     """One image a step: the i-th last counts 2^(−i/half-life), and an untrained loss of 1 before the first."""
     means = RunningMeans(Partition.of_lengths([50]), 1, half_life, CPU)
     for loss in losses:
-        means.take_in(torch.ones(1, 1, dtype=torch.float64), torch.full((1, 1), loss, dtype=torch.float64))
+        means.update(torch.ones(1, 1, dtype=torch.float64), torch.full((1, 1), loss, dtype=torch.float64))
     shares = [0.5 ** (age / half_life) for age in range(len(losses), -1, -1)]
     expected = sum(share * loss for share, loss in zip(shares, [1.0, *losses], strict=True)) / sum(shares)
     assert means.at(torch.tensor([49])).item() == pytest.approx(expected, rel=1e-5)
@@ -98,14 +96,14 @@ def test_parts_and_processes_teach_what_the_batch_does():
 
 
 def test_the_settings_make_it_of_any_single_head():
-    weight = LossWeight(kind="running_mean", half_life_images=9, bins=5)
+    weight = RunningMean(kind="running_mean", half_life_images=9, bins=5)
     for spec in (spec_of(), spec_of(variance="learned"), spec_of(condition=class_labels(3))):
         found = objective_for(spec, SCHEDULE, weight)
         assert isinstance(found, OverRunningMean)
         assert type(found.objective) is type(objective_for(spec, SCHEDULE))
         assert len(found.means.counts) == 5
     by_default = objective_for(
-        spec_of(), NoiseSchedule.linear(1000), LossWeight(kind="running_mean", half_life_images=9)
+        spec_of(), NoiseSchedule.linear(1000), RunningMean(kind="running_mean", half_life_images=9)
     )
     assert isinstance(by_default, OverRunningMean)
     assert 30 < len(by_default.means.counts) <= 40

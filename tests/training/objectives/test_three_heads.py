@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from torch import Tensor
 from unequal.diffusion.predictions import HEADS
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.timesteps.partition import Partition
+from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import Batch
 from unequal.training.objectives.objective import Objective
 from unequal.training.objectives.three_heads import PERIODS, BalancedHeads, BestHead
@@ -34,8 +36,8 @@ def batch() -> Batch:
     )
 
 
-def best_head(compare: str = "common", weight: str = "none", gamma: float | None = None) -> BestHead:
-    return BestHead(SCHEDULE, BINS, BUDGET, weight, gamma, compare)
+def best_head(compare: Literal["common", "native"] = "common", weights: Tensor | None = None) -> BestHead:
+    return BestHead(SCHEDULE, BINS, BUDGET, compare, weights)
 
 
 def balanced_heads(half_life: int = 10) -> BalancedHeads:
@@ -113,7 +115,8 @@ def test_the_loss_of_the_best_head_has_that_heads_weight(batch: Batch) -> None:
     errors[best, torch.arange(5)] = 0.1
     least = snr.clamp(max=5)
     weights = torch.stack([least, least / (snr + 1), least / snr])[best, torch.arange(5)]
-    weighted, _, _ = answered(best_head("common", "min_snr", 5.0), batch, wrong_by(batch, errors))
+    table = torch.stack([loss_weights("min_snr", head, SCHEDULE.snr, gamma=5.0) for head in HEADS])
+    weighted, _, _ = answered(best_head("common", table), batch, wrong_by(batch, errors))
     torch.testing.assert_close(weighted, 0.01 * weights * batch.weights, rtol=1e-3, atol=0)
 
 

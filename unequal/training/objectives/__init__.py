@@ -1,1 +1,1 @@
-"""What is learned from a batch: losses of one head or three, with a variance, with a condition."""
+"""Losses of one head or three, with a learned variance, with a condition, with weights."""

@@ -1,14 +1,31 @@
-"""The loss of a batch, as an object that may learn from the losses it has seen."""
+"""Losses of a batch, from which a network learns, and where weights of timesteps are applied to them.
+
+`SingleHead` multiplies by a fixed weight, `OverRunningMean` and `OverUncertainty` divide by a learned one; all fixed
+weights are functions in `unequal.timesteps.weights`. Networks with three heads have objectives of their own.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
+from unequal.diffusion.learned_variance import VariationalBound
 from unequal.diffusion.network import NetworkFunction
+from unequal.diffusion.predictions import add_noise, squared_error, target, to_x0
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.models.spec import ModelSpec
+from unequal.settings.condition import Condition, Unconditional
+from unequal.settings.loss_weights import LearnedClusterUncertainty, LearnedUncertainty, LossWeight, RunningMean
+from unequal.timesteps.clusters import Affinity, clusters_alike
+from unequal.timesteps.partition import Partition, equal_log_snr
 from unequal.training.batches import Batch
+from unequal.training.objectives.learned_weights import ClusterUncertainty, RunningMeans, Uncertainty
+
+#: λ of IDDPM: one term of the bound, drawn instead of the sum over all T, counts λ·T times.
+BOUND_SHARE = 0.001
 
 
 @dataclass(frozen=True)
@@ -20,13 +37,13 @@ class Losses:
 
 
 class Objective(nn.Module, ABC):
-    """A batch in, its losses out; what an objective remembers stands in buffers, which the checkpoint holds.
+    """A batch in, its losses out; the state of an objective is in its buffers, which the checkpoint holds.
 
-    A step's batch comes in parts, one a process and accumulated part. `forward` goes by what was known before the
-    step and only adds up; `end_step` takes the sums in, so that the same is learned from any number of parts.
+    A step's batch comes in parts, one a process and accumulated part. `forward` uses the state before the step and
+    only adds up; `end_step` takes the sums in, so that the number of parts changes nothing.
     """
 
-    #: Learning rate of what it learns itself; None: that of the network.
+    #: Learning rate of its own parameters; None: that of the network.
     own_lr: float | None = None
 
     @abstractmethod
@@ -34,12 +51,199 @@ class Objective(nn.Module, ABC):
         """Losses of a part of a batch."""
 
     def end_step(self, total: Callable[[Tensor], Tensor]) -> None:
-        """Take in what the parts of a step have left; `total` sums a tensor over all processes."""
+        """Take in the sums of a step's parts; `total` sums a tensor over all processes."""
 
     def factors(self) -> Tensor | None:
-        """By what it has come to multiply the losses of timesteps, [T]; None where settings tell it."""
+        """Learned factors of the losses of timesteps, [T]; None where nothing is learned."""
         return None
 
     def statistics(self) -> dict[str, np.ndarray]:
-        """What a training has shown besides its curve, as named tables; most show nothing."""
+        """Named tables about the training; most objectives have none."""
         return {}
+
+
+class SingleHead(Objective):
+    """Weighted squared error of ε, v, x0 or the velocity.
+
+    Args:
+        prediction: of the network.
+        schedule: on the training device.
+        weights: of each timestep's squared error, [T]; None: 1.
+    """
+
+    def __init__(self, prediction: str, schedule: NoiseSchedule, weights: Tensor | None = None) -> None:
+        super().__init__()
+        self.prediction = prediction
+        self.schedule = schedule
+        self.weights = (torch.ones_like(schedule.snr) if weights is None else weights).float()
+
+    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
+        return self.errors(net(self.noisy(batch), self.schedule.told(batch.timesteps)).sample, batch)
+
+    def noisy(self, batch: Batch) -> Tensor:
+        """x_t of a batch, [B, C, H, W]."""
+        return add_noise(batch.x0, batch.epsilon, *self.schedule.at(batch.timesteps, batch.x0))
+
+    def errors(self, output: Tensor, batch: Batch) -> Losses:
+        """Weighted squared errors of a network's predictions [B, C, H, W]."""
+        alpha, sigma = self.schedule.at(batch.timesteps, batch.x0)
+        loss = squared_error(target(self.prediction, batch.x0, batch.epsilon, alpha, sigma), output)
+        return Losses(loss * self.weights[batch.timesteps] * batch.weights, {"mse": loss.detach().mean()})
+
+
+class Hybrid(SingleHead):
+    """IDDPM's hybrid objective (2102.09672, eq. 16) of a network that also predicts its variance.
+
+    The weighted squared error of one half of the channels, and from the other half 0.001·T × a term of the bound, in
+    bits per dimension, whose gradient reaches the variance alone.
+    """
+
+    def __init__(self, prediction: str, schedule: NoiseSchedule, weights: Tensor | None = None) -> None:
+        super().__init__(prediction, schedule, weights)
+        self.bound = VariationalBound(schedule)
+
+    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
+        x_t = self.noisy(batch)
+        output, variance = net(x_t, batch.timesteps).sample.float().chunk(2, dim=1)
+        predicted = to_x0(self.prediction, output.detach(), x_t, *self.schedule.at(batch.timesteps, x_t))
+        term = self.bound.term(batch.x0, x_t, predicted, variance, batch.timesteps)
+        errors = self.errors(output, batch)
+        share = BOUND_SHARE * self.schedule.timesteps * batch.weights
+        return Losses(errors.weighted + share * term, errors.terms | {"bound": term.detach().mean()})
+
+
+class Wrapped(Objective):
+    """An objective around another one, whose state and statistics it passes on."""
+
+    def __init__(self, objective: Objective) -> None:
+        super().__init__()
+        self.objective = objective
+
+    def end_step(self, total: Callable[[Tensor], Tensor]) -> None:
+        self.objective.end_step(total)
+
+    def statistics(self) -> dict[str, np.ndarray]:
+        return self.objective.statistics()
+
+
+class Conditioned(Wrapped):
+    """An objective whose network gets a condition of the batch."""
+
+    def __init__(self, objective: Objective, condition: Condition) -> None:
+        super().__init__(objective)
+        self.condition = condition
+
+    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
+        of_batch = self.condition.of(batch.x0, batch.labels)
+        return self.objective(self.condition.tell(net, of_batch), batch)
+
+
+def conditioned(objective: Objective, condition: Condition) -> Objective:
+    """The objective itself where there is no condition."""
+    return objective if isinstance(condition, Unconditional) else Conditioned(objective, condition)
+
+
+class OverRunningMean(Wrapped):
+    """Another objective, each image's loss divided by the running mean of losses at timesteps like its own.
+
+    An optimizer that sees one range of timesteps alone scales its steps to the gradients there. With this weight the
+    optimizer of all timesteps sees losses of one size too. Before the first step it divides by 1.
+    """
+
+    pending: Tensor
+
+    def __init__(self, objective: Objective, bins: Partition, half_life: int, device: torch.device) -> None:
+        """
+        Args:
+            objective: without weights.
+            bins: of the timesteps.
+            half_life: of an image in the running means, in images.
+            device: of the training.
+        """
+        super().__init__(objective)
+        self.means = RunningMeans(bins, 1, half_life, device)
+        # Images and losses of a step. Between steps nothing is pending, and only then is a state saved.
+        zeros = torch.zeros(len(bins), 2, dtype=torch.float64, device=device)
+        self.register_buffer("pending", zeros, persistent=False)
+
+    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
+        found = self.objective(net, batch)
+        # The sampler's factors are no part of a timestep's loss.
+        loss = (found.weighted.detach() / batch.weights).double()
+        rows = torch.stack([torch.ones_like(loss), loss], dim=1)
+        self.pending.index_add_(0, self.means.bins[batch.timesteps], rows)
+        return Losses(found.weighted / self.means.at(batch.timesteps)[0], found.terms)
+
+    def end_step(self, total: Callable[[Tensor], Tensor]) -> None:
+        super().end_step(total)
+        images, losses = total(self.pending).split(1, dim=1)
+        self.means.update(images, losses)
+        self.pending = torch.zeros_like(self.pending)
+
+
+class OverUncertainty(Wrapped):
+    """Another objective, L/e^u + u: at its least, u is ln E[L], so that every timestep's loss is divided by its mean.
+
+    Whatever fixed weight L has, u takes it up; the network's gradient is divided by e^u. Values at different u are not
+    comparable: the log has L as `loss`, and the minimised value as `uncertain`.
+    """
+
+    def __init__(self, objective: Objective, uncertainty: Uncertainty | ClusterUncertainty) -> None:
+        super().__init__(objective)
+        self.uncertainty = uncertainty
+        self.own_lr = uncertainty.own_lr
+
+    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
+        found = self.objective(net, batch)
+        u = self.uncertainty.at(batch.timesteps)
+        # A timestep's importance weighs all that is learned from it, u too.
+        whole = self.uncertainty.minimised(found.weighted / u.exp(), batch.weights * u)
+        loss = found.weighted.detach().mean()
+        return Losses(whole, found.terms | {"loss": loss, "uncertain": whole.detach().mean()})
+
+    def end_step(self, total: Callable[[Tensor], Tensor]) -> None:
+        super().end_step(total)
+        # Accelerate averages the network's gradient over processes; these parameters are not the network's.
+        for parameter in self.uncertainty.parameters():
+            assert parameter.grad is not None
+            parameter.grad = total(parameter.grad) / total(torch.ones_like(parameter.grad[0]))
+
+    def factors(self) -> Tensor:
+        """e^(−u) [T]; the constants of clusters are left out."""
+        timesteps = torch.arange(self.uncertainty.timesteps, device=self.uncertainty.weight.device)
+        return torch.exp(-self.uncertainty.at(timesteps)).detach()
+
+
+def objective_for(
+    spec: ModelSpec,
+    schedule: NoiseSchedule,
+    weight: LossWeight | None = None,
+    scale: float = 1.0,
+    affinity: Affinity | None = None,
+) -> Objective:
+    """The loss that trains a model with one head, with its weights applied.
+
+    Args:
+        spec: of the model.
+        schedule: its own, on the training device.
+        weight: of timesteps; None: 1 everywhere.
+        scale: of all weights.
+        affinity: of timesteps' gradients, where clusters of them have weights.
+
+    Raises:
+        UserError: clusters that cannot be made.
+    """
+    kind = Hybrid if spec.variance == "learned" else SingleHead
+    table = None if weight is None else scale * weight.table(spec.prediction, schedule.snr)
+    objective = conditioned(kind(spec.prediction, schedule, table), spec.condition)
+    device = schedule.alpha.device
+    match weight:
+        case RunningMean():
+            bins = equal_log_snr(schedule, weight.bins, drop_empty=True)
+            return OverRunningMean(objective, bins, weight.half_life_images, device)
+        case LearnedUncertainty():
+            return OverUncertainty(objective, Uncertainty(schedule))
+        case LearnedClusterUncertainty():
+            clusters = clusters_alike(weight.alike_in, schedule, weight.clusters, affinity)
+            return OverUncertainty(objective, ClusterUncertainty(clusters, device))
+    return objective

@@ -5,20 +5,20 @@ own loss has them (`native`); see `unequal.diffusion.predictions`.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor, cat, nn
 
 from unequal.diffusion.network import NetworkFunction
-from unequal.diffusion.predictions import HEADS, add_noise, squared_error, target, x0_error_factor
+from unequal.diffusion.predictions import HEADS, HEADS_OF_FLOW, add_noise, squared_error, target, x0_error_factor
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.timesteps.partition import Partition
-from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import Batch
-from unequal.training.objectives.objective import Losses, Objective
-from unequal.training.objectives.running_means import RunningMeans
+from unequal.training.objectives.learned_weights import RunningMeans
+from unequal.training.objectives.objective import Losses, Objective, Wrapped
 
 #: Equal parts of a training in which heads are counted apart.
 PERIODS = 20
@@ -100,19 +100,24 @@ class BestHead(Objective):
     """Paper 1's mixed prediction: for each image only the head with the smallest error learns, by its own loss."""
 
     def __init__(
-        self, schedule: NoiseSchedule, bins: Partition, budget: int, weight: str, gamma: float | None, compare: str
+        self,
+        schedule: NoiseSchedule,
+        bins: Partition,
+        budget: int,
+        compare: Literal["common", "native"],
+        weights: Tensor | None = None,
     ) -> None:
         """
         Args:
             schedule: on the training device.
             bins, budget: of the statistics; see Tally.
-            weight, gamma: loss weight; see `unequal.timesteps.weights`.
             compare: errors of x0 (`common`), or losses as they are (`native`).
+            weights: of each head's loss at each timestep, [3, T]; None: 1.
         """
         super().__init__()
         self.schedule = schedule
         self.compare = compare
-        self.weights = torch.stack([loss_weights(weight, head, schedule.snr, gamma).float() for head in HEADS])
+        self.weights = (torch.ones_like(schedule.snr).repeat(len(HEADS), 1) if weights is None else weights).float()
         self.tally = Tally(bins, budget, schedule.alpha.device)
 
     def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
@@ -157,7 +162,7 @@ class BalancedHeads(Objective):
 
     def end_step(self, total: Callable[[Tensor], Tensor]) -> None:
         step = columns(self.tally.end_step(total))
-        self.means.take_in(step["images"], step["losses"])
+        self.means.update(step["images"], step["losses"])
 
     def statistics(self) -> dict[str, np.ndarray]:
         return self.tally.tables()
@@ -166,3 +171,28 @@ class BalancedHeads(Objective):
 def batch_win_shares(best: Tensor) -> dict[str, Tensor]:
     """Share of a batch's images that each head was best at; `best` is [B]."""
     return {f"wins_{head}": (best == i).float().mean() for i, head in enumerate(HEADS)}
+
+
+class OnFlow(Wrapped):
+    """An objective of x0, v and ε for a network that predicts x0, the velocity and ε from a flow's times.
+
+    What lies between the two targets, v − u, is added to the network's answer: its error stays as it is, and so does
+    what that means for x0, σ² for either on a flow.
+    """
+
+    def __init__(self, objective: Objective, schedule: NoiseSchedule) -> None:
+        super().__init__(objective)
+        self.schedule = schedule
+
+    def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
+        between = self.targets(HEADS, batch) - self.targets(HEADS_OF_FLOW, batch)
+
+        def answer(sample: Tensor, timestep: Tensor, **told: Any) -> Any:
+            return SimpleNamespace(sample=net(sample, self.schedule.told(timestep), **told).sample + between)
+
+        return self.objective(answer, batch)
+
+    def targets(self, heads: tuple[str, ...], batch: Batch) -> Tensor:
+        """Targets of the heads, concatenated, [B, 3·C, H, W]."""
+        levels = self.schedule.at(batch.timesteps, batch.x0)
+        return cat([target(head, batch.x0, batch.epsilon, *levels) for head in heads], dim=1)
