@@ -47,14 +47,13 @@ def test_a_sentence_has_figures_resolution_and_cost() -> None:
     found = one.statement()
     assert found.subject == "experts pruned"
     assert found.text == (
-        "against longer: FID 3.00 against 4.00, −25.0 % (−37.5 to −10.0 %); "
-        "held out: loss over timesteps −2.0 % (−6.8 to +3.0 %, not told apart in this run); "
-        "for as many images and training FLOPs, 0.86 × the sampling FLOPs."
+        "against longer: FID −25.0 % (−37.5 to −10.0 %), 3.00 after 4.00; "
+        "loss over timesteps −2.0 % (−6.8 to +3.0 %, not distinguishable); "
+        "at equal images and training FLOPs, 0.86 × the sampling FLOPs."
     )
     assert found.figures["fid_change_percent"] == pytest.approx(-25)
     assert found.figures["loss_over_timesteps_high_percent"] == pytest.approx(100 * (0.98 * math.exp(0.05) - 1))
     assert found.figures["sampling_flops_ratio"] == 0.86
-    assert not JUDGING.search(found.text)
 
 
 def test_the_lowest_comes_first_and_what_cannot_be_ranked_last() -> None:
@@ -70,18 +69,18 @@ def test_the_lowest_comes_first_and_what_cannot_be_ranked_last() -> None:
 def test_budgets_that_must_be_the_same_may_differ_by_two_per_cent(images: int, same: bool) -> None:
     one = comparison(variant("merged", images=images), Difference(-2.0, 0.1), "images_seen")
     assert one.comparable == same
-    assert ("not comparable, as images differ" in one.statement().text) != same
+    assert ("not comparable, images differ" in one.statement().text) != same
     assert comparison(variant("merged", images=images), None).comparable
 
 
 def test_endpoints_that_point_apart_are_said_to_disagree() -> None:
     down, up, within = Difference(-0.5, 0.1), Difference(0.5, 0.1), Difference(0.5, 0.6)
-    assert "these disagree" in comparison(variant("a"), down, loss_over_timesteps=up).statement().text
+    assert "FID and losses disagree" in comparison(variant("a"), down, loss_over_timesteps=up).statement().text
     for other in (down, within):
         assert "disagree" not in comparison(variant("a"), down, loss_over_timesteps=other).statement().text
 
 
 def test_of_a_fid_of_zero_there_is_no_share() -> None:
     found = comparison(variant("mixed", 0.0), None).statement()
-    assert "FID 0 against 4.00, without a relative difference; for the same images and FLOPs." in found.text
+    assert "FID no relative change of a FID of 0, 0 after 4.00; at equal images and FLOPs." in found.text
     assert not [name for name in found.figures if name.startswith("fid")]

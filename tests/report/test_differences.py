@@ -24,11 +24,11 @@ def test_two_variants_at_two_seeds_resolve_by_students_t() -> None:
     assert (found.log_ratio, found.resolution) == pytest.approx((-0.1, 1.2706), rel=1e-4)
 
 
-def test_variants_without_a_difference_are_seldom_told_apart() -> None:
+def test_variants_without_a_difference_are_seldom_distinguishable() -> None:
     drawn = np.exp(0.1 * np.random.default_rng(0).standard_normal((500, 6, 2)))
     names = "abcdef"
     runs = [fid_differences({name: list(row[i]) for i, name in enumerate(names)}, [("a", "b")]) for row in drawn]
-    assert np.mean([one is not None and one.told_apart for (one,) in runs]) <= 0.07
+    assert np.mean([one is not None and one.distinguishable for (one,) in runs]) <= 0.07
 
 
 def test_one_seed_resolves_nothing() -> None:

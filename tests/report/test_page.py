@@ -5,8 +5,20 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from unequal.report.page import MARGIN, WIDTH, Picture, Report, render
+from unequal.report.page import (
+    LEAST_SPAN,
+    STRIP_MARGIN,
+    STRIP_WIDTH,
+    Picture,
+    Report,
+    Table,
+    render,
+    strip_of,
+    strip_span,
+)
 from unequal.report.pipeline_page import CAPTIONS
 from unequal.report.pipeline_tables import scores_and_costs
 from unequal.report.results import Variant
@@ -73,9 +85,9 @@ def test_the_page_needs_no_other_file(pictures: list[Path]) -> None:
     assert "http" not in "".join(str(attributes) for _, attributes in reader.tags)
 
 
-def test_what_is_said_comes_first(pictures: list[Path]) -> None:
+def test_statements_come_before_pictures_and_tables(pictures: list[Path]) -> None:
     text = page(pictures)
-    places = [text.index(word) for word in ("statement plain", "nameplain", "<figure")]
+    places = [text.rindex(word) for word in ("lead plain", "statement plain", "<figure", "nameplain", "facts plain")]
     assert places == sorted(places)
 
 
@@ -112,14 +124,39 @@ def test_all_text_is_escaped(pictures: list[Path]) -> None:
 
 
 def test_a_report_has_statements_or_none() -> None:
-    assert "<ul" not in render(Report("title", "lead", [], {}, [], {}), [])
+    assert 'statements"' not in render(Report("title", "lead", [], {}, [], {}), [])
 
 
-def test_strips_of_a_page_have_one_scale() -> None:
+def test_every_link_of_the_contents_has_its_place(pictures: list[Path]) -> None:
+    reader = Reader(page(pictures))
+    places = [attributes["id"] for _, attributes in reader.tags if "id" in attributes]
+    links = [attributes["href"] for tag, attributes in reader.tags if tag == "a"]
+    assert len(places) == len(set(places))
+    assert len(links) == len(pictures) + 5
+    assert {str(link) for link in links} <= {f"#{place}" for place in places}
+
+
+def test_strips_of_a_page_share_a_scale() -> None:
     near, far = (Section(name, "", [Statement(name, name, {}, "", Difference(x, 0.0))]) for name, x in NEAR_AND_FAR)
-    places = [attributes["cx"] for tag, attributes in Reader(said([near, far])).tags if tag == "circle"]
-    assert [float(str(x)) - WIDTH / 2 for x in places] == pytest.approx([(WIDTH / 2 - MARGIN) / 2, WIDTH / 2 - MARGIN])
+    shown = Reader(render(Report("title", "lead", [], {}, [], {}, [near, far]), []))
+    places = [float(str(attributes["cx"])) - STRIP_WIDTH / 2 for tag, attributes in shown.tags if tag == "circle"]
+    assert places == pytest.approx([(STRIP_WIDTH / 2 - STRIP_MARGIN) / 2, STRIP_WIDTH / 2 - STRIP_MARGIN])
 
 
-def said(sections: list[Section]) -> str:
-    return render(Report("title", "lead", [], {}, [], {}, sections), [])
+@given(st.lists(st.builds(Difference, st.floats(-3, 3), st.none() | st.floats(0, 1)), min_size=1, max_size=5))
+def test_strips_have_room_for_every_interval(differences: list[Difference]) -> None:
+    span = strip_span(differences)
+    assert span >= LEAST_SPAN
+    for marks in (strip_of(one, span) for one in differences):
+        for place in (marks.point, marks.low, marks.high):
+            assert place is None or STRIP_MARGIN - 1e-9 <= place <= STRIP_WIDTH - STRIP_MARGIN + 1e-9
+
+
+def test_lower_lies_left_of_the_control() -> None:
+    assert strip_of(Difference(0.0, None), 1).point == STRIP_WIDTH / 2
+    assert strip_of(Difference(-0.5, None), 1).point < STRIP_WIDTH / 2
+
+
+def test_a_table_in_markdown_escapes_its_bars() -> None:
+    table = Table("heading", ("name", "FID"), [("a|b", "1")], "note", [("real", "0")])
+    assert table.markdown() == "| name | FID |\n| --- | --- |\n| a\\|b | 1 |\n| *real* | 0 |\n"

@@ -28,18 +28,18 @@ def test_words_are_those_of_blocks_by_seed() -> None:
     found = replicas(base=BASE, lower=BASE * 0.8 * JITTER, higher=BASE * 1.3 * JITTER, alike=BASE * JITTER)
     pairs = [("lower", "base"), ("higher", "base"), ("alike", "base")]
     told = judged(found, "fid", pairs)
-    assert [one.word for one in told if one] == [BETTER, WORSE, SAME]
+    assert [one.verdict for one in told if one] == [BETTER, WORSE, SAME]
     assert told[0] is not None
     assert told[0].log_ratio == pytest.approx(math.log(0.8) + np.log(JITTER).mean())
     assert told[0].text().startswith("better, −20.0 % (−20.")
-    assert [one.told_apart for one in told if one] == [True, True, False]
+    assert [one.distinguishable for one in told if one] == [True, True, False]
 
 
 def test_of_what_scatters_only_large_differences_are_told() -> None:
     noise = np.array([0.8, 1.2, 0.9, 1.25, 0.75])
     found = replicas(base=BASE, noisy=BASE * noise, far=BASE * 3 * noise)
     told = judged(found, "fid", [("noisy", "base"), ("far", "base")])
-    assert [one.word for one in told if one] == [NOT_TESTABLE, WORSE]
+    assert [one.verdict for one in told if one] == [NOT_TESTABLE, WORSE]
 
 
 def test_values_without_a_logarithm_and_models_without_values_are_left_out() -> None:

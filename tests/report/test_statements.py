@@ -8,31 +8,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unequal.report.formatting import signed
-from unequal.report.page import LEAST, MARGIN, WIDTH, place, strip, widest
 from unequal.report.statements import Difference, Section, Statement, findings_document
 
 logarithms = st.floats(-3, 3)
 
 
-def test_a_difference_is_told_in_percent_with_its_resolution() -> None:
+def test_a_difference_is_written_in_percent_with_its_interval() -> None:
     # e^ln(0.75) − 1 = −25 %, from 0.75/1.2 to 0.75 · 1.2.
     found = Difference(math.log(0.75), math.log(1.2))
     assert found.text() == "−25.0 % (−37.5 to −10.0 %)"
     assert found.percents() == pytest.approx({"change": -25, "low": -37.5, "high": -10})
 
 
-def test_what_lies_within_the_resolution_is_not_told_apart() -> None:
-    assert Difference(0.05, 0.06).text() == "+5.1 % (−1.0 to +11.6 %, not told apart in this run)"
-    assert Difference(0.05, None).text() == "+5.1 % (resolution unknown, not told apart in this run)"
+def test_what_lies_within_the_resolution_is_not_distinguishable() -> None:
+    assert Difference(0.05, 0.06).text() == "+5.1 % (−1.0 to +11.6 %, not distinguishable)"
+    assert Difference(0.05, None).text() == "+5.1 % (interval unknown, not distinguishable)"
 
 
 @given(logarithms, st.floats(0, 3))
-def test_two_models_are_told_apart_where_the_interval_leaves_out_none(log_ratio: float, resolution: float) -> None:
+def test_two_models_are_distinguishable_where_the_interval_leaves_out_none(log_ratio: float, resolution: float) -> None:
     found = Difference(log_ratio, resolution)
     assert found.interval is not None
     low, high = found.interval
-    assert found.told_apart == (low > 0 or high < 0)
-    assert Difference(-log_ratio, resolution).told_apart == found.told_apart
+    assert found.distinguishable == (low > 0 or high < 0)
+    assert Difference(-log_ratio, resolution).distinguishable == found.distinguishable
 
 
 def test_the_file_has_all_numbers_flat_on_top() -> None:
@@ -48,23 +47,3 @@ def test_the_file_has_all_numbers_flat_on_top() -> None:
 )
 def test_percentages_have_a_sign_and_few_digits(value: float, text: str) -> None:
     assert signed(value) == text
-
-
-@given(st.lists(st.builds(Difference, logarithms, st.none() | st.floats(0, 1)), min_size=1, max_size=5))
-def test_strips_have_room_for_every_interval_on_one_scale(differences: list[Difference]) -> None:
-    width = widest(differences)
-    assert width >= LEAST
-    for one in differences:
-        for end in (one.log_ratio, *(one.interval or ())):
-            assert MARGIN - 1e-9 <= place(end, width) <= WIDTH - MARGIN + 1e-9
-
-
-def test_a_strip_is_filled_where_two_models_are_told_apart() -> None:
-    told, within, unknown = (strip(Difference(0.5, spread), 1.0) for spread in (0.1, 0.6, None))
-    assert 'fill="#ffffff"' not in told
-    assert 'fill="#ffffff"' in within
-    assert within.count("<line") == 3
-    assert unknown.count("<line") == 2
-    # The control is in the middle, and lower lies to the left.
-    assert place(0, 1) == WIDTH / 2
-    assert place(-0.5, 1) < WIDTH / 2

@@ -5,7 +5,7 @@ that the dvc.yaml names. What counts is
 
 - every module of the project that the program imports, directly or not, within functions too, and the `__init__.py`
   of every package on the way: what it says, without comments and docstrings (`canonical`);
-- the texts that such a module names, where they lie in its folder;
+- the texts and templates that such a module names, where they lie in its folder;
 - the versions of the libraries that these modules import.
 
 What lies outside the project is no code; `unequal.pipeline.sources` has a file for it, written by the same stage.
@@ -135,7 +135,7 @@ def module_of(file: Path, changed: int, package: str) -> Module:
     source = file.read_text(encoding="utf-8")
     running = list(nodes_that_run(ast.parse(source)))
     strings = {one.value for one in running if isinstance(one, ast.Constant) and isinstance(one.value, str)}
-    names = frozenset(text for text in strings if text.endswith(".md") and "/" not in text)
+    names = frozenset(text for text in strings if text.endswith((".md", ".j2")) and "/" not in text)
     imports = frozenset(name for node in running for name in imported(node, package))
     return Module(digest(canonical(source)), imports, names)
 

@@ -1,5 +1,5 @@
-"""The report: statements, rows, pictures and the page that holds them."""
+"""Reports: statements, tables and pictures, and the page that holds them."""
 
 from unequal.errors import needs
 
-needs(__name__, "pipeline", "matplotlib", "scipy")
+needs(__name__, "pipeline", "jinja2", "matplotlib", "scipy")

@@ -20,24 +20,24 @@ from unequal.statistics.verdicts import judge
 
 
 class Pairing(NamedTuple):
-    """A method, its control, and what both must have spent alike for a comparison to be fair; None: nothing."""
+    """A method, its control, and the cost that must be equal for a fair comparison; None: any."""
 
     method: str
     control: str
     budget: str | None
 
 
-#: Two budgets are the same where the larger exceeds the smaller by no more than this share.
+#: Two budgets are equal if the larger exceeds the smaller by at most this share.
 SAME_BUDGET = 0.02
-#: Endpoint on held-out draws (`unequal.measures.endpoints`) → what people call it.
+#: Endpoint on held-out draws (`unequal.measures.endpoints`) → its name in text.
 HELD_OUT = {
     "loss_over_timesteps": "loss over timesteps",
     "loss_over_log_snr": "loss over log-SNR",
     "x0_loss_over_log_snr": "x0 error over log-SNR",
 }
-#: Field of a variant → what people call it.
+#: Field of a variant → its name in text.
 COSTS = {"images_seen": "images", "training_flops": "training FLOPs", "sampling_flops": "sampling FLOPs"}
-#: The first pairing of a method whose control was scored is its comparison.
+#: A method is compared by its first pairing whose control was scored.
 PAIRINGS = (
     Pairing("stratified", "longer", "training_flops"),
     Pairing("mixed", "base", "images_seen"),
@@ -46,12 +46,12 @@ PAIRINGS = (
     Pairing("merged", "longer", "images_seen"),
     Pairing("merged", "base", None),
 )
-#: What training on does by itself: the measure of all that is tried with as much.
-TRAINING_ON = Pairing("longer", "base", None)
+#: Training the base further, without any method: the scale for methods with the same budget.
+FURTHER_TRAINING = Pairing("longer", "base", None)
 LEVEL = 0.05
-#: Fewer trainings do not tell their scatter.
+#: Fewer trainings do not show their scatter.
 LEAST = 3
-#: Endpoint → δ in its logarithm, below which a method counts as the same as its control; settled before any run.
+#: Endpoint → δ in its logarithm: a method within it counts as the same as its control. Set before any run.
 SAME_WITHIN = {"fid": 0.05, "loss_over_timesteps": 0.01, "loss_over_log_snr": 0.01, "x0_loss_over_log_snr": 0.01}
 
 
@@ -61,8 +61,8 @@ class Comparison:
 
     Attributes:
         fid: difference of FID; None where a FID of 0 has no logarithm.
-        losses: key of HELD_OUT → difference of that mean; none where one of both was not profiled.
-        budget: what both must have spent alike, a key of COSTS; None: nothing.
+        losses: key of HELD_OUT → difference of that mean; empty: one of both was not profiled.
+        budget: the cost that must be equal, a key of COSTS; None: any.
     """
 
     method: Variant
@@ -73,18 +73,18 @@ class Comparison:
 
     @property
     def comparable(self) -> bool:
-        """Whether both spent the same of what must be the same."""
+        """Whether the budgets are equal."""
         ratio = 1.0 if self.budget is None else self.cost_ratio(self.budget)
         return max(ratio, 1 / ratio) <= 1 + SAME_BUDGET
 
     @property
     def disagree(self) -> bool:
-        """Whether two endpoints are told apart in opposite directions."""
+        """Whether two endpoints differ in opposite directions."""
         found = [*([self.fid] if self.fid else []), *self.losses.values()]
-        return len({one.log_ratio > 0 for one in found if one.told_apart}) > 1
+        return len({one.log_ratio > 0 for one in found if one.distinguishable}) > 1
 
     def cost_ratio(self, cost: str) -> float:
-        """What the method spent, as a multiple of the control's."""
+        """The method's cost as a multiple of the control's."""
         return float(getattr(self.method, cost) / getattr(self.control, cost))
 
     def figures(self) -> dict[str, float]:
@@ -97,31 +97,31 @@ class Comparison:
 
     def statement(self) -> Statement:
         """The sentence."""
-        fids = " against ".join(plus_minus(one.fid, None) for one in (self.method, self.control))
-        parts = [f"FID {fids}, {'without a relative difference' if self.fid is None else self.fid.text()}"]
-        held_out = ", ".join(f"{HELD_OUT[key]} {one.text()}" for key, one in self.losses.items())
-        parts += [f"held out: {held_out}"] if held_out else []
-        parts += ["these disagree"] if self.disagree else []
-        fair = "" if self.comparable else f"not comparable, as {COSTS[str(self.budget)]} differ; "
+        method, control = (plus_minus(one.fid, None) for one in (self.method, self.control))
+        change = "no relative change of a FID of 0" if self.fid is None else self.fid.text()
+        parts = [f"FID {change}, {method} after {control}"]
+        parts += [", ".join(f"{HELD_OUT[key]} {one.text()}" for key, one in self.losses.items())] if self.losses else []
+        parts += ["FID and losses disagree"] if self.disagree else []
+        fair = "" if self.comparable else f"not comparable, {COSTS[str(self.budget)]} differ; "
         text = f"against {label(self.control.name)}: {fair}{'; '.join(parts)}; {self.costs()}."
         return Statement(self.method.name, text, self.figures(), label(self.method.name), self.fid)
 
     def costs(self) -> str:
-        """What it cost, beside the control."""
-        ratios = {name: self.cost_ratio(cost) for cost, name in COSTS.items()}
-        same = [name for name, ratio in ratios.items() if f"{ratio:.2f}" == "1.00"]
-        if len(same) == len(ratios):
-            return "for the same images and FLOPs"
-        parts = [f"for as many {enumerated(same)}"] if same else []
-        return ", ".join([*parts, *(f"{ratio:.2f} × the {name}" for name, ratio in ratios.items() if name not in same)])
+        """Costs next to the control's, as the end of a sentence."""
+        ratios = {name: f"{self.cost_ratio(cost):.2f}" for cost, name in COSTS.items()}
+        equal = [name for name, ratio in ratios.items() if ratio == "1.00"]
+        if len(equal) == len(ratios):
+            return "at equal images and FLOPs"
+        parts = [f"at equal {' and '.join(equal)}"] if equal else []
+        return ", ".join([*parts, *(f"{ratio} × the {name}" for name, ratio in ratios.items() if name not in equal)])
 
 
 def pairings(variants: Collection[str], recipes: Sequence[str]) -> list[Pairing]:
-    """The comparisons that the variants of a run allow, one a method, in the order of the variants.
+    """Comparisons that a run allows, one a method, in the order of the variants.
 
     Args:
-        variants: those that were scored.
-        recipes: further ones that train the base on; each is compared with the recipe `longer`.
+        variants: scored variants.
+        recipes: recipes that train the base further; each is compared with the recipe `longer`.
     """
     further = [Pairing(recipe, "longer", "training_flops") for recipe in recipes if recipe != "longer"]
     found: dict[str, Pairing] = {}
@@ -132,25 +132,19 @@ def pairings(variants: Collection[str], recipes: Sequence[str]) -> list[Pairing]
 
 
 def in_order(comparisons: Sequence[Comparison], ranked: bool) -> list[Comparison]:
-    """By the relative difference of FID, the lowest first, where they are ranked; what cannot be ranked comes last."""
+    """By the change of FID if they are ranked, the lowest first; comparisons without a rank come last."""
+
+    def rank(one: Comparison) -> float:
+        return one.fid.log_ratio if one.fid and one.comparable else math.inf
+
     return sorted(comparisons, key=rank) if ranked else list(comparisons)
 
 
-def rank(comparison: Comparison) -> float:
-    """Where a comparison stands."""
-    return comparison.fid.log_ratio if comparison.fid and comparison.comparable else math.inf
-
-
-def enumerated(names: Sequence[str]) -> str:
-    """As `a, b and c`."""
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
 def fid_differences(scores: Mapping[str, Sequence[float]], pairs: Sequence[tuple[str, str]]) -> list[Difference | None]:
-    """Differences of FID of pairs of variants, resolved by the scatter over sampling seeds.
+    """Differences of FID of pairs of variants, with intervals from the scatter over sampling seeds.
 
-    Every variant starts from the same noise at a seed: seeds are complete blocks (`statistics.estimates`), whose
-    scatter all variants that are compared tell together, since two seeds of a pair alone tell next to nothing.
+    Every variant starts from the same noise at a seed, so seeds are complete blocks (`unequal.statistics.estimates`). All
+    compared variants estimate the scatter together, since two seeds of one pair show next to nothing.
 
     Args:
         scores: variant → FID at each sampling seed, the same seeds for all.
@@ -167,7 +161,7 @@ def fid_differences(scores: Mapping[str, Sequence[float]], pairs: Sequence[tuple
 
 
 def fid_difference(logs: Mapping[str, np.ndarray], blocks: BlockModel | None, method: str, control: str) -> Difference:
-    """Difference of ln FID; its resolution is unknown where there was one seed, and nothing scattered."""
+    """Difference of ln FID; its interval is unknown if there was one seed."""
     if blocks is None:
         return Difference(float(logs[method].mean() - logs[control].mean()), None)
     found = blocks.contrast(method, control)
@@ -177,7 +171,7 @@ def fid_difference(logs: Mapping[str, np.ndarray], blocks: BlockModel | None, me
 def loss_differences(
     endpoints: Mapping[str, Endpoint], errors: Mapping[str, Errors], method: str, control: str
 ) -> dict[str, Difference]:
-    """Differences of all endpoints of two models, by name; none where one of them was not profiled.
+    """Differences of all endpoints of two models, by name; empty if one of them was not profiled.
 
     Args:
         endpoints: see `unequal.measures.endpoints`.
@@ -196,12 +190,12 @@ def difference_of(change: float, stderr: float) -> Difference:
 
 
 def are_judged(replicas: Replicas) -> bool:
-    """Whether there are trainings enough for words."""
+    """Whether there are enough trainings for verdicts."""
     return len(replicas.seeds) >= LEAST
 
 
 def judged(replicas: Replicas, endpoint: str, pairs: Sequence[tuple[str, str]]) -> list[Difference | None]:
-    """Differences of an endpoint with their words, all pairs judged together; seeds are blocks, models their arms.
+    """Differences of an endpoint with verdicts, all pairs judged together; seeds are blocks, models are arms.
 
     Args:
         replicas: three or more.
@@ -209,39 +203,37 @@ def judged(replicas: Replicas, endpoint: str, pairs: Sequence[tuple[str, str]]) 
         pairs: names of method and control.
 
     Returns:
-        A difference a pair; None where one was not measured, or has a value that is not above 0 and has no logarithm.
+        A difference a pair; None where a model was not measured, or has a value without a logarithm.
     """
     values = {name: found for name, found in replicas.endpoints[endpoint].items() if min(found) > 0}
-    asked = [pair for pair in pairs if set(pair) <= values.keys()]
-    if not asked:
+    measured = [pair for pair in pairs if set(pair) <= values.keys()]
+    if not measured:
         return [None] * len(pairs)
-    arms = tuple(dict.fromkeys(sum(asked, ())))
+    arms = tuple(dict.fromkeys(sum(measured, ())))
     blocks = BlockModel(arms, np.log([values[name] for name in arms]))
-    bounds = [seen(blocks, len(asked))] * len(asked)
-    found = judge([blocks.contrast(*pair) for pair in asked], SAME_WITHIN[endpoint], bounds)
-    told = {
+    # The effect that so many trainings detect in four of five runs, by the 80 % upper bound of their own scatter.
+    design = Design(len(arms), blocks.blocks, len(measured))
+    detectable = visible_effect(design, upper_deviation(blocks.pooled_variance**0.5, blocks.freedom))
+    estimates = [blocks.contrast(*pair) for pair in measured]
+    verdicts = judge(estimates, SAME_WITHIN[endpoint], [detectable] * len(measured))
+    differences = {
         pair: Difference(float(np.log1p(one.change)), float(np.log1p(one.high) - np.log1p(one.change)), one.word)
-        for pair, one in zip(asked, found, strict=True)
+        for pair, one in zip(measured, verdicts, strict=True)
     }
-    return [told.get(pair) for pair in pairs]
-
-
-def seen(blocks: BlockModel, comparisons: int) -> float:
-    """The difference that as many trainings show in four of five runs, by the 80 % upper bound of their own scatter."""
-    design = Design(len(blocks.arms), blocks.blocks, comparisons)
-    return visible_effect(design, upper_deviation(blocks.pooled_variance**0.5, blocks.freedom))
+    return [differences.get(pair) for pair in pairs]
 
 
 def judged_losses(replicas: Replicas, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Difference]]:
-    """The same of all endpoints but FID: pair by pair, endpoint → difference; none of those that were not measured."""
-    found = {name: judged(replicas, name, pairs) for name in SAME_WITHIN if name != "fid"}
+    """Differences of all endpoints but FID: for each pair, endpoint → difference, if measured."""
+    by_endpoint = {name: judged(replicas, name, pairs) for name in SAME_WITHIN if name != "fid"}
     return [
-        {name: one for name, ones in found.items() if (one := ones[number]) is not None} for number in range(len(pairs))
+        {name: one for name, ones in by_endpoint.items() if (one := ones[number]) is not None}
+        for number in range(len(pairs))
     ]
 
 
 def mean_fids(replicas: Replicas) -> Mapping[str, float]:
-    """Variant → geometric mean of its FID over the trainings, to which the differences belong; 0 where one is 0."""
+    """Variant → geometric mean of its FID over the trainings, whose differences are judged; 0 if one is 0."""
     return {
         name: float(np.exp(np.log(found).mean())) if min(found) > 0 else 0.0
         for name, found in replicas.endpoints["fid"].items()

@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-PREFIXES = ("", "k", "M", "G", "T", "P", "E", "Z")
+from matplotlib.ticker import EngFormatter
 
 
 def label(name: str) -> str:
@@ -13,14 +13,11 @@ def label(name: str) -> str:
 
 
 def with_prefix(value: float) -> str:
-    """Three significant digits with a prefix: 160000 → `160 k`, 2.21e12 → `2.21 T`."""
-    power = 0 if value == 0 else min(max(0, math.floor(math.log10(abs(value)) / 3)), len(PREFIXES) - 1)
-    if float(f"{value / 1000**power:.3g}") >= 1000 and power < len(PREFIXES) - 1:
-        power += 1
-    scaled = value / 1000**power
-    digits = 0 if scaled == 0 else max(0, 2 - math.floor(math.log10(float(f"{abs(scaled):.3g}"))))
-    text = f"{scaled:.{0 if power == 0 and scaled == int(scaled) else digits}f}"
-    return f"{text} {PREFIXES[power]}".strip()
+    """Three significant digits with an SI prefix: 160000 → `160 k`, 2.21e12 → `2.21 T`."""
+    rounded = float(f"{value:.3g}")
+    whole = rounded == 0 or (rounded.is_integer() and abs(rounded) < 1000)
+    places = 0 if whole else 2 - math.floor(math.log10(abs(rounded))) % 3
+    return EngFormatter(places=places, sep=" ")(rounded).strip()
 
 
 def percent(share: float, sign: bool = False) -> str:

@@ -8,8 +8,8 @@ from unequal.measures.loss_profile import (
     LossProfile,
 )
 from unequal.report.comparisons import (
+    FURTHER_TRAINING,
     SAME_WITHIN,
-    TRAINING_ON,
     Comparison,
     Pairing,
     are_judged,
@@ -109,7 +109,7 @@ def sections(found: PipelineFindings, recipes: Sequence[str], changes: Mapping[s
     """
     base = readiness(found)
     pairs = pairings(found.variants, recipes)
-    scale = [TRAINING_ON] if TRAINING_ON.method in found.variants else []
+    scale = [FURTHER_TRAINING] if FURTHER_TRAINING.method in found.variants else []
     judging = base.ready and are_judged(found.replicas)
     compared = comparisons(found, [*scale, *pairs], judging)
     told = [one.statement() for one in in_order(compared[len(scale) :], base.ready)]

@@ -14,29 +14,29 @@ from unequal.statistics.verdicts import BETTER, WORSE
 
 
 class Difference(NamedTuple):
-    """ln(a/b) of one endpoint of two models, and half of its 95 % interval over what was repeated; None: unknown.
+    """ln(a/b) of one endpoint of two models, and half of its 95 % interval; None: unknown.
 
-    One run repeats sampling seeds or draws of images and noise, never trainings: the interval is then the resolution of
-    this run, and there is no word. Where trainings were repeated, the interval is over them.
+    One run repeats sampling seeds or draws of images and noise, never trainings: the interval is then the measurement's
+    alone, and there is no verdict. Where trainings were repeated, the interval is over them.
 
     Attributes:
-        word: what the trainings say (`unequal.statistics.verdicts`); None: there was one of each model.
+        verdict: by the trainings (`unequal.statistics.verdicts`); None: each model was trained once.
     """
 
     log_ratio: float
     resolution: float | None
-    word: str | None = None
+    verdict: str | None = None
 
     @property
-    def told_apart(self) -> bool:
-        """Whether the difference is larger than what this run resolves, or one by the words of its trainings."""
-        if self.word is not None:
-            return self.word in (BETTER, WORSE)
+    def distinguishable(self) -> bool:
+        """Whether the interval leaves out zero, or the verdict names a difference."""
+        if self.verdict is not None:
+            return self.verdict in (BETTER, WORSE)
         return self.resolution is not None and abs(self.log_ratio) > self.resolution
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Its ends, as logarithms; None where the resolution is unknown."""
+        """Its ends, as logarithms; None: unknown."""
         return None if self.resolution is None else (self.log_ratio - self.resolution, self.log_ratio + self.resolution)
 
     def percents(self) -> dict[str, float]:
@@ -45,25 +45,24 @@ class Difference(NamedTuple):
         return {name: 100 * math.expm1(value) for name, value in ({"change": self.log_ratio} | ends).items()}
 
     def text(self) -> str:
-        """As `−23.2 % (−27.9 to −18.1 %)`: the difference and in brackets its interval, behind the word if any."""
+        """The change and its interval, after the verdict if there is one: `−23.2 % (−27.9 to −18.1 %)`."""
         change, *ends = map(signed, self.percents().values())
-        if self.word is not None:
-            return f"{self.word}, {change} % ({' to '.join(ends)} %)"
-        resolution = f"{' to '.join(ends)} %" if ends else "resolution unknown"
-        told = "" if self.told_apart else ", not told apart in this run"
-        return f"{change} % ({resolution}{told})"
+        if self.verdict is not None:
+            return f"{self.verdict}, {change} % ({' to '.join(ends)} %)"
+        interval = f"{' to '.join(ends)} %" if ends else "interval unknown"
+        return f"{change} % ({interval}{'' if self.distinguishable else ', not distinguishable'})"
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A sentence, and the numbers in it.
+    """A sentence and its numbers.
 
     Attributes:
-        key: short name, under which the figures are kept.
-        text: the sentence, or what stands in it behind its subject.
+        key: short name, under which the numbers are stored.
+        text: the sentence, without its subject.
         figures: its numbers, name → value.
-        subject: what it begins with, where that is set off.
-        drawn: the difference that is drawn beside the sentence, where one is.
+        subject: its beginning, printed in bold; empty: the text is whole.
+        drawn: the difference to draw next to the sentence, if any.
     """
 
     key: str
@@ -74,7 +73,7 @@ class Statement:
 
 
 class Section(NamedTuple):
-    """Statements below a heading, and what holds of all of them."""
+    """Statements below a heading; the lead holds for all of them."""
 
     heading: str
     lead: str
@@ -82,14 +81,14 @@ class Section(NamedTuple):
 
 
 def findings_document(sections: Sequence[Section]) -> dict[str, Any]:
-    """Sections as JSON: all numbers flat on top, where metrics are compared, then the sentences."""
+    """Sections as JSON: all numbers at the top level, where engines compare metrics, then the sentences."""
     numbers = {
         f"{one.key}_{name}": value
         for section in sections
         for one in section.statements
         for name, value in one.figures.items()
     }
-    told = [
+    sentences = [
         {
             "heading": section.heading,
             "lead": section.lead,
@@ -97,4 +96,4 @@ def findings_document(sections: Sequence[Section]) -> dict[str, Any]:
         }
         for section in sections
     ]
-    return numbers | {"sections": told}
+    return numbers | {"sections": sentences}
