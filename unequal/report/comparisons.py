@@ -143,7 +143,7 @@ def in_order(comparisons: Sequence[Comparison], ranked: bool) -> list[Comparison
 def fid_differences(scores: Mapping[str, Sequence[float]], pairs: Sequence[tuple[str, str]]) -> list[Difference | None]:
     """Differences of FID of pairs of variants, with intervals from the scatter over sampling seeds.
 
-    Every variant starts from the same noise at a seed, so seeds are complete blocks (`unequal.statistics.estimates`). All
+    Every variant starts from the same noise at a seed, so seeds are complete blocks (`statistics.estimates`). All
     compared variants estimate the scatter together, since two seeds of one pair show next to nothing.
 
     Args:
