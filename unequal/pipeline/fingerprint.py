@@ -273,10 +273,6 @@ def main() -> None:
         raise click.ClickException(str(error)) from None
 
 
-if __name__ == "__main__":
-    main()
-
-
 def canonical(source: str) -> str:
     """The syntax tree of a source, without layout, comments and docstrings. Raises SyntaxError."""
     return canonical_node(ast.parse(source))
@@ -334,3 +330,7 @@ def joined(values: list[ast.expr]) -> list[ast.expr]:
         elif not (isinstance(piece, ast.Constant) and piece.value == ""):
             pieces.append(piece)
     return pieces
+
+
+if __name__ == "__main__":
+    main()
