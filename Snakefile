@@ -30,12 +30,10 @@ if config.get("cluster") == "slurm" and "slurm_partition" not in workflow.resour
 # What the gate and DVC's stage `code` do. No rule does the latter, since all behind a rule runs again when it has run.
 # Nor does a job: what it runs must not change under it, and what the checks import takes seconds.
 if workflow.is_main_process:
-    from unequal.tools.footprint import Footprints
     from unequal.tools.params import read_params
 
     try:
         read_params()
-        FOOTPRINTS = Footprints.read(Path())
         write_fingerprints(Path("dvc.yaml"), Path(workflow.basedir))
         write_sources(Path("dvc.yaml"))
     except UserError as error:
@@ -71,7 +69,10 @@ onsuccess:
 STAGES = sorted(Repo().stage.load_all("dvc.yaml"), key=lambda stage: stage.name)
 STAGES = [stage for stage in STAGES if stage.name != "code"]
 OUTPUTS = {out.def_path: stage for stage in STAGES for out in stage.outs}
-THREADS = read_yaml(PARAMS)["runtime"].get("threads", Runtime.model_fields["threads"].default)
+RUNTIME = read_yaml(PARAMS)["runtime"]
+THREADS, PROCESSES = RUNTIME.get("threads", Runtime.model_fields["threads"].default), RUNTIME.get("processes") or 1
+#: Megabytes at the first attempt: libraries (with CUDA's), Snakemake twice in a job, and room for networks and images.
+MEMORY_MB = {"cpu": 4000, "gpu": 8000}
 # A cluster hands GPUs out; on one machine, stages take turns on what there is.
 HAS_GPU = str(config.get("gpu", shutil.which("nvidia-smi") is not None)).lower() == "true"
 
@@ -94,11 +95,10 @@ def outputs(stage):
 
 
 def memory(stage):
-    """Megabytes of host memory: what its meta says, else an estimate from the settings."""
-    if not workflow.is_main_process:
-        return 0  # a job has been given its own
-    asked, on_gpu = stage.meta or {}, HAS_GPU and "gpu" in (stage.meta or {})
-    return asked.get("mem_mb") or FOOTPRINTS.megabytes(stage.cmd, on_gpu, ON_CLUSTER)
+    """Megabytes of host memory, a process: twice as much at each retry, which resumes from the last saved state."""
+    needs = stage.meta or {}
+    first = needs.get("mem_mb", MEMORY_MB["gpu" if HAS_GPU and "gpu" in needs else "cpu"])
+    return lambda wildcards, attempt: first * PROCESSES * 2 ** (attempt - 1)
 
 
 def settings(stage):

@@ -21,8 +21,6 @@ from harness.starting import Commands, log_of
 from harness.traces import Stage, made_by
 from mlflow import MlflowClient
 
-from unequal.tools.footprint import Footprints
-
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.slurm,
@@ -156,8 +154,7 @@ def test_the_pipeline_ran_as_jobs_with_what_its_stages_ask_for(finished: Path, c
     assert training["JobState"] == "COMPLETED"
     assert training["TresPerJob"] == "gres:gpu:1"
     assert training["TimeLimit"] == "1-00:00:00"
-    footprints = Footprints.read(finished)
-    assert megabytes_of(training) == footprints.megabytes("python -m stages.train_base", has_gpu=True, on_cluster=True)
+    assert megabytes_of(training) == 8000
     assert training["CPUs/Task"] == "1"
     assert "TresPerJob" not in jobs["prepare_data"]
     assert all(job["Partition"] == one_node.PARTITION for job in jobs.values())

@@ -17,7 +17,6 @@ from unequal.errors import UserError
 from unequal.measures.profiling import Draws, profile
 from unequal.models.backbones import prunable_kinds, registry
 from unequal.models.backbones.backbone import Backbone, Unexportable
-from unequal.models.backbones.counted import size_of
 from unequal.models.backbones.prunable import PrunableKind, PrunableLayer
 from unequal.models.backbones.prunable_kinds import prunable_kind_of
 from unequal.models.denoiser import load_denoiser
@@ -180,13 +179,3 @@ def test_kinds_that_nobody_knows() -> None:
         registry.build_network(Other(pretrained=None), spec_of())
     with pytest.raises(UserError, match="a network of class Identity is of no kind that is known: unet2d, dit, stack"):
         registry.backbone_of(nn.Identity())
-
-
-def test_how_large_a_network_is_shows_without_a_line_for_it() -> None:
-    """By hand: the first convolution keeps its image, the ReLU and the last convolution what lies between them."""
-    spec = spec_of(condition=spec_of().condition)
-    size = size_of(StackSettings(pretrained=None), spec)
-    net = registry.build_network(StackSettings(pretrained=None), spec)
-    assert size.parameters == sum(one.numel() for one in net.parameters())
-    pixels = spec.space.size**2
-    assert pixels * (1 + 8 + 8) <= size.kept <= pixels * (1 + 8 + 8) + 100
