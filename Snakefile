@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from unequal.errors import UserError
 from unequal.pipeline.fingerprint import write_fingerprints
-from unequal.pipeline.attempt import ENGINE, forget_folder, forget_recorded
+from unequal.pipeline.attempt import ENGINE, delete_of_folder, delete_recorded
 from unequal.pipeline.sources import write_sources
 from unequal.settings.runtime import Runtime
 from unequal.settings.strict import PARAMS, read_yaml
@@ -58,11 +58,11 @@ onstart:
     # Whoever forces stages wants them made anew.
     asked = workflow.dag_settings
     if asked.forceall or asked.forcetargets or asked.forcerun:
-        forget_folder()
+        delete_of_folder()
 
 
 onsuccess:
-    forget_recorded(os.environ[ENGINE])
+    delete_recorded(os.environ[ENGINE])
 
 
 # The stages of the dvc.yaml in the working directory: the pipeline's, or a study's.

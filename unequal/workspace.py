@@ -191,7 +191,7 @@ class Chunks:
 
 
 #: For computations that are short, or not a stage's.
-UNKEPT = Chunks()
+UNSTORED = Chunks()
 
 
 def ranges(total: int, multiple: int) -> Iterator[range]:

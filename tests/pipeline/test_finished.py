@@ -13,7 +13,7 @@ import yaml
 
 from unequal.files import read_json, write_json
 from unequal.pipeline import attempt
-from unequal.pipeline.attempt import DVC_STAGE, ENGINE, forget_folder, forget_recorded
+from unequal.pipeline.attempt import DVC_STAGE, ENGINE, delete_of_folder, delete_recorded
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.strict import StageSettings
 
@@ -174,7 +174,7 @@ def otherwise_set() -> None:
     write_params(seed=2)
 
 
-@pytest.mark.parametrize("spoil", [altered, lost, cut_short, otherwise_set, forget_folder])
+@pytest.mark.parametrize("spoil", [altered, lost, cut_short, otherwise_set, delete_of_folder])
 def test_what_is_not_whole_or_not_wanted_is_computed_anew(spoil: Callable[[], None]) -> None:
     run()
     spoil()
@@ -189,7 +189,7 @@ def test_an_engine_that_ends_well_leaves_only_what_others_have_made(monkeypatch:
     run("one")
     monkeypatch.setenv(ENGINE, "second")
     run("two")
-    forget_recorded("second")
+    delete_recorded("second")
     assert [work.name[:17] for work in kept()] == ["test_finished-one"]
 
 
@@ -198,7 +198,7 @@ def test_dvc_has_recorded_a_stage_when_it_starts_another(monkeypatch: pytest.Mon
     monkeypatch.setenv(DVC_STAGE, "one")
     run("one")
     with monkeypatch.context() as patch:
-        patch.setattr(attempt, "named", lambda process: f"another than {process.pid}")
+        patch.setattr(attempt, "process_name", lambda process: f"another than {process.pid}")
         run("two")
     assert len(kept()) == 2
     run("three")
@@ -207,12 +207,12 @@ def test_dvc_has_recorded_a_stage_when_it_starts_another(monkeypatch: pytest.Mon
 
 def test_who_started_a_stage_is_told_from_other_processes_of_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ENGINE)
-    assert attempt.engine() is None
+    assert attempt.engine_run() is None
     monkeypatch.setenv(DVC_STAGE, "one")
     parent = psutil.Process(os.getppid())
-    assert attempt.engine() == attempt.named(parent)
+    assert attempt.engine_run() == attempt.process_name(parent)
     monkeypatch.setattr(psutil.Process, "create_time", lambda _: 0.0)
-    assert attempt.engine() != attempt.named(psutil.Process()) and attempt.engine().endswith("-0.00")
+    assert attempt.engine_run() != attempt.process_name(psutil.Process()) and attempt.engine_run().endswith("-0.00")
 
 
 def test_a_run_that_has_outlived_its_engine_publishes_nothing_over_a_later_one(
@@ -283,8 +283,8 @@ def test_a_note_that_leads_out_of_the_folder_is_damaged(key: str, path: str) -> 
     run()
     (work,) = kept()
     facts = read_json(work / "finished.json")
-    assert attempt.noted(work) is not None
+    assert attempt.read_note(work) is not None
     changed = {path: "0"} if key == "outputs" else [path]
     write_json(work / "finished.json", facts | {key: changed})
-    assert attempt.noted(work) is None
+    assert attempt.read_note(work) is None
     assert run()

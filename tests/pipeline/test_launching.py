@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from unequal.errors import UserError
-from unequal.pipeline.launching import launch, wanted
+from unequal.pipeline.launching import launch, num_processes
 from unequal.settings.runtime import Runtime
 
 pytestmark = pytest.mark.slow
@@ -163,12 +163,12 @@ def test_one_process_a_gpu_or_as_many_as_are_asked_for(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     chosen = runtime.model_copy(update={"device": device, "processes": asked})
-    assert wanted(chosen) == expected
+    assert num_processes(chosen) == expected
     monkeypatch.setenv("RANK", "0")
-    assert wanted(chosen) == 1
+    assert num_processes(chosen) == 1
 
 
 def test_more_processes_than_gpus_are_refused(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(UserError, match=r"runtime\.processes: 3: one a GPU; allowed here: 1 … 2, or null"):
-        wanted(runtime.model_copy(update={"device": "auto", "processes": 3}))
+        num_processes(runtime.model_copy(update={"device": "auto", "processes": 3}))

@@ -19,7 +19,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
 from unequal.pipeline import tracker as tracking
-from unequal.pipeline.store import CONFIGURATION_TAG, Execution, Store, database_file, prepare_database
+from unequal.pipeline.store import CONFIGURATION_TAG, StageExecution, Store, database_file, prepare_database
 from unequal.pipeline.tracker import Tracker, numbers, without_credentials
 from unequal.settings.runtime import Tracking
 
@@ -67,7 +67,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, template: Path) -> 
 
 def tracker(stage: str = "train", seed: int = 1, **tracking: Any) -> Tracker:
     document = SETTINGS | {"seed": seed, "runtime": RUNTIME | {"tracking": TRACKING | tracking}}
-    return Tracker(Tracking(**TRACKING | tracking), Execution(stage, {"recipe": "base"}, {"seed": seed}, document))
+    return Tracker(Tracking(**TRACKING | tracking), StageExecution(stage, {"recipe": "base"}, {"seed": seed}, document))
 
 
 def runs(project: Path) -> tuple[list[Run], list[Run]]:
@@ -216,7 +216,7 @@ def test_prepared_data_is_the_data_set_of_the_run(project: Path) -> None:
 
 def test_many_and_long_settings_fit_mlflows_limits(project: Path) -> None:
     settings = {"table": {f"key_{i}": i for i in range(250)}, "long": "x" * 10_000}
-    log = Tracker(Tracking(**TRACKING), Execution("train", {}, settings, {}))
+    log = Tracker(Tracking(**TRACKING), StageExecution("train", {}, settings, {}))
     log.finish("FINISHED")
     _, (child,) = runs(project)
     assert len(child.data.params) == 251
@@ -264,7 +264,7 @@ def test_eight_processes_on_a_fresh_database_lose_nothing(project: Path) -> None
 
 
 def test_a_database_that_a_stranger_holds_is_tried_again(project: Path) -> None:
-    store = Store(f"sqlite:///{project / 'mlflow.db'}", project, "tests", Execution("train", {}, {}, {}))
+    store = Store(f"sqlite:///{project / 'mlflow.db'}", project, "tests", StageExecution("train", {}, {}, {}))
     attempts: list[Store] = []
 
     def task(given: Store) -> None:

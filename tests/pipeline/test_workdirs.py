@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from unequal.pipeline.workdirs import GIVEN_UP, NOTE, clear_given_up, held, lock_of
+from unequal.pipeline.workdirs import NOTE, STATES_STORED, clear_old_states, lock_of, try_lock
 
 
 def state(root: Path, instance: str, number: int) -> Path:
@@ -16,14 +16,18 @@ def state(root: Path, instance: str, number: int) -> Path:
 
 
 def test_of_the_states_of_a_stage_instance_the_latest_are_kept(tmp_path: Path) -> None:
-    states = [state(tmp_path, "train_base", number) for number in range(GIVEN_UP + 5)]
+    states = [state(tmp_path, "train_base", number) for number in range(STATES_STORED + 5)]
     others = [state(tmp_path, name, 0) for name in ("train", "train_base-x", "a_train_base")]
     own, finished, at_work = states[:3]
     (finished / NOTE).touch()
     os.utime(finished, (1, 1))
-    with held(at_work):
-        clear_given_up(own, "train_base")
-        assert {path for path in tmp_path.iterdir() if path.is_dir()} == {*states[:3], *states[-GIVEN_UP:], *others}
-    clear_given_up(own, "train_base")
+    with try_lock(at_work):
+        clear_old_states(own, "train_base")
+        assert {path for path in tmp_path.iterdir() if path.is_dir()} == {
+            *states[:3],
+            *states[-STATES_STORED:],
+            *others,
+        }
+    clear_old_states(own, "train_base")
     assert not at_work.exists()
     assert not Path(lock_of(at_work).lock_file).exists()

@@ -22,7 +22,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.endpoints import Errors
 from unequal.models.denoiser import Denoiser
 from unequal.randomness import Stream, numpy_generator, torch_generator
-from unequal.workspace import UNKEPT, Chunks, ranges
+from unequal.workspace import UNSTORED, Chunks, ranges
 
 
 class Routed(Protocol):
@@ -101,7 +101,7 @@ def noise_at(t: int, shape: tuple[int, ...], seed: int, images: int) -> Tensor:
     return torch.randn(shape, generator=torch_generator("cpu", seed, Stream.PROFILE_NOISE, images, t))
 
 
-def profile(model: Routed, draws: Draws, batch_size: int, progress: bool = False, chunks: Chunks = UNKEPT) -> Errors:
+def profile(model: Routed, draws: Draws, batch_size: int, progress: bool = False, chunks: Chunks = UNSTORED) -> Errors:
     """Errors of ε and of x0 of every draw, from the same answers, both [T, n] float32.
 
     Of pixels x0 is clipped to [−1, 1] as in sampling: near the noise an unclipped one is off by far more than any
@@ -117,7 +117,7 @@ def profile(model: Routed, draws: Draws, batch_size: int, progress: bool = False
 
 
 def profile_floor(
-    images: Tensor, schedule: NoiseSchedule, draws: Draws, chunks: Chunks = UNKEPT, sampled: int | None = None
+    images: Tensor, schedule: NoiseSchedule, draws: Draws, chunks: Chunks = UNSTORED, sampled: int | None = None
 ) -> np.ndarray:
     """Loss of the best possible denoiser of a data set [N, C, H, W] (uint8) on the same draws, [T, n].
 
@@ -153,7 +153,7 @@ def estimated(one: Drawn, draws: Draws, t: int, sampled: int, images: Tensor, al
 
 
 def head_products(
-    denoiser: Denoiser, draws: Draws, batch_size: int, progress: bool = False, chunks: Chunks = UNKEPT
+    denoiser: Denoiser, draws: Draws, batch_size: int, progress: bool = False, chunks: Chunks = UNSTORED
 ) -> np.ndarray:
     """Products of the heads' x0-errors, mean over the values of an image, at every draw, [T, n, heads, heads]."""
     heads = len(denoiser.heads)
@@ -172,7 +172,7 @@ def measure(
     draws: Draws,
     batch_size: int,
     progress: bool = False,
-    chunks: Chunks = UNKEPT,
+    chunks: Chunks = UNSTORED,
 ) -> np.ndarray:
     """A figure [k, B] of (denoiser, draws, x_t) over all draws, [k, T, n], the denoiser told what it may know of them.
 

@@ -33,15 +33,15 @@ from unequal.pipeline.workdirs import (
     NOTE,
     OUTPUTS,
     OWNER,
+    acquire,
     claim,
     clear,
-    clear_given_up,
-    cleared,
-    held,
-    latest,
-    locked,
-    made,
-    unlocked,
+    clear_old_states,
+    ensure_dir,
+    latest_note,
+    release,
+    trash_of,
+    try_lock,
     work_root,
 )
 
@@ -89,29 +89,29 @@ class FinishedBefore(BaseException):
     """Leaves the function of a stage that has nothing left to do; no error, and not to be caught as one."""
 
 
-def engine() -> str | None:
+def engine_run() -> str | None:
     """The run of an engine that has started this process: two of its stages know each other by it."""
     if ENGINE in os.environ or DVC_STAGE not in os.environ:
         return os.environ.get(ENGINE)
-    return named(psutil.Process(os.getppid()))
+    return process_name(psutil.Process(os.getppid()))
 
 
-def named(process: psutil.Process) -> str:
+def process_name(process: psutil.Process) -> str:
     """A process by a name that no other has had."""
     return f"{platform.node()}-{process.pid}-{process.create_time():.2f}"
 
 
-def keep(work: Path, finished: Finished) -> None:
+def write_note(work: Path, finished: Finished) -> None:
     """Note that the outputs in a work directory, all of them on the disk, are those of a finished run."""
     write_json(work / NOTE, finished.model_dump(mode="json"))
 
 
-def kept(work: Path) -> Finished | None:
+def find_finished(work: Path) -> Finished | None:
     """What a finished run has left in a work directory; None where there is none, or where it was altered since.
 
     A hard link shares its content with the published file: whoever writes into that one alters both.
     """
-    found = noted(work)
+    found = read_note(work)
     if found is None:
         return None
     outputs = {path: work / OUTPUTS / path for path in found.outputs}
@@ -119,7 +119,7 @@ def kept(work: Path) -> Finished | None:
     return found if whole and not recorded_by_dvc(work, outputs) else None
 
 
-def noted(work: Path) -> Finished | None:
+def read_note(work: Path) -> Finished | None:
     """The note of a finished run, if there is one that can be read."""
     try:
         return Finished.model_validate_json((work / NOTE).read_bytes())
@@ -158,22 +158,22 @@ def leave_outputs(work: Path) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def forget(needless: Callable[[Finished], bool], besides: Iterable[Path] = ()) -> None:
+def delete_outputs(needless: Callable[[Finished], bool], besides: Iterable[Path] = ()) -> None:
     """Delete the kept outputs of the finished runs of which this is true, but for those at work and some besides."""
     for work in {note.parent for note in work_root().glob(f"*/{NOTE}")}.difference(besides):
-        with held(work) as free:
-            if free and (found := noted(work)) is not None and needless(found):
+        with try_lock(work) as free:
+            if free and (found := read_note(work)) is not None and needless(found):
                 clear(work)
 
 
-def forget_recorded(by: str) -> None:
+def delete_recorded(by: str) -> None:
     """Delete what an engine has recorded, which has come to its end."""
-    forget(lambda finished: finished.engine == by)
+    delete_outputs(lambda finished: finished.engine == by)
 
 
-def forget_folder() -> None:
+def delete_of_folder() -> None:
     """Delete what was finished in the working directory, to have it made again."""
-    forget(lambda finished: finished.folder == str(Path.cwd()))
+    delete_outputs(lambda finished: finished.folder == str(Path.cwd()))
 
 
 class Attempt:
@@ -201,7 +201,7 @@ class Attempt:
         self._lock: FileLock | None = None
         #: What other processes write is of no use to anybody.
         self._unused = None if publishes else tempfile.TemporaryDirectory(prefix="unequal-")
-        made(self.folder.parent)
+        ensure_dir(self.folder.parent)
 
     def take(self) -> Finished | None:
         """Lock and claim the directory; what an earlier attempt has finished in it, whose outputs are this one's then.
@@ -209,21 +209,21 @@ class Attempt:
         Raises:
             UserError: it holds another run's state.
         """
-        lock = locked(self.folder)
+        lock = acquire(self.folder)
         try:
-            shutil.rmtree(cleared(self.folder), ignore_errors=True)
-            claim(made(self.folder), self.key)
+            shutil.rmtree(trash_of(self.folder), ignore_errors=True)
+            claim(ensure_dir(self.folder), self.key)
         except BaseException:
-            unlocked(lock)
+            release(lock)
             raise
         self._lock = lock
-        self._finished = kept(self.folder) if processes.can_agree() else None
+        self._finished = find_finished(self.folder) if processes.can_agree() else None
         if self._finished is None and (self.folder / NOTE).exists():
             clear(self.folder)
-            claim(made(self.folder), self.key)
-        forget(self._makes_needless, besides=[self.folder])
-        clear_given_up(self.folder, self.instance)
-        write_bytes(latest(self.instance), self.key.encode())
+            claim(ensure_dir(self.folder), self.key)
+        delete_outputs(self._makes_needless, besides=[self.folder])
+        clear_old_states(self.folder, self.instance)
+        write_bytes(latest_note(self.instance), self.key.encode())
         if self._finished is None:
             shutil.rmtree(self.folder / OUTPUTS, ignore_errors=True)
             return None
@@ -272,7 +272,7 @@ class Attempt:
             parent_results=dict(parent_results),
             parent_artifacts=list(parent_artifacts),
         )
-        keep(self.folder, finished)
+        write_note(self.folder, finished)
         for path, staged in self.outputs.items():
             put_into_place(staged, path)
 
@@ -288,7 +288,7 @@ class Attempt:
 
     def _is_latest(self) -> bool:
         """Whether the stage was last begun with this key."""
-        note = latest(self.instance)
+        note = latest_note(self.instance)
         return note.exists() and note.read_text(encoding="utf-8") == self.key
 
     def leave(self, finished: bool) -> None:
@@ -305,6 +305,6 @@ class Attempt:
         else:
             leave_outputs(self.folder)
         if self._is_latest():
-            latest(self.instance).unlink()
-        unlocked(self._lock)
+            latest_note(self.instance).unlink()
+        release(self._lock)
         self._lock = None

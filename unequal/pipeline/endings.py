@@ -30,45 +30,45 @@ STORAGE_ERRORS = (
 
 
 @contextmanager
-def reported(name: str) -> Iterator[None]:
+def errors_reported(name: str) -> Iterator[None]:
     """Say what a user can mend in one line and leave with status 1; interruptions leave quietly."""
     follow_launcher()
     stops = processes.stop_signals()[0]
-    previous = signal.signal(stops, leave)
+    previous = signal.signal(stops, on_stop_signal)
     try:
         yield
     except UserError as error:
-        fail(name, str(error))
+        exit_with_line(name, str(error))
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
     except Exception as error:
         refusal = storage_refusal(error)
-        if asked_to_stop():
+        if stop_requested():
             sys.exit(128 + signal.SIGTERM)
         if refusal is None:
             if leave_reason(traceback.format_exc()):
                 sys.exit(1)
             raise
-        fail(name, refusal)
+        exit_with_line(name, refusal)
     finally:
         signal.signal(stops, previous)
 
 
-def leave(number: int, _: FrameType | None) -> NoReturn:
+def on_stop_signal(number: int, _: FrameType | None) -> NoReturn:
     """End as SIGTERM does; a second one shall not break off what is done on the way out."""
     signal.signal(number, signal.SIG_IGN)
     sys.exit(128 + signal.SIGTERM)
 
 
-def asked_to_stop() -> bool:
-    """Whether `leave` has been called: an error after that is one of a library that catches all there is.
+def stop_requested() -> bool:
+    """Whether `on_stop_signal` has been called: an error after that is one of a library that catches all there is.
 
     It has swallowed the exit, and stumbles over what was left undone.
     """
     return signal.getsignal(processes.stop_signals()[0]) is signal.SIG_IGN
 
 
-def leave_at_once() -> None:
+def exit_at_once() -> None:
     """End the process with status 0 before Python takes all modules apart, a third of the work of importing them.
 
     What was to be done at the exit is done. Returns where that is not all: a thread has still work of its own, or the
@@ -84,7 +84,7 @@ def leave_at_once() -> None:
         os._exit(0)
 
 
-def fail(name: str, message: str) -> None:
+def exit_with_line(name: str, message: str) -> None:
     """One line on stderr, status 1."""
     line = f"{name}: {plain(message)}"
     if not leave_reason(line):

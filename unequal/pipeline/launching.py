@@ -21,7 +21,7 @@ from typing import Self
 import click
 
 from unequal.errors import UserError
-from unequal.pipeline.attempt import ENGINE, engine
+from unequal.pipeline.attempt import ENGINE, engine_run
 from unequal.processes import FOLDER, LAUNCHED, OUTSIDE, failure_file, folder, rank
 from unequal.settings.runtime import Runtime
 from unequal.settings.strict import PARAMS
@@ -31,7 +31,7 @@ GRACE_SECONDS = 20.0
 POLL_SECONDS = 0.05
 
 
-def wanted(runtime: Runtime) -> int:
+def num_processes(runtime: Runtime) -> int:
     """How many processes a stage shall be; 1 where it is one of several already.
 
     Raises:
@@ -57,7 +57,7 @@ def visible_gpus(runtime: Runtime) -> int:
 
 def launch(count: int, command: Sequence[str]) -> int:
     """Run a command in so many processes. Returns its exit status, 0 where all have ended well."""
-    with tempfile.TemporaryDirectory(prefix="unequal-") as common, Launched(Path(common)) as launched:
+    with tempfile.TemporaryDirectory(prefix="unequal-") as common, ProcessGroup(Path(common)) as launched:
         for number in range(count):
             launched.start(number, count, command)
         if (failed := launched.first_failure()) is None:
@@ -69,7 +69,7 @@ def launch(count: int, command: Sequence[str]) -> int:
         return max(1, launched.processes[failed].returncode)
 
 
-class Launched:
+class ProcessGroup:
     """Processes that hear of every signal to stop, and are gone when the block is left.
 
     Attributes:
@@ -83,7 +83,7 @@ class Launched:
         self.stopped_by: int | None = None
 
     def __enter__(self) -> Self:
-        self.previous = {one: signal.signal(one, self.hear) for one in OUTSIDE}
+        self.previous = {one: signal.signal(one, self.on_signal) for one in OUTSIDE}
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -95,7 +95,7 @@ class Launched:
 
     def start(self, number: int, count: int, command: Sequence[str]) -> None:
         """Start the process of a rank."""
-        ordered_by = {} if (name := engine()) is None else {ENGINE: name}
+        ordered_by = {} if (name := engine_run()) is None else {ENGINE: name}
         place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port), FOLDER: str(self.common)}
         ranks = {"WORLD_SIZE": str(count), "RANK": str(number), "LOCAL_RANK": str(number)}
         environment = os.environ | ordered_by | place | ranks
@@ -105,11 +105,11 @@ class Launched:
         if self.stopped_by is not None:
             process.send_signal(LAUNCHED[0])
 
-    def hear(self, number: int, _: FrameType | None) -> None:
+    def on_signal(self, number: int, _: FrameType | None) -> None:
         """Hand the first signal on; a second Ctrl-C ends all at once."""
         if self.stopped_by is None:
             self.stopped_by = number
-            self.tell()
+            self.signal_all()
         elif number == signal.SIGINT:
             self.end()
 
@@ -118,7 +118,7 @@ class Launched:
         for process in self.processes:
             process.kill()
 
-    def tell(self) -> None:
+    def signal_all(self) -> None:
         """Ask all processes to stop."""
         for process in self.processes:
             process.send_signal(LAUNCHED[0])
@@ -138,7 +138,7 @@ class Launched:
             time.sleep(POLL_SECONDS)
         failed = next(iter(self.failures()), None)
         if failed is not None and self.stopped_by is None:
-            self.tell()
+            self.signal_all()
         deadline = time.monotonic() + GRACE_SECONDS
         while self.running() and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)

@@ -34,16 +34,16 @@ from unequal.files import (
 from unequal.pipeline.attempt import (
     Attempt,
     FinishedBefore,
-    engine,
+    engine_run,
 )
-from unequal.pipeline.endings import asked_to_stop, leave_at_once, memory_refusal, reported
+from unequal.pipeline.endings import errors_reported, exit_at_once, memory_refusal, stop_requested
 from unequal.pipeline.fingerprint import Fingerprint, fingerprint, refuse_other_code
-from unequal.pipeline.launching import launch, same_command, wanted
+from unequal.pipeline.launching import launch, num_processes, same_command
 from unequal.pipeline.sources import refuse_other_source
-from unequal.pipeline.store import Execution
+from unequal.pipeline.store import StageExecution
 from unequal.pipeline.tracker import Tracker
 from unequal.pipeline.workdirs import (
-    made,
+    ensure_dir,
     study,
 )
 from unequal.processes import threads
@@ -84,9 +84,9 @@ class Run:
         self._results: dict[str, Any] = {}
         self._parent_results: dict[str, float] = {}
         self._parent_artifacts: list[Path] = []
-        self._engine = engine()
+        self._engine = engine_run()
         self._attempt: Attempt | None = None
-        execution = Execution(name, self.options, settings.model_dump(mode="json"), read_yaml(PARAMS))
+        execution = StageExecution(name, self.options, settings.model_dump(mode="json"), read_yaml(PARAMS))
         self._tracker = Tracker(runtime.tracking, execution, active=self.leads)
         self._tracker.tags(computed_on(torch.device("cpu")))  # until the stage asks for another
 
@@ -127,7 +127,7 @@ class Run:
             UserError: something else stands in its place.
             FinishedBefore: an earlier attempt has finished, and its outputs are there.
         """
-        return made(self._begun().folder)
+        return ensure_dir(self._begun().folder)
 
     def _begun(self) -> Attempt:
         """The attempt, begun at the first use of its work directory."""
@@ -263,15 +263,15 @@ class StageCommand(click.Command):
         except SystemExit as ending:
             started = getattr(sys.modules["__main__"], "__file__", None)
             if not ending.code and started and Path(started).resolve() == self.program:
-                leave_at_once()
+                exit_at_once()
             raise
 
     def run(self, **options: str | int) -> None:
         """Execute the stage; ends the process with a status where it does not end well."""
-        with imports_frozen(), reported(self.stage_name):
+        with imports_frozen(), errors_reported(self.stage_name):
             settings = self.settings.read(PARAMS, **options)
             runtime = RuntimeSettings.read(PARAMS).runtime
-            if self.shared and (count := wanted(runtime)) > 1:
+            if self.shared and (count := num_processes(runtime)) > 1:
                 sys.exit(launch(count, same_command()))
             code = fingerprint(self.program)
             refuse_other_code(self.stage_name, code)
@@ -281,7 +281,7 @@ class StageCommand(click.Command):
                     self.function(run, settings, **options)
                 run.complete()
             except BaseException as error:
-                run.abandon("FAILED" if isinstance(error, Exception) and not asked_to_stop() else "KILLED")
+                run.abandon("FAILED" if isinstance(error, Exception) and not stop_requested() else "KILLED")
                 if (refusal := memory_refusal(error, settings, self.settings.keys(**options))) is not None:
                     raise UserError(refusal) from None
                 raise

@@ -33,7 +33,7 @@ CONFIGURATION_TAG = "unequal.variant"
 
 
 @dataclass(frozen=True)
-class Execution:
+class StageExecution:
     """What a child run says about itself: the stage, its options and settings, and the whole of params.yaml."""
 
     stage: str
@@ -70,7 +70,7 @@ class Store:
     Every method may be called again after it failed.
     """
 
-    def __init__(self, uri: str, root: Path, experiment: str, execution: Execution) -> None:
+    def __init__(self, uri: str, root: Path, experiment: str, execution: StageExecution) -> None:
         """Open the store; an SQLite database is made, or brought up to date, before its first use."""
         from mlflow import MlflowClient
 
@@ -198,7 +198,7 @@ class Store:
             self.client.log_batch(run, params=batch)
 
 
-def passing(error: Exception) -> bool:
+def is_retryable(error: Exception) -> bool:
     """Whether the same request may succeed later: nobody answers, or the server is at fault and not the request."""
     from mlflow.exceptions import MlflowException
     from requests import RequestException

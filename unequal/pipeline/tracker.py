@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from unequal.errors import plain
 from unequal.files import content_hash, files_below
-from unequal.pipeline.store import Execution, Point, Reference, Store, leaves, passing
+from unequal.pipeline.store import Point, Reference, StageExecution, Store, is_retryable, leaves
 from unequal.pipeline.workdirs import project_root
 from unequal.settings.runtime import Tracking
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 class Tracker:
     """The log of one stage execution. No method raises, and only `finish` waits, for a bounded time."""
 
-    def __init__(self, tracking: Tracking, execution: Execution, active: bool = True) -> None:
+    def __init__(self, tracking: Tracking, execution: StageExecution, active: bool = True) -> None:
         """
         Args:
             tracking: where to log.
@@ -130,7 +130,7 @@ class Tracker:
         self._put(partial(Store.log_points, points=self._points))
         self._points, self._flushed = [], time.monotonic()
 
-    def _work(self, execution: Execution, root: Path) -> None:
+    def _work(self, execution: StageExecution, root: Path) -> None:
         """The thread: open the store, then do the tasks as they come."""
         try:
             store = self._insist(lambda: Store(self._uri, root, self._tracking.experiment, execution))
@@ -156,7 +156,7 @@ class Tracker:
             try:
                 return action()
             except Exception as error:
-                if self._silent or not passing(error):
+                if self._silent or not is_retryable(error):
                     raise
                 if not last_attempts:
                     self._give_up(reason_of(error))

@@ -55,10 +55,10 @@ OUTPUTS = "outputs"
 #: File of a work directory that says that its run has finished.
 NOTE = "finished.json"
 #: So many states of other settings, inputs or code are kept for each stage instance, to be gone on from.
-GIVEN_UP = 8
+STATES_STORED = 8
 
 
-def made(folder: Path) -> Path:
+def ensure_dir(folder: Path) -> Path:
     """The folder, which is made if it is missing. Raises UserError where something else stands there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ def lock_of(work: Path) -> FileLock:
     return FileLock(work.with_name(f"{work.name}.lock"))
 
 
-def locked(work: Path) -> FileLock:
+def acquire(work: Path) -> FileLock:
     """Take the lock of a work directory.
 
     Whoever holds it is waited for, as it does what is to be done here: a stage that has outlived its engine, or a
@@ -98,7 +98,7 @@ def locked(work: Path) -> FileLock:
     return lock
 
 
-def unlocked(lock: FileLock) -> None:
+def release(lock: FileLock) -> None:
     """Let go of a work directory, and delete the file of its lock."""
     # Deleted while held: whoever opened the old file notices that it is gone and makes a new one.
     Path(lock.lock_file).unlink(missing_ok=True)
@@ -106,7 +106,7 @@ def unlocked(lock: FileLock) -> None:
 
 
 @contextmanager
-def held(work: Path) -> Iterator[bool]:
+def try_lock(work: Path) -> Iterator[bool]:
     """Hold a work directory's lock as a stage does; gives False, without waiting, where a stage is at work in it."""
     lock = lock_of(work)
     try:
@@ -117,36 +117,36 @@ def held(work: Path) -> Iterator[bool]:
     try:
         yield True
     finally:
-        unlocked(lock)
+        release(lock)
 
 
-def cleared(work: Path) -> Path:
+def trash_of(work: Path) -> Path:
     """Where a work directory is deleted."""
     return work.with_name(f".{work.name}.cleared")
 
 
 def clear(work: Path) -> None:
     """Delete a work directory whose lock is held, and what is left of one that was being deleted."""
-    shutil.rmtree(cleared(work), ignore_errors=True)
+    shutil.rmtree(trash_of(work), ignore_errors=True)
     if work.exists():
         # Moved at once: of a state that is deleted file by file, a kill would leave a part.
-        work.rename(cleared(work))
-        shutil.rmtree(cleared(work), ignore_errors=True)
+        work.rename(trash_of(work))
+        shutil.rmtree(trash_of(work), ignore_errors=True)
 
 
-def clear_given_up(work: Path, instance: str) -> None:
+def clear_old_states(work: Path, instance: str) -> None:
     """Delete the states that a stage instance was not brought to an end from, but for the latest ones and its own.
 
     What has finished and is kept for an engine, and what another process is at work on, is left alone.
     """
     name = re.compile(rf"{re.escape(instance)}-[0-9a-f]{{12}}")
     others = [one for one in work.parent.iterdir() if one != work and name.fullmatch(one.name) and one.is_dir()]
-    for one in sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)[GIVEN_UP:]:
-        with held(one) as free:
+    for one in sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)[STATES_STORED:]:
+        with try_lock(one) as free:
             if free and not (one / NOTE).exists():
                 clear(one)
 
 
-def latest(instance: str) -> Path:
+def latest_note(instance: str) -> Path:
     """The note that says which key a stage instance of this checkout was last begun with."""
     return checkout(Path.cwd()) / "work" / f".{instance}.latest"

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from unequal.files import files_below
-from unequal.pipeline.workdirs import held, work_root
+from unequal.pipeline.workdirs import try_lock, work_root
 
 SECONDS_PER_DAY = 86_400
 
@@ -41,7 +41,7 @@ def main(delete: bool, older_than: float) -> None:
     folders = sorted(path for path in root.iterdir() if path.is_dir()) if root.exists() else []
     total = 0
     for folder in folders:
-        with held(folder) as free:
+        with try_lock(folder) as free:
             if free:
                 total += visit(folder, delete, older_than)
             else:

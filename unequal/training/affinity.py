@@ -11,7 +11,7 @@ from unequal.settings.recipe import MeasuredGradients
 from unequal.timesteps.clusters import FOLDS, Affinity
 from unequal.timesteps.partition import equal_log_snr
 from unequal.training.objectives.objective import Objective
-from unequal.workspace import UNKEPT, Chunks
+from unequal.workspace import UNSTORED, Chunks
 
 
 def affinity_of(
@@ -21,7 +21,7 @@ def affinity_of(
     schedule: NoiseSchedule,
     chosen: MeasuredGradients,
     seed: int,
-    chunks: Chunks = UNKEPT,
+    chunks: Chunks = UNSTORED,
 ) -> Affinity:
     """Cosines between mean gradients over cells of equal log-SNR; cells without a timestep are left out.
 
