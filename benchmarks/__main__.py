@@ -1,8 +1,7 @@
 """All benchmarks, one after the other: `python -m benchmarks`, or `python -m benchmarks --gpu`.
 
 The figures are written into results/benchmarks, those of a GPU into its folder `cuda`, and shown as the table of
-docs/performance.md; with `--gpu`, the pipeline then runs with larger budgets (`benchmarks.larger`). `--only` names
-some benchmarks; each module is a command of its own, with more options.
+docs/performance.md. `--only` names some benchmarks; `--table` runs none and shows the table.
 """
 
 import os
@@ -14,21 +13,7 @@ from typing import Any
 import click
 import torch
 
-from benchmarks import (
-    busy,
-    data,
-    growth,
-    larger,
-    overhead,
-    own_loop,
-    pipelines,
-    profile,
-    remedies,
-    sampling,
-    shares,
-    training,
-    utilisation,
-)
+from benchmarks import data, growth, overhead, profile, sampling, steps, training
 from benchmarks.table import table
 from benchmarks.timing import keep
 from unequal.diffusion.ddim import sampling_timesteps
@@ -45,10 +30,10 @@ def params_of(path: Path, device: torch.device, batch_size: int | None = None) -
     return training.comparable(Params.read(path), device, batch_size)
 
 
-def experts(path: Path, device: torch.device, images: int, steps: int, rounds: int) -> dict[str, Any]:
+def experts(path: Path, device: torch.device, images: int, count: int, rounds: int) -> dict[str, Any]:
     """Sampling with untrained experts of a preset's sizes, beside their FLOPs."""
     params = Params.read(path)
-    timesteps = sampling_timesteps(steps, params.schedule.timesteps, params.sampling.spacing)
+    timesteps = sampling_timesteps(count, params.schedule.timesteps, params.sampling.spacing)
     return sampling.measure(sampling.untrained(params, device), timesteps, images, images, rounds)
 
 
@@ -63,19 +48,21 @@ def on_cpu(device: torch.device) -> dict[str, Benchmark]:
         "passes_dit": lambda: training.measure_beside_passes(
             training.transformer(params_of(PATCHES, device, 32)), device, 4, 7
         ),
-        "pipeline_digits": lambda: pipelines.measure(digits(), device, 20, 128, 7),
-        "pipeline_colour": lambda: pipelines.measure(colour(), device, 5, 8, 5),
+        "pipeline_digits": lambda: sampling.pipelines(digits(), device, 20, 128, 7),
+        "pipeline_colour": lambda: sampling.pipelines(colour(), device, 5, 8, 5),
         "experts_digits": lambda: experts(DIGITS, device, 64, 50, 5),
         "experts_colour": lambda: experts(COLOUR, device, 4, 10, 5),
         "profile": lambda: profile.measure(small_profile(digits()), device, 5),
         "data": lambda: data.measure(params_of(DIGITS, device, 16), device, 100_000, 64, 5, 300, 3),
-        "shares": lambda: shares.measure(params_of(DIGITS, device), device, 50, 3),
-        "own_loop": lambda: own_loop.measure(params_of(DIGITS, device), device, 20, 7),
-        "remedies": lambda: remedies.measure(params_of(PATCHES, device, 128), device, 2, 7),
+        "shares": lambda: steps.shares(params_of(DIGITS, device), device, 50, 3),
+        "own_loop": lambda: steps.own_loop(params_of(DIGITS, device), device, 20, 7),
+        "remedies": lambda: steps.remedies(params_of(PATCHES, device, 128), device, 2, 7),
+        "checkpoint": lambda: steps.checkpoints(digits(), device, 20, 15),
         "overhead": lambda: overhead.measure(5),
+        "first_run": overhead.first_run,
         "growth": lambda: growth.measure(DIGITS, device, 100, 3),
-        "busy": lambda: busy.measure(DIGITS, 150, 5),
-        "utilisation": lambda: utilisation.measure(params_of(IDDPM, device, 4), device, 1, 3, 1024, 20),
+        "busy": lambda: growth.busy(DIGITS, 150, 5),
+        "utilisation": lambda: training.utilisation(params_of(IDDPM, device, 4), device, 1, 3, 1024, 20),
     }
 
 
@@ -89,17 +76,17 @@ def on_gpu(device: torch.device) -> dict[str, Benchmark]:
         "passes_dit": lambda: training.measure_beside_passes(
             training.transformer(compiled(params_of(PATCHES, device))), device, 100, 7
         ),
-        "pipeline_digits": lambda: pipelines.measure(digits(), device, 50, 256, 7),
-        "pipeline_colour": lambda: pipelines.measure(colour(), device, 50, 256, 7),
+        "pipeline_digits": lambda: sampling.pipelines(digits(), device, 50, 256, 7),
+        "pipeline_colour": lambda: sampling.pipelines(colour(), device, 50, 256, 7),
         "experts_digits": lambda: experts(DIGITS, device, 256, 50, 7),
         "experts_colour": lambda: experts(COLOUR, device, 256, 50, 7),
         "experts_cifar10": lambda: experts(IDDPM, device, 128, 50, 5),
         "profile": lambda: profile.measure(digits(), device, 5),
         "data": lambda: data.measure(compiled(params_of(IDDPM, device)), device, 100_000, 64, 50, 300, 3),
-        "shares": lambda: shares.measure(compiled(params_of(IDDPM, device)), device, 100, 3),
-        "remedies": lambda: remedies.measure(compiled(params_of(PATCHES, device)), device, 50, 7),
+        "shares": lambda: steps.shares(compiled(params_of(IDDPM, device)), device, 100, 3),
+        "remedies": lambda: steps.remedies(compiled(params_of(PATCHES, device)), device, 50, 7),
         "overhead": lambda: overhead.measure(5),
-        "utilisation": lambda: utilisation.measure(compiled(params_of(IDDPM, device)), device, 50, 7, 8192, 50),
+        "utilisation": lambda: training.utilisation(compiled(params_of(IDDPM, device)), device, 50, 7, 8192, 50),
     }
 
 
@@ -123,8 +110,12 @@ def one_thread() -> None:
 @click.command(help=__doc__)
 @click.option("--gpu", is_flag=True)
 @click.option("--only", multiple=True, help="names of benchmarks; default: all")
-def main(gpu: bool, only: tuple[str, ...]) -> None:
-    """Run and keep them."""
+@click.option("--table", "only_table", is_flag=True, help="show the recorded figures, and measure nothing")
+def main(gpu: bool, only: tuple[str, ...], only_table: bool) -> None:
+    """Measure, and write the figures."""
+    if only_table:
+        click.echo(table("cuda" if gpu else "cpu"))
+        return
     if gpu and not torch.cuda.is_available():
         raise click.ClickException("--gpu: PyTorch finds no CUDA device")
     device = torch.device("cuda" if gpu else "cpu")
@@ -136,8 +127,6 @@ def main(gpu: bool, only: tuple[str, ...]) -> None:
     for name in only or known:
         click.echo(keep(name, known[name](), device))
     click.echo(table(device.type))
-    if gpu and not only:
-        larger.reproduce_all()
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""How long a training step waits for data that is not in memory.
+"""Waits of a training step for data that is not in memory.
 
-`python -m benchmarks.data` writes images of 64×64 into a temporary folder, drops them from the system's cache, and
-trains on the mapped file: with all of them shuffled together and each batch gathered when it is asked for; shuffled
-in windows; and in windows with the next batch gathered ahead, as large sets are. It also lets nothing but the
-gathering run.
+Images are written into a temporary folder and dropped from the system's cache; then a training reads the mapped file.
+All are shuffled together and each batch is gathered when it is asked for; or they are shuffled in windows; or in
+windows with the next batch gathered ahead, as large sets are. The gathering alone is timed, too.
 """
 
 import os
@@ -13,16 +12,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import click
 import numpy as np
 import torch
 
-from benchmarks.shares import watched
-from benchmarks.timing import keep, seconds
-from benchmarks.training import advance, comparable, our_loop
+from benchmarks.steps import watched
+from benchmarks.timing import seconds
+from benchmarks.training import advance, our_loop
 from unequal.data.pixels import tensor_of
 from unequal.settings.params.pipeline import Params
-from unequal.settings.strict import PARAMS
 from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.training.batches import BatchSource
 from unequal.training.shuffling import WINDOW_BYTES
@@ -109,40 +106,3 @@ def measure(
         "rounds": rounds,
         "every_round": {"seconds": found, "gathered_per_second": speeds},
     }
-
-
-@click.command()
-@click.argument("params_file", type=click.Path(path_type=Path), default=PARAMS)
-@click.option("--device", default="cpu", show_default=True)
-@click.option("--images", default=100_000, show_default=True)
-@click.option("--size", default=64, show_default=True)
-@click.option("--batch-size", default=16, show_default=True)
-@click.option("--steps", default=10, show_default=True)
-@click.option("--batches", default=300, show_default=True, help="that are only gathered")
-@click.option("--rounds", default=3, show_default=True)
-@click.option("--name", help="keep the figures under this name in results/benchmarks")
-def main(
-    params_file: Path,
-    device: str,
-    images: int,
-    size: int,
-    batch_size: int,
-    steps: int,
-    batches: int,
-    rounds: int,
-    name: str | None,
-) -> None:
-    """Train the network of PARAMS_FILE on generated images that are read from disk."""
-    place = torch.device(device)
-    params = comparable(Params.read(params_file), place, batch_size)
-    result = measure(params, place, images, size, steps, batches, rounds)
-    for way, found in result["seconds"].items():
-        click.echo(f"{way:14} {1e3 * found['wait']:8.2f} ms of {1e3 * found['step']:8.1f} ms a step")
-    for way, speed in result["gathered_per_second"].items():
-        click.echo(f"{way:14} {speed:10.0f} images/s gathered from a cold file")
-    if name is not None:
-        keep(name, result, place)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,26 +1,27 @@
-"""How cost grows: with sampling steps, timesteps, image size, groups, processes and stages side by side.
+"""Growth of time with sampling steps, timesteps, image size, groups, processes and stages side by side.
 
-`python -m benchmarks.growth [PARAMS_FILE]` makes one thing larger at a time, the rest small. Where cost is in
-proportion, doubling doubles the time; with two processes of a thread each, on two free cores, the same steps take
-half.
+One thing is made larger at a time, the rest small. Where cost is in proportion, doubling doubles the time; with two
+processes of a thread each, on two free cores, the same steps take half. `busy` runs as many trainings as there are
+cores, one after the other with a thread for each core, and side by side with one thread each: on an idle machine, and
+next to a program that keeps one core busy. Programs are timed by the clock on the wall.
 """
 
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import click
 import torch
 
 from benchmarks.sampling import experts_of
-from benchmarks.timing import in_turns, keep, seconds
+from benchmarks.timing import in_turns, ratio, seconds
 from benchmarks.training import advance, comparable, our_loop, random_images
 from unequal.diffusion.ddim import sampling_timesteps
 from unequal.measures.profiling import Draws, profile
@@ -28,11 +29,13 @@ from unequal.models.backbones.registry import build_network
 from unequal.models.denoiser import Denoiser
 from unequal.pipeline.launching import launch
 from unequal.settings.params.pipeline import Params
-from unequal.settings.strict import PARAMS
 from unequal.timesteps.partition import TimestepRange
 from unequal.tools.architecture import Limits, spec_of
 
 IMAGES = 32
+ONE_BY_ONE, SIDE_BY_SIDE = "one after the other, a thread a core", "side by side, one thread each"
+IDLE, BUSY = "idle", "one core busy"
+CORES = len(os.sched_getaffinity(0))
 Work = Callable[[], object]
 
 
@@ -84,13 +87,13 @@ def of_image_size(params: Params, device: torch.device, work: Path) -> dict[str,
 
 def of_processes(params_file: Path, steps: int) -> dict[str, Work]:
     """The same training steps, shared by more and more processes, their start included."""
-    program = [sys.executable, "-m", "benchmarks.growth", str(params_file), "--train", str(steps)]
+    program = [sys.executable, "-m", "benchmarks.growth", str(params_file), str(steps)]
     return {str(count): partial(launch, count, program) for count in (1, 2)}
 
 
 def of_stages(params_file: Path, steps: int) -> dict[str, Work]:
     """Trainings side by side, one thread each."""
-    program = [sys.executable, "-m", "benchmarks.growth", str(params_file), "--train", str(steps)]
+    program = [sys.executable, "-m", "benchmarks.growth", str(params_file), str(steps)]
 
     def side_by_side(count: int) -> None:
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -136,25 +139,52 @@ def measure(params_file: Path, device: torch.device, steps: int, rounds: int) ->
     return {"seconds": found, "training_steps": steps, "rounds": rounds, "cores": os.cpu_count()}
 
 
-@click.command()
-@click.argument("params_file", type=click.Path(path_type=Path), default=PARAMS)
-@click.option("--device", default="cpu", show_default=True)
-@click.option("--steps", default=200, show_default=True, help="of a training that processes share")
-@click.option("--rounds", default=3, show_default=True)
-@click.option("--train", "alone", type=int, hidden=True, help="only train for so many steps")
-@click.option("--name", help="keep the figures under this name in results/benchmarks")
-def main(params_file: Path, device: str, steps: int, rounds: int, alone: int | None, name: str | None) -> None:
-    """Time what grows, with the network of PARAMS_FILE."""
-    place = torch.device(device)
-    if alone is not None:
-        train(comparable(Params.read(params_file), place, None), alone)
-        return
-    result = measure(params_file, place, steps, rounds)
-    for what, found in result["seconds"].items():
-        click.echo(f"{what:20} " + ", ".join(f"{size}: {taken:.3f} s" for size, taken in found.items()))
-    if name is not None:
-        keep(name, result, place)
+@contextmanager
+def one_core_busy() -> Iterator[None]:
+    """A program that does nothing but compute."""
+    program = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        program.kill()
+        program.wait()
+
+
+def trainings(command: list[str], threads: int, at_once: int) -> None:
+    """As many trainings as there are cores, some of them at once. Raises RuntimeError where one fails."""
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
+    for _ in range(CORES // at_once):
+        running = [subprocess.Popen(command, env=environment) for _ in range(at_once)]
+        statuses = [process.wait() for process in running]
+        if any(statuses):
+            raise RuntimeError("a training has failed")
+
+
+def beside_a_program(command: list[str], threads: int, at_once: int) -> None:
+    """The same while one core is busy."""
+    with one_core_busy():
+        trainings(command, threads, at_once)
+
+
+def busy(params_file: Path, steps: int, rounds: int) -> dict[str, Any]:
+    """Ratios of wall times: of each way beside a program to the same without, and of the two ways to each other."""
+    command = [sys.executable, "-m", "benchmarks.growth", str(params_file), str(steps)]
+    ways = {ONE_BY_ONE: (command, CORES, 1), SIDE_BY_SIDE: (command, 1, CORES)}
+    works = {(way, IDLE): partial(trainings, *how) for way, how in ways.items()}
+    works |= {(way, BUSY): partial(beside_a_program, *how) for way, how in ways.items()}
+    named = {f"{way}; {state}": work for (way, state), work in works.items()}
+    times = in_turns(named, rounds, torch.device("cpu"), warm_up=False, clock=seconds)
+    return {
+        "busy_over_idle": {way: ratio(times[f"{way}; {BUSY}"], times[f"{way}; {IDLE}"]) for way in ways},
+        "side_by_side_over_one_by_one": {
+            state: ratio(times[f"{SIDE_BY_SIDE}; {state}"], times[f"{ONE_BY_ONE}; {state}"]) for state in (IDLE, BUSY)
+        },
+        "seconds": times,
+        "steps": steps,
+        "cores": CORES,
+    }
 
 
 if __name__ == "__main__":
-    main()
+    file, number = sys.argv[1:]
+    train(comparable(Params.read(Path(file)), torch.device("cpu"), None), int(number))

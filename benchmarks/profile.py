@@ -1,27 +1,22 @@
-"""What measuring the loss of all timesteps costs beyond the network's own forward passes.
+"""Costs of a loss profile beyond the network's own forward passes.
 
-`python -m benchmarks.profile` times both on the same batches, in turns, and prints JSON. `share` is the
-bare forward passes' time over that of the whole profile: 1 would mean that all else is free.
+Both are timed on the same batches, in turns. `share` is the bare forward passes' time over that of the whole profile: 1
+would mean that all else is free.
 """
 
-import json
 import statistics
-from pathlib import Path
 from typing import Any
 
-import click
 import torch
 from torch import Tensor, nn
 
-from benchmarks.timing import described, effort
+from benchmarks.timing import effort
 from unequal.diffusion.predictions import add_noise
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.files import write_json
 from unequal.measures.profiling import Draws, profile
 from unequal.models.backbones.registry import build_network
 from unequal.models.denoiser import Denoiser
 from unequal.settings.params.pipeline import Params
-from unequal.settings.strict import PARAMS
 from unequal.tools.architecture import spec_of
 
 #: Images that the draws are taken from: more only take up memory.
@@ -63,21 +58,4 @@ def measure(params: Params, device: torch.device, repeats: int) -> dict[str, Any
         "images_per_timestep": params.profile.images,
         "batch_size": params.profile.batch_size,
         "image": [channels, size, size],
-    } | described(device)
-
-
-@click.command()
-@click.argument("params_file", type=click.Path(path_type=Path), default=PARAMS)
-@click.option("--device", default="cpu", show_default=True)
-@click.option("--repeats", default=5, show_default=True)
-@click.option("--output", type=click.Path(path_type=Path), help="JSON file to write besides")
-def main(params_file: Path, device: str, repeats: int, output: Path | None) -> None:
-    """Time the profile of PARAMS_FILE's base against bare forward passes."""
-    result = measure(Params.read(params_file), torch.device(device), repeats)
-    click.echo(json.dumps(result, indent=2))
-    if output is not None:
-        write_json(output, result)
-
-
-if __name__ == "__main__":
-    main()
+    }

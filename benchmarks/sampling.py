@@ -1,28 +1,24 @@
-"""Whether sampling with experts is as fast as its FLOPs say: wall time an image, against the base's.
+"""Sampling: experts against the base, held against their FLOPs, and DDIM against diffusers' DDIMPipeline.
 
-`python -m benchmarks.sampling` takes the models of a finished pipeline (`--models artifacts/models`), or builds
-untrained ones of the same sizes from the params file where there are none; the weights do not matter. Contestants
-sample the same images in turns, in an order that is turned round from round to round, and the ratio is the median
-over rounds, by processor time on a CPU. `time_ratio` beside `flops_ratio` says whether the FLOPs saved are time saved.
+The networks have the sizes of a params file and random weights, which do not matter for time. Contestants sample the
+same images in turns. `time_ratio` next to `flops_ratio` says whether saved FLOPs are saved time. DDIMPipeline hands out
+arrays, as this library does: no images are encoded.
 """
 
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from operator import truediv
-from pathlib import Path
 from typing import Any
 
-import click
 import torch
+from diffusers.pipelines.ddim.pipeline_ddim import DDIMPipeline
+from diffusers.schedulers.scheduling_ddim import DDIMScheduler
 from torch import nn
 
-from benchmarks.timing import described, in_turns
+from benchmarks.timing import in_turns, ratio
 from unequal.diffusion.ddim import sampling_timesteps
-from unequal.errors import UserError
-from unequal.files import write_json
 from unequal.models.backbones.registry import build_network
 from unequal.models.denoiser import Denoiser
 from unequal.models.flops import count_cost
@@ -32,17 +28,11 @@ from unequal.pruning.fit import fit_to_limit
 from unequal.pruning.units import units_by
 from unequal.sampling.ensemble import Ensemble, Expert
 from unequal.settings.params.pipeline import Params
-from unequal.settings.strict import PARAMS
 from unequal.timesteps.partition import TimestepRange, TimestepSet
 from unequal.tools.architecture import Limits, spec_of
 
 BASE = "base"
 CONTESTANTS = (BASE, "experts_unpruned", "experts_pruned")
-
-
-def trained(folder: Path, names: Sequence[str], device: torch.device, resident: bool | None) -> dict[str, Ensemble]:
-    """The models of a finished pipeline. Raises UserError where one is missing."""
-    return {name: Ensemble.load(folder / name, device, resident=resident) for name in names}
 
 
 def untrained(params: Params, device: torch.device) -> dict[str, Ensemble]:
@@ -118,42 +108,29 @@ def measure(
     } | {"images": images, "batch_size": batch_size, "steps": len(timesteps)}
 
 
-@click.command()
-@click.argument("params_file", type=click.Path(path_type=Path), default=PARAMS)
-@click.option("--models", type=click.Path(path_type=Path), default=Path("artifacts/models"), show_default=True)
-@click.option("--variant", "variants", multiple=True, default=CONTESTANTS, show_default=True)
-@click.option("--device", default="cpu", show_default=True)
-@click.option("--images", default=64, show_default=True)
-@click.option("--rounds", default=5, show_default=True)
-@click.option("--resident/--one-at-a-time", default=None, help="of the trained experts; default: as memory allows")
-@click.option("--output", type=click.Path(path_type=Path), help="JSON file to write besides")
-def main(
-    params_file: Path,
-    models: Path,
-    variants: tuple[str, ...],
-    device: str,
-    images: int,
-    rounds: int,
-    resident: bool | None,
-    output: Path | None,
-) -> None:
-    """Time sampling with the models of PARAMS_FILE."""
-    try:
-        params, place = Params.read(params_file), torch.device(device)
-        found = (models / BASE).exists()
-        contestants = trained(models, variants, place, resident) if found else untrained(params, place)
-        timesteps = sampling_timesteps(params.sampling.steps, params.schedule.timesteps, params.sampling.spacing)
-    except UserError as error:
-        raise click.ClickException(str(error)) from None
-    batch = min(images, params.sampling.batch_size)
-    result = measure(contestants, timesteps, images, batch, rounds) | {"trained": found} | described(place)
-    click.echo(json.dumps(result, indent=2))
-    for name in contestants:
-        one = result[name]
-        click.echo(f"{name:24} {one['time_ratio']:.3f} of the base's time for {one['flops_ratio']:.3f} of its FLOPs")
-    if output is not None:
-        write_json(output, result)
-
-
-if __name__ == "__main__":
-    main()
+def pipelines(params: Params, device: torch.device, steps: int, images: int, rounds: int) -> dict[str, Any]:
+    """Seconds of both, and theirs over ours."""
+    params = params.model_copy(update={"network": params.network.model_copy(update={"variance": "fixed"})})
+    net = build_network(params.network, spec_of(params))
+    whole = [TimestepRange(0, params.schedule.timesteps - 1)]
+    ours = experts_of([net], whole, params, device)
+    theirs = DDIMPipeline(net, DDIMScheduler(num_train_timesteps=params.schedule.timesteps))
+    theirs.set_progress_bar_config(disable=True)
+    timesteps = sampling_timesteps(steps, params.schedule.timesteps, params.sampling.spacing)
+    times = in_turns(
+        {
+            "ours": lambda: ours.sample(images, timesteps, batch_size=images),
+            "diffusers": lambda: theirs(batch_size=images, num_inference_steps=steps, output_type="np"),
+        },
+        rounds,
+        device,
+    )
+    return {
+        "ratio": ratio(times["diffusers"], times["ours"]),
+        "images_per_second": {name: images / statistics.median(taken) for name, taken in times.items()},
+        "seconds": times,
+        "steps": steps,
+        "batch_size": images,
+        "rounds": rounds,
+        "image": [params.data.channels, params.data.image_size, params.data.image_size],
+    }

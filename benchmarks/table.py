@@ -1,10 +1,8 @@
-"""The figures in results/benchmarks as the table of docs/performance.md: `python -m benchmarks.table`."""
+"""The figures in results/benchmarks as the table of docs/performance.md: `python -m benchmarks --table`."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-
-import click
 
 from benchmarks.timing import RESULTS
 from unequal.files import read_json
@@ -62,6 +60,11 @@ def beside_a_busy_core(figures: Figures) -> str:
     return f"{'; '.join(lost)}; side by side over one after the other: {', '.join(compared)}"
 
 
+def parts_of(figures: Figures) -> list[tuple[str, float]]:
+    """Return the parts of the first run, with their seconds."""
+    return [(part, taken) for part, taken in figures["seconds"].items() if part != "all"]
+
+
 def training(name: str) -> tuple[str, Callable[[Figures], str]]:
     """A row of a training."""
     return f"training, {name}: images/s over the documented loop's", faster
@@ -99,11 +102,19 @@ ROWS: dict[str, tuple[str, Callable[[Figures], str]]] = {
         "remedies of conflicts between timesteps, five clusters, a U-Net on 16 × 16 pixels: time over that without one",
         lambda one: ", ".join(f"{remedy} {spread(found)}" for remedy, found in one["over_none"].items()),
     ),
+    "checkpoint": ("checkpoints, share of a training of the digits net", lambda one: f"{100 * one['share']:.2f} %"),
     "overhead": (
         "engines with nothing to do; a stage's start over bare imports",
         lambda one: (
             f"`dvc repro` {one['seconds']['dvc repro']:.1f} s, `snakemake -n` {one['seconds']['snakemake -n']:.1f} s; "
             f"{spread(one['start_over_imports'])}"
+        ),
+    ),
+    "first_run": (
+        "the first run in a clone, packages downloaded before",
+        lambda one: (
+            f"{one['seconds']['all'] / 60:.0f} minutes for {one['stages']} stages: "
+            + ", ".join(f"{part} {share(taken / one['seconds']['all'])}" for part, taken in parts_of(one))
         ),
     ),
     "growth": ("time, of the first one's", growths),
@@ -121,14 +132,3 @@ def table(device: str = "cpu", folder: Path = RESULTS) -> str:
     found = {name: read_json(path) for name in ROWS if (path := place / f"{name}.json").exists()}
     lines = [f"| {ROWS[name][0]} | {ROWS[name][1](figures)} |" for name, figures in found.items()]
     return "\n".join(["| | median (quartiles) |", "|---|---|", *lines])
-
-
-@click.command(help=__doc__)
-@click.option("--gpu", is_flag=True)
-def main(gpu: bool) -> None:
-    """Print it."""
-    click.echo(table("cuda" if gpu else "cpu"))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,9 @@
 """Training images a second, against the loop that diffusers' documentation teaches.
 
-`python -m benchmarks.training [PARAMS_FILE]` gives both loops the same network, batch, precision, clipping and
-flips, and lets them train in turns. `documented` reads PNGs, as a data set of files does; `documented_decoded` is
-the same loop with all images decoded beforehand. `passes` are the network's passes forwards and backwards alone:
-what they take, no loop around the same network can save. `--compiled` lets ours train with `runtime.compile` besides.
+Both loops get the same network, batch, precision, clipping and flips, and train in turns. `documented` reads PNGs, as a
+data set of files does; `documented_decoded` is the same loop with all images decoded beforehand. `passes` are the
+network's forward and backward passes alone: no loop around the same network can take less. Model FLOPs utilisation is
+the share of a device's measured matmul rate that a training uses; a step counts as three forward passes with attention.
 """
 
 import tempfile
@@ -13,18 +13,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import click
 import torch
 from accelerate.state import AcceleratorState
 
 from benchmarks.documented_loop import DocumentedLoop, Pictures
 from benchmarks.documented_loop import Recipe as DocumentedRecipe
-from benchmarks.timing import in_turns, keep, ratio
+from benchmarks.timing import in_turns, ratio
 from unequal.models.backbones.registry import build_network
+from unequal.models.flops import count_cost, training_flops
 from unequal.settings.network import DiT
 from unequal.settings.params.pipeline import Params
 from unequal.settings.recipe import Recipe
-from unequal.settings.strict import PARAMS
 from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.tools.architecture import spec_of
 from unequal.training.batches import BatchSource
@@ -155,14 +154,20 @@ def timed(params: Params, times: Mapping[str, Sequence[float]], steps: int, roun
     return {
         "images_per_second": {name: batch * steps / median(found) for name, found in times.items()},
         "seconds": times,
-        "batch_size": batch,
+        "kind": params.network.kind,
+        "image": [params.data.channels, params.data.image_size, params.data.image_size],
+    } | conditions(params, steps, rounds)
+
+
+def conditions(params: Params, steps: int, rounds: int) -> dict[str, Any]:
+    """Return what else a time depends on."""
+    return {
+        "batch_size": params.training.batch_size,
         "steps": steps,
         "rounds": rounds,
         "precision": params.training.precision,
         "compiled": params.runtime.compile,
         "channels_last": params.runtime.channels_last,
-        "kind": params.network.kind,
-        "image": [params.data.channels, params.data.image_size, params.data.image_size],
     }
 
 
@@ -183,34 +188,31 @@ def measure_beside_passes(params: Params, device: torch.device, steps: int, roun
     return {"time_over_passes": ratio(times["ours"], times["passes"])} | timed(params, times, steps, rounds)
 
 
-@click.command()
-@click.argument("params_file", type=click.Path(path_type=Path), default=PARAMS)
-@click.option("--device", default="cpu", show_default=True)
-@click.option("--batch-size", type=int, help="images a step; default: the file's")
-@click.option("--steps", default=20, show_default=True, help="of each loop in a round")
-@click.option("--rounds", default=9, show_default=True)
-@click.option("--compiled", "also_compiled", is_flag=True, help="time ours with runtime.compile besides")
-@click.option("--name", help="keep the figures under this name in results/benchmarks")
-def main(
-    params_file: Path,
-    device: str,
-    batch_size: int | None,
-    steps: int,
-    rounds: int,
-    also_compiled: bool,
-    name: str | None,
-) -> None:
-    """Time both loops with the network of PARAMS_FILE."""
-    place = torch.device(device)
-    params = comparable(Params.read(params_file), place, batch_size)
-    result = measure(params, place, steps, rounds, also_compiled)
-    for loop, speed in result["images_per_second"].items():
-        click.echo(f"{loop:20} {speed:10.1f} images/s")
-    for what in ("ratio", "ratio_decoded", "ratio_of_passes"):
-        click.echo(f"{what:20} {result[what]['median']:10.2f}")
-    if name is not None:
-        keep(name, result, place)
+def step_flops(params: Params) -> int:
+    """Floating-point operations of a training step; a multiply–accumulate is two."""
+    net = build_network(params.network, spec_of(params))
+    return 2 * training_flops(count_cost(net).macs_with_attention, params.training.batch_size)
 
 
-if __name__ == "__main__":
-    main()
+def utilisation(
+    params: Params, device: torch.device, steps: int, rounds: int, side: int, products: int
+) -> dict[str, Any]:
+    """Operations a second of training and of products of square matrices, and their ratio."""
+    dtype = torch.bfloat16 if params.training.precision == "bf16" else torch.float32
+    left, right = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
+
+    def multiply() -> None:
+        for _ in range(products):
+            torch.mm(left, right)
+
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = our_loop(params, device, Path(folder))
+        times = in_turns({"training": lambda: advance(trainer, steps), "matmul": multiply}, rounds, device)
+    flops = {"training": step_flops(params) * steps, "matmul": 2 * side**3 * products}
+    speeds = {name: [flops[name] / one for one in taken] for name, taken in times.items()}
+    return {
+        "utilisation": ratio(speeds["training"], speeds["matmul"]),
+        "flops_per_second": speeds,
+        "flops_per_step": step_flops(params),
+        "matrix": side,
+    } | conditions(params, steps, rounds)

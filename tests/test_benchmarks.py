@@ -1,0 +1,137 @@
+"""Every benchmark runs in small; ratios, the table and the command are what they say."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+from harness.projects import ROOT
+
+from benchmarks import data, growth, overhead, profile, sampling, steps, training
+from benchmarks.__main__ import main, on_cpu, on_gpu
+from benchmarks.table import ROWS, table
+from benchmarks.table import growth as growth_of
+from benchmarks.timing import in_turns, keep, ratio
+from unequal.files import read_json
+from unequal.models.backbones.registry import build_network
+from unequal.models.flops import count_cost
+from unequal.settings.params.pipeline import Params
+from unequal.tools.architecture import spec_of
+
+CPU = torch.device("cpu")
+DIGITS = ROOT / "presets/digits.yaml"
+
+
+def params() -> Params:
+    """Return a preset with a small batch, a short profile and a checkpoint every step."""
+    read = training.comparable(Params.read(DIGITS), CPU, batch_size=4)
+    changes = {"profile": {"images": 2, "batch_size": 25}, "schedule": {"timesteps": 30}}
+    return read.model_copy(
+        update={name: getattr(read, name).model_copy(update=change) for name, change in changes.items()}
+    )
+
+
+def long() -> Params:
+    """Return the same with the preset's own number of timesteps."""
+    return training.comparable(Params.read(DIGITS), CPU, batch_size=4)
+
+
+#: Every benchmark in small, and the figure that it is about.
+SMALL: dict[str, tuple[Callable[[], Any], str]] = {
+    "training": (lambda: training.measure(long(), CPU, 1, 1), "ratio"),
+    "passes": (lambda: training.measure_beside_passes(training.transformer(long()), CPU, 1, 1), "time_over_passes"),
+    "utilisation": (lambda: training.utilisation(long(), CPU, 1, 1, 64, 1), "utilisation"),
+    "pipelines": (lambda: sampling.pipelines(long(), CPU, 3, 2, 1), "ratio"),
+    "experts": (lambda: sampling.measure(sampling.untrained(long(), CPU), [500, 20], 2, 2, 1), "experts_pruned"),
+    "profile": (lambda: profile.measure(params(), CPU, 1), "share"),
+    "data": (lambda: data.measure(long(), CPU, 40, 8, 2, 3, 1), "gathered_per_second"),
+    "shares": (lambda: steps.shares(long(), CPU, 2, 1), "shares"),
+    "own_loop": (lambda: steps.own_loop(long(), CPU, 1, 1), "share"),
+    "remedies": (lambda: steps.remedies(long(), CPU, 1, 1), "over_none"),
+    "checkpoints": (lambda: steps.checkpoints(long(), CPU, 1, 1), "share"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL)
+def test_a_benchmark_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    measure, figure = SMALL[name]
+    assert measure()[figure]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_both_loops_train_the_same_network_on_the_same_images(tmp_path: Path) -> None:
+    ours, theirs = training.our_loop(long(), CPU, tmp_path), training.documented(long(), CPU, encoded=True)
+    assert {n: p.shape for n, p in ours.net.named_parameters()} == {
+        n: p.shape for n, p in theirs.net.named_parameters()
+    }
+    torch.testing.assert_close(theirs.loader.dataset[5], ours.source.images[5].float() / 127.5 - 1)
+    theirs.schedule.scheduler.lr_lambdas = [lambda step: 1.0]
+    theirs.run(1)
+    first = theirs.loss
+    theirs.run(30)
+    assert theirs.loss < first
+
+
+def test_a_steps_operations_are_three_passes_of_two_operations_a_multiplication() -> None:
+    net = build_network(long().network, spec_of(long()))
+    assert training.step_flops(long()) == 2 * 3 * 4 * count_cost(net).macs_with_attention
+
+
+def test_more_steps_ask_the_network_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    build = growth.build_network
+
+    def watched(*settings: Any) -> torch.nn.Module:
+        net = build(*settings)
+        net.register_forward_pre_hook(lambda _, given: calls.append(len(given[0])))
+        return net
+
+    monkeypatch.setattr(growth, "build_network", watched)
+    growth.of_steps(long(), CPU)["10"]()
+    assert calls[-10:] == [growth.IMAGES] * 10
+    calls.clear()
+    growth.of_timesteps(long(), CPU)["100"]()
+    assert sum(calls) == 4 * 100
+
+
+def test_turns_go_round_and_the_first_warms_up() -> None:
+    turns: list[str] = []
+    times = in_turns({"a": lambda: turns.append("a"), "b": lambda: turns.append("b")}, 2, CPU)
+    assert "".join(turns) == "abbaab"
+    assert [len(taken) for taken in times.values()] == [2, 2]
+
+
+def test_a_ratio_is_the_median_of_rounds_with_quartiles() -> None:
+    assert ratio([2.0, 9.0, 4.0], [1.0, 3.0, 1.0]) == {"median": 3.0, "low": 2.5, "high": 3.5}
+    assert ratio([3.0], [2.0]) == {"median": 1.5, "low": 1.5, "high": 1.5}
+
+
+def test_the_time_of_a_first_run_is_divided_between_its_parts() -> None:
+    processes = [
+        {"begun": 10.0, "started": 13.0, "ended": 20.0, "gone": 21.0},
+        {"begun": 18.0, "started": 20.0, "ended": 24.0, "gone": 25.0},
+        {"begun": 27.0, "started": 28.0, "ended": 30.0, "gone": 30.5},
+    ]
+    parts = {"stages' starts": 5.0, "stages' work": 11.5, "stages' ends": 2.0}
+    assert overhead.shared_out(4.0, 20.0, processes) == {"set-up": 4.0, "engine": 1.5, **parts, "all": 24.0}
+
+
+def test_figures_are_written_with_their_conditions_and_shown(tmp_path: Path) -> None:
+    figures = {"ratio": {"median": 1.234, "low": 1.0, "high": 2.0}}
+    written = read_json(keep("pipeline_digits", figures, CPU, tmp_path))
+    assert written["ratio"] == figures["ratio"]
+    assert {"device", "threads", "torch"} <= set(written)
+    assert table("cpu", tmp_path).splitlines()[2] == f"| {ROWS['pipeline_digits'][0]} | 1.23 (1.00 … 2.00) |"
+    assert growth_of({"10": 2.0, "20": 4.0, "40": 9.0}) == "10, 20, 40: 1.00, 2.00, 4.50"
+
+
+def test_every_benchmark_has_a_row_and_an_unknown_one_is_one_line() -> None:
+    assert {*on_cpu(CPU), *on_gpu(torch.device("cuda"))} == set(ROWS)
+    refused = CliRunner().invoke(main, ["--only", "nothing"])
+    assert refused.exit_code == 1
+    assert refused.output.startswith("Error: --only nothing: no such benchmark; allowed: training_digits, ")
