@@ -16,7 +16,7 @@ import torch
 from benchmarks import data, growth, overhead, profile, sampling, steps, training
 from benchmarks.table import table
 from benchmarks.timing import keep
-from unequal.diffusion.ddim import sampling_timesteps
+from unequal.diffusion.spacing import sampling_timesteps
 from unequal.settings.params.pipeline import Params
 
 DIGITS, PATCHES, COLOUR, IDDPM = (

@@ -18,11 +18,10 @@ import torch
 from benchmarks.steps import watched
 from benchmarks.timing import seconds
 from benchmarks.training import advance, our_loop
-from unequal.data.pixels import tensor_of
+from unequal.data.prepared import tensor_of
 from unequal.settings.params.pipeline import Params
 from unequal.timesteps.samplers import IndependentSampler, uniform
-from unequal.training.batches import BatchSource
-from unequal.training.shuffling import WINDOW_BYTES
+from unequal.training.batches import WINDOW_BYTES, BatchSource
 
 IMAGES_AT_ONCE = 1000
 #: (shuffled in windows, gathered ahead) of every way to read.

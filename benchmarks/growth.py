@@ -23,9 +23,9 @@ import torch
 from benchmarks.sampling import experts_of
 from benchmarks.timing import in_turns, ratio, seconds
 from benchmarks.training import advance, comparable, our_loop, random_images
-from unequal.diffusion.ddim import sampling_timesteps
+from unequal.diffusion.spacing import sampling_timesteps
 from unequal.measures.profiling import Draws, profile
-from unequal.models.backbones.registry import build_network
+from unequal.models.backbones.backbone import build_network
 from unequal.models.denoiser import Denoiser
 from unequal.pipeline.launching import launch
 from unequal.settings.params.pipeline import Params

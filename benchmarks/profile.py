@@ -14,7 +14,7 @@ from benchmarks.timing import effort
 from unequal.diffusion.predictions import add_noise
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.profiling import Draws, profile
-from unequal.models.backbones.registry import build_network
+from unequal.models.backbones.backbone import build_network
 from unequal.models.denoiser import Denoiser
 from unequal.settings.params.pipeline import Params
 from unequal.tools.architecture import spec_of

@@ -18,14 +18,13 @@ from diffusers.schedulers.scheduling_ddim import DDIMScheduler
 from torch import nn
 
 from benchmarks.timing import in_turns, ratio
-from unequal.diffusion.ddim import sampling_timesteps
-from unequal.models.backbones.registry import build_network
+from unequal.diffusion.spacing import sampling_timesteps
+from unequal.models.backbones.backbone import build_network
+from unequal.models.cost import count_cost
 from unequal.models.denoiser import Denoiser
-from unequal.models.flops import count_cost
 from unequal.models.folder import ModelRecord
-from unequal.pruning.anatomy import Anatomy
+from unequal.pruning.anatomy import Anatomy, units_by
 from unequal.pruning.fit import fit_to_limit
-from unequal.pruning.units import units_by
 from unequal.sampling.ensemble import Ensemble, Expert
 from unequal.settings.params.pipeline import Params
 from unequal.timesteps.partition import TimestepRange, TimestepSet

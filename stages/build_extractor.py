@@ -7,14 +7,13 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.errors import UserError, one_line
 from unequal.evaluation.classifier import Classifier, accuracy, save_classifier, train_classifier
 from unequal.evaluation.dinov2 import CONFIG, TENSORS, check_files, dinov2_of
 from unequal.evaluation.fidelity import CLASSIFIER, DINOV2, FACTS, INCEPTION, BuiltExtractor, inception_of
 from unequal.files import content_hash, require, write_json
-from unequal.models.finite import check_finite
+from unequal.models.weights import check_finite
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.evaluation import Extractor

@@ -3,8 +3,7 @@
 from unequal.artifacts.profiles import read_losses
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
-from unequal.evaluation.results import write_scores
-from unequal.evaluation.variant import Scoring
+from unequal.evaluation.variant import Scoring, write_scores
 from unequal.pipeline.stage import Run, stage
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.evaluation import BY_PROFILE, Evaluation, Sampling

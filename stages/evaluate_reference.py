@@ -9,8 +9,7 @@ from functools import partial
 
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor, require_enough, score
-from unequal.evaluation.reference import Reference
-from unequal.evaluation.sets import noise
+from unequal.evaluation.sets import Reference, noise
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import Stream, numpy_generator
 from unequal.settings.evaluation import Evaluation

@@ -8,7 +8,7 @@ from typing import Literal
 
 from unequal.artifacts.timestep_files import read_groups
 from unequal.data.prepared import PreparedData
-from unequal.experts.expert import train_expert
+from unequal.experts.plan import train_expert
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.recipe import RangeRecipe
 from unequal.settings.strict import StageSettings, key

@@ -3,8 +3,7 @@
 import numpy as np
 import torch
 
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.files import write_npz
 from unequal.measures.profiling import Draws, profile_floor
 from unequal.pipeline.stage import Run, stage

@@ -1,12 +1,10 @@
 """Measure the errors of a model or a set of experts at every timestep, on training and held-out images."""
 
 from unequal.artifacts.profiles import write_profile
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import rounded, write_csv
-from unequal.measures.endpoints import Errors, endpoints, told
-from unequal.measures.loss_profile import SPACES, LossProfile, space_factor
+from unequal.measures.loss_profile import SPACES, Errors, LossProfile, endpoints, space_factor, told
 from unequal.measures.profiling import Draws, profile
 from unequal.pipeline.stage import Run, stage
 from unequal.sampling.ensemble import Ensemble

@@ -15,8 +15,8 @@ from benchmarks.table import ROWS, table
 from benchmarks.table import growth as growth_of
 from benchmarks.timing import in_turns, keep, ratio
 from unequal.files import read_json
-from unequal.models.backbones.registry import build_network
-from unequal.models.flops import count_cost
+from unequal.models.backbones.backbone import build_network
+from unequal.models.cost import count_cost
 from unequal.settings.params.pipeline import Params
 from unequal.tools.architecture import spec_of
 

@@ -56,7 +56,7 @@ HARMLESS = [
     ("unequal/diffusion/schedule.py", '"""', '"""Here: '),
     ("unequal/pipeline/tracker.py", "FLUSH_SECONDS = 1.0", "FLUSH_SECONDS = 2.0"),
 ]
-FORMULAS = [("unequal/models/merging.py", "", "EDITED = 1\n"), ("unequal/pruning/units.py", "", "EDITED = 1\n")]
+FORMULAS = [("unequal/models/weights.py", "", "EDITED = 1\n"), ("unequal/pruning/anatomy.py", "", "EDITED = 1\n")]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 #: Modules of these packages and files need nothing else, but for those of `measures` that ask networks.
 LIGHT = ("diffusion", "timesteps", "measures", "loops", "suggestions", "errors", "files", "processes", "randomness")
-ASK_NETWORKS = ("unequal.measures.profiling", "unequal.measures.gradient_meter", "unequal.measures.adam_metric")
+ASK_NETWORKS = ("unequal.measures.profiling",)
 
 #: Prints what importing every module comes to, in a Python that finds torch, NumPy and what they require alone.
 IMPORT_ALL = """

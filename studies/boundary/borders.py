@@ -9,7 +9,7 @@ from unequal.comparison.results import Found
 from unequal.comparison.settings import Comparison, Contrast
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.diffusion.spacing import spaced_timesteps
-from unequal.measures.endpoints import endpoints
+from unequal.measures.loss_profile import endpoints
 from unequal.settings.evaluation import Sampling
 from unequal.settings.plan import ByTimesteps, Plan, TwoGroups
 from unequal.settings.schedule import FlowSchedule

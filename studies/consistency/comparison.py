@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unequal.data.pixels import tensor_of, to_model_range
-from unequal.diffusion.ddim import ddim
+from unequal.data.prepared import tensor_of, to_model_range
 from unequal.diffusion.optimal_denoiser import optimal_x0
 from unequal.diffusion.predictions import add_noise
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.diffusion.solvers import ddim
 from unequal.measures.similarity import found_again, mismatched, nearest, similarities
 from unequal.models.denoiser import Denoiser
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from studies.consistency.settings import with_width
-from unequal.models.backbones.registry import build_network
+from unequal.models.backbones.backbone import build_network
 from unequal.models.spec import ModelSpec
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.network import UNet2D

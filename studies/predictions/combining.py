@@ -14,15 +14,13 @@ import numpy as np
 import torch
 
 from unequal.comparison.measuring import curve
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
-from unequal.diffusion.heads import head_weights
-from unequal.diffusion.predictions import HEADS
+from unequal.data.prepared import PreparedData, tensor_of
+from unequal.diffusion.predictions import HEADS, head_weights
 from unequal.errors import UserError
 from unequal.evaluation.fidelity import BuiltExtractor
-from unequal.evaluation.reference import Against
+from unequal.evaluation.sets import Against
 from unequal.evaluation.variant import Scoring
-from unequal.measures.head_errors import combined_error
+from unequal.measures.loss_profile import combined_error
 from unequal.measures.profiling import Draws, head_products
 from unequal.models.denoiser import Denoiser, load_denoiser
 from unequal.models.folder import load_heads

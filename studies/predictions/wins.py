@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from unequal.files import read_npz
-from unequal.measures.head_errors import kept_lead, win_shares
+from unequal.measures.loss_profile import kept_lead, win_shares
 
 
 def won(file: Path) -> dict[str, Any]:

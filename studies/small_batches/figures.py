@@ -12,11 +12,11 @@ from studies.small_batches.densities import DENSITY_NAMES, Densities
 from studies.small_batches.findings import Estimate, Gradients, Retrained
 from studies.small_batches.settings import DensityName
 from studies.small_batches.tables import METRIC_NAMES
-from unequal.measures.adam_metric import METRICS
 from unequal.report.drawing import GOLD, INK, RED, log_scale, picture_grid
 from unequal.report.formatting import label
 from unequal.report.page import Drawing
 from unequal.report.pipeline_pictures import sampler_probabilities
+from unequal.training.gradient_meter import METRICS
 
 COLOURS = (INK, RED, GOLD, "#2a9d74")
 STYLES = {"raw": "--", "adam": "-"}

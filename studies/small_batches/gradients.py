@@ -9,16 +9,14 @@ from torch import nn
 
 from studies.small_batches.densities import DENSITY_NAMES, Densities
 from studies.small_batches.settings import Gradients
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.errors import UserError
-from unequal.measures.gradient_meter import GradientMeter
-from unequal.measures.gradient_variance import Exposure, compare, exposure_of, mixture, scatter
-from unequal.measures.gradients import GradientSample, Moments
+from unequal.measures.gradients import Exposure, GradientSample, Moments, compare, exposure_of, mixture, scatter
 from unequal.models.folder import ModelRecord
 from unequal.randomness import numpy_generator
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import IndependentSampler, TimestepSampler, uniform
+from unequal.training.gradient_meter import GradientMeter
 from unequal.training.objectives.objective import objective_for
 
 

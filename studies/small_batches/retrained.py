@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.spacing import spaced_timesteps
 from unequal.files import rounded
 from unequal.measures.loss_profile import relative_change

@@ -5,9 +5,9 @@ from typing import Any
 
 from studies.small_batches.findings import Estimate, Gradients, Retrained
 from unequal.files import rounded
-from unequal.measures.adam_metric import METRICS
 from unequal.report.formatting import label, percent
 from unequal.report.page import Table
+from unequal.training.gradient_meter import METRICS
 
 METRIC_NAMES = {"raw": "as they are", "adam": "as Adam sees them"}
 SHARES = {

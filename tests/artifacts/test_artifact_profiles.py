@@ -8,7 +8,7 @@ import pytest
 from unequal.artifacts.profiles import read_errors, read_profile, write_profile
 from unequal.errors import UserError
 from unequal.files import read_npz, write_npz
-from unequal.measures.endpoints import Errors
+from unequal.measures.loss_profile import Errors
 
 TRAIN, HOLDOUT = (Errors(*np.random.default_rng(seed).gamma(2.0, size=(2, 30, 4))) for seed in (0, 1))
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from unequal.data.pixels import to_model_range, to_uint8
+from unequal.data.prepared import to_model_range, to_uint8
 
 
 def test_all_256_values_come_back() -> None:

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from unequal.diffusion.ddim import ddim, ddim_step, sampling_timesteps, steps_of
 from unequal.diffusion.predictions import to_x0
 from unequal.diffusion.schedule import CLEAN, Level, NoiseSchedule
+from unequal.diffusion.solvers import ddim, ddim_step, steps_of
+from unequal.diffusion.spacing import sampling_timesteps
 from unequal.errors import UserError
 
 LEVELS = st.builds(Level, st.floats(0.01, 1), st.floats(0.01, 1))

@@ -14,17 +14,16 @@ from hypothesis import strategies as st
 from specs import spec_of
 from torch import Tensor, nn
 
-from unequal.data.pixels import tensor_of, to_model_range
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of, to_model_range
 from unequal.diffusion import schedule as schedules
-from unequal.diffusion.ddim import ddim, ddim_step, sampling_timesteps
 from unequal.diffusion.optimal_denoiser import optimal_x0
 from unequal.diffusion.posterior import posterior_between
 from unequal.diffusion.predictions import to_x0, x0_error_factor
 from unequal.diffusion.schedule import Flow, Level, NoiseSchedule
+from unequal.diffusion.solvers import ddim, ddim_step
+from unequal.diffusion.spacing import sampling_timesteps
 from unequal.errors import UserError
-from unequal.measures.endpoints import Errors, endpoints
-from unequal.measures.loss_profile import LossProfile, excess_loss, space_factor
+from unequal.measures.loss_profile import Errors, LossProfile, endpoints, excess_loss, space_factor
 from unequal.measures.profiling import Draws, profile, profile_floor
 from unequal.models.denoiser import Denoiser
 from unequal.models.spec import ModelSpec

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.diffusion.heads import RIDGE, head_weights
-from unequal.diffusion.predictions import HEADS
+from unequal.diffusion.predictions import HEADS, RIDGE, head_weights
 from unequal.errors import UserError
 
 SEEDS = st.integers(0, 2**32 - 1)

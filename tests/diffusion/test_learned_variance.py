@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.distributions import Normal, kl_divergence
 
-from unequal.diffusion.learned_variance import (
+from unequal.diffusion.posterior import (
     VariationalBound,
     discretised_log_likelihood,
     large_share,
     normal_kl,
+    posterior,
 )
-from unequal.diffusion.posterior import posterior
 from unequal.diffusion.predictions import add_noise
 from unequal.diffusion.schedule import NoiseSchedule
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from unequal.diffusion.ddim import ddim_step
 from unequal.diffusion.posterior import posterior, posterior_between
 from unequal.diffusion.schedule import Level, NoiseSchedule
+from unequal.diffusion.solvers import ddim_step
 
 T = 40
 SCHEDULE = NoiseSchedule.linear(T)

@@ -8,9 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.diffusion.ddim import ddim
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.diffusion.solvers import SOLVERS, dpm_solver_2m, heun, network_calls
+from unequal.diffusion.solvers import SOLVERS, ddim, dpm_solver_2m, heun, network_calls
 
 #: Data of N(0, ¼).
 DEVIATION = 0.5

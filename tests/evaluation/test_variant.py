@@ -12,7 +12,7 @@ import pytest
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.evaluation.fidelity import BuiltExtractor
-from unequal.evaluation.reference import Against, Reference
+from unequal.evaluation.sets import Against, Reference
 from unequal.evaluation.variant import Scoring
 from unequal.settings.evaluation import Evaluation
 

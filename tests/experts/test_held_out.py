@@ -11,8 +11,7 @@ import torch
 from specs import spec_of
 from torch import Tensor, nn
 
-from unequal.data.pixels import to_model_range
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, to_model_range
 from unequal.errors import UserError
 from unequal.experts.held_out import CHOICE, REPORT, HeldOut
 from unequal.timesteps.groups import interleaved_groups, timestep_groups

@@ -13,9 +13,8 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.experts import plan as plans
-from unequal.experts.expert import train_expert
-from unequal.experts.plan import ExpertsJob, carry_out, totals
-from unequal.models.flops import count_cost
+from unequal.experts.plan import ExpertsJob, carry_out, totals, train_expert
+from unequal.models.cost import count_cost
 from unequal.models.folder import ModelRecord, load_record, load_removals, save_model
 from unequal.models.pruned import load_any_model
 from unequal.pruning.bank import read_bank

@@ -12,7 +12,7 @@ import torch
 from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
 from diffusers.models.autoencoders.vq_model import VQModel
 
-from unequal.data.pixels import to_model_range, to_uint8
+from unequal.data.prepared import to_model_range, to_uint8
 from unequal.errors import UserError
 from unequal.latents.autoencoder import (
     Autoencoder,

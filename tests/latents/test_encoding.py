@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from unequal.data.pixels import tensor_of, to_model_range
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of, to_model_range
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
-from unequal.latents.autoencoder import Autoencoder, latent_shape
+from unequal.latents.autoencoder import Autoencoder, build_autoencoder, latent_shape
 from unequal.latents.encoding import encode
-from unequal.latents.training import build_autoencoder
 from unequal.measures.profiling import Draws, profile_floor
 from unequal.settings.autoencoder import TrainedAutoencoder
 from unequal.timesteps.samplers import IndependentSampler, uniform

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from unequal.data.pixels import tensor_of, to_model_range
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of, to_model_range
 from unequal.errors import UserError
-from unequal.latents.autoencoder import Autoencoder
-from unequal.latents.training import build_autoencoder, loss_of, spread_of, train_autoencoder
+from unequal.latents.autoencoder import Autoencoder, build_autoencoder, loss_of, spread_of, train_autoencoder
 from unequal.settings.autoencoder import TrainedAutoencoder
 
 

@@ -8,15 +8,13 @@ import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 from torch import nn
 
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.measures.adam_metric import AdamMeter, adam_scales, squared_norms_in_both
-from unequal.measures.gradient_meter import GradientMeter
 from unequal.timesteps.partition import Partition
+from unequal.training.checkpoint import moments
+from unequal.training.gradient_meter import AdamMeter, GradientMeter, adam_scales, squared_norms_in_both
 from unequal.training.objectives.objective import SingleHead
-from unequal.training.optimizer import moments
 
 CELLS = Partition([(0, 0), (1, 20), (21, 49)])
 

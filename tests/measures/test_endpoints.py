@@ -9,8 +9,7 @@ from scipy import integrate, interpolate, stats
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.measures.endpoints import Errors, Interval, endpoints, log_snr_weights, told
-from unequal.measures.loss_profile import relative_change
+from unequal.measures.loss_profile import Errors, Interval, endpoints, log_snr_weights, relative_change, told
 
 NAMES = ("loss_over_timesteps", "loss_over_log_snr", "x0_loss_over_log_snr")
 EVERYWHERE = Interval(-np.inf, np.inf)

@@ -7,11 +7,10 @@ import pytest
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.measures.gradient_meter import GradientMeter
 from unequal.timesteps.partition import Partition, TimestepRange
+from unequal.training.gradient_meter import GradientMeter
 from unequal.training.objectives.objective import SingleHead
 
 CELLS = Partition([(0, 0), (1, 20), (21, 49)])

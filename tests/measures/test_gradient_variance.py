@@ -7,12 +7,17 @@ import pytest
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.measures.gradient_meter import GradientMeter
-from unequal.measures.gradient_variance import compare, exposure_of, mixture, scatter, simulated_exposure
-from unequal.measures.gradients import GradientSample, Moments
+from unequal.measures.gradients import (
+    GradientSample,
+    Moments,
+    compare,
+    exposure_of,
+    mixture,
+    scatter,
+    simulated_exposure,
+)
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import (
     AdaptiveSampler,
@@ -25,6 +30,7 @@ from unequal.timesteps.samplers import (
     uniform,
 )
 from unequal.training.batches import Batch, draw_at
+from unequal.training.gradient_meter import GradientMeter
 from unequal.training.objectives.objective import SingleHead
 
 pytestmark = pytest.mark.slow

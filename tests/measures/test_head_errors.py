@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.measures.head_errors import combined_error, kept_lead, win_shares
+from unequal.measures.loss_profile import combined_error, kept_lead, win_shares
 
 SEEDS = st.integers(0, 2**32 - 1)
 

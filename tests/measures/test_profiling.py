@@ -13,8 +13,7 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from specs import class_labels, low_resolution, record_of, spec_of
 from torch import Tensor, nn
 
-from unequal.data.pixels import tensor_of, to_model_range
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of, to_model_range
 from unequal.diffusion.predictions import HEADS
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.profiling import Draws, head_products, profile, profile_floor

@@ -11,18 +11,16 @@ from here import Here
 from specs import class_labels, low_resolution, spec_of
 from torch import Tensor, nn
 
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.errors import UserError
 from unequal.measures.profiling import Draws, profile
-from unequal.models.backbones import prunable_kinds, registry
+from unequal.models import pruned
+from unequal.models.backbones import backbone as registry
 from unequal.models.backbones.backbone import Backbone, Unexportable
-from unequal.models.backbones.prunable import PrunableKind, PrunableLayer
-from unequal.models.backbones.prunable_kinds import prunable_kind_of
+from unequal.models.cost import count_cost
 from unequal.models.denoiser import load_denoiser
-from unequal.models.flops import count_cost
 from unequal.models.folder import load_model, load_record
-from unequal.models.pruned import replay
+from unequal.models.pruned import PrunableKind, PrunableLayer, prunable_kind_of, replay
 from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.condition import Condition
@@ -164,8 +162,8 @@ def test_how_a_second_backbone_is_pruned_is_said_beside_it(monkeypatch: pytest.M
         def mend(self, net: Stack) -> None:
             net.config = net.config | {"width": net.first.out_channels}
 
-    monkeypatch.setattr(prunable_kinds, "_registered", {})
-    prunable_kinds.register(PrunableStack())
+    monkeypatch.setattr(pruned, "_registered", {})
+    pruned.register(PrunableStack())
     net = registry.build_network(StackSettings(pretrained=None), spec_of())
     replay(net, [("first", [0, 2, 4])])
     assert net.config["width"] == net.last.in_channels == net.labels.embedding_dim == 5

@@ -10,15 +10,14 @@ from here import Here
 from specs import NOTHING, class_labels, dropped_labels, low_resolution, spec_of
 from torch import nn
 
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.errors import UserError
 from unequal.measures.loss_profile import LossProfile, excess_loss
 from unequal.measures.profiling import Draws, profile, profile_floor
+from unequal.models.backbones.backbone import build_network
 from unequal.models.backbones.dit.network import DiffusionTransformer
-from unequal.models.backbones.registry import build_network
+from unequal.models.cost import count_cost
 from unequal.models.denoiser import Denoiser, load_denoiser
-from unequal.models.flops import count_cost
 from unequal.models.folder import load_model, load_record, save_model
 from unequal.models.spec import ModelSpec, Space
 from unequal.sampling.ensemble import Ensemble

@@ -18,12 +18,11 @@ from dit_reference import answer, checkpoint
 from specs import NOTHING, class_labels, dropped_labels, spec_of
 from torch import Tensor
 
-from unequal.diffusion.ddim import sampling_timesteps
+from unequal.diffusion.spacing import sampling_timesteps
 from unequal.errors import UserError
 from unequal.latents.autoencoder import Autoencoder, identity
-from unequal.models.backbones.backbone import Unexportable
+from unequal.models.backbones.backbone import Unexportable, backbone_of, load_pretrained, take_over
 from unequal.models.backbones.dit.network import DiffusionTransformer
-from unequal.models.backbones.registry import backbone_of, load_pretrained, take_over
 from unequal.models.denoiser import Denoiser
 from unequal.models.folder import load_model, save_model
 from unequal.models.spec import ModelSpec

@@ -8,7 +8,7 @@ import pytest
 PROGRAM = """
 import sys
 
-from unequal.models.backbones.unet2d.network import UNet2DModel
+from unequal.models.backbones.unet2d.backbone import UNet2DModel
 
 heavy = {"torch._dynamo", "scipy.stats", "diffusers.models.transformers.dit_transformer_2d"}
 assert heavy & sys.modules.keys() == set(), heavy & sys.modules.keys()

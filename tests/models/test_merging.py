@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from unequal.errors import UserError
-from unequal.models.merging import merge, shares, task_vector
+from unequal.models.weights import merge, shares, task_vector
 
 SHAPES = {"conv.weight": (2, 3, 3), "conv.bias": (2,), "norm": (4,)}
 

@@ -10,8 +10,8 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from specs import low_resolution, spec_of
 
 from unequal.errors import UserError
-from unequal.models.backbones.registry import build_network
-from unequal.models.flops import count_cost, training_flops
+from unequal.models.backbones.backbone import build_network
+from unequal.models.cost import count_cost, training_flops
 
 ENLARGING = low_resolution(4)
 

@@ -13,11 +13,10 @@ from openai_unet import OpenAIUNet
 from torch import Tensor
 
 from unequal.errors import UserError
-from unequal.models.backbones.backbone import Unexportable
-from unequal.models.backbones.registry import backbone_of
-from unequal.models.backbones.unet2d.heads import attentions
+from unequal.models.backbones.backbone import Unexportable, backbone_of
+from unequal.models.backbones.unet2d.backbone import attentions
+from unequal.models.backbones.unet2d.exchange import load_diffusers
 from unequal.models.backbones.unet2d.openai import load_openai
-from unequal.models.backbones.unet2d.pretrained import load_diffusers
 from unequal.models.backbones.unet2d.pruning import PrunableUNet2D
 from unequal.models.folder import load_model, save_model
 from unequal.models.pruned import load_any_model, replay

@@ -23,8 +23,8 @@ from specs import class_labels, low_resolution, spec_of
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.models.backbones.registry import take_over
-from unequal.models.backbones.unet2d.pretrained import load_pretrained
+from unequal.models.backbones.backbone import take_over
+from unequal.models.backbones.unet2d.exchange import load_pretrained
 from unequal.models.spec import ModelSpec
 from unequal.settings.network import OpenAIFlags, UNet2D
 

@@ -8,14 +8,12 @@ import pytest
 from diffusers.models.unets.unet_2d import UNet2DModel
 from search_place import Here
 
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
-from unequal.models.flops import count_cost
+from unequal.data.prepared import PreparedData, tensor_of
+from unequal.models.cost import count_cost
 from unequal.models.folder import ModelRecord
 from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.evaluator import Evaluator
-from unequal.pruning.importance import ranked
-from unequal.pruning.target import Target
+from unequal.pruning.importance import Target, ranked
 from unequal.settings.pruning import Magnitude
 from unequal.settings.runtime import Runtime
 from unequal.timesteps.partition import TimestepRange

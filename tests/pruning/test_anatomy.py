@@ -11,11 +11,10 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unequal.models.backbones.unet2d.architecture import build_unet
-from unequal.models.flops import count_cost
-from unequal.pruning.anatomy import Anatomy
+from unequal.models.backbones.unet2d.backbone import build_unet
+from unequal.models.cost import count_cost
+from unequal.pruning.anatomy import Anatomy, Unit, units_by
 from unequal.pruning.fit import remove, removed_channels
-from unequal.pruning.units import Unit, units_by
 from unequal.settings.params.pipeline import Params
 
 BuildNet = Callable[..., UNet2DModel]

@@ -17,15 +17,13 @@ from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.models.backbones.dit.network import Absent, DiffusionTransformer
 from unequal.models.backbones.dit.pruning import PrunableDiT
-from unequal.models.flops import count_cost
+from unequal.models.cost import count_cost
 from unequal.models.folder import save_model
 from unequal.models.pruned import load_any_model, take_away
-from unequal.pruning.anatomy import Anatomy
+from unequal.pruning.anatomy import Anatomy, Unit, units_by
 from unequal.pruning.fit import fit_to_limit, remove, removed_channels
-from unequal.pruning.importance import ranked
+from unequal.pruning.importance import Target, ranked
 from unequal.pruning.proxy import decide
-from unequal.pruning.target import Target
-from unequal.pruning.units import Unit, units_by
 from unequal.settings.pruning import DiffPruning, Importance, Magnitude, Proxy, Random, Taylor, Tpe
 
 BuildDiT = Callable[..., DiffusionTransformer]

@@ -9,9 +9,9 @@ import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 
 from unequal.errors import UserError
-from unequal.models.flops import count_cost
+from unequal.models.cost import count_cost
+from unequal.pruning.anatomy import blocks_of, scheme_of
 from unequal.pruning.evaluator import Evaluator
-from unequal.pruning.schemes import blocks_of, scheme_of
 from unequal.settings.pruning import Finetuning
 
 BuildNet = Callable[..., UNet2DModel]

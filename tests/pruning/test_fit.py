@@ -18,16 +18,13 @@ from specs import low_resolution
 from torch.nn import functional as F
 
 from unequal.errors import UserError
-from unequal.models.backbones.prunable import Block
-from unequal.models.flops import count_cost
-from unequal.models.pruned import replay
+from unequal.models.cost import count_cost
+from unequal.models.pruned import Block, replay
 from unequal.pruning import fit
-from unequal.pruning.anatomy import Anatomy
+from unequal.pruning.anatomy import Anatomy, Unit
 from unequal.pruning.fit import fit_to_limit, remove, too_many
-from unequal.pruning.importance import ranked
+from unequal.pruning.importance import Target, ranked
 from unequal.pruning.proxy import decide
-from unequal.pruning.target import Target
-from unequal.pruning.units import Unit
 from unequal.settings.pruning import DiffPruning, Magnitude, Proxy, Random, Taylor, Tpe
 
 pytestmark = pytest.mark.slow

@@ -7,13 +7,10 @@ import pytest
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 
-from unequal.models.backbones.prunable import Block
-from unequal.pruning.anatomy import Anatomy
+from unequal.models.pruned import Block
+from unequal.pruning.anatomy import Anatomy, Unit
 from unequal.pruning.fit import remove
-from unequal.pruning.gradients import differentiable
-from unequal.pruning.importance import importance_of, ranked
-from unequal.pruning.target import Target
-from unequal.pruning.units import Unit
+from unequal.pruning.importance import Target, differentiable, importance_of, ranked
 from unequal.settings.pruning import DiffPruning, Magnitude, Random, Taylor
 
 BuildNet = Callable[..., UNet2DModel]

@@ -11,10 +11,10 @@ import pytest
 from chat_server import Chat, Reply, answer, closed_port, error, serving
 
 from unequal.errors import UserError
+from unequal.pruning.anatomy import blocks_of
 from unequal.pruning.bank import Candidate
 from unequal.pruning.evaluator import Evaluator
 from unequal.pruning.llm import LONGEST_WAIT_S, Failed, LanguageModel, Unanswered, unfenced
-from unequal.pruning.schemes import blocks_of
 from unequal.settings.pruning import Llm
 
 pytestmark = pytest.mark.slow

@@ -13,13 +13,11 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from search_place import Here
 
 from unequal.errors import UserError
-from unequal.pruning.anatomy import Anatomy
+from unequal.pruning.anatomy import Anatomy, blocks_of
 from unequal.pruning.evaluator import FRESH, Evaluator
 from unequal.pruning.fit import fit_to_limit
-from unequal.pruning.importance import ranked
+from unequal.pruning.importance import Target, ranked
 from unequal.pruning.proxy import BANK, Decision, decide
-from unequal.pruning.schemes import blocks_of
-from unequal.pruning.target import Target
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.pruning import Proxy
 

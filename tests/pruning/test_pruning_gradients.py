@@ -8,15 +8,12 @@ import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 from torch import Tensor
 
-from unequal.data.pixels import tensor_of, to_model_range
-from unequal.data.prepared import PreparedData
-from unequal.pruning import target
-from unequal.pruning.gradients import ascending_gradient, batch_gradient, parts, weighty
-from unequal.pruning.target import Target
+from unequal.data.prepared import PreparedData, tensor_of, to_model_range
+from unequal.pruning import importance
+from unequal.pruning.importance import Target, ascending_gradient, batch_gradient, parts, weighty
 from unequal.randomness import Stream, numpy_generator, torch_generator
 from unequal.timesteps.partition import TimestepRange
-from unequal.training.batches import draw_at
-from unequal.training.shuffling import image_indices
+from unequal.training.batches import draw_at, image_indices
 
 BuildNet = Callable[..., UNet2DModel]
 MakeTarget = Callable[..., Target]
@@ -45,7 +42,7 @@ def test_a_batchs_gradient(
     high: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(target, "PIXELS_AT_ONCE", 3 * 64)
+    monkeypatch.setattr(importance, "PIXELS_AT_ONCE", 3 * 64)
     net, by_hand = tiny_net(), tiny_net()
     batch_gradient(make_target(net, seed=3), timesteps, 8)  # type: ignore[arg-type]
     images = tensor_of(prepared.train)
@@ -76,7 +73,7 @@ def test_on_a_flow_the_gradient_is_that_of_errors_of_the_velocity(
 def test_the_sum_over_rising_timesteps(
     tiny_net: BuildNet, make_target: MakeTarget, prepared: PreparedData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(target, "PIXELS_AT_ONCE", 10 * 64)
+    monkeypatch.setattr(importance, "PIXELS_AT_ONCE", 10 * 64)
     net, by_hand = tiny_net(), tiny_net()
     assert ascending_gradient(make_target(net, seed=3, first=5, last=11), "group", 4, 0.001) == 11
     for part in ([5, 6], [7, 8], [9, 10], [11]):
@@ -93,7 +90,7 @@ def test_the_sum_ends_before_the_loss_is_a_share_of_its_maximum(
     tiny_net: BuildNet, make_target: MakeTarget, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With L_t = (t + 1)⁻², L_t > 0.05·L_5 until t = 25, as 6²/0.05 = 26.8²."""
-    monkeypatch.setattr(target, "PIXELS_AT_ONCE", at_once * 64)
+    monkeypatch.setattr(importance, "PIXELS_AT_ONCE", at_once * 64)
     seen: list[int] = []
 
     class Objective:

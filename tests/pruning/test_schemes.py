@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unequal.models.backbones.unet2d.pruning import block_of
-from unequal.pruning.schemes import blocks_of, scale_at, scaled_order, scheme_of
-from unequal.pruning.units import Unit
+from unequal.pruning.anatomy import Unit, blocks_of, scale_at, scaled_order, scheme_of
 
 RANKING = [
     Unit(layer, (i,), rank, block_of(layer))

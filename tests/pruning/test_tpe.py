@@ -2,8 +2,7 @@
 
 import pytest
 
-from unequal.pruning.bank import Candidate
-from unequal.pruning.tpe import TpeProposer
+from unequal.pruning.bank import Candidate, TpeProposer
 
 BLOCKS = ["conv_in", "mid_block", "up_blocks.0"]
 

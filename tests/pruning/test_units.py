@@ -7,8 +7,7 @@ import pytest
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 
-from unequal.pruning.anatomy import Anatomy
-from unequal.pruning.units import Unit, across, units_by
+from unequal.pruning.anatomy import Anatomy, Unit, across, units_by
 
 BuildNet = Callable[..., UNet2DModel]
 EVERYTHING = {"attention_resolutions": (8, 4), "scale_shift": True}

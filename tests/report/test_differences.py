@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.measures.endpoints import Errors, endpoints
+from unequal.measures.loss_profile import Errors, endpoints
 from unequal.report.comparisons import difference_of, fid_differences, loss_differences
 
 

@@ -17,7 +17,7 @@ import stages.report
 from stages.report import main
 from unequal.artifacts.profiles import write_profile
 from unequal.files import content_hash, write_csv, write_json, write_npz
-from unequal.measures.endpoints import Errors
+from unequal.measures.loss_profile import Errors
 
 pytestmark = pytest.mark.slow
 

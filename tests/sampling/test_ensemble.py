@@ -13,14 +13,14 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from specs import class_labels, low_resolution, record_of, spec_of
 from torch import Tensor, nn
 
-from unequal.diffusion.ddim import sampling_timesteps
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.diffusion.solvers import network_calls
+from unequal.diffusion.spacing import sampling_timesteps
 from unequal.errors import UserError
 from unequal.models.denoiser import Denoiser
 from unequal.models.folder import ModelRecord, load_model, save_model
-from unequal.models.offload import all_fit
 from unequal.models.spec import ModelSpec
+from unequal.models.weights import all_fit
 from unequal.sampling.ensemble import Ensemble, Expert, bytes_of_weights
 
 SCHEDULE = NoiseSchedule.linear(50)

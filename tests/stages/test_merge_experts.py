@@ -10,10 +10,10 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from stage_project import write_params
 
 from stages.merge_experts import main
-from unequal.diffusion.ddim import sampling_timesteps
+from unequal.diffusion.spacing import sampling_timesteps
 from unequal.files import read_json
 from unequal.models.folder import ModelRecord, load_model, load_record, save_model
-from unequal.models.merging import moved
+from unequal.models.weights import moved
 from unequal.sampling.ensemble import Ensemble
 
 EXPERTS = Path("artifacts/models/experts_unpruned")

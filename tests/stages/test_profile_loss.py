@@ -17,7 +17,7 @@ from stages.profile_loss import main
 from unequal.artifacts.profiles import read_errors
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.measures.endpoints import endpoints
+from unequal.measures.loss_profile import endpoints
 from unequal.models.folder import ModelRecord, save_model
 
 #: The tiny models' schedule.

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from profiled import FLOW, LINEAR, gaussian, measured
 
-from unequal.diffusion.ddim import sampling_timesteps
 from unequal.diffusion.schedule import Flow, NoiseSchedule
-from unequal.diffusion.spacing import spaced_timesteps
+from unequal.diffusion.spacing import sampling_timesteps, spaced_timesteps
 from unequal.errors import UserError
 from unequal.suggestions.sections import sections
 from unequal.suggestions.suggestions import Asked, Measured, Suggestions

@@ -14,7 +14,7 @@ from unequal.models.pruned import load_any_model, replay
 from unequal.settings.average import PowerAverage
 from unequal.tools.average import main
 from unequal.training.averaging import AveragedWeights, Averages, of_width
-from unequal.training.snapshots import Snapshots
+from unequal.training.checkpoint import Snapshots
 
 STEPS, KEPT = 60, 12
 REMOVALS = [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6])]

@@ -18,10 +18,10 @@ from pydantic import TypeAdapter
 from sklearn.datasets import load_digits
 from specs import class_labels, low_resolution, spec_of
 
-from unequal.diffusion.ddim import sampling_timesteps
+from unequal.diffusion.spacing import sampling_timesteps
 from unequal.errors import UserError
-from unequal.models.backbones.registry import build_network, take_over
-from unequal.models.flops import count_cost
+from unequal.models.backbones.backbone import build_network, take_over
+from unequal.models.cost import count_cost
 from unequal.models.folder import AVERAGES, STATE, ModelRecord, save_model
 from unequal.models.pruned import load_any_model, replay
 from unequal.models.spec import ModelSpec

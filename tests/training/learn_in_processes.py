@@ -8,10 +8,9 @@ from typing import Any
 
 import torch
 
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.models.backbones.unet2d.architecture import build_unet
+from unequal.models.backbones.unet2d.backbone import build_unet
 from unequal.settings.network import UNet2D
 from unequal.settings.recipe import Optimizer
 from unequal.settings.runtime import Runtime

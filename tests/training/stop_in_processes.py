@@ -12,9 +12,9 @@ from pathlib import Path
 from train_in_processes import InDouble, trainer_of
 
 from unequal import processes
-from unequal.diffusion.network import NetworkFunction
+from unequal.diffusion.predictions import NetworkFunction
 from unequal.pipeline.endings import errors_reported
-from unequal.training import agreement, loop
+from unequal.training import loop, stop_sync
 from unequal.training.batches import Batch
 from unequal.training.checkpoint import Checkpoint, write_checkpoint
 from unequal.training.objectives.objective import Losses
@@ -44,6 +44,6 @@ def write_slowly(path: Path, checkpoint: Checkpoint) -> None:
 if __name__ == "__main__":
     loop.write_checkpoint = write_slowly
     # However slow the machine is, they talk after steps 1, 11, 21 …
-    agreement.SECONDS = 1000.0
+    stop_sync.SECONDS = 1000.0
     with errors_reported("training"):
         trainer_of(Path(sys.argv[1]), int(sys.argv[3]), Telling).run()

@@ -12,7 +12,7 @@ from specs import spec_of
 from torch import Tensor, nn
 
 from unequal.data.prepared import PreparedData
-from unequal.diffusion.network import NetworkFunction
+from unequal.diffusion.predictions import NetworkFunction
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.models.folder import ModelRecord
@@ -24,8 +24,8 @@ from unequal.settings.training import Training
 from unequal.timesteps.clusters import Affinity, gradient_clusters
 from unequal.timesteps.partition import Partition, equal_log_snr
 from unequal.timesteps.samplers import IndependentSampler, uniform
-from unequal.training.affinity import affinity_of
 from unequal.training.batches import Batch
+from unequal.training.gradient_meter import affinity_of
 from unequal.training.initialisation import Scope, Start
 from unequal.training.objectives.objective import Losses, Objective, OverUncertainty
 from unequal.training.results import write_results

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from torch import Tensor, device
 
-from unequal.training import agreement
-from unequal.training.agreement import Agreement
+from unequal.training import stop_sync
+from unequal.training.stop_sync import Agreement
 
 
 class Two:
@@ -28,7 +28,7 @@ def test_after_slow_steps_processes_exchange_every_time(
 ) -> None:
     both: Any = Two()
     now = [0.0]
-    monkeypatch.setattr(agreement.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(stop_sync.time, "monotonic", lambda: now[0])
     of_both = Agreement(both, 100)
     for step in range(101, 141):
         now[0] += seconds

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from unequal.settings.average import WIDEST, Average, ExponentialAverage, PowerAverage
-from unequal.training.averaging import KEPT_WIDTHS, AveragedWeights, Averages, kept_share
-from unequal.training.power_average import exponent_of
+from unequal.training.averaging import KEPT_WIDTHS, AveragedWeights, Averages, exponent_of, kept_share
 
 
 def exponential(decay: float) -> ExponentialAverage:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from unequal.timesteps.samplers import IndependentSampler, normalised, tilt
-from unequal.training.batches import Batch, BatchSource
-from unequal.training.shuffling import image_indices
+from unequal.training.batches import Batch, BatchSource, image_indices
 
 # Image i is told by its pixels: all are i, and the first column is brighter.
 IMAGES = torch.arange(10, dtype=torch.uint8).reshape(10, 1, 1, 1).repeat(1, 1, 4, 4)

@@ -12,11 +12,10 @@ from here import Here
 from specs import spec_of
 
 from unequal.artifacts.timestep_files import NumberedGroup
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.experts.expert import train_expert
+from unequal.experts.plan import train_expert
 from unequal.models.folder import STATE, load_model
 from unequal.models.pruned import replay
 from unequal.settings.loss_weights import NoWeight
@@ -26,12 +25,11 @@ from unequal.settings.samplers import Slot, Uniform
 from unequal.settings.training import Training
 from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.training.batches import Batch, BatchSource
-from unequal.training.continuing import go_on_from
-from unequal.training.initialisation import Scope, Start
+from unequal.training.checkpoint import TrainingState
+from unequal.training.initialisation import Scope, Start, go_on_from
 from unequal.training.loop import Trainer
 from unequal.training.objectives.objective import SingleHead
 from unequal.training.results import write_results
-from unequal.training.state import TrainingState
 from unequal.training.train import TrainingJob, train
 
 CPU = torch.device("cpu")

@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from learn_in_processes import OBJECTIVE, OPTIMIZER, T, adaptive, learned_by_all
 
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.pipeline.launching import launch
 from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training

@@ -3,11 +3,9 @@
 import torch
 from specs import class_labels, dropped_labels
 
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.timesteps.samplers import IndependentSampler, uniform
-from unequal.training.batches import BatchSource
-from unequal.training.label_dropout import withholding
+from unequal.training.batches import BatchSource, withholding
 
 
 def source(prepared: PreparedData, seed: int = 3, batch_size: int = 200) -> BatchSource:

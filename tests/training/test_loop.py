@@ -15,8 +15,7 @@ from accelerate.state import AcceleratorState
 from diffusers.models.unets.unet_2d import UNet2DModel
 from torch import Tensor
 
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.settings.recipe import MomentumDecay, Optimizer
@@ -37,13 +36,12 @@ from unequal.timesteps.samplers import (
 )
 from unequal.training import checkpoint, loop
 from unequal.training.batches import Batch, BatchSource
-from unequal.training.checkpoint import read_checkpoint
+from unequal.training.checkpoint import moments, read_checkpoint
 from unequal.training.gradient_surgery import Combine, Remedy, bargained, projected
 from unequal.training.loop import CHECKPOINT, LOG, Log, Trainer, drop_lines_after
 from unequal.training.objectives.learned_weights import ClusterUncertainty, Uncertainty
 from unequal.training.objectives.objective import Losses, Objective, OverRunningMean, OverUncertainty, SingleHead
 from unequal.training.objectives.three_heads import BalancedHeads
-from unequal.training.optimizer import moments
 
 pytestmark = pytest.mark.slow
 

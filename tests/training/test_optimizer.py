@@ -7,12 +7,11 @@ import torch
 from torch import nn
 
 from unequal.settings.recipe import MomentumDecay, Optimizer
+from unequal.training.checkpoint import load_moments, moments
 from unequal.training.optimizer import (
     build_optimizer,
     compensation,
     learning_rate,
-    load_moments,
-    moments,
     momentum,
     set_schedule,
 )

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from unequal.errors import UserError
 from unequal.settings.average import WIDEST
-from unequal.training.power_average import PowerProfile, combination, decay, exponent_of, missed, product
+from unequal.training.averaging import PowerProfile, combination, decay, exponent_of, missed, product
 
 
 def averages(values: np.ndarray, exponent: float) -> np.ndarray:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.training.shuffling import WINDOW_BYTES, image_indices, window_of
+from unequal.training.batches import WINDOW_BYTES, image_indices, window_of
 
 
 @given(st.integers(1, 25), st.integers(1, 12), st.integers(0, 3), st.none() | st.integers(1, 30))

@@ -21,10 +21,10 @@ from unequal.artifacts.timestep_files import NumberedGroup
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.experts.expert import train_expert
+from unequal.experts.plan import train_expert
 from unequal.files import read_npz
+from unequal.models.cost import count_cost
 from unequal.models.denoiser import selected_heads
-from unequal.models.flops import count_cost
 from unequal.models.folder import AVERAGES, load_heads, load_model, load_record, load_removals, save_model
 from unequal.models.pruned import load_any_model, replay
 from unequal.models.spec import ModelSpec

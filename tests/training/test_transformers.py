@@ -15,19 +15,16 @@ from here import Here
 from specs import dropped_labels, spec_of
 from torch import Tensor
 
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.measures.gradient_meter import GradientMeter
 from unequal.models.backbones.dit.network import DiffusionTransformer
-from unequal.models.flops import count_cost
+from unequal.models.cost import count_cost
 from unequal.models.folder import ModelRecord, load_model, load_record, load_removals, save_model
-from unequal.models.merging import merge
 from unequal.models.pruned import load_any_model
+from unequal.models.weights import merge
 from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.fit import fit_to_limit
-from unequal.pruning.importance import ranked
-from unequal.pruning.target import Target
+from unequal.pruning.importance import Target, ranked
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.loss_weights import NoWeight
 from unequal.settings.pruning import Magnitude
@@ -38,9 +35,9 @@ from unequal.settings.training import Training
 from unequal.timesteps.partition import Partition, TimestepRange
 from unequal.timesteps.samplers import IndependentSampler, uniform
 from unequal.tools import estimate
-from unequal.training.batches import BatchSource
+from unequal.training.batches import BatchSource, withholding
+from unequal.training.gradient_meter import GradientMeter
 from unequal.training.initialisation import Scope, Start
-from unequal.training.label_dropout import withholding
 from unequal.training.loop import Trainer
 from unequal.training.objectives.objective import SingleHead, objective_for
 from unequal.training.results import write_results

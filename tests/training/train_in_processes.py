@@ -11,9 +11,9 @@ from accelerate.state import AcceleratorState
 from torch import Tensor
 
 from unequal import processes
-from unequal.diffusion.network import NetworkFunction
+from unequal.diffusion.predictions import NetworkFunction
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.models.backbones.registry import build_network
+from unequal.models.backbones.backbone import build_network
 from unequal.models.spec import ModelSpec, Space
 from unequal.settings.average import PowerAverage
 from unequal.settings.network import DiT, Network, UNet2D

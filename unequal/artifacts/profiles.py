@@ -13,8 +13,7 @@ import numpy as np
 
 from unequal.errors import UserError
 from unequal.files import read_npz, require, write_npz
-from unequal.measures.endpoints import Errors
-from unequal.measures.loss_profile import checked
+from unequal.measures.loss_profile import Errors, checked
 
 #: Behind the name of a split: its errors of x0.
 X0 = "_x0"

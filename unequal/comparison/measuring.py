@@ -9,12 +9,11 @@ from typing import Any, Literal
 import numpy as np
 
 from unequal.comparison.settings import BINS, BlockProfile
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.evaluation.fidelity import BuiltExtractor, half_of
 from unequal.evaluation.variant import Scoring
 from unequal.files import rounded
-from unequal.measures.endpoints import Errors, endpoints
+from unequal.measures.loss_profile import Errors, endpoints
 from unequal.measures.profiling import Draws, profile
 from unequal.models.folder import load_record
 from unequal.randomness import torch_seed

@@ -10,8 +10,9 @@ which x_t/(α + σ) lies, and v, which is dx_t/dφ for σ = sin φ, that of the 
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
+import numpy as np
 from torch import Tensor
 
 from unequal.errors import UserError
@@ -30,6 +31,8 @@ HEADS_OF_FLOW: tuple[Prediction, ...] = ("sample", "velocity", "epsilon")
 
 #: A function of a prediction's name, and of tensors.
 Formula = Callable[..., Tensor]
+#: Share of the mean variance added to the diagonal before inverting: heads may agree entirely.
+RIDGE = 1e-3
 
 
 def with_velocity(of_velocity: Formula) -> Callable[[Formula], Any]:
@@ -111,3 +114,41 @@ def unknown(prediction: str) -> UserError:
 def squared_error(truth: Tensor, answer: Tensor) -> Tensor:
     """Mean over all values of an image of the squared difference, [B]."""
     return (truth - answer).float().square().flatten(1).mean(1)
+
+
+class Answer(Protocol):
+    """What a network returns: `sample` [B, C, H, W], C as many channels as it has answers."""
+
+    sample: Tensor
+
+
+#: (noisy images [B, C, H, W], timesteps [B]) → Answer: a network, or one that has been told its condition.
+NetworkFunction = Callable[..., Answer]
+
+
+def head_weights(select: str, products: np.ndarray) -> np.ndarray:
+    """Weights of the heads' x0, [T, 3] in the order of HEADS.
+
+    Args:
+        select: `profile` (the head with the least held-out error), `blend` (least variance of the
+            weighted sum, w = C⁻¹1/(1ᵀC⁻¹1)), `blend_diagonal` (inverse error alone), or one head.
+        products: C, [T, 3, 3], held-out mean products of the heads' x0-errors.
+
+    Raises:
+        UserError: an unknown selection, or errors that are no numbers.
+    """
+    if len(wrong := np.flatnonzero(~np.isfinite(products).all(axis=(1, 2)))):
+        raise UserError(f"the heads' errors are NaN or infinite at t = {wrong[0]}; lower the learning rate")
+    errors = np.diagonal(products, axis1=1, axis2=2)
+    if select in HEADS:
+        return np.tile(np.eye(len(HEADS))[HEADS.index(select)], (len(products), 1))
+    match select:
+        case "profile":
+            return np.eye(len(HEADS))[errors.argmin(1)]
+        case "blend_diagonal":
+            return (1 / errors) / (1 / errors).sum(1, keepdims=True)
+        case "blend":
+            ridge = RIDGE * errors.mean(1)[:, None, None] * np.eye(len(HEADS))
+            solved = np.linalg.solve(products + ridge, np.ones((len(products), len(HEADS), 1)))[..., 0]
+            return solved / solved.sum(1, keepdims=True)
+    raise UserError(f"selection '{select}' is unknown; allowed: profile, blend, blend_diagonal, {', '.join(HEADS)}")

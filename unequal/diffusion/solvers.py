@@ -1,4 +1,6 @@
-"""Higher-order solvers of the path from noise to images, over the same timesteps as DDIM, which is Euler's.
+"""DDIM (2010.02502) over any falling list of timesteps, and the same with a learned variance (2102.09672).
+
+Higher-order solvers of the path from noise to images, over the same timesteps as DDIM, which is Euler's.
 
 With y = x/α and r = σ/α the path is dy/dr = ε(x_t, t) on every schedule, so that none of them needs to know which.
 """
@@ -8,11 +10,90 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
-from unequal.diffusion.ddim import ddim, steps_of
-from unequal.diffusion.schedule import Level, NoiseSchedule
+from unequal.diffusion.posterior import posterior_between
+from unequal.diffusion.schedule import CLEAN, Level, NoiseSchedule
+from unequal.errors import UserError
 
 #: (x_t, t) → x0, both [B, …].
 Predict = Callable[[Tensor, int], Tensor]
+
+
+def ddim(
+    x_t: Tensor,
+    timesteps: Sequence[int],
+    schedule: NoiseSchedule,
+    predict: Callable[[Tensor, int], Tensor],
+    eta: float = 0.0,
+    noise: Callable[[int], Tensor] | None = None,
+) -> Tensor:
+    """Follow a falling list of timesteps from noise to images.
+
+    Args:
+        x_t: [B, …], N(0, 1).
+        timesteps: from `unequal.diffusion.spacing.sampling_timesteps`.
+        schedule: gives α and σ of each.
+        predict: (x_t, t) → x0, [B, …].
+        eta: 0 deterministic, 1 as noisy as DDPM.
+        noise: step number → [B, …]; needed where eta > 0.
+
+    Returns:
+        [B, …].
+    """
+    for step, (t, now, after) in enumerate(steps_of(timesteps, schedule)):
+        added = noise(step) if noise is not None and eta > 0 else None
+        x_t = ddim_step(x_t, predict(x_t, t), now, after, eta, added)
+    return x_t
+
+
+def ancestral(
+    x_t: Tensor,
+    timesteps: Sequence[int],
+    schedule: NoiseSchedule,
+    predict: Callable[[Tensor, int], tuple[Tensor, Tensor]],
+    noise: Callable[[int], Tensor],
+) -> Tensor:
+    """Follow a falling list of timesteps as DDIM does at η = 1, with noise of the variance that a network has learned.
+
+    Args:
+        x_t, timesteps, schedule: as for `ddim`.
+        predict: (x_t, t) → x0, and the share v of log β in the step's log-variance, both [B, …].
+        noise: step number → [B, …].
+
+    Returns:
+        [B, …].
+    """
+    for step, (t, now, after) in enumerate(steps_of(timesteps, schedule)):
+        x0, share = predict(x_t, t)
+        # β/β̃ = σ²/σ'²; the last step, to σ' = 0, adds no noise.
+        ratio = (now.sigma / after.sigma) ** 2 if after.sigma else 1.0
+        x_t = ddim_step(x_t, x0, now, after, 1.0, ratio ** (share / 2) * noise(step))
+    return x_t
+
+
+def ddim_step(x_t: Tensor, x0: Tensor, now: Level, after: Level, eta: float, noise: Tensor | None) -> Tensor:
+    """From x_t and its predicted x0 to the next, less noisy image (2010.02502, eqs. 12 and 16).
+
+    Args:
+        x_t, x0: [B, …].
+        now: α and σ of the present timestep.
+        after: those of the next one; `CLEAN` at the end.
+        eta: 0 is deterministic, 1 has the posterior's variance, which is DDPM's.
+        noise: [B, …], fresh noise; needed where eta > 0.
+    """
+    if eta > 0 and noise is None:
+        raise UserError(f"ddim_step: eta {eta} adds noise, and none was given")
+    epsilon = (x_t - now.alpha * x0) / now.sigma
+    variance = eta**2 * posterior_between(now, after).variance
+    mean = after.alpha * x0 + max(0.0, after.sigma**2 - variance) ** 0.5 * epsilon
+    return mean if noise is None else mean + variance**0.5 * noise
+
+
+def steps_of(timesteps: Sequence[int], schedule: NoiseSchedule) -> list[tuple[int, Level, Level]]:
+    """Each timestep of a falling list, its level, and the one it leads to; the last leads to the image itself."""
+    # Read from the CPU: from a GPU, each reading would wait for the network.
+    near = schedule.to("cpu")
+    levels = [near.level(t) for t in timesteps]
+    return list(zip(timesteps, levels, [*levels[1:], CLEAN], strict=True))
 
 
 def heun(x_t: Tensor, timesteps: Sequence[int], schedule: NoiseSchedule, predict: Predict) -> Tensor:

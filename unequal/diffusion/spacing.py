@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from unequal.diffusion.ddim import OVER_TIMESTEPS, sampling_timesteps
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 
+#: Spacings that ask for the number of timesteps alone.
+OVER_TIMESTEPS = ("uniform", "quadratic")
 #: ρ of EDM's noise levels (2206.00364, eq. 5).
 RHO = 7.0
 
@@ -42,6 +43,33 @@ def spaced_timesteps(
     coordinate = SPACINGS[spacing](schedule, losses)
     wanted = np.linspace(coordinate[0], coordinate[-1], steps)
     return sorted({nearest(coordinate, one) for one in wanted}, reverse=True)
+
+
+def sampling_timesteps(steps: int | Sequence[int], timesteps: int, spacing: str | None = "uniform") -> list[int]:
+    """Timesteps at which the model is asked, falling from T−1 to 0 where `steps` is a number.
+
+    Args:
+        steps: how many, or the list itself (falling, without repetition).
+        timesteps: T.
+        spacing: `uniform`, or `quadratic` (denser near the data, as DDIM's authors use on CIFAR-10), of a number.
+    """
+    if not isinstance(steps, int):
+        chosen = [int(t) for t in steps]
+        if not chosen or chosen[0] >= timesteps or chosen[-1] < 0 or any(np.diff(chosen) >= 0):
+            raise UserError(f"sampling timesteps {chosen} must fall strictly within {timesteps - 1} … 0")
+        return chosen
+    if not 1 <= steps <= timesteps:
+        raise UserError(f"{steps} sampling steps of {timesteps} timesteps; allowed: 1 … {timesteps}")
+    if spacing not in OVER_TIMESTEPS:
+        raise UserError(f"spacing '{spacing}' is unknown; allowed: {', '.join(OVER_TIMESTEPS)}")
+    if steps == 1:
+        return [timesteps - 1]
+    share = np.linspace(0, 1, steps) ** (2 if spacing == "quadratic" else 1)
+    wanted = np.rint(share * (timesteps - 1)).astype(int)
+    # Quadratic spacing rounds neighbours near 0 together: push each one above the last.
+    for i in range(1, steps):
+        wanted[i] = max(wanted[i], wanted[i - 1] + 1)
+    return [int(t) for t in wanted[::-1]]
 
 
 def nearest(coordinate: np.ndarray, wanted: float) -> int:

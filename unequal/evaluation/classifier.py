@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from unequal.data.pixels import tensor_of, to_model_range
+from unequal.data.prepared import tensor_of, to_model_range
 from unequal.errors import UserError
 from unequal.evaluation.sets import BATCH
 from unequal.randomness import Stream, numpy_generator

@@ -5,7 +5,7 @@ torch-fidelity imports torchvision for other measures than these, and all of tha
 
 # ruff: noqa: E402
 
-from unequal.models.backbones.lean import defer
+from unequal.models.lazy_imports import defer
 
 for package in ("torchvision", "torchvision.models", "torchvision.ops"):
     defer(package)

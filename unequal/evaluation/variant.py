@@ -1,6 +1,9 @@
-"""A model or a set of experts, sampled and scored: what every FID of the project comes from."""
+"""A model or a set of experts, sampled and scored: what every FID of the project comes from.
 
-from collections.abc import Callable
+What a scoring leaves behind: the figures of a variant, and pictures for the report.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, astuple, dataclass
 from functools import partial
 from pathlib import Path
@@ -10,13 +13,11 @@ import numpy as np
 from torch import Tensor
 from tqdm import tqdm
 
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.solvers import network_calls
 from unequal.diffusion.spacing import spaced_timesteps
 from unequal.evaluation.fidelity import BuiltExtractor, Scores, half_of, require_enough, score, spread
-from unequal.evaluation.reference import Reference
-from unequal.evaluation.sets import ImageSet
+from unequal.evaluation.sets import ImageSet, Reference
 from unequal.sampling.ensemble import Ensemble, cut
 from unequal.sampling.guidance import guided
 from unequal.settings.evaluation import Evaluation, Sampling
@@ -179,3 +180,11 @@ class Scoring:
             "sampling": self.sampling.model_dump(mode="json"),
             "singular_covariance": min(self.evaluation.samples, len(real.images)) < self.extractor.features,
         } | computed_on(self.workspace.device)
+
+
+def write_scores(scoring: Scoring, experts: Ensemble, variant: str, more: Mapping[str, Any] | None = None) -> None:
+    """Score a variant and write its figures, with more beside them, and its first samples as the stage's outputs."""
+    workspace = scoring.workspace
+    figures = scoring.figures(experts, variant) | dict(more or {})
+    np.save(workspace.output(f"artifacts/samples/{variant}.npy"), scoring.shown(experts, variant))
+    workspace.metrics(f"results/fid/{variant}.json", figures, headline={f"fid_{variant}": figures["fid_mean"]})

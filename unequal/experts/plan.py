@@ -1,6 +1,8 @@
 """TDC training by a plan: timesteps in groups, and for each a model that is pruned and trained (paper 3, Alg. 1).
 
 What a group has come to is kept: a plan that was stopped goes on within the group where it was.
+
+The model of one group of timesteps: the base or its pruned form, trained on within the group.
 """
 
 import math
@@ -8,7 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,22 +22,23 @@ from unequal.artifacts.timestep_files import NumberedGroup
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.experts.allocation import Point, Trace, by_gain, shared_out
-from unequal.experts.expert import train_expert
 from unequal.experts.held_out import CHOICE, REPORT, HeldOut
 from unequal.files import read_json, write_json
-from unequal.models.flops import FORWARDS_PER_STEP, images_affordable
+from unequal.models.cost import FORWARDS_PER_STEP, images_affordable
 from unequal.models.folder import SNAPSHOTS, ModelRecord, Removal, load_record, save_model
 from unequal.models.pruned import load_any_model
 from unequal.pruning.bank import Candidate
 from unequal.pruning.proxy import BANK
 from unequal.pruning.prune import PruningJob, figures_of, prune, pruned_record
+from unequal.randomness import torch_seed
 from unequal.settings.plan import ByGain, Plan
 from unequal.settings.recipe import RangeRecipe
 from unequal.settings.training import Training
 from unequal.timesteps.groups import TimestepGroup
 from unequal.timesteps.partition import timesteps_of
+from unequal.training.initialisation import Scope, Start
 from unequal.training.results import curve, trained_record, write_model
-from unequal.training.train import Outcome, TrainingJob
+from unequal.training.train import Outcome, TrainingJob, train_on
 from unequal.workspace import Nested, Workspace
 
 #: What a group's folder holds when its pruning and its training are over.
@@ -106,7 +109,7 @@ def groups_of(asked: ExpertsJob, base: ModelRecord) -> list[NumberedGroup]:
 def allocated(asked: ExpertsJob, parts: "Sequence[Part]") -> list[int]:
     """Images of each group's training, of the plan's. Those that are measured to choose by are paid for first.
 
-    A forward pass alone is paid as a third of an image that is trained on, see `unequal.models.flops`.
+    A forward pass alone is paid as a third of an image that is trained on, see `unequal.models.cost`.
     """
     plan, chosen = asked.plan, asked.plan.allocation
     images = plan.recipe.images - math.ceil(plan.measured_to_choose(len(parts)) / FORWARDS_PER_STEP)
@@ -317,3 +320,29 @@ def totals(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def weighted(shares: Sequence[float], figures: Sequence[Mapping[str, Any]], name: str) -> float:
     """Mean of a figure over the timesteps."""
     return float(sum(share * one[name] for share, one in zip(shares, figures, strict=True)))
+
+
+def train_expert(
+    workspace: Workspace,
+    job: TrainingJob,
+    model: Path,
+    group: NumberedGroup,
+    groups: int,
+    fresh_weights: bool = False,
+) -> Outcome:
+    """Train the expert of a group, by draws of its own.
+
+    Of one seed all groups would see the same images and noise, and interleaved ones hardly other timesteps.
+
+    Args:
+        workspace, job: where, and what is asked; the seed is that of all groups.
+        model: folder of what it begins with, pruned or not.
+        group, groups: whose timesteps it is for, and of how many.
+        fresh_weights: keep the architecture alone; nothing is inherited then.
+
+    Raises:
+        UserError: the model cannot be loaded, or it, the recipe and the data are not made for each other.
+    """
+    job = replace(job, seed=torch_seed(job.seed, group.group))
+    start = Start.of_model(model, Scope(group.range, group.group, groups), load_any_model)
+    return train_on(workspace, job, start.renewed(job.seed) if fresh_weights else start)

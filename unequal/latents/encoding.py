@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import FACTS, IMAGES, LABELS, Facts, PreparedData
+from unequal.data.prepared import FACTS, IMAGES, LABELS, Facts, PreparedData, tensor_of
 from unequal.errors import UserError
 from unequal.files import write_json
 from unequal.latents.autoencoder import Autoencoder

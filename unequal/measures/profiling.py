@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unequal.data.pixels import chosen, to_model_range
+from unequal.data.prepared import chosen, to_model_range
 from unequal.diffusion.optimal_denoiser import CORRECTION, optimal_loss, sampled_loss
 from unequal.diffusion.predictions import add_noise, squared_error
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.measures.endpoints import Errors
+from unequal.measures.loss_profile import Errors
 from unequal.models.denoiser import Denoiser
 from unequal.randomness import Stream, numpy_generator, torch_generator
 from unequal.workspace import UNSTORED, Chunks, ranges

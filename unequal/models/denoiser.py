@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unequal.diffusion.heads import head_weights
-from unequal.diffusion.learned_variance import large_share
-from unequal.diffusion.predictions import HEADS, to_epsilon, to_x0
+from unequal.diffusion.posterior import large_share
+from unequal.diffusion.predictions import HEADS, head_weights, to_epsilon, to_x0
 from unequal.errors import UserError
 from unequal.models.folder import Heads, Loader, ModelRecord, load_heads, load_model
 from unequal.models.spec import ModelSpec
@@ -150,7 +149,7 @@ def load_denoiser(
         folder: of the model.
         device: where it shall answer.
         select: how three heads are combined, instead of the way that was settled when they were trained.
-        resident: put the weights there too, or leave them in host memory for `unequal.models.offload` to bring.
+        resident: put the weights there too, or leave them in host memory for `unequal.models.weights` to bring.
         load: how; `unequal.models.pruned.load_any_model` where the model may be pruned.
 
     Raises:
@@ -170,5 +169,5 @@ def load_denoiser(
 
 
 def selected_heads(select: str, products: Tensor) -> Heads:
-    """Three heads, combined in the way of that name by their products; see `unequal.diffusion.heads`."""
+    """Three heads, combined in the way of that name by their products; see `unequal.diffusion.predictions`."""
     return Heads(torch.from_numpy(head_weights(select, products.numpy())), products)

@@ -1,17 +1,124 @@
-"""Pruned networks, rebuilt from the unpruned architecture and the record of what pruning has taken away.
+"""Pruned networks: what the library asks of a kind of network to prune it, and rebuilding one from its record.
 
-It is a module of its own so that a program which only ever meets unpruned models depends on no pruning.
+A program that only meets unpruned models depends on none of this. A further prunable kind is a class in its backbone's
+package and a line in `built_in`.
 """
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import torch
 from torch import nn
 
 from unequal.errors import UserError
-from unequal.models.backbones.prunable import SelfPruning, dependency_graph
-from unequal.models.backbones.prunable_kinds import prunable_kind_of
+from unequal.models.backbones.backbone import backbone_of
 from unequal.models.folder import ModelRecord, Removal, load_architecture, load_removals, with_weights
+
+
+class Block(NamedTuple):
+    """A part of a network that has a pruning ratio of its own, and where it stands among the others."""
+
+    place: int
+    name: str
+
+
+@dataclass(frozen=True)
+class PrunableLayer:
+    """Channels that can be removed, with all that shrinks along with them.
+
+    `name` is the layer whose outputs they are, the first of several that are added up; `block` is what it belongs to;
+    `group` is torch-pruning's list of everything coupled to it; `parts` says into how many equal parts a removal must
+    not cut: norm groups of which each loses a channel, or attention heads, which go as a whole.
+
+    Of its units so many have to be `kept`. Where several layers share a group, `rows` are those of the group's channels
+    that are this layer's; `lost` are outputs and inputs that go with a channel from modules that are not in the group.
+    """
+
+    name: str
+    block: Block
+    group: Any
+    channels: int
+    parts: int
+    heads: bool
+    kept: int = 1
+    rows: slice = field(default_factory=lambda: slice(None))
+    lost: tuple[tuple[nn.Module, int, int], ...] = ()
+
+
+class PrunableKind(ABC):
+    """How networks of one kind are pruned.
+
+    Attributes:
+        kind: that of their backbone.
+    """
+
+    kind: str
+
+    @abstractmethod
+    def layers(self, net: Any) -> Iterator[PrunableLayer]:
+        """Every layer of which channels may go, once."""
+
+    @abstractmethod
+    def mend(self, net: Any) -> None:
+        """Bring what a pruned network knows of its own sizes in line with its layers."""
+
+
+class SelfPruning(PrunableKind):
+    """A kind that removes by itself what torch-pruning's graph cannot follow."""
+
+    @abstractmethod
+    def remove(self, net: Any, removals: Sequence[tuple[str, Sequence[int]]]) -> None:
+        """Remove channels of `layers`, by layer, in place. Raises UserError where they are not there."""
+
+
+def dependency_graph(net: nn.Module):  # type: ignore[no-untyped-def]  # torch-pruning is untyped
+    """torch-pruning's graph of a network, traced with one image."""
+    import torch_pruning as tp
+
+    frozen = [parameter for parameter in net.parameters() if not parameter.requires_grad]
+    # The trace follows gradients: a layer without any would be missing from the graph.
+    net.requires_grad_(True)
+    try:
+        with torch.enable_grad():
+            return tp.DependencyGraph().build_dependency(
+                net,
+                example_inputs=backbone_of(net).example_inputs(net),
+                # By itself torch-pruning tries two ways of asking, and takes a signal to stop for a failure of one.
+                forward_fn=lambda model, inputs: model(*inputs),
+                output_transform=lambda output: output.sample,
+            )
+    finally:
+        for parameter in frozen:
+            parameter.requires_grad_(False)
+
+
+#: Those from outside the library.
+_registered: dict[str, PrunableKind] = {}
+
+
+def built_in() -> dict[str, PrunableKind]:
+    """The library's own, by kind."""
+    # Imported when they are asked for, as the backbones are.
+    from unequal.models.backbones.dit.pruning import PrunableDiT
+    from unequal.models.backbones.unet2d.pruning import PrunableUNet2D
+
+    return {one.kind: one for one in (PrunableUNet2D(), PrunableDiT())}
+
+
+def register(prunable: PrunableKind) -> None:
+    """Make known to this process how a further kind of network is pruned."""
+    _registered[prunable.kind] = prunable
+
+
+def prunable_kind_of(net: nn.Module) -> PrunableKind:
+    """How networks of a network's kind are pruned. Raises UserError where they cannot be."""
+    kind, known = backbone_of(net).kind, built_in() | _registered
+    if kind not in known:
+        raise UserError(f"pruning: networks of kind {kind} cannot be pruned; allowed: {', '.join(known)}")
+    return known[kind]
 
 
 def load_any_model(folder: Path) -> tuple[nn.Module, ModelRecord]:

@@ -19,7 +19,7 @@ from torch import nn
 
 from unequal.errors import UserError, plain
 from unequal.files import read_json, settings_hash
-from unequal.models.finite import check_finite
+from unequal.models.weights import check_finite
 from unequal.settings.outside import HUB_ID
 
 INDEX = "model_index.json"

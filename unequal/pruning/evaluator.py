@@ -8,12 +8,10 @@ import torch
 from torch import nn
 
 from unequal.errors import UserError
-from unequal.models.flops import training_flops
-from unequal.pruning.anatomy import Anatomy
+from unequal.models.cost import training_flops
+from unequal.pruning.anatomy import Anatomy, Scheme, Unit, scaled_order
 from unequal.pruning.fit import PrunedNetwork, fit_to_limit
-from unequal.pruning.schemes import Scheme, scaled_order
-from unequal.pruning.target import Target
-from unequal.pruning.units import Unit
+from unequal.pruning.importance import Target
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.average import ExponentialAverage
 from unequal.settings.pruning import Finetuning

@@ -8,11 +8,10 @@ import numpy as np
 from torch import nn
 
 from unequal.errors import UserError
-from unequal.models.flops import Cost, count_cost
+from unequal.models.cost import Cost, count_cost
 from unequal.models.folder import Removal
 from unequal.models.pruned import take_away
-from unequal.pruning.anatomy import Anatomy
-from unequal.pruning.units import Unit
+from unequal.pruning.anatomy import Anatomy, Unit
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,149 @@
-"""The methods that give each channel an importance; the least important ones are pruned first.
+"""What is pruned, and for what: the input that all methods share.
+
+Gradients of the denoising loss, which importance by Taylor expansion reads; they are left in the network.
+
+The methods that give each channel an importance; the least important ones are pruned first.
 
 All values are relative to the mean of their layer, so that layers can be compared.
 """
 
-import torch
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
-from unequal.pruning.anatomy import Anatomy
-from unequal.pruning.gradients import ascending_gradient, batch_gradient, differentiable
-from unequal.pruning.target import Target
-from unequal.pruning.units import Importance, Unit, units_by
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from unequal.models.folder import ModelRecord
+from unequal.pruning.anatomy import Anatomy, Importance, Unit, units_by
+from unequal.randomness import Stream, numpy_generator
 from unequal.settings import pruning as settings
+from unequal.settings.pruning import Timesteps
+from unequal.timesteps.partition import Partition, TimestepRange, TimestepSet
+from unequal.timesteps.samplers import IndependentSampler, within
+from unequal.training.batches import BatchSource, draw_at
+from unequal.training.objectives.objective import Objective, conditioned, objective_for
+from unequal.training.objectives.three_heads import BestHead
+
+#: Images go through the network in parts of so many pixels, 64 of 32 × 32, so that large ones fit.
+PIXELS_AT_ONCE = 64 * 32**2
+
+
+@dataclass(frozen=True)
+class Target:
+    """A trained network, the timesteps that its pruned form is for, and the limit of its cost.
+
+    Attributes:
+        net: on the device where gradients and losses are taken.
+        record: of the network.
+        images: [N, C, H, W] uint8, the training set.
+        range: of timesteps.
+        limit_macs: largest number of multiply–accumulates of one image.
+        seed: of everything random.
+        labels: [N] int64 of the images, where they have any.
+    """
+
+    net: nn.Module
+    record: ModelRecord
+    images: Tensor
+    range: TimestepSet
+    limit_macs: float
+    seed: int
+    labels: Tensor | None = None
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network is."""
+        return next(self.net.parameters()).device
+
+    @property
+    def images_at_once(self) -> int:
+        """How many images go through the network together."""
+        return max(1, PIXELS_AT_ONCE // self.record.spec.space.size**2)
+
+    def range_of(self, timesteps: Timesteps) -> TimestepSet:
+        """The group's timesteps, or all."""
+        if timesteps == "group":
+            return self.range
+        return TimestepRange(0, self.record.spec.timesteps - 1)
+
+    def source(self, timesteps: Timesteps, batch_size: int, seed: int) -> BatchSource:
+        """Batches at timesteps drawn uniformly from the group's, or from all."""
+        sampler = IndependentSampler(within(self.range_of(timesteps), self.record.spec.timesteps))
+        return BatchSource(self.images, batch_size, sampler, seed, False, self.device, labels=self.labels)
+
+    def objective(self) -> Objective:
+        """The loss that the network was trained with, without loss weights."""
+        spec = self.record.spec
+        schedule = spec.noise_schedule().to(self.device)
+        if spec.prediction != "mixed":
+            return objective_for(spec, schedule)
+        # Of several heads, the best one of each image learns, as in paper 1.
+        whole = Partition.of_lengths([spec.timesteps])
+        best = BestHead(schedule, whole, budget=1, compare="common")
+        return conditioned(best, spec.condition)
+
+
+@contextmanager
+def differentiable(net: nn.Module) -> Iterator[None]:
+    """Let a network take gradients for a while; afterwards it has none, and is as it was."""
+    before = [(parameter, parameter.requires_grad) for parameter in net.parameters()]
+    net.requires_grad_(True)
+    try:
+        with torch.enable_grad():
+            yield
+    finally:
+        net.zero_grad(set_to_none=True)
+        for parameter, required in before:
+            parameter.requires_grad_(required)
+
+
+def batch_gradient(target: Target, timesteps: Timesteps, images: int) -> None:
+    """The gradient of one batch's mean loss, at uniform timesteps of a range."""
+    source, objective = target.source(timesteps, images, target.seed), target.objective()
+    for start in range(0, images, target.images_at_once):
+        batch = source.draw(0, slice(start, start + target.images_at_once))
+        (objective(target.net, batch).weighted.sum() / images).backward()
+
+
+def ascending_gradient(target: Target, timesteps: Timesteps, images: int, threshold: float) -> int:
+    """Σ_t ∂L_t/∂w over rising timesteps of a range, ending before L_t falls to a share of the largest loss so far.
+
+    Args:
+        target: its network gets the gradients.
+        timesteps: which range.
+        images: behind each L_t.
+        threshold: the share.
+
+    Returns:
+        The last timestep of the sum.
+    """
+    objective, largest = target.objective(), 0.0
+    chosen = target.range_of(timesteps)
+    for part in parts(chosen, max(1, target.images_at_once // images)):
+        generator = numpy_generator(target.seed, Stream.PRUNING, int(part[0]))
+        batch = draw_at(target.images, np.repeat(part, images), generator, target.device, target.labels)
+        losses = objective(target.net, batch).weighted.reshape(len(part), images).mean(1)
+        counted = weighty(losses.detach(), largest, threshold)
+        losses[:counted].sum().backward()
+        if counted < len(part):
+            return int(part[0]) + counted - 1
+        largest = max(largest, float(losses.detach().max()))
+    return chosen.last
+
+
+def parts(chosen: TimestepSet, size: int) -> Iterator[np.ndarray]:
+    """Timesteps in rising order, so many at a time."""
+    rising = np.arange(chosen.last + 1)[chosen.slice]
+    for start in range(0, len(rising), size):
+        yield rising[start : start + size]
+
+
+def weighty(losses: Tensor, largest: float, threshold: float) -> int:
+    """How many of these losses [n] in a row lie above a share of the running maximum, which begins with `largest`."""
+    maxima = losses.cummax(0).values.clamp(min=largest)
+    return int((losses > threshold * maxima).long().cumprod(0).sum())
 
 
 def ranked(method: settings.Importance, target: Target, anatomy: Anatomy) -> list[Unit]:

@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, Field, ValidationError, create_model
 
 from unequal.errors import UserError, plain
+from unequal.pruning.anatomy import blocks_of
 from unequal.pruning.bank import Candidate, Proposal
 from unequal.pruning.evaluator import Evaluator
 from unequal.pruning.prompt import prompt_of
-from unequal.pruning.schemes import blocks_of
 from unequal.settings.pruning import Llm
 from unequal.settings.strict import Strict
 

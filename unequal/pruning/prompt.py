@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from unequal.pruning.anatomy import Anatomy
+from unequal.pruning.anatomy import Anatomy, Unit, blocks_of
 from unequal.pruning.bank import Candidate
 from unequal.pruning.evaluator import Evaluator
-from unequal.pruning.schemes import blocks_of
-from unequal.pruning.units import Unit
 from unequal.timesteps.partition import Interleaved, TimestepSet
 
 

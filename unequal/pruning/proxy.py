@@ -13,15 +13,12 @@ from typing import Any, Protocol
 
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
-from unequal.pruning.anatomy import Anatomy
-from unequal.pruning.bank import Bank, Candidate, Proposal, read_bank, rounds_of
+from unequal.pruning.anatomy import Anatomy, blocks_of, random_scheme, scaled_order, scheme_of
+from unequal.pruning.bank import Bank, Candidate, Proposal, TpeProposer, read_bank, rounds_of
 from unequal.pruning.evaluator import Evaluator
 from unequal.pruning.fit import PrunedNetwork, removed_channels, too_many
-from unequal.pruning.importance import ranked
+from unequal.pruning.importance import Target, ranked
 from unequal.pruning.llm import LanguageModel, Unanswered
-from unequal.pruning.schemes import blocks_of, random_scheme, scaled_order, scheme_of
-from unequal.pruning.target import Target
-from unequal.pruning.tpe import TpeProposer
 from unequal.randomness import Stream, numpy_generator
 from unequal.settings import pruning as settings
 from unequal.workspace import Nested, Workspace

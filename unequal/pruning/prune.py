@@ -8,14 +8,12 @@ from typing import Any, Self
 from torch import Tensor, nn
 
 from unequal.artifacts.timestep_files import NumberedGroup
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.models.folder import ModelRecord, load_model, save_model
 from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.fit import PrunedNetwork, fit_to_limit
-from unequal.pruning.importance import ranked
+from unequal.pruning.importance import Target, ranked
 from unequal.pruning.proxy import BANK, Decision, decide
-from unequal.pruning.target import Target
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.pruning import Proxy, Pruning
 from unequal.workspace import Workspace

@@ -4,11 +4,10 @@ import numpy as np
 import torch
 
 from unequal.errors import UserError
-from unequal.models.backbones.registry import build_network
+from unequal.models.backbones.backbone import build_network
 from unequal.models.spec import ModelSpec, Space
-from unequal.pruning.anatomy import Anatomy
+from unequal.pruning.anatomy import Anatomy, units_by
 from unequal.pruning.fit import removed_channels
-from unequal.pruning.units import units_by
 from unequal.settings.params.core import Core
 from unequal.settings.strict import PARAMS
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from unequal.measures.endpoints import endpoints
 from unequal.measures.loss_profile import (
     LossProfile,
+    endpoints,
 )
 from unequal.report.comparisons import (
     FURTHER_TRAINING,

@@ -24,8 +24,7 @@ from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import require
-from unequal.measures.endpoints import Errors
-from unequal.measures.loss_profile import relative_change
+from unequal.measures.loss_profile import Errors, relative_change
 from unequal.timesteps.partition import Partition
 
 #: How names of sets of experts begin, and the model that is trained on from the base for as many images.

@@ -11,15 +11,14 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from unequal.data.pixels import to_model_range, to_uint8
-from unequal.diffusion.ddim import ancestral, ddim
-from unequal.diffusion.solvers import SOLVERS
+from unequal.data.prepared import to_model_range, to_uint8
+from unequal.diffusion.solvers import SOLVERS, ancestral, ddim
 from unequal.errors import UserError
 from unequal.models.denoiser import Denoiser, load_denoiser
 from unequal.models.folder import RECORD, ModelRecord, load_record
-from unequal.models.offload import OneAtATime, all_fit
 from unequal.models.pruned import load_any_model
 from unequal.models.spec import ModelSpec
+from unequal.models.weights import OneAtATime, all_fit
 from unequal.randomness import Stream, torch_generator
 from unequal.timesteps.partition import members_of
 
@@ -138,7 +137,7 @@ class Ensemble:
 
         Args:
             x_t: [B, C, H, W], N(0, 1).
-            timesteps: from `unequal.diffusion.ddim.sampling_timesteps`.
+            timesteps: from `unequal.diffusion.spacing.sampling_timesteps`.
             eta: 0 deterministic, 1 as noisy as DDPM.
             clip: keep predicted images within [-1, 1].
             noise: step number → [B, C, H, W]; needed where eta > 0.

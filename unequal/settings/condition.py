@@ -13,7 +13,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from unequal.diffusion.network import Answer, NetworkFunction
+from unequal.diffusion.predictions import Answer, NetworkFunction
 from unequal.diffusion.super_resolution import blurred
 from unequal.errors import UserError
 from unequal.randomness import Stream, torch_generator

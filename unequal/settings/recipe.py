@@ -75,7 +75,7 @@ class Optimizer(Strict):
         return self
 
 
-#: How the x0 of three heads is combined; see `unequal.diffusion.heads`.
+#: How the x0 of three heads is combined; see `unequal.diffusion.predictions`.
 Selection = Literal["profile", "blend", "blend_diagonal", "epsilon", "v_prediction", "sample"]
 
 

@@ -12,7 +12,7 @@ TEMPLATE = '''\
 from functools import partial
 from pathlib import Path
 
-from unequal.diffusion.ddim import sampling_timesteps
+from unequal.diffusion.spacing import sampling_timesteps
 from unequal.profiler.document import Timesteps
 from unequal.timesteps.boundary import Boundary
 from unequal.timesteps.densities import beta, logit_normal, masses, uniform_time

@@ -6,10 +6,9 @@ from typing import Literal, Self, get_args
 
 import numpy as np
 
-from unequal.diffusion.ddim import sampling_timesteps
 from unequal.diffusion.predictions import Prediction
 from unequal.diffusion.schedule import Flow, NoiseSchedule
-from unequal.diffusion.spacing import spaced_timesteps
+from unequal.diffusion.spacing import sampling_timesteps, spaced_timesteps
 from unequal.errors import UserError
 from unequal.measures.loss_profile import SPACES
 from unequal.suggestions.boundary import Border, borders

@@ -12,8 +12,8 @@ from torch import nn
 
 from unequal.diffusion.predictions import Prediction
 from unequal.errors import UserError
-from unequal.models.backbones.registry import build_network, load_pretrained
-from unequal.models.flops import Cost, count_cost
+from unequal.models.backbones.backbone import build_network, load_pretrained
+from unequal.models.cost import Cost, count_cost
 from unequal.models.spec import ModelSpec
 from unequal.settings.groups import Groups
 from unequal.settings.params.core import Core

@@ -12,9 +12,8 @@ from torch import Tensor
 from unequal.errors import UserError
 from unequal.models.folder import AVERAGES, load_removals, save_model
 from unequal.models.pruned import load_any_model
-from unequal.training.averaging import KEPT_WIDTHS
+from unequal.training.averaging import KEPT_WIDTHS, PowerProfile, combination, exponent_of, missed
 from unequal.training.checkpoint import below, read_whole
-from unequal.training.power_average import PowerProfile, combination, exponent_of, missed
 
 #: Of an average's profile, in the mean square: what may be missed where none of this width was kept.
 MOST_MISSED = 0.1
@@ -66,7 +65,7 @@ def average(model: Path, width: float, target: Path) -> float:
 
     Args:
         model: folder of a model whose training has kept averages.
-        width: relative; see `unequal.training.power_average`.
+        width: relative; see `unequal.training.averaging`.
         target: the new folder.
 
     Returns:

@@ -19,8 +19,8 @@ import torch
 from torch import nn
 
 from unequal.errors import UserError, one_line
-from unequal.models.backbones.registry import backbone_of
-from unequal.models.flops import count_cost, training_flops
+from unequal.models.backbones.backbone import backbone_of
+from unequal.models.cost import count_cost, training_flops
 from unequal.pipeline.endings import QUOTED, out_of_memory
 from unequal.processes import threads
 from unequal.sampling.guidance import PASSES

@@ -7,8 +7,7 @@ import click
 
 from unequal.errors import UserError
 from unequal.latents.autoencoder import identity
-from unequal.models.backbones.backbone import Unexportable
-from unequal.models.backbones.registry import backbone_of
+from unequal.models.backbones.backbone import Unexportable, backbone_of
 from unequal.models.folder import AVERAGES, PRUNING, RECORD, SNAPSHOTS, STATE, ModelRecord
 from unequal.models.pruned import load_any_model
 from unequal.models.spec import ModelSpec

@@ -1,24 +1,36 @@
-"""A batch is a pure function of (seed, step): nothing has to be remembered to resume.
+"""Batches: a pure function of (seed, step), so that nothing has to be remembered to resume.
 
-Indices, timesteps, noise and flips of a step come from generators seeded by (seed, stream, step);
+Indices, timesteps, noise, flips and withheld labels of a step come from generators seeded by (seed, stream, step);
 1, 2 or 8 processes draw the same global batch and each takes its part.
+
+Images are seen epoch after epoch, each epoch in an order of its own. A data set that may not fit into memory is
+shuffled in windows of neighbours: windows come in any order, images in any order within them, so that a disk reads
+stretches instead of single images. Prepared images lie in random order already, and the windows' borders move from
+epoch to epoch.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from unequal.data.pixels import chosen, to_model_range
+from unequal.data.prepared import chosen, to_model_range
 from unequal.randomness import Stream, numpy_generator, torch_generator
+from unequal.settings.condition import Condition, DroppedLabels
 from unequal.timesteps.samplers import TimestepBatch, TimestepSampler
-from unequal.training.prefetching import Gathered, Prefetcher
-from unequal.training.shuffling import image_indices
 
 CPU = torch.device("cpu")
+#: From this size on images are shuffled in windows. By the data alone, so that no machine changes a result; smaller
+#: sets fit into any memory, and an order that is the same as ever is worth more to them.
+WINDOWED_BYTES = 4 << 30
+#: Size of a window: long to a disk, short to a memory.
+WINDOW_BYTES = 64 << 20
+#: Images, noise, and labels where there are any.
+Gathered = tuple[Tensor, Tensor, Tensor | None]
 
 
 @dataclass(frozen=True)
@@ -52,6 +64,26 @@ class Batch:
         return replace(self.chosen(places), timesteps=moved)
 
 
+class Prefetcher:
+    """Gathers each part of a step one step ahead of those who ask for them in order; others wait.
+
+    Args:
+        gather: (step, part of the batch) → tensors, a pure function of both.
+    """
+
+    def __init__(self, gather: Callable[[int, slice], Gathered]) -> None:
+        self.gather = gather
+        self.pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ahead")
+        self.coming: dict[tuple[int, int | None], Future[Gathered]] = {}
+
+    def get(self, step: int, part: slice) -> Gathered:
+        """A part of a step; the same part of the next one is begun."""
+        coming = self.coming.pop((step, part.start), None)
+        found = self.gather(step, part) if coming is None else coming.result()
+        self.coming[step + 1, part.start] = self.pool.submit(self.gather, step + 1, part)
+        return found
+
+
 @dataclass(frozen=True)
 class BatchSource:
     """Draws any step's batch.
@@ -63,7 +95,7 @@ class BatchSource:
         seed: of everything random.
         horizontal_flips: mirror each image with probability ½.
         device: where batches are needed.
-        window: images that are shuffled together, see `unequal.training.shuffling`; None: all.
+        window: images that are shuffled together, see `unequal.training.batches`; None: all.
         prefetch: have a thread gather the next step's images while this one's are trained on.
         labels: [N] int64 of the images, where they have any.
         repeats: places in a row that an image takes, each with a timestep and noise of its own.
@@ -160,3 +192,78 @@ def draw_at(
     epsilon = torch.randn(x0.shape, generator=noise).to(device)
     ones = torch.ones(len(timesteps), device=device)
     return Batch(x0, epsilon, torch.from_numpy(timesteps).to(device), ones, chosen(labels, index, device))
+
+
+def window_of(images: int, bytes_an_image: int) -> int | None:
+    """Images that are shuffled together; None: all of them."""
+    if images * bytes_an_image < WINDOWED_BYTES:
+        return None
+    return max(1, WINDOW_BYTES // bytes_an_image)
+
+
+def image_indices(
+    seed: int, step: int, batch_size: int, images: int, window: int | None = None, repeats: int = 1
+) -> np.ndarray:
+    """Indices [B] of a step, where each image comes so many times in a row."""
+    positions = np.arange(step * batch_size, (step + 1) * batch_size) // repeats
+    epochs, offsets = np.divmod(positions, images)
+    return np.concatenate(
+        [in_epoch(seed, int(epoch), offsets[epochs == epoch], images, window) for epoch in np.unique(epochs)]
+    )
+
+
+def in_epoch(seed: int, epoch: int, offsets: np.ndarray, images: int, window: int | None) -> np.ndarray:
+    """Indices of the images that come at these places [n] of an epoch."""
+    if window is None:
+        return permutation(seed, epoch, images)[offsets]
+    order, starts, shift = windows(seed, epoch, images, window)
+    places = np.searchsorted(starts, offsets, side="right") - 1
+    found = np.empty_like(offsets)
+    for place in np.unique(places):
+        here, number = places == place, int(order[place])
+        length = min(window, images - number * window)
+        shuffled = numpy_generator(seed, Stream.SHUFFLE, epoch, number).permutation(length)
+        found[here] = number * window + shuffled[offsets[here] - starts[place]]
+    return (found + shift) % images
+
+
+@lru_cache(maxsize=4)
+def windows(seed: int, epoch: int, images: int, window: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """The order of an epoch's windows, the place in the epoch where each begins, and how far all are moved."""
+    generator = numpy_generator(seed, Stream.SHUFFLE, epoch)
+    order = generator.permutation(-(-images // window))
+    lengths = np.minimum(window, images - order * window)
+    return order, np.cumsum(lengths) - lengths, int(generator.integers(images))
+
+
+@lru_cache(maxsize=4)
+def permutation(seed: int, epoch: int, images: int) -> np.ndarray:
+    """The order of the images in an epoch."""
+    return numpy_generator(seed, Stream.SHUFFLE, epoch).permutation(images)
+
+
+@dataclass(frozen=True)
+class WithholdingSource(BatchSource):
+    """Draws batches of which each label has become the `null` class with probability `share`."""
+
+    null: int = 0
+    share: float = 0.0
+
+    def draw(self, step: int, part: slice = slice(None)) -> Batch:
+        """The batch of a step, or a process's part of it; what its labels do not tell is drawn as without dropout."""
+        batch = super().draw(step, part)
+        assert batch.labels is not None
+        coins = numpy_generator(self.seed, Stream.LABEL_DROPOUT, step).random(self.batch_size) < self.share
+        withheld = torch.from_numpy(coins[part]).to(batch.labels.device, non_blocking=True)
+        return replace(batch, labels=torch.where(withheld, self.null, batch.labels))
+
+
+def withholding(source: BatchSource, condition: Condition) -> BatchSource:
+    """The same batches with as many labels withheld as a condition says; as they are where it says nothing of it."""
+    return withholding_by(source, condition) if isinstance(condition, DroppedLabels) else source
+
+
+def withholding_by(source: BatchSource, condition: DroppedLabels) -> WithholdingSource:
+    """The same batches with labels withheld."""
+    drawn = {field.name: getattr(source, field.name) for field in fields(BatchSource)}
+    return WithholdingSource(**drawn, null=condition.null, share=condition.dropout)

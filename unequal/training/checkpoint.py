@@ -1,23 +1,26 @@
-"""Resumable states: a safetensors file, written whole, checked when read, and the one before it.
+"""Checkpoints: a safetensors file, written whole, checked when read, and the one before it.
 
-A write that power cuts short leaves the file of before; one that a disk spoils later is noticed by
-its digest, and the state before it is taken up.
+A write that a power cut ends early leaves the previous file; one that a disk damages later is detected by its digest,
+and the previous state is used. The same format holds the training state of a model (its last weights and its
+optimizer's moments), from which a further training resumes, and the snapshots of stated points of a training.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor, uint8
+from torch import Tensor, nn, uint8
 
 from unequal.errors import UserError
 from unequal.files import sync
+from unequal.models.folder import STATE
 
 FACTS, DIGEST = "facts", "digest"
 
@@ -100,3 +103,124 @@ def read_whole(path: Path, remedy: str = "delete it to start again") -> Checkpoi
 def before(path: Path) -> Path:
     """Where the state before the last one is kept."""
     return path.with_name(f"before-{path.name}")
+
+
+def moments(optimizer: torch.optim.Optimizer, net: nn.Module) -> dict[str, Tensor]:
+    """The state of a network's optimizer as named tensors: `<parameter>.<moment>`."""
+    return {
+        f"{parameter}.{name}": moment
+        for parameter, value in net.named_parameters()
+        for name, moment in optimizer.state.get(value, {}).items()
+    }
+
+
+def load_moments(optimizer: torch.optim.Optimizer, net: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Put named tensors back."""
+    state: dict[int, dict[str, Tensor]] = {}
+    numbers = {name: number for number, (name, _) in enumerate(net.named_parameters())}
+    for key, moment in tensors.items():
+        parameter, _, name = key.rpartition(".")
+        state.setdefault(numbers[parameter], {})[name] = moment
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    # Fused kernels walk a parameter and its moments side by side in memory: both need the same strides.
+    for value, loaded in optimizer.state.items():
+        for name, moment in loaded.items():
+            if moment.shape == value.shape:
+                loaded[name] = torch.empty_like(value).copy_(moment)
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """A point of a training.
+
+    Attributes:
+        weights: by name, as they were after the last step.
+        moments: of the optimizer: `<parameter>.<moment>`, Adam's number of steps for its bias correction among them.
+        optimizer: its name in the settings.
+    """
+
+    weights: dict[str, Tensor]
+    moments: dict[str, Tensor]
+    optimizer: str
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> Self:
+        """That of a checkpoint, or of what else holds the tensors of `state_tensors` and names the optimizer."""
+        saved = checkpoint.tensors
+        return cls(below("net.", saved), below("optimizer.", saved), checkpoint.facts["optimizer"])
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """The state in a model folder. Raises UserError where it is damaged."""
+        return cls.of(read_whole(folder / STATE, "make the model again"))
+
+    def save(self, folder: Path) -> None:
+        """Write it into a model folder."""
+        tensors = prefixed("net.", self.weights) | prefixed("optimizer.", self.moments)
+        write_checkpoint(folder / STATE, Checkpoint(tensors, {"optimizer": self.optimizer}))
+
+    def fits(self, net: nn.Module) -> bool:
+        """Whether it is of this network, or of one like it."""
+        return shapes(self.weights) == shapes(net.state_dict())
+
+
+def shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    """Shape of each tensor, by name."""
+    return {name: tensor.shape for name, tensor in tensors.items()}
+
+
+def state_tensors(net: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Weights and moments of a training as they are, as tensors of a checkpoint."""
+    return prefixed("net.", net.state_dict()) | prefixed("optimizer.", moments(optimizer, net))
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What is kept of the point after so many optimizer steps and images, in a file of the work directory."""
+
+    steps: int
+    images_seen: int
+    file: Path
+
+    def weights(self) -> dict[str, Tensor]:
+        """Parameter name → averaged weights. Raises UserError where the file is gone or damaged."""
+        return below("average.", self.checkpoint().tensors)
+
+    def state(self) -> TrainingState:
+        """What the training was going on with, where it was kept. Raises UserError as `weights` does."""
+        return TrainingState.of(self.checkpoint())
+
+    def checkpoint(self) -> Checkpoint:
+        """All of the file. Raises UserError where it is gone or damaged."""
+        saved = read_checkpoint(self.file)
+        if saved is None or saved.facts["step"] != self.steps:
+            raise UserError(f"{self.file}: gone or altered since it was saved; delete it to start again")
+        return saved
+
+
+class Snapshots:
+    """Files `<name>-<step>.safetensors` in a work directory; a resumed run writes the same ones again or finds them.
+
+    Args:
+        work: the folder.
+        steps: after which optimizer steps one is kept.
+        name: with which their names begin.
+    """
+
+    def __init__(self, work: Path, steps: Sequence[int], name: str = "snapshot") -> None:
+        self.work = work
+        self.steps = tuple(dict.fromkeys(steps))
+        self.name = name
+
+    def file(self, step: int) -> Path:
+        """Where the snapshot of a step lies."""
+        return self.work / f"{self.name}-{step}.safetensors"
+
+    def keep(self, step: int, tensors: Mapping[str, Tensor], **facts: str) -> None:
+        """Write a snapshot, whole or not at all."""
+        write_checkpoint(self.file(step), Checkpoint(dict(tensors), {"step": step} | facts))
+
+    def kept(self, images: Callable[[int], int]) -> tuple[Snapshot, ...]:
+        """All snapshots that have been written, in order; `images` tells what was seen after so many steps."""
+        present = (step for step in self.steps if self.file(step).exists())
+        return tuple(Snapshot(step, images(step), self.file(step)) for step in present)

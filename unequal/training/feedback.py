@@ -2,6 +2,8 @@
 
 Samplers that learn nothing cost nothing: no value is read back from the device for them. All processes hand
 the same figures to their samplers, which therefore draw the same batches.
+
+What a training has come to put its weight on, where a density or a weight is learned.
 """
 
 from copy import deepcopy
@@ -100,3 +102,16 @@ class Feedback:
         """Which of some figures belong to this process."""
         index, count = self.accelerator.process_index, self.accelerator.num_processes
         return slice(total * index // count, total * (index + 1) // count)
+
+
+def emphasis_learned(sampler: TimestepSampler, objective: Objective) -> dict[str, np.ndarray]:
+    """What a training has come to put its weight on where settings do not tell, [T] each.
+
+    Returns:
+        `density`, p_t, and `importance`, the sampler's factors, where it learns its density; `factors` where the
+        objective learns its weights: of the losses that the sampler's factors multiply.
+    """
+    factors = objective.factors()
+    densities = {"density": sampler.probabilities, "importance": sampler.importance(sampler.horizon)}
+    drawn = densities if sampler.density_learned else {}
+    return drawn if factors is None else drawn | {"factors": factors.cpu().numpy()}

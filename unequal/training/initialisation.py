@@ -1,18 +1,21 @@
-"""What a training begins with: a network with fresh weights, with those of a model, or one from elsewhere."""
+"""Start of a training: fresh weights or a model's, reinitialised parts, and the state that it resumes from."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from unequal.models.backbones import registry
-from unequal.models.folder import Loader, ModelRecord, Removal, load_model, load_removals
+from unequal.errors import UserError
+from unequal.models.backbones import backbone
+from unequal.models.folder import STATE, Loader, ModelRecord, Removal, load_model, load_removals
 from unequal.models.spec import ModelSpec
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.network import Network
+from unequal.settings.recipe import Continuing, Recipe
 from unequal.timesteps.partition import TimestepRange, TimestepSet
+from unequal.training.checkpoint import TrainingState
 
 
 @dataclass(frozen=True)
@@ -53,12 +56,12 @@ class Start:
     def fresh(cls, network: Network, spec: ModelSpec, seed: int) -> Self:
         """Fresh weights of a training seed. Raises UserError where the settings make no network for the images."""
         torch.manual_seed(torch_seed(seed, Stream.INITIAL_WEIGHTS))
-        return cls(registry.build_network(network, spec), spec, Scope.whole(spec))
+        return cls(backbone.build_network(network, spec), spec, Scope.whole(spec))
 
     @classmethod
     def taken_over(cls, network: Network, spec: ModelSpec) -> Self:
         """The trained network that the settings name. Raises UserError where it is of another spec."""
-        return cls(registry.take_over(network, spec), spec, Scope.whole(spec))
+        return cls(backbone.take_over(network, spec), spec, Scope.whole(spec))
 
     @classmethod
     def of_model(cls, folder: Path, scope: Scope | None = None, load: Loader = load_model) -> Self:
@@ -85,3 +88,47 @@ def reinitialise(net: nn.Module) -> None:
     for module in net.modules():
         if isinstance(module, nn.Conv2d | nn.Linear | nn.GroupNorm | nn.Embedding):
             module.reset_parameters()
+
+
+def go_on_from(start: Start, recipe: Recipe) -> dict[str, Tensor] | None:
+    """Give a start the weights that its recipe asks for.
+
+    Args:
+        start: with averaged weights of a model, or fresh ones.
+        recipe: by which it is trained.
+
+    Returns:
+        Moments that its optimizer goes on with, by their parameters' names; None: it begins with none.
+
+    Raises:
+        UserError: the model has no such state, or it is of another optimizer.
+    """
+    asked = recipe.continuing
+    if not asked.needs_state:
+        return None
+    state = state_of(start, asked)
+    if asked.weights == "last":
+        start.net.load_state_dict(state.weights)
+    if asked.moments == "fresh":
+        return None
+    if state.optimizer != recipe.optimizer.name:
+        raise UserError(
+            f"continuing.moments: 'carried' from {start.folder}, which '{state.optimizer}' has trained, to "
+            f"'{recipe.optimizer.name}'; allowed between unlike optimizers: fresh"
+        )
+    return state.moments
+
+
+def state_of(start: Start, asked: Continuing) -> TrainingState:
+    """The state of the training that a start's model comes from. Raises UserError where there is none, or another's."""
+    if start.folder is None:
+        raise UserError(f"continuing: {asked}, in a training that begins with fresh weights; allowed: {Continuing()}")
+    if not (start.folder / STATE).exists():
+        rather = "set keep_state: true in the recipe that trains it"
+        if start.removals is not None:
+            rather = f"a pruned network is gone on from with {Continuing()}"
+        raise UserError(f"{start.folder}: keeps no state of its training for continuing: {asked}; {rather}")
+    state = TrainingState.load(start.folder)
+    if not state.fits(start.net):
+        raise UserError(f"{start.folder / STATE}: the state of another network; make the model again")
+    return state

@@ -27,25 +27,32 @@ from unequal.processes import stop_deferred
 from unequal.randomness import Stream, numpy_generator, torch_seed
 from unequal.settings.recipe import Optimizer
 from unequal.settings.training import Training
-from unequal.training.agreement import Agreement
 from unequal.training.averaging import Averages
 from unequal.training.batches import Batch, BatchSource
-from unequal.training.checkpoint import Checkpoint, below, prefixed, read_checkpoint, write_checkpoint
-from unequal.training.emphasis import emphasis_learned
-from unequal.training.feedback import Feedback
+from unequal.training.checkpoint import (
+    Checkpoint,
+    Snapshot,
+    Snapshots,
+    TrainingState,
+    below,
+    load_moments,
+    moments,
+    prefixed,
+    read_checkpoint,
+    state_tensors,
+    write_checkpoint,
+)
+from unequal.training.feedback import Feedback, emphasis_learned
 from unequal.training.gradient_surgery import ClusterGradients, Remedy
 from unequal.training.objectives.objective import Losses, Objective
 from unequal.training.optimizer import (
     build_optimizer,
-    load_moments,
-    moments,
     momentum,
     objective_group,
     restore_objective,
     set_schedule,
 )
-from unequal.training.snapshots import Snapshot, Snapshots
-from unequal.training.state import TrainingState, state_tensors
+from unequal.training.stop_sync import Agreement
 
 if TYPE_CHECKING:  # what shapes no result
     from unequal.settings.runtime import Runtime

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from unequal.data.pixels import tensor_of
+from unequal.data.prepared import tensor_of
 from unequal.diffusion.predictions import HEADS, HEADS_OF_FLOW
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError

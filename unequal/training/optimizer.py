@@ -100,27 +100,3 @@ def compensation(settings: Optimizer, first: float) -> float:
         return 1.0
     factor = (1 - first) / (1 - settings.betas[0])
     return factor if chosen.lr_compensation == "raise" else 1 / factor
-
-
-def moments(optimizer: torch.optim.Optimizer, net: nn.Module) -> dict[str, Tensor]:
-    """The state of a network's optimizer as named tensors: `<parameter>.<moment>`."""
-    return {
-        f"{parameter}.{name}": moment
-        for parameter, value in net.named_parameters()
-        for name, moment in optimizer.state.get(value, {}).items()
-    }
-
-
-def load_moments(optimizer: torch.optim.Optimizer, net: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Put named tensors back."""
-    state: dict[int, dict[str, Tensor]] = {}
-    numbers = {name: number for number, (name, _) in enumerate(net.named_parameters())}
-    for key, moment in tensors.items():
-        parameter, _, name = key.rpartition(".")
-        state.setdefault(numbers[parameter], {})[name] = moment
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
-    # Fused kernels walk a parameter and its moments side by side in memory: both need the same strides.
-    for value, loaded in optimizer.state.items():
-        for name, moment in loaded.items():
-            if moment.shape == value.shape:
-                loaded[name] = torch.empty_like(value).copy_(moment)

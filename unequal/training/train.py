@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.errors import UserError
 from unequal.models.folder import Heads
 from unequal.models.spec import ModelSpec, Space
@@ -25,15 +24,11 @@ from unequal.timesteps.clusters import Affinity, gradient_clusters
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.timesteps.weights import epsilon_error_factor, normalising_factor
-from unequal.training.affinity import affinity_of
-from unequal.training.batches import BatchSource
-from unequal.training.continuing import go_on_from
+from unequal.training.batches import BatchSource, window_of, withholding
 from unequal.training.gradient_surgery import COMBINATIONS, Remedy
-from unequal.training.initialisation import Start
-from unequal.training.label_dropout import withholding
+from unequal.training.initialisation import Start, go_on_from
 from unequal.training.loop import LOG, Trained, Trainer
 from unequal.training.objectives.objective import Objective, objective_for
-from unequal.training.shuffling import window_of
 from unequal.workspace import Chunks, Workspace
 
 #: Times the training images: a batch beyond is a slip, as a step would show each of them a thousand times.
@@ -159,6 +154,8 @@ def measured_affinity(workspace: Workspace, job: TrainingJob, start: Start) -> t
         return None, 0
     if start.parent is None:
         raise UserError(f"recipes.{job.name}.gradients: measured of a model that is trained on; this one is not")
+    from unequal.training.gradient_meter import affinity_of  # which few trainings need
+
     net = start.net.to(workspace.device)
     schedule = start.spec.noise_schedule()
     objective = objective_for(start.spec, schedule.to(workspace.device))

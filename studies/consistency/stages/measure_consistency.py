@@ -24,9 +24,8 @@ from studies.consistency.comparison import (
 )
 from studies.consistency.replica import untrained
 from studies.consistency.settings import Comparison, replica
-from unequal.data.pixels import tensor_of, to_model_range, to_uint8
-from unequal.data.prepared import PreparedData
-from unequal.diffusion.ddim import sampling_timesteps
+from unequal.data.prepared import PreparedData, tensor_of, to_model_range, to_uint8
+from unequal.diffusion.spacing import sampling_timesteps
 from unequal.errors import UserError
 from unequal.files import rounded, write_csv, write_json, write_npz
 from unequal.measures.similarity import mismatched, mse

@@ -12,8 +12,7 @@ from torch import nn
 from studies.consistency.comparison import TRAINED, UNTRAINED
 from studies.consistency.replica import untrained
 from studies.consistency.settings import Landscape
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.files import rounded, write_csv, write_json
 from unequal.measures.landscape import barrier, largest_eigenvalue, losses_on_line
 from unequal.models.folder import load_model

@@ -26,11 +26,10 @@ from studies.consistency.comparison import (
     prediction_rows,
     sampled,
 )
-from unequal.data.pixels import tensor_of, to_model_range
-from unequal.data.prepared import PreparedData
-from unequal.diffusion.ddim import sampling_timesteps
+from unequal.data.prepared import PreparedData, tensor_of, to_model_range
 from unequal.diffusion.optimal_denoiser import optimal_x0
 from unequal.diffusion.schedule import NoiseSchedule
+from unequal.diffusion.spacing import sampling_timesteps
 from unequal.measures.similarity import MEASURES, mse
 from unequal.models.denoiser import Denoiser
 

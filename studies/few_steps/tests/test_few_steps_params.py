@@ -7,8 +7,8 @@ import pytest
 from params_files import edited
 
 from studies.few_steps.params import Params
-from unequal.diffusion.ddim import sampling_timesteps
 from unequal.diffusion.solvers import network_calls
+from unequal.diffusion.spacing import sampling_timesteps
 from unequal.errors import UserError
 
 STUDY = Path(__file__).parents[1]

@@ -4,11 +4,9 @@ from dataclasses import asdict
 
 import numpy as np
 
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.evaluation.fidelity import BuiltExtractor, score
-from unequal.evaluation.reference import Reference
-from unequal.evaluation.sets import ImageSet
+from unequal.evaluation.sets import ImageSet, Reference
 from unequal.evaluation.variant import SHOWN
 from unequal.latents.autoencoder import load_autoencoder
 from unequal.pipeline.stage import Run, stage

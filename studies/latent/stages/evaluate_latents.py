@@ -2,8 +2,7 @@
 
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
-from unequal.evaluation.results import write_scores
-from unequal.evaluation.variant import Scoring
+from unequal.evaluation.variant import Scoring, write_scores
 from unequal.latents.autoencoder import check_origin, load_autoencoder
 from unequal.pipeline.stage import Run, stage
 from unequal.sampling.ensemble import Ensemble

@@ -1,10 +1,16 @@
 """Train the autoencoder in whose latents diffusion will work, or take a trained one."""
 
-from unequal.data.pixels import tensor_of, to_model_range
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of, to_model_range
 from unequal.diffusion.super_resolution import psnr
-from unequal.latents.autoencoder import Autoencoder, Net, latent_shape, on_device, take_over
-from unequal.latents.training import build_autoencoder, train_autoencoder
+from unequal.latents.autoencoder import (
+    Autoencoder,
+    Net,
+    build_autoencoder,
+    latent_shape,
+    on_device,
+    take_over,
+    train_autoencoder,
+)
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.autoencoder import AnyAutoencoder, PretrainedAutoencoder
 from unequal.settings.strict import StageSettings

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from unequal.models.backbones.registry import build_network
-from unequal.models.flops import count_cost
+from unequal.models.backbones.backbone import build_network
+from unequal.models.cost import count_cost
 from unequal.tools.architecture import Limits, network_cost, spec_of
 from unequal.tools.sections import Architecture, seen
 

@@ -4,7 +4,7 @@ from studies.predictions.combining import BY_ERRORS, BY_SAMPLES, Measured, Trial
 from studies.predictions.settings import Predictions
 from studies.predictions.wins import won
 from unequal.data.prepared import PreparedData
-from unequal.diffusion.heads import head_weights
+from unequal.diffusion.predictions import head_weights
 from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import torch_seed

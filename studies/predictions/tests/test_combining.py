@@ -14,11 +14,10 @@ from stage_project import write_params
 
 from studies.predictions.combining import BY_ERRORS, BY_SAMPLES, HALVES, by_samples, swapped
 from studies.predictions.stages import measure_heads, train_mixed, train_single
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.evaluation.classifier import Classifier, save_classifier
 from unequal.evaluation.fidelity import CLASSIFIER, FACTS
-from unequal.evaluation.reference import Reference
+from unequal.evaluation.sets import Reference
 from unequal.files import content_hash, read_npz, write_json, write_npz
 from unequal.measures.profiling import Draws, profile
 from unequal.models.denoiser import load_denoiser

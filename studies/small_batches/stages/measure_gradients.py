@@ -8,11 +8,11 @@ from studies.small_batches.gradients import figures_of, meter_of
 from studies.small_batches.settings import Gradients
 from studies.small_batches.training import BatchSettings, optimizer_of
 from unequal.data.prepared import PreparedData
-from unequal.measures.adam_metric import AdamMeter, adam_scales
 from unequal.models.folder import load_model, load_record, model_and_snapshots
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import torch_seed
-from unequal.training.state import TrainingState
+from unequal.training.checkpoint import TrainingState
+from unequal.training.gradient_meter import AdamMeter, adam_scales
 
 
 class Settings(BatchSettings):

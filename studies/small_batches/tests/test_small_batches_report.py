@@ -16,7 +16,7 @@ from studies.small_batches.stages.report_small_batches import main
 from studies.small_batches.tables import gradients_table, retrained_table
 from unequal.errors import UserError
 from unequal.files import write_json, write_npz
-from unequal.measures.adam_metric import METRICS
+from unequal.training.gradient_meter import METRICS
 
 BLOCKS = (0, 1, 2, 3)
 ARMS = ["large", "again", "small"]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from unequal.diffusion.learned_variance import VariationalBound
+from unequal.diffusion.posterior import VariationalBound
 from unequal.diffusion.predictions import PREDICTIONS
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.timesteps.weights import loss_weights

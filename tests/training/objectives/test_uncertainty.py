@@ -7,7 +7,7 @@ import torch
 from specs import spec_of
 from torch import Tensor, nn
 
-from unequal.diffusion.network import NetworkFunction
+from unequal.diffusion.predictions import NetworkFunction
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.loss_weights import LearnedClusterUncertainty, LearnedUncertainty
 from unequal.settings.recipe import Optimizer

@@ -1,8 +1,8 @@
-"""What the library asks of a kind of network, so that it can be trained, measured, sampled and stored.
+"""Kinds of networks: what the library asks of one, so that it can be trained, measured, sampled and stored.
 
 A network is a `torch.nn.Module` that answers `net(sample, timestep, …)` with an object whose `sample` is the answer
-(see `unequal.settings.condition`). All else that depends on how it is made inside stands in its backbone, but for
-how it is pruned (`unequal.models.backbones.prunable`).
+(see `unequal.settings.condition`). All else that depends on its inside stands in its backbone, except how it is pruned
+(`unequal.models.pruned`). A further kind is a package next to this module and a line in `built_in`.
 """
 
 from abc import ABC, abstractmethod
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from unequal.errors import UserError
 from unequal.models.spec import ModelSpec
+from unequal.settings.network import Network
 
 
 class Unexportable(Exception):
@@ -68,3 +69,59 @@ class Backbone(ABC):
             autoencoder: folder of that of a model of latents, where it is there.
         """
         raise Unexportable(f"a network of kind {self.kind}")
+
+
+#: Those from outside the library.
+_registered: dict[str, Backbone] = {}
+
+
+def built_in() -> dict[str, Backbone]:
+    """The library's own, by kind."""
+    # Imported when they are asked for: each brings a large part of diffusers along.
+    from unequal.models.backbones.dit.backbone import DiTBackbone
+    from unequal.models.backbones.unet2d.backbone import UNet2DBackbone
+
+    return {backbone.kind: backbone for backbone in (UNet2DBackbone(), DiTBackbone())}
+
+
+def register(backbone: Backbone) -> None:
+    """Make a further kind of network known to this process."""
+    _registered[backbone.kind] = backbone
+
+
+def backbones() -> dict[str, Backbone]:
+    """All kinds."""
+    return built_in() | _registered
+
+
+def backbone_named(kind: str) -> Backbone:
+    """The backbone of a kind. Raises UserError where there is none."""
+    known = backbones()
+    if kind not in known:
+        raise UserError(f"network.kind: '{kind}' is unknown; allowed: {', '.join(known)}")
+    return known[kind]
+
+
+def backbone_of(net: nn.Module) -> Backbone:
+    """The backbone of a network. Raises UserError where it is of no kind that is known."""
+    for backbone in backbones().values():
+        if isinstance(net, backbone.module):
+            return backbone
+    raise UserError(f"a network of class {type(net).__name__} is of no kind that is known: {', '.join(backbones())}")
+
+
+def build_network(network: Network, spec: ModelSpec) -> nn.Module:
+    """A network with fresh weights; see `Backbone.build`."""
+    return backbone_named(network.kind).build(network, spec)
+
+
+def load_pretrained(network: Network, spec: ModelSpec) -> nn.Module:
+    """The trained network that the settings name; see `Backbone.load_pretrained`."""
+    return backbone_named(network.kind).load_pretrained(network, spec)
+
+
+def take_over(network: Network, spec: ModelSpec) -> nn.Module:
+    """The same as a base of that spec. Raises UserError also where its source says that it was trained otherwise."""
+    net = load_pretrained(network, spec)
+    backbone_named(network.kind).check_pretrained(network, spec)
+    return net

@@ -12,7 +12,7 @@ from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
 from diffusers.models.autoencoders.vq_model import VQModel
 from torch import Tensor, nn
 
-from unequal.data.pixels import to_model_range
+from unequal.data.prepared import to_model_range
 from unequal.diffusion.predictions import Prediction
 from unequal.errors import UserError
 from unequal.latents.autoencoder import Autoencoder, Net, latent_shape, on_device

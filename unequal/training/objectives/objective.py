@@ -12,9 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unequal.diffusion.learned_variance import VariationalBound
-from unequal.diffusion.network import NetworkFunction
-from unequal.diffusion.predictions import add_noise, squared_error, target, to_x0
+from unequal.diffusion.posterior import VariationalBound
+from unequal.diffusion.predictions import NetworkFunction, add_noise, squared_error, target, to_x0
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.spec import ModelSpec
 from unequal.settings.condition import Condition, Unconditional

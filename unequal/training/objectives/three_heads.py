@@ -12,8 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor, cat, nn
 
-from unequal.diffusion.network import NetworkFunction
-from unequal.diffusion.predictions import HEADS, HEADS_OF_FLOW, add_noise, squared_error, target, x0_error_factor
+from unequal.diffusion.predictions import (
+    HEADS,
+    HEADS_OF_FLOW,
+    NetworkFunction,
+    add_noise,
+    squared_error,
+    target,
+    x0_error_factor,
+)
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch

@@ -8,9 +8,8 @@ from torch import Tensor
 
 from unequal.errors import UserError
 from unequal.models.backbones.backbone import Backbone
+from unequal.models.backbones.dit.exchange import check_pretrained, export, load_pretrained
 from unequal.models.backbones.dit.network import DiffusionTransformer, DiTConfig
-from unequal.models.backbones.dit.pipeline import export
-from unequal.models.backbones.dit.pretrained import check_pretrained, load_pretrained
 from unequal.models.spec import ModelSpec
 from unequal.settings.network import DiT
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from unequal.errors import UserError
 from unequal.models.backbones.dit.network import MODULATIONS, Absent, DiffusionTransformer, TransformerBlock
-from unequal.models.backbones.prunable import Block, PrunableLayer, SelfPruning
+from unequal.models.pruned import Block, PrunableLayer, SelfPruning
 
 #: A hidden width stays a multiple of this, as matrix units like it.
 MULTIPLE = 16

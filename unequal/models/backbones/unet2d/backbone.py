@@ -1,19 +1,92 @@
-"""UNet2DModel as a backbone."""
+"""diffusers' UNet2DModel as a backbone: imported by itself, built from settings, with heads of any number.
+
+diffusers gives every attention layer heads of one width, `attention_head_dim`. OpenAI's networks may have the same
+number of heads at every level instead, each as wide as its level allows. The weights look the same either way: heads
+only say how an attention layer divides its channels, so a network can be given others after it was built.
+"""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from unequal.errors import UserError
 from unequal.models.backbones.backbone import Backbone
-from unequal.models.backbones.unet2d.architecture import build_unet
-from unequal.models.backbones.unet2d.heads import HEADS, give_heads
-from unequal.models.backbones.unet2d.network import UNet2DModel
-from unequal.models.backbones.unet2d.pretrained import check_pretrained, load_pretrained
+from unequal.models.lazy_imports import defer, without
 from unequal.models.spec import ModelSpec
 from unequal.settings.network import UNet2D
+
+# Layers of other networks can do without the compiler, which is imported where something is compiled or optimised.
+with without("torch._dynamo"):
+    defer("diffusers.models.transformers")
+    defer("diffusers.models.unets")
+    from diffusers.models.attention_processor import Attention
+    from diffusers.models.unets.unet_2d import UNet2DModel as UNet2DModel
+
+#: In a network's config, next to diffusers' own settings: heads of every attention layer, whatever its width.
+HEADS = "attention_heads"
+
+
+def build_unet(network: UNet2D, image_size: int, input_channels: int, output_channels: int) -> UNet2DModel:
+    """A network with fresh weights.
+
+    Args:
+        network: the architecture, and how many classes are embedded.
+        image_size: height and width of the images.
+        input_channels, output_channels: of the first and the last layer.
+
+    Raises:
+        UserError: images of that size do not go through it.
+    """
+    try:
+        attends = network.attends(image_size)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    return UNet2DModel(
+        sample_size=image_size,
+        in_channels=input_channels,
+        out_channels=output_channels,
+        layers_per_block=network.layers_per_block,
+        block_out_channels=network.block_out_channels,
+        down_block_types=tuple("AttnDownBlock2D" if attend else "DownBlock2D" for attend in attends),
+        up_block_types=tuple("AttnUpBlock2D" if attend else "UpBlock2D" for attend in reversed(attends)),
+        add_attention=network.middle_attention,
+        attention_head_dim=network.attention_head_dim,
+        norm_num_groups=network.norm_num_groups,
+        # Else diffusers leaves out the middle attention's norm where the time embedding scales and shifts.
+        attn_norm_num_groups=network.norm_num_groups,
+        resnet_time_scale_shift="scale_shift" if network.scale_shift else "default",
+        num_class_embeds=network.condition.embedded_classes,
+        dropout=network.dropout,
+    )
+
+
+def give_heads(net: UNet2DModel, heads: int) -> None:
+    """Give every attention layer of an unpruned network so many heads. Raises UserError where they do not divide it."""
+    for attention, _ in attentions(net):
+        if not isinstance(heads, int) or heads < 1 or attention.inner_dim % heads:
+            raise UserError(f"{HEADS}: {heads}; allowed: what divides {attention.inner_dim}, the channels of a level")
+        attention.heads = attention.sliceable_head_dim = heads
+        attention.scale = (attention.inner_dim / heads) ** -0.5
+    net.register_to_config(**{HEADS: heads})
+
+
+def restore_heads(net: UNet2DModel) -> UNet2DModel:
+    """The same network with the heads that its config tells, which diffusers reads past."""
+    if (heads := net.config.get(HEADS)) is not None:
+        give_heads(net, heads)
+    return net
+
+
+def attentions(net: UNet2DModel) -> Iterator[tuple[Attention, int]]:
+    """Every attention layer and the width of its heads, which pruning does not change."""
+    for module in net.modules():
+        if isinstance(module, Attention):
+            # scale = width^-½ is set once, from the unpruned width.
+            yield module, round(module.scale**-2)
 
 
 class UNet2DBackbone(Backbone):
@@ -27,10 +100,14 @@ class UNet2DBackbone(Backbone):
 
     def load_pretrained(self, network: UNet2D, spec: ModelSpec) -> UNet2DModel:
         """From a folder of diffusers' or a file of OpenAI's."""
+        from unequal.models.backbones.unet2d.exchange import load_pretrained
+
         return load_pretrained(network, spec)
 
     def check_pretrained(self, network: UNet2D, spec: ModelSpec) -> None:
         """By the scheduler beside it, or by OpenAI's flags."""
+        from unequal.models.backbones.unet2d.exchange import check_pretrained
+
         check_pretrained(network, spec)
 
     def config(self, net: UNet2DModel) -> dict[str, Any]:
@@ -54,7 +131,6 @@ class UNet2DBackbone(Backbone):
 
     def export(self, net: UNet2DModel, spec: ModelSpec, target: Path, autoencoder: Path | None = None) -> None:
         """As a DDIMPipeline, as a DDPMPipeline if it has learned a variance, or of a flow beside its scheduler."""
-        # Imported here: pipelines take seconds to import, and nothing else needs them.
-        from unequal.models.backbones.unet2d.pipeline import export
+        from unequal.models.backbones.unet2d.exchange import export
 
         export(net, spec, target)

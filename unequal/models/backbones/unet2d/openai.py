@@ -13,9 +13,8 @@ import torch
 from torch import Tensor
 
 from unequal.errors import UserError
-from unequal.models.backbones.state import State, read_state
-from unequal.models.backbones.unet2d.heads import give_heads
-from unequal.models.backbones.unet2d.network import UNet2DModel
+from unequal.models.backbones.unet2d.backbone import UNet2DModel, give_heads
+from unequal.models.weights import State, read_state
 from unequal.settings.network import OpenAIFlags
 
 #: Of every GroupNorm.

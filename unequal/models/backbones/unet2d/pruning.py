@@ -12,9 +12,8 @@ from diffusers.models.resnet import ResnetBlock2D
 from diffusers.models.upsampling import Upsample2D
 from torch import nn
 
-from unequal.models.backbones.prunable import Block, PrunableKind, PrunableLayer, dependency_graph
-from unequal.models.backbones.unet2d.heads import attentions
-from unequal.models.backbones.unet2d.network import UNet2DModel
+from unequal.models.backbones.unet2d.backbone import UNet2DModel, attentions
+from unequal.models.pruned import Block, PrunableKind, PrunableLayer, dependency_graph
 
 #: Kinds of blocks in the order in which an image passes them.
 KINDS = ("conv_in", "down_blocks", "mid_block", "up_blocks")

@@ -1,8 +1,7 @@
-"""Importing one network out of a large library without all the others.
+"""Import one network out of a large library without all the others.
 
-The packages of diffusers and torchvision import every network that they hold as soon as one of them is wanted, and
-beside them a compiler that compiled networks alone need: seconds at the start of each stage, and of each of its
-processes.
+The packages of diffusers and torchvision import every network that they hold as soon as one of them is needed, and a
+compiler that only compiled networks need: seconds at the start of each stage, and of each of its processes.
 """
 
 import sys

@@ -1,20 +1,44 @@
-"""Merging networks that were trained on from one base: the base, moved by what each of them has learned since.
-
-θ = θ_base + Σ_i w_i·(θ_i − θ_base) is task arithmetic (2212.04089); Decouple-Then-Merge (2410.06664) makes one
-diffusion model so of experts for ranges of timesteps.
-"""
+"""Weights of networks: read from foreign files, checked, merged, and moved to a device one network at a time."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from unequal.errors import UserError
-from unequal.models.finite import check_finite
 
+State = Mapping[str, Tensor]
 Weights = Mapping[str, Tensor]
+#: The share of a device's free memory that weights may fill; images and activations need the rest.
+SHARE = 0.5
+
+
+def check_finite(weights: Mapping[str, Tensor], place: str) -> None:
+    """Raise UserError, which begins with a place, at the first weight that is NaN or infinite."""
+    for name, weight in weights.items():
+        if not bool(weight.isfinite().all()):
+            raise UserError(f"{place}: weight '{name}' holds NaN or infinite values; allowed: finite ones")
+
+
+def read_state(path: Path) -> State:
+    """The tensors of a file by name, in float32. Nothing but tensors is unpickled. Raises UserError."""
+    if not path.is_file():
+        raise UserError(f"network.pretrained: '{path}' is no file")
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:
+        raise UserError(f"network.pretrained: '{path}' holds more than tensors, or is no checkpoint") from None
+    except Exception as error:  # what is no such file fails in many ways
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UserError(f"network.pretrained: '{path}' cannot be read ({reason})") from None
+    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise UserError(f"network.pretrained: '{path}' holds no tensors by name (a state dict)")
+    return {name: value.float() for name, value in state.items()}
 
 
 class Merged(NamedTuple):
@@ -92,3 +116,39 @@ def shares(weights: str | float | Sequence[float], experts: int) -> list[float]:
     if len(weights) != experts:
         raise UserError(f"merging.weights: {len(weights)} weights for {experts} experts; allowed: one for each")
     return list(weights)
+
+
+class OneAtATime:
+    """Networks in host memory, of which only the one that was asked for last is on the device.
+
+    Args:
+        nets: on the CPU; what they compute does not change, only where their weights lie.
+        device: where they are asked.
+    """
+
+    def __init__(self, nets: Sequence[nn.Module], device: torch.device) -> None:
+        self.device = device
+        self.host = {net: [tensor.data for tensor in tensors(net)] for net in nets}
+        self.present: nn.Module | None = None
+
+    def bring(self, net: nn.Module) -> None:
+        """Copy a network's weights to the device, in the place of those that are there."""
+        if net is self.present:
+            return
+        if self.present is not None:
+            # Back to the host's own: nothing is copied, and the device's memory is free at once.
+            for tensor, kept in zip(tensors(self.present), self.host[self.present], strict=True):
+                tensor.data = kept
+        for tensor, kept in zip(tensors(net), self.host[net], strict=True):
+            tensor.data = kept.to(self.device, copy=True)
+        self.present = net
+
+
+def tensors(net: nn.Module) -> Iterator[Tensor]:
+    """All that a network's answers depend on."""
+    return chain(net.parameters(), net.buffers())
+
+
+def all_fit(bytes_of_weights: int, device: torch.device) -> bool:
+    """Whether so many bytes of weights may lie on a device at once. Host memory holds them anyway."""
+    return device.type != "cuda" or bytes_of_weights <= SHARE * torch.cuda.mem_get_info(device)[0]

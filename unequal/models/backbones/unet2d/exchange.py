@@ -1,16 +1,17 @@
-"""Trained networks from elsewhere, held against the settings: from diffusers, the Hub, or OpenAI."""
+"""UNet2DModels from and for elsewhere: trained networks from diffusers, the Hub or OpenAI, and export to diffusers."""
 
 from pathlib import Path
 
 from diffusers.utils import logging
 
 from unequal.errors import UserError, first_line
-from unequal.models.backbones.schedulers import FLOW, check_beside, disagreement, on_hub_or_here
-from unequal.models.backbones.unet2d.heads import restore_heads
-from unequal.models.backbones.unet2d.network import UNet2DModel
+from unequal.models.backbones.backbone import Unexportable
+from unequal.models.backbones.schedulers import FLOW, check_beside, disagreement, on_hub_or_here, write_flow
+from unequal.models.backbones.unet2d.backbone import HEADS, UNet2DModel, restore_heads
 from unequal.models.backbones.unet2d.openai import load_openai
-from unequal.models.finite import check_finite
 from unequal.models.spec import ModelSpec
+from unequal.models.weights import check_finite
+from unequal.settings.condition import Unconditional
 from unequal.settings.network import OpenAIFlags, UNet2D
 from unequal.settings.schedule import FlowSchedule
 
@@ -125,3 +126,49 @@ def check_openai(network: UNet2D, flags: OpenAIFlags, spec: ModelSpec) -> None:
             f"schedule.timesteps: {spec.timesteps}; with rescale_timesteps, network.pretrained "
             f"'{network.pretrained}' is told t·1000/T, and here t itself; allowed: 1000"
         )
+
+
+def export(net: UNet2DModel, spec: ModelSpec, target: Path) -> None:
+    """Write a network with one head as a DDIMPipeline, as a DDPMPipeline if it has learned a variance, or with a flow.
+
+    DDIM in diffusers takes no network that answers more channels than an image has; DDPM takes the further ones as
+    the variance (`learned_range`). No pipeline of diffusers samples a UNet2DModel on a flow; a loop over the scheduler
+    beside it does.
+
+    Raises:
+        Unexportable: none of them can hold it.
+    """
+    if (obstacle := obstacle_of(net, spec)) is not None:
+        raise Unexportable(obstacle)
+    if isinstance(spec.schedule, FlowSchedule):
+        net.save_pretrained(target / "unet")
+        write_flow(spec.schedule, target)
+        return
+    # Imported here: pipelines take seconds to import, and nothing else needs them.
+    from diffusers.pipelines.ddim.pipeline_ddim import DDIMPipeline
+    from diffusers.pipelines.ddpm.pipeline_ddpm import DDPMPipeline
+    from diffusers.schedulers.scheduling_ddim import DDIMScheduler
+    from diffusers.schedulers.scheduling_ddpm import DDPMScheduler
+
+    settings = {
+        "num_train_timesteps": spec.timesteps,
+        "trained_betas": spec.noise_schedule().betas.tolist(),
+        "prediction_type": spec.prediction,
+        "clip_sample": True,
+        "timestep_spacing": "leading",
+    }
+    if spec.variance == "learned":
+        DDPMPipeline(net, DDPMScheduler(variance_type="learned_range", **settings)).save_pretrained(target)
+    else:
+        DDIMPipeline(net, DDIMScheduler(**settings)).save_pretrained(target)
+
+
+def obstacle_of(net: UNet2DModel, spec: ModelSpec) -> str | None:
+    """What they have no place for; None where they hold all."""
+    obstacles = {
+        "a model with three heads": spec.prediction == "mixed",
+        spec.condition.title: not isinstance(spec.condition, Unconditional),
+        "a model of latents": spec.space.autoencoder is not None,
+        "attention heads of several widths": HEADS in net.config,
+    }
+    return next((what for what, met in obstacles.items() if met), None)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from unequal.models.backbones.registry import backbone_of
+from unequal.models.backbones.backbone import backbone_of
 
 #: A training step is counted as three forward passes: one forward, two for the backward pass.
 FORWARDS_PER_STEP = 3
