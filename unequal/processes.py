@@ -17,45 +17,45 @@ import torch
 
 #: Environment variable that names the common folder.
 FOLDER = "UNEQUAL_PROCESSES_FOLDER"
-#: The signals by which a process is asked to stop. Those of a terminal or a cluster reach every process of a
-#: job, so one that was launched waits for the word of the launcher, which comes once.
+#: The signals to stop. Those of a terminal or a cluster reach every process of a job, so launched processes ignore them
+#: and wait for the launcher's own signal, which comes once.
 OUTSIDE, LAUNCHED = (signal.SIGTERM, signal.SIGINT), (signal.SIGUSR1,)
 POLL_SECONDS = 0.02
 
 
 def count() -> int:
-    """How many processes there are."""
+    """Count the processes."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def rank() -> int:
-    """Number of this process, from 0; the first one leads."""
+    """Return the number of this process, from 0; the first one leads."""
     return int(os.environ.get("RANK", "0"))
 
 
 def folder() -> Path | None:
-    """The common folder of launched processes."""
+    """Return the common folder of launched processes."""
     return Path(os.environ[FOLDER]) if FOLDER in os.environ else None
 
 
 def stop_signals() -> tuple[signal.Signals, ...]:
-    """The signals that ask this process to stop."""
+    """Return the signals that ask this process to stop."""
     return OUTSIDE if folder() is None else LAUNCHED
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for what another process does; whoever launched both ends this one where that one fails."""
+    """Wait for another process; the launcher ends this one if that one fails."""
     while not condition():
         time.sleep(POLL_SECONDS)
 
 
 def can_agree() -> bool:
-    """Whether the processes hear of each other, if there are several; those of a launcher not ours do not."""
+    """Say whether the processes can communicate; several that another launcher started cannot."""
     return count() == 1 or folder() is not None
 
 
 def agreed(decide: Callable[[], bool]) -> bool:
-    """What the process that leads decides, for all: the others go on when it has; where they cannot hear of it, no."""
+    """Return the leading process's decision, for which the others wait; False where they cannot communicate."""
     common = folder()
     if rank() == 0:
         answer = decide()
@@ -69,7 +69,7 @@ def agreed(decide: Callable[[], bool]) -> bool:
 
 
 def wait_for_others() -> None:
-    """Say that this process has done its part; the one that leads returns when all have said so."""
+    """Say that this process has done its part; the leading one waits until all have."""
     common = folder()
     if common is None:
         return
@@ -79,27 +79,26 @@ def wait_for_others() -> None:
 
 
 def done_file(common: Path, number: int) -> Path:
-    """What a process leaves when it has done its part."""
+    """Name the file of a process that has done its part."""
     return common / f"done-{number}"
 
 
 def decided_file(common: Path, answer: bool) -> Path:
-    """What the process that leads leaves as its answer."""
+    """Name the file of the leading process's decision."""
     return common / f"decided-{'yes' if answer else 'no'}"
 
 
 def failure_file(common: Path, number: int) -> Path:
-    """Where a process says why it failed."""
+    """Name the file in which a process says why it failed."""
     return common / f"failure-{number}"
 
 
 @contextmanager
 def stop_deferred() -> Iterator[Callable[[], bool]]:
-    """Hold signals that end the process back until the block is left; gives a function that says whether one came.
+    """Defer signals to stop until the block is left; yield a function that says whether one came.
 
-    A cluster may say SIGTERM several times over (srun hands on what Slurm sends as well), which asks for no more
-    than once; only a second Ctrl-C, of a person who will not wait, is not held back. Outside of the main thread,
-    which alone may handle signals, nothing is.
+    A cluster may send SIGTERM several times (srun forwards Slurm's as well), which counts once; a second Ctrl-C, of a
+    person who will not wait, is not deferred. Outside the main thread, which alone may handle signals, none is.
     """
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -125,10 +124,10 @@ def stop_deferred() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """As many threads within the block, for tensors and for arrays, whatever cores and engine there are.
+    """Compute with `count` threads within the block, for tensors and arrays, whatever cores and engine there are.
 
-    Their number decides how a sum rounds, so it stands in the settings. One is the quickest for small networks where
-    stages run side by side, or the machine does other things: threads that share a step wait for the last of them.
+    Their number decides how a sum rounds, so it is a setting. One is the quickest for small networks where stages run
+    side by side, or the machine does other things: threads that share a step wait for the last of them.
     """
     from threadpoolctl import threadpool_limits
 

@@ -234,7 +234,7 @@ def test_a_run_that_has_outlived_its_engine_publishes_nothing_over_a_later_one(
         main([])
     assert ended.value.code == 1
     assert capsys.readouterr().err.startswith(
-        "test_finished: begun again meanwhile with other settings, inputs or code"
+        "test_finished: started again meanwhile with other settings, inputs or code"
     )
     assert Path("out.txt").read_text() == "2"
     assert [path.name for path in Path("work").glob("*/state")] == ["state"]

@@ -296,7 +296,7 @@ def test_what_the_engine_takes_for_other_code_does_not_start(capsys: pytest.Capt
     code_file(OTHER_CODE)
     assert status(raising(AssertionError("started"))) == 1
     said = capsys.readouterr().err
-    assert said.startswith("test_stage: artifacts/code/test_stage.json: tells of other code (")
+    assert said.startswith("test_stage: artifacts/code/test_stage.json: describes other code (")
     assert said.count("\n") == 1
 
 
@@ -306,7 +306,7 @@ def test_nothing_is_published_where_the_engine_was_told_of_other_code_meanwhile(
     code_file(fingerprint(Path(__file__)))
     assert status(lambda run: (write_two(run), code_file(OTHER_CODE))) == 1
     said = capsys.readouterr().err
-    assert said.startswith("test_stage: artifacts/code/test_stage.json: tells of other code (")
+    assert said.startswith("test_stage: artifacts/code/test_stage.json: describes other code (")
     assert said.count("\n") == 1
     assert not Path("artifacts/file.txt").exists()
 

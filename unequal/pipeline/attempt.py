@@ -1,17 +1,17 @@
 """One attempt at a stage: its work directory, from the lock to the outputs in place.
 
 An engine that is killed, or lost with its node, has recorded nothing of the stages that it was running. They outlive it
-and finish, or had just finished; the next engine deletes their outputs and starts them again. So a finished run leaves
-its outputs in its work directory, as hard links, which take no disk while the published files are there. The same run,
-started again, puts them into place again; whatever would change a result changes the key of the work directory.
+and finish; the next engine deletes their outputs and starts them again. So a finished run leaves its outputs in its
+work directory as hard links, which take no disk while the published files exist. The same run, started again, puts them
+into place again; whatever would change a result changes the key of the work directory.
 
-They are deleted when
+These outputs are deleted when
 
 - DVC, which runs one stage after the other, starts another stage;
 - Snakemake comes to its end, or is asked to run stages by force;
 - the same stage is started in the same folder with other settings, inputs or code.
 
-So there is at most one set of outputs for each stage instance, and of an engine that was not killed DVC's last one.
+So each stage instance has at most one set of outputs; an engine that was not killed leaves at most DVC's last one.
 """
 
 import os
@@ -45,33 +45,33 @@ from unequal.pipeline.workdirs import (
     work_root,
 )
 
-#: Environment variable by which Snakemake's jobs know of whose run they are part; set in the Snakefile.
+#: Environment variable that names the Snakemake run to its jobs; set in the Snakefile.
 ENGINE = "UNEQUAL_ENGINE"
-#: DVC names the stage to its command.
+#: Environment variable in which DVC names the stage to its command.
 DVC_STAGE = "DVC_STAGE"
 
 
 def inside(path: str) -> str:
-    """A path that leads nowhere but below the folder that it starts from. Raises ValueError."""
+    """Return a path that stays below the folder that it starts from. Raises ValueError for any other."""
     if Path(path).is_absolute() or ".." in Path(path).parts or not Path(path).parts:
         raise ValueError(f"{path}: leads out of the folder of the run")
     return path
 
 
-#: Whoever may write into a shared `work/` shall not choose what is replaced elsewhere.
+#: Somebody who can write into a shared `work/` must not choose which files are replaced elsewhere.
 Inside = Annotated[str, AfterValidator(inside)]
 
 
 class Finished(BaseModel):
-    """What a finished run has come to.
+    """The note of a finished run: its outputs and results.
 
     Attributes:
         instance: name of the stage and its options.
-        folder: in which it ran.
-        engine: the run of an engine that ordered it, None: a person.
+        folder: where it ran.
+        engine: the run of the engine that started it, None: a person.
         outputs: path, from that folder → content hash.
-        results, parent_results: figures that it has logged, the latter with the whole pipeline.
-        parent_artifacts: outputs that are logged with the whole pipeline as well.
+        results, parent_results: logged figures, the latter with the whole pipeline.
+        parent_artifacts: outputs that are logged with the whole pipeline too.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -86,30 +86,30 @@ class Finished(BaseModel):
 
 
 class FinishedBefore(BaseException):
-    """Leaves the function of a stage that has nothing left to do; no error, and not to be caught as one."""
+    """Leave the function of a stage that has nothing left to do; no error, and not to be caught as one."""
 
 
 def engine_run() -> str | None:
-    """The run of an engine that has started this process: two of its stages know each other by it."""
+    """Name the engine run that has started this process; None for a person."""
     if ENGINE in os.environ or DVC_STAGE not in os.environ:
         return os.environ.get(ENGINE)
     return process_name(psutil.Process(os.getppid()))
 
 
 def process_name(process: psutil.Process) -> str:
-    """A process by a name that no other has had."""
+    """Name a process so that no other has had this name."""
     return f"{platform.node()}-{process.pid}-{process.create_time():.2f}"
 
 
 def write_note(work: Path, finished: Finished) -> None:
-    """Note that the outputs in a work directory, all of them on the disk, are those of a finished run."""
+    """Note in a work directory, whose outputs are all on the disk, that its run has finished."""
     write_json(work / NOTE, finished.model_dump(mode="json"))
 
 
 def find_finished(work: Path) -> Finished | None:
-    """What a finished run has left in a work directory; None where there is none, or where it was altered since.
+    """Find a finished run in a work directory; None where there is none, or where its outputs were altered since.
 
-    A hard link shares its content with the published file: whoever writes into that one alters both.
+    A hard link shares its content with the published file: writing into that one alters both.
     """
     found = read_note(work)
     if found is None:
@@ -120,7 +120,7 @@ def find_finished(work: Path) -> Finished | None:
 
 
 def read_note(work: Path) -> Finished | None:
-    """The note of a finished run, if there is one that can be read."""
+    """Read the note of a finished run; None where there is none that can be read."""
     try:
         return Finished.model_validate_json((work / NOTE).read_bytes())
     except (OSError, ValidationError):
@@ -128,12 +128,12 @@ def read_note(work: Path) -> Finished | None:
 
 
 def recorded_by_dvc(work: Path, outputs: dict[str, Path]) -> bool:
-    """Whether the DVC that has started this stage knows these outputs as those of the present dependencies.
+    """Say whether the DVC that has started this stage has recorded these outputs with the present dependencies.
 
-    It starts the stage nevertheless where it is told to, by `--force`.
+    By `--force`, DVC starts such a stage nevertheless.
     """
     if DVC_STAGE not in os.environ or (work / NOTE).stat().st_mtime > psutil.Process(os.getppid()).create_time():
-        return False  # what has finished since it began, it cannot have recorded
+        return False  # DVC cannot have recorded a run that finished after it began
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
     from dvc_data.hashfile.build import build
@@ -152,14 +152,14 @@ def recorded_by_dvc(work: Path, outputs: dict[str, Path]) -> bool:
 
 
 def leave_outputs(work: Path) -> None:
-    """Delete all of a finished run's work directory but its outputs and who it was."""
+    """Delete all of a finished run's work directory but its outputs and notes."""
     for path in work.iterdir():
         if path.name not in (OWNER, NOTE, OUTPUTS):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def delete_outputs(needless: Callable[[Finished], bool], besides: Iterable[Path] = ()) -> None:
-    """Delete the kept outputs of the finished runs of which this is true, but for those at work and some besides."""
+    """Delete the stored outputs of finished runs for which `needless` holds, except of running stages and `besides`."""
     for work in {note.parent for note in work_root().glob(f"*/{NOTE}")}.difference(besides):
         with try_lock(work) as free:
             if free and (found := read_note(work)) is not None and needless(found):
@@ -167,12 +167,12 @@ def delete_outputs(needless: Callable[[Finished], bool], besides: Iterable[Path]
 
 
 def delete_recorded(by: str) -> None:
-    """Delete what an engine has recorded, which has come to its end."""
+    """Delete the stored outputs of an engine run that has ended, and so has recorded them."""
     delete_outputs(lambda finished: finished.engine == by)
 
 
 def delete_of_folder() -> None:
-    """Delete what was finished in the working directory, to have it made again."""
+    """Delete the stored outputs of the working directory, so that they are made again."""
     delete_outputs(lambda finished: finished.folder == str(Path.cwd()))
 
 
@@ -181,16 +181,16 @@ class Attempt:
 
     Args:
         instance: name of the stage and its options, as one of a file.
-        key: of all that shapes a result; it names the directory.
-        engine: the run of an engine that ordered it, None: a person.
-        publishes: whether its outputs are the stage's; of processes that share one, the first one's are.
+        key: hash of all that shapes a result; it names the directory.
+        engine: the run of the engine that started it, None: a person.
+        publishes: whether its outputs become the stage's; of processes that share a stage, those of the first do.
 
     Attributes:
         folder: the directory.
-        outputs: path in the working directory → where it is written.
+        outputs: path in the working directory → place where it is written.
 
     Raises:
-        UserError: something else stands where work directories are.
+        UserError: a file stands where work directories are to be.
     """
 
     def __init__(self, instance: str, key: str, engine: str | None, publishes: bool) -> None:
@@ -199,12 +199,12 @@ class Attempt:
         self.outputs: dict[Path, Path] = {}
         self._finished: Finished | None = None
         self._lock: FileLock | None = None
-        #: What other processes write is of no use to anybody.
+        #: Where the other processes write, whose outputs nobody uses.
         self._unused = None if publishes else tempfile.TemporaryDirectory(prefix="unequal-")
         ensure_dir(self.folder.parent)
 
     def take(self) -> Finished | None:
-        """Lock and claim the directory; what an earlier attempt has finished in it, whose outputs are this one's then.
+        """Lock and claim the directory; return the earlier attempt that has finished in it, whose outputs are reused.
 
         Raises:
             UserError: it holds another run's state.
@@ -232,12 +232,12 @@ class Attempt:
         return self._finished
 
     def _makes_needless(self, finished: Finished) -> bool:
-        """Whether the start of this run shows that nobody will ask for another one's outputs again."""
+        """Say whether the start of this run shows that nobody needs the stored outputs of a finished run."""
         accepted = DVC_STAGE in os.environ and finished.engine == self.engine
         return accepted or (finished.instance, finished.folder) == (self.instance, str(Path.cwd()))
 
     def output(self, path: Path) -> Path:
-        """Where to write an output, a file or a folder to be made."""
+        """Give the place to write an output, a file or a folder to be made."""
         staged = (self.folder / OUTPUTS if self._unused is None else Path(self._unused.name)) / path
         staged.parent.mkdir(parents=True, exist_ok=True)
         self.outputs[path] = staged
@@ -246,21 +246,21 @@ class Attempt:
     def publish(
         self, results: Mapping[str, Any], parent_results: Mapping[str, float], parent_artifacts: Sequence[str]
     ) -> None:
-        """Move the outputs into place, once it is noted that the run has finished.
+        """Note that the run has finished, then move the outputs into place.
 
         Args:
-            results, parent_results, parent_artifacts: what the run has logged, for whoever finds its outputs.
+            results, parent_results, parent_artifacts: logged by the run; logged again where its outputs are reused.
 
         Raises:
-            UserError: the stage was begun with another key since: a run may outlive its engine.
+            UserError: the stage was started with another key since: a run may outlive its engine.
         """
         if self._unused is not None or not self.outputs:
             return
         if not self._is_latest():
             raise UserError(
-                "begun again meanwhile with other settings, inputs or code; the outputs of this run are not published"
+                "started again meanwhile with other settings, inputs or code; the outputs of this run are not published"
             )
-        for path in self.outputs:  # one that cannot be there shall be told of before another is
+        for path in self.outputs:  # a folder that cannot be made is refused before any output moves
             path.parent.mkdir(parents=True, exist_ok=True)
         hashes = self._written()
         finished = Finished(
@@ -277,7 +277,7 @@ class Attempt:
             put_into_place(staged, path)
 
     def _written(self) -> dict[str, str]:
-        """Hashes of all outputs, by path; they are on the disk. Raises RuntimeError where one was not written."""
+        """Have all outputs on the disk; return their hashes by path. Raises RuntimeError where one was not written."""
         for path, staged in self.outputs.items():
             if not staged.exists():
                 raise RuntimeError(f"output {path} was announced, but not written")
@@ -287,12 +287,12 @@ class Attempt:
         return {str(path): known.get(str(path)) or content_hash(staged) for path, staged in self.outputs.items()}
 
     def _is_latest(self) -> bool:
-        """Whether the stage was last begun with this key."""
+        """Say whether the stage was last started with this key."""
         note = latest_note(self.instance)
         return note.exists() and note.read_text(encoding="utf-8") == self.key
 
     def leave(self, finished: bool) -> None:
-        """Delete of the work directory what nobody will ask for, and let go of it."""
+        """Delete what nobody needs of the work directory, and unlock it."""
         if self._unused is not None:
             self._unused.cleanup()
         if self._lock is None:

@@ -22,7 +22,7 @@ from unequal.pipeline.launching import follow_launcher, leave_reason
 from unequal.pipeline.store import leaves
 from unequal.settings.strict import StageSettings
 
-#: What a disk may refuse through no fault of the program, also where the error does not name the file.
+#: Refusals of a disk that are no fault of the program, also where the error does not name the file.
 STORAGE_ERRORS = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES),
     *(errno.EIO, errno.ESTALE, errno.EFBIG, errno.EMFILE, errno.ENFILE),
@@ -31,7 +31,7 @@ STORAGE_ERRORS = (
 
 @contextmanager
 def errors_reported(name: str) -> Iterator[None]:
-    """Say what a user can mend in one line and leave with status 1; interruptions leave quietly."""
+    """Report an error that a user can mend in one line and exit with status 1; interruptions exit quietly."""
     follow_launcher()
     stops = processes.stop_signals()[0]
     previous = signal.signal(stops, on_stop_signal)
@@ -55,24 +55,21 @@ def errors_reported(name: str) -> Iterator[None]:
 
 
 def on_stop_signal(number: int, _: FrameType | None) -> NoReturn:
-    """End as SIGTERM does; a second one shall not break off what is done on the way out."""
+    """Exit as SIGTERM does; a second one must not interrupt the clean-up."""
     signal.signal(number, signal.SIG_IGN)
     sys.exit(128 + signal.SIGTERM)
 
 
 def stop_requested() -> bool:
-    """Whether `on_stop_signal` has been called: an error after that is one of a library that catches all there is.
-
-    It has swallowed the exit, and stumbles over what was left undone.
-    """
+    """Say whether `on_stop_signal` has been called: an error after that comes from a library that caught the exit."""
     return signal.getsignal(processes.stop_signals()[0]) is signal.SIG_IGN
 
 
 def exit_at_once() -> None:
-    """End the process with status 0 before Python takes all modules apart, a third of the work of importing them.
+    """End the process with status 0 before Python unloads all modules, a third of the work of importing them.
 
-    What was to be done at the exit is done. Returns where that is not all: a thread has still work of its own, or the
-    streams cannot be written.
+    Exit functions run first. Returns where more is to be done: another thread still works, or the streams cannot be
+    written.
     """
     main = threading.main_thread()
     if any(thread is not main and not thread.daemon for thread in threading.enumerate()):
@@ -85,7 +82,7 @@ def exit_at_once() -> None:
 
 
 def exit_with_line(name: str, message: str) -> None:
-    """One line on stderr, status 1."""
+    """Print one line on stderr and exit with status 1."""
     line = f"{name}: {plain(message)}"
     if not leave_reason(line):
         click.echo(line, err=True)
@@ -93,7 +90,7 @@ def exit_with_line(name: str, message: str) -> None:
 
 
 def storage_refusal(error: Exception) -> str | None:
-    """Which path the disk refused, or what stands there, and why; None where the error says something else."""
+    """Say which path the disk refused, and why; None for any other error."""
     if isinstance(error, OSError) and error.errno and (error.filename or error.errno in STORAGE_ERRORS):
         return f"{error.filename or Path.cwd()}: {os.strerror(error.errno)}"
     # Libraries that write files by themselves wrap a full disk in errors of their own, and NumPy names no cause.
@@ -103,19 +100,19 @@ def storage_refusal(error: Exception) -> str | None:
     return None
 
 
-#: How PyTorch says it where it has no class for it: of the host's memory, and of a library on the GPU.
+#: How PyTorch says so where it has no class for it: for the host's memory, and for a library on the GPU.
 SIGNS = ("can't allocate memory", "std::bad_alloc", "ALLOC_FAILED", "CUDA error: out of memory")
 QUOTED = 160
-#: What takes memory where no batch does.
+#: Settings that take memory where no batch does.
 COUNTS = ("samples", "images", "features")
 
 
 def memory_refusal(error: BaseException, settings: StageSettings, keys: Mapping[str, str]) -> str | None:
-    """Why memory ran out and what to lower, in one line; None where an error says something else.
+    """Say in one line that memory ran out and what to lower; None for any other error.
 
     Args:
-        error: that ended a stage.
-        settings: of the stage.
+        error: the error that ended the stage.
+        settings: the stage's settings.
         keys: field of the settings → dotted key in params.yaml.
     """
     if not out_of_memory(error):
@@ -126,7 +123,7 @@ def memory_refusal(error: BaseException, settings: StageSettings, keys: Mapping[
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that the memory of a GPU or of the machine is full."""
+    """Say whether an error means that the memory of a GPU or of the machine is full."""
     torch = sys.modules.get("torch")
     if isinstance(error, MemoryError) or (torch is not None and isinstance(error, torch.OutOfMemoryError)):
         return True
@@ -134,7 +131,7 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 def remedies_in(settings: StageSettings, keys: Mapping[str, str]) -> list[str]:
-    """The settings of a stage that take less memory, those first that change no result."""
+    """List the settings of a stage that reduce its memory, those first that change no result."""
     dumped = settings.model_dump(mode="json")
     found = [dotted for dotted, _ in leaves({dotted: dumped[field] for field, dotted in keys.items()})]
     parts = [f"raise {dotted}" for dotted in found if dotted.endswith("gradient_accumulation")]

@@ -1,18 +1,18 @@
-"""The code that can shape a program's results, as one small file on which its stages depend.
+"""Fingerprint the code that can shape a program's results, as one small file on which its stages depend.
 
 `python -m unequal.pipeline.fingerprint`, the stage `code` of every dvc.yaml, writes such a file for each program
-that the dvc.yaml names. What counts is
+that the dvc.yaml names. It holds
 
 - every module of the project that the program imports, directly or not, within functions too, and the `__init__.py`
-  of every package on the way: what it says, without comments and docstrings (`canonical`);
+  of every package on the way, without comments and docstrings (`canonical`);
 - the texts and templates that such a module names, where they lie in its folder;
 - the versions of the libraries that these modules import.
 
-What lies outside the project is no code; `unequal.pipeline.sources` has a file for it, written by the same stage.
+Data outside the project have files of their own (`unequal.pipeline.sources`), written by the same stage.
 
 The harness, `unequal.pipeline` and `unequal.processes`, does not count: it decides when a program runs and stops, in
-how many processes and where its files lie, not what is in them. Nor does what is imported for the sake of types alone,
-which never runs.
+how many processes and where its files lie, not their content. Imports under `TYPE_CHECKING` do not count either: they
+never run.
 """
 
 import ast
@@ -32,7 +32,7 @@ from unequal.files import keep_json, read_json
 from unequal.pipeline.sources import write_sources
 from unequal.settings.strict import read_yaml
 
-#: The project whose code runs, which may be a copy that DVC has made.
+#: The project whose code runs; it may be a copy that DVC has made.
 ROOT = Path(__file__).parents[2]
 HARNESS = ("unequal.pipeline", "unequal.processes")
 #: Where the files lie, below the folder of the dvc.yaml.
@@ -50,7 +50,7 @@ Fingerprint = dict[str, dict[str, str | None]]
 
 @dataclass(frozen=True)
 class Module:
-    """A file of Python: digest of what it says, names that it imports, strings that may name texts."""
+    """A file of Python: digest of its code, names that it imports, strings that may name texts."""
 
     digest: str
     imports: frozenset[str]
@@ -59,7 +59,7 @@ class Module:
 
 @dataclass(frozen=True)
 class Reached:
-    """What a module counts for: its digest, and the texts (by label), libraries and project's files that it needs."""
+    """A module's part in a fingerprint: its digest, and the texts (by label), libraries and project files it needs."""
 
     digest: str
     texts: dict[str, str]
@@ -68,17 +68,17 @@ class Reached:
 
 
 class Tree:
-    """The project's files as they are now; each is looked at once, however many programs reach it."""
+    """The project's files as they are now; each is read once, however many programs reach it."""
 
     def __init__(self, root: Path = ROOT) -> None:
         self.root = root
         self.looked_at: dict[Path, Reached] = {}
 
     def fingerprint(self, program: Path) -> Fingerprint:
-        """All that counts of a program, given by its file.
+        """Fingerprint a program, given by its file.
 
         Raises:
-            SyntaxError: a module that is none.
+            SyntaxError: a module is no valid Python.
         """
         todo, seen = {program, *initialisers(program.parent, self.root)}, set[Path]()
         while todo:
@@ -94,7 +94,7 @@ class Tree:
         }
 
     def reached(self, file: Path) -> Reached:
-        """What a module of the project counts for."""
+        """Read a module of the project, once."""
         if file not in self.looked_at:
             module = module_of(file, file.stat().st_mtime_ns, package_of(file, self.root))
             texts = [text for name in sorted(module.strings) if (text := file.with_name(name)).is_file()]
@@ -110,28 +110,28 @@ class Tree:
 
 
 def fingerprint(program: Path, root: Path = ROOT) -> Fingerprint:
-    """All that counts of a program, as `Tree.fingerprint`."""
+    """Fingerprint a program, as `Tree.fingerprint`."""
     return Tree(root).fingerprint(program)
 
 
 def ordered(found: dict[str, str | None]) -> dict[str, str | None]:
-    """The same in the order of the names."""
+    """Sort entries by name."""
     return dict(sorted(found.items()))
 
 
 def digest(text: str) -> str:
-    """A short digest of a text."""
+    """Digest a text."""
     return sha256(text.encode()).hexdigest()[:DIGEST_CHARACTERS]
 
 
 def label(file: Path, root: Path) -> str:
-    """A file's path below the root; of a program from elsewhere, its name."""
+    """Return a file's path below the root; the name of a file from elsewhere."""
     return file.relative_to(root).as_posix() if file.is_relative_to(root) else file.name
 
 
 @cache
 def module_of(file: Path, changed: int, package: str) -> Module:
-    """What is to be known of a file; `changed` is its time stamp, without which an edit would go unnoticed."""
+    """Parse a file; `changed` is its time stamp, so that the cache notices an edit."""
     source = file.read_text(encoding="utf-8")
     running = list(nodes_that_run(ast.parse(source)))
     strings = {one.value for one in running if isinstance(one, ast.Constant) and isinstance(one.value, str)}
@@ -141,7 +141,7 @@ def module_of(file: Path, changed: int, package: str) -> Module:
 
 
 def nodes_that_run(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and all below it, except what stands below `if TYPE_CHECKING`."""
+    """Yield a node and all below it, except what stands below `if TYPE_CHECKING`."""
     yield node
     skipped = node.body if isinstance(node, ast.If) and is_type_checking(node.test) else []
     for child in ast.iter_child_nodes(node):
@@ -150,12 +150,12 @@ def nodes_that_run(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def is_type_checking(test: ast.expr) -> bool:
-    """Whether a condition is `TYPE_CHECKING`, which is false in every program that runs."""
+    """Say whether a condition is `TYPE_CHECKING`, which is false in every running program."""
     return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
 
 
 def imported(node: ast.AST, package: str) -> set[str]:
-    """Names of modules that a statement imports, and of what it takes from them, which may be modules too."""
+    """Name the modules that a statement imports, and the names it takes from them, which may be modules too."""
     if isinstance(node, ast.Import):
         return {alias.name for alias in node.names}
     if isinstance(node, ast.ImportFrom):
@@ -166,12 +166,12 @@ def imported(node: ast.AST, package: str) -> set[str]:
 
 
 def package_of(file: Path, root: Path) -> str:
-    """The dotted name of the package that a file is in."""
+    """Return the dotted name of a file's package."""
     return ".".join(file.relative_to(root).parts[:-1]) if file.is_relative_to(root) else ""
 
 
 def files_of(name: str, root: Path) -> Iterator[Path]:
-    """The file of one of the project's modules, if it is one, and the `__init__.py` files on the way."""
+    """Yield the file of a module of the project, if it is one, and the `__init__.py` files on the way."""
     path = root.joinpath(*name.split("."))
     found = [file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()]
     yield from found
@@ -179,7 +179,7 @@ def files_of(name: str, root: Path) -> Iterator[Path]:
 
 
 def initialisers(folder: Path, root: Path) -> Iterator[Path]:
-    """The `__init__.py` of a package and of those that it lies in."""
+    """Yield the `__init__.py` of a package and of those around it."""
     while folder != root and folder.is_relative_to(root):
         if (folder / "__init__.py").is_file():
             yield folder / "__init__.py"
@@ -187,19 +187,19 @@ def initialisers(folder: Path, root: Path) -> Iterator[Path]:
 
 
 def is_library(name: str, root: Path) -> bool:
-    """Whether a module comes neither from the project nor with Python."""
+    """Say whether a module comes neither from the project nor with Python."""
     top = name.split(".")[0]
     ours = (root / top).is_dir() or (root / f"{top}.py").is_file()
     return not ours and top not in sys.stdlib_module_names
 
 
 def is_harness(name: str) -> bool:
-    """Whether a module is one of the harness."""
+    """Say whether a module belongs to the harness."""
     return f"{name}.".startswith(tuple(f"{part}." for part in HARNESS))
 
 
 def public_version(name: str) -> str | None:
-    """The version of a library without a label like `+cu128`; None where it is not installed."""
+    """Return the version of a library without a label like `+cu128`; None where it is not installed."""
     try:
         return version(DISTRIBUTIONS.get(name, name)).split("+")[0]
     except PackageNotFoundError:
@@ -207,10 +207,10 @@ def public_version(name: str) -> str | None:
 
 
 def programs(graph: Path) -> dict[str, Path]:
-    """The programs that the commands of a dvc.yaml name, by the name of their files: module `stages.prune` as `prune`.
+    """Find the programs that the commands of a dvc.yaml name, by file name: module `stages.prune` as `prune`.
 
     Raises:
-        UserError: a command that starts none, or two programs of one name.
+        UserError: a command starts none, or two programs have one name.
     """
     found: dict[str, Path] = {}
     for stage, content in read_yaml(graph)["stages"].items():
@@ -227,12 +227,12 @@ def programs(graph: Path) -> dict[str, Path]:
 
 
 def write_fingerprints(graph: Path, root: Path = ROOT) -> list[str]:
-    """Bring `artifacts/code` beside a dvc.yaml up to date; a line for each file whose program has changed.
+    """Bring `artifacts/code` next to a dvc.yaml up to date; return a line for each file whose program has changed.
 
-    A file whose program has not is left untouched, as Snakemake goes by time; those of vanished programs are deleted.
+    Files of unchanged programs stay untouched, since Snakemake goes by time; those of vanished programs are deleted.
 
     Raises:
-        UserError: a command that starts none of the project's programs.
+        UserError: a command starts none of the project's programs.
     """
     found = programs(graph)
     for program in found.values():
@@ -248,17 +248,17 @@ def write_fingerprints(graph: Path, root: Path = ROOT) -> list[str]:
 
 
 def differences(old: Any, new: Any) -> list[str]:
-    """Names of modules, texts and libraries that differ between two fingerprints."""
+    """Name the modules, texts and libraries that differ between two fingerprints."""
     entries = [{(kind, *item) for kind, names in one.items() for item in names.items()} for one in (old, new)]
     return sorted({name for _, name, _ in entries[0] ^ entries[1]})
 
 
 def refuse_other_code(name: str, code: Fingerprint) -> None:
-    """Raise UserError where a program's file tells of other code than this."""
+    """Raise UserError where a program's file holds the fingerprint of other code."""
     file = CODE / f"{name}.json"
-    if file.exists() and (said := read_json(file)) != code:
+    if file.exists() and (recorded := read_json(file)) != code:
         raise UserError(
-            f"{file}: tells of other code ({', '.join(differences(said, code))}): edited since the engine began, "
+            f"{file}: describes other code ({', '.join(differences(recorded, code))}): edited since the engine began, "
             f"or by hand; start the engine again, or `python -m {HARNESS[0]}.fingerprint`"
         )
 
@@ -274,12 +274,16 @@ def main() -> None:
 
 
 def canonical(source: str) -> str:
-    """The syntax tree of a source, without layout, comments and docstrings. Raises SyntaxError."""
+    """Print the syntax tree of a source, without layout, comments and docstrings. Raises SyntaxError.
+
+    The text is equal on Python 3.11 to 3.14. `ast.dump` differs between them: it shows fields that later versions have
+    added, empty as they are, and prints characters or not as the version's Unicode tables say.
+    """
     return canonical_node(ast.parse(source))
 
 
 def canonical_node(node: ast.AST) -> str:
-    """A node of a syntax tree and all below it, likewise."""
+    """Print a node of a syntax tree and all below it, likewise."""
     pieces: list[str] = []
     write(node, pieces)
     return "".join(pieces)
@@ -308,7 +312,7 @@ def write(value: object, pieces: list[str]) -> None:
 
 
 def is_left_out(name: str, field: object) -> bool:
-    """Whether a field is absent: later versions have added such, and a format may be without a word."""
+    """Say whether a field is absent: later versions have added some, and a format may be empty."""
     if name == "format_spec" and isinstance(field, ast.JoinedStr):
         return not joined(field.values)
     # The constant None has it as its value.
@@ -316,12 +320,12 @@ def is_left_out(name: str, field: object) -> bool:
 
 
 def is_bare_text(node: object) -> bool:
-    """Whether a statement is a docstring, or another text that stands for itself."""
+    """Say whether a statement is a docstring or another bare text."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 def joined(values: list[ast.expr]) -> list[ast.expr]:
-    """The pieces of an f-string, with neighbouring constants as one and none empty: versions cut differently."""
+    """Join neighbouring constants of an f-string and drop empty ones: versions cut differently."""
     pieces: list[ast.expr] = []
     for piece in values:
         last = pieces[-1] if pieces else None

@@ -1,8 +1,7 @@
-"""A stage that starts itself several times over: one process a GPU, or as many as are asked for.
+"""Start a stage in several processes: one a GPU, or `runtime.processes`.
 
-The processes share one global batch, so their number changes no result beyond rounding. The launcher hands
-signals on to all of them, ends all where one fails, and says why in one line; where it is killed itself, they
-end with it.
+The processes share one global batch, so their number changes results by rounding alone. The launcher forwards
+signals to all of them, ends all if one fails, and says why in one line; if it is killed itself, they end with it.
 """
 
 import os
@@ -32,7 +31,7 @@ POLL_SECONDS = 0.05
 
 
 def num_processes(runtime: Runtime) -> int:
-    """How many processes a stage shall be; 1 where it is one of several already.
+    """Count the processes to start; 1 where this is one of several already.
 
     Raises:
         UserError: more processes than GPUs.
@@ -40,14 +39,14 @@ def num_processes(runtime: Runtime) -> int:
     if "RANK" in os.environ:
         return 1
     gpus = visible_gpus(runtime)
-    asked = runtime.processes or max(1, gpus)
-    if gpus and asked > gpus:
-        raise UserError(f"{PARAMS}: runtime.processes: {asked}: one a GPU; allowed here: 1 … {gpus}, or null for all")
-    return asked
+    count = runtime.processes or max(1, gpus)
+    if gpus and count > gpus:
+        raise UserError(f"{PARAMS}: runtime.processes: {count}: one a GPU; allowed here: 1 … {gpus}, or null for all")
+    return count
 
 
 def visible_gpus(runtime: Runtime) -> int:
-    """GPUs that a stage may use; torch is asked only where it matters."""
+    """Count the GPUs that a stage may use; torch is imported only where it matters."""
     if runtime.device == "cpu" or runtime.processes == 1:
         return 0
     import torch
@@ -56,7 +55,7 @@ def visible_gpus(runtime: Runtime) -> int:
 
 
 def launch(count: int, command: Sequence[str]) -> int:
-    """Run a command in so many processes. Returns its exit status, 0 where all have ended well."""
+    """Run a command in several processes. Returns the exit status, 0 where all have succeeded."""
     with tempfile.TemporaryDirectory(prefix="unequal-") as common, ProcessGroup(Path(common)) as launched:
         for number in range(count):
             launched.start(number, count, command)
@@ -70,11 +69,11 @@ def launch(count: int, command: Sequence[str]) -> int:
 
 
 class ProcessGroup:
-    """Processes that hear of every signal to stop, and are gone when the block is left.
+    """Processes that receive every signal to stop, and have ended when the block is left.
 
     Attributes:
         processes: in the order of their rank.
-        stopped_by: the signal that asked to stop, if one did.
+        stopped_by: the first signal to stop, if one came.
     """
 
     def __init__(self, common: Path) -> None:
@@ -89,16 +88,16 @@ class ProcessGroup:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for one, handler in self.previous.items():
             signal.signal(one, handler)
-        self.end()
+        self.kill_all()
         for process in self.processes:
             process.wait()
 
     def start(self, number: int, count: int, command: Sequence[str]) -> None:
         """Start the process of a rank."""
         ordered_by = {} if (name := engine_run()) is None else {ENGINE: name}
-        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port), FOLDER: str(self.common)}
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port), FOLDER: str(self.common)}
         ranks = {"WORLD_SIZE": str(count), "RANK": str(number), "LOCAL_RANK": str(number)}
-        environment = os.environ | ordered_by | place | ranks
+        environment = os.environ | ordered_by | address | ranks
         # In a session of its own: a terminal's Ctrl-C reaches the launcher alone.
         process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, start_new_session=True)
         self.processes.append(process)
@@ -106,34 +105,34 @@ class ProcessGroup:
             process.send_signal(LAUNCHED[0])
 
     def on_signal(self, number: int, _: FrameType | None) -> None:
-        """Hand the first signal on; a second Ctrl-C ends all at once."""
+        """Forward the first signal; a second Ctrl-C kills all."""
         if self.stopped_by is None:
             self.stopped_by = number
             self.signal_all()
         elif number == signal.SIGINT:
-            self.end()
+            self.kill_all()
 
-    def end(self) -> None:
-        """Have all processes end without a word."""
+    def kill_all(self) -> None:
+        """Kill all processes."""
         for process in self.processes:
             process.kill()
 
     def signal_all(self) -> None:
-        """Ask all processes to stop."""
+        """Signal all processes to stop."""
         for process in self.processes:
             process.send_signal(LAUNCHED[0])
 
     def running(self) -> bool:
-        """Whether a process has not ended yet."""
+        """Say whether a process still runs."""
         return any(process.poll() is None for process in self.processes)
 
     def failures(self) -> list[int]:
-        """Processes that have not ended well, those first that were killed: the others have but missed them."""
+        """List the processes that failed, killed ones first: the others failed because those were missing."""
         ended = [number for number, process in enumerate(self.processes) if process.poll()]
         return sorted(ended, key=lambda number: self.processes[number].returncode > 0)
 
     def first_failure(self) -> int | None:
-        """Wait for all processes; the number of the first that failed, after which the others have to end."""
+        """Wait for all processes; return the number of the first that failed, after which the others have to end."""
         while self.running() and not self.failures():
             time.sleep(POLL_SECONDS)
         failed = next(iter(self.failures()), None)
@@ -145,7 +144,7 @@ class ProcessGroup:
         return failed
 
     def reason(self, failed: int) -> str | None:
-        """Why processes ended: the signal that killed one, or what the first to fail has left, if anything."""
+        """Say why processes ended: the signal that killed one, or the message of the first that failed, if any."""
         count = len(self.processes)
         if (status := self.processes[failed].returncode) < 0:
             return f"process {failed} of {count} was ended by {signal.Signals(-status).name}; all have been stopped"
@@ -154,7 +153,7 @@ class ProcessGroup:
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """Find a port that nobody listens at."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
@@ -162,14 +161,14 @@ def free_port() -> int:
 
 
 def same_command() -> list[str]:
-    """The command that has started this program."""
+    """Return the command that has started this program."""
     return [sys.executable, *sys.orig_argv[1:]]
 
 
 def follow_launcher() -> None:
-    """In a launched process: stop by the launcher's word alone, and end with it.
+    """In a launched process: stop by the launcher's signal alone, and end with it.
 
-    The launcher holds the other end of the standard input, which the system closes however it ends.
+    The launcher holds the other end of the standard input, which the system closes however the launcher ends.
     """
     if folder() is None:
         return
@@ -184,7 +183,7 @@ def follow_launcher() -> None:
 
 
 def leave_reason(message: str) -> bool:
-    """In a launched process: leave the launcher a message to show; false in any other."""
+    """In a launched process, leave the launcher a message to show; return False in any other."""
     common = folder()
     if common is None:
         return False

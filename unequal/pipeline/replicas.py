@@ -1,4 +1,4 @@
-"""A replica: the whole pipeline once more with another seed, in a folder of its own with the same graph."""
+"""Replicas: the whole pipeline again with another seed, in a folder of its own with the same graph."""
 
 import os
 from pathlib import Path
@@ -16,12 +16,12 @@ GRAPH = Path("dvc.yaml")
 
 
 def replica_folder(seed: int) -> Path:
-    """Where the replica with a seed lies, below the folder of the run."""
+    """Return the folder of the replica with a seed, below the folder of the run."""
     return REPLICAS / f"seed_{seed}"
 
 
 def prepare_replica(number: int) -> Path:
-    """Make the folder of a replica, counted from 1, or bring it up to date; what it has made so far stays.
+    """Make the folder of a replica, counted from 1, or bring it up to date; earlier results stay.
 
     Raises:
         UserError: the params file of the run cannot be read.
@@ -38,9 +38,9 @@ def prepare_replica(number: int) -> Path:
 
 
 def replica_params(document: dict[str, Any], number: int) -> dict[str, Any]:
-    """The settings of a replica: those of the run, with a seed and sampling seeds of its own.
+    """Return the settings of a replica: those of the run, with a seed and sampling seeds of its own.
 
-    What lies outside is named as seen from the replica's folder.
+    Paths of sources are rewritten relative to the replica's folder.
     """
     scored = document["evaluation"]
     step = max(scored["seeds"]) - min(scored["seeds"]) + 1
@@ -55,6 +55,6 @@ def replica_params(document: dict[str, Any], number: int) -> dict[str, Any]:
 
 
 def with_value(document: dict[str, Any], keys: list[str], value: str) -> dict[str, Any]:
-    """A document with another value at nested keys; the one given stays as it is."""
+    """Return a copy of a document with another value at nested keys."""
     first, *rest = keys
     return document | {first: with_value(document[first], rest, value) if rest else value}

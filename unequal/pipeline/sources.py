@@ -1,9 +1,8 @@
-"""What lies outside the project and shapes results, as one small file for each key of params.yaml that names it.
+"""Sources outside the project that shape results, as one small file for each key of params.yaml that names one.
 
-The stage `code` of every dvc.yaml writes these files, and the stages that read what lies there depend on them. Each
-holds the name and a hash of the content, over the relative paths where it is a folder; of a model on the Hub the
-commit is enough, and null stands where nothing is named. Sizes and times of files only decide whether they are hashed
-again.
+The stage `code` of every dvc.yaml writes these files, and the stages that read a source depend on its file. It holds
+the source's name and a hash of its content (of a folder, with the relative paths); for a model on the Hub the commit
+suffices, and null means that the key names nothing. Sizes and times of files only decide whether they are hashed again.
 """
 
 import os
@@ -22,7 +21,7 @@ from unequal.settings.strict import PARAMS, read_yaml
 
 #: Where the files lie, below the folder of the dvc.yaml.
 SOURCES = Path("artifacts/sources")
-#: Keys that name what lies outside; `*` stands for names of the user's.
+#: Keys that name sources; `*` stands for names that the user gives.
 KEYS = (
     "data.path",
     "network.pretrained",
@@ -31,25 +30,25 @@ KEYS = (
     "pruning.*.replay",
     "plans.*.pruning.replay",
 )
-#: Hashes that are known, below the folder of resumable states: path → its state, its hash.
+#: File of known hashes, in the folder of resumable states: path → its state, its hash.
 KNOWN = "sources.json"
 USER_NAME = re.compile(f"{NAME}(/{NAME})?")
 
 
 class KeyedSource(NamedTuple):
-    """A key of params.yaml, and what it names; None: nothing."""
+    """A key of params.yaml, and the source that it names; None: nothing."""
 
     key: str
     value: str | None
 
 
 def sources(document: dict[str, Any]) -> dict[str, KeyedSource]:
-    """All of a params file, by the names of their files: section, or section/name."""
+    """Find all sources of a params file, by the names of their files: section, or section/name."""
     return {name: source for key in KEYS for name, source in found_at(document, *key.split("."))}
 
 
 def found_at(document: dict[str, Any], section: str, *keys: str) -> Iterator[tuple[str, KeyedSource]]:
-    """Those at one of the keys. What cannot be a name is left to the gate, which refuses it."""
+    """Find the sources at one of the keys; impossible names are left to the gate, which refuses them."""
     content = document.get(section)
     if not isinstance(content, dict):
         return
@@ -62,9 +61,9 @@ def found_at(document: dict[str, Any], section: str, *keys: str) -> Iterator[tup
 
 
 def named(content: Any, *keys: str) -> str | None:
-    """The text at keys below a section, if there is one.
+    """Return the text at keys below a section, if there is one.
 
-    CIFAR-10's folder may be empty before the download, and torchvision knows the hashes of all that it reads there.
+    CIFAR-10's folder may be empty before the download; torchvision checks the hashes of all files that it reads there.
     """
     if isinstance(content, dict) and content.get("source") == "cifar10":
         return None
@@ -74,7 +73,7 @@ def named(content: Any, *keys: str) -> str | None:
 
 
 def content_of(source: KeyedSource, folder: Path) -> dict[str, str | None]:
-    """What the file of a source holds. Raises UserError where there is no such thing, or it cannot be read."""
+    """Return the content of a source's file. Raises UserError where the source is missing or cannot be read."""
     if source.value is None:
         return {"source": None}
     place = located(source.value, source.key, folder)
@@ -87,12 +86,12 @@ def content_of(source: KeyedSource, folder: Path) -> dict[str, str | None]:
 
 
 def known_hash(path: Path) -> str:
-    """The hash of a file's or folder's content, computed only where a size or a time has changed."""
+    """Hash the content of a file or folder, again only where a size or a time has changed."""
     memory, name, now = work_root() / KNOWN, str(path.resolve()), state(path)
     content = json_or_none(memory)
     known = content if isinstance(content, dict) else {}
     match known.get(name):
-        case [then, str(sha256)] if then == now:
+        case [known_state, str(sha256)] if known_state == now:
             return sha256
     sha256 = content_hash(path)
     write_json(memory, known | {name: [now, sha256]})
@@ -100,7 +99,7 @@ def known_hash(path: Path) -> str:
 
 
 def state(path: Path) -> str:
-    """A hash of the relative paths, sizes and times of all files; times of change tell of replaced ones, too."""
+    """Hash the relative paths, sizes and times of all files; times of change reveal replaced files too."""
     digest = sha256()
     for file in files_below(path):
         status = file.stat()
@@ -110,17 +109,17 @@ def state(path: Path) -> str:
 
 
 def check_sources(params: Path = PARAMS) -> None:
-    """Raise UserError where a params file names what is not there; nothing is read but the params file itself."""
+    """Raise UserError where a params file names a missing source; only the params file itself is read."""
     for source in sources(read_yaml(params)).values():
         if source.value is not None:
             located(source.value, f"{params}: {source.key}", params.parent)
 
 
 def write_sources(graph: Path) -> list[str]:
-    """Bring `artifacts/sources` beside a dvc.yaml up to date; a line for each file that has changed.
+    """Bring `artifacts/sources` next to a dvc.yaml up to date; return a line for each file that has changed.
 
     Raises:
-        UserError: a params file that cannot be read, or names what is not there.
+        UserError: the params file cannot be read, or names a missing source.
     """
     folder, params = graph.parent, graph.with_name(PARAMS.name)
     found = {name: KeyedSource(f"{params}: {key}", value) for name, (key, value) in sources(read_yaml(params)).items()}
@@ -129,10 +128,10 @@ def write_sources(graph: Path) -> list[str]:
 
 
 def refuse_other_source(name: str) -> Path:
-    """The file that tells of a source, which is written where it is missing.
+    """Return the file of a source, which is written where it is missing.
 
     Raises:
-        UserError: what lies there is not what the file tells of.
+        UserError: the source has another content than its file says.
     """
     file = SOURCES / f"{name}.json"
     source = sources(read_yaml(PARAMS)).get(name, KeyedSource(name, None))
@@ -141,7 +140,7 @@ def refuse_other_source(name: str) -> Path:
         write_json(file, content)
     elif read_json(file) != content:
         raise UserError(
-            f"{PARAMS}: {source.key}: {source.value}: replaced since the engine began ({file} tells of another "
+            f"{PARAMS}: {source.key}: {source.value}: replaced since the engine began ({file} describes another "
             "content); start the engine again, or `python -m unequal.pipeline.fingerprint`"
         )
     return file

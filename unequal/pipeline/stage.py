@@ -4,10 +4,10 @@
     def main(run: Run, settings: Settings, recipe: str) -> None:
         ...
 
-makes `main` a command-line program with the option `--recipe`. Its outputs are written into a work
-directory and moved into place when the function has returned; whatever stops it before leaves no
-output behind, only the resumable state. The key of a work directory holds all that shapes a
-result, so that a changed setting or input never resumes a stale state.
+makes `main` a command-line program with the option `--recipe`. It writes its outputs into a work
+directory, from where they move into place when the function has returned. A stop before that leaves no
+output, only the resumable state. A work directory's key is a hash of all that shapes a result, so a
+changed setting or input never resumes a stale state.
 """
 
 import gc
@@ -51,12 +51,12 @@ from unequal.settings.runtime import Runtime
 from unequal.settings.strict import PARAMS, StageSettings, read_yaml
 from unequal.workspace import computed_on
 
-#: Raise it when the meaning of resumable states changes: none of the older ones is taken up then.
+#: To be raised when the meaning of resumable states changes: older ones are then not resumed.
 FORMAT = 1
 
 
 class RuntimeSettings(StageSettings):
-    """The section that the harness reads for every stage; it changes no result but by rounding."""
+    """The section that the harness reads for every stage; it changes results by rounding alone."""
 
     runtime: Runtime
 
@@ -77,7 +77,7 @@ class Run:
         self.settings: Any = settings
         self.options = dict(options)
         self.runtime = runtime
-        #: Of the processes that share a stage, one locks, logs and publishes.
+        #: Whether this process, of those that share the stage, locks, logs and publishes.
         self.leads = processes.rank() == 0
         self._inputs: dict[str, str] = {}
         self._sources: list[str] = []
@@ -91,7 +91,7 @@ class Run:
         self._tracker.tags(computed_on(torch.device("cpu")))  # until the stage asks for another
 
     def input(self, path: str | Path) -> Path:
-        """A file or folder that the stage reads; its content becomes part of the work directory's key.
+        """Name a file or folder that the stage reads; its content becomes part of the work directory's key.
 
         Raises:
             UserError: it is missing.
@@ -105,17 +105,17 @@ class Run:
         return Path(path)
 
     def source(self, name: str) -> None:
-        """What lies outside and the stage reads, as its file in `artifacts/sources` tells of it; an input like others.
+        """Name a source outside the project that the stage reads; its file in `artifacts/sources` becomes an input.
 
         Raises:
-            UserError: something else lies there.
+            UserError: the source has another content than its file says.
         """
         self.input(refuse_other_source(name))
         self._sources.append(name)
 
     @property
     def instance(self) -> str:
-        """Name of the stage and its options, as one of a file: a variant's name may be a path."""
+        """Name of the stage and its options as a file name; a variant's name may be a path."""
         where = () if study() is None else (study(),)
         return "-".join(map(str, (*where, self.name, *self.options.values()))).replace("/", "_")
 
@@ -130,7 +130,7 @@ class Run:
         return ensure_dir(self._begun().folder)
 
     def _begun(self) -> Attempt:
-        """The attempt, begun at the first use of its work directory."""
+        """Begin the attempt at the first use of its work directory."""
         if self._attempt is None:
             self._attempt = Attempt(self.instance, self._key(), self._engine, self.leads)
             if processes.agreed(self._finds_outputs):
@@ -138,17 +138,17 @@ class Run:
         return self._attempt
 
     def _key(self) -> str:
-        """Of all that shapes a result."""
+        """Hash all that shapes a result."""
         settings = self.settings.model_dump(mode="json")
         return settings_hash((FORMAT, self.name, self.options, settings, list(self._inputs.items()), self.code))
 
     def _finds_outputs(self) -> bool:
-        """Take the work directory; whether an earlier attempt has finished, whose outputs are then this one's."""
+        """Lock the work directory; say whether an earlier attempt has finished, whose outputs are reused."""
         assert self._attempt is not None
         finished = self._attempt.take()
         if finished is None:
             return False
-        click.echo(f"{self.name}: finished before; the outputs are taken from {self._attempt.folder}", err=True)
+        click.echo(f"{self.name}: finished before; its outputs are taken from {self._attempt.folder}", err=True)
         self._tracker.tags({"republished": "true"})
         self._results, self._parent_results = finished.results, finished.parent_results
         self._parent_artifacts = list(map(Path, finished.parent_artifacts))
@@ -157,16 +157,16 @@ class Run:
         return True
 
     def output(self, path: str | Path) -> Path:
-        """Where to write an output (a file, or a folder to be made); it appears at `path` when the stage ends well."""
+        """Give the place to write an output, a file or a folder to be made; it appears at `path` after a success."""
         return self._begun().output(Path(path))
 
     @cached_property
     def device(self) -> torch.device:
         """The device of runtime.device. Raises UserError where CUDA is asked for and there is none."""
-        wanted, has_cuda = self.runtime.device, torch.cuda.is_available()
-        if wanted == "cuda" and not has_cuda:
+        chosen, has_cuda = self.runtime.device, torch.cuda.is_available()
+        if chosen == "cuda" and not has_cuda:
             raise UserError(f"{PARAMS}: runtime.device: 'cuda': PyTorch finds no CUDA device; allowed here: auto, cpu")
-        use_cuda = has_cuda and wanted != "cpu"
+        use_cuda = has_cuda and chosen != "cpu"
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if use_cuda else torch.device("cpu")
         if use_cuda:
             torch.cuda.set_device(device)  # for libraries that say `cuda` without a number: it would be the first one's
@@ -180,34 +180,34 @@ class Run:
     def metrics(
         self, path: str | Path, content: Mapping[str, Any], headline: Mapping[str, float] | None = None
     ) -> None:
-        """Write figures as a JSON output; its numbers are logged, and the headline's with the whole pipeline."""
+        """Write figures as a JSON output and log its numbers; the headline is logged with the whole pipeline too."""
         write_json(self.output(path), content)
         self._results |= content
         self._tracker.results(content)
         self.parent_metrics(headline or {})
 
     def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Log rows as a table, with the columns of the first one."""
+        """Log rows as a table, with the columns of the first row."""
         self._tracker.table(name, rows)
 
     def parent_metrics(self, metrics: Mapping[str, float]) -> None:
-        """Log figures with the whole pipeline, where its configurations are compared."""
+        """Log figures with the whole pipeline's run, where configurations are compared."""
         self._parent_results |= metrics
         self._tracker.parent_results(metrics)
 
     def parent_artifacts(self, paths: Sequence[str | Path]) -> None:
-        """Log outputs of this stage with the whole pipeline as well, once they are in place."""
+        """Log outputs of this stage with the whole pipeline's run too, once they are in place."""
         self._parent_artifacts += map(Path, paths)
 
     def complete(self) -> None:
         """Move the outputs into place, end the log, clear the work directory.
 
-        Engines delete the outputs of a run that is killed before the end, or that they are killed with: so until an
-        engine has recorded them they are kept, and the state until then is.
+        Engines delete the outputs of a run that is killed before the end, or that they are killed with. So the outputs
+        stay in the work directory until an engine has recorded them.
 
         Raises:
-            UserError: the engine has been told of other code or sources meanwhile, or the stage been begun with other
-                settings: the outputs would be taken for those of the latter.
+            UserError: code or sources have changed since the engine looked at them, or the stage has been started with
+                other settings: the outputs would be recorded under those.
         """
         refuse_other_code(self.name, self.code)
         for name in self._sources:
@@ -225,7 +225,7 @@ class Run:
             self._attempt.leave(finished=True)
 
     def abandon(self, status: str) -> None:
-        """Drop unfinished outputs, keep the resumable state, end the log with `FAILED` or `KILLED`."""
+        """Delete unfinished outputs, leave the resumable state, end the log with `FAILED` or `KILLED`."""
         if self._attempt is not None:
             self._attempt.leave(finished=False)
         self._tracker.finish(status)
@@ -235,7 +235,7 @@ class StageCommand(click.Command):
     """A stage as a command-line program.
 
     Attributes:
-        program: the file that is run; if not another, the one that holds the function.
+        program: the file that is run; by default the one that holds the function.
         stage_name: its name.
         settings: the keys of params.yaml that the stage reads.
         shared: whether several processes can share the work.
@@ -257,7 +257,7 @@ class StageCommand(click.Command):
         super().__init__(self.stage_name, callback=self.run, params=list(map(option, options)), help=function.__doc__)
 
     def main(self, *arguments: Any, **named: Any) -> Any:
-        """The program, as click runs it; where it has ended well, its process ends at once."""
+        """Run the program by click; after a success its process ends at once."""
         try:
             return super().main(*arguments, **named)
         except SystemExit as ending:
@@ -267,7 +267,7 @@ class StageCommand(click.Command):
             raise
 
     def run(self, **options: str | int) -> None:
-        """Execute the stage; ends the process with a status where it does not end well."""
+        """Execute the stage; a failure ends the process with a status."""
         with imports_frozen(), errors_reported(self.stage_name):
             settings = self.settings.read(PARAMS, **options)
             runtime = RuntimeSettings.read(PARAMS).runtime
@@ -289,18 +289,18 @@ class StageCommand(click.Command):
 
 @contextmanager
 def imports_frozen() -> Iterator[None]:
-    """What has been imported is not looked through for garbage, which takes a seventh of the time of a short stage."""
+    """Exempt imported modules from garbage collection, which takes a seventh of the time of a short stage."""
     gc.freeze()
     try:
         yield
     finally:
-        gc.unfreeze()  # some libraries complain at the end of what is still there
+        gc.unfreeze()  # some libraries complain at the exit about objects that are still there
 
 
 def stage(settings: type[StageSettings], shared: bool = False) -> Callable[[Callable[..., None]], StageCommand]:
     """Turn `main(run, settings, **options)` into a program; the options are its further parameters, str or int.
 
-    `shared` says that several processes, started by the program itself, can share the work: `runtime.processes`.
+    With `shared`, the program starts `runtime.processes` processes, which share the work.
     """
     return lambda function: StageCommand(function, settings, shared)
 

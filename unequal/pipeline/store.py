@@ -1,4 +1,4 @@
-"""MLflow's side of tracking, and the only module that knows MLflow; it is imported where it is used."""
+"""Write runs into MLflow; the only module that knows MLflow, which it imports where it is used."""
 
 import json
 import os
@@ -26,7 +26,7 @@ LOCK_SECONDS = 120
 RETRY_SECONDS = (0.1, 0.3, 1, 3)
 #: MLflow's limits: params and metrics a request, characters of a parameter and of a data set's digest.
 PARAMS_A_BATCH, POINTS_A_BATCH, PARAM_CHARACTERS, DIGEST_CHARACTERS = 100, 1000, 6000, 36
-#: Tells MLflow's pages to open the experiment as model training, not as work with language models.
+#: Has MLflow's pages open the experiment as model training, not as work with language models.
 MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}
 #: Tag of a parent run, by which the executions of the same settings find it.
 CONFIGURATION_TAG = "unequal.variant"
@@ -34,7 +34,7 @@ CONFIGURATION_TAG = "unequal.variant"
 
 @dataclass(frozen=True)
 class StageExecution:
-    """What a child run says about itself: the stage, its options and settings, and the whole of params.yaml."""
+    """Description of a child run: the stage, its options and settings, and the whole of params.yaml."""
 
     stage: str
     options: Mapping[str, str | int]
@@ -43,7 +43,7 @@ class StageExecution:
 
     @property
     def configuration(self) -> dict[str, Any]:
-        """The settings that shape results: executions that share them belong to one parent."""
+        """Settings that shape results: executions that share them belong to one parent run."""
         return {section: content for section, content in self.document.items() if section != "runtime"}
 
 
@@ -57,7 +57,7 @@ class Point(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """A file too large for MLflow; DVC keeps it as .dvc/cache/files/md5/<2 digits>/<30 digits>."""
+    """A file too large for MLflow; DVC stores it as .dvc/cache/files/md5/<2 digits>/<30 digits>."""
 
     path: str
     md5: str
@@ -65,13 +65,13 @@ class Reference(NamedTuple):
 
 
 class Store:
-    """MLflow's side, used by the tracker's thread alone: a client, the parent run and the child run.
+    """A client of MLflow with the parent run and the child run, used by the tracker's thread alone.
 
     Every method may be called again after it failed.
     """
 
     def __init__(self, uri: str, root: Path, experiment: str, execution: StageExecution) -> None:
-        """Open the store; an SQLite database is made, or brought up to date, before its first use."""
+        """Open the store; make an SQLite database, or bring it up to date, before its first use."""
         from mlflow import MlflowClient
 
         self.root = root
@@ -88,7 +88,7 @@ class Store:
         self.client = MlflowClient(f"sqlite:///{self.database}" if self.database else uri)
 
     def attempt(self, task: Callable[["Store"], None]) -> None:
-        """Do a task; one process at a time writes into an SQLite database, and a strange writer is waited for."""
+        """Do a task; one process at a time writes into an SQLite database; wait for a writer that ignores our lock."""
         for delay in (*RETRY_SECONDS, None):
             try:
                 with self.lock if self.database else nullcontext():
@@ -100,7 +100,7 @@ class Store:
                 time.sleep(delay)
 
     def find_parent(self) -> None:
-        """Find the run of this configuration, or create it; the lock lets one process do so at a time."""
+        """Find or create the run of this configuration; the lock admits one process at a time."""
         configuration = settings_hash(self.execution.configuration)
         with self.lock:
             experiment = self._experiment_id()
@@ -116,7 +116,7 @@ class Store:
             self._log_params(self.parent, self.execution.configuration)
 
     def create_child(self) -> None:
-        """Create the run of this execution; its parent stands in a tag, whatever the environment says."""
+        """Create the run of this execution; a tag names its parent, whatever the environment says."""
         stage, options = self.execution.stage, self.execution.options
         tags = {"mlflow.parentRunId": self.parent, "stage": stage}
         tags |= {f"option.{option}": str(value) for option, value in options.items()}
@@ -125,7 +125,7 @@ class Store:
         self.child = run.info.run_id
 
     def describe_child(self) -> None:
-        """The execution's settings and the state of the code."""
+        """Log the execution's settings and the state of the code."""
         self._log_params(self.child, self.execution.settings)
         self.log_tags(commit_tags())
 
@@ -142,7 +142,7 @@ class Store:
             self.client.log_batch(self.parent if parent else self.child, metrics=[Metric(*point) for point in batch])
 
     def log_dataset(self, path: Path) -> None:
-        """Log the data set whose prepared form lies in a folder."""
+        """Log the data set that lies prepared in a folder."""
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
         facts = read_json(path / "facts.json")
@@ -157,7 +157,7 @@ class Store:
         self.client.log_inputs(self.child, datasets=[DatasetInput(dataset, [context])])
 
     def log_table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Log a table of the child run, as MLflow's `log_table` does, which would append where this may be repeated."""
+        """Log a table of the child run like MLflow's `log_table`, which would append where this is repeated."""
         from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
 
         columns = list(rows[0])
@@ -168,7 +168,7 @@ class Store:
         self.client.set_tag(self.child, MLFLOW_LOGGED_ARTIFACTS, json.dumps([{"path": file, "type": "table"}]))
 
     def log_files(self, files: Iterable[tuple[Path, str]], references: Iterable[Reference], parent: bool) -> None:
-        """Log files into their folders, and references in the place of others."""
+        """Log files into their folders, and references for large files."""
         run = self.parent if parent else self.child
         for file, folder in files:
             self.client.log_artifact(run, str(file), None if folder == "." else folder)
@@ -177,13 +177,13 @@ class Store:
             self.client.set_tag(run, f"artifact.{reference.path}", f"md5:{reference.md5}")
 
     def finish(self, status: str, seconds: float) -> None:
-        """End the child run; the parent's state is that of the execution that ended last."""
+        """End the child run; the parent takes the state of the execution that ended last."""
         self.client.set_tag(self.child, "duration_s", f"{seconds:.1f}")
         for run in (self.child, self.parent):
             self.client.set_terminated(run, status)
 
     def _experiment_id(self) -> str:
-        """The experiment, created where it is missing; with a database its files lie beside the project."""
+        """Find or create the experiment; with a database its files lie next to the project."""
         if found := self.client.get_experiment_by_name(self.experiment):
             return str(found.experiment_id)
         files = (self.root / "mlartifacts").as_uri() if self.database else None
@@ -199,7 +199,7 @@ class Store:
 
 
 def is_retryable(error: Exception) -> bool:
-    """Whether the same request may succeed later: nobody answers, or the server is at fault and not the request."""
+    """Say whether the same request may succeed later: nobody answers, or the server is at fault, not the request."""
     from mlflow.exceptions import MlflowException
     from requests import RequestException
 
@@ -213,13 +213,13 @@ def is_retryable(error: Exception) -> bool:
 
 
 def database_file(uri: str, root: Path) -> Path | None:
-    """The file of an SQLite address (a relative one counts from the project's root), or None for servers."""
+    """Return the file of an SQLite address (relative to the project's root), or None for servers."""
     prefix, _, path = uri.partition(":///")
     return root / path.partition("?")[0] if prefix == "sqlite" else None
 
 
 def prepare_database(path: Path) -> None:
-    """Do what `mlflow db upgrade` does; a new database appears when it is whole."""
+    """Run `mlflow db upgrade`; a new database appears when it is whole."""
     from mlflow.db import upgrade
 
     if path.exists():
@@ -235,7 +235,7 @@ def prepare_database(path: Path) -> None:
 
 
 def commit_tags() -> dict[str, str]:
-    """The commit, and whether code or settings differ from it; what the pipeline itself writes does not count."""
+    """Tag the commit, and whether code or settings differ from it; files that the pipeline writes do not count."""
     git = partial(subprocess.run, capture_output=True, text=True, errors="replace", check=False)
     try:
         head = git(["git", "rev-parse", "HEAD"])
@@ -248,7 +248,7 @@ def commit_tags() -> dict[str, str]:
 
 
 def leaves(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted key, value) of everything in nested mappings."""
+    """Yield (dotted key, value) of everything in nested mappings."""
     for key, value in content.items():
         if isinstance(value, Mapping):
             yield from leaves(value, f"{prefix}{key}.")
@@ -257,11 +257,11 @@ def leaves(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def as_text(value: Any) -> str:
-    """A setting as MLflow shows it: text as it is, all else as JSON."""
+    """Format a setting for MLflow: text as it is, all else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def batches(items: Sequence[Any], size: int) -> Iterator[list[Any]]:
-    """Lists of at most `size` items."""
+    """Yield lists of at most `size` items."""
     for start in range(0, len(items), size):
         yield list(items[start : start + size])

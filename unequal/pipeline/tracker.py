@@ -1,8 +1,8 @@
-"""The log of one stage execution, which never fails the stage and never keeps it waiting.
+"""Log one stage execution; logging never fails the stage and never delays it.
 
-A stage puts tasks into a queue; a thread of its own imports MLflow and does them. Where the server is away
-it tries again until it is back, and then sends what came between. Whatever goes wrong is said once, in one
-line, and the stage goes on.
+A stage puts tasks into a queue; a thread imports MLflow and does them. While the server is away the thread tries again,
+and then sends all that has gathered. The first problem is reported in one line, and the stage goes on. MLflow's own
+asynchronous logging covers points alone, and drops those that it fails to send.
 """
 
 import logging
@@ -24,11 +24,11 @@ from unequal.pipeline.store import Point, Reference, StageExecution, Store, is_r
 from unequal.pipeline.workdirs import project_root
 from unequal.settings.runtime import Tracking
 
-#: Points of curves are gathered for as long before they are sent.
+#: How long points of curves are gathered before they are sent.
 FLUSH_SECONDS = 1.0
-#: Waits for a server that is away: after the first failures, the last one after every later one.
+#: Waits for a server that is away, after the first failures; the last wait follows every later one.
 AGAIN_SECONDS = (1.0, 3.0, 10.0, 30.0)
-#: Once the stage has ended, it is asked so many times more, with so short waits.
+#: Attempts, and the wait between them, once the stage has ended.
 LAST_ATTEMPTS, LAST_SECONDS = 5, 0.5
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class Tracker:
         """
         self._tracking = tracking
         self._silent = not active
-        self._said = False
+        self._reported = False
         self._tasks: SimpleQueue[Callable[[Store], None] | None] = SimpleQueue()
         self._points: list[Point] = []
         self._flushed = self._started = time.monotonic()
@@ -58,7 +58,7 @@ class Tracker:
             self._thread.start()
 
     def input(self, path: Path) -> None:
-        """Log prepared data as the data set of the execution; other inputs are of no interest to MLflow."""
+        """Log prepared data as the data set of the execution; other inputs are not logged."""
         if (path / "facts.json").is_file():
             self._put(partial(Store.log_dataset, path=path.absolute()))
 
@@ -69,7 +69,7 @@ class Tracker:
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         """Add a point to each of some curves."""
         self._points += points(metrics, step)
-        # While the server is away points are gathered, and sent in few requests when it is back.
+        # While the server is away points gather; few requests send them when it is back.
         if time.monotonic() - self._flushed > FLUSH_SECONDS and self._tasks.empty():
             self._flush()
 
@@ -78,7 +78,7 @@ class Tracker:
         self.log(numbers(content), step=0)
 
     def table(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Log rows as a table, which MLflow's pages show run beside run."""
+        """Log rows as a table, which MLflow's pages compare between runs."""
         self._put(partial(Store.log_table, name=name, rows=rows))
 
     def parent_results(self, metrics: Mapping[str, Any]) -> None:
@@ -101,7 +101,7 @@ class Tracker:
         self._put(partial(Store.finish, status=status, seconds=time.monotonic() - self._started))
         self._tasks.put(None)
         self._closing.set()
-        # Importing MLflow and making a database are work of this machine, and count for no server's slowness.
+        # Importing MLflow and making a database take time of this machine, not of the server.
         self._open.wait()
         self._thread.join(self._tracking.timeout_s)
         if self._thread.is_alive():
@@ -113,7 +113,7 @@ class Tracker:
             self._tasks.put(task)
 
     def _put_files(self, paths: Sequence[Path], parent: bool) -> None:
-        """Queue files; the large ones are hashed here, as their time is not the server's."""
+        """Queue files; large ones are hashed here, so that this time does not count as the server's."""
         if self._silent:
             return
         small, large = [], []
@@ -131,7 +131,7 @@ class Tracker:
         self._points, self._flushed = [], time.monotonic()
 
     def _work(self, execution: StageExecution, root: Path) -> None:
-        """The thread: open the store, then do the tasks as they come."""
+        """Open the store, then do the tasks as they come; runs in the thread."""
         try:
             store = self._insist(lambda: Store(self._uri, root, self._tracking.experiment, execution))
             self._open.set()
@@ -143,14 +143,14 @@ class Tracker:
                 except Exception as error:
                     if self._silent:
                         return
-                    self._say(f"{reason_of(error)}; the rest is logged")
+                    self._report(f"{reason_of(error)}; the rest is logged")
         except Exception as error:
             self._give_up(reason_of(error))
         finally:
             self._open.set()
 
     def _insist(self, action: Callable[[], T]) -> T:
-        """What an action gives; while the server is away it is tried again, as long as anybody waits for it."""
+        """Do an action; while the server is away, try again as long as anybody waits for the result."""
         last_attempts = LAST_ATTEMPTS
         for delay in chain(AGAIN_SECONDS, repeat(AGAIN_SECONDS[-1])):
             try:
@@ -162,43 +162,43 @@ class Tracker:
                     self._give_up(reason_of(error))
                     raise
                 self._open.set()
-                self._say(f"{reason_of(error)}; going on, what is logged is sent when it answers")
+                self._report(f"{reason_of(error)}; going on, what is logged is sent when it answers")
             if self._closing.wait(delay):
                 last_attempts -= 1
                 time.sleep(LAST_SECONDS)
         raise AssertionError("the waits have no end")
 
     def _give_up(self, reason: str) -> None:
-        """Fall silent."""
+        """Stop logging."""
         if not self._silent:
             self._silent = True
-            self._say(f"{reason}; going on without MLflow")
+            self._report(f"{reason}; going on without MLflow")
 
-    def _say(self, reason: str) -> None:
-        """Tell what is wrong, the first time."""
-        if not self._said:
-            self._said = True
-            words, _, consequence = plain(f"tracking: {self._uri}: {reason}").rpartition("; ")
-            print(f"{without_credentials(words)[:300]}; {consequence}", file=sys.stderr)
+    def _report(self, reason: str) -> None:
+        """Report a problem, the first time alone."""
+        if not self._reported:
+            self._reported = True
+            problem, _, consequence = plain(f"tracking: {self._uri}: {reason}").rpartition("; ")
+            print(f"{without_credentials(problem)[:300]}; {consequence}", file=sys.stderr)
 
 
 def reason_of(error: Exception) -> str:
-    """An error's kind and words."""
+    """Return an error's kind and message."""
     return f"{type(error).__name__}: {error}"
 
 
 def tracking_uri(tracking: Tracking) -> str:
-    """The setting, else MLflow's own environment variable, else a database beside the project."""
+    """Return the setting, else MLflow's own environment variable, else a database next to the project."""
     return tracking.uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{project_root() / 'mlflow.db'}"
 
 
 def without_credentials(text: str) -> str:
-    """The text without `user:password@` in any address."""
+    """Remove `user:password@` from all addresses of a text."""
     return re.sub(r"//[^/\s]*@", "//", text)
 
 
 def quieten(timeout_s: float) -> None:
-    """Short waits and no chatter from MLflow, where the user's environment says nothing else.
+    """Set short waits and no chatter for MLflow, unless the user's environment says otherwise.
 
     To be called before MLflow is imported.
     """
@@ -215,13 +215,13 @@ def quieten(timeout_s: float) -> None:
 
 
 def points(metrics: Mapping[str, float], step: int) -> list[Point]:
-    """Metrics as points of curves, of this moment."""
+    """Make points of curves of metrics, at this moment."""
     now = round(time.time() * 1000)
     return [Point(name, float(value), now, step) for name, value in metrics.items()]
 
 
 def numbers(content: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers among the leaves of a JSON document; truth values are none."""
+    """Collect the numbers among the leaves of a JSON document; truth values are none."""
     return {
         key: value for key, value in leaves(content) if isinstance(value, int | float) and not isinstance(value, bool)
     }

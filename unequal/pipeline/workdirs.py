@@ -12,26 +12,25 @@ from filelock import FileLock, Timeout
 from unequal.errors import UserError
 from unequal.files import files_below, read_json, write_json
 
-#: What lies in a project's folder and in none below it; its clone may have any name.
+#: Folder that marks a project, whose clone may have any name.
 MARK = ".dvc"
-#: `dvc exp run --temp` and `--queue` check the project out into a folder below this one, run the
-#: stages there and delete it afterwards.
+#: `dvc exp run --temp` and `--queue` check the project out below this folder, run the stages there and delete it.
 DVC_COPIES = (".dvc", "tmp", "exps")
 
 
 def checkout(here: Path) -> Path:
-    """The project, or DVC's copy of one, in which a folder lies; that folder itself where it lies in none."""
+    """Find the project, or DVC's copy of one, that contains a folder; the folder itself where there is none."""
     return next((folder for folder in (here, *here.parents) if (folder / MARK).is_dir()), here)
 
 
 def study() -> str | None:
-    """The study in whose folder the working directory lies, as its path below `studies`; None: in none."""
+    """Name the study that contains the working directory, by its path below `studies`; None where there is none."""
     here = Path.cwd()
     return "/".join(here.relative_to(checkout(here)).parts[1:]) or None
 
 
 def project_root() -> Path:
-    """The folder that keeps what outlives a run: mlflow.db, mlartifacts/ and work/.
+    """Find the folder of all that outlives a run: mlflow.db, mlartifacts/ and work/.
 
     It is the checkout, or, where that is one of DVC's copies, the project that was copied.
     """
@@ -44,22 +43,22 @@ def project_root() -> Path:
 
 
 def work_root() -> Path:
-    """The folder of all resumable states, which no stage declares and git ignores."""
+    """Return the folder of all resumable states, which no stage declares and git ignores."""
     return project_root() / "work"
 
 
-#: File of a work directory that says which run it belongs to.
+#: File of a work directory that holds its run's key.
 OWNER = "run.json"
-#: Folder of a work directory in which outputs are written.
+#: Folder of a work directory for outputs.
 OUTPUTS = "outputs"
 #: File of a work directory that says that its run has finished.
 NOTE = "finished.json"
-#: So many states of other settings, inputs or code are kept for each stage instance, to be gone on from.
+#: How many unfinished states of other settings, inputs or code stay for each stage instance, to be resumed.
 STATES_STORED = 8
 
 
 def ensure_dir(folder: Path) -> Path:
-    """The folder, which is made if it is missing. Raises UserError where something else stands there."""
+    """Make a folder if it is missing, and return it. Raises UserError where a file stands there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
@@ -68,7 +67,7 @@ def ensure_dir(folder: Path) -> Path:
 
 
 def claim(work: Path, key: str) -> None:
-    """Note in a work directory whose it is. Raises UserError where it holds the state of another run."""
+    """Note a run's key in its work directory. Raises UserError where that holds the state of another run."""
     note = work / OWNER
     if not note.exists() and not files_below(work):
         write_json(note, key)
@@ -77,15 +76,15 @@ def claim(work: Path, key: str) -> None:
 
 
 def lock_of(work: Path) -> FileLock:
-    """The lock of a work directory, which the operating system frees with the process that holds it."""
+    """Return the lock of a work directory, which the operating system frees with the process that holds it."""
     return FileLock(work.with_name(f"{work.name}.lock"))
 
 
 def acquire(work: Path) -> FileLock:
-    """Take the lock of a work directory.
+    """Take the lock of a work directory; wait for the process that holds it.
 
-    Whoever holds it is waited for, as it does what is to be done here: a stage that has outlived its engine, or a
-    job that a cluster has told to end, which still saves while its retry begins.
+    That one does the same work: a stage that has outlived its engine, or a job that a cluster has ended, which still
+    saves while its retry begins.
     """
     lock = lock_of(work)
     try:
@@ -99,7 +98,7 @@ def acquire(work: Path) -> FileLock:
 
 
 def release(lock: FileLock) -> None:
-    """Let go of a work directory, and delete the file of its lock."""
+    """Unlock a work directory, and delete the file of its lock."""
     # Deleted while held: whoever opened the old file notices that it is gone and makes a new one.
     Path(lock.lock_file).unlink(missing_ok=True)
     lock.release()
@@ -107,7 +106,7 @@ def release(lock: FileLock) -> None:
 
 @contextmanager
 def try_lock(work: Path) -> Iterator[bool]:
-    """Hold a work directory's lock as a stage does; gives False, without waiting, where a stage is at work in it."""
+    """Hold a work directory's lock as a stage does; yield False, without waiting, where a stage is at work in it."""
     lock = lock_of(work)
     try:
         lock.acquire(timeout=0)
@@ -121,23 +120,23 @@ def try_lock(work: Path) -> Iterator[bool]:
 
 
 def trash_of(work: Path) -> Path:
-    """Where a work directory is deleted."""
+    """Name the folder that a work directory becomes while it is deleted."""
     return work.with_name(f".{work.name}.cleared")
 
 
 def clear(work: Path) -> None:
-    """Delete a work directory whose lock is held, and what is left of one that was being deleted."""
+    """Delete a work directory whose lock is held, and the rest of an earlier deletion."""
     shutil.rmtree(trash_of(work), ignore_errors=True)
     if work.exists():
-        # Moved at once: of a state that is deleted file by file, a kill would leave a part.
+        # Renamed first: a kill while files are deleted one by one would leave a partial state.
         work.rename(trash_of(work))
         shutil.rmtree(trash_of(work), ignore_errors=True)
 
 
 def clear_old_states(work: Path, instance: str) -> None:
-    """Delete the states that a stage instance was not brought to an end from, but for the latest ones and its own.
+    """Delete the oldest unfinished states of a stage instance.
 
-    What has finished and is kept for an engine, and what another process is at work on, is left alone.
+    Finished runs, whose outputs are stored for an engine, and directories in use by other processes stay.
     """
     name = re.compile(rf"{re.escape(instance)}-[0-9a-f]{{12}}")
     others = [one for one in work.parent.iterdir() if one != work and name.fullmatch(one.name) and one.is_dir()]
@@ -148,5 +147,5 @@ def clear_old_states(work: Path, instance: str) -> None:
 
 
 def latest_note(instance: str) -> Path:
-    """The note that says which key a stage instance of this checkout was last begun with."""
+    """Return the note that holds the key with which a stage instance of this checkout was last started."""
     return checkout(Path.cwd()) / "work" / f".{instance}.latest"
