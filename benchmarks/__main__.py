@@ -1,7 +1,7 @@
 """All benchmarks, one after the other: `python -m benchmarks`, or `python -m benchmarks --gpu`.
 
-The figures are written into results/benchmarks, those of a GPU into its folder `cuda`, and shown as the table of
-docs/performance.md. `--only` names some benchmarks; `--table` runs none and shows the table.
+The figures are written into results/benchmarks.json, those of a GPU into benchmarks_cuda.json, and shown as the table
+of docs/performance.md. `--only` names some benchmarks; `--table` runs none and shows the table.
 """
 
 import os

@@ -1,10 +1,10 @@
-"""The figures in results/benchmarks as the table of docs/performance.md: `python -m benchmarks --table`."""
+"""The figures in results/benchmarks.json as the table of docs/performance.md: `python -m benchmarks --table`."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.timing import RESULTS
+from benchmarks.timing import RESULTS, recorded
 from unequal.files import read_json
 
 Figures = Mapping[str, Any]
@@ -128,7 +128,7 @@ ROWS: dict[str, tuple[str, Callable[[Figures], str]]] = {
 
 def table(device: str = "cpu", folder: Path = RESULTS) -> str:
     """Markdown of all figures that there are of a kind of device."""
-    place = folder if device == "cpu" else folder / device
-    found = {name: read_json(path) for name in ROWS if (path := place / f"{name}.json").exists()}
-    lines = [f"| {ROWS[name][0]} | {ROWS[name][1](figures)} |" for name, figures in found.items()]
+    path = recorded(device, folder)
+    found = read_json(path) if path.exists() else {}
+    lines = [f"| {what} | {shown(found[name])} |" for name, (what, shown) in ROWS.items() if name in found]
     return "\n".join(["| | median (quartiles) |", "|---|---|", *lines])

@@ -16,10 +16,10 @@ from typing import Any
 
 import torch
 
-from unequal.files import write_json
+from unequal.files import read_json, write_json
 
-#: Where the committed figures stand, one file a benchmark.
-RESULTS = Path("results/benchmarks")
+#: Where the committed figures stand: a file for each kind of device.
+RESULTS = Path("results")
 Clock = Callable[[Callable[[], object], torch.device], float]
 
 
@@ -79,8 +79,14 @@ def described(device: torch.device) -> dict[str, Any]:
     }
 
 
+def recorded(device: str, folder: Path = RESULTS) -> Path:
+    """Return the file with the figures of a kind of device."""
+    return folder / ("benchmarks.json" if device == "cpu" else f"benchmarks_{device}.json")
+
+
 def keep(name: str, content: Mapping[str, Any], device: torch.device, folder: Path = RESULTS) -> Path:
-    """Write a benchmark's figures with their conditions; those of a GPU have a folder of their own."""
-    path = folder / (f"{name}.json" if device.type == "cpu" else f"{device.type}/{name}.json")
-    write_json(path, dict(content) | described(device))
+    """Write a benchmark's figures with their conditions next to those of the others."""
+    path = recorded(device.type, folder)
+    figures = read_json(path) if path.exists() else {}
+    write_json(path, figures | {name: dict(content) | described(device)})
     return path

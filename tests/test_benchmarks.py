@@ -123,7 +123,7 @@ def test_the_time_of_a_first_run_is_divided_between_its_parts() -> None:
 
 def test_figures_are_written_with_their_conditions_and_shown(tmp_path: Path) -> None:
     figures = {"ratio": {"median": 1.234, "low": 1.0, "high": 2.0}}
-    written = read_json(keep("pipeline_digits", figures, CPU, tmp_path))
+    written = read_json(keep("pipeline_digits", figures, CPU, tmp_path))["pipeline_digits"]
     assert written["ratio"] == figures["ratio"]
     assert {"device", "threads", "torch"} <= set(written)
     assert table("cpu", tmp_path).splitlines()[2] == f"| {ROWS['pipeline_digits'][0]} | 1.23 (1.00 … 2.00) |"
