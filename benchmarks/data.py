@@ -20,7 +20,7 @@ from benchmarks.timing import seconds
 from benchmarks.training import advance, our_loop
 from unequal.data.prepared import tensor_of
 from unequal.settings.params.pipeline import Params
-from unequal.timesteps.samplers import IndependentSampler, uniform
+from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import WINDOW_BYTES, BatchSource
 
 IMAGES_AT_ONCE = 1000
@@ -50,7 +50,7 @@ def source_of(path: Path, way: str, params: Params, device: torch.device) -> Bat
     images = tensor_of(np.load(path, mmap_mode="r"))
     windows, ahead = WAYS[way]
     window = WINDOW_BYTES // images[0].nbytes if windows else None
-    sampler = IndependentSampler(uniform(params.schedule.timesteps))
+    sampler = TimestepSampler(uniform(params.schedule.timesteps))
     return BatchSource(images, params.training.batch_size, sampler, 0, True, device, window, ahead)
 
 

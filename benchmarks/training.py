@@ -24,7 +24,7 @@ from unequal.models.cost import count_cost, training_flops
 from unequal.settings.network import DiT
 from unequal.settings.params.pipeline import Params
 from unequal.settings.recipe import Recipe
-from unequal.timesteps.samplers import IndependentSampler, uniform
+from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.tools.architecture import spec_of
 from unequal.training.batches import BatchSource
 from unequal.training.loop import Trainer, memory_format
@@ -51,7 +51,7 @@ def comparable(params: Params, device: torch.device, batch_size: int | None) -> 
 
 def source_of(params: Params, device: torch.device) -> BatchSource:
     """Random images on the device, as small sets of images are for a training; random timesteps."""
-    training, sampler = params.training, IndependentSampler(uniform(params.schedule.timesteps))
+    training, sampler = params.training, TimestepSampler(uniform(params.schedule.timesteps))
     images, on_gpu = random_images(params).to(device), device.type == "cuda"
     flips = training.horizontal_flips
     return BatchSource(images, training.batch_size, sampler, params.seed, flips, device, prefetch=on_gpu)

@@ -7,7 +7,7 @@ from unequal.artifacts.timestep_files import read_slots, write_sampler
 from unequal.measures.loss_profile import LossProfile
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.measured import Measured
-from unequal.settings.samplers import Sampler
+from unequal.settings.samplers import AnySampler
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 
@@ -16,7 +16,7 @@ class Settings(StageSettings):
     """Keys of params.yaml that this stage reads."""
 
     schedule: Schedule
-    sampler: Sampler = key("recipes.{recipe}.sampler")
+    sampler: AnySampler = key("recipes.{recipe}.sampler")
 
 
 @stage(Settings)
@@ -30,7 +30,7 @@ def main(run: Run, settings: Settings, recipe: str) -> None:
     write_sampler(run.output(f"artifacts/samplers/{recipe}.json"), settings.sampler, base, schedule.timesteps)
     shares = slots.sums(sampler.probabilities).tolist()
     least = float(np.min(sampler.probabilities))
-    facts = {"kind": settings.sampler.kind, "least": least, "share_of_slots": shares}
+    facts = {"density": settings.sampler.density, "least": least, "share_of_slots": shares}
     run.metrics(f"results/metrics/sampler_{recipe}.json", facts)
 
 

@@ -26,11 +26,11 @@ GROUPS: dict[str, Any] = {
         {"group": 1, "first": 10, "last": 49, "limit_ratio": 1.0},
     ],
 }
-SAMPLER: dict[str, Any] = {"kind": "loss", "unbiased": False, "loss": [1.0] * T, "timesteps": T}
+SAMPLER: dict[str, Any] = {"density": "loss", "unbiased": False, "loss": [1.0] * T, "timesteps": T}
 RECIPE: dict[str, Any] = {
     "images": 32,
     "prediction": "epsilon",
-    "sampler": {"kind": "uniform"},
+    "sampler": {"density": "uniform"},
     "loss_weight": {"kind": "none"},
     "optimizer": {"lr": 1.0e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
 }
@@ -49,9 +49,9 @@ SETTINGS: dict[str, Any] = {
     },
     "recipes": {
         "base": RECIPE,
-        "longer": RECIPE | {"sampler": {"kind": "loss"}},
-        "slot": RECIPE | {"sampler": {"kind": "slot"}},
-        "expert": RECIPE | {"sampler": {"kind": "slot"}},
+        "longer": RECIPE | {"sampler": {"density": "loss"}},
+        "slot": RECIPE | {"sampler": {"density": "slot"}},
+        "expert": RECIPE | {"sampler": {"density": "slot"}},
     },
     "profile": {"images": 4, "batch_size": 64, "floor": "all"},
     "slots": {"count": 2, "loss": "total", "finetune": [1]},

@@ -14,9 +14,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.usefixtures("w
 FLOW = {"name": "flow", "timesteps": 1000, "shift": 3.0}
 CHANGES: dict[str, Any] = {
     "schedule": FLOW,
-    "recipes.base.sampler": {"kind": "logit_normal"},
+    "recipes.base.sampler": {"density": "logit_normal"},
     "recipes.base.loss_weight": {"kind": "learned_uncertainty"},
-    "recipes.stratified.sampler": {"kind": "mode", "scale": 1.29, "shift": 3.0, "normalised": True},
+    "recipes.stratified.sampler": {"density": "mode", "scale": 1.29, "shift": 3.0, "normalised": True},
     "recipes.stratified.loss_weight": {"kind": "cosmap"},
     "profiled_models": ["base", "stratified", "experts_pruned"],
     "variants": ["base", "mixed", "experts_pruned"],

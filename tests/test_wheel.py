@@ -85,9 +85,11 @@ def test_the_mathematics_works(python: Path, tmp_path: Path):
         "from functools import partial\n"
         "from unequal.diffusion.schedule import Flow\n"
         "from unequal.timesteps.densities import logit_normal, masses\n"
-        "from unequal.timesteps.samplers import LowDiscrepancySampler\n"
+        "from unequal.timesteps.draws import LowDiscrepancy\n"
+        "from unequal.timesteps.samplers import TimestepSampler\n"
         "from unequal.measures.loss_profile import LossProfile\n"
-        "sampler = LowDiscrepancySampler(masses(partial(logit_normal, mean=0.0), Flow(1000), 3.0, 'open'))\n"
+        "density = masses(partial(logit_normal, mean=0.0), Flow(1000), 3.0, 'open')\n"
+        "sampler = TimestepSampler(density, draw=LowDiscrepancy())\n"
         "assert abs(sampler.probabilities.sum() - 1) < 1e-12\n",
         encoding="utf-8",
     )

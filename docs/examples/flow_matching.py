@@ -13,7 +13,8 @@ from unequal.diffusion.schedule import Flow
 from unequal.loops.experts import Experts
 from unequal.loops.timesteps import Timesteps
 from unequal.timesteps.densities import logit_normal, masses
-from unequal.timesteps.samplers import LowDiscrepancySampler
+from unequal.timesteps.draws import LowDiscrepancy
+from unequal.timesteps.samplers import TimestepSampler
 
 
 class Velocity(nn.Module):
@@ -34,7 +35,7 @@ def train(steps: int = 300, batch_size: int = 64, device: str = "cpu") -> list[f
 
     schedule = Flow(1000, shift=3.0).to(device)  # unequal
     density = masses(partial(logit_normal, mean=0.0, std=1.0), Flow(1000), 1.0, "open")  # unequal
-    timesteps = Timesteps(LowDiscrepancySampler(density))  # unequal
+    timesteps = Timesteps(TimestepSampler(density, draw=LowDiscrepancy()))  # unequal
     net = Experts([Velocity(), Velocity()], borders=[875.0]).to(device)  # unequal
 
     optimizer, curve = torch.optim.AdamW(net.parameters(), lr=1e-2), []

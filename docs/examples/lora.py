@@ -14,7 +14,7 @@ from torch import nn
 from unequal.diffusion.schedule import Flow
 from unequal.loops.timesteps import Timesteps
 from unequal.timesteps.densities import logit_normal, masses
-from unequal.timesteps.samplers import IndependentSampler
+from unequal.timesteps.samplers import TimestepSampler
 
 
 def tiny_transformer() -> SD3Transformer2DModel:
@@ -47,7 +47,7 @@ def train(steps: int = 60, batch_size: int = 8, device: str = "cpu") -> list[flo
 
     schedule = Flow(1000, shift=3.0).to(device)  # unequal
     density = masses(partial(logit_normal, mean=0.0, std=1.0), Flow(1000), 1.0, "open")  # unequal
-    timesteps = Timesteps(IndependentSampler(density))  # unequal
+    timesteps = Timesteps(TimestepSampler(density))  # unequal
 
     optimizer, curve = torch.optim.AdamW(trained, lr=1e-2), []
     for _ in range(steps):

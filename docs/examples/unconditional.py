@@ -16,8 +16,9 @@ from torch.utils.data import DataLoader
 
 from unequal.diffusion.schedule import VariancePreserving
 from unequal.loops.timesteps import Timesteps
+from unequal.timesteps.draws import Stratified, equal_over
 from unequal.timesteps.partition import equal_log_snr
-from unequal.timesteps.samplers import StratifiedSampler
+from unequal.timesteps.samplers import TimestepSampler
 from unequal.timesteps.weights import loss_weights
 
 
@@ -41,7 +42,9 @@ def train(epochs: int = 2, batch_size: int = 8) -> list[float]:
     lr_scheduler = get_cosine_schedule_with_warmup(optimizer, num_warmup_steps=2, num_training_steps=8 * epochs)
 
     schedule = VariancePreserving("theirs", noise_scheduler.betas.double())  # unequal
-    sampler = StratifiedSampler(equal_log_snr(schedule, 8), unbiased=True)  # unequal
+    sampler = TimestepSampler(
+        equal_over(equal_log_snr(schedule, 8)), True, draw=Stratified(equal_log_snr(schedule, 8))
+    )  # unequal
     timesteps = Timesteps(sampler, loss_weights=loss_weights("min_snr", "epsilon", schedule.snr, gamma=5.0))  # unequal
 
     accelerator = Accelerator(cpu=True)

@@ -13,8 +13,9 @@ from unequal.files import read_json
 from unequal.settings.measured import SlotRanges
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import Strict, validate
-from unequal.timesteps.measured_densities import WeightedSampler, alike_in, least_variance_density
-from unequal.timesteps.samplers import IndependentSampler, StratifiedSampler, TimestepSampler
+from unequal.timesteps.draws import Stratified, equal_over
+from unequal.timesteps.measured_densities import WeightedSampler, least_variance_density
+from unequal.timesteps.samplers import TimestepSampler
 
 DENSITY_NAMES: tuple[DensityName, ...] = get_args(DensityName)
 
@@ -54,7 +55,7 @@ class Densities(Strict):
     def density(self, name: DensityName) -> np.ndarray:
         """p_t [T]."""
         if name == "slots":
-            return alike_in(self.slots)
+            return equal_over(self.slots)
         return least_variance_density(self.cells, np.array(self.second_moments), self.uniform_share)
 
     def drawn(self, name: DensityName) -> TimestepSampler:
@@ -63,8 +64,8 @@ class Densities(Strict):
         From slots every batch takes as many timesteps each (paper 1's conclusion); other draws are independent.
         """
         if name == "slots":
-            return StratifiedSampler(self.slots, unbiased=True)
-        return IndependentSampler(self.density(name), unbiased=True)
+            return TimestepSampler(equal_over(self.slots), True, draw=Stratified(self.slots))
+        return TimestepSampler(self.density(name), True)
 
     def weighted(self, name: DensityName) -> TimestepSampler:
         """Uniform draws whose losses are weighted by a density."""

@@ -15,7 +15,7 @@ from unequal.measures.gradients import Exposure, GradientSample, Moments, compar
 from unequal.models.folder import ModelRecord
 from unequal.randomness import numpy_generator
 from unequal.timesteps.partition import Partition
-from unequal.timesteps.samplers import IndependentSampler, TimestepSampler, uniform
+from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.gradient_meter import GradientMeter
 from unequal.training.objectives.objective import objective_for
 
@@ -56,7 +56,7 @@ def figures_of(sample: GradientSample, densities: Densities, batch_size: int) ->
     def exposure(sampler: TimestepSampler) -> Exposure:
         return exposure_of(sampler, cells, batch_size, generator)  # of these in closed form: nothing is drawn
 
-    even, mixing = exposure(IndependentSampler(uniform(cells.timesteps))), mixture(cells, densities.slots)
+    even, mixing = exposure(TimestepSampler(uniform(cells.timesteps))), mixture(cells, densities.slots)
     against = {name: exposure(densities.drawn(name)) for name in DENSITY_NAMES}
     compared = {name: compare(own, even, sample, cells.shares) for name, own in against.items()}
     plain = compare(even, even, sample, cells.shares)

@@ -45,9 +45,9 @@ class Params(Recipes):
                 raise ValueError(f"arms: '{name}' is no arm; there is: {', '.join(self.blocks.arms)}")
             if arm.batch_size > (images := self.recipes[name].images):
                 raise ValueError(f"arms.{name}.batch_size: {arm.batch_size}; recipes.{name} sees {images} images")
-            if arm.density is not None and self.recipes[name].sampler.kind != "uniform":
-                kind = self.recipes[name].sampler.kind
-                raise ValueError(f"recipes.{name}.sampler.kind: '{kind}'; arms.{name} has a density: uniform")
+            if arm.density is not None and self.recipes[name].sampler.density != "uniform":
+                kind = self.recipes[name].sampler.density
+                raise ValueError(f"recipes.{name}.sampler.density: '{kind}'; arms.{name} has a density: uniform")
         return self
 
     @model_validator(mode="after")

@@ -15,7 +15,7 @@ from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, Strict, key
 from unequal.settings.training import Training
 from unequal.timesteps.partition import Partition
-from unequal.timesteps.samplers import IndependentSampler, TimestepSampler, normalised, tilt, uniform, within
+from unequal.timesteps.samplers import TimestepSampler, normalised, tilt, uniform, within
 from unequal.training.initialisation import Start
 from unequal.training.train import Outcome, TrainingJob, spec_for, train
 from unequal.workspace import Workspace
@@ -88,13 +88,13 @@ def sampler_along(way: Way, slots: Partition, power: float) -> TimestepSampler:
     """The timesteps that a model is trained on with. Raises UserError where there is no such slot."""
     timesteps = slots.timesteps
     if way == NEAR_NOISE:
-        return IndependentSampler(normalised(tilt(timesteps, power)))
+        return TimestepSampler(normalised(tilt(timesteps, power)))
     if not way.startswith(SLOT):
-        return IndependentSampler(uniform(timesteps))
+        return TimestepSampler(uniform(timesteps))
     number = int(way.removeprefix(SLOT))
     if number > len(slots):
         raise UserError(f"{way}: there are slots 1 … {len(slots)}")
-    return IndependentSampler(within(slots[number - 1], timesteps))
+    return TimestepSampler(within(slots[number - 1], timesteps))
 
 
 def retrain(workspace: Workspace, job: TrainingJob, model: Path, sampler: TimestepSampler) -> Outcome:

@@ -12,7 +12,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
 from unequal.settings.measured import Measured
-from unequal.settings.samplers import Sampler
+from unequal.settings.samplers import AnySampler
 from unequal.timesteps.partition import Partition
 
 T = 30
@@ -22,7 +22,7 @@ BASE = Measured(loss=LOSSES.mean(1), losses=LOSSES, slots=Partition([(0, 9), (10
 CHOSEN: dict[str, tuple[dict[str, Any], set[str]]] = {
     "uniform": ({}, set()),
     "loss": ({}, {"loss"}),
-    "stratified": ({}, {"slots"}),
+    "slots": ({"draw": "stratified"}, {"slots"}),
     "loss_second_moment": ({"history": 2, "warm_start": True}, {"losses"}),
 }
 
@@ -30,7 +30,7 @@ CHOSEN: dict[str, tuple[dict[str, Any], set[str]]] = {
 @pytest.mark.parametrize("kind", CHOSEN)
 def test_a_sampler_comes_back_with_what_it_needs(kind: str, tmp_path: Path) -> None:
     keys, needs = CHOSEN[kind]
-    sampler = TypeAdapter(Sampler).validate_python({"kind": kind} | keys)
+    sampler = TypeAdapter(AnySampler).validate_python({"density": kind} | keys)
     write_sampler(tmp_path / "one.json", sampler, BASE, T)
     assert set(read_json(tmp_path / "one.json")) == {*type(sampler).model_fields, *needs, "timesteps"}
     read = read_sampler(tmp_path / "one.json", SCHEDULE)
@@ -43,7 +43,7 @@ def test_a_sampler_comes_back_with_what_it_needs(kind: str, tmp_path: Path) -> N
     ("change", "complaint"),
     [
         ({"timesteps": 31}, "made for 31 timesteps, the model has 30"),
-        ({"kind": "gaussian"}, "sampler: Input tag 'gaussian'"),
+        ({"density": "gaussian"}, "sampler: Input tag 'gaussian'"),
         ({"colour": 1}, "sampler.colour: unknown key"),
         ({"loss": [1.0] * 29}, "the profile has 29 timesteps, the model 30"),
         ({"loss": "much"}, 'loss: "much": Input should be a valid array'),
@@ -51,7 +51,7 @@ def test_a_sampler_comes_back_with_what_it_needs(kind: str, tmp_path: Path) -> N
 )
 def test_an_altered_file_is_refused(change: dict[str, Any], complaint: str, tmp_path: Path) -> None:
     path = tmp_path / "one.json"
-    write_json(path, {"kind": "loss", "unbiased": False, "loss": [1.0] * T, "timesteps": T} | change)
+    write_json(path, {"density": "loss", "unbiased": False, "loss": [1.0] * T, "timesteps": T} | change)
     with pytest.raises(UserError) as refusal:
         read_sampler(path, SCHEDULE)
     assert complaint in str(refusal.value)

@@ -120,7 +120,7 @@ def test_a_shortened_recipe_keeps_its_shape() -> None:
         images=1000,
         snapshots=(500,),
         prediction="epsilon",
-        sampler=Uniform(kind="uniform"),
+        sampler=Uniform(density="uniform"),
         loss_weight=NoWeight(kind="none"),
         optimizer=optimizer,
     )

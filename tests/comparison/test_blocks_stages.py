@@ -41,7 +41,7 @@ BASE: dict[str, Any] = {
     "keep_state": True,
     "snapshots": [16],
     "prediction": "epsilon",
-    "sampler": {"kind": "uniform"},
+    "sampler": {"density": "uniform"},
     "loss_weight": {"kind": "none"},
     "optimizer": OPTIMIZER,
 }
@@ -49,7 +49,7 @@ PLAN: dict[str, Any] = {
     "groups": {"kind": "snr", "count": 2, "min_ratio": 0.5},
     "pruning": None,
     "start": "base",
-    "recipe": {**BASE, "images": 16, "snapshots": [], "keep_state": False, "sampler": {"kind": "slot"}},
+    "recipe": {**BASE, "images": 16, "snapshots": [], "keep_state": False, "sampler": {"density": "slot"}},
 }
 PROXY: dict[str, Any] = {
     "method": "proxy",

@@ -27,7 +27,7 @@ from unequal.measures.loss_profile import Errors, LossProfile, endpoints, excess
 from unequal.measures.profiling import Draws, profile, profile_floor
 from unequal.models.denoiser import Denoiser
 from unequal.models.spec import ModelSpec
-from unequal.settings.learning_samplers import Adaptive, EasyToHard
+from unequal.settings.learned_samplers import Adaptive, EasyToHard
 from unequal.settings.schedule import Schedule
 from unequal.timesteps.groups import mean_limit, timestep_groups
 from unequal.timesteps.partition import Partition, equal_log_snr, equal_sums
@@ -97,9 +97,9 @@ def test_ddim_with_the_optimal_denoiser_ends_at_one_of_the_images(images: Tensor
 def test_samplers_that_go_by_its_snr_are_made() -> None:
     clusters = equal_log_snr(Flow(T), 4)
     assert clusters.lengths.tolist() == clusters.lengths[::-1].tolist()
-    measuring = Adaptive(kind="adaptive", bins=4, refresh_images=10, images_per_bin=1).build(Flow(T))
+    measuring = Adaptive(density="adaptive", bins=4, refresh_images=10, images_per_bin=1).build(Flow(T))
     np.testing.assert_allclose(measuring.probabilities, 1 / T)
-    opening = EasyToHard(kind="easy_to_hard", clusters=4, patience_images=10).build(Flow(T))
+    opening = EasyToHard(density="easy_to_hard", clusters=4, patience_images=10).build(Flow(T))
     assert int((opening.at(0) > 0).sum()) == clusters[-1].length
 
 

@@ -29,7 +29,7 @@ T = 50
 RECIPE: dict[str, Any] = {
     "images": 32,
     "prediction": "epsilon",
-    "sampler": {"kind": "slot"},
+    "sampler": {"density": "slot"},
     "loss_weight": {"kind": "none"},
     "optimizer": {"lr": 1e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
 }

@@ -38,7 +38,7 @@ STRANGE: list[Any] = [
     *(None, True, False, 0, 1, 2, -1, 7, 2**31, 2**63, 10**30),
     *(0.0, 0.5, 1.0, -0.5, 1e-300, 1e300, math.inf, math.nan),
     *("", "x", "none", "base", "slot_3", "x; touch pwned #", "../up", "1e-4", "\x00", "é" * 300),
-    *([], {}, [0], [[]], ["base", "base"], [3, 1], {"kind": "none"}, {"kind": "slot", "overlap": 1.0}),
+    *([], {}, [0], [[]], ["base", "base"], [3, 1], {"kind": "none"}, {"density": "slot", "draw": "mirrored"}),
 ]
 #: What may slip into the text of a params file: YAML's signs, and values that its readers stumble over.
 PIECES = [

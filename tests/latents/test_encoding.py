@@ -15,7 +15,7 @@ from unequal.latents.autoencoder import Autoencoder, build_autoencoder, latent_s
 from unequal.latents.encoding import encode
 from unequal.measures.profiling import Draws, profile_floor
 from unequal.settings.autoencoder import TrainedAutoencoder
-from unequal.timesteps.samplers import IndependentSampler, uniform
+from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import BatchSource
 
 CPU = torch.device("cpu")
@@ -57,7 +57,7 @@ def test_latents_are_a_data_set_of_their_own(
 
 
 def test_a_batch_of_latents_holds_them_as_they_are(latents: PreparedData) -> None:
-    source = BatchSource(tensor_of(latents.train), 6, IndependentSampler(uniform(50)), 0, False, CPU)
+    source = BatchSource(tensor_of(latents.train), 6, TimestepSampler(uniform(50)), 0, False, CPU)
     x0 = source.draw(0).x0
     assert x0.shape == (6, 2, 4, 4)
     assert all(any(torch.equal(one, torch.from_numpy(known)) for known in latents.train) for one in x0)

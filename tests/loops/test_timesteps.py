@@ -13,13 +13,12 @@ from torch import distributed
 
 from unequal.errors import UserError
 from unequal.loops.timesteps import DELAY, Timesteps
+from unequal.timesteps.draws import LowDiscrepancy
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import (
     AdaptiveSampler,
     EasyToHardSampler,
-    IndependentSampler,
     LossSecondMomentSampler,
-    LowDiscrepancySampler,
     TimestepSampler,
     tilt,
     uniform,
@@ -35,8 +34,8 @@ def learning() -> TimestepSampler:
 
 
 SAMPLERS: dict[str, Callable[[], TimestepSampler]] = {
-    "weighted": lambda: IndependentSampler(PROBABILITIES, unbiased=True),
-    "spread": lambda: LowDiscrepancySampler(PROBABILITIES),
+    "weighted": lambda: TimestepSampler(PROBABILITIES, True),
+    "spread": lambda: TimestepSampler(PROBABILITIES, draw=LowDiscrepancy()),
     "learning": learning,
     "in stages": lambda: EasyToHardSampler(Partition.of_lengths([5] * 4), patience_images=16),
 }
@@ -143,7 +142,7 @@ def test_misuse_is_refused_in_one_line():
 
 
 def test_a_sampler_that_learns_nothing_takes_any_losses():
-    Timesteps(IndependentSampler(uniform(T))).learn(torch.ones(()))
+    Timesteps(TimestepSampler(uniform(T))).learn(torch.ones(()))
 
 
 @pytest.mark.gpu

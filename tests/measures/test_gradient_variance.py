@@ -18,17 +18,9 @@ from unequal.measures.gradients import (
     scatter,
     simulated_exposure,
 )
+from unequal.timesteps.draws import LowDiscrepancy, Stratified, equal_over
 from unequal.timesteps.partition import Partition
-from unequal.timesteps.samplers import (
-    AdaptiveSampler,
-    IndependentSampler,
-    LowDiscrepancySampler,
-    StratifiedSampler,
-    TimestepSampler,
-    normalised,
-    tilt,
-    uniform,
-)
+from unequal.timesteps.samplers import AdaptiveSampler, TimestepSampler, normalised, tilt, uniform
 from unequal.training.batches import Batch, draw_at
 from unequal.training.gradient_meter import GradientMeter
 from unequal.training.objectives.objective import SingleHead
@@ -50,12 +42,12 @@ def adaptive() -> TimestepSampler:
 
 
 SAMPLERS: dict[str, TimestepSampler] = {
-    "uniform": IndependentSampler(uniform(T)),
-    "loss": IndependentSampler(normalised(LOSS), unbiased=True),
-    "near_data": IndependentSampler(normalised(tilt(T, 2.0)[::-1])),
-    "stratified": StratifiedSampler(SLOTS, unbiased=True),
-    "stratified_biased": StratifiedSampler(SLOTS),
-    "low_discrepancy": LowDiscrepancySampler(uniform(T)),
+    "uniform": TimestepSampler(uniform(T)),
+    "loss": TimestepSampler(normalised(LOSS), True),
+    "near_data": TimestepSampler(normalised(tilt(T, 2.0)[::-1])),
+    "stratified": TimestepSampler(equal_over(SLOTS), True, draw=Stratified(SLOTS)),
+    "stratified_biased": TimestepSampler(equal_over(SLOTS), draw=Stratified(SLOTS)),
+    "low_discrepancy": TimestepSampler(uniform(T), draw=LowDiscrepancy()),
     "adaptive": adaptive(),
 }
 each_sampler = pytest.mark.parametrize("name", SAMPLERS)
@@ -115,7 +107,7 @@ def test_stratified_has_no_more_variance_than_its_probabilities_drawn_independen
     means = generator.normal(size=(len(CELLS), 4)) * 2
     moments = Moments(np.square(means).sum(1) + 1, means @ means.T)
     stratified = SAMPLERS["stratified"]
-    alike = IndependentSampler(stratified.probabilities, unbiased=True)
+    alike = TimestepSampler(stratified.probabilities, True)
     even, independent = (
         scatter(exposure_of(one, CELLS, batch_size, generator), moments, SHARES).variance for one in (stratified, alike)
     )

@@ -32,7 +32,7 @@ from unequal.settings.samplers import Slot, Uniform
 from unequal.settings.schedule import BetaSchedule
 from unequal.settings.training import Training
 from unequal.timesteps.partition import TimestepRange
-from unequal.timesteps.samplers import IndependentSampler, uniform
+from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.initialisation import Scope, Start
 from unequal.training.results import write_results
 from unequal.training.train import TrainingJob, train_fresh, train_on
@@ -96,7 +96,7 @@ def recipe(sampler: Any, images: int) -> Recipe:
     )
 
 
-UNIFORM = Uniform(kind="uniform")
+UNIFORM = Uniform(density="uniform")
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_a_second_backbone_goes_all_the_way(
 
     # On from the base, for all timesteps and for a range.
     longer, expert = Start.of_model(base), Start.of_model(base, Scope(TimestepRange(10, 19), 0, 2))
-    for name, on in {"longer": (longer, IndependentSampler(uniform(50))), "expert": (expert,)}.items():
-        chosen = recipe(UNIFORM if name == "longer" else Slot(kind="slot"), 40)
+    for name, on in {"longer": (longer, TimestepSampler(uniform(50))), "expert": (expert,)}.items():
+        chosen = recipe(UNIFORM if name == "longer" else Slot(density="slot"), 40)
         there = Here(tmp_path / name, runtime)
         write_results(there, train_on(there, TrainingJob(name, chosen, settings, prepared, 5), *on))
         assert load_record(tmp_path / name / "artifacts/models" / name).inherited_images == 400

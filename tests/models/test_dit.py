@@ -157,7 +157,7 @@ def recipe(images: int, prediction: str = "sample") -> Recipe:
     return Recipe(
         images=images,
         prediction=prediction,
-        sampler=Uniform(kind="uniform"),
+        sampler=Uniform(density="uniform"),
         loss_weight=NoWeight(kind="none"),
         optimizer=Optimizer(lr=3e-3, betas=(0.9, 0.99), weight_decay=0.0, warmup_images=0, decay="constant"),
     )

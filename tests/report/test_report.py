@@ -145,7 +145,10 @@ def write_inputs() -> None:
         Path("artifacts/groups.json"),
         {"timesteps": T, "schedule": "linear", "kind": "snr", "min_ratio": 0.5, "groups": limits},
     )
-    write_json(Path("artifacts/samplers/stratified.json"), {"kind": "stratified", "timesteps": T, "slots": SLOTS})
+    write_json(
+        Path("artifacts/samplers/stratified.json"),
+        {"density": "slots", "draw": "stratified", "timesteps": T, "slots": SLOTS},
+    )
     Path("artifacts/samples").mkdir()
     for name, fid, flops in SCORES:
         steps = [1, 2] if name.startswith("experts_") else [3]

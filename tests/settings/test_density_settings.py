@@ -14,9 +14,9 @@ from unequal.diffusion.schedule import Flow
 from unequal.settings.loss_weights import AnyLossWeight
 from unequal.settings.measured import Measured
 from unequal.settings.recipe import Recipe
-from unequal.settings.samplers import Sampler
+from unequal.settings.samplers import AnySampler
 from unequal.timesteps.densities import DENSITIES, masses, mode
-from unequal.timesteps.samplers import LowDiscrepancySampler
+from unequal.timesteps.draws import LowDiscrepancy
 from unequal.timesteps.weights import WEIGHTS, epsilon_error_factor, soft_min_snr
 from unequal.training.objectives.objective import SingleHead
 from unequal.training.train import single_head
@@ -25,8 +25,8 @@ T = 50
 FLOW = Flow(T, 3.0)
 
 
-def sampler(**settings: Any) -> Sampler:
-    return TypeAdapter(Sampler).validate_python(settings)
+def sampler(**settings: Any) -> AnySampler:
+    return TypeAdapter(AnySampler).validate_python(settings)
 
 
 def test_every_density_and_every_weight_has_a_kind() -> None:
@@ -34,14 +34,14 @@ def test_every_density_and_every_weight_has_a_kind() -> None:
     needed = {"min_snr": gamma, "p2": gamma, "beta": {"a": 0.6, "b": 0.6}, "constant": {"space": "v"}}
     for density in DENSITIES:
         name = density.__name__
-        assert sampler(kind=name, **needed.get(name, {})).kind == name
+        assert sampler(density=name, **needed.get(name, {})).density == name
     for name in WEIGHTS:
         assert TypeAdapter(AnyLossWeight).validate_python({"kind": name} | needed.get(name, {})).kind == name
 
 
 def test_keys_reach_the_function() -> None:
-    made = sampler(kind="mode", scale=0.5, shift=2.0, ends="closed", low_discrepancy=True).build(FLOW)
-    assert isinstance(made, LowDiscrepancySampler)
+    made = sampler(density="mode", scale=0.5, shift=2.0, ends="closed", draw="low_discrepancy").build(FLOW)
+    assert isinstance(made.draw, LowDiscrepancy)
     expected = masses(lambda edges: mode(edges, scale=0.5), FLOW, 2.0, "closed")
     np.testing.assert_array_equal(made.probabilities, expected)
     weight = TypeAdapter(AnyLossWeight).validate_python({"kind": "soft_min_snr", "gamma": 2.0})
@@ -49,7 +49,7 @@ def test_keys_reach_the_function() -> None:
 
 
 def test_unbiased_draws_of_a_density_have_the_uniform_mean() -> None:
-    made = sampler(kind="logit_normal", unbiased=True).build(FLOW)
+    made = sampler(density="logit_normal", unbiased=True).build(FLOW)
     np.testing.assert_allclose(made.probabilities * made.importance(), 1 / T)
 
 
@@ -58,7 +58,7 @@ def test_unbiased_draws_of_a_density_have_the_uniform_mean() -> None:
 def test_a_normalised_loss_is_the_bases_in_the_mean(prediction: str, kind: str, unbiased: bool, tmp_path: Path) -> None:
     """E_p[w·L] = E[L] of the base's losses in the network's own space, from the file that a training reads."""
     losses = np.random.default_rng(0).random(T) + 0.1
-    settings = sampler(kind=kind, normalised=True, unbiased=unbiased)
+    settings = sampler(density=kind, normalised=True, unbiased=unbiased)
     write_sampler(tmp_path / "sampler.json", settings, Measured(loss=losses), T)
     made = read_sampler(tmp_path / "sampler.json", FLOW)
     recipe = Recipe.model_construct(loss_weight=TypeAdapter(AnyLossWeight).validate_python({"kind": "edm"}))

@@ -29,8 +29,8 @@ DIFF_PRUNING = {"method": "diff_pruning", "timesteps": "group", "images": 1, "th
 LOW = {"kind": "low_resolution", "super_resolution_factor": 2}
 LLM = {"kind": "llm", "model": "m", "base_url": "https://localhost/v1", "api_key_env": "SOME_KEY"}
 
-BY_GRADIENTS = {"kind": "pcgrad", "clusters": 5, "alike_in": "gradients"}
-CURRICULUM = {"kind": "curriculum", "target": "noise_rate"}
+BY_GRADIENTS = {"kind": "pcgrad", "clusters": 5, "cluster_by": "gradients"}
+CURRICULUM = {"density": "curriculum", "target": "noise_rate"}
 FLOW = {"name": "flow", "timesteps": 1000, "shift": 3.0}
 #: Recipes that train the base on, and so predict what it predicts.
 CONTINUING = ("longer", "stratified", "slot", "expert")
@@ -41,7 +41,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"training.batchsize": 3}, "training.batchsize: unknown key; allowed here: batch_size"),
     (
         {"recipes.base.sampler.strength": 2},
-        "recipes.base.sampler.strength: unknown key; allowed here: kind, normalised, unbiased",
+        "recipes.base.sampler.strength: unknown key; allowed here: density, draw, unbiased, normalised",
     ),
     ({"runtime.tracking.url": "x"}, "runtime.tracking.url: unknown key; allowed here: uri"),
     ({"seed": DELETE}, "seed: Field required"),
@@ -145,36 +145,36 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     # Densities.
     (
-        {"recipes.base.sampler": {"kind": "laplace", "mean": 60.0}},
-        "recipes.base: sampler.kind: 'laplace': the density has no mass on the grid: next to nothing of it lies",
+        {"recipes.base.sampler": {"density": "laplace", "mean": 60.0}},
+        "recipes.base: sampler.density: 'laplace': the density has no mass on the grid: next to nothing of it lies",
     ),
     (
-        {"recipes.base.sampler": {"kind": "logit_normal", "shift": 0.0}},
+        {"recipes.base.sampler": {"density": "logit_normal", "shift": 0.0}},
         "recipes.base.sampler.shift: 0.0: Input should be greater than or equal to 0.001",
     ),
     (
-        {"recipes.base.sampler": {"kind": "logit_normal", "std": 0.0}},
+        {"recipes.base.sampler": {"density": "logit_normal", "std": 0.0}},
         "recipes.base.sampler.std: 0.0: Input should be greater than 0",
     ),
     (
-        {"recipes.base.sampler": {"kind": "mode", "scale": 1.8}},
+        {"recipes.base.sampler": {"density": "mode", "scale": 1.8}},
         "recipes.base.sampler.scale: 1.8: Input should be less than or equal to 1.75",
     ),
-    ({"recipes.base.sampler": {"kind": "beta", "a": 0.6}}, "recipes.base.sampler.b: Field required"),
+    ({"recipes.base.sampler": {"density": "beta", "a": 0.6}}, "recipes.base.sampler.b: Field required"),
     (
-        {"recipes.base.sampler": {"kind": "cosmap", "mean": 0.0}},
-        "recipes.base.sampler.mean: unknown key; allowed here: kind, normalised, shift, ends, low_discrepancy",
+        {"recipes.base.sampler": {"density": "cosmap", "mean": 0.0}},
+        "recipes.base.sampler.mean: unknown key; allowed here: density, draw, unbiased, normalised, shift, ends",
     ),
     (
-        {"recipes.base.sampler": {"kind": "mode", "normalised": True}},
-        "recipes.base.sampler.kind: 'mode' needs the base's profile; recipes that start from nothing have none",
+        {"recipes.base.sampler": {"density": "mode", "normalised": True}},
+        "recipes.base.sampler.density: 'mode' needs the base's profile; recipes that start from nothing have none",
     ),
     (
         {
-            "recipes.longer.sampler": {"kind": "mode", "normalised": True},
+            "recipes.longer.sampler": {"density": "mode", "normalised": True},
             "recipes.longer.loss_weight": {"kind": "running_mean", "half_life_images": 9},
         },
-        "recipes.longer: sampler.normalised: the loss is weighted by what it was so far, or of three heads; allowed: ",
+        "recipes.longer: sampler.normalised: the loss weight is learned, or there are three heads; allowed: ",
     ),
     # Weights as tables.
     (
@@ -191,10 +191,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {
-            "recipes.base.sampler": {"kind": "loss_second_moment"},
+            "recipes.base.sampler": {"density": "loss_second_moment"},
             "recipes.base.loss_weight": {"kind": "learned_uncertainty"},
         },
-        "recipes.base: loss_weight.kind: 'learned_uncertainty' takes the size of losses away, from which sampler.kind",
+        "recipes.base: loss_weight.kind: 'learned_uncertainty' takes the size of losses away, from which sampler.densi",
     ),
     ({"schedule.timesteps": 20}, "schedule.timesteps: 20: Input should be greater than 20"),
     ({"data.channels": 2}, "data.channels: 2: Input should be 1 or 3"),
@@ -258,8 +258,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"sampling.restart": True}, "sampling: restart: true; solver 'ddim' keeps nothing of the step before"),
     ({"sampling.steps": 0}, "sampling.steps: 0: Input should be greater than 0 or a valid array"),
     (
-        {"recipes.base.sampler.kind": "gauss"},
-        "recipes.base.sampler: Input tag 'gauss' found using 'kind' does not match any of the expected tags: 'uniform'",
+        {"recipes.base.sampler.density": "gauss"},
+        "recipes.base.sampler: Input tag 'gauss' found using 'density' does not match any of the expected tags:",
     ),
     ({"evaluation.seeds": []}, "evaluation.seeds: Tuple should have at least 1 item"),
     # Values that would end in an overflow, a full memory, or never.
@@ -323,7 +323,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {
-            "recipes.longer.sampler": {"kind": "loss_second_moment", "warm_start": True},
+            "recipes.longer.sampler": {"density": "loss_second_moment", "warm_start": True},
             "network.variance": "learned",
         },
         "recipes.longer.sampler.warm_start: the profile has losses of ε alone",
@@ -358,14 +358,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         )
     ),
     ({"merging.weights": [0.5, 0.5]}, "merging.weights: 2 weights for 4 groups; allowed: one for each"),
-    (
-        {"recipes.expert.sampler.overlap": 1.5},
-        "recipes.expert.sampler.overlap: 1.5: Input should be less than or equal",
-    ),
-    (
-        {"recipes.base.sampler.overlap": 0.1},
-        "recipes.base.sampler.overlap: unknown key; allowed here: kind, normalised, unbiased",
-    ),
     ({"further_recipes": ["merged"]}, "further_recipes: 'merged' is the name of another stage's model"),
     ({"variants": ["base", "experts_best"]}, "variants: 'experts_best' is not trained; allowed: base"),
     ({"slots.finetune": [11]}, "slots: finetune: 11 is no slot; allowed: 1 … 10"),
@@ -377,7 +369,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         {
             "recipes.base.sampler": {
-                "kind": "curriculum",
+                "density": "curriculum",
                 "target": "noise_rate",
                 "ramp_images": 0,
                 "uniform_share": 0.1,
@@ -388,7 +380,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         {
             "recipes.base.sampler": {
-                "kind": "curriculum",
+                "density": "curriculum",
                 "target": "noise_rate",
                 "ramp_images": 10**9,
                 "uniform_share": 0.1,
@@ -399,7 +391,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (
         {
             "recipes.base.sampler": {
-                "kind": "curriculum",
+                "density": "curriculum",
                 "target": "noise_rate",
                 "ramp_images": 9,
                 "uniform_share": 1.0,
@@ -415,7 +407,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         for unused in ("mean", "std")
     ),
     (
-        {"recipes.base.sampler": {"kind": "easy_to_hard", "clusters": 5, "patience_images": 40000}},
+        {"recipes.base.sampler": {"density": "easy_to_hard", "clusters": 5, "patience_images": 40000}},
         "recipes.base: sampler.patience_images: the hardest cluster would be opened after 160000 images at the earl",
     ),
     ({"recipes.base.optimizer.betas": [1.0, 0.999]}, "recipes.base.optimizer: betas: [1.0, 0.999] must lie in [0, 1)"),
@@ -431,14 +423,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"recipes.base.optimizer.momentum_decay": {"kind": "exponential", "floor": 0.0, "lr_compensation": "none"}},
         "recipes.base.optimizer: momentum_decay.floor: 0 is never reached by an exponential",
     ),
-    ({"recipes.base.sampler": {"kind": "near_noise"}}, "recipes.base.sampler.power: Field required"),
+    ({"recipes.base.sampler": {"density": "near_noise"}}, "recipes.base.sampler.power: Field required"),
     (
-        {"recipes.base.sampler": {"kind": "uniform", "power": 2.0}},
-        "recipes.base.sampler.power: unknown key; allowed here: kind, normalised, unbiased",
+        {"recipes.base.sampler": {"density": "uniform", "power": 2.0}},
+        "recipes.base.sampler.power: unknown key; allowed here: density, draw, unbiased, normalised",
     ),
     (
         {"recipes.slot.sampler.unbiased": True},
-        "recipes.slot.sampler.unbiased: unknown key; allowed here: kind, overlap",
+        "recipes.slot.sampler.unbiased: true: Input should be False",
     ),
     ({"recipes.base.loss_weight.kind": "p2"}, "recipes.base.loss_weight.gamma: Field required"),
     ({"recipes.base.loss_weight.gamma": 1.0}, "recipes.base.loss_weight.gamma: unknown key; allowed here: kind"),
@@ -460,13 +452,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "recipes.mixed: loss_weight.kind: 'p2' would be divided out again by mixing.train 'balanced'; allowed: none",
     ),
     (
-        {"recipes.base.sampler": {"kind": "easy_to_hard", "clusters": 1500, "patience_images": 1}},
+        {"recipes.base.sampler": {"density": "easy_to_hard", "clusters": 1500, "patience_images": 1}},
         "recipes.base: of 1500 clusters, number 2 from the data end is empty: ",
     ),
     (
         {
             "recipes.stratified.sampler": {
-                "kind": "adaptive",
+                "density": "adaptive",
                 "bins": 5000,
                 "refresh_images": 1000,
                 "images_per_bin": 1,
@@ -475,17 +467,17 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "recipes.stratified: of 5000 bins, ",
     ),
     (
-        {"recipes.base.sampler": {"kind": "near_noise", "power": 1.0e300}},
+        {"recipes.base.sampler": {"density": "near_noise", "power": 1.0e300}},
         "recipes.base: timestep weights must be finite, not negative and not all 0",
     ),
     (
-        {"recipes.base.sampler": {"kind": "asymmetric", "boundary": 0.7, "ratio": 1.0e308}},
+        {"recipes.base.sampler": {"density": "asymmetric", "boundary": 0.7, "ratio": 1.0e308}},
         "recipes.base.sampler.ratio: 1e+308: Input should be less than or equal to 1000000",
     ),
     ({"profile.floor": 10**15}, "profile.floor: "),
     ({"profile.floor": {"sampled": 1}}, "profile.floor.sampled: 1: Input should be greater than or equal to 2"),
     (
-        {"recipes.base.sampler": {"kind": "clusters", "count": 1001}},
+        {"recipes.base.sampler": {"density": "clusters", "count": 1001, "draw": "stratified"}},
         "recipes.base: 1001 clusters of 1000 timesteps;",
     ),
     (
@@ -494,11 +486,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"recipes.longer.conflicts": BY_GRADIENTS},
-        "recipes.longer: conflicts.alike_in: 'gradients' needs the key gradients, {} at least",
+        "recipes.longer: conflicts.cluster_by: 'gradients' needs the key gradients, {} at least",
     ),
     (
         {"recipes.longer.gradients": {"images": 40}},
-        "recipes.longer: gradients: has no meaning where nothing goes by them; allowed with conflicts.alike_in or",
+        "recipes.longer: gradients: has no meaning where nothing goes by them; allowed with conflicts.cluster_by or",
     ),
     (
         {"recipes.longer.conflicts": BY_GRADIENTS, "recipes.longer.gradients": {"cells": 4}},
@@ -523,10 +515,25 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"recipes.base.timesteps_per_image": 0}, "recipes.base.timesteps_per_image: 0: Input should be greater than 0"),
     (
         {
-            "recipes.base.sampler": {"kind": "adats", "refresh_images": 5120},
+            "recipes.base.sampler": {"density": "info_noise", "warmup_images": 5120},
             "recipes.base.loss_weight": {"kind": "learned_uncertainty"},
         },
-        "recipes.base: sampler.kind: 'adats' divides the loss by its weight, which is learned here, or of three heads",
+        "recipes.base: sampler.density: 'info_noise' divides the loss by its weight, which is learned here, or of thr",
+    ),
+    *(
+        ({f"recipes.base.sampler.{key}": value}, f"recipes.base.sampler.{key}: {value!r}: renamed; write {new}")
+        for key, value, new in (
+            ("kind", "uniform", "density: uniform"),
+            ("kind", "low_discrepancy", "density: uniform, draw: low_discrepancy"),
+            ("kind", "stratified", "density: slots, draw: stratified"),
+            ("kind", "clusters", "density: clusters, draw: stratified"),
+            ("low_discrepancy", True, "draw: low_discrepancy"),
+            ("mirrored", True, "draw: mirrored"),
+        )
+    ),
+    (
+        {"recipes.base.conflicts": {"kind": "pcgrad", "clusters": 5, "alike_in": "log_snr"}},
+        "recipes.base.conflicts.alike_in: 'log_snr': renamed; write cluster_by",
     ),
     ({"recipes.mixed.mixing.bins": 10**9}, "recipes.mixed.mixing.bins: 1000000000: Input should be less than"),
     ({"extractor.kind": "inception"}, "extractor: features: 64; inception has 2048"),
@@ -546,7 +553,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"slots.count": 1001}, "slots.count: 1001 ranges of 1000 timesteps; at most schedule.timesteps"),
     ({"groups.ids": list(range(1001))}, "groups: 1001 groups of 1000 timesteps; allowed: 1 … 1000"),
     (
-        {"recipes.expert.sampler": {"kind": "slot", "intervals": 500}},
+        {"recipes.expert.sampler": {"density": "slot", "intervals": 500}},
         "recipes.expert.sampler.intervals: 500 of equal log-SNR, of which number",
     ),
     ({"groups.min_ratio": 1.0}, "groups: min_ratio 1.0 gives 1 distinct limit of FLOPs to 4 groups"),
@@ -613,10 +620,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     ({"evaluation.against": "holdouts"}, "evaluation.against: \"holdouts\": Input should be 'train' or 'holdout'"),
     ({"further_recipes": ["longer"]}, "recipes: no stage trains by 'stratified'; delete it, or name it"),
-    ({"recipes.base.sampler.kind": "slot"}, "recipes.base.sampler.kind: 'slot'; allowed: any but 'slot'"),
-    ({"recipes.slot.sampler.kind": "uniform"}, "recipes.slot.sampler.kind: 'uniform'; allowed: only 'slot'"),
-    ({"recipes.base.sampler.kind": "loss"}, "recipes.base.sampler.kind: 'loss' needs the base's profile"),
-    ({"recipes.base.sampler.kind": "stratified"}, "recipes.base.sampler.kind: 'stratified' needs the base's profile"),
+    ({"recipes.base.sampler.density": "slot"}, "recipes.base.sampler.density: 'slot'; allowed: any but 'slot'"),
+    ({"recipes.slot.sampler.density": "uniform"}, "recipes.slot.sampler.density: 'uniform'; allowed: only 'slot'"),
+    ({"recipes.base.sampler.density": "loss"}, "recipes.base.sampler.density: 'loss' needs the base's profile"),
+    (
+        {"recipes.base.sampler": {"density": "slots", "draw": "stratified"}},
+        "recipes.base.sampler.density: 'slots' needs the base's profile",
+    ),
     (
         {"recipes.slot.prediction": "sample"},
         "recipes.slot.prediction: 'sample'; it trains the base on, whose prediction",
@@ -645,7 +655,7 @@ ACCEPTED: list[dict[str, Any]] = [
         "sampling.eta": 1.0,
         "variants": ["base", "experts_pruned"],
     },
-    {"recipes.longer.sampler": {"kind": "near_data", "power": 0.5, "unbiased": True}},
+    {"recipes.longer.sampler": {"density": "near_data", "power": 0.5, "unbiased": True}},
     {"recipes.longer.loss_weight": {"kind": "min_snr", "gamma": 5}},
     {"recipes.longer.loss_weight": {"kind": "running_mean", "half_life_images": 5000, "bins": 20}},
     {"training.average": {"kind": "exponential", "decay": 0.0}},
@@ -665,8 +675,8 @@ ACCEPTED: list[dict[str, Any]] = [
     {"schedule": FLOW},
     {"schedule": {"name": "flow", "timesteps": 50}},
     {f"recipes.{name}.prediction": "velocity" for name in ("base", *CONTINUING)},
-    {"recipes.base.sampler": {"kind": "beta", "a": 0.6, "b": 1}, "recipes.base.loss_weight": {"kind": "edm"}},
-    {"recipes.longer.sampler": {"kind": "log_normal", "normalised": True, "ends": "closed"}},
+    {"recipes.base.sampler": {"density": "beta", "a": 0.6, "b": 1}, "recipes.base.loss_weight": {"kind": "edm"}},
+    {"recipes.longer.sampler": {"density": "log_normal", "normalised": True, "ends": "closed"}},
     {"recipes.base.loss_weight": {"kind": "learned_uncertainty"}},
     {"recipes.base.loss_weight": {"kind": "cluster_uncertainty", "clusters": 5}},
     {"data": {"source": "folder", "path": "x", "image_size": 32, "channels": 3, "fit": "crop", "holdout": 0.2}},
@@ -680,7 +690,7 @@ ACCEPTED: list[dict[str, Any]] = [
     {"recipes.base.conflicts": {"kind": "pcgrad", "clusters": 5}, "recipes.base.timesteps_per_image": 4},
     {"recipes.longer.conflicts": BY_GRADIENTS, "recipes.longer.gradients": {}},
     {
-        "recipes.longer.loss_weight": {"kind": "cluster_uncertainty", "clusters": 5, "alike_in": "gradients"},
+        "recipes.longer.loss_weight": {"kind": "cluster_uncertainty", "clusters": 5, "cluster_by": "gradients"},
         "recipes.longer.gradients": {"cells": 8, "images": 40},
     },
     {"pruning.expert": {"method": "random"}, "pruning.other": {"method": "magnitude"}},
@@ -690,7 +700,6 @@ ACCEPTED: list[dict[str, Any]] = [
     {"pruning.expert.decider": LLM | {"base_url": "http://localhost:11434/v1", "api_key_env": None}},
     {"pruning.expert.finetuning": {"images": 1, "batch_size": 1, "lr": 1.0e-3}, "pruning.expert.replay": "bank.jsonl"},
     {"pruning.drawn": {"method": "random"}},
-    {"recipes.expert.sampler.overlap": 0.1},
     {"merging.weights": 0.5},
     {"merging.weights": [1, 0.5, 0.5, -1]},
     {"schedule.name": "cosine", "groups.ids": list(range(10)), "groups.kind": "uniform_decreasing"},
@@ -788,7 +797,7 @@ def test_the_schema_is_json_and_knows_the_default() -> None:
         {"training.batch_size": 0},
         {"groups.ids": []},
         {"schedule.name": "sigmoid"},
-        {"recipes.base.sampler.kind": "gauss"},
+        {"recipes.base.sampler.density": "gauss"},
         {"recipes.base.optimizer.lr": "1e-4"},
         {"recipes.base.optimizer.betas": [0.9]},
         {"profile.floor": "some"},

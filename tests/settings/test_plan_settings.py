@@ -14,7 +14,7 @@ OPTIMIZER = {"lr": 1e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_ima
 RECIPE: dict[str, Any] = {
     "images": 4000,
     "prediction": "epsilon",
-    "sampler": {"kind": "slot"},
+    "sampler": {"density": "slot"},
     "loss_weight": {"kind": "none"},
     "optimizer": OPTIMIZER,
 }
@@ -34,17 +34,13 @@ def optimizer(**changes: Any) -> dict[str, Any]:
 
 
 def base(**changes: Any) -> Recipe:
-    return Recipe.model_validate(RECIPE | {"sampler": {"kind": "uniform"}} | changes, strict=False)
+    return Recipe.model_validate(RECIPE | {"sampler": {"density": "uniform"}} | changes, strict=False)
 
 
 @pytest.mark.parametrize(
     ("choices", "complaint"),
     [
         ({"from_images": 5, "start": "scratch"}, "from_images: 5 is for start 'base'; allowed: null"),
-        (
-            {"groups": INTERLEAVED, "recipe": RECIPE | {"sampler": {"kind": "slot", "overlap": 0.1}}},
-            "recipe.sampler.overlap: 0.1 of interleaved groups, which have no ends; allowed: 0",
-        ),
         (GAIN | {"holdout_images": None}, "holdout_images: needed by allocation 'gain'"),
         ({"keep_base": True}, "holdout_images: needed by keep_base"),
         (
@@ -77,7 +73,7 @@ def test_what_does_not_go_together_is_refused(choices: dict[str, Any], complaint
         ({}, 1024, "recipe.images: 4000 leave 1000 to a group; a batch takes 1024"),
         # The group next to the data has 31 timesteps, of which the first two lie far apart in log-SNR.
         (
-            {"recipe": {**RECIPE, "sampler": {"kind": "slot", "intervals": 30}}},
+            {"recipe": {**RECIPE, "sampler": {"density": "slot", "intervals": 30}}},
             64,
             "sampler.intervals: 30 of equal log-SNR, of which number",
         ),

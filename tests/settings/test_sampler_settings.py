@@ -10,23 +10,15 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.settings.measured import Measured
 from unequal.settings.recipe import RangeRecipe
-from unequal.settings.sampler_kind import SamplerSettings
-from unequal.settings.samplers import Sampler, Slot
+from unequal.settings.sampler_base import Sampler
+from unequal.settings.samplers import AnySampler, Slot
 from unequal.timesteps.clusters import distances_between, least_cost
+from unequal.timesteps.curricula import mirror
 from unequal.timesteps.densities import DENSITIES
+from unequal.timesteps.draws import Independent, LowDiscrepancy, Mirrored, Stratified
 from unequal.timesteps.groups import timestep_groups
-from unequal.timesteps.information import InfoNoiseSampler
 from unequal.timesteps.partition import Partition, TimestepRange, equal_log_snr
-from unequal.timesteps.policy import PolicySampler
-from unequal.timesteps.samplers import (
-    AdaptiveSampler,
-    ChangingSampler,
-    EasyToHardSampler,
-    LowDiscrepancySampler,
-    MirroredSampler,
-    StratifiedSampler,
-    within,
-)
+from unequal.timesteps.samplers import AdaptiveSampler, EasyToHardSampler, within
 
 T = 60
 t = np.arange(T)
@@ -40,11 +32,10 @@ CURRICULUM = {"ramp_images": 100, "uniform_share": 0.2}
 #: Every kind, with keys and the probabilities at its end but for their sum.
 KINDS: dict[str, tuple[dict[str, Any], np.ndarray]] = {
     "uniform": ({}, np.ones(T)),
-    "low_discrepancy": ({}, np.ones(T)),
     "near_noise": ({"power": 1.5}, (t + 0.5) ** 1.5),
     "near_data": ({"power": 0.5}, (T - t - 0.5) ** 0.5),
     "loss": ({"unbiased": True}, LOSSES.mean(1)),
-    "stratified": ({}, np.repeat(1 / SLOTS.lengths, SLOTS.lengths)),
+    "slots": ({}, np.repeat(1 / SLOTS.lengths, SLOTS.lengths)),
     "clusters": ({"count": 3}, np.repeat(1 / CLUSTERS.lengths, CLUSTERS.lengths)),
     "curriculum": (
         CURRICULUM | {"target": "noise_rate"},
@@ -58,12 +49,11 @@ KINDS: dict[str, tuple[dict[str, Any], np.ndarray]] = {
     ),
     "adaptive": (MEASURING, np.ones(T)),
     "info_noise": ({"warmup_images": 100}, np.ones(T)),
-    "adats": ({"refresh_images": 40}, np.ones(T)),
 }
 
 
-def settings(kind: str, **keys: object) -> SamplerSettings:
-    return TypeAdapter(Sampler).validate_python({"kind": kind} | keys)
+def settings(density: str, **keys: object) -> Sampler:
+    return TypeAdapter(AnySampler).validate_python({"density": density} | keys)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -75,14 +65,14 @@ def test_a_sampler_is_built_as_its_keys_say(kind: str) -> None:
 
 
 def test_every_kind_is_tried_here() -> None:
-    kinds = {get_args(one.model_fields["kind"].annotation)[0] for one in get_args(get_args(Sampler)[0])}
+    kinds = {get_args(one.model_fields["density"].annotation)[0] for one in get_args(get_args(AnySampler)[0])}
     assert kinds == {*KINDS, "slot", *(one.__name__ for one in DENSITIES)}, "densities are tried by themselves"
 
 
 @pytest.mark.parametrize(
     ("kind", "keys", "needs"),
     [
-        (kind, keys, ("loss",) if kind == "loss" else ("slots",) if kind in ("stratified", "adaptive") else ())
+        (kind, keys, ("loss",) if kind == "loss" else ("slots",) if kind in ("slots", "adaptive") else ())
         for kind, (keys, _) in KINDS.items()
         if kind != "loss_second_moment"
     ]
@@ -98,31 +88,72 @@ def test_what_a_sampler_needs_is_all_that_it_needs(kind: str, keys: dict[str, An
     alone = Measured(**{name: value for name, value in BASE.items() if name in needs})
     assert len(chosen.build(SCHEDULE, alone).probabilities) == T
     if needs:
-        with pytest.raises(UserError, match=rf"^sampler\.kind: '{kind}' needs the base's profile, and there"):
+        with pytest.raises(UserError, match=rf"^sampler\.density: '{kind}' needs the base's profile, and there"):
             chosen.build(SCHEDULE)
 
 
-def test_kinds_have_their_ways_of_drawing() -> None:
-    ways = {
-        "low_discrepancy": LowDiscrepancySampler,
-        "stratified": StratifiedSampler,
-        "clusters": StratifiedSampler,
-        "curriculum": ChangingSampler,
-        "easy_to_hard": EasyToHardSampler,
-        "adaptive": AdaptiveSampler,
-        "info_noise": InfoNoiseSampler,
-        "adats": PolicySampler,
-    }
-    for kind, way in ways.items():
-        assert type(settings(kind, **KINDS[kind][0]).build(SCHEDULE, BASE)) is way
+DRAWS = {"independent": Independent, "low_discrepancy": LowDiscrepancy, "mirrored": Mirrored, "stratified": Stratified}
+#: Densities that go with fewer draws than `independent`, `low_discrepancy` and `mirrored`, or with more.
+INSIDE_OR_LEARNED = ("easy_to_hard", "loss_second_moment", "adaptive", "info_noise")
+SPREAD = ("independent", "low_discrepancy")
 
 
-def test_speeds_sampler_is_an_asymmetric_one_whose_batches_are_mirrored() -> None:
+def draws_of(density: str) -> tuple[str, ...]:
+    if density in INSIDE_OR_LEARNED:
+        return SPREAD
+    return (*SPREAD, "mirrored", "stratified") if density in ("slots", "clusters") else (*SPREAD, "mirrored")
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("density", KINDS)
+def test_every_draw_goes_with_every_density_or_is_refused(density: str, draw: str) -> None:
+    if draw not in draws_of(density):
+        with pytest.raises(ValidationError, match="Input should be 'independent'"):
+            settings(density, **KINDS[density][0], draw=draw)
+        return
+    plain, sampler = (
+        settings(density, **KINDS[density][0] | keys).build(SCHEDULE, BASE) for keys in ({}, {"draw": draw})
+    )
+    assert type(sampler) is type(plain)
+    assert type(sampler.draw) is DRAWS[draw]
+    np.testing.assert_array_equal(sampler.density, plain.density)
+    counts = np.zeros(T)
+    for seed in range(2000):
+        counts += np.bincount(sampler.sample(8, np.random.default_rng(seed)).timesteps, minlength=T)
+    np.testing.assert_allclose(counts / counts.sum(), sampler.at(0), atol=0.02)
+
+
+def test_the_default_draw_is_independent_but_for_the_adaptive_density() -> None:
+    for density, (keys, _) in KINDS.items():
+        expected = "low_discrepancy" if density == "adaptive" else "independent"
+        assert settings(density, **keys).draw == expected
+
+
+@pytest.mark.parametrize("density", [*KINDS, "slot"])
+@pytest.mark.parametrize("key", ["unbiased", "normalised"])
+def test_weights_go_with_every_density_where_they_have_a_meaning(density: str, key: str) -> None:
+    never = {
+        "unbiased": ("slot", "easy_to_hard", "info_noise"),
+        "normalised": ("slot", "curriculum", *INSIDE_OR_LEARNED),
+    }[key]
+    keys = KINDS.get(density, ({}, None))[0] | {key: True}
+    if density in never:
+        with pytest.raises(ValidationError, match="Input should be False"):
+            settings(density, **keys)
+        return
+    sampler = settings(density, **keys).build(SCHEDULE, BASE)
+    if key == "unbiased":
+        np.testing.assert_allclose(sampler.probabilities * sampler.importance(sampler.horizon), 1 / T)
+    else:
+        np.testing.assert_array_equal(sampler.known_loss, BASE["loss"])
+
+
+def test_speeds_sampler_is_an_asymmetric_density_whose_batches_are_mirrored() -> None:
     keys: dict[str, Any] = {"boundary": 0.7, "ratio": 5.0}
-    sampler = settings("asymmetric", **keys, mirrored=True, unbiased=True).build(SCHEDULE)
-    assert isinstance(sampler, MirroredSampler)
-    assert sampler.unbiased
-    np.testing.assert_array_equal(sampler.drawn, settings("asymmetric", **keys).build(SCHEDULE).probabilities)
+    sampler = settings("asymmetric", **keys, draw="mirrored", unbiased=True).build(SCHEDULE)
+    plain = settings("asymmetric", **keys).build(SCHEDULE).probabilities
+    mirrored = np.bincount(mirror(SCHEDULE), weights=plain, minlength=T)
+    np.testing.assert_array_equal(sampler.probabilities, (plain + mirrored) / 2)
 
 
 def test_the_difficulty_curriculums_clusters_are_the_known_ones() -> None:
@@ -155,28 +186,26 @@ def test_bins_are_equal_intervals_of_log_snr() -> None:
     assert sampler.moments.bins == equal_log_snr(SCHEDULE, 5)
 
 
-@pytest.mark.parametrize(("overlap", "drawn"), [(0.0, (20, 29)), (0.25, (18, 31)), (1.0, (10, 39))])
-def test_inside_a_range_a_slot_is_uniform_and_a_little_beyond_if_asked(overlap: float, drawn: tuple[int, int]) -> None:
-    sampler = Slot(kind="slot", overlap=overlap).inside(TimestepRange(20, 29), SCHEDULE)
-    expected = ((t >= drawn[0]) & (t <= drawn[1])) * 1.0
-    np.testing.assert_allclose(sampler.probabilities, expected / expected.sum())
+def test_inside_a_range_a_slot_is_uniform() -> None:
+    sampler = Slot(density="slot").inside(TimestepRange(20, 29), SCHEDULE)
+    np.testing.assert_allclose(sampler.probabilities, ((t >= 20) & (t <= 29)) / 10)
     assert not sampler.unbiased
 
 
 def test_all_timesteps_can_be_drawn_as_experts_for_groups_by_snr_draw_them_together() -> None:
-    sampler = Slot(kind="slot", intervals=4).inside(TimestepRange(0, T - 1), SCHEDULE)
+    sampler = Slot(density="slot", intervals=4).inside(TimestepRange(0, T - 1), SCHEDULE)
     groups = [group.range for group in timestep_groups("snr", SCHEDULE, 4, 0.5)]
     expected = np.mean([within(group, T) for group in groups], axis=0)
     np.testing.assert_allclose(sampler.probabilities, expected, rtol=1e-12)
 
 
 def test_a_slot_is_no_sampler_of_all_timesteps() -> None:
-    with pytest.raises(UserError, match=r"^sampler\.kind: 'slot' draws inside a range, and this training is of all"):
+    with pytest.raises(UserError, match=r"^sampler\.density: 'slot' lies inside a range, and this training is of all"):
         settings("slot").build(SCHEDULE)
 
 
 def test_what_draws_from_all_timesteps_draws_inside_no_range() -> None:
-    with pytest.raises(UserError, match=r"^sampler\.kind: 'loss' draws from all timesteps; allowed inside a"):
+    with pytest.raises(UserError, match=r"^sampler\.density: 'loss' covers all timesteps; allowed inside a"):
         settings("loss").inside(TimestepRange(20, 29), SCHEDULE)
 
 
@@ -187,11 +216,11 @@ def test_a_training_inside_a_range_has_no_other_sampler() -> None:
         "loss_weight": {"kind": "none"},
         "optimizer": {"lr": 1e-3, "betas": (0.9, 0.99), "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
     }
-    assert RangeRecipe.model_validate(recipe | {"sampler": {"kind": "slot", "overlap": 0.1}}).sampler.overlap == 0.1
+    assert RangeRecipe.model_validate(recipe | {"sampler": {"density": "slot", "intervals": 2}}).sampler.intervals == 2
     with pytest.raises(ValidationError, match="Input should be 'slot'"):
-        RangeRecipe.model_validate(recipe | {"sampler": {"kind": "uniform"}})
+        RangeRecipe.model_validate(recipe | {"sampler": {"density": "uniform"}})
     with pytest.raises(ValidationError, match="unbiased"):
-        RangeRecipe.model_validate(recipe | {"sampler": {"kind": "slot", "unbiased": True}})
+        RangeRecipe.model_validate(recipe | {"sampler": {"density": "slot", "unbiased": True}})
 
 
 @pytest.mark.parametrize(
@@ -201,7 +230,7 @@ def test_a_training_inside_a_range_has_no_other_sampler() -> None:
         ("loss", {}, {"loss": np.where(t == 5, np.nan, 1.0)}, "the loss profile holds nan at t = 5; losses are finite"),
         ("loss", {}, {"loss": np.zeros(T)}, "timestep weights must be finite, not negative and not all 0"),
         ("loss", {"unbiased": True}, {"loss": np.where(t == 5, 0.0, 1.0)}, "unbiased: true cannot be had where p = 0"),
-        ("stratified", {}, {"slots": Partition([(0, 99)])}, "the slots end at t = 99, the model at t = 59: they are"),
+        ("slots", {}, {"slots": Partition([(0, 99)])}, "the slots end at t = 99, the model at t = 59: they are"),
         ("adaptive", MEASURING, {"slots": Partition([(0, 49)])}, "the slots end at t = 49, the model at t = 59: they"),
         (
             "adaptive",
@@ -257,12 +286,13 @@ def test_a_warm_start_takes_plain_losses_of_epsilon_and_enough_of_them() -> None
         warm.check_profile(10, learned_variance=True)
 
 
-@pytest.mark.parametrize("kind", ["info_noise", "adats"])
-def test_what_learns_from_errors_needs_losses_whose_weight_is_known(kind: str) -> None:
-    chosen = settings(kind, **KINDS[kind][0])
+def test_what_learns_from_errors_needs_losses_whose_weight_is_known() -> None:
+    chosen = settings("info_noise", **KINDS["info_noise"][0])
     chosen.check_weight(fixed=True)
     chosen.check_profile(0, learned_variance=False)
-    with pytest.raises(ValueError, match=rf"^sampler\.kind: '{kind}' divides the loss by its weight, which is learned"):
+    with pytest.raises(
+        ValueError, match=r"^sampler\.density: 'info_noise' divides the loss by its weight, which is learned"
+    ):
         chosen.check_weight(fixed=False)
     with pytest.raises(ValueError, match=r"allowed with network\.variance: fixed$"):
         chosen.check_profile(0, learned_variance=True)

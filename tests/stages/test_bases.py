@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 RECIPE: dict[str, Any] = {
     "images": 16,
     "prediction": "epsilon",
-    "sampler": {"kind": "uniform"},
+    "sampler": {"density": "uniform"},
     "loss_weight": {"kind": "none"},
     "optimizer": {"lr": 1.0e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
 }
@@ -55,7 +55,7 @@ def write(
             schedule={"name": "linear", "timesteps": 50},
             network=network_settings(**network).model_dump(mode="json"),
             training=training_settings(batch_size=8).model_dump(mode="json"),
-            recipes={"base": RECIPE, "expert": RECIPE | {"sampler": {"kind": "slot"}}},
+            recipes={"base": RECIPE, "expert": RECIPE | {"sampler": {"density": "slot"}}},
             profile={"images": 2, "batch_size": 50, "floor": "none"},
             groups={"kind": "snr", "ids": [0, 1], "min_ratio": min_ratio},
             pruning={"taylor": {"method": "taylor", "timesteps": "group", "images": 8}},

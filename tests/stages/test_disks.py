@@ -20,7 +20,7 @@ from unequal.training.checkpoint import read_checkpoint
 RECIPE: dict[str, Any] = {
     "images": 80,
     "prediction": "epsilon",
-    "sampler": {"kind": "uniform"},
+    "sampler": {"density": "uniform"},
     "loss_weight": {"kind": "none"},
     "optimizer": {"lr": 1.0e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
 }

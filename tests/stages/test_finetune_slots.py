@@ -19,7 +19,7 @@ from unequal.settings.training import Training
 RECIPE: dict[str, Any] = {
     "images": 8,
     "prediction": "epsilon",
-    "sampler": {"kind": "slot"},
+    "sampler": {"density": "slot"},
     "loss_weight": {"kind": "none"},
     "optimizer": {"lr": 1e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
 }

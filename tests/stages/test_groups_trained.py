@@ -23,7 +23,7 @@ OPTIMIZER = {"lr": 1e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_ima
 EXPERT: dict[str, Any] = {
     "images": 8,
     "prediction": "epsilon",
-    "sampler": {"kind": "slot"},
+    "sampler": {"density": "slot"},
     "loss_weight": {"kind": "none"},
     "optimizer": OPTIMIZER,
 }
@@ -66,23 +66,19 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Start, TimestepSampler]
     return taken
 
 
-def run(training: Callable[..., Training], overlap: float, *options: str) -> Result:
-    expert = EXPERT | {"sampler": {"kind": "slot", "overlap": overlap}}
-    write_params(seed=0, training=training().model_dump(mode="json"), recipes={"expert": expert})
+def run(training: Callable[..., Training], *options: str) -> Result:
+    write_params(seed=0, training=training().model_dump(mode="json"), recipes={"expert": EXPERT})
     return CliRunner().invoke(stages.finetune_groups.main, [*options])
 
 
 @pytest.mark.parametrize("architecture", ["unpruned", "pruned"])
-@pytest.mark.parametrize(("overlap", "drawn"), [(0.0, range(10)), (0.25, range(12)), (1.0, range(20))])
-def test_overlap_widens_what_is_drawn_and_not_what_is_routed(
-    overlap: float,
-    drawn: range,
+def test_an_expert_draws_from_its_own_range(
     architecture: str,
     asked: list[tuple[Start, TimestepSampler]],
     training_settings: Callable[..., Training],
 ) -> None:
-    run(training_settings, overlap, "--architecture", architecture, "--group", "0")
+    run(training_settings, "--architecture", architecture, "--group", "0")
     ((start, sampler),) = asked
-    assert [t for t, p in enumerate(sampler.probabilities) if p > 0] == list(drawn)
+    assert [t for t, p in enumerate(sampler.probabilities) if p > 0] == list(range(10))
     assert start.scope.range == (0, 9)
     assert (start.removals is None) == (architecture == "unpruned")

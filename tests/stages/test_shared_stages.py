@@ -96,7 +96,7 @@ def training(**changes: Any) -> dict[str, Any]:
     }
     shared |= {"horizontal_flips": False, "precision": "fp32", "log_every": 2, "checkpoint_every": 4}
     optimizer = {"lr": 1.0e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"}
-    base = {"images": 35, "prediction": "epsilon", "sampler": {"kind": "uniform"}, "loss_weight": {"kind": "none"}}
+    base = {"images": 35, "prediction": "epsilon", "sampler": {"density": "uniform"}, "loss_weight": {"kind": "none"}}
     return {
         "seed": 0,
         "schedule": {"name": "linear", "timesteps": 50},

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.timesteps.clusters import Affinity, clusters_alike, distances_between, gradient_clusters, least_cost
+from unequal.timesteps.clusters import Affinity, clusters_by_any, distances_between, gradient_clusters, least_cost
 from unequal.timesteps.partition import Partition
 
 SNR = NoiseSchedule.linear(1000).snr.numpy()
@@ -69,4 +69,4 @@ def test_clusters_that_cannot_be_are_refused() -> None:
     with pytest.raises(
         UserError, match=r"^clusters alike in gradients need a model to measure these of; allowed: timestep"
     ):
-        clusters_alike("gradients", NoiseSchedule.linear(50), 2)
+        clusters_by_any("gradients", NoiseSchedule.linear(50), 2)

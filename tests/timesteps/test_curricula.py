@@ -10,7 +10,8 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.randomness import numpy_generator
 from unequal.timesteps.curricula import asymmetric, curriculum, gaussian_target, mirror, noise_rate_target
-from unequal.timesteps.samplers import ChangingSampler, MirroredSampler
+from unequal.timesteps.draws import Mirrored
+from unequal.timesteps.samplers import ChangingSampler, TimestepSampler
 
 T = 1000
 SCHEDULE = NoiseSchedule.linear(T)
@@ -73,7 +74,7 @@ def test_a_mirror_pairs_timesteps_about_the_642nd_of_the_linear_schedule():
 def test_speeds_pairs_come_10_times_as_often_from_below_its_boundary():
     """5 : 1 is what is drawn; whatever is drawn, its mirror image lies below 0.7·T."""
     assert asymmetric(T, boundary=0.7, ratio=5)[:700].sum() == pytest.approx(0.921, abs=5e-4)
-    sampler = MirroredSampler(asymmetric(T, boundary=0.7, ratio=5), mirror(SCHEDULE))
+    sampler = TimestepSampler(asymmetric(T, boundary=0.7, ratio=5), draw=Mirrored(mirror(SCHEDULE)))
     below = sampler.probabilities[:700].sum()
     assert below == pytest.approx(0.961, abs=5e-4)
     assert (below / 700) / ((1 - below) / 300) == pytest.approx(10.4, abs=0.05)

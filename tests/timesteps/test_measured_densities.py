@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unequal.errors import UserError
-from unequal.timesteps.measured_densities import WeightedSampler, alike_in, least_variance_density
+from unequal.timesteps.draws import Stratified, equal_over
+from unequal.timesteps.measured_densities import WeightedSampler, least_variance_density
 from unequal.timesteps.partition import Partition
-from unequal.timesteps.samplers import IndependentSampler, StratifiedSampler
+from unequal.timesteps.samplers import TimestepSampler
 
 CELLS = Partition([(0, 3), (4, 9), (10, 24), (25, 39), (40, 59)])
 MOMENTS = np.array([400.0, 25.0, 9.0, 1.0, 0.25])
@@ -27,8 +28,10 @@ def test_weights_on_uniform_draws_expect_what_plain_draws_expect() -> None:
 
 
 def test_stratified_draws_have_the_density_of_their_slots() -> None:
-    np.testing.assert_allclose(alike_in(CELLS), StratifiedSampler(CELLS).probabilities)
-    assert alike_in(CELLS).sum() == pytest.approx(1)
+    np.testing.assert_allclose(
+        equal_over(CELLS), TimestepSampler(equal_over(CELLS), draw=Stratified(CELLS)).probabilities
+    )
+    assert equal_over(CELLS).sum() == pytest.approx(1)
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=5, max_size=5))
@@ -46,7 +49,7 @@ def test_no_other_probabilities_of_cells_have_less_variance(others: list[float])
 def test_a_share_of_uniform_timesteps_bounds_the_weights() -> None:
     density = least_variance_density(CELLS, MOMENTS, 0.1)
     assert density.sum() == pytest.approx(1)
-    assert IndependentSampler(density, unbiased=True).importance().max() <= 10
+    assert TimestepSampler(density, True).importance().max() <= 10
     np.testing.assert_allclose(least_variance_density(CELLS, MOMENTS, 1.0), 1 / T)
 
 

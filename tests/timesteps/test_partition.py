@@ -157,12 +157,6 @@ def test_timesteps_without_one_member_are_refused(chosen: list[TimestepSet], com
     assert str(refusal.value) == f"experts {[list(one) for one in chosen]} {complaint}"
 
 
-def test_interleaved_timesteps_have_no_ends_to_widen() -> None:
-    assert Interleaved(1, 9, 2).widened(0.0, 10) == Interleaved(1, 9, 2)
-    with pytest.raises(UserError, match=r"^sampler\.overlap: 0\.1 of interleaved timesteps"):
-        Interleaved(1, 9, 2).widened(0.1, 10)
-
-
 @given(LENGTHS, st.integers(1, 9))
 def test_parts_of_ranges_keep_their_borders_and_are_as_equal_as_can_be(lengths: list[int], parts: int) -> None:
     found = Partition.of_lengths(lengths)
@@ -224,13 +218,3 @@ def test_a_schedule_that_halves_the_odds_has_intervals_of_equal_length() -> None
     cumulative = ratio / (1 + ratio)
     schedule = NoiseSchedule("halving", cumulative.sqrt(), (1 - cumulative).sqrt())
     assert equal_log_snr(schedule, 4).lengths.tolist() == [2, 2, 2, 2]
-
-
-@given(st.data(), st.floats(0, 1))
-def test_a_widened_range_holds_the_range_and_stays_within_the_schedule(data: st.DataObject, overlap: float) -> None:
-    first, last = sorted(data.draw(st.tuples(st.integers(0, 99), st.integers(0, 99))))
-    low, high = TimestepRange(first, last).widened(overlap, 100)
-    assert 0 <= low <= first <= last <= high <= 99
-    beyond = overlap * (last - first + 1)
-    assert first - low == pytest.approx(min(first, beyond), abs=0.5)
-    assert high - last == pytest.approx(min(99 - last, beyond), abs=0.5)

@@ -11,15 +11,12 @@ from scipy import stats
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
+from unequal.timesteps.draws import LowDiscrepancy, Mirrored, Stratified, equal_over
 from unequal.timesteps.partition import Interleaved, Partition, TimestepRange
 from unequal.timesteps.samplers import (
     AdaptiveSampler,
     EasyToHardSampler,
-    IndependentSampler,
     LossSecondMomentSampler,
-    LowDiscrepancySampler,
-    MirroredSampler,
-    StratifiedSampler,
     TimestepSampler,
     even_over_log_snr,
     normalised,
@@ -55,14 +52,14 @@ def adaptive() -> TimestepSampler:
 
 
 BUILDERS: dict[str, Callable[..., TimestepSampler]] = {
-    "uniform": lambda **kw: IndependentSampler(uniform(T), **kw),
-    "low_discrepancy": lambda **kw: LowDiscrepancySampler(uniform(T), **kw),
-    "near_noise": lambda **kw: IndependentSampler(normalised(tilt(T, 1.5)), **kw),
-    "near_data": lambda **kw: IndependentSampler(normalised(tilt(T, 0.5)[::-1]), **kw),
-    "slot": lambda **kw: IndependentSampler(within(TimestepRange(10, 24), T), **kw),
-    "loss": lambda **kw: IndependentSampler(normalised(LOSS), **kw),
-    "stratified": lambda **kw: StratifiedSampler(SLOTS, **kw),
-    "mirrored": lambda **kw: MirroredSampler(normalised(LOSS), np.arange(T)[::-1], **kw),
+    "uniform": lambda **kw: TimestepSampler(uniform(T), **kw),
+    "low_discrepancy": lambda **kw: TimestepSampler(uniform(T), **kw, draw=LowDiscrepancy()),
+    "near_noise": lambda **kw: TimestepSampler(normalised(tilt(T, 1.5)), **kw),
+    "near_data": lambda **kw: TimestepSampler(normalised(tilt(T, 0.5)[::-1]), **kw),
+    "slot": lambda **kw: TimestepSampler(within(TimestepRange(10, 24), T), **kw),
+    "loss": lambda **kw: TimestepSampler(normalised(LOSS), **kw),
+    "stratified": lambda **kw: TimestepSampler(equal_over(SLOTS), **kw, draw=Stratified(SLOTS)),
+    "mirrored": lambda **kw: TimestepSampler(normalised(LOSS), **kw, draw=Mirrored(np.arange(T)[::-1])),
     "loss_second_moment": second_moment,
     "adaptive": lambda unbiased=True: adaptive(),
 }
@@ -166,7 +163,7 @@ def test_the_weighted_mean_of_many_batches_is_the_uniform_one(kind: str) -> None
 @given(st.integers(0, 2**32 - 1), st.integers(1, 20))
 def test_half_of_a_batch_mirrors_the_other(seed: int, pairs: int) -> None:
     mirror = np.where(t < 30, t + 30, t - 30)
-    sampler = MirroredSampler(normalised((t < 30) * 1.0), mirror)
+    sampler = TimestepSampler(normalised((t < 30) * 1.0), draw=Mirrored(mirror))
     batch = sampler.sample(2 * pairs, np.random.default_rng(seed)).timesteps
     low, high = np.sort(batch[batch < 30]), np.sort(batch[batch >= 30])
     np.testing.assert_array_equal(low + 30, high)
@@ -233,7 +230,7 @@ def test_low_discrepancy_counts_are_within_one_of_their_expectation(seed: int, s
 @given(st.integers(0, 2**32 - 1), st.integers(1, 200))
 def test_low_discrepancy_holds_for_other_probabilities_too(seed: int, size: int) -> None:
     probabilities = LOSS / LOSS.sum()
-    drawn = LowDiscrepancySampler(probabilities, unbiased=False).sample(size, np.random.default_rng(seed)).timesteps
+    drawn = TimestepSampler(probabilities, draw=LowDiscrepancy()).sample(size, np.random.default_rng(seed)).timesteps
     counts = np.cumsum(np.bincount(drawn, minlength=T))
     assert (np.abs(counts - size * np.cumsum(probabilities)) < 1 + 1e-9).all()
 
@@ -344,5 +341,5 @@ def test_samplers_that_cannot_be_are_refused(make: Callable[[], object], complai
 
 
 def test_weights_of_rare_timesteps_are_large() -> None:
-    sampler = IndependentSampler(np.array([0.1, 0.9]), unbiased=True)
+    sampler = TimestepSampler(np.array([0.1, 0.9]), True)
     np.testing.assert_allclose(sampler.importance(), [5, 5 / 9])

@@ -31,15 +31,16 @@ def params(tmp_path: Path) -> Path:
     base = read_yaml(ROOT / "params.yaml")["recipes"]["base"] | {"prediction": "velocity"}
     recipes = {
         "plain": base,
-        "weighed": base | {"sampler": {"kind": "logit_normal"}, "loss_weight": {"kind": "cosmap"}},
-        "undone": base | {"sampler": {"kind": "mode", "unbiased": True}},
+        "weighed": base | {"sampler": {"density": "logit_normal"}, "loss_weight": {"kind": "cosmap"}},
+        "undone": base | {"sampler": {"density": "mode", "unbiased": True}},
         "learned": base | {"loss_weight": {"kind": "learned_uncertainty"}},
         "bargained": base | {"conflicts": {"kind": "nash", "clusters": 3}},
-        "learning": base | {"sampler": {"kind": "info_noise", "warmup_images": 1000}},
-        "measuring": base | {"sampler": {"kind": "adaptive", "bins": 4, "refresh_images": 1000, "images_per_bin": 4}},
-        "measured": base | {"sampler": {"kind": "mode", "normalised": True}},
-        "slot": base | {"sampler": {"kind": "slot", "overlap": 0.1}, "loss_weight": {"kind": "cosmap"}},
-        "expert": base | {"sampler": {"kind": "slot"}},
+        "learning": base | {"sampler": {"density": "info_noise", "warmup_images": 1000}},
+        "measuring": base
+        | {"sampler": {"density": "adaptive", "bins": 4, "refresh_images": 1000, "images_per_bin": 4}},
+        "measured": base | {"sampler": {"density": "mode", "normalised": True}},
+        "slot": base | {"sampler": {"density": "slot"}, "loss_weight": {"kind": "cosmap"}},
+        "expert": base | {"sampler": {"density": "slot"}},
     }
     (tmp_path / "params.yaml").write_text(yaml.safe_dump({"schedule": FLOW, "recipes": recipes}))
     return tmp_path / "params.yaml"

@@ -28,7 +28,7 @@ from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.network import UNet2D
 from unequal.settings.params.pipeline import Params
-from unequal.settings.samplers import Sampler
+from unequal.settings.samplers import AnySampler
 from unequal.tools import clean, estimate
 from unequal.tools.architecture import network_of
 from unequal.tools.architecture import spec_of as base_spec
@@ -125,7 +125,7 @@ def trained(net: torch.nn.Module, spec: ModelSpec) -> None:
     schedule = spec.noise_schedule()
     objective, generator = objective_for(spec, schedule), np.random.default_rng(0)
     images = torch.from_numpy(load_digits().images).float()[:, None] / 8 - 1
-    sampler = TypeAdapter(Sampler).validate_python({"kind": "logit_normal"}).build(schedule)
+    sampler = TypeAdapter(AnySampler).validate_python({"density": "logit_normal"}).build(schedule)
     descent = torch.optim.Adam(net.train().requires_grad_(True).parameters(), lr=2e-3)
     for _ in range(20):
         drawn = sampler.sample(16, generator)

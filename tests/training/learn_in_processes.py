@@ -17,7 +17,6 @@ from unequal.settings.runtime import Runtime
 from unequal.settings.training import Training
 from unequal.timesteps.information import InfoNoiseSampler
 from unequal.timesteps.partition import Partition
-from unequal.timesteps.policy import PolicySampler
 from unequal.timesteps.samplers import AdaptiveSampler, LossSecondMomentSampler, TimestepSampler
 from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import BatchSource
@@ -58,7 +57,6 @@ def learned_by_all(given: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "loss_second_moment": LossSecondMomentSampler(T, history=1, uniform_share=0.1, unbiased=False),
         "adaptive": adaptive(),
         "info_noise": info_noise(),
-        "adats": PolicySampler(NoiseSchedule.linear(T).snr.numpy(), refresh_images=10),
     }
     return {kind: learned(sampler, given, work / kind) for kind, sampler in samplers.items()}
 

@@ -23,7 +23,7 @@ from unequal.settings.samplers import Uniform
 from unequal.settings.training import Training
 from unequal.timesteps.clusters import Affinity, gradient_clusters
 from unequal.timesteps.partition import Partition, equal_log_snr
-from unequal.timesteps.samplers import IndependentSampler, uniform
+from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import Batch
 from unequal.training.gradient_meter import affinity_of
 from unequal.training.initialisation import Scope, Start
@@ -79,7 +79,7 @@ def recipe(images: int = 200, **changes: object) -> Recipe:
     chosen = {
         "images": images,
         "prediction": "epsilon",
-        "sampler": Uniform(kind="uniform"),
+        "sampler": Uniform(density="uniform"),
         "loss_weight": NoWeight(kind="none"),
         "optimizer": Optimizer(lr=1e-3, betas=(0.9, 0.99), weight_decay=0.0, warmup_images=0, decay="constant"),
         "gradients": MEASURED,
@@ -87,8 +87,10 @@ def recipe(images: int = 200, **changes: object) -> Recipe:
     return Recipe.model_validate(chosen | changes)
 
 
-SURGERY = recipe(conflicts=Conflicts(kind="pcgrad", clusters=3, alike_in="gradients"))
-UNCERTAIN = recipe(loss_weight=LearnedClusterUncertainty(kind="cluster_uncertainty", clusters=3, alike_in="gradients"))
+SURGERY = recipe(conflicts=Conflicts(kind="pcgrad", clusters=3, cluster_by="gradients"))
+UNCERTAIN = recipe(
+    loss_weight=LearnedClusterUncertainty(kind="cluster_uncertainty", clusters=3, cluster_by="gradients")
+)
 
 
 @pytest.fixture
@@ -113,7 +115,7 @@ def test_what_is_measured_counts_in_the_budget(trained: Callable[..., tuple[Here
     here, job, start = trained(chosen)
     assert chosen.gradients is not None
     assert chosen.gradients.cost == 6 * (8 + 4)
-    outcome = train(here, job, start, IndependentSampler(uniform(50)))
+    outcome = train(here, job, start, TimestepSampler(uniform(50)))
     batch = job.training.batch_size
     assert outcome.trained.steps == (200 - 72) // batch
     assert outcome.trained.images_seen == 200
@@ -131,7 +133,7 @@ def test_clusters_go_by_what_was_measured(trained: Callable[..., tuple[Here, Tra
     clusters = gradient_clusters(affinity, 3)
     remedy = remedy_of(SURGERY, start.spec, affinity)
     assert remedy is not None and remedy.clusters == clusters
-    objective = single_head(UNCERTAIN, start.spec, here.device, IndependentSampler(uniform(50)), affinity)
+    objective = single_head(UNCERTAIN, start.spec, here.device, TimestepSampler(uniform(50)), affinity)
     assert isinstance(objective, OverUncertainty)
     np.testing.assert_array_equal(objective.uncertainty.members, clusters.members)  # type: ignore[arg-type]
     # Others than those that nothing is measured for.

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from unequal.timesteps.samplers import IndependentSampler, normalised, tilt
+from unequal.timesteps.samplers import TimestepSampler, normalised, tilt
 from unequal.training.batches import Batch, BatchSource, image_indices
 
 # Image i is told by its pixels: all are i, and the first column is brighter.
@@ -19,7 +19,7 @@ IMAGES[..., 0] += 100
 
 
 def source(seed: int = 0, batch_size: int = 6, flips: bool = False, images: Tensor = IMAGES) -> BatchSource:
-    sampler = IndependentSampler(normalised(tilt(50, 1.0)), unbiased=True)
+    sampler = TimestepSampler(normalised(tilt(50, 1.0)), True)
     return BatchSource(images, batch_size, sampler, seed, flips, torch.device("cpu"))
 
 

@@ -23,7 +23,7 @@ from unequal.settings.recipe import Continuing, Optimizer, Recipe
 from unequal.settings.runtime import Runtime
 from unequal.settings.samplers import Slot, Uniform
 from unequal.settings.training import Training
-from unequal.timesteps.samplers import IndependentSampler, uniform
+from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import TrainingState
 from unequal.training.initialisation import Scope, Start, go_on_from
@@ -60,7 +60,7 @@ def recipe(
     return Recipe(
         images=16,
         prediction="epsilon",
-        sampler=sampler or Uniform(kind="uniform"),
+        sampler=sampler or Uniform(density="uniform"),
         loss_weight=NoWeight(kind="none"),
         optimizer=Optimizer(**(PLAIN | optimizer)),
         continuing=continuing,
@@ -82,7 +82,7 @@ def trained(
         here, spec = Here(tmp_path / name, runtime), spec_of()
         job = TrainingJob(name, chosen, training_settings(), prepared, 5)
         start = start or Start(tiny_net(), spec, Scope.whole(spec))
-        write_results(here, train(here, job, start, IndependentSampler(uniform(50))))
+        write_results(here, train(here, job, start, TimestepSampler(uniform(50))))
         return here.root / f"artifacts/models/{name}"
 
     return run
@@ -102,7 +102,7 @@ def stretch(
         net = tiny_net(middle_attention=False)
         if state is not None:
             net.load_state_dict(state.weights)
-        source = Later(tensor_of(prepared.train), 4, IndependentSampler(uniform(50)), 0, True, CPU, after=after)
+        source = Later(tensor_of(prepared.train), 4, TimestepSampler(uniform(50)), 0, True, CPU, after=after)
         trainer = Trainer(
             net,
             source,
@@ -199,7 +199,7 @@ def test_an_expert_of_the_same_architecture_carries_moments(
     training_settings: Callable[..., Training],
 ) -> None:
     base = trained("base", recipe(Continuing()))
-    job = TrainingJob("expert", recipe(sampler=Slot(kind="slot")), training_settings(), prepared, 5)
+    job = TrainingJob("expert", recipe(sampler=Slot(density="slot")), training_settings(), prepared, 5)
     group, here = NumberedGroup(group=1, first=20, last=29, limit_ratio=1), Here(tmp_path / "expert", runtime)
     write_results(here, train_expert(here, job, base, group, 3))
     assert steps_of(here.root / "artifacts/models/expert") == {8}

@@ -4,12 +4,12 @@ import torch
 from specs import class_labels, dropped_labels
 
 from unequal.data.prepared import PreparedData, tensor_of
-from unequal.timesteps.samplers import IndependentSampler, uniform
+from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import BatchSource, withholding
 
 
 def source(prepared: PreparedData, seed: int = 3, batch_size: int = 200) -> BatchSource:
-    images, sampler = tensor_of(prepared.train), IndependentSampler(uniform(50))
+    images, sampler = tensor_of(prepared.train), TimestepSampler(uniform(50))
     return BatchSource(images, batch_size, sampler, seed, True, torch.device("cpu"), labels=prepared.train_labels)
 
 

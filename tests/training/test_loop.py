@@ -24,12 +24,10 @@ from unequal.settings.training import Training
 from unequal.timesteps.curricula import curriculum, noise_rate_target
 from unequal.timesteps.information import InfoNoiseSampler
 from unequal.timesteps.partition import Partition
-from unequal.timesteps.policy import PolicySampler
 from unequal.timesteps.samplers import (
     AdaptiveSampler,
     ChangingSampler,
     EasyToHardSampler,
-    IndependentSampler,
     LossSecondMomentSampler,
     TimestepSampler,
     uniform,
@@ -85,7 +83,7 @@ def build(
         **training: Any,
     ) -> Trainer:
         settings = training_settings(**training)
-        sampler = sampler or IndependentSampler(uniform(50))
+        sampler = sampler or TimestepSampler(uniform(50))
         source = BatchSource(tensor_of(prepared.train), settings.batch_size, sampler, 0, settings.horizontal_flips, CPU)
         chosen = runtime.model_copy(update=runtime_changes or {})
         net = tiny_net(heads=heads, dropout=dropout, block_out_channels=(8,), middle_attention=False)
@@ -304,7 +302,6 @@ LEARNING: dict[str, Callable[[], TimestepSampler]] = {
         warmup_images=20,
         uniform_share=0.1,
     ),
-    "adats": partial(PolicySampler, NoiseSchedule.linear(50).snr.numpy(), refresh_images=30),
 }
 
 
@@ -351,12 +348,6 @@ def test_measured_images_count_in_the_budget_and_in_the_log(build: Build, tmp_pa
         (6, 32),
         (7, 40),
     ]
-
-
-def test_what_a_policy_is_taught_by_counts_a_third_of_an_image_a_forward_pass(build: Build) -> None:
-    """In batches of 4, 2·(50 + 3·4) passes come before and after steps 0 and 8: 9 steps take 36 + 2·42 images."""
-    trained = build(sampler=LEARNING["adats"](), images=80).run()
-    assert (trained.steps, trained.images_seen) == (9, 120)
 
 
 def test_gradients_of_one_cluster_train_as_gradients_do(build: Build, tmp_path: Path) -> None:
@@ -653,7 +644,7 @@ def test_a_step_does_not_wait_for_the_gpu(
 ) -> None:
     device = torch.device("cuda")
     settings = training_settings(horizontal_flips=True, log_every=100)
-    sampler = IndependentSampler(uniform(50))
+    sampler = TimestepSampler(uniform(50))
     source = BatchSource(tensor_of(prepared.train), settings.batch_size, sampler, 0, True, device, prefetch=True)
     objective = SingleHead("epsilon", NoiseSchedule.linear(50).to(device))
     on_gpu = runtime.model_copy(update={"device": "cuda"})

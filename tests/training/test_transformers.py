@@ -33,7 +33,7 @@ from unequal.settings.runtime import Runtime
 from unequal.settings.samplers import Slot
 from unequal.settings.training import Training
 from unequal.timesteps.partition import Partition, TimestepRange
-from unequal.timesteps.samplers import IndependentSampler, uniform
+from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.tools import estimate
 from unequal.training.batches import BatchSource, withholding
 from unequal.training.gradient_meter import GradientMeter
@@ -70,7 +70,7 @@ def train(
         recipe = Recipe(
             images=40,
             prediction="epsilon",
-            sampler=Slot(kind="slot"),
+            sampler=Slot(density="slot"),
             loss_weight=NoWeight(kind="none"),
             optimizer=OPTIMIZER,
         )
@@ -162,7 +162,7 @@ def build(
         prediction, schedule = request.param
         settings, spec = training_settings(**training), spec_of(prediction, schedule=schedule, condition=LABELS)
         images, labels = tensor_of(prepared.train), prepared.train_labels
-        source = BatchSource(images, settings.batch_size, IndependentSampler(uniform(50)), 0, True, CPU, labels=labels)
+        source = BatchSource(images, settings.batch_size, TimestepSampler(uniform(50)), 0, True, CPU, labels=labels)
         return Trainer(
             tiny_dit(condition=LABELS),
             withholding(source, LABELS),

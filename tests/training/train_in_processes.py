@@ -22,7 +22,7 @@ from unequal.settings.runtime import Runtime, Tracking
 from unequal.settings.schedule import BetaSchedule
 from unequal.settings.training import Training
 from unequal.timesteps.partition import Partition
-from unequal.timesteps.samplers import IndependentSampler, uniform
+from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.gradient_surgery import Remedy, projected
 from unequal.training.loop import Trainer
@@ -100,7 +100,7 @@ def trainer_of(
     torch.set_num_threads(1)
     torch.manual_seed(0)
     images = torch.randint(0, 256, (20, 1, 8, 8), dtype=torch.uint8)
-    source = BatchSource(images, BATCH, IndependentSampler(uniform(50)), 0, True, torch.device("cpu"))
+    source = BatchSource(images, BATCH, TimestepSampler(uniform(50)), 0, True, torch.device("cpu"))
     loss = objective("epsilon", NoiseSchedule.linear(50), "none", None)
     spec = ModelSpec.of(network, BetaSchedule(name="linear", timesteps=50), "epsilon", Space(channels=1, size=8))
     net = build_network(network, spec).double()

@@ -12,7 +12,7 @@ from unequal.errors import UserError
 from unequal.files import read_json, write_json
 from unequal.measures.loss_profile import excess_loss
 from unequal.settings.measured import Measured, SlotRanges, partition_of
-from unequal.settings.samplers import Sampler
+from unequal.settings.samplers import AnySampler
 from unequal.settings.strict import Strict, validate
 from unequal.timesteps.groups import TimestepGroup
 from unequal.timesteps.partition import Partition, TimestepRange, TimestepSet, stride_of, timesteps_of
@@ -143,12 +143,12 @@ def excess_of(profile: Path, floor: Path) -> np.ndarray:
 class SamplerFile(Strict):
     """artifacts/samplers/<recipe>.json, where the settings, T and what is needed of the base stand side by side."""
 
-    sampler: Sampler
+    sampler: AnySampler
     timesteps: int = Field(gt=0)
     base: Measured
 
 
-def write_sampler(path: Path, sampler: Sampler, base: Measured, timesteps: int) -> None:
+def write_sampler(path: Path, sampler: AnySampler, base: Measured, timesteps: int) -> None:
     """Write the settings with what they need, for T timesteps."""
     needed = {name: np.asarray(value).tolist() for name, value in base.items() if name in sampler.needs}
     write_json(path, sampler.model_dump() | needed | {"timesteps": timesteps})

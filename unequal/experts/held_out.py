@@ -20,8 +20,9 @@ from unequal.models.denoiser import Denoiser
 from unequal.models.spec import ModelSpec
 from unequal.pruning.importance import PIXELS_AT_ONCE
 from unequal.randomness import Stream, torch_seed
+from unequal.timesteps.draws import LowDiscrepancy
 from unequal.timesteps.partition import TimestepSet, stride_of
-from unequal.timesteps.samplers import LowDiscrepancySampler, normalised
+from unequal.timesteps.samplers import TimestepSampler, normalised
 from unequal.training.batches import BatchSource
 
 #: Which half of the held-out images: the one that choices go by, and the one that is told of them.
@@ -77,7 +78,7 @@ class HeldOut:
         source = BatchSource(
             self.images,
             self.count,
-            LowDiscrepancySampler(normalised(own)),
+            TimestepSampler(normalised(own), draw=LowDiscrepancy()),
             torch_seed(self.seed, timesteps.first, timesteps.last, stride_of(timesteps)),
             False,
             self.device,

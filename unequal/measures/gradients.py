@@ -22,8 +22,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unequal.timesteps.draws import Independent, Stratified
 from unequal.timesteps.partition import Partition
-from unequal.timesteps.samplers import IndependentSampler, StratifiedSampler, TimestepSampler
+from unequal.timesteps.samplers import TimestepSampler
 
 Gradient = tuple[Tensor, ...]
 #: Parameters that are multiplied at once in float64.
@@ -186,12 +187,12 @@ def exposure_of(
         generator: of simulated batches.
         images_trained: where in a training a sampler that changes is looked at.
     """
-    if isinstance(sampler, StratifiedSampler):
-        return stratified_exposure(sampler.slots, sampler.importance(), cells, batch_size)
+    if isinstance(sampler.draw, Stratified):
+        return stratified_exposure(sampler.draw.parts, sampler.importance(), cells, batch_size)
     independent = independent_exposure(
         sampler.at(images_trained), sampler.importance(images_trained), cells, batch_size
     )
-    if isinstance(sampler, IndependentSampler):
+    if type(sampler.draw) is Independent:
         return independent
     batches = [sampler.sample(batch_size, generator, images_trained) for _ in range(SIMULATED_BATCHES)]
     found = np.stack([batch.timesteps for batch in batches]), np.stack([batch.weights for batch in batches])
@@ -206,7 +207,7 @@ def independent_exposure(probabilities: np.ndarray, weights: np.ndarray, cells: 
 
 
 def stratified_exposure(slots: Partition, weights: np.ndarray, cells: Partition, batch_size: int) -> Exposure:
-    """Of `StratifiedSampler`: ⌊B/K⌋ draws from each of K slots, uniform within it, and one more from B mod K of them.
+    """Stratified draws: ⌊B/K⌋ draws from each of K slots, uniform within it, and one more from B mod K of them.
 
     The remainder goes to slots drawn without replacement, f = (B mod K)/K of them: the number of draws of one
     slot has the variance f·(1 − f), those of two the covariance −f·(1 − f)/(K − 1).

@@ -21,7 +21,7 @@ from unequal.randomness import Stream, numpy_generator
 from unequal.settings import pruning as settings
 from unequal.settings.pruning import Timesteps
 from unequal.timesteps.partition import Partition, TimestepRange, TimestepSet
-from unequal.timesteps.samplers import IndependentSampler, within
+from unequal.timesteps.samplers import TimestepSampler, within
 from unequal.training.batches import BatchSource, draw_at
 from unequal.training.objectives.objective import Objective, conditioned, objective_for
 from unequal.training.objectives.three_heads import BestHead
@@ -70,7 +70,7 @@ class Target:
 
     def source(self, timesteps: Timesteps, batch_size: int, seed: int) -> BatchSource:
         """Batches at timesteps drawn uniformly from the group's, or from all."""
-        sampler = IndependentSampler(within(self.range_of(timesteps), self.record.spec.timesteps))
+        sampler = TimestepSampler(within(self.range_of(timesteps), self.record.spec.timesteps))
         return BatchSource(self.images, batch_size, sampler, seed, False, self.device, labels=self.labels)
 
     def objective(self) -> Objective:

@@ -9,7 +9,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.numbers import DrawCount
 from unequal.settings.strict import Strict
 from unequal.settings.tabled import keywords, one_of, settings_of
-from unequal.timesteps.clusters import MeasuredLikeness, clusters_alike
+from unequal.timesteps.clusters import GradientClusterMetric, clusters_by_any
 from unequal.timesteps.weights import WEIGHTS, loss_weights
 
 #: Ranges of timesteps, equal in log-SNR, in which losses are averaged, where the settings say nothing else.
@@ -97,11 +97,13 @@ class LearnedClusterUncertainty(Uncertain):
 
     kind: Literal["cluster_uncertainty"]
     clusters: int = Field(ge=2, le=100, description="K, by dynamic programming; ANT takes 5")
-    alike_in: MeasuredLikeness = Field(default="log_snr", description="what timesteps of a cluster have in common")
+    cluster_by: GradientClusterMetric = Field(
+        default="log_snr", description="what timesteps of a cluster have in common"
+    )
 
     def check_schedule(self, schedule: NoiseSchedule) -> None:
-        if self.alike_in != "gradients":  # of which nothing is known before they are measured
-            clusters_alike(self.alike_in, schedule, self.clusters)
+        if self.cluster_by != "gradients":  # of which nothing is known before they are measured
+            clusters_by_any(self.cluster_by, schedule, self.clusters)
 
 
 KINDS: tuple[type[LossWeight], ...] = (

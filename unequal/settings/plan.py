@@ -150,8 +150,6 @@ class Plan(Strict):
             raise ValueError(f"base_share: {self.base_share} is for start 'scratch'; allowed: 0")
         if self.from_images is not None and self.start == "scratch":
             raise ValueError(f"from_images: {self.from_images} is for start 'base'; allowed: null")
-        if isinstance(self.groups, InterleavedGroups) and (overlap := self.recipe.sampler.overlap):
-            raise ValueError(f"recipe.sampler.overlap: {overlap} of interleaved groups, which have no ends; allowed: 0")
         return self
 
     @model_validator(mode="after")

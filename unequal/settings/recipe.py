@@ -10,9 +10,9 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.average import Average
 from unequal.settings.loss_weights import BINS, AnyLossWeight, LearnedClusterUncertainty
 from unequal.settings.numbers import Budget, DrawCount
-from unequal.settings.samplers import Sampler, Slot
+from unequal.settings.samplers import AnySampler, Slot
 from unequal.settings.strict import Strict
-from unequal.timesteps.clusters import FOLDS, Affinity, MeasuredLikeness, clusters_alike
+from unequal.timesteps.clusters import FOLDS, Affinity, GradientClusterMetric, clusters_by_any
 from unequal.timesteps.partition import Partition
 
 #: What stands for SGD where AdamW has the coefficient of its second moment: recipes that share betas differ in name.
@@ -111,7 +111,9 @@ class Conflicts(Strict):
 
     kind: Literal["pcgrad", "nash"] = Field(description="2001.06782; or 2202.01017, a step of which is of length √K")
     clusters: int = Field(ge=2, le=100, description="K, by dynamic programming; ANT takes 5")
-    alike_in: MeasuredLikeness = Field(default="log_snr", description="what timesteps of a cluster have in common")
+    cluster_by: GradientClusterMetric = Field(
+        default="log_snr", description="what timesteps of a cluster have in common"
+    )
 
     @property
     def gradients(self) -> int:
@@ -120,7 +122,7 @@ class Conflicts(Strict):
 
     def clusters_of(self, schedule: NoiseSchedule, affinity: Affinity | None = None) -> Partition:
         """The clusters, by what was measured of gradients where they go by those. Raises UserError."""
-        return clusters_alike(self.alike_in, schedule, self.clusters, affinity)
+        return clusters_by_any(self.cluster_by, schedule, self.clusters, affinity)
 
 
 class MeasuredGradients(Strict):
@@ -163,7 +165,7 @@ class Recipe(Strict):
     images: Budget = Field(description="budget: images seen, the unit of all comparisons")
     prediction: ModelPrediction
     mixing: Mixing | None = None
-    sampler: Sampler
+    sampler: AnySampler
     loss_weight: AnyLossWeight
     optimizer: Optimizer
     conflicts: Conflicts | None = Field(
@@ -200,14 +202,14 @@ class Recipe(Strict):
         return {
             name: one.clusters
             for name, one in clustered.items()
-            if isinstance(one, Conflicts | LearnedClusterUncertainty) and one.alike_in == "gradients"
+            if isinstance(one, Conflicts | LearnedClusterUncertainty) and one.cluster_by == "gradients"
         }
 
     def check_schedule(self, schedule: NoiseSchedule) -> None:
         """Raise UserError where it cannot be carried out on this schedule, as far as that is known beforehand."""
         self.sampler.check_schedule(schedule)
         self.loss_weight.check_schedule(schedule)
-        if self.conflicts is not None and self.conflicts.alike_in != "gradients":
+        if self.conflicts is not None and self.conflicts.cluster_by != "gradients":
             self.conflicts.clusters_of(schedule)
 
     @model_validator(mode="after")
@@ -216,12 +218,12 @@ class Recipe(Strict):
         by_gradients = self.clusters_by_gradients()
         if self.gradients is None:
             if by_gradients:
-                raise ValueError(f"{min(by_gradients)}.alike_in: 'gradients' needs the key gradients, {{}} at least")
+                raise ValueError(f"{min(by_gradients)}.cluster_by: 'gradients' needs the key gradients, {{}} at least")
             return self
         if not by_gradients:
             raise ValueError(
-                "gradients: has no meaning where nothing goes by them; allowed with conflicts.alike_in or "
-                "loss_weight.alike_in 'gradients'"
+                "gradients: has no meaning where nothing goes by them; allowed with conflicts.cluster_by or "
+                "loss_weight.cluster_by 'gradients'"
             )
         if (most := max(by_gradients.values())) > self.gradients.cells:
             raise ValueError(f"gradients.cells: {self.gradients.cells} for {most} clusters; at least as many")
@@ -249,7 +251,7 @@ class Recipe(Strict):
                 f"loss_weight.kind: '{self.loss_weight.kind}' would be divided out again by mixing.train 'balanced'; "
                 "allowed: none"
             )
-        self.loss_weight.check(self.sampler.kind, three_heads=self.mixing is not None)
+        self.loss_weight.check(self.sampler.density, three_heads=self.mixing is not None)
         self.sampler.check_weight(self.loss_weight.fixed and self.mixing is None)
         self.sampler.check(self.images, self.prediction == "epsilon" and self.loss_weight.kind == "none")
         return self

@@ -15,11 +15,24 @@ PARAMS = Path("params.yaml")
 #: A study is a folder in here, with a params.yaml and a dvc.yaml of its own.
 STUDIES = "studies"
 #: Keys by which one of several kinds of a section is chosen.
-DISCRIMINATORS = ("kind", "method", "name")
+DISCRIMINATORS = ("kind", "method", "name", "density")
 #: Octal in YAML 1.1, decimal for DVC.
 LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
 #: Characters of a value that are shown where it may be long.
 SHOWN = 40
+
+
+#: Former keys, by the ends of their dotted keys, and what to write in their place; it may depend on the value.
+RENAMED: dict[str, str | dict[str, str]] = {
+    "sampler.kind": {
+        "low_discrepancy": "density: uniform, draw: low_discrepancy",
+        "stratified": "density: slots, draw: stratified",
+        "clusters": "density: clusters, draw: stratified",
+    },
+    "sampler.low_discrepancy": "draw: low_discrepancy",
+    "sampler.mirrored": "draw: mirrored",
+    "alike_in": "cluster_by",
+}
 
 
 class Strict(BaseModel):
@@ -136,12 +149,27 @@ def look_up(document: dict[str, Any], dotted: str, path: Path) -> Any:
     return value
 
 
+def refuse_renamed(values: Any, path: Path, place: str = "") -> None:
+    """Raise UserError where values, at a dotted key of a file, hold a former key."""
+    if isinstance(values, list):
+        values = dict(enumerate(values))
+    for key, value in values.items() if isinstance(values, dict) else ():
+        dotted = f"{place}.{key}".removeprefix(".")
+        for old, new in RENAMED.items():
+            if f".{dotted}".endswith(f".{old}"):
+                text = new if isinstance(new, str) else new.get(str(value), f"density: {value}")
+                raise UserError(f"{path}: {dotted}: {plain(repr(value))}: renamed; write {plain(text)}")
+        refuse_renamed(value, path, dotted)
+
+
 def validate(model: type[M], values: Any, path: Path, keys: dict[str, str] | None = None) -> M:
     """Validate as JSON, where arrays may become tuples but nothing else is converted."""
     try:
         text = json.dumps(with_kinds(model, values), default=str)
     except (TypeError, ValueError) as error:
         raise UserError(f"{path}: {error}") from None
+    for name, value in values.items() if isinstance(values, dict) else ():
+        refuse_renamed({(keys or {}).get(name, name): value}, path)
     try:
         return model.model_validate_json(text)
     except ValidationError as error:

@@ -14,20 +14,21 @@ from unequal.timesteps.numbers import Above, Between
 M = TypeVar("M", bound=Strict)
 
 
-def settings_of(function: Callable[..., Any], base: type[M]) -> type[M]:
+def settings_of(function: Callable[..., Any], base: type[M], key: str = "kind") -> type[M]:
     """A kind of settings, named as a function is, with the function's keywords, their types, bounds and defaults.
 
     Args:
         function: with one argument that is computed on, and keywords.
-        base: class of the settings, whose field `kind` is told by the name.
+        base: class of the settings.
+        key: its field that holds the name.
     """
     name = function.__name__
     keys = {
-        key: (checked(one.annotation), ... if one.default is Parameter.empty else one.default)
-        for key, one in signature(function).parameters.items()
+        keyword: (checked(one.annotation), ... if one.default is Parameter.empty else one.default)
+        for keyword, one in signature(function).parameters.items()
         if one.kind is Parameter.KEYWORD_ONLY
     }
-    fields: dict[str, Any] = {"kind": (Literal[name], ...)} | keys
+    fields: dict[str, Any] = {key: (Literal[name], ...)} | keys
     title = "".join(part.capitalize() for part in name.split("_"))
     return create_model(title, __base__=base, __module__=base.__module__, __doc__=function.__doc__, **fields)
 
@@ -42,9 +43,9 @@ def checked(annotation: Any) -> Any:
     return annotation
 
 
-def one_of(kinds: Sequence[type[Strict]]) -> Any:
-    """The type of settings that are of one of several kinds, which their key `kind` tells apart."""
-    return Annotated[reduce(or_, kinds), Field(discriminator="kind")]
+def one_of(kinds: Sequence[type[Strict]], key: str = "kind") -> Any:
+    """The type of settings of one of several kinds, which a key distinguishes."""
+    return Annotated[reduce(or_, kinds), Field(discriminator=key)]
 
 
 def keywords(settings: Strict, function: Callable[..., Any]) -> dict[str, Any]:

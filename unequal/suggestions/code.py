@@ -18,7 +18,7 @@ from unequal.timesteps.boundary import Boundary
 from unequal.timesteps.densities import beta, logit_normal, masses, uniform_time
 from unequal.timesteps.learning import least_variance
 from unequal.timesteps.partition import Partition
-from unequal.timesteps.samplers import IndependentSampler, StratifiedSampler, uniform
+from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.timesteps.weights import epsilon_error_factor, loss_weights
 
 measured = Timesteps.read(Path({path}))
@@ -28,15 +28,15 @@ schedule = measured.noise_schedule
 slots = Partition(
 {slots}
 )
-stratified = StratifiedSampler(slots, unbiased=True)
+stratified = TimestepSampler(equal_over(slots), True, draw=Stratified(slots))
 
 factor = epsilon_error_factor({prediction}, schedule.snr).numpy()
 moments = measured.everywhere(measured.judged.second_moment) / factor**2
-table = IndependentSampler(least_variance(uniform(len(moments)), moments), unbiased=True)
+table = TimestepSampler(least_variance(uniform(len(moments)), moments), True)
 
 # What is named, with the share of draws that it puts elsewhere than {kind} does.
 {named}
-sampler = IndependentSampler({nearest}, unbiased=True)
+sampler = TimestepSampler({nearest}, True)
 
 weights = loss_weights("min_snr", {prediction}, schedule.snr, gamma={gamma:.4g})
 

@@ -14,8 +14,8 @@ from unequal.measures.loss_profile import SPACES
 from unequal.suggestions.boundary import Border, borders
 from unequal.suggestions.density import Nearest, TwoLevels, nearest, relative_moment, total_variation, two_levels
 from unequal.suggestions.gamma import EvenGamma, even_gamma
+from unequal.timesteps.draws import equal_over
 from unequal.timesteps.learning import least_variance
-from unequal.timesteps.measured_densities import alike_in
 from unequal.timesteps.partition import Partition, equal_sums
 from unequal.timesteps.samplers import uniform
 from unequal.timesteps.weights import epsilon_error_factor
@@ -158,6 +158,6 @@ def density_of(measured: Measured, slots: Partition, kind: Kind) -> Density:
     alike = uniform(len(moments))
     if not math.isfinite(float(moments.max()) * len(moments)) or not (moments > 0).all():
         raise UserError(f"second moments of losses from {moments.min():.3g} to {moments.max():.3g} give no density")
-    p = alike_in(slots) if kind == "slots" else least_variance(alike, moments)
+    p = equal_over(slots) if kind == "slots" else least_variance(alike, moments)
     found = nearest(p, measured.schedule)
     return Density(kind, p, relative_moment(p, moments), total_variation(p, alike), found, two_levels(p))

@@ -14,9 +14,9 @@ from unequal.errors import UserError
 from unequal.timesteps.partition import Partition
 
 #: What timesteps of a cluster may be alike in, where nothing has been measured.
-Likeness = Literal["timestep", "log_snr"]
+ClusterMetric = Literal["timestep", "log_snr"]
 #: And where gradients have been.
-MeasuredLikeness = Literal["timestep", "log_snr", "gradients"]
+GradientClusterMetric = Literal["timestep", "log_snr", "gradients"]
 #: Of the images behind a mean gradient: products of different ones are free of the bias that noise gives to lengths.
 FOLDS = 4
 
@@ -34,8 +34,8 @@ class Affinity:
     cosines: np.ndarray
 
 
-def clusters_alike(
-    likeness: MeasuredLikeness, schedule: NoiseSchedule, count: int, affinity: Affinity | None = None
+def clusters_by_any(
+    likeness: GradientClusterMetric, schedule: NoiseSchedule, count: int, affinity: Affinity | None = None
 ) -> Partition:
     """Clusters of timesteps that are alike in whatever is asked, gradients where their affinity has been measured.
 
@@ -43,13 +43,13 @@ def clusters_alike(
         UserError: more clusters than timesteps or cells, or cosines that are lost in noise.
     """
     if likeness != "gradients":
-        return alike(likeness, schedule, count)
+        return clusters_by(likeness, schedule, count)
     if affinity is None:
         raise UserError("clusters alike in gradients need a model to measure these of; allowed: timestep, log_snr")
     return gradient_clusters(affinity, count)
 
 
-def alike(likeness: Likeness, schedule: NoiseSchedule, count: int) -> Partition:
+def clusters_by(likeness: ClusterMetric, schedule: NoiseSchedule, count: int) -> Partition:
     """Clusters that are the least spread in t or in log-SNR. Raises UserError for more of them than timesteps."""
     points = schedule.snr.log().cpu().numpy() if likeness == "log_snr" else np.arange(schedule.timesteps)
     return least_cost(distances_between(points), count)[0]

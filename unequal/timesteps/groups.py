@@ -9,7 +9,7 @@ from torch import Tensor
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.timesteps.clusters import alike
+from unequal.timesteps.clusters import clusters_by
 from unequal.timesteps.partition import Interleaved, Partition, TimestepSet, equal_log_snr, equal_sums
 
 #: How timesteps are grouped and limits given out: paper 3's Table II, by the measured excess loss (ours), and ANT's.
@@ -67,7 +67,7 @@ def timestep_groups(
     if kind in BY_EXCESS:
         return excess_groups(excess, limits)
     if kind == "timestep_clusters" or kind == "log_snr_clusters":
-        found = alike("timestep" if kind == "timestep_clusters" else "log_snr", schedule, groups)
+        found = clusters_by("timestep" if kind == "timestep_clusters" else "log_snr", schedule, groups)
         return alike_limited(limited(found, limits))
     # FLOPs are linear in −SNR in dB, so that equal steps of the limit are equal intervals of SNR (eq. 5).
     rising = limited(equal_log_snr(schedule, groups, what="groups"), limits)

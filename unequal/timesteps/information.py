@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from unequal.errors import UserError
+from unequal.timesteps.draws import Independent
 from unequal.timesteps.learning import BinLosses
 from unequal.timesteps.partition import Partition
-from unequal.timesteps.samplers import IndependentSampler, normalised, uniform
+from unequal.timesteps.samplers import INDEPENDENT, TimestepSampler, normalised, uniform
 
 #: The gate lies where m/r³ has come down to this share of its highest value.
 ONSET_SHARE = 0.002
@@ -36,10 +37,10 @@ def onset(losses: np.ndarray, ratio: np.ndarray) -> float:
     return float(ratio[rate >= ONSET_SHARE * rate.max()].max())
 
 
-class InfoNoiseSampler(IndependentSampler):
+class InfoNoiseSampler(TimestepSampler):
     """p·w ∝ ½·L_t·|Δλ_t|·r³/(r³ + c³), the losses L_t being those of the training so far; uniform until it is warm.
 
-    After every batch it is put together anew, from running means in bins and the line through them. Uniform timesteps
+    After every batch it is computed anew, from running means in bins and the line through them. Uniform timesteps
     in the mix, which keep all means known, are weighted so that p·w stays what it is.
 
     Args:
@@ -62,15 +63,16 @@ class InfoNoiseSampler(IndependentSampler):
         warmup_images: int,
         uniform_share: float,
         onset: float | None = None,
+        draw: Independent = INDEPENDENT,
     ) -> None:
         if warmup_images < 1 or not 0 <= uniform_share < 1:
             raise UserError(
                 f"{warmup_images} images of warm-up with a uniform share of {uniform_share}; allowed: from 1, in [0, 1)"
             )
-        super().__init__(uniform(len(log_snr)))
+        super().__init__(uniform(len(log_snr)), draw=draw)
         self.log_snr, self.means, self.warmup_images = log_snr, BinLosses(bins, half_life), warmup_images
         self.uniform_share, self.onset = uniform_share, onset
-        self.wanted = self.probabilities
+        self.target = self.density
         #: What a squared error of ε counts in the losses that are trained on, [T].
         self.weights = np.ones(len(log_snr))
 
@@ -78,14 +80,14 @@ class InfoNoiseSampler(IndependentSampler):
         self.weights = weights
 
     def importance(self, images_trained: int = 0) -> np.ndarray:
-        return self.wanted / self.probabilities
+        return self.target / self.density
 
     def learn(self, timesteps: np.ndarray, losses: np.ndarray) -> None:
         self.means.record(timesteps, losses / self.weights[timesteps])
-        self.put_together()
+        self.rebuild()
 
-    def put_together(self) -> None:
-        """The probabilities that follow from what has been seen."""
+    def rebuild(self) -> None:
+        """Compute the density from the losses so far."""
         if self.means.images < self.warmup_images:
             return
         losses, ratio = self.means.along(-self.log_snr), np.exp(-self.log_snr / 2)
@@ -94,13 +96,13 @@ class InfoNoiseSampler(IndependentSampler):
         edge = self.onset or onset(losses, ratio)
         # Of x0 an error counts SNR times as much as the same one of ε, so that 1/w is r² over the weight of ε.
         gated = information(losses, self.log_snr) / (1 + (edge / ratio) ** 3)
-        self.wanted = normalised(gated * ratio**2 / self.weights)
+        self.target = normalised(gated * ratio**2 / self.weights)
         share = self.uniform_share
-        self.probabilities = share / len(self.wanted) + (1 - share) * self.wanted
+        self.density = share / len(self.target) + (1 - share) * self.target
 
     def state_dict(self) -> dict[str, Any]:
         return self.means.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.means.load_state_dict(state)
-        self.put_together()
+        self.rebuild()

@@ -11,28 +11,23 @@ import numpy as np
 from unequal.errors import UserError
 from unequal.timesteps.learning import least_variance
 from unequal.timesteps.partition import Partition
-from unequal.timesteps.samplers import IndependentSampler, uniform
+from unequal.timesteps.samplers import TimestepSampler, uniform
 
 
-class WeightedSampler(IndependentSampler):
+class WeightedSampler(TimestepSampler):
     """Uniform timesteps, whose losses are weighted by a density.
 
     Args:
-        density: [T], p_t, summing to 1.
+        target: [T], p_t, summing to 1.
     """
 
-    def __init__(self, density: np.ndarray) -> None:
-        super().__init__(uniform(len(density)))
-        self.density = density
+    def __init__(self, target: np.ndarray) -> None:
+        super().__init__(uniform(len(target)))
+        self.target = target
 
     def importance(self, images_trained: int = 0) -> np.ndarray:
         """T·p_t [T], whose mean is 1."""
-        return len(self.density) * self.density
-
-
-def alike_in(ranges: Partition) -> np.ndarray:
-    """p_t [T] that gives every range the same probability, uniform within it: that of stratified draws."""
-    return np.repeat(1 / (len(ranges) * ranges.lengths), ranges.lengths)
+        return len(self.target) * self.target
 
 
 def least_variance_density(cells: Partition, second_moments: np.ndarray, uniform_share: float) -> np.ndarray:

@@ -32,11 +32,6 @@ class TimestepRange(NamedTuple):
         """Whether a timestep lies in it."""
         return self.first <= timestep <= self.last
 
-    def widened(self, overlap: float, timesteps: int) -> "TimestepRange":
-        """Longer at both ends by a share of its own length, within 0 … T−1."""
-        beyond = round(overlap * self.length)
-        return TimestepRange(max(0, self.first - beyond), min(timesteps - 1, self.last + beyond))
-
 
 class Interleaved(NamedTuple):
     """Every timestep `stride` after the one before, first, first + stride, … last: all of one remainder."""
@@ -54,14 +49,6 @@ class Interleaved(NamedTuple):
     def slice(self) -> slice:
         """Its part of a table over timesteps."""
         return slice(self.first, self.last + 1, self.stride)
-
-    def widened(self, overlap: float, timesteps: int) -> "Interleaved":
-        """Itself. Raises UserError where it is to be wider: others lie between its timesteps, none beyond its ends."""
-        if overlap:
-            raise UserError(
-                f"sampler.overlap: {overlap} of interleaved timesteps, which border on no others; allowed: 0"
-            )
-        return self
 
 
 #: The timesteps that a model may be meant for.

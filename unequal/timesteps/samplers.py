@@ -1,28 +1,26 @@
-"""Which timesteps a training batch is made of.
+"""Timestep samplers: a density over timesteps, a way to draw a batch from it, and weights of the losses.
 
-A sampler returns timesteps *and* importance weights. Its draws depend on the generator that it is
-handed and on what it has learned, so that a batch is a pure function of seed, step and state; the
-state of the samplers that learn is in `state_dict`, which the checkpoint holds.
+A sampler returns timesteps *and* importance weights. Its draws depend on the generator that it gets and on what it has
+learned, so that a batch is a pure function of seed, step and state; the state of the samplers that learn is in
+`state_dict`, which the checkpoint holds.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.timesteps.curricula import Changing
+from unequal.timesteps.draws import Independent, LowDiscrepancy
 from unequal.timesteps.learning import BinMoments, LossHistory, Patience
 from unequal.timesteps.partition import Partition, TimestepSet, check_losses
 
 #: Timesteps [n] → squared norms ‖g‖² [n] of the gradients of single images at them.
 Measure = Callable[[np.ndarray], np.ndarray]
-#: Which images of a step [n], timesteps [n] → their losses [n] by the network as it is, before importance weights.
-LossesAt = Callable[[np.ndarray, np.ndarray], np.ndarray]
+INDEPENDENT, LOW_DISCREPANCY = Independent(), LowDiscrepancy()
 
 
 @dataclass(frozen=True)
@@ -33,163 +31,93 @@ class TimestepBatch:
     weights: np.ndarray
 
 
-class TimestepSampler(ABC):
-    """Draws batches of timesteps with marginal probabilities p_t, which may change with the images trained on."""
+class TimestepSampler:
+    """Draws batches of timesteps from a density, which may change with the images trained on."""
 
-    #: Images after which the probabilities change no more.
+    #: Images after which the density changes no more.
     horizon = 0
     #: Whether it learns from losses: only then are they read back from the device.
     learns = False
-    #: Whether the training decides p_t, and not the settings.
+    #: Whether the training decides the density, and not the settings.
     density_learned = False
-    #: Images that are trained on between two of its measurements, and images that one takes; 0: it measures nothing.
+    #: Images trained on between two of its measurements, and images that one takes; 0: it measures nothing.
     refresh_images = 0
     measured_images = 0
-    #: Whether it draws by the images, and compares their losses before and after some steps.
-    sees_images = False
     #: Losses of ε by which the loss weight is to be normalised, [T]; None: it is not.
     known_loss: np.ndarray | None = None
 
-    def __init__(self, probabilities: np.ndarray, unbiased: bool = False) -> None:
+    def __init__(self, density: np.ndarray, unbiased: bool = False, draw: Independent = INDEPENDENT) -> None:
         """
         Args:
-            probabilities: [T], p_t of one draw, summing to 1; where they change, those at the end.
+            density: probabilities [T], summing to 1; where they change, those at the end.
             unbiased: weight losses by (1/T)/p_t, which makes the expected gradient the uniform one.
+            draw: how a batch is drawn from the density.
 
         Raises:
             UserError: unbiased, where some p_t is 0.
         """
-        if unbiased and not (probabilities > 0).all():
-            t = int(np.argmin(probabilities))
+        self.density, self.unbiased, self.draw = density, unbiased, draw
+        if unbiased and not (self.probabilities > 0).all():
+            t = int(np.argmin(self.probabilities))
             raise UserError(f"unbiased: true cannot be had where p = 0, as at t = {t}; set it to false")
-        self.probabilities = probabilities
-        self.unbiased = unbiased
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """p_t [T] of any place in a batch; where it changes, as it is now or at the end."""
+        return self.draw.marginal(self.density)
+
+    def density_at(self, images_trained: int) -> np.ndarray:
+        """The density [T] after so many images trained on; images that a sampler has measured do not count here."""
+        return self.density
 
     def at(self, images_trained: int) -> np.ndarray:
-        """p_t [T] after so many images trained on; images that a sampler has measured do not count here."""
-        return self.probabilities
+        """p_t [T] after so many images trained on."""
+        return self.draw.marginal(self.density_at(images_trained))
 
     def importance(self, images_trained: int = 0) -> np.ndarray:
         """Factor [T] for the loss of each timestep: (1/T)/p_t, or 1."""
         probabilities = self.at(images_trained)
         return 1 / (len(probabilities) * probabilities) if self.unbiased else np.ones(len(probabilities))
 
-    def cost(self, batch_size: int) -> int:
-        """Images of training that one of its measurements takes as long as."""
-        return self.measured_images
-
-    def sample(
-        self,
-        batch_size: int,
-        generator: np.random.Generator,
-        images_trained: int = 0,
-        images: Callable[[], Tensor] | None = None,
-    ) -> TimestepBatch:
-        """Draw one batch; `images` gives those that it is for, [B, C, H, W] on the CPU, to a sampler that sees them."""
-        timesteps = self.draw(batch_size, generator, self.at(images_trained))
+    def sample(self, batch_size: int, generator: np.random.Generator, images_trained: int = 0) -> TimestepBatch:
+        """Draw one batch."""
+        timesteps = self.draw(batch_size, generator, self.density_at(images_trained))
         return TimestepBatch(timesteps, self.importance(images_trained)[timesteps])
-
-    @abstractmethod
-    def draw(self, batch_size: int, generator: np.random.Generator, probabilities: np.ndarray) -> np.ndarray:
-        """Timesteps [B], int64."""
 
     def over_training(self) -> list[np.ndarray]:
         """p_t at the start, at each quarter of the change, and at its end; once, where nothing changes."""
         return [self.at(self.horizon * quarter // 4) for quarter in range(5)] if self.horizon else [self.probabilities]
 
-    def set_loss_weights(self, weights: np.ndarray) -> None:  # noqa: B027 (nothing to do for most)
+    def set_loss_weights(self, weights: np.ndarray) -> None:
         """Take in what a squared error of ε counts in the losses of a training, [T], before it begins."""
 
-    def learn(self, timesteps: np.ndarray, losses: np.ndarray) -> None:  # noqa: B027 (nothing to do for most)
+    def learn(self, timesteps: np.ndarray, losses: np.ndarray) -> None:
         """Take in the losses [B] of a batch, at its timesteps [B], before importance weights."""
 
-    def refresh(self, measure: Measure, generator: np.random.Generator) -> None:  # noqa: B027 (as above)
+    def refresh(self, measure: Measure, generator: np.random.Generator) -> None:
         """Measure gradients of `measured_images` single images."""
-
-    def before_step(self, losses: LossesAt, batch_size: int, generator: np.random.Generator) -> None:  # noqa: B027
-        """Measure losses of a step's images before it, where a sampler sees them; see `after_step`."""
-
-    def after_step(self, losses: LossesAt, images: Tensor, timesteps: np.ndarray) -> None:  # noqa: B027 (as above)
-        """Measure the same after it, and learn from both; the step was at timesteps [B] of its images [B, C, H, W]."""
 
     def state_dict(self) -> dict[str, Any]:
         """What a sampler has learned, as JSON can carry it; most learn nothing."""
         return {}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:  # noqa: B027 (nothing to do for most)
-        """Go on from a saved state."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a saved state."""
 
 
-class IndependentSampler(TimestepSampler):
-    """Every timestep of a batch is drawn from p_t on its own."""
+class ChangingSampler(TimestepSampler):
+    """A density that is a function of the images trained on, and so needs no state."""
 
-    def draw(self, batch_size: int, generator: np.random.Generator, probabilities: np.ndarray) -> np.ndarray:
-        return generator.choice(len(probabilities), size=batch_size, p=probabilities)
-
-
-class ChangingSampler(IndependentSampler):
-    """Independent draws from probabilities that are a function of the images trained on, and so need no state."""
-
-    def __init__(self, changing: Changing, unbiased: bool = False) -> None:
-        super().__init__(changing.at(changing.horizon), unbiased)
+    def __init__(self, changing: Changing, unbiased: bool = False, draw: Independent = INDEPENDENT) -> None:
+        super().__init__(changing.at(changing.horizon), unbiased, draw)
         self.changing = changing
         self.horizon = changing.horizon
 
-    def at(self, images_trained: int) -> np.ndarray:
+    def density_at(self, images_trained: int) -> np.ndarray:
         return self.changing.at(images_trained)
 
 
-class MirroredSampler(TimestepSampler):
-    """Timesteps in pairs, one drawn and the other its mirror image (SpeeD, 2405.17403); see `curricula.mirror`.
-
-    p_t is that of a batch's timesteps, drawn and mirrored ones alike: on the linear schedule SpeeD's 5 : 1 below
-    0.7·T become 10.4 : 1.
-
-    Args:
-        drawn: probabilities [T] of the first of a pair.
-        mirror: the second one's timestep for each of the first's, [T].
-        unbiased: as for all.
-    """
-
-    def __init__(self, drawn: np.ndarray, mirror: np.ndarray, unbiased: bool = False) -> None:
-        mirrored = np.bincount(mirror, weights=drawn, minlength=len(drawn))
-        super().__init__((drawn + mirrored) / 2, unbiased)
-        self.drawn, self.mirror = drawn, mirror
-
-    def draw(self, batch_size: int, generator: np.random.Generator, probabilities: np.ndarray) -> np.ndarray:
-        first = generator.choice(len(self.drawn), size=-(-batch_size // 2), p=self.drawn)
-        # Shuffled, so that of an odd batch either half may be the smaller one.
-        return generator.permutation(np.concatenate([first, self.mirror[first]]))[:batch_size]
-
-
-class LowDiscrepancySampler(TimestepSampler):
-    """One uniform offset and equally spaced points, read through the inverse of p's sum (VDM, 2107.00630)."""
-
-    def draw(self, batch_size: int, generator: np.random.Generator, probabilities: np.ndarray) -> np.ndarray:
-        points = (generator.random() + np.arange(batch_size)) / batch_size % 1
-        found = np.searchsorted(np.cumsum(probabilities), points, side="right")
-        return generator.permutation(np.minimum(found, len(probabilities) - 1))
-
-
-class StratifiedSampler(TimestepSampler):
-    """The same number of timesteps from each slot, uniform within it (paper 1's conclusion).
-
-    Where the batch is no multiple of the number of slots, the remainder goes to slots drawn without
-    replacement, so that over batches every slot gets its share.
-    """
-
-    def __init__(self, slots: Partition, unbiased: bool = False) -> None:
-        super().__init__(np.repeat(1 / (len(slots) * slots.lengths), slots.lengths), unbiased)
-        self.slots = slots
-
-    def draw(self, batch_size: int, generator: np.random.Generator, probabilities: np.ndarray) -> np.ndarray:
-        count = len(self.slots)
-        whole, rest = divmod(batch_size, count)
-        chosen = np.concatenate([np.repeat(np.arange(count), whole), generator.permutation(count)[:rest]])
-        return self.slots.draw(generator.permutation(chosen), generator)
-
-
-class LossSecondMomentSampler(IndependentSampler):
+class LossSecondMomentSampler(TimestepSampler):
     """p ∝ √E[L²] over the last losses of each timestep (improved-diffusion); see `LossHistory`."""
 
     learns = density_learned = True
@@ -202,26 +130,27 @@ class LossSecondMomentSampler(IndependentSampler):
         uniform_share: float,
         unbiased: bool,
         known: np.ndarray | None = None,
+        draw: Independent = INDEPENDENT,
     ) -> None:
-        """`known` are losses [T, n] to begin with, so that nothing is waited for."""
-        super().__init__(uniform(timesteps), unbiased)
+        """`known` are losses [T, n] to begin with, so that no history is waited for."""
+        super().__init__(uniform(timesteps), unbiased, draw)
         self.history = LossHistory(timesteps, history, uniform_share)
-        for draw in known.T if known is not None else ():
-            self.learn(np.arange(timesteps), draw)
+        for losses in known.T if known is not None else ():
+            self.learn(np.arange(timesteps), losses)
 
     def learn(self, timesteps: np.ndarray, losses: np.ndarray) -> None:
         self.history.record(timesteps, losses)
-        self.probabilities = self.history.probabilities
+        self.density = self.history.probabilities
 
     def state_dict(self) -> dict[str, Any]:
         return self.history.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.history.load_state_dict(state)
-        self.probabilities = self.history.probabilities
+        self.density = self.history.probabilities
 
 
-class EasyToHardSampler(IndependentSampler):
+class EasyToHardSampler(TimestepSampler):
     """The difficulty curriculum (2403.10348): the cluster at the noise end, then one harder after another, at last all.
 
     Within those that are open every timestep is alike. Losses decide when the next one is opened; see `Patience`.
@@ -233,10 +162,10 @@ class EasyToHardSampler(IndependentSampler):
 
     learns = True
 
-    def __init__(self, clusters: Partition, patience_images: int) -> None:
+    def __init__(self, clusters: Partition, patience_images: int, draw: Independent = INDEPENDENT) -> None:
         self.patience = Patience(len(clusters), patience_images)
         self.difficulty = len(clusters) - 1 - clusters.members
-        super().__init__(self.opened(0))
+        super().__init__(self.opened(0), draw=draw)
 
     def opened(self, stage: int) -> np.ndarray:
         """p_t [T] in a stage, counted from 0."""
@@ -249,24 +178,23 @@ class EasyToHardSampler(IndependentSampler):
 
     def learn(self, timesteps: np.ndarray, losses: np.ndarray) -> None:
         self.patience.record(losses)
-        self.probabilities = self.opened(self.patience.stage)
+        self.density = self.opened(self.patience.stage)
 
     def state_dict(self) -> dict[str, Any]:
         return self.patience.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.patience.load_state_dict(state)
-        self.probabilities = self.opened(self.patience.stage)
+        self.density = self.opened(self.patience.stage)
 
 
-class AdaptiveSampler(LowDiscrepancySampler):
-    """Bins of timesteps by the length of their gradients, in evenly spread batches, without bias.
+class AdaptiveSampler(TimestepSampler):
+    """Bins of timesteps by the length of their gradients, without bias.
 
     The criterion is the variance of the gradient per image: p_k ∝ s_k·√E‖g_k‖² has the least of all
-    distributions over bins, see `least_variance`, and losses are weighted by (1/T)/p_t. Batches are drawn by
-    one offset and equal spaces, so that each bin is drawn ⌊B·p_k⌋ or ⌈B·p_k⌉ times, which takes away most of
-    what is left of the variance between bins. Clipping and Adam's scaling come after this gradient: the least
-    variance need not be the fastest training.
+    distributions over bins, see `least_variance`, and losses are weighted by (1/T)/p_t. Low-discrepancy batches draw
+    each bin ⌊B·p_k⌋ or ⌈B·p_k⌉ times, which removes most of the remaining variance between bins. Clipping and Adam's
+    scaling come after this gradient: the least variance need not be the fastest training.
 
     Args:
         bins: of the timesteps.
@@ -286,6 +214,7 @@ class AdaptiveSampler(LowDiscrepancySampler):
         images_per_bin: int,
         memory: float,
         uniform_share: float,
+        draw: Independent = LOW_DISCREPANCY,
     ) -> None:
         if refresh_images < 1 or images_per_bin < 1 or not 0 < uniform_share <= 1:
             raise UserError(
@@ -294,21 +223,21 @@ class AdaptiveSampler(LowDiscrepancySampler):
             )
         self.moments = BinMoments(bins, memory)
         self.uniform_share = uniform_share
-        super().__init__(self.moments.probabilities(uniform_share), unbiased=True)
+        super().__init__(self.moments.probabilities(uniform_share), True, draw)
         self.refresh_images = refresh_images
         self.images_per_bin = images_per_bin
         self.measured_images = images_per_bin * len(bins)
 
     def refresh(self, measure: Measure, generator: np.random.Generator) -> None:
         self.moments.record(measure(self.moments.draw(self.images_per_bin, generator)))
-        self.probabilities = self.moments.probabilities(self.uniform_share)
+        self.density = self.moments.probabilities(self.uniform_share)
 
     def state_dict(self) -> dict[str, Any]:
         return self.moments.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.moments.load_state_dict(state)
-        self.probabilities = self.moments.probabilities(self.uniform_share)
+        self.density = self.moments.probabilities(self.uniform_share)
 
 
 def uniform(timesteps: int) -> np.ndarray:

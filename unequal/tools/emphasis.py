@@ -78,7 +78,7 @@ def weight_beside(model: Path, recipe: Recipe, schedule: NoiseSchedule) -> dict[
         UserError: what lies there was learned by other settings.
     """
     weight, file = recipe.loss_weight, model / OBJECTIVE
-    if weight.fixed or getattr(weight, "alike_in", None) == "gradients" or not file.exists():
+    if weight.fixed or getattr(weight, "cluster_by", None) == "gradients" or not file.exists():
         return {}
     objective = objective_for(load_record(model).spec, schedule, weight)
     try:

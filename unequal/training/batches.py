@@ -12,7 +12,7 @@ epoch to epoch.
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 
 import numpy as np
 import torch
@@ -148,21 +148,7 @@ class BatchSource:
         """Timesteps and importance weights of a step's whole batch."""
         generator = numpy_generator(self.seed, Stream.TIMESTEPS, step)
         trained = step * self.batch_size
-        return self.sampler.sample(self.batch_size, generator, trained, partial(self.whole, step))
-
-    def whole(self, step: int) -> Tensor:
-        """The images of a step's whole batch as the network is to know them, on the CPU, [B, C, H, W] in [-1, 1]."""
-        images, *_ = self.gathered(step, slice(None))
-        return self.flipped(to_model_range(images.cpu()), step, slice(None))
-
-    def again(self, step: int) -> Batch:
-        """A step's whole batch with noise that it is not trained with, to be measured at other timesteps."""
-        x0 = self.whole(step).to(self.device)
-        generator = torch_generator("cpu", self.seed, Stream.MEASURED, step, 3)
-        epsilon = torch.randn(x0.shape, generator=generator).to(self.device)
-        *_, labels = self.gathered(step, slice(None))
-        nothing = torch.zeros(len(x0), device=self.device)
-        return Batch(x0, epsilon, nothing.long(), nothing + 1, None if labels is None else labels.to(self.device))
+        return self.sampler.sample(self.batch_size, generator, trained)
 
     def measured(self, step: int, timesteps: np.ndarray) -> Batch:
         """Images at given timesteps [n], to be measured before a step and not to be trained on."""

@@ -41,7 +41,7 @@ class Feedback:
 
     def images_seen(self, step: int) -> int:
         """Images that have gone forwards and backwards before a step: those trained on, and what measuring has cost."""
-        measured = self.sampler.cost(self.source.batch_size) * self.measurements(step)
+        measured = self.sampler.measured_images * self.measurements(step)
         return step * self.source.batch_size + measured
 
     def measurements(self, step: int) -> int:
@@ -58,7 +58,6 @@ class Feedback:
         if self.due(step):
             generator = numpy_generator(self.source.seed, Stream.MEASURED, step, 0)
             self.sampler.refresh(partial(self.squared_norms, step), generator)
-            self.sampler.before_step(partial(self.losses_at, step), self.source.batch_size, generator)
 
     def squared_norms(self, step: int, timesteps: np.ndarray) -> np.ndarray:
         """‖g‖² of single images at timesteps [n]; each process measures its share of them."""
@@ -69,27 +68,10 @@ class Feedback:
         losses = (objective(self.net, one).weighted.sum() for one in batch.singles(self.own(len(timesteps))))
         return self.of_all([squared_norms(losses, list(self.net.parameters()))], len(timesteps))
 
-    def losses_at(self, step: int, images: np.ndarray, timesteps: np.ndarray) -> np.ndarray:
-        """Losses [n] of some of a step's images [n] at timesteps [n]; before and after it with the same noise."""
-        rank, own = self.accelerator.process_index, self.own(len(images))
-        torch.manual_seed(torch_seed(self.source.seed, Stream.MEASURED, step, 4, rank))  # dropout's
-        whole, objective = self.source.again(step), deepcopy(self.objective)
-        at_once = -(-self.source.batch_size // self.accelerator.num_processes)
-        starts = range(own.start, own.stop, at_once)
-        with torch.no_grad():
-            found = [
-                objective(self.net, whole.at(images[one], timesteps[one])).weighted
-                for one in (slice(start, min(start + at_once, own.stop)) for start in starts)
-            ]
-        return self.of_all(found, len(images))
-
     def learn(self, step: int, losses: list[Tensor]) -> None:
         """Hand on the losses of a step, given as parts of this process's share of the batch."""
         if self.sampler.learns:
             self.sampler.learn(self.source.timesteps(step).timesteps, self.of_all(losses, self.source.batch_size))
-        if self.sampler.sees_images and self.due(step):
-            timesteps = self.source.timesteps(step).timesteps
-            self.sampler.after_step(partial(self.losses_at, step), self.source.whole(step), timesteps)
 
     def of_all(self, mine: list[Tensor], total: int) -> np.ndarray:
         """This process's share of some figures, put beside those of the others, [total]."""

@@ -7,7 +7,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from unequal.timesteps.samplers import LowDiscrepancySampler, uniform
+from unequal.timesteps.draws import LowDiscrepancy
+from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.objectives.objective import Objective
 
@@ -44,5 +45,5 @@ def fixed_batches(
     images: Tensor, timesteps: int, draws: int, batch_size: int, seed: int, flips: bool, device: torch.device
 ) -> list[Batch]:
     """Draws of training images [N, C, H, W] (uint8) with fresh noise, at timesteps equally spaced over 0 … T−1."""
-    source = BatchSource(images, draws, LowDiscrepancySampler(uniform(timesteps), False), seed, flips, device)
+    source = BatchSource(images, draws, TimestepSampler(uniform(timesteps), draw=LowDiscrepancy()), seed, flips, device)
     return [source.draw(0, slice(first, first + batch_size)) for first in range(0, draws, batch_size)]

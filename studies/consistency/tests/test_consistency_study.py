@@ -31,7 +31,7 @@ WIDTHS, SEEDS, T = ["8-16", "12-16"], [0, 3], 50
 RECIPE: dict[str, Any] = {
     "images": 200,
     "prediction": "epsilon",
-    "sampler": {"kind": "uniform"},
+    "sampler": {"density": "uniform"},
     "loss_weight": {"kind": "none"},
     "optimizer": {"lr": 2e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 40, "decay": "constant"},
 }

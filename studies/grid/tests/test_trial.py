@@ -17,7 +17,7 @@ from unequal.settings.training import Training
 RECIPE = Recipe(
     images=1000,
     prediction="epsilon",
-    sampler=Uniform(kind="uniform"),
+    sampler=Uniform(density="uniform"),
     loss_weight=NoWeight(kind="none"),
     optimizer=Optimizer(lr=1e-3, betas=(0.9, 0.999), weight_decay=0.0, warmup_images=10, decay="constant"),
 )

@@ -24,7 +24,7 @@ RECIPE: dict[str, Any] = {
     "images": 40,
     "snapshots": [10, 24],
     "prediction": "epsilon",
-    "sampler": {"kind": "curriculum", "target": "noise_rate", "ramp_images": 20, "uniform_share": 0.1},
+    "sampler": {"density": "curriculum", "target": "noise_rate", "ramp_images": 20, "uniform_share": 0.1},
     "loss_weight": {"kind": "none"},
     "optimizer": {"lr": 1.0e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
 }

@@ -63,7 +63,7 @@ TAKEN: dict[str, Any] = {
 RECIPE: dict[str, Any] = {
     "images": 8,
     "prediction": "epsilon",
-    "sampler": {"kind": "uniform"},
+    "sampler": {"density": "uniform"},
     "loss_weight": {"kind": "none"},
     "optimizer": {"lr": 0.001, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
 }
@@ -96,7 +96,7 @@ def sections(
         "schedule": {"name": "scaled_linear", "timesteps": T},
         "network": network_settings().model_dump(mode="json"),
         "training": training_settings().model_dump(mode="json"),
-        "recipes": {"base": RECIPE, "longer": RECIPE, "expert": RECIPE | {"sampler": {"kind": "slot"}}},
+        "recipes": {"base": RECIPE, "longer": RECIPE, "expert": RECIPE | {"sampler": {"density": "slot"}}},
         "further_recipes": ["longer"],
         "slots": {"count": 3, "loss": "total"},
         "groups": {"ids": [0, 1], "kind": "snr", "min_ratio": 0.5},

@@ -12,7 +12,7 @@ from params_files import edited
 from studies.league.params import Params
 from unequal.comparison.settings import Contrast
 from unequal.errors import UserError
-from unequal.timesteps.samplers import LowDiscrepancySampler
+from unequal.timesteps.draws import LowDiscrepancy
 
 STUDY = Path(__file__).parents[1]
 NETWORKS, OTHERS = ("unet", "dit"), ("logit_normal", "info_noise", "adaptive")
@@ -61,7 +61,7 @@ def test_all_arms_but_the_control_once_more_are_tried(network: str) -> None:
 def test_evenly_spread_batches_are_a_control_of_those_that_adapt() -> None:
     recipes, schedule = (found := Params.read(STUDY / "unet/params.yaml")).recipes, found.schedule.tables()
     plain, even, adaptive = (recipes[arm].sampler.build(schedule) for arm in ("uniform", "low_discrepancy", "adaptive"))
-    assert isinstance(even, LowDiscrepancySampler) and isinstance(adaptive, LowDiscrepancySampler)
+    assert isinstance(even.draw, LowDiscrepancy) and isinstance(adaptive.draw, LowDiscrepancy)
     assert np.array_equal(even.probabilities, plain.probabilities)
 
 

@@ -32,7 +32,7 @@ RECIPE: dict[str, Any] = {
     "images": 40,
     "prediction": "mixed",
     "mixing": {"train": "balanced", "half_life_images": 8, "bins": 5, "select": "profile"},
-    "sampler": {"kind": "uniform"},
+    "sampler": {"density": "uniform"},
     "loss_weight": {"kind": "none"},
     "optimizer": {"lr": 1e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
 }

@@ -102,7 +102,7 @@ def training(arm: str, block: int, value: float) -> dict[str, Any]:
 def test_the_page_has_it_all(project: Path) -> None:
     recipe = {
         "images": 100,
-        "sampler": {"kind": "uniform"},
+        "sampler": {"density": "uniform"},
         "loss_weight": {"kind": "none"},
         "optimizer": {"lr": 1e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "cosine"},
     }

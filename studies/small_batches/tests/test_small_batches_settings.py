@@ -39,8 +39,8 @@ def test_arms_that_are_compared_differ_in_what_is_asked_alone() -> None:
         ({"arms.other": {"batch_size": 8}}, "arms: 'other' is no arm; there is: batch_128"),
         ({"arms.batch_8.batch_size": 200000}, "arms.batch_8.batch_size: 200000; recipes.batch_8 sees 180000 images"),
         (
-            {"recipes.stratified.sampler": {"kind": "near_noise", "power": 1.0}},
-            "recipes.stratified.sampler.kind: 'near_noise'; arms.stratified has a density: uniform",
+            {"recipes.stratified.sampler": {"density": "near_noise", "power": 1.0}},
+            "recipes.stratified.sampler.density: 'near_noise'; arms.stratified has a density: uniform",
         ),
         ({"slots.count": 1001}, "slots.count: 1001 of 1000 timesteps; at most as many"),
         ({"slots.loss": "excess"}, "slots: no floor is profiled, and no slot fine-tuned; allowed: loss total"),

@@ -31,7 +31,7 @@ RECIPE: dict[str, Any] = {
     "keep_state": True,
     "snapshots": [16],
     "prediction": "epsilon",
-    "sampler": {"kind": "uniform"},
+    "sampler": {"density": "uniform"},
     "loss_weight": {"kind": "none"},
     "optimizer": OPTIMIZER,
 }

@@ -20,9 +20,10 @@ from unequal.comparison.training import made_by
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
+from unequal.timesteps.draws import Stratified
 from unequal.timesteps.measured_densities import WeightedSampler
 from unequal.timesteps.partition import Partition
-from unequal.timesteps.samplers import IndependentSampler, StratifiedSampler
+from unequal.timesteps.samplers import TimestepSampler
 
 PARAMS = Params.read(Path(__file__).parents[1] / "params.yaml")
 SLOTS = Partition([(0, 4), (5, 20), (21, 49)])
@@ -67,9 +68,9 @@ def sampler(arm: str) -> Any:
 
 
 def test_arms_draw_by_their_densities_or_weigh_by_them() -> None:
-    assert isinstance(sampler("stratified"), StratifiedSampler)
+    assert isinstance(sampler("stratified").draw, Stratified)
     kinds = {arm: type(sampler(arm)) for arm in PARAMS.arms}
-    assert kinds["batch_8"] is kinds["least_variance"] is IndependentSampler
+    assert kinds["batch_8"] is kinds["least_variance"] is TimestepSampler
     assert kinds["stratified_weights"] is kinds["least_variance_weights"] is WeightedSampler
     for density in ("stratified", "least_variance"):
         drawn, weighted = sampler(density), sampler(f"{density}_weights")

@@ -96,7 +96,7 @@ def test_its_features_have_a_length_of_one_and_are_always_the_same() -> None:
 
 def over_clusters() -> OverUncertainty:
     """Of 50 timesteps in two clusters, 0 … 24 and 25 … 49."""
-    weight = LearnedClusterUncertainty(kind="cluster_uncertainty", clusters=2, alike_in="timestep")
+    weight = LearnedClusterUncertainty(kind="cluster_uncertainty", clusters=2, cluster_by="timestep")
     found = objective_for(spec_of(), SCHEDULE, weight)
     assert isinstance(found, OverUncertainty)
     return found

@@ -52,10 +52,10 @@ def check_role(name: str, role: Role, recipes: dict[str, Recipe]) -> None:
     recipe = recipes[name]
     if role.ranged == recipe.sampler.for_all:
         allowed = "only 'slot'" if role.ranged else "any but 'slot', which draws from the range that a stage gives"
-        raise ValueError(f"recipes.{name}.sampler.kind: '{recipe.sampler.kind}'; allowed: {allowed}")
+        raise ValueError(f"recipes.{name}.sampler.density: '{recipe.sampler.density}'; allowed: {allowed}")
     if role.start == "fresh" and recipe.sampler.needs:
         raise ValueError(
-            f"recipes.{name}.sampler.kind: '{recipe.sampler.kind}' needs the base's profile; "
+            f"recipes.{name}.sampler.density: '{recipe.sampler.density}' needs the base's profile; "
             "recipes that start from nothing have none"
         )
     if role.start == "base" and "base" in recipes and recipe.prediction != recipes["base"].prediction:

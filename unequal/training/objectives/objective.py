@@ -18,7 +18,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.spec import ModelSpec
 from unequal.settings.condition import Condition, Unconditional
 from unequal.settings.loss_weights import LearnedClusterUncertainty, LearnedUncertainty, LossWeight, RunningMean
-from unequal.timesteps.clusters import Affinity, clusters_alike
+from unequal.timesteps.clusters import Affinity, clusters_by_any
 from unequal.timesteps.partition import Partition, equal_log_snr
 from unequal.training.batches import Batch
 from unequal.training.objectives.learned_weights import ClusterUncertainty, RunningMeans, Uncertainty
@@ -243,6 +243,6 @@ def objective_for(
         case LearnedUncertainty():
             return OverUncertainty(objective, Uncertainty(schedule))
         case LearnedClusterUncertainty():
-            clusters = clusters_alike(weight.alike_in, schedule, weight.clusters, affinity)
+            clusters = clusters_by_any(weight.cluster_by, schedule, weight.clusters, affinity)
             return OverUncertainty(objective, ClusterUncertainty(clusters, device))
     return objective

@@ -1,4 +1,4 @@
-"""Kinds of `sampler` that learn while a network trains."""
+"""Samplers whose density is learned while a network trains."""
 
 from typing import Literal, Self
 
@@ -8,10 +8,9 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.loss_weights import BINS
 from unequal.settings.measured import Measured
 from unequal.settings.numbers import Budget, DrawCount
-from unequal.settings.sampler_kind import SamplerSettings, Unbiased
+from unequal.settings.sampler_base import Sampler, Spread
 from unequal.timesteps.information import InfoNoiseSampler
 from unequal.timesteps.partition import equal_log_snr
-from unequal.timesteps.policy import PolicySampler
 from unequal.timesteps.samplers import (
     AdaptiveSampler,
     EasyToHardSampler,
@@ -21,10 +20,13 @@ from unequal.timesteps.samplers import (
 )
 
 
-class EasyToHard(SamplerSettings):
+class EasyToHard(Sampler):
     """The difficulty curriculum: clusters of equal log-SNR, opened from the noise end as losses cease to fall."""
 
-    kind: Literal["easy_to_hard"]
+    density: Literal["easy_to_hard"]
+    draw: Spread = "independent"
+    unbiased: Literal[False] = False
+    normalised: Literal[False] = False
     clusters: PositiveInt
     patience_images: Budget = Field(description="images without a lower loss of a batch that open the next cluster")
 
@@ -38,14 +40,18 @@ class EasyToHard(SamplerSettings):
     def shortened(self, share: float) -> Self:
         return self.model_copy(update={"patience_images": max(1, round(share * self.patience_images))})
 
-    def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
-        return EasyToHardSampler(equal_log_snr(schedule, self.clusters, "clusters"), self.patience_images)
+    def sampler(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
+        clusters = equal_log_snr(schedule, self.clusters, "clusters")
+        return EasyToHardSampler(clusters, self.patience_images, self.draws(schedule))
 
 
-class LossSecondMoment(SamplerSettings):
+class LossSecondMoment(Sampler):
     """Improved-diffusion's: p ∝ √E[L²] of the last losses of each timestep, learned while training."""
 
-    kind: Literal["loss_second_moment"]
+    density: Literal["loss_second_moment"]
+    draw: Spread = "independent"
+    unbiased: bool = True
+    normalised: Literal[False] = False
     history: int = Field(
         default=10,
         gt=0,
@@ -54,7 +60,6 @@ class LossSecondMoment(SamplerSettings):
     )
     uniform_share: float = Field(default=0.001, ge=0, le=1, description="of uniform timesteps in the mix")
     warm_start: bool = Field(default=False, description="begin with the losses of the base's profile, not with none")
-    unbiased: Unbiased = True
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -79,20 +84,24 @@ class LossSecondMoment(SamplerSettings):
                 "raise profile.images"
             )
 
-    def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
+    def sampler(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
         return LossSecondMomentSampler(
             schedule.timesteps,
             history=self.history,
             uniform_share=self.uniform_share,
             unbiased=self.unbiased,
             known=of_length(base["losses"], schedule.timesteps) if self.warm_start else None,
+            draw=self.draws(schedule),
         )
 
 
-class Adaptive(SamplerSettings):
+class Adaptive(Sampler):
     """Bins by the length of their gradients, measured while training: least gradient variance an image, unbiased."""
 
-    kind: Literal["adaptive"]
+    density: Literal["adaptive"]
+    draw: Spread = "low_discrepancy"
+    unbiased: Literal[True] = True
+    normalised: Literal[False] = False
     bins: PositiveInt | None = Field(default=None, description="intervals of log-SNR; null: the slots of equal loss")
     refresh_images: Budget = Field(description="images trained on between two measurements")
     images_per_bin: DrawCount = Field(description="gradients measured a bin each time; they count in the budget")
@@ -103,7 +112,7 @@ class Adaptive(SamplerSettings):
     def needs(self) -> tuple[str, ...]:
         return ("slots",) if self.bins is None else ()
 
-    def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
+    def sampler(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
         slots = base["slots"] if self.bins is None else equal_log_snr(schedule, self.bins, "bins")
         return AdaptiveSampler(
             slots.covering(schedule.timesteps),
@@ -111,33 +120,20 @@ class Adaptive(SamplerSettings):
             images_per_bin=self.images_per_bin,
             memory=self.memory,
             uniform_share=self.uniform_share,
+            draw=self.draws(schedule),
         )
 
 
-class FromErrors(SamplerSettings):
-    """What learns from squared errors, which it finds in the losses that are trained on, by their known weight."""
+class InfoNoise(Sampler):
+    """InfoNoise (2602.18647): p·w by how much a timestep says about an image, from the losses of the training."""
 
-    def check_profile(self, draws: int, learned_variance: bool) -> None:
-        if learned_variance:
-            raise ValueError(
-                f"sampler.kind: '{self.kind}' learns from squared errors alone; allowed with network.variance: fixed"
-            )
-
-    def check_weight(self, fixed: bool) -> None:
-        if not fixed:
-            raise ValueError(
-                f"sampler.kind: '{self.kind}' divides the loss by its weight, which is learned here, or of three "
-                "heads; allowed: one head, and a weight by a formula or none"
-            )
-
-
-class InfoNoise(FromErrors):
-    """InfoNoise (2602.18647): p·w by how much of an image is told at a timestep, as the losses of the training say."""
-
-    kind: Literal["info_noise"]
+    density: Literal["info_noise"]
+    draw: Spread = "independent"
+    unbiased: Literal[False] = False
+    normalised: Literal[False] = False
     warmup_images: Budget = Field(description="images trained on with uniform timesteps at first")
     bins: DrawCount = Field(
-        default=BINS, description="ranges of timesteps, alike in log-SNR, in which losses are averaged"
+        default=BINS, description="ranges of timesteps, equal in log-SNR, in which losses are averaged"
     )
     half_life_images: Budget = Field(
         default=2000, description="further images at timesteps of its range, after which a loss counts half"
@@ -155,10 +151,24 @@ class InfoNoise(FromErrors):
         if self.warmup_images >= images:
             raise ValueError(f"sampler.warmup_images: {self.warmup_images} leave nothing of the {images} images")
 
+    def check_profile(self, draws: int, learned_variance: bool) -> None:
+        if learned_variance:
+            raise ValueError(
+                f"sampler.density: '{self.density}' learns from squared errors alone; allowed with network.variance: "
+                "fixed"
+            )
+
+    def check_weight(self, fixed: bool) -> None:
+        if not fixed:
+            raise ValueError(
+                f"sampler.density: '{self.density}' divides the loss by its weight, which is learned here, or of three "
+                "heads; allowed: one head, and a weight by a formula or none"
+            )
+
     def shortened(self, share: float) -> Self:
         return self.model_copy(update={"warmup_images": max(1, round(share * self.warmup_images))})
 
-    def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
+    def sampler(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
         return InfoNoiseSampler(
             schedule.snr.log().numpy(),
             equal_log_snr(schedule, self.bins, "bins", drop_empty=True),
@@ -166,15 +176,5 @@ class InfoNoise(FromErrors):
             warmup_images=self.warmup_images,
             uniform_share=self.uniform_share,
             onset=self.onset,
+            draw=self.draws(schedule),
         )
-
-
-class AdaTS(FromErrors):
-    """AdaTS (2411.09998): a policy that sees the image, learned from what steps have brought."""
-
-    kind: Literal["adats"]
-    refresh_images: Budget = Field(description="images trained on between two measurements; the paper: 40 batches")
-    lr: PositiveFloat = Field(default=1.0e-2, description="learning rate of the policy")
-
-    def made(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
-        return PolicySampler(schedule.snr.numpy(), refresh_images=self.refresh_images, lr=self.lr)
