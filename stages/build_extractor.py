@@ -1,4 +1,4 @@
-"""Make ready the features that FID compares: train the classifier, or note which Inception or DINOv2 is used."""
+"""Prepare the features for FID: train the classifier, or copy the weights of Inception or DINOv2."""
 
 import shutil
 from collections.abc import Callable
@@ -19,8 +19,8 @@ from unequal.randomness import Stream, torch_seed
 from unequal.settings.evaluation import Extractor
 from unequal.settings.strict import StageSettings
 
-#: The name of the weights in the extractor's folder, and the share of held-out images that a classifier is right about.
-Made = tuple[str | None, float | None]
+#: Name of the weights in the extractor's folder, and a classifier's accuracy on held-out images.
+Prepared = tuple[str | None, float | None]
 
 
 class Settings(StageSettings):
@@ -47,27 +47,27 @@ def main(run: Run, settings: Settings, data: str = "data") -> None:
     run.metrics("results/metrics/extractor.json", built)
 
 
-def make_classifier(run: Run, settings: Settings, images: PreparedData, folder: Path) -> Made:
-    """Have a classifier trained on the labels."""
+def make_classifier(run: Run, settings: Settings, images: PreparedData, folder: Path) -> Prepared:
+    """Train a classifier on the labels."""
     return CLASSIFIER, trained_classifier(run, settings, images, folder / CLASSIFIER)
 
 
-def make_inception(run: Run, settings: Settings, images: PreparedData, folder: Path) -> Made:
-    """Have the weights of the settings' file, or none: torch-fidelity's own are used."""
+def make_inception(run: Run, settings: Settings, images: PreparedData, folder: Path) -> Prepared:
+    """Copy the weights of the settings' file; without one, torch-fidelity's own are used."""
     if settings.extractor.weights is None:
         return None, None
     copy_tensors(Path(settings.extractor.weights), folder / INCEPTION)
     return INCEPTION, None
 
 
-def make_dinov2(run: Run, settings: Settings, images: PreparedData, folder: Path) -> Made:
-    """Have what is read of the settings' folder."""
+def make_dinov2(run: Run, settings: Settings, images: PreparedData, folder: Path) -> Prepared:
+    """Copy the files of the settings' folder that are read."""
     copy_dinov2(Path(settings.extractor.weights or ""), folder / DINOV2, settings.extractor.features)
     return DINOV2, None
 
 
-#: By the kind of an extractor, what makes it ready.
-MAKERS: dict[str, Callable[[Run, Settings, PreparedData, Path], Made]] = {
+#: Kind of an extractor → function that prepares it.
+MAKERS: dict[str, Callable[[Run, Settings, PreparedData, Path], Prepared]] = {
     "classifier": make_classifier,
     "inception": make_inception,
     "dinov2": make_dinov2,
@@ -75,14 +75,14 @@ MAKERS: dict[str, Callable[[Run, Settings, PreparedData, Path], Made]] = {
 
 
 def copy_tensors(source: Path, target: Path) -> None:
-    """Copy Inception's weights into a format that holds tensors alone. Raises UserError where they are others."""
+    """Copy Inception's weights into a format that holds tensors alone. Raises UserError for other weights."""
     try:
         weights = torch.load(require(source), map_location="cpu", weights_only=True)
         inception_of(weights)
         check_finite(weights, "extractor.weights")
     except UserError as error:
         raise UserError(f"{source}: {error}") from None
-    except Exception as error:  # what is no such file fails in many ways
+    except Exception as error:  # other files fail in many ways
         raise UserError(f"extractor.weights: {source}: no file of bare weights ({one_line(error)})") from None
     save_file(
         {name: value.detach().clone(memory_format=torch.contiguous_format) for name, value in weights.items()}, target
@@ -90,13 +90,13 @@ def copy_tensors(source: Path, target: Path) -> None:
 
 
 def copy_dinov2(source: Path, target: Path, features: int) -> None:
-    """Copy what is read of a folder with DINOv2. Raises UserError where it is another model, or has other features."""
+    """Copy the files of DINOv2 that are read. Raises UserError for another model, or another number of features."""
     place = f"extractor.weights: {source}"
     check_files(source, place)
     target.mkdir()
     for name in (CONFIG, TENSORS):
         shutil.copyfile(source / name, target / name)
-    # The copy is looked at, beside which nothing lies that transformers would read too.
+    # The copy is checked, since transformers would read further files next to the source.
     network = dinov2_of(target, place)
     if network.features != features:
         raise UserError(f"extractor.features: {features}; {source} has {network.features}, its hidden_size")
@@ -104,7 +104,7 @@ def copy_dinov2(source: Path, target: Path, features: int) -> None:
 
 
 def trained_classifier(run: Run, settings: Settings, data: PreparedData, path: Path) -> float:
-    """Train the classifier on the labels; its accuracy on held-out images."""
+    """Train the classifier on the labels; return its accuracy on held-out images."""
     if data.labels is None:
         raise UserError("extractor.kind: 'classifier' needs labelled data; use inception, dinov2, or data with labels")
     chosen, (channels, size, _) = settings.extractor, data.images.shape[1:]

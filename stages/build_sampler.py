@@ -1,4 +1,4 @@
-"""Construct the timestep sampler of a recipe from the base's profile and the slots."""
+"""Build the timestep sampler of a recipe from the base's profile and the slots."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Gate of the pipeline: params.yaml as a whole is sound, before anything runs."""
+"""Gate of the pipeline: check params.yaml as a whole before anything runs."""
 
 from unequal.data.labels import check_labels
 from unequal.pipeline.gate import gate

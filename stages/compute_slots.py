@@ -1,4 +1,4 @@
-"""Split the timesteps into contiguous slots of equal loss, and of equal excess over the floor beside them."""
+"""Split the timesteps into contiguous slots of equal loss, and of equal excess over the optimal-denoiser loss."""
 
 from contextlib import suppress
 from typing import Any
@@ -37,7 +37,7 @@ def main(run: Run, settings: Settings) -> None:
 
 
 def slot_sets(losses: dict[str, np.ndarray], count: int, chosen: str) -> dict[str, Partition]:
-    """Slots by every loss; where another than the chosen one cannot be split so, it is left out."""
+    """Compute slots by every loss; a loss other than the chosen one is left out where it cannot be split."""
     if chosen not in losses:
         raise UserError(f"slots.loss: '{chosen}' needs a floor; allowed: {', '.join(losses)}")
     sets = {chosen: equal_sums(losses[chosen], count)}
@@ -48,7 +48,7 @@ def slot_sets(losses: dict[str, np.ndarray], count: int, chosen: str) -> dict[st
 
 
 def rows(sets: dict[str, Partition], losses: dict[str, np.ndarray]) -> list[dict[str, Any]]:
-    """A row a slot: its range in every set, and the share of every loss that lies in it."""
+    """Make a row for each slot: its range in every set, and the share of every loss in it."""
     shares = {name: {loss: slots.shares_of(losses[loss]) for loss in sets} for name, slots in sets.items()}
     found = []
     for number in range(len(next(iter(sets.values())))):

@@ -1,4 +1,4 @@
-"""The two ends of the FID scale: real images against real ones, and noise against real ones.
+"""Score the two ends of the FID scale: real images against real ones, and noise against real ones.
 
 Where samples are compared with held-out images, the good end are as many training images: what a model would sample
 that has learned their distribution.

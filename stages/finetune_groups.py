@@ -1,7 +1,7 @@
 """Fine-tune one group's expert on the group's timesteps, from the base or from its pruned form.
 
-Two stages of dvc.yaml run it: `finetune_unpruned` trains the base itself on inside each group, `finetune_groups` what
-`prune` has made of the base for that group. They differ in nothing else.
+Two stages of dvc.yaml run it: `finetune_unpruned` trains the base further on each group, `finetune_groups` the base
+that `prune` has pruned for that group. They differ in nothing else.
 """
 
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Fine-tune the base inside one slot of timesteps, as paper 1 does to see what that destroys."""
+"""Fine-tune the base inside one slot of timesteps, as paper 1 does to see which other timesteps suffer."""
 
 from unequal.artifacts.timestep_files import read_slots
 from unequal.data.prepared import PreparedData

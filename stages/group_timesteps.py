@@ -39,7 +39,7 @@ def main(run: Run, settings: Settings) -> None:
 
 
 def sizes(groups: list[TimestepGroup]) -> dict[str, int]:
-    """How many timesteps each group holds."""
+    """Count the timesteps of each group."""
     return {f"timesteps_of_group_{number}": group.range.length for number, group in enumerate(groups)}
 
 

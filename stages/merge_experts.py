@@ -1,4 +1,4 @@
-"""Merge the unpruned experts into one model of the base's size, by what each has learned since the base."""
+"""Merge the unpruned experts into one model of the base's size, by the change of each from the base."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def main(run: Run, settings: Settings) -> None:
 
 
 def unpruned_record(folder: Path, base: ModelRecord) -> ModelRecord:
-    """The record of an expert. Raises UserError where it is pruned, or not trained on from this base."""
+    """Read the record of an expert. Raises UserError where it is pruned, or not trained further from this base."""
     record = load_record(folder)
     if load_removals(folder) is not None or record.parent != base.name:
         raise UserError(f"{folder}: no unpruned expert trained on from '{base.name}'")
@@ -44,7 +44,7 @@ def unpruned_record(folder: Path, base: ModelRecord) -> ModelRecord:
 
 
 def merged_record(base: ModelRecord, experts: list[ModelRecord]) -> ModelRecord:
-    """The base's architecture and all timesteps; behind the weights stands what all experts have seen and cost."""
+    """Make the record: the base's architecture, all timesteps, and the images and costs of all experts."""
     return base.changed(
         name="merged",
         parent=base.name,

@@ -1,4 +1,4 @@
-"""Measure the lowest loss that any network can have on the training images, at every timestep."""
+"""Measure the optimal-denoiser loss, the least of any network, on the training images at every timestep."""
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ class Settings(StageSettings):
 
 @stage(Settings, shared=True)
 def main(run: Run, settings: Settings) -> None:
-    """Measure the floor of the loss."""
+    """Measure the optimal-denoiser loss."""
     data = PreparedData.open(run.input("artifacts/data"))
     schedule = settings.schedule.tables()
     images = tensor_of(data.train[settings.profile.profiled])

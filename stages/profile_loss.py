@@ -44,21 +44,21 @@ def main(run: Run, settings: Settings, model: str) -> None:
 
 
 def in_all_spaces(errors: dict[str, Errors], schedule: NoiseSchedule) -> dict[str, LossProfile]:
-    """Split → profile of the loss, with `_v` or `_x0` behind its name where it is told in that space.
+    """Collect split → profile of the loss; a name ends in `_v` or `_x0` for a loss in that space.
 
-    `_x0_clipped` stands behind the error of x0 as sampling sees it, clipped where it is pixels.
+    `_x0_clipped` marks the error of x0 as sampling uses it, clipped for pixels.
     """
     suffixes = {space: "" if space == "epsilon" else f"_{space}" for space in SPACES}
-    told_in_spaces = {
+    by_space = {
         f"{split}{suffix}": LossProfile.of(found.epsilon).scaled(space_factor(space, schedule))
         for split, found in errors.items()
         for space, suffix in suffixes.items()
     }
-    return told_in_spaces | {f"{split}_x0_clipped": LossProfile.of(found.x0) for split, found in errors.items()}
+    return by_space | {f"{split}_x0_clipped": LossProfile.of(found.x0) for split, found in errors.items()}
 
 
 def rows(profiles: dict[str, LossProfile]) -> list[dict[str, float]]:
-    """A row a timestep: every profile's loss and standard error."""
+    """Make a row for each timestep: every profile's loss and standard error."""
     columns = {f"loss_{name}": profile.mean for name, profile in profiles.items()}
     columns |= {f"stderr_{name}": profile.stderr for name, profile in profiles.items()}
     timesteps = range(len(profiles["train"].mean))
@@ -66,7 +66,7 @@ def rows(profiles: dict[str, LossProfile]) -> list[dict[str, float]]:
 
 
 def summary(profiles: dict[str, LossProfile]) -> dict[str, float]:
-    """Mean loss of every profile, and how unequal its timesteps are."""
+    """Return the mean loss of every profile, and how unequal its timesteps are."""
     means = {f"mean_{name}": float(profile.mean.mean()) for name, profile in profiles.items()}
     return means | {f"largest_over_smallest_{name}": one.largest_over_smallest for name, one in profiles.items()}
 

@@ -1,4 +1,4 @@
-"""Run the pipeline once more with each further seed, where `replicas` asks for it, and gather what all have come to."""
+"""Run the pipeline again with each further seed of `replicas`, and collect the results of all."""
 
 import os
 from pathlib import Path
@@ -28,7 +28,7 @@ def main(run: Run, settings: Settings) -> None:
     """Make the replicas."""
     run.input("results/fid")
     run.input("results/metrics")
-    target = run.output("results/replicas.json")  # from here on nobody else runs this
+    target = run.output("results/replicas.json")  # locks the stage from here on
     further = [prepare_replica(number) for number in range(1, settings.replicas)]
     for folder in further:
         replicate(folder)
@@ -38,11 +38,11 @@ def main(run: Run, settings: Settings) -> None:
 
 
 def replicate(folder: Path) -> None:
-    """Run the graph of a replica's folder, or what is not up to date there. Raises UserError where it fails."""
+    """Bring the graph in a replica's folder up to date. Raises UserError where it fails."""
     root = checkout(Path.cwd())
     place = Path.cwd().relative_to(root) / folder
     if snakemake_inside(root, place, "--cores", str(len(os.sched_getaffinity(0)))):
-        raise UserError(f"{folder}: failed; its logs are in {folder}/logs, and the same command goes on with it")
+        raise UserError(f"{folder}: failed; its logs are in {folder}/logs, and the same command resumes it")
 
 
 if __name__ == "__main__":

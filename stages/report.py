@@ -1,4 +1,4 @@
-"""Say what came out in this run, draw the pictures and write the page that holds both."""
+"""Write the report of a run: a page of results, tables and pictures."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Train a model with three heads (x0, v, ε) from fresh weights, and settle how they are combined."""
+"""Train a model with three heads (x0, v, ε) from fresh weights, and choose how they are combined."""
 
 from unequal.data.prepared import PreparedData
 from unequal.pipeline.stage import Run, stage

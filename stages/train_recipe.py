@@ -1,4 +1,4 @@
-"""Train the base on, at equal compute, as a further recipe says."""
+"""Train the base further by another recipe, at equal compute."""
 
 from unequal.artifacts.timestep_files import read_sampler
 from unequal.data.prepared import PreparedData

@@ -16,7 +16,7 @@ import numpy as np
 from unequal.errors import UserError
 
 CHUNK_BYTES = 1 << 20
-#: What `content_hash` gives; digests of shared files are held against it, as they become names of files.
+#: Pattern of `content_hash`'s result; digests in shared files are checked by it, since they become names of files.
 SHA256 = r"^[0-9a-f]{64}$"
 
 
@@ -37,7 +37,7 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def sync(path: Path) -> None:
-    """Have a file's content, or a folder's names, on the disk itself."""
+    """Flush a file's content, or a folder's names, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -46,7 +46,7 @@ def sync(path: Path) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write JSON that a person can read; NaN and infinity are refused, not written."""
+    """Write readable JSON. Raises ValueError for NaN and infinity."""
     write_bytes(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
 
 
@@ -56,15 +56,15 @@ def read_json(path: Path) -> Any:
         return json.loads(require(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:  # also of what is JSON, with too long a number or too deep
+    except (ValueError, RecursionError) as error:  # also JSON with too long a number, or too deep
         raise UserError(f"{path}: not valid JSON ({error}); make it again") from None
 
 
-def keep_json(folder: Path, contents: Mapping[str, Any]) -> dict[Path, tuple[str, Any]]:
-    """Make a folder hold just these JSON files, by their names; those that hold it already stay untouched.
+def sync_json(folder: Path, contents: Mapping[str, Any]) -> dict[Path, tuple[str, Any]]:
+    """Make a folder hold just these JSON files, by name; files with that content already stay untouched.
 
     Returns:
-        Files that were not so → `new`, `changed` or `deleted`, and what they held; None for what was no JSON.
+        Other files → `new`, `changed` or `deleted`, and their old content; None where it was no JSON.
     """
     changed: dict[Path, tuple[str, Any]] = {}
     files = {folder / f"{name}.json": content for name, content in contents.items()}
@@ -80,7 +80,7 @@ def keep_json(folder: Path, contents: Mapping[str, Any]) -> dict[Path, tuple[str
 
 
 def json_or_none(path: Path) -> Any:
-    """What a JSON file holds; None where it is missing or no JSON."""
+    """Read a JSON file; None where it is missing or no JSON."""
     try:
         return read_json(path)
     except UserError:
@@ -120,18 +120,18 @@ def require(path: Path) -> Path:
 
 
 def files_below(path: Path) -> list[Path]:
-    """All files of a folder in a fixed order, hidden ones (an engine's time stamps) left out, or the file itself."""
+    """List the files of a folder in a fixed order, without hidden ones (engines' time stamps), or the file itself."""
     return sorted(file for file in walked(path) if not file.name.startswith(".")) if path.is_dir() else [path]
 
 
 def walked(folder: Path) -> Iterator[Path]:
-    """All files of a folder at any depth, in no order; a linked folder's under the name of the link.
+    """Yield all files of a folder at any depth, in no order; a linked folder's under the name of the link.
 
     Hidden folders are left out: previews and notes of other programs.
 
     Raises:
-        UserError: a link leads nowhere (hidden ones may: editors lock so), or a folder is reached twice, through a
-            loop or a second link, where its files would count twice.
+        UserError: a link leads nowhere (hidden ones may: editors lock so), or a folder is reached twice, so that its
+            files would count twice.
         OSError: a folder cannot be read.
     """
     reached: dict[str, Path] = {}
@@ -153,7 +153,7 @@ def walked(folder: Path) -> Iterator[Path]:
 
 
 def content_hash(path: Path, algorithm: str = "sha256") -> str:
-    """Hex digest of a file, or of a folder's relative names and contents."""
+    """Hash a file, or a folder's relative names and contents, as hex digits."""
     digest = hashlib.new(algorithm, usedforsecurity=False)
     for file in files_below(path):
         if path.is_dir():
@@ -165,15 +165,15 @@ def content_hash(path: Path, algorithm: str = "sha256") -> str:
 
 
 def settings_hash(content: Any) -> str:
-    """Hex digest of anything that JSON can carry, independent of the order of its keys."""
+    """Hash anything that JSON can carry, independent of the order of its keys, as hex digits."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def put_into_place(source: Path, target: Path) -> None:
-    """Put a finished file or folder into place as well, replacing what stood there.
+    """Put a finished file or folder into a second place, replacing what stood there.
 
-    It appears there whole, and outlives a power cut from then on. Both share their content on the disk where they lie
-    in one file system that has hard links, and are copies elsewhere.
+    It appears there whole, and then survives a power cut. Both places share the content on the disk where they lie in
+    one file system with hard links; elsewhere it is copied.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     new = target.with_name(f".{target.name}.new")
@@ -190,7 +190,7 @@ def put_into_place(source: Path, target: Path) -> None:
 
 
 def link(source: str | Path, target: str | Path) -> None:
-    """A second name for a file, or a copy of it where there can be none."""
+    """Make a hard link to a file, or a copy where that is impossible."""
     try:
         os.link(source, target)
     except OSError:  # another file system, or one without hard links
@@ -198,7 +198,7 @@ def link(source: str | Path, target: str | Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Delete whatever stands at a path, if anything does."""
+    """Delete a file, link or folder, if it is there."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -206,7 +206,7 @@ def remove(path: Path) -> None:
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows with the columns of the first one."""
+    """Write rows with the columns of the first row."""
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -215,5 +215,5 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def rounded(value: float) -> float:
-    """Five significant digits: more than a measurement over draws has, and a third of the file."""
+    """Round to five significant digits: more than a measurement over draws has, and a third of the file."""
     return float(f"{value:.5g}")

@@ -1,7 +1,6 @@
 """Generators that depend on a key of small integers alone: (seed, stream, step …).
 
-Nothing random has to be remembered: whoever knows the key draws the same numbers. Streams keep
-draws apart that share a seed.
+No random state is stored: the key alone gives the same numbers. Streams separate draws that share a seed.
 """
 
 from enum import IntEnum
@@ -40,15 +39,15 @@ class Stream(IntEnum):
 
 
 def numpy_generator(*key: int) -> np.random.Generator:
-    """A NumPy generator of a key."""
+    """Make a NumPy generator of a key."""
     return np.random.default_rng(key)
 
 
 def torch_generator(device: torch.device | str, *key: int) -> torch.Generator:
-    """A torch generator of a key, on a device."""
+    """Make a torch generator of a key, on a device."""
     return torch.Generator(device).manual_seed(torch_seed(*key))
 
 
 def torch_seed(*key: int) -> int:
-    """63 bits from a key."""
+    """Derive 63 bits from a key."""
     return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> np.uint64(1))

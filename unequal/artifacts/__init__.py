@@ -1,4 +1,4 @@
-"""Files that stages hand on, each with its reader and its writer."""
+"""Files that one stage writes and another reads, each with its reader and its writer."""
 
 from unequal.errors import needs
 

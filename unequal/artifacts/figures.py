@@ -1,4 +1,4 @@
-"""Figures in `results/` that a report reads: of each file what is read of it is checked, the rest is of no interest."""
+"""Figures in `results/` that a report reads; each reader checks the fields that it uses, and ignores the rest."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -61,7 +61,7 @@ class Distance(Figures):
 
 
 class ScaleEnd(Distance):
-    """One of the two ends of the scale, with all that stands in the table of scores."""
+    """One of the two ends of the scale, with all columns of the table of scores."""
 
     fid_half: float
     precision: float
@@ -69,7 +69,7 @@ class ScaleEnd(Distance):
 
 
 class SeedScore(Figures):
-    """Of the samples of one sampling seed."""
+    """Score of the samples of one sampling seed."""
 
     fid: float
 
@@ -96,7 +96,7 @@ class EndpointFigures(Figures):
 
 
 class StatementFigures(Figures):
-    """A sentence of a report."""
+    """Sentence of a report."""
 
     key: str
     subject: str
@@ -110,14 +110,14 @@ class SectionFigures(Figures):
 
 
 class FindingFigures(Figures):
-    """results/findings.json: a report's sentences, and beside them all numbers that they are made of."""
+    """results/findings.json: a report's sentences, and all numbers in them."""
 
     __pydantic_extra__: dict[str, float]
     sections: tuple[SectionFigures, ...]
 
 
 class ComparisonFigures(Figures):
-    """What a study says of two arms by an endpoint: a word, and the relative difference with its 95 % interval."""
+    """Comparison of two arms by an endpoint: the verdict, and the relative difference with its 95 % interval."""
 
     word: str
     change: float
@@ -132,7 +132,7 @@ class JudgedFigures(Figures):
 
 
 class StudyFigures(Figures):
-    """results/findings.json of a study of arms in blocks: what its words hold for, and the words."""
+    """results/findings.json of a study of arms in blocks: its conditions and its verdicts."""
 
     data: str
     parameters: PositiveFloat
@@ -149,14 +149,14 @@ class TrainedFigures(Figures):
 
 
 class SeenFigures(Figures):
-    """The same file: images that a model was trained on, and those of what it goes on from."""
+    """The same file: images that a model was trained with, and those of the model that it resumed from."""
 
     images_seen: NonNegativeInt
     inherited_images: NonNegativeInt
 
 
 class SplitFigures(Figures):
-    """First image and the one behind the last."""
+    """Index of the first image, and of the one after the last."""
 
     train: tuple[NonNegativeInt, NonNegativeInt]
 
@@ -189,7 +189,7 @@ class PruningFigures(Figures):
 
 
 class SearchFigures(PruningFigures):
-    """The same of a group that was pruned by a search."""
+    """Figures of a group that was pruned by a search."""
 
     candidates: PositiveInt
     loss: float
@@ -198,7 +198,7 @@ class SearchFigures(PruningFigures):
 
 
 def read_figures(path: Path, kind: type[Figures]) -> dict[str, Any]:
-    """The figures of a file as they stand there. Raises UserError where it is missing, or lacks what is read of it."""
+    """Read the figures of a file, unchanged. Raises UserError where it is missing, or lacks a field that is used."""
     found: dict[str, Any] = read_json(path)
     validate(kind, found, path)
     return found
@@ -218,7 +218,7 @@ class Replicas(NamedTuple):
 def outcomes(
     folders: Sequence[Path], variants: Sequence[str], models: Sequence[str]
 ) -> dict[str, dict[str, list[float]]]:
-    """Endpoint → model → its values, in the order of the folders.
+    """Collect endpoint → model → its values, in the order of the folders.
 
     Args:
         folders: of the replicas.
@@ -239,7 +239,7 @@ def outcomes(
 def by_endpoint(
     fields: Mapping[str, str], figures: Mapping[str, Sequence[Mapping[str, float]]]
 ) -> dict[str, dict[str, list[float]]]:
-    """Some fields of all models' figures."""
+    """Collect some fields of all models' figures."""
     return {
         endpoint: {name: [float(one[field]) for one in found] for name, found in figures.items()}
         for endpoint, field in fields.items()

@@ -1,4 +1,4 @@
-"""Loss profiles, their floor and training curves as files that stages hand on: a reader refuses one that is unfit.
+"""Loss profiles, their floor and training curves as files between stages: readers refuse bad ones.
 
 A model's profile has four tables: errors of ε of `train` and `holdout` draws, and those of x0 of the same draws, with
 `_x0` behind their names.
@@ -26,12 +26,12 @@ def write_profile(path: Path, errors: Mapping[str, Errors]) -> None:
 
 
 def read_profile(path: Path) -> dict[str, np.ndarray]:
-    """Split → losses of a model, [T, n]. Raises UserError where the file is missing, damaged or holds other tables."""
+    """Read a model's losses by split, [T, n]. Raises UserError where the file is missing, damaged or lacks a table."""
     return {split: sound(losses, path) for split, losses in read_npz(path, ["train", "holdout"]).items()}
 
 
 def read_errors(path: Path, split: str = "holdout") -> Errors:
-    """Errors of ε and of x0 of a model on a split's draws. Raises UserError as `read_profile` does."""
+    """Read errors of ε and of x0 of a model on a split's draws. Raises UserError as `read_profile` does."""
     tables = read_npz(path, [split, f"{split}{X0}"])
     epsilon, x0 = (sound(table, path) for table in tables.values())
     if epsilon.shape != x0.shape:
@@ -43,18 +43,18 @@ def read_errors(path: Path, split: str = "holdout") -> Errors:
 
 
 def read_losses(path: Path) -> np.ndarray:
-    """Losses of a model on training images, [T, n]. Raises UserError as `read_profile` does."""
+    """Read losses of a model on training images, [T, n]. Raises UserError as `read_profile` does."""
     return sound(read_npz(path, ["train"])["train"], path)
 
 
 def read_floor(path: Path) -> np.ndarray:
-    """The least possible losses on training images, [T, n]; [T, 0] where there are none. Raises UserError likewise."""
+    """Read optimal-denoiser losses on training images, [T, n]; n is 0 where there are none. Raises UserError."""
     floor = read_npz(path, ["train"])["train"]
     return floor if floor.ndim == 2 and not floor.shape[1] else sound(floor, path)
 
 
 def sound(losses: np.ndarray, path: Path) -> np.ndarray:
-    """The losses of a file as they are. Raises UserError where they are none."""
+    """Return the losses of a file. Raises UserError where they are unfit."""
     try:
         checked(losses)
     except UserError as error:
@@ -70,7 +70,7 @@ class TrainingCurve(NamedTuple):
 
 
 def read_curve(path: Path) -> TrainingCurve:
-    """The curve of results/training/<model>.csv. Raises UserError where it is missing or no such table."""
+    """Read the curve of results/training/<model>.csv. Raises UserError where it is missing or no such table."""
     try:
         with require(path).open(encoding="utf-8", newline="") as file:
             table = csv.DictReader(file)

@@ -57,10 +57,9 @@ class NumberedGroup(Strict):
 
     @classmethod
     def of(cls, number: int, group: TimestepGroup) -> Self:
-        """The group with this number, counted from 0 at the data end."""
-        held = group.range
-        limit = group.limit_ratio
-        return cls(group=number, first=held.first, last=held.last, stride=stride_of(held), limit_ratio=limit)
+        """Number a group, counted from 0 at the data end."""
+        steps, limit = group.range, group.limit_ratio
+        return cls(group=number, first=steps.first, last=steps.last, stride=stride_of(steps), limit_ratio=limit)
 
     @property
     def range(self) -> TimestepSet:
@@ -88,7 +87,7 @@ class GroupTable(Strict):
 
     @property
     def partition(self) -> Partition:
-        """All timesteps, a range for each group. Raises ValueError where the groups are none."""
+        """All timesteps, a range for each group. Raises ValueError where there are no groups."""
         return partition_of([(one.first, one.last) for one in self.groups], "groups")
 
     @property
@@ -104,7 +103,7 @@ class GroupTable(Strict):
 
 
 def check_covering(partition: Partition, timesteps: int, what: str) -> None:
-    """Raise ValueError where a partition is one of another number of timesteps than its table tells."""
+    """Raise ValueError where a partition covers another number of timesteps than its table says."""
     try:
         partition.covering(timesteps, what)
     except UserError as error:
@@ -130,9 +129,9 @@ def read_groups(path: Path) -> GroupTable:
 
 
 def excess_of(profile: Path, floor: Path) -> np.ndarray:
-    """What a model loses on training images beyond the floor, [T], for groups of equal excess loss.
+    """Subtract the optimal-denoiser loss from a model's loss on training images, [T], for groups of equal excess loss.
 
-    Raises UserError where a file is missing or damaged, or the floor has not been computed.
+    Raises UserError where a file is missing or damaged, or the optimal-denoiser loss has not been computed.
     """
     lowest = read_floor(floor)
     if not lowest.size:
@@ -141,7 +140,7 @@ def excess_of(profile: Path, floor: Path) -> np.ndarray:
 
 
 class SamplerFile(Strict):
-    """artifacts/samplers/<recipe>.json, where the settings, T and what is needed of the base stand side by side."""
+    """artifacts/samplers/<recipe>.json, with the settings, T and the measurements of the base that they need."""
 
     sampler: AnySampler
     timesteps: int = Field(gt=0)
@@ -149,7 +148,7 @@ class SamplerFile(Strict):
 
 
 def write_sampler(path: Path, sampler: AnySampler, base: Measured, timesteps: int) -> None:
-    """Write the settings with what they need, for T timesteps."""
+    """Write the settings with the measurements that they need, for T timesteps."""
     needed = {name: np.asarray(value).tolist() for name, value in base.items() if name in sampler.needs}
     write_json(path, sampler.model_dump() | needed | {"timesteps": timesteps})
 

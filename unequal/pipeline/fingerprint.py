@@ -28,7 +28,7 @@ from typing import Any
 import click
 
 from unequal.errors import UserError
-from unequal.files import keep_json, read_json
+from unequal.files import read_json, sync_json
 from unequal.pipeline.sources import write_sources
 from unequal.settings.strict import read_yaml
 
@@ -240,7 +240,7 @@ def write_fingerprints(graph: Path, root: Path = ROOT) -> list[str]:
             raise UserError(f"{graph}: there is no program {program}")
     tree = Tree(root)
     codes = {name: tree.fingerprint(root / program) for name, program in found.items()}
-    changed = keep_json(graph.parent / CODE, codes)
+    changed = sync_json(graph.parent / CODE, codes)
     return [
         f"{file}: {', '.join(differences(old, codes[file.stem])) if what == 'changed' and old else what}"
         for file, (what, old) in changed.items()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unequal.errors import UserError, one_line
-from unequal.files import content_hash, files_below, json_or_none, keep_json, read_json, write_json
+from unequal.files import content_hash, files_below, json_or_none, read_json, sync_json, write_json
 from unequal.pipeline.workdirs import work_root
 from unequal.settings.names import NAME
 from unequal.settings.outside import located
@@ -123,7 +123,7 @@ def write_sources(graph: Path) -> list[str]:
     """
     folder, params = graph.parent, graph.with_name(PARAMS.name)
     found = {name: KeyedSource(f"{params}: {key}", value) for name, (key, value) in sources(read_yaml(params)).items()}
-    changed = keep_json(folder / SOURCES, {name: content_of(source, folder) for name, source in found.items()})
+    changed = sync_json(folder / SOURCES, {name: content_of(source, folder) for name, source in found.items()})
     return [f"{file}: {what}" for file, (what, _) in changed.items()]
 
 
