@@ -96,7 +96,7 @@ CLUSTERS = 5
 
 
 def recipes(params: Params) -> Mapping[str, Recipe]:
-    """The base's recipe without a remedy, and with each."""
+    """The base's recipe without gradient surgery, and with each."""
     updates: dict[str, dict[str, Any]] = {
         "none": {},
         "cluster uncertainty": {
@@ -109,7 +109,7 @@ def recipes(params: Params) -> Mapping[str, Recipe]:
 
 
 def remedies(params: Params, device: torch.device, steps: int, rounds: int) -> dict[str, Any]:
-    """Seconds of so many steps with each remedy, and over those without one."""
+    """Seconds of so many steps with each kind of gradient surgery, and over those without."""
     with tempfile.TemporaryDirectory() as folder:
         work = {
             name: partial(advance, our_loop(params, device, Path(folder) / name, recipe=recipe), steps)

@@ -100,7 +100,7 @@ ROWS: dict[str, tuple[str, Callable[[Figures], str]]] = {
     ),
     "remedies": (
         "remedies of conflicts between timesteps, five clusters, a U-Net on 16 × 16 pixels: time over that without one",
-        lambda one: ", ".join(f"{remedy} {spread(found)}" for remedy, found in one["over_none"].items()),
+        lambda one: ", ".join(f"{surgery} {spread(found)}" for surgery, found in one["over_none"].items()),
     ),
     "checkpoint": ("checkpoints, share of a training of the digits net", lambda one: f"{100 * one['share']:.2f} %"),
     "overhead": (

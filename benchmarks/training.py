@@ -28,7 +28,7 @@ from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.tools.architecture import spec_of
 from unequal.training.batches import BatchSource
 from unequal.training.loop import Trainer, memory_format
-from unequal.training.train import remedy_of, single_head
+from unequal.training.train import single_head, surgery_of
 
 #: Images that batches are taken from: more only take up memory.
 IMAGES = 1000
@@ -74,7 +74,7 @@ def our_loop(
         images=STEPS * training.batch_size,
         work=work,
         log=lambda figures, step: None,
-        remedy=remedy_of(chosen, spec, None),
+        surgery=surgery_of(chosen, spec, None),
     )
 
 

@@ -9,7 +9,7 @@ from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
 from unequal.training.initialisation import Scope, Start
 from unequal.training.results import write_results
-from unequal.training.train import TrainingJob, train_on
+from unequal.training.train import TrainingJob, train_further
 
 
 class Settings(StageSettings):
@@ -27,7 +27,7 @@ def main(run: Run, settings: Settings, recipe: str, slot: int) -> None:
     base = run.input("artifacts/models/base")
     slots = read_slots(run.input("artifacts/slots.json"), load_record(base).spec.timesteps)
     job = TrainingJob(f"{recipe}_{slot}", settings.recipe, settings.training, data, settings.seed)
-    write_results(run, train_on(run, job, Start.of_model(base, Scope(slots.numbered(slot)))))
+    write_results(run, train_further(run, job, Start.of_model(base, Scope(slots.numbered(slot)))))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import torch
 
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.files import write_npz
-from unequal.measures.profiling import Draws, profile_floor
+from unequal.measures.profiling import Draws, profile_optimal_loss
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.profile import Profile
 from unequal.settings.schedule import Schedule
@@ -32,7 +32,7 @@ def main(run: Run, settings: Settings) -> None:
     floor = np.zeros((schedule.timesteps, 0), np.float32)
     if settings.profile.floor != "none":
         known = torch.cat([images, images.flip(-1)]) if settings.horizontal_flips else images
-        floor = profile_floor(known, schedule, draws, Chunks(run.work), settings.profile.sampled)
+        floor = profile_optimal_loss(known, schedule, draws, Chunks(run.work), settings.profile.sampled)
     write_npz(run.output("artifacts/profiles/floor.npz"), train=floor)
     mean = float(floor.mean()) if floor.size else None
     chosen = settings.profile.model_dump()["floor"]

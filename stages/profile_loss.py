@@ -4,7 +4,7 @@ from unequal.artifacts.profiles import write_profile
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import rounded, write_csv
-from unequal.measures.loss_profile import SPACES, Errors, LossProfile, endpoints, space_factor, told
+from unequal.measures.loss_profile import SPACES, Errors, LossProfile, as_metrics, endpoints, space_factor
 from unequal.measures.profiling import Draws, profile
 from unequal.pipeline.stage import Run, stage
 from unequal.sampling.ensemble import Ensemble
@@ -36,7 +36,7 @@ def main(run: Run, settings: Settings, model: str) -> None:
     write_profile(run.output(f"artifacts/profiles/{model}.npz"), errors)
     profiles = in_all_spaces(errors, schedule)
     write_csv(run.output(f"results/profiles/{model}.csv"), rows(profiles))
-    compared = told(endpoints(schedule), errors["holdout"])
+    compared = as_metrics(endpoints(schedule), errors["holdout"])
     run.metrics(
         f"results/metrics/profile_{model}.json",
         summary(profiles) | compared | {"images_per_timestep": chosen.images, "experts": len(experts.experts)},

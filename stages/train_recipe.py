@@ -9,7 +9,7 @@ from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
 from unequal.training.initialisation import Start
 from unequal.training.results import write_results
-from unequal.training.train import TrainingJob, train_on
+from unequal.training.train import TrainingJob, train_further
 
 
 class Settings(StageSettings):
@@ -28,7 +28,7 @@ def main(run: Run, settings: Settings, recipe: str) -> None:
     schedule = load_record(base).spec.noise_schedule()
     sampler = read_sampler(run.input(f"artifacts/samplers/{recipe}.json"), schedule)
     job = TrainingJob(recipe, settings.recipe, settings.training, data, settings.seed)
-    write_results(run, train_on(run, job, Start.of_model(base), sampler))
+    write_results(run, train_further(run, job, Start.of_model(base), sampler))
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def train(steps: int = 300, batch_size: int = 64, device: str = "cpu") -> list[f
         noise = torch.randn_like(x0)
         t, weights = timesteps.draw(batch_size, device)  # unequal
         alpha, sigma = schedule.at(t, x0)
-        errors = (net(alpha * x0 + sigma * noise, schedule.told(t)) - (noise - x0)).square().mean(dim=1)
+        errors = (net(alpha * x0 + sigma * noise, schedule.model_timestep(t)) - (noise - x0)).square().mean(dim=1)
         loss = (errors * weights).mean()
         loss.backward()
         optimizer.step()

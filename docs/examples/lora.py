@@ -57,7 +57,7 @@ def train(steps: int = 60, batch_size: int = 8, device: str = "cpu") -> list[flo
         alpha, sigma = schedule.at(t, x0)
         velocity = transformer(
             hidden_states=alpha * x0 + sigma * noise,
-            timestep=schedule.told(t),
+            timestep=schedule.model_timestep(t),
             encoder_hidden_states=texts[chosen],
             pooled_projections=pooled[chosen],
             return_dict=False,

@@ -24,7 +24,7 @@ from unequal.diffusion.solvers import ddim, ddim_step
 from unequal.diffusion.spacing import sampling_timesteps
 from unequal.errors import UserError
 from unequal.measures.loss_profile import Errors, LossProfile, endpoints, excess_loss, space_factor
-from unequal.measures.profiling import Draws, profile, profile_floor
+from unequal.measures.profiling import Draws, profile, profile_optimal_loss
 from unequal.models.denoiser import Denoiser
 from unequal.models.spec import ModelSpec
 from unequal.settings.learned_samplers import Adaptive, EasyToHard
@@ -54,7 +54,7 @@ class Optimal(nn.Module):
         self.unused = nn.Parameter(torch.zeros(1))
 
     def forward(self, x_t: Tensor, timesteps: Tensor) -> object:
-        times = self.schedule.told(torch.arange(self.schedule.timesteps))
+        times = self.schedule.model_timestep(torch.arange(self.schedule.timesteps))
         t = int((times - timesteps[0]).abs().argmin())
         best = optimal_x0(x_t, self.images, self.schedule.alpha[t], self.schedule.sigma[t])
         return type("Answer", (), {"sample": best.to(x_t.dtype)})
@@ -74,7 +74,7 @@ def test_a_network_is_profiled_against_the_optimum_and_cut_into_slots(
     few, spec = images[:12], flow_spec()
     draws = Draws.of(few, T, 12, 0, CPU)
     losses = profile(Denoiser(tiny_net(), spec), draws, 60).epsilon
-    floor = profile_floor(few, spec.noise_schedule(), draws)
+    floor = profile_optimal_loss(few, spec.noise_schedule(), draws)
     best = profile(Denoiser(Optimal(few, Flow(T)), flow_spec("sample")), draws, 12).epsilon
     np.testing.assert_allclose(best, floor, rtol=1e-3, atol=1e-5)
     assert (LossProfile.of(losses).mean > LossProfile.of(floor).mean).all()
@@ -149,7 +149,7 @@ def test_a_shift_that_is_none_is_refused(shift: float) -> None:
 def test_a_network_is_told_what_the_scheduler_of_diffusers_tells_it(shift: float, timesteps: int) -> None:
     flow, scheduler = Flow(timesteps, shift), FlowMatchEulerDiscreteScheduler(shift=shift)
     scheduler.set_timesteps(sigmas=flow.times.flip(0).tolist())
-    told = flow.told(torch.arange(timesteps))
+    told = flow.model_timestep(torch.arange(timesteps))
     assert told.dtype == torch.float32
     torch.testing.assert_close(told.flip(0), scheduler.timesteps, rtol=1e-5, atol=0)
     torch.testing.assert_close(flow.sigma.float().flip(0), scheduler.sigmas[:-1], rtol=1e-5, atol=0)

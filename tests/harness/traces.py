@@ -16,7 +16,7 @@ from dvc.repo import Repo
 from unequal.files import files_below
 from unequal.pipeline.workdirs import OUTPUTS
 from unequal.pruning.proxy import BANK
-from unequal.training.checkpoint import FACTS, before
+from unequal.training.checkpoint import FACTS, previous_path
 from unequal.training.loop import CHECKPOINT
 
 #: Measured in seconds, and so another one in every run.
@@ -97,7 +97,7 @@ def saved_in(work: Path) -> int:
 
 def steps_in(checkpoint: Path) -> int:
     """Steps behind a checkpoint, or the one before it while it is replaced; 0: none."""
-    for path in (checkpoint, before(checkpoint)):
+    for path in (checkpoint, previous_path(checkpoint)):
         if path.exists():
             content = path.read_bytes()
             header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])

@@ -13,7 +13,7 @@ from unequal.errors import UserError
 from unequal.files import read_json, write_json
 from unequal.latents.autoencoder import Autoencoder, build_autoencoder, latent_shape
 from unequal.latents.encoding import encode
-from unequal.measures.profiling import Draws, profile_floor
+from unequal.measures.profiling import Draws, profile_optimal_loss
 from unequal.settings.autoencoder import TrainedAutoencoder
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import BatchSource
@@ -67,7 +67,8 @@ def test_the_floor_of_floats_is_that_of_the_points_that_they_are(prepared: Prepa
     pixels = tensor_of(prepared.train)
     schedule = NoiseSchedule.linear(30)
     floors = [
-        profile_floor(images, schedule, Draws.of(images, 30, 3, 0, CPU)) for images in (pixels, to_model_range(pixels))
+        profile_optimal_loss(images, schedule, Draws.of(images, 30, 3, 0, CPU))
+        for images in (pixels, to_model_range(pixels))
     ]
     np.testing.assert_array_equal(*floors)
 

@@ -62,7 +62,7 @@ def test_a_flow_is_routed_by_the_times_that_networks_are_told():
     flow = Flow(1000, shift=12.0)
     net = Experts([Scale(1.0), Scale(2.0)], borders=[875.0])
     first = Boundary.at_time(0.875).timestep(flow)
-    assert net.route(flow.told(torch.tensor([first - 1, first]))).tolist() == [0, 1]
+    assert net.route(flow.model_timestep(torch.tensor([first - 1, first]))).tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("borders", [[], [1, 1], [2, 1], [1, 2, 3]])

@@ -9,7 +9,7 @@ from scipy import integrate, interpolate, stats
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.measures.loss_profile import Errors, Interval, endpoints, log_snr_weights, relative_change, told
+from unequal.measures.loss_profile import Errors, Interval, as_metrics, endpoints, log_snr_weights, relative_change
 
 NAMES = ("loss_over_timesteps", "loss_over_log_snr", "x0_loss_over_log_snr")
 EVERYWHERE = Interval(-np.inf, np.inf)
@@ -149,7 +149,7 @@ def test_the_change_between_two_models_is_paired() -> None:
 
 def test_figures_name_the_interval() -> None:
     schedule = NoiseSchedule.linear(1000)
-    figures = told(endpoints(schedule), drawn(0, 1000))
+    figures = as_metrics(endpoints(schedule), drawn(0, 1000))
     assert list(figures) == [
         NAMES[0], f"{NAMES[0]}_stderr",
         NAMES[1], f"{NAMES[1]}_stderr", f"{NAMES[1]}_interval",

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from unequal.data.prepared import PreparedData, tensor_of, to_model_range
 from unequal.diffusion.predictions import HEADS
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.measures.profiling import Draws, head_products, profile, profile_floor
+from unequal.measures.profiling import Draws, head_products, profile, profile_optimal_loss
 from unequal.models.denoiser import Denoiser
 from unequal.sampling.ensemble import Ensemble, Expert
 from unequal.workspace import Chunks
@@ -198,12 +198,12 @@ def test_experts_come_to_the_device_one_after_the_other_and_once(images: Tensor)
 
 
 def test_the_floor_of_one_image_is_nothing(images: Tensor) -> None:
-    assert profile_floor(images[:1], SCHEDULE, draws_of(images[:1], count=3)).max() < 1e-9
+    assert profile_optimal_loss(images[:1], SCHEDULE, draws_of(images[:1], count=3)).max() < 1e-9
 
 
 def test_no_model_is_below_the_floor(images: Tensor, tiny_net: Callable[..., UNet2DModel]) -> None:
     draws = draws_of(images, count=36)
-    floor = profile_floor(images, SCHEDULE, draws)
+    floor = profile_optimal_loss(images, SCHEDULE, draws)
     assert floor.shape == (50, 36)
     mean = to_model_range(images).mean(0)
 
@@ -311,19 +311,19 @@ def test_a_profile_that_was_stopped_goes_on_from_its_finished_parts(
 def test_a_floor_is_estimated_from_samples(images: Tensor) -> None:
     """Of as many images as there are it is the floor itself; of fewer its mean is about that, where it is large."""
     draws = draws_of(images)
-    whole = profile_floor(images, SCHEDULE, draws)
-    np.testing.assert_array_equal(profile_floor(images, SCHEDULE, draws, sampled=len(images)), whole)
-    found = profile_floor(images, SCHEDULE, draws, sampled=len(images) // 2)
+    whole = profile_optimal_loss(images, SCHEDULE, draws)
+    np.testing.assert_array_equal(profile_optimal_loss(images, SCHEDULE, draws, sampled=len(images)), whole)
+    found = profile_optimal_loss(images, SCHEDULE, draws, sampled=len(images) // 2)
     assert found.shape == whole.shape
-    np.testing.assert_array_equal(found, profile_floor(images, SCHEDULE, draws, sampled=len(images) // 2))
+    np.testing.assert_array_equal(found, profile_optimal_loss(images, SCHEDULE, draws, sampled=len(images) // 2))
     assert found[-5:].mean() == pytest.approx(whole[-5:].mean(), rel=0.3)
 
 
 def test_a_floor_that_was_stopped_goes_on(images: Tensor, tmp_path: Path) -> None:
     draws = draws_of(images)
-    whole = profile_floor(images, SCHEDULE, draws)
+    whole = profile_optimal_loss(images, SCHEDULE, draws)
     chunks = Chunks(tmp_path)
-    profile_floor(images, SCHEDULE, draws, chunks)
+    profile_optimal_loss(images, SCHEDULE, draws, chunks)
     (tmp_path / "24.npy").unlink()
     (tmp_path / "36.npy").write_bytes(b"cut")
-    assert np.array_equal(profile_floor(images, SCHEDULE, draws, chunks), whole)
+    assert np.array_equal(profile_optimal_loss(images, SCHEDULE, draws, chunks), whole)

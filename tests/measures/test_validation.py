@@ -19,20 +19,22 @@ def nothing(x_t: Tensor, told: Tensor) -> Tensor:
 
 def test_each_image_has_a_timestep_of_its_stratum():
     points = Points.stratified(LINEAR, images=320, strata=20)
-    rows = points.told.reshape(-1, 20).numpy()
+    rows = points.model_timesteps.reshape(-1, 20).numpy()
     assert (np.floor(rows * 20 / 1000) == np.arange(20)).all()
     assert len(np.unique(rows[:, 0])) > 1
-    assert torch.equal(points.alpha, LINEAR.alpha[points.told])
-    assert torch.equal(points.told, Points.stratified(LINEAR, images=320, strata=20).told)
-    assert not torch.equal(points.told, Points.stratified(LINEAR, images=320, strata=20, seed=1).told)
+    assert torch.equal(points.alpha, LINEAR.alpha[points.model_timesteps])
+    assert torch.equal(points.model_timesteps, Points.stratified(LINEAR, images=320, strata=20).model_timesteps)
+    assert not torch.equal(
+        points.model_timesteps, Points.stratified(LINEAR, images=320, strata=20, seed=1).model_timesteps
+    )
 
 
 def test_mlperf_validates_at_eight_times():
     points = Points.mlperf(16)
     assert points.sigma.tolist() == [i % 8 / 8 for i in range(16)]
-    assert points.told.tolist() == [i % 8 * 125 for i in range(16)]
+    assert points.model_timesteps.tolist() == [i % 8 * 125 for i in range(16)]
     assert torch.equal(points.alpha, 1 - points.sigma)
-    assert Points.mlperf(16, midpoints=True).told[:2].tolist() == [62.5, 187.5]
+    assert Points.mlperf(16, midpoints=True).model_timesteps[:2].tolist() == [62.5, 187.5]
 
 
 def test_at_the_image_itself_no_velocity_is_predicted_better_than_its_noise():
@@ -93,7 +95,7 @@ def test_images_that_tell_a_difference_do():
     """By its own count of images, a difference is found in four of five tries."""
     generator, k, difference, scatter = np.random.default_rng(0), 8, 0.02, 0.5
     pilot = Validated(1 + scatter * generator.normal(size=(k, 2000)))
-    images = pilot.images_to_tell(difference)
+    images = pilot.images_to_resolve(difference)
     assert images % k == 0
     # Two models on draws of their own: (z_0.975 + z_0.8)² · 2 · 0.5² / 0.02².
     assert images == pytest.approx(2.802**2 * 2 * scatter**2 / difference**2, rel=0.05)
@@ -108,7 +110,7 @@ def test_pairing_takes_fewer_images():
     before = generator.gamma(2.0, size=(8, 100))
     after = Validated(before * 1.01 + 0.01 * generator.normal(size=before.shape))
     assert after.change_from(Validated(before))[0] == pytest.approx(0.01, abs=0.002)
-    assert after.images_to_tell(0.01, Validated(before)) * 100 < after.images_to_tell(0.01)
+    assert after.images_to_resolve(0.01, Validated(before)) * 100 < after.images_to_resolve(0.01)
 
 
 def test_misfits_are_refused_in_one_line():
@@ -122,6 +124,6 @@ def test_misfits_are_refused_in_one_line():
     with pytest.raises(UserError, match=r"^3 images for 16 points of validation; allowed: as many$"):
         validation(nothing, GAUSSIAN[:3])
     with pytest.raises(UserError, match=r"^a difference of 0; allowed: above 0"):
-        validation(nothing, GAUSSIAN).images_to_tell(0)
+        validation(nothing, GAUSSIAN).images_to_resolve(0)
     with pytest.raises(UserError, match="losses are finite"):
         _ = validation(lambda x_t, told: x_t / 0, GAUSSIAN).loss

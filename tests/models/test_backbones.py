@@ -35,7 +35,7 @@ from unequal.timesteps.partition import TimestepRange
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.initialisation import Scope, Start
 from unequal.training.results import write_results
-from unequal.training.train import TrainingJob, train_fresh, train_on
+from unequal.training.train import TrainingJob, train_fresh, train_further
 
 
 class Stack(nn.Module):
@@ -122,7 +122,7 @@ def test_a_second_backbone_goes_all_the_way(
     for name, on in {"longer": (longer, TimestepSampler(uniform(50))), "expert": (expert,)}.items():
         chosen = recipe(UNIFORM if name == "longer" else Slot(density="slot"), 40)
         there = Here(tmp_path / name, runtime)
-        write_results(there, train_on(there, TrainingJob(name, chosen, settings, prepared, 5), *on))
+        write_results(there, train_further(there, TrainingJob(name, chosen, settings, prepared, 5), *on))
         assert load_record(tmp_path / name / "artifacts/models" / name).inherited_images == 400
 
     net, _ = load_model(base)

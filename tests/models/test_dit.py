@@ -13,7 +13,7 @@ from torch import nn
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.errors import UserError
 from unequal.measures.loss_profile import LossProfile, excess_loss
-from unequal.measures.profiling import Draws, profile, profile_floor
+from unequal.measures.profiling import Draws, profile, profile_optimal_loss
 from unequal.models.backbones.backbone import build_network
 from unequal.models.backbones.dit.network import DiffusionTransformer
 from unequal.models.cost import count_cost
@@ -144,7 +144,7 @@ def test_it_is_held_against_the_least_loss_and_cut_into_slots(
     few, spec = tensor_of(prepared.train)[:12], spec_of(schedule=schedule)
     draws = Draws.of(few, spec.timesteps, 12, 0, torch.device("cpu"))
     losses = profile(Denoiser(tiny_dit(schedule=schedule), spec), draws, 100).epsilon
-    floor = profile_floor(few, spec.noise_schedule(), draws)
+    floor = profile_optimal_loss(few, spec.noise_schedule(), draws)
     assert (LossProfile.of(losses).mean > LossProfile.of(floor).mean).all()
     excess = excess_loss(losses, floor)
     slots = equal_sums(excess, 4)

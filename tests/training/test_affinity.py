@@ -29,7 +29,7 @@ from unequal.training.gradient_meter import affinity_of
 from unequal.training.initialisation import Scope, Start
 from unequal.training.objectives.objective import Losses, Objective, OverUncertainty
 from unequal.training.results import write_results
-from unequal.training.train import TrainingJob, measured_affinity, remedy_of, single_head, train
+from unequal.training.train import TrainingJob, measured_affinity, single_head, surgery_of, train
 from unequal.workspace import Chunks
 
 SCHEDULE = NoiseSchedule.linear(50)
@@ -131,8 +131,8 @@ def test_clusters_go_by_what_was_measured(trained: Callable[..., tuple[Here, Tra
     affinity, cost = measured_affinity(here, job, start)
     assert affinity is not None and cost == 72
     clusters = gradient_clusters(affinity, 3)
-    remedy = remedy_of(SURGERY, start.spec, affinity)
-    assert remedy is not None and remedy.clusters == clusters
+    surgery = surgery_of(SURGERY, start.spec, affinity)
+    assert surgery is not None and surgery.clusters == clusters
     objective = single_head(UNCERTAIN, start.spec, here.device, TimestepSampler(uniform(50)), affinity)
     assert isinstance(objective, OverUncertainty)
     np.testing.assert_array_equal(objective.uncertainty.members, clusters.members)  # type: ignore[arg-type]
@@ -157,4 +157,4 @@ def test_a_gradient_that_is_lost_in_noise_is_told(trained: Callable[..., tuple[H
     *_, start = trained(SURGERY)
     lost = Affinity(CELLS, np.full((len(CELLS),) * 2, np.nan))
     with pytest.raises(UserError, match="measure more images where a mean gradient is lost in noise"):
-        remedy_of(SURGERY, start.spec, lost)
+        surgery_of(SURGERY, start.spec, lost)

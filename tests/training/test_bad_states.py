@@ -12,7 +12,7 @@ from safetensors.torch import save
 
 from stages import train_base
 from unequal.training import loop
-from unequal.training.checkpoint import Checkpoint, before, read_whole, write_checkpoint
+from unequal.training.checkpoint import Checkpoint, previous_path, read_whole, write_checkpoint
 from unequal.training.loop import CHECKPOINT
 
 OUTPUTS = ("results/metrics/train_base.json", "results/training/base.csv")
@@ -93,10 +93,10 @@ DAMAGED: dict[str, tuple[Spoil, str]] = {
 @pytest.mark.parametrize("damage", DAMAGED)
 def test_of_two_bad_states_none_is_taken_up(state: Path, damage: str) -> None:
     spoil, said = DAMAGED[damage]
-    for path in (state, before(state)):
+    for path in (state, previous_path(state)):
         spoil(path)
     check_refused(train_base, said=said, outputs=OUTPUTS)
-    assert all(path.exists() for path in (state, before(state))), "they are the user's to delete"
+    assert all(path.exists() for path in (state, previous_path(state))), "they are the user's to delete"
 
 
 @pytest.mark.parametrize("damage", ["nothing", "a program", "cut in the tensors", "a bit of a tensor"])
@@ -111,7 +111,7 @@ def test_the_state_before_a_bad_one_is_taken_up(state: Path, damage: str, monkey
 
 def others(state: Path, change: Callable[[Checkpoint], Checkpoint]) -> None:
     """Both states are whole ones of another training: copied here by hand."""
-    for path in (state, before(state)):
+    for path in (state, previous_path(state)):
         write_checkpoint(path, change(read_whole(path)))
 
 
@@ -163,6 +163,6 @@ def test_a_folder_of_states_of_another_is_left_alone(state: Path, owner: str) ->
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm_start")
 def test_a_process_that_meets_bad_states_says_one_line(state: Path) -> None:
-    for path in (state, before(state)):
+    for path in (state, previous_path(state)):
         DAMAGED["cut in the header"][0](path)
     check_refused(train_base, said="cut short or altered", outputs=OUTPUTS, run=as_process)

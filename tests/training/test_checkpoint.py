@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from unequal.errors import UserError
 from unequal.training import checkpoint
-from unequal.training.checkpoint import Checkpoint, before, read_checkpoint, read_whole, write_checkpoint
+from unequal.training.checkpoint import Checkpoint, previous_path, read_checkpoint, read_whole, write_checkpoint
 
 TENSORS = {
     "weights": torch.arange(6.0).reshape(2, 3),
@@ -56,18 +56,18 @@ def test_the_later_one_replaces_the_earlier(path: Path) -> None:
     assert read is not None
     assert read.facts == {"step": 2}
     assert list(read.tensors) == ["other"]
-    assert sorted(path.parent.iterdir()) == sorted([path, before(path)])
+    assert sorted(path.parent.iterdir()) == sorted([path, previous_path(path)])
 
 
 def test_of_many_the_last_two_stay(path: Path) -> None:
     for step in range(3, 6):
         write_checkpoint(path, Checkpoint({"other": torch.zeros(1)}, {"step": step}))
-    assert [read_whole(one).facts["step"] for one in (before(path), path)] == [4, 5]
+    assert [read_whole(one).facts["step"] for one in (previous_path(path), path)] == [4, 5]
 
 
 def test_a_write_cut_off_between_its_two_moves_leaves_the_state_before(path: Path) -> None:
     facts = read_whole(path).facts
-    os.replace(path, before(path))
+    os.replace(path, previous_path(path))
     read = read_checkpoint(path)
     assert read is not None
     assert read.facts == facts

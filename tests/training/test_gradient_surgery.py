@@ -10,10 +10,10 @@ from torch import Tensor
 
 from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch
-from unequal.training.gradient_surgery import ClusterGradients, Remedy, bargained, bargaining_weights, projected
+from unequal.training.gradient_surgery import ClusterGradients, Surgery, bargained, bargaining_weights, projected
 from unequal.training.objectives.objective import Losses
 
-REMEDY = Remedy(Partition([(0, 4), (5, 9)]), projected)
+SURGERY_OF_HALVES = Surgery(Partition([(0, 4), (5, 9)]), projected)
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -96,7 +96,7 @@ class Line(torch.nn.Module):
 
 def test_parts_of_a_batch_add_up_in_their_clusters() -> None:
     net = Line()
-    tasks = ClusterGradients(REMEDY, tuple(net.parameters()))
+    tasks = ClusterGradients(SURGERY_OF_HALVES, tuple(net.parameters()))
     images, timesteps = torch.tensor([1.0, -1.0, 2.0, -3.0]), torch.tensor([1, 7, 4, 9])
     batch = Batch(images.reshape(4, 1, 1, 1), images.reshape(4, 1, 1, 1), timesteps, torch.ones(4))
     for part in (slice(0, 3), slice(3, 4)):
@@ -117,6 +117,6 @@ def test_parts_of_a_batch_add_up_in_their_clusters() -> None:
 def test_terms_are_means_over_the_images() -> None:
     """Three images of one cluster and one of the other, counted in their own passes."""
     net, ones = Line(), torch.ones(4, 1, 1, 1)
-    tasks = ClusterGradients(REMEDY, tuple(net.parameters()))
+    tasks = ClusterGradients(SURGERY_OF_HALVES, tuple(net.parameters()))
     losses = tasks.backward(Batch(ones, ones, torch.tensor([0, 1, 2, 8]), torch.ones(4)), net.backward)
     assert float(losses.terms["count"]) == 3 * 0.75 + 1 * 0.25

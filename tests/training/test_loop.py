@@ -35,7 +35,7 @@ from unequal.timesteps.samplers import (
 from unequal.training import checkpoint, loop
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import moments, read_checkpoint
-from unequal.training.gradient_surgery import Combine, Remedy, bargained, projected
+from unequal.training.gradient_surgery import Combine, Surgery, bargained, projected
 from unequal.training.loop import CHECKPOINT, LOG, Log, Trainer, drop_lines_after
 from unequal.training.objectives.learned_weights import ClusterUncertainty, Uncertainty
 from unequal.training.objectives.objective import Losses, Objective, OverRunningMean, OverUncertainty, SingleHead
@@ -79,7 +79,7 @@ def build(
         sampler: TimestepSampler | None = None,
         heads: int = 1,
         snapshots: tuple[int, ...] = (),
-        remedy: Remedy | None = None,
+        surgery: Surgery | None = None,
         **training: Any,
     ) -> Trainer:
         settings = training_settings(**training)
@@ -88,7 +88,7 @@ def build(
         chosen = runtime.model_copy(update=runtime_changes or {})
         net = tiny_net(heads=heads, dropout=dropout, block_out_channels=(8,), middle_attention=False)
         conditions = {"optimizer": optimizer, "training": settings, "runtime": chosen, "images": images}
-        conditions |= {"remedy": remedy}
+        conditions |= {"surgery": surgery}
         return Trainer(net, source, objective, work=tmp_path / work, log=log, snapshots=snapshots, **conditions)
 
     return make
@@ -271,8 +271,8 @@ def test_a_learned_uncertainty_resumes_exactly(
     assert lines(tmp_path / "killed") == lines(tmp_path / "through")
     assert {"loss", "mse", "uncertain"} <= lines(tmp_path / "through")[0].keys()
     u = through.objective.uncertainty.at(torch.arange(50)).detach().numpy()
-    np.testing.assert_allclose(trained.emphasis["factors"] * np.exp(u), 1, rtol=1e-6)
-    assert "density" not in trained.emphasis
+    np.testing.assert_allclose(trained.effective_weighting["factors"] * np.exp(u), 1, rtol=1e-6)
+    assert "density" not in trained.effective_weighting
 
 
 def test_an_objective_that_remembers_learns_the_same_in_parts(build: Build, tmp_path: Path) -> None:
@@ -328,14 +328,14 @@ def test_samplers_that_learn_resume_exactly(build: Build, tmp_path: Path, kind: 
 
 @pytest.mark.parametrize(("kind", "told"), [("info_noise", True), ("adaptive", True), ("easy_to_hard", False)])
 def test_a_density_that_was_learned_is_told_with_what_weighs_it(build: Build, kind: str, told: bool) -> None:
-    emphasis = build(sampler=LEARNING[kind](), images=120).run().emphasis
-    assert emphasis.keys() == ({"density", "importance"} if told else set())
+    effective_weighting = build(sampler=LEARNING[kind](), images=120).run().effective_weighting
+    assert effective_weighting.keys() == ({"density", "importance"} if told else set())
     if told:
-        assert emphasis["density"].sum() == pytest.approx(1)
-        assert emphasis["density"].std() > 0
+        assert effective_weighting["density"].sum() == pytest.approx(1)
+        assert effective_weighting["density"].std() > 0
     # What is unbiased weighs each timestep by (1/T)/p_t.
     if kind == "adaptive":
-        np.testing.assert_allclose(emphasis["density"] * emphasis["importance"], 1 / 50)
+        np.testing.assert_allclose(effective_weighting["density"] * effective_weighting["importance"], 1 / 50)
 
 
 def test_measured_images_count_in_the_budget_and_in_the_log(build: Build, tmp_path: Path) -> None:
@@ -352,7 +352,7 @@ def test_measured_images_count_in_the_budget_and_in_the_log(build: Build, tmp_pa
 
 def test_gradients_of_one_cluster_train_as_gradients_do(build: Build, tmp_path: Path) -> None:
     plain = build("plain", gradient_accumulation=2).run()
-    apart = build("apart", gradient_accumulation=2, remedy=Remedy(Partition([(0, 49)]), projected)).run()
+    apart = build("apart", gradient_accumulation=2, surgery=Surgery(Partition([(0, 49)]), projected)).run()
     assert (apart.steps, apart.images_seen) == (plain.steps, plain.images_seen)
     for one, other in zip(lines(tmp_path / "plain"), lines(tmp_path / "apart"), strict=True):
         assert other == pytest.approx(one, rel=1e-3)
@@ -360,8 +360,8 @@ def test_gradients_of_one_cluster_train_as_gradients_do(build: Build, tmp_path: 
 
 @pytest.mark.parametrize("combine", [projected, bargained])
 def test_gradients_of_clusters_resume_exactly(build: Build, tmp_path: Path, combine: Combine) -> None:
-    remedy = Remedy(Partition([(0, 19), (20, 49)]), combine)
-    chosen: dict[str, Any] = {"images": 60, "remedy": remedy, "gradient_accumulation": 2}
+    surgery = Surgery(Partition([(0, 19), (20, 49)]), combine)
+    chosen: dict[str, Any] = {"images": 60, "surgery": surgery, "gradient_accumulation": 2}
     ends_as_if_never_killed(build, tmp_path, **chosen)
 
 

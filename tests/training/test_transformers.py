@@ -41,7 +41,7 @@ from unequal.training.initialisation import Scope, Start
 from unequal.training.loop import Trainer
 from unequal.training.objectives.objective import SingleHead, objective_for
 from unequal.training.results import write_results
-from unequal.training.train import TrainingJob, train_on
+from unequal.training.train import TrainingJob, train_further
 
 pytestmark = pytest.mark.slow
 
@@ -80,7 +80,7 @@ def train(
             TrainingJob(name, recipe, training_settings(), prepared, 5),
         )
         start = Start.of_model(base, Scope(TimestepRange(first, last), group, 2), load_any_model)
-        write_results(here, train_on(here, job, start))
+        write_results(here, train_further(here, job, start))
         return tmp_path / f"run_{group}" / "artifacts/models" / name
 
     return make

@@ -24,7 +24,7 @@ from unequal.settings.training import Training
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import Batch, BatchSource
-from unequal.training.gradient_surgery import Remedy, projected
+from unequal.training.gradient_surgery import Surgery, projected
 from unequal.training.loop import Trainer
 from unequal.training.objectives.learned_weights import Uncertainty
 from unequal.training.objectives.objective import Losses, Objective, OverUncertainty, SingleHead
@@ -78,9 +78,9 @@ def uncertain(*arguments: Any) -> Objective:
     return OverUncertainty(InDouble(*arguments), Uncertainty(NoiseSchedule.linear(50))).double()
 
 
-PCGRAD = Remedy(Partition([(0, 9), (10, 24), (25, 49)]), projected)
+PCGRAD = Surgery(Partition([(0, 9), (10, 24), (25, 49)]), projected)
 #: What is trained, and how.
-KINDS: dict[str, tuple[Network, Callable[..., Objective], Remedy | None]] = {
+KINDS: dict[str, tuple[Network, Callable[..., Objective], Surgery | None]] = {
     "unet2d": (NETWORK, InDouble, None),
     "dit": (TRANSFORMER, InDouble, None),
     "uncertain": (NETWORK, uncertain, None),
@@ -93,7 +93,7 @@ def trainer_of(
     steps: int,
     objective: Callable[..., Objective] = InDouble,
     network: Network = NETWORK,
-    remedy: Remedy | None = None,
+    surgery: Surgery | None = None,
 ) -> Trainer:
     """A training that takes so many steps."""
     AcceleratorState._reset_state(reset_partial_state=True)
@@ -104,14 +104,14 @@ def trainer_of(
     loss = objective("epsilon", NoiseSchedule.linear(50), "none", None)
     spec = ModelSpec.of(network, BetaSchedule(name="linear", timesteps=50), "epsilon", Space(channels=1, size=8))
     net = build_network(network, spec).double()
-    rest: dict[str, Any] = {"optimizer": OPTIMIZER, "training": TRAINING, "runtime": RUNTIME, "remedy": remedy}
+    rest: dict[str, Any] = {"optimizer": OPTIMIZER, "training": TRAINING, "runtime": RUNTIME, "surgery": surgery}
     return Trainer(net, source, loss, images=steps * BATCH, work=work, log=lambda *_: None, **rest)
 
 
 def train(work: Path, steps: int, kind: str = "unet2d") -> dict[str, Tensor]:
     """The weights after so many steps of ten, those of the objective included."""
-    network, objective, remedy = KINDS[kind]
-    trainer = trainer_of(work, 10, objective, network, remedy)
+    network, objective, surgery = KINDS[kind]
+    trainer = trainer_of(work, 10, objective, network, surgery)
     for _ in range(steps):
         trainer.advance()
     learned = trainer.net.state_dict() | dict(trainer.objective.named_parameters())

@@ -11,7 +11,7 @@ from unequal.settings.names import Name
 from unequal.settings.numbers import Seed
 from unequal.settings.plan import Plan
 from unequal.settings.profile import Profile
-from unequal.settings.recipe import Continuing, Recipe
+from unequal.settings.recipe import Recipe, WarmStart
 from unequal.settings.strict import Strict
 
 #: What a training is judged by, less being better: means of the loss of held-out images, and FID.
@@ -192,7 +192,7 @@ class Try(Strict):
     """A change of an arm's own recipe, to see whether the arm ends better."""
 
     lr: PositiveFloat | None = Field(default=None, description="learning rate; null: the recipe's")
-    continuing: Continuing | None = Field(
+    continuing: WarmStart | None = Field(
         default=None, description="with what the arm goes on from its base; null: as its recipe says"
     )
     average: Average | None = Field(default=None, description="of the arm's weights; null: as its recipe says")

@@ -72,7 +72,7 @@ def costs_of(outcome: Outcome) -> dict[str, Any]:
 
 def emphasis_of(outcome: Outcome) -> dict[str, Any]:
     """What a training has learned to put its weight on, to six digits; nothing where its settings tell it."""
-    found = {name: [float(f"{one:.6g}") for one in told] for name, told in outcome.trained.emphasis.items()}
+    found = {name: [float(f"{one:.6g}") for one in told] for name, told in outcome.trained.effective_weighting.items()}
     return {"emphasis": found} if found else {}
 
 

@@ -118,8 +118,8 @@ class NoiseSchedule:
         """Signal-to-noise ratio in decibels, 10·log10 SNR_t, [T]."""
         return 10 * torch.log10(self.snr)
 
-    def told(self, timesteps: Tensor) -> Tensor:
-        """What a network is told of timesteps [B], integers on the schedule's device: their numbers."""
+    def model_timestep(self, timesteps: Tensor) -> Tensor:
+        """The value that a network takes for timesteps [B], integers on the schedule's device: their numbers."""
         return timesteps
 
     def at(self, timesteps: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
@@ -202,8 +202,8 @@ class Flow(NoiseSchedule):
         divisor = 1 + (shift - 1) * self.times
         super().__init__("flow", (1 - self.times) / divisor, shift * self.times / divisor)
 
-    def told(self, timesteps: Tensor) -> Tensor:
-        """1000·s, shifted: what the schedulers of diffusers tell a network, whatever T is, [B] float32."""
+    def model_timestep(self, timesteps: Tensor) -> Tensor:
+        """1000·s, shifted: the value that the schedulers of diffusers pass to a network, whatever T is, [B] float32."""
         return (REFERENCE_TIMESTEPS * self.sigma)[timesteps].float()
 
 

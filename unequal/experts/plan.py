@@ -38,7 +38,7 @@ from unequal.timesteps.groups import TimestepGroup
 from unequal.timesteps.partition import timesteps_of
 from unequal.training.initialisation import Scope, Start
 from unequal.training.results import curve, trained_record, write_model
-from unequal.training.train import Outcome, TrainingJob, train_on
+from unequal.training.train import Outcome, TrainingJob, train_further
 from unequal.workspace import Nested, Workspace
 
 #: What a group's folder holds when its pruning and its training are over.
@@ -159,7 +159,7 @@ class Part:
             began = time.perf_counter()
             outcome = self.trained(images)
             seconds = time.perf_counter() - began + sum(point.seconds for point in self.points)
-            write_json(path, self.told(outcome) | {"training_seconds": seconds, "pruning": decided})
+            write_json(path, self.save_and_summarize(outcome) | {"training_seconds": seconds, "pruning": decided})
         found: dict[str, Any] = read_json(path)
         return found
 
@@ -230,8 +230,8 @@ class Part:
             device=self.workspace.device,
         )
 
-    def told(self, outcome: Outcome) -> dict[str, Any]:
-        """Save the group's model; what is worth telling of it."""
+    def save_and_summarize(self, outcome: Outcome) -> dict[str, Any]:
+        """Save the group's model, and return its figures."""
         record, net = trained_record(outcome), outcome.start.net
         write_model(self.model, outcome, net, record)
         if (bank := self.workspace.work / BANK).exists():
@@ -345,4 +345,4 @@ def train_expert(
     """
     job = replace(job, seed=torch_seed(job.seed, group.group))
     start = Start.of_model(model, Scope(group.range, group.group, groups), load_any_model)
-    return train_on(workspace, job, start.renewed(job.seed) if fresh_weights else start)
+    return train_further(workspace, job, start.renewed(job.seed) if fresh_weights else start)

@@ -40,24 +40,24 @@ class Experts(nn.Module):
         """The number of the expert of each timestep [B], on their device."""
         return torch.bucketize(timesteps.double(), self.borders.to(timesteps.device), right=True)
 
-    def forward(self, sample: Tensor, timestep: Tensor | float, **told: Any) -> Any:
+    def forward(self, sample: Tensor, timestep: Tensor | float, **arguments: Any) -> Any:
         """What the experts answer on noisy images.
 
         Args:
             sample: [B, …].
             timestep: of all images, or [B]. Those on a CPU are routed without waiting for the device of the images.
-            told: handed on; of tensors with B rows each expert gets those of its own images.
+            arguments: handed on; of tensors with B rows each expert gets those of its own images.
 
         Returns:
             As the experts do: a tensor, a tuple of one, or an object with the attribute `sample`.
         """
         routes = self.route(torch.as_tensor(timestep).reshape(-1))
         if len(asked := routes.unique().tolist()) == 1:
-            return self.experts[asked[0]](sample, timestep, **told)
+            return self.experts[asked[0]](sample, timestep, **arguments)
         timesteps = torch.as_tensor(timestep, device=sample.device)
         rows = [(routes == number).nonzero()[:, 0].to(sample.device) for number in asked]
         answers = [
-            self.experts[number](sample[own], timesteps[own], **rows_of(told, own, len(sample)))
+            self.experts[number](sample[own], timesteps[own], **rows_of(arguments, own, len(sample)))
             for number, own in zip(asked, rows, strict=True)
         ]
         whole = torch.cat([values_of(one) for one in answers])[torch.cat(rows).argsort()]
@@ -66,11 +66,11 @@ class Experts(nn.Module):
         return (whole,) if isinstance(answers[0], tuple) else SimpleNamespace(sample=whole)
 
 
-def rows_of(told: dict[str, Any], own: Tensor, count: int) -> dict[str, Any]:
-    """What some images of a batch are told."""
+def rows_of(arguments: dict[str, Any], own: Tensor, count: int) -> dict[str, Any]:
+    """Arguments of some images of a batch."""
     return {
         name: one[own] if isinstance(one, Tensor) and one.ndim and len(one) == count else one
-        for name, one in told.items()
+        for name, one in arguments.items()
     }
 
 

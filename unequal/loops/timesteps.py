@@ -30,8 +30,8 @@ class Drawn(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Heard:
-    """Losses of a draw that are on their way from a device.
+class PendingLosses:
+    """Losses of a draw on their way from a device.
 
     Attributes:
         draw: its number.
@@ -45,7 +45,7 @@ class Heard:
     losses: Tensor
     arrived: "torch.cuda.Event | None" = None
 
-    def told(self) -> np.ndarray:
+    def arrived_losses(self) -> np.ndarray:
         """The losses, once they have arrived."""
         if self.arrived is not None:
             self.arrived.synchronize()
@@ -81,7 +81,7 @@ class Timesteps:
             raise UserError(f"loss weights of shape {list(table.shape)} for {count} timesteps; allowed: [{count}]")
         self.sampler, self.seed, self.loss_weights = sampler, seed, table
         self.draws = self.images = 0
-        self.heard: deque[Heard] = deque()
+        self.pending: deque[PendingLosses] = deque()
         self.last: np.ndarray | None = None
 
     def draw(self, batch_size: int, device: torch.device | str = "cpu") -> Drawn:
@@ -91,17 +91,17 @@ class Timesteps:
             batch_size: B, of this process; the same in all that share a batch.
             device: where both tensors are needed.
         """
-        while self.heard and self.heard[0].draw <= self.draws - DELAY:
-            one = self.heard.popleft()
-            self.sampler.learn(one.timesteps, one.told())
-        rank, processes = place()
+        while self.pending and self.pending[0].draw <= self.draws - DELAY:
+            one = self.pending.popleft()
+            self.sampler.learn(one.timesteps, one.arrived_losses())
+        rank, processes = rank_and_world_size()
         generator = numpy_generator(self.seed, Stream.TIMESTEPS, self.draws)
         batch = self.sampler.sample(processes * batch_size, generator, images_trained=self.images)
         self.draws, self.images, self.last = self.draws + 1, self.images + processes * batch_size, batch.timesteps
         own = slice(rank * batch_size, (rank + 1) * batch_size)
         timesteps = batch.timesteps[own]
         weights = (batch.weights[own] * self.loss_weights[timesteps]).astype(np.float32)
-        return Drawn(sent(timesteps, device), sent(weights, device))
+        return Drawn(to_device(timesteps, device), to_device(weights, device))
 
     def learn(self, losses: Tensor) -> None:
         """Hand on the losses [B] of the last batch, before weights; nothing is done for a sampler that learns nothing.
@@ -112,18 +112,18 @@ class Timesteps:
             return
         if self.last is None:
             raise UserError("learn: there is no batch whose losses are unknown; allowed: once after each draw")
-        whole = of_all(losses.detach())
+        whole = all_gather(losses.detach())
         if whole.shape != self.last.shape:
             raise UserError(
                 f"learn: losses of shape {list(losses.shape)}; allowed: one for each timestep of the last draw, before "
                 "any mean over images"
             )
-        self.heard.append(Heard(self.draws - 1, self.last, *fetched(whole)))
+        self.pending.append(PendingLosses(self.draws - 1, self.last, *to_host(whole)))
         self.last = None
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next draws depend on, as JSON can carry it; waits for losses that are on their way."""
-        heard = [[one.draw, one.timesteps.tolist(), one.told().tolist()] for one in self.heard]
+        heard = [[one.draw, one.timesteps.tolist(), one.arrived_losses().tolist()] for one in self.pending]
         sampler = self.sampler.state_dict()
         return {"seed": self.seed, "draws": self.draws, "images": self.images, "heard": heard, "sampler": sampler}
 
@@ -133,26 +133,26 @@ class Timesteps:
             raise UserError(f"the state is that of draws with seed {state['seed']}; allowed: seed {self.seed}")
         self.sampler.load_state_dict(state["sampler"])
         self.draws, self.images, self.last = state["draws"], state["images"], None
-        told = ((draw, np.array(t), torch.tensor(losses)) for draw, t, losses in state["heard"])
-        self.heard = deque(Heard(*one) for one in told)
+        pending = ((draw, np.array(t), torch.tensor(losses)) for draw, t, losses in state["heard"])
+        self.pending = deque(PendingLosses(*one) for one in pending)
 
 
-def place() -> tuple[int, int]:
+def rank_and_world_size() -> tuple[int, int]:
     """The number of this process among those that share a training, and how many they are."""
     if distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
     return 0, 1
 
 
-def sent(array: np.ndarray, device: torch.device | str) -> Tensor:
+def to_device(array: np.ndarray, device: torch.device | str) -> Tensor:
     """An array on a device, without waiting for it."""
     tensor, to = torch.from_numpy(array), torch.device(device)
     return tensor.pin_memory().to(to, non_blocking=True) if to.type == "cuda" else tensor.to(to)
 
 
-def of_all(losses: Tensor) -> Tensor:
+def all_gather(losses: Tensor) -> Tensor:
     """This process's losses [B] with those of the others, in the order of the batch that they share."""
-    _, processes = place()
+    _, processes = rank_and_world_size()
     if processes == 1:
         return losses
     parts = [torch.empty_like(losses) for _ in range(processes)]
@@ -160,7 +160,7 @@ def of_all(losses: Tensor) -> Tensor:
     return torch.cat(parts)
 
 
-def fetched(losses: Tensor) -> tuple[Tensor, "torch.cuda.Event | None"]:
+def to_host(losses: Tensor) -> tuple[Tensor, "torch.cuda.Event | None"]:
     """Losses on their way to host memory, and the event by which they are there."""
     if losses.device.type != "cuda":
         return losses.clone().cpu(), None

@@ -22,7 +22,7 @@ class ValidationCallback:
         images: [n or more, …], held out, the same in all processes.
         every: steps between two validations; the first is at step 0.
         batch_size: images at once.
-        told: further arguments of the network, [n or more, …] each.
+        arguments: further arguments of the network, [n or more, …] each.
         name: before the names of what is logged.
         first: what the first validation came to, with which later ones are compared.
     """
@@ -32,7 +32,7 @@ class ValidationCallback:
     images: Tensor
     every: int
     batch_size: int = 64
-    told: dict[str, Tensor] = field(default_factory=dict)
+    arguments: dict[str, Tensor] = field(default_factory=dict)
     name: str = "validation"
     first: Validated | None = None
 
@@ -53,8 +53,8 @@ class ValidationCallback:
         count, device = len(self.validation.points), self.accelerator.device
         share = range(count * rank // processes, count * (rank + 1) // processes)
         net, images = self.accelerator.unwrap_model(model), self.images.to(device)
-        told = {name: one.to(device) for name, one in self.told.items()}
-        mine = self.validation.measured(net, images, share, self.batch_size, **told)
+        arguments = {name: one.to(device) for name, one in self.arguments.items()}
+        mine = self.validation.measured(net, images, share, self.batch_size, **arguments)
         found = self.validation.validated(self.accelerator.reduce(mine, "sum"))
         self.first = self.first or found
         self.accelerator.log(self.figures(found), step=step)

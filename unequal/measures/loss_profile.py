@@ -70,26 +70,28 @@ def checked(losses: np.ndarray) -> np.ndarray:
 def space_factor(space: str, schedule: NoiseSchedule) -> np.ndarray:
     """Factor [T] from a squared error of ε to the same error in a space of SPACES: 1, 1/α² (v) or σ²/α² (x0).
 
-    It is a factor of t alone: standard errors, floors and excesses are converted as losses are.
+    It is a factor of t alone: standard errors, optimal losses and excesses are converted as losses are.
     """
     tables = schedule.alpha.cpu(), schedule.sigma.cpu()
     factor: np.ndarray = (x0_error_factor("epsilon", *tables) / x0_error_factor(SPACES[space], *tables)).numpy()
     return factor
 
 
-def excess_loss(losses: np.ndarray, floor: np.ndarray) -> np.ndarray:
-    """What a model loses beyond the floor on the same draws, clipped at 0, [T]."""
-    return np.maximum(0, excess_profile(losses, floor).mean)
+def excess_loss(losses: np.ndarray, optimal: np.ndarray) -> np.ndarray:
+    """What a model loses beyond the optimal denoiser on the same draws, clipped at 0, [T]."""
+    return np.maximum(0, excess_profile(losses, optimal).mean)
 
 
-def excess_profile(losses: np.ndarray, floor: np.ndarray) -> LossProfile:
-    """What a model loses beyond the floor on the same draws, [T, n] both; by chance it may be below 0.
+def excess_profile(losses: np.ndarray, optimal: np.ndarray) -> LossProfile:
+    """What a model loses beyond the optimal denoiser on the same draws, [T, n] both; by chance it may be below 0.
 
     Raises UserError where the draws are not the same.
     """
-    if losses.shape != floor.shape:
-        raise UserError(f"losses of shape {list(losses.shape)} have no floor of shape {list(floor.shape)}")
-    return LossProfile.of(losses.astype(np.float64) - floor)
+    if losses.shape != optimal.shape:
+        raise UserError(
+            f"losses of shape {list(losses.shape)} and optimal-denoiser losses of shape {list(optimal.shape)}"
+        )
+    return LossProfile.of(losses.astype(np.float64) - optimal)
 
 
 def relative_change(before: np.ndarray, after: np.ndarray) -> tuple[float, float]:
@@ -225,8 +227,8 @@ def log_snr_weights(schedule: NoiseSchedule, interval: Interval) -> tuple[np.nda
     return weights / (reached.high - reached.low), reached
 
 
-def told(found: Mapping[str, Endpoint], errors: Errors) -> dict[str, float | list[float]]:
-    """All endpoints of errors as figures: `<name>`, `<name>_stderr`, and `<name>_interval` where it is over λ."""
+def as_metrics(found: Mapping[str, Endpoint], errors: Errors) -> dict[str, float | list[float]]:
+    """All endpoints of errors as metrics: `<name>`, `<name>_stderr`, and `<name>_interval` where it is over λ."""
     figures: dict[str, float | list[float]] = {}
     for name, endpoint in found.items():
         figures[name], figures[f"{name}_stderr"] = endpoint.of(errors)

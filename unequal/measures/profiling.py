@@ -116,7 +116,7 @@ def profile(model: Routed, draws: Draws, batch_size: int, progress: bool = False
     return Errors(*measure(errors, model, draws, batch_size, progress, chunks))
 
 
-def profile_floor(
+def profile_optimal_loss(
     images: Tensor, schedule: NoiseSchedule, draws: Draws, chunks: Chunks = UNSTORED, sampled: int | None = None
 ) -> np.ndarray:
     """Loss of the best possible denoiser of a data set [N, C, H, W] (uint8) on the same draws, [T, n].

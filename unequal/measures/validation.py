@@ -30,7 +30,7 @@ MLPERF_TIMES = 8
 #: Two-sided level, and the probability to find what is looked for, by which images are counted.
 LEVEL, POWER = 0.05, 0.8
 
-#: (x_t, told, further arguments) → the network's prediction, or an object with the attribute `sample`.
+#: (x_t, timestep, further arguments) → the network's prediction, or an object with the attribute `sample`.
 Network = Callable[..., Any]
 
 
@@ -40,13 +40,13 @@ class Points:
 
     Attributes:
         alpha, sigma: [n], float64.
-        told: [n], what a network is told.
+        model_timesteps: [n], the timesteps that a network takes.
         strata: K.
     """
 
     alpha: Tensor
     sigma: Tensor
-    told: Tensor
+    model_timesteps: Tensor
     strata: int
 
     @classmethod
@@ -70,7 +70,7 @@ class Points:
         last = schedule.timesteps - 1  # a share that rounds to 1 lies in no timestep
         timesteps = torch.from_numpy((within * schedule.timesteps).astype(np.int64).clip(max=last))
         tables = schedule.to("cpu")
-        return cls(tables.alpha[timesteps], tables.sigma[timesteps], tables.told(timesteps), strata)
+        return cls(tables.alpha[timesteps], tables.sigma[timesteps], tables.model_timestep(timesteps), strata)
 
     @classmethod
     def mlperf(cls, images: int, midpoints: bool = False) -> Self:
@@ -84,7 +84,7 @@ class Points:
         return cls(1 - times, times, (REFERENCE_TIMESTEPS * times).float(), MLPERF_TIMES)
 
     def __len__(self) -> int:
-        return len(self.told)
+        return len(self.model_timesteps)
 
 
 def check_images(images: int, strata: int) -> None:
@@ -125,7 +125,7 @@ class Validated:
         """The relative change of the loss from one model to this one on the same draws, and its standard error."""
         return relative_change(before.errors, self.errors)
 
-    def images_to_tell(self, difference: float, before: "Validated | None" = None) -> int:
+    def images_to_resolve(self, difference: float, before: "Validated | None" = None) -> int:
         """Images that resolve a relative difference of the loss, by the scatter of this validation.
 
         So many that a difference of this size is found in four of five cases at a level of 5 %, two-sided:
@@ -168,38 +168,38 @@ class Validation:
         rows = [torch.randn(like.shape[1:], generator=torch_generator("cpu", *key)) for key in keys]
         return torch.stack(rows).to(like)
 
-    def errors(self, net: Network, x0: Tensor, first: int, **told: Any) -> Tensor:
+    def errors(self, net: Network, x0: Tensor, first: int, **arguments: Any) -> Tensor:
         """Mean squared errors [B] of the images x0 [B, …] numbered from `first` on.
 
         Args:
-            net: (x_t, told, …) → its prediction.
+            net: (x_t, timestep, …) → its prediction.
             x0: as the network was trained on them: images in [−1, 1], or scaled latents.
             first: number of the first one.
-            told: further arguments of the network, such as labels or embeddings of these images.
+            arguments: further arguments of the network, such as labels or embeddings of these images.
         """
         own = torch.arange(first, first + len(x0))
         alpha, sigma = at(self.points.alpha, own, x0), at(self.points.sigma, own, x0)
         epsilon = self.noise(first, x0)
-        answer = net(add_noise(x0, epsilon, alpha, sigma), self.points.told[own].to(x0.device), **told)
+        answer = net(add_noise(x0, epsilon, alpha, sigma), self.points.model_timesteps[own].to(x0.device), **arguments)
         predicted = answer if isinstance(answer, Tensor) else answer.sample
         return squared_error(target(self.prediction, x0, epsilon, alpha, sigma), predicted)
 
-    def __call__(self, net: Network, images: Tensor, batch_size: int = 64, **told: Tensor) -> Validated:
+    def __call__(self, net: Network, images: Tensor, batch_size: int = 64, **arguments: Tensor) -> Validated:
         """Validate a network, as it is when nothing is dropped out.
 
         Args:
-            net: a module, or any function of (x_t, told, …).
+            net: a module, or any function of (x_t, timestep, …).
             images: [n or more, …] in their fixed order, on the network's device; those beyond n are left out.
             batch_size: images at once.
-            told: further arguments of the network, [n or more, …] each.
+            arguments: further arguments of the network, [n or more, …] each.
 
         Raises:
             UserError: fewer images than points.
         """
-        return self.validated(self.measured(net, images, range(len(self.points)), batch_size, **told))
+        return self.validated(self.measured(net, images, range(len(self.points)), batch_size, **arguments))
 
     @torch.no_grad()
-    def measured(self, net: Network, images: Tensor, share: range, batch_size: int, **told: Tensor) -> Tensor:
+    def measured(self, net: Network, images: Tensor, share: range, batch_size: int, **arguments: Tensor) -> Tensor:
         """Errors of a share of the images, numbered through; 0 for those of others, [n] on their device."""
         if len(images) < len(self.points):
             raise UserError(f"{len(images)} images for {len(self.points)} points of validation; allowed: as many")
@@ -207,7 +207,9 @@ class Validation:
         with evaluating(net):
             for first in range(share.start, share.stop, batch_size):
                 own = slice(first, min(first + batch_size, share.stop))
-                errors[own] = self.errors(net, images[own], first, **{name: one[own] for name, one in told.items()})
+                errors[own] = self.errors(
+                    net, images[own], first, **{name: one[own] for name, one in arguments.items()}
+                )
         return errors
 
     def validated(self, errors: Tensor) -> Validated:

@@ -84,7 +84,7 @@ class Denoiser:
     def whole_answer(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
         """What the network predicts and, behind it, says of the variance if it has learned one."""
         self.spec.condition.check(self.condition)
-        return self.spec.condition.tell(self.net, self.condition)(x_t, self.schedule.told(timesteps)).sample
+        return self.spec.condition.bind(self.net, self.condition)(x_t, self.schedule.model_timestep(timesteps)).sample
 
     @torch.no_grad()
     def x0_of_heads(self, x_t: Tensor, timesteps: Tensor) -> Tensor:

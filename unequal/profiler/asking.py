@@ -58,7 +58,7 @@ class Asking:
         t = torch.from_numpy(one.timesteps).to(self.device)
         levels = self.schedule.at(t, x0)
         x_t = add_noise(x0, epsilon, *levels)
-        answer = self.family.answer(self.net, Asked(x_t, self.schedule.told(t), known))
+        answer = self.family.answer(self.net, Asked(x_t, self.schedule.model_timestep(t), known))
         if answer.shape != x0.shape:
             raise self.family.refusal(f"answers {list(answer.shape[1:])} for images of {list(x0.shape[1:])}")
         if self.family.prediction == "epsilon":

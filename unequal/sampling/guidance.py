@@ -35,7 +35,7 @@ class GuidedDenoiser(Denoiser):
         self.spec.condition.check(self.condition)
         assert self.condition is not None
         condition = torch.cat([self.condition, torch.full_like(self.condition, self.null)])
-        asked = self.spec.condition.tell(self.net, condition)
+        asked = self.spec.condition.bind(self.net, condition)
         labelled, free = asked(torch.cat([x_t] * PASSES), torch.cat([timesteps] * PASSES)).sample.chunk(PASSES)
         return guided_answer(labelled, free, self.guidance, self.spec.space.channels, len(self.heads))
 

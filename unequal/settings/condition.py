@@ -64,7 +64,7 @@ class Condition(Strict, ABC):
         """Raise UserError where a network is told what it does not take, or not told what it needs."""
 
     @abstractmethod
-    def tell(self, net: NetworkFunction, condition: Tensor | None) -> NetworkFunction:
+    def bind(self, net: NetworkFunction, condition: Tensor | None) -> NetworkFunction:
         """The network, told this of the images that it will be asked for."""
 
     def check_size(self, image_size: int) -> None:
@@ -90,7 +90,7 @@ class Unconditional(Condition):
         if condition is not None:
             raise UserError(f"{self.title} takes no low-resolution image and no labels")
 
-    def tell(self, net: NetworkFunction, condition: Tensor | None) -> NetworkFunction:
+    def bind(self, net: NetworkFunction, condition: Tensor | None) -> NetworkFunction:
         return net
 
 
@@ -124,7 +124,7 @@ class ClassLabels(Condition):
         if condition is None:
             raise UserError(f"{self.title} needs labels")
 
-    def tell(self, net: NetworkFunction, condition: Tensor | None) -> NetworkFunction:
+    def bind(self, net: NetworkFunction, condition: Tensor | None) -> NetworkFunction:
         return partial(net, class_labels=condition)
 
     def check_labels(self, found: int | None) -> None:
@@ -176,7 +176,7 @@ class LowResolution(Condition):
         if condition is None:
             raise UserError(f"{self.title} needs a low-resolution image")
 
-    def tell(self, net: NetworkFunction, condition: Tensor | None) -> NetworkFunction:
+    def bind(self, net: NetworkFunction, condition: Tensor | None) -> NetworkFunction:
         def seeing_both(sample: Tensor, timestep: Tensor) -> Answer:
             assert condition is not None
             return net(torch.cat([sample, condition.to(sample)], dim=1), timestep)

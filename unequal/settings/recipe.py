@@ -142,7 +142,7 @@ class MeasuredGradients(Strict):
         return self.cells * (self.images + FOLDS)
 
 
-class Continuing(Strict):
+class WarmStart(Strict):
     """Where a training that goes on from a model begins: with its average as a fresh training, or as it was left."""
 
     weights: Literal["averaged", "last"] = Field(default="averaged", description="of the model")
@@ -153,7 +153,7 @@ class Continuing(Strict):
     @property
     def needs_state(self) -> bool:
         """Whether the model's folder must hold more than its averaged weights."""
-        return self != Continuing()
+        return self != WarmStart()
 
     def __str__(self) -> str:
         return f"weights {self.weights}, moments {self.moments}"
@@ -188,7 +188,7 @@ class Recipe(Strict):
         exclude_if=lambda average: average is None,
         description="of the weights of all steps, which makes the model; null: `training.average`",
     )
-    continuing: Continuing = Field(default=Continuing(), description="with what a recipe that trains a model on begins")
+    continuing: WarmStart = Field(default=WarmStart(), description="with what a recipe that trains a model on begins")
     keep_state: bool = Field(
         default=False, description="keep last weights and moments beside each model, for recipes that go on from them"
     )

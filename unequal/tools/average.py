@@ -13,7 +13,7 @@ from unequal.errors import UserError
 from unequal.models.folder import AVERAGES, load_removals, save_model
 from unequal.models.pruned import load_any_model
 from unequal.training.averaging import KEPT_WIDTHS, PowerProfile, combination, exponent_of, missed
-from unequal.training.checkpoint import below, read_whole
+from unequal.training.checkpoint import read_whole, strip_prefix
 
 #: Of an average's profile, in the mean square: what may be missed where none of this width was kept.
 MOST_MISSED = 0.1
@@ -48,7 +48,7 @@ class KeptAverages:
             tensors = read_whole(path, "make the model again").tensors
             for width in KEPT_WIDTHS:
                 share = next(shares)
-                for name, value in below(f"width.{width}.", tensors).items():
+                for name, value in strip_prefix(f"width.{width}.", tensors).items():
                     total[name] = share * value.double() + total.get(name, 0)
         return total
 

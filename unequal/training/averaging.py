@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from unequal.errors import UserError
 from unequal.settings.average import WIDEST, Average, PowerAverage
-from unequal.training.checkpoint import below, prefixed
+from unequal.training.checkpoint import add_prefix, strip_prefix
 
 #: Share of the average that the t-th update keeps, t ≥ 1.
 KeptShare = Callable[[int], float]
@@ -105,7 +105,7 @@ class Averages:
 
     def state_dict(self) -> dict[str, Tensor]:
         """All averages, as tensors of one checkpoint."""
-        return prefixed("average.", self.main.state_dict()) | self.kept_tensors()
+        return add_prefix("average.", self.main.state_dict()) | self.kept_tensors()
 
     def points(self, steps: int) -> list[int]:
         """Optimizer steps after which those of KEPT_WIDTHS are kept: evenly spaced, the last of all among them."""
@@ -116,14 +116,14 @@ class Averages:
         return {
             name: value
             for width, one in self.kept.items()
-            for name, value in prefixed(f"width.{width}.", one.state_dict()).items()
+            for name, value in add_prefix(f"width.{width}.", one.state_dict()).items()
         }
 
     def load_state_dict(self, state: dict[str, Tensor], updates: int) -> None:
         """Go on from saved averages."""
-        self.main.load_state_dict(below("average.", state), updates)
+        self.main.load_state_dict(strip_prefix("average.", state), updates)
         for width, one in self.kept.items():
-            one.load_state_dict(below(f"width.{width}.", state), updates)
+            one.load_state_dict(strip_prefix(f"width.{width}.", state), updates)
 
 
 class PowerProfile(NamedTuple):

@@ -33,12 +33,12 @@ class Checkpoint:
     facts: dict[str, Any]
 
 
-def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def add_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors under names that start with a prefix."""
     return {prefix + name: value for name, value in tensors.items()}
 
 
-def below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def strip_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors whose name starts with a prefix, without it."""
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
@@ -64,7 +64,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         save_file(tensors, temporary, metadata=metadata)
         sync(temporary)
         if path.exists():
-            os.replace(path, before(path))
+            os.replace(path, previous_path(path))
         os.replace(temporary, path)
         sync(path.parent)
     finally:
@@ -77,7 +77,7 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
     Raises:
         UserError: both are damaged.
     """
-    standing = [one for one in (path, before(path)) if one.exists()]
+    standing = [one for one in (path, previous_path(path)) if one.exists()]
     for one in standing:
         try:
             return read_whole(one)
@@ -100,7 +100,7 @@ def read_whole(path: Path, remedy: str = "delete it to start again") -> Checkpoi
     return Checkpoint(tensors, json.loads(metadata[FACTS]))
 
 
-def before(path: Path) -> Path:
+def previous_path(path: Path) -> Path:
     """Where the state before the last one is kept."""
     return path.with_name(f"before-{path.name}")
 
@@ -147,7 +147,7 @@ class TrainingState:
     def of(cls, checkpoint: Checkpoint) -> Self:
         """That of a checkpoint, or of what else holds the tensors of `state_tensors` and names the optimizer."""
         saved = checkpoint.tensors
-        return cls(below("net.", saved), below("optimizer.", saved), checkpoint.facts["optimizer"])
+        return cls(strip_prefix("net.", saved), strip_prefix("optimizer.", saved), checkpoint.facts["optimizer"])
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -156,7 +156,7 @@ class TrainingState:
 
     def save(self, folder: Path) -> None:
         """Write it into a model folder."""
-        tensors = prefixed("net.", self.weights) | prefixed("optimizer.", self.moments)
+        tensors = add_prefix("net.", self.weights) | add_prefix("optimizer.", self.moments)
         write_checkpoint(folder / STATE, Checkpoint(tensors, {"optimizer": self.optimizer}))
 
     def fits(self, net: nn.Module) -> bool:
@@ -171,7 +171,7 @@ def shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
 
 def state_tensors(net: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Weights and moments of a training as they are, as tensors of a checkpoint."""
-    return prefixed("net.", net.state_dict()) | prefixed("optimizer.", moments(optimizer, net))
+    return add_prefix("net.", net.state_dict()) | add_prefix("optimizer.", moments(optimizer, net))
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class Snapshot:
 
     def weights(self) -> dict[str, Tensor]:
         """Parameter name → averaged weights. Raises UserError where the file is gone or damaged."""
-        return below("average.", self.checkpoint().tensors)
+        return strip_prefix("average.", self.checkpoint().tensors)
 
     def state(self) -> TrainingState:
         """What the training was going on with, where it was kept. Raises UserError as `weights` does."""

@@ -66,14 +66,14 @@ class Feedback:
         batch = self.source.measured(step, timesteps)
         objective = deepcopy(self.objective)  # one that remembers is not to learn from what is measured
         losses = (objective(self.net, one).weighted.sum() for one in batch.singles(self.own(len(timesteps))))
-        return self.of_all([squared_norms(losses, list(self.net.parameters()))], len(timesteps))
+        return self.all_gather([squared_norms(losses, list(self.net.parameters()))], len(timesteps))
 
     def learn(self, step: int, losses: list[Tensor]) -> None:
         """Hand on the losses of a step, given as parts of this process's share of the batch."""
         if self.sampler.learns:
-            self.sampler.learn(self.source.timesteps(step).timesteps, self.of_all(losses, self.source.batch_size))
+            self.sampler.learn(self.source.timesteps(step).timesteps, self.all_gather(losses, self.source.batch_size))
 
-    def of_all(self, mine: list[Tensor], total: int) -> np.ndarray:
+    def all_gather(self, mine: list[Tensor], total: int) -> np.ndarray:
         """This process's share of some figures, put beside those of the others, [total]."""
         whole = torch.zeros(total, dtype=torch.float64, device=self.source.device)
         whole[self.own(total)] = torch.hstack(mine).double()
@@ -86,8 +86,8 @@ class Feedback:
         return slice(total * index // count, total * (index + 1) // count)
 
 
-def emphasis_learned(sampler: TimestepSampler, objective: Objective) -> dict[str, np.ndarray]:
-    """What a training has come to put its weight on where settings do not tell, [T] each.
+def effective_weighting(sampler: TimestepSampler, objective: Objective) -> dict[str, np.ndarray]:
+    """Learned tables of how a training weights timesteps, [T] each; none where the settings determine the weighting.
 
     Returns:
         `density`, p_t, and `importance`, the sampler's factors, where it learns its density; `factors` where the

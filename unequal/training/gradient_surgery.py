@@ -1,8 +1,7 @@
-"""Remedies of conflicts between clusters of timesteps, as ANT (2306.00354) has them: PCGrad and Nash's bargaining.
+"""Gradient surgery for clusters of timesteps whose gradients conflict (ANT, 2306.00354): PCGrad and Nash bargaining.
 
-With PCGrad (2001.06782), of two clusters whose gradients point against each other, each one's gives up what it would
-take from the other. In the bargain (2202.01017) all clusters gain: the sum of the logarithms of what a step brings to
-each is the largest that a step of its length can have.
+PCGrad (2001.06782) removes from each of two opposed gradients the part along the other. In the Nash bargain
+(2202.01017) all clusters gain: the sum of the logarithms of their gains is the largest of all steps of its length.
 
 Both cost a backward pass a cluster, of its own images (no more images than without, in smaller portions), and the
 memory of (K + 2)·|θ| numbers for K clusters. Processes and accumulated parts add up each cluster's gradient first.
@@ -84,8 +83,8 @@ def bargaining_weights(products: np.ndarray) -> np.ndarray:
 COMBINATIONS: Mapping[str, Combine] = {"pcgrad": projected, "nash": bargained}
 
 
-class Remedy(NamedTuple):
-    """Of which timesteps gradients are kept apart, and how they are made one."""
+class Surgery(NamedTuple):
+    """Clusters of timesteps whose gradients are computed separately, and how they are combined."""
 
     clusters: Partition
     combine: Combine
@@ -95,14 +94,14 @@ class ClusterGradients:
     """Gradients of a step, a cluster of timesteps each.
 
     Args:
-        remedy: clusters of the timesteps, and what becomes of their gradients.
+        surgery: clusters of the timesteps, and how their gradients are combined.
         parameters: of the network.
     """
 
-    def __init__(self, remedy: Remedy, parameters: Sequence[Tensor]) -> None:
-        self.parameters, self.combined = parameters, remedy.combine
-        self.members = torch.from_numpy(remedy.clusters.members).to(parameters[0].device)
-        self.gradients = parameters[0].new_zeros(len(remedy.clusters), sum(one.numel() for one in parameters))
+    def __init__(self, surgery: Surgery, parameters: Sequence[Tensor]) -> None:
+        self.parameters, self.combined = parameters, surgery.combine
+        self.members = torch.from_numpy(surgery.clusters.members).to(parameters[0].device)
+        self.gradients = parameters[0].new_zeros(len(surgery.clusters), sum(one.numel() for one in parameters))
 
     def backward(self, batch: Batch, backward: Callable[[Batch], Losses]) -> Losses:
         """Losses of a batch, whose images go forwards and backwards cluster by cluster.

@@ -13,7 +13,7 @@ from unequal.models.folder import STATE, Loader, ModelRecord, Removal, load_mode
 from unequal.models.spec import ModelSpec
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.network import Network
-from unequal.settings.recipe import Continuing, Recipe
+from unequal.settings.recipe import Recipe, WarmStart
 from unequal.timesteps.partition import TimestepRange, TimestepSet
 from unequal.training.checkpoint import TrainingState
 
@@ -90,7 +90,7 @@ def reinitialise(net: nn.Module) -> None:
             module.reset_parameters()
 
 
-def go_on_from(start: Start, recipe: Recipe) -> dict[str, Tensor] | None:
+def warm_start(start: Start, recipe: Recipe) -> dict[str, Tensor] | None:
     """Give a start the weights that its recipe asks for.
 
     Args:
@@ -119,14 +119,14 @@ def go_on_from(start: Start, recipe: Recipe) -> dict[str, Tensor] | None:
     return state.moments
 
 
-def state_of(start: Start, asked: Continuing) -> TrainingState:
+def state_of(start: Start, asked: WarmStart) -> TrainingState:
     """The state of the training that a start's model comes from. Raises UserError where there is none, or another's."""
     if start.folder is None:
-        raise UserError(f"continuing: {asked}, in a training that begins with fresh weights; allowed: {Continuing()}")
+        raise UserError(f"continuing: {asked}, in a training that begins with fresh weights; allowed: {WarmStart()}")
     if not (start.folder / STATE).exists():
         rather = "set keep_state: true in the recipe that trains it"
         if start.removals is not None:
-            rather = f"a pruned network is gone on from with {Continuing()}"
+            rather = f"a pruned network is gone on from with {WarmStart()}"
         raise UserError(f"{start.folder}: keeps no state of its training for continuing: {asked}; {rather}")
     state = TrainingState.load(start.folder)
     if not state.fits(start.net):

@@ -34,16 +34,16 @@ from unequal.training.checkpoint import (
     Snapshot,
     Snapshots,
     TrainingState,
-    below,
+    add_prefix,
     load_moments,
     moments,
-    prefixed,
     read_checkpoint,
     state_tensors,
+    strip_prefix,
     write_checkpoint,
 )
-from unequal.training.feedback import Feedback, emphasis_learned
-from unequal.training.gradient_surgery import ClusterGradients, Remedy
+from unequal.training.feedback import Feedback, effective_weighting
+from unequal.training.gradient_surgery import ClusterGradients, Surgery
 from unequal.training.objectives.objective import Losses, Objective
 from unequal.training.optimizer import (
     build_optimizer,
@@ -52,7 +52,7 @@ from unequal.training.optimizer import (
     restore_objective,
     set_schedule,
 )
-from unequal.training.stop_sync import Agreement
+from unequal.training.stop_sync import StopSync
 
 if TYPE_CHECKING:  # what shapes no result
     from unequal.settings.runtime import Runtime
@@ -74,7 +74,7 @@ class Trained:
         averages: snapshots of those from which averages of other widths are made.
         statistics: of the objective.
         learned: parameters of the objective; most have none.
-        emphasis: `emphasis_learned` of its sampler and objective.
+        effective_weighting: tables of `unequal.training.feedback.effective_weighting`.
         end: the state after the last step; None for a run without a step.
     """
 
@@ -85,7 +85,7 @@ class Trained:
     averages: tuple[Snapshot, ...] = ()
     statistics: dict[str, np.ndarray] = field(default_factory=dict)
     learned: dict[str, Tensor] = field(default_factory=dict)
-    emphasis: dict[str, np.ndarray] = field(default_factory=dict)
+    effective_weighting: dict[str, np.ndarray] = field(default_factory=dict)
     end: Snapshot | None = None
 
 
@@ -103,7 +103,7 @@ class Trainer:
         snapshots: images seen after which the averaged weights are kept.
         keep_state: keep with them what a training goes on from at that point.
         carried: moments that the optimizer begins with, by their parameters' names; None: none.
-        remedy: of conflicts between the gradients of clusters of timesteps; None: they are summed as they are.
+        surgery: on the gradients of clusters of timesteps that conflict; None: they are summed as they are.
         work: folder of the resumable state and the log.
         log: called with named figures and the step.
     """
@@ -123,7 +123,7 @@ class Trainer:
         snapshots: Sequence[int] = (),
         keep_state: bool = False,
         carried: Mapping[str, Tensor] | None = None,
-        remedy: Remedy | None = None,
+        surgery: Surgery | None = None,
     ) -> None:
         self.source, self.objective, self.settings = source, objective, optimizer
         self.training, self.runtime, self.work, self.log = training, runtime, work, log
@@ -136,7 +136,7 @@ class Trainer:
         self.refuse_empty_parts()
         self.net = net.to(source.device).to(memory_format=memory_format(runtime)).train().requires_grad_(True)
         self.parameters = tuple(self.net.parameters())  # a walk through all modules, for once
-        self.tasks = None if remedy is None else ClusterGradients(remedy, self.parameters)
+        self.tasks = None if surgery is None else ClusterGradients(surgery, self.parameters)
         self.feedback = Feedback(self.accelerator, self.net, source, objective)
         self.steps = self.steps_to(images)
         self.snapshots = Snapshots(work, [self.steps_to(count) for count in snapshots])
@@ -172,13 +172,13 @@ class Trainer:
 
     def run(self) -> Trained:
         """Train up to the budget. Raises UserError where the loss becomes NaN or infinite."""
-        agreement = Agreement(self.accelerator, self.step)
+        stop_sync = StopSync(self.accelerator, self.step)
         with self.progress() as bar, stop_deferred() as stop_asked:
             while self.step < self.steps:
                 if (figures := self.advance()) is not None:
                     bar.set_postfix(loss=f"{figures['loss']:.4f}", refresh=False)
                 bar.update(self.training.batch_size)
-                stop = agreement.stops(self.step, stop_asked)
+                stop = stop_sync.stops(self.step, stop_asked)
                 # The last state is that of a finished run: whatever stops what comes after it repeats no step.
                 if stop or self.step % self.training.checkpoint_every == 0 or self.step == self.steps:
                     self.save()
@@ -196,7 +196,7 @@ class Trainer:
             averages=self.kept_averages.kept(self.feedback.images_seen),
             statistics=self.objective.statistics(),
             learned={name: value.detach() for name, value in self.objective.named_parameters()},
-            emphasis=emphasis_learned(self.source.sampler, self.objective),
+            effective_weighting=effective_weighting(self.source.sampler, self.objective),
             end=Snapshot(self.steps, self.images_seen, self.work / CHECKPOINT),
         )
 
@@ -218,7 +218,7 @@ class Trainer:
         """Write what is to be kept of this point of the training."""
         if self.step in self.snapshots.steps:
             state = state_tensors(self.net, self.optimizer) if self.keep_state else {}
-            average = prefixed("average.", self.averages.main.state_dict())
+            average = add_prefix("average.", self.averages.main.state_dict())
             self.snapshots.keep(self.step, average | state, optimizer=self.settings.name)
         if self.step in self.kept_averages.steps:
             self.kept_averages.keep(self.step, self.averages.kept_tensors())
@@ -315,8 +315,8 @@ class Trainer:
         """Write the resumable state, unless it is spoiled."""
         self.refuse_bad_steps()
         tensors = state_tensors(self.net, self.optimizer) | self.averages.state_dict()
-        tensors |= prefixed("objective.", self.objective.state_dict()) | prefixed("interval.", self.interval.sums)
-        tensors |= prefixed(MOMENTS_OF_OBJECTIVE, moments(self.optimizer, self.objective))
+        tensors |= add_prefix("objective.", self.objective.state_dict()) | add_prefix("interval.", self.interval.sums)
+        tensors |= add_prefix(MOMENTS_OF_OBJECTIVE, moments(self.optimizer, self.objective))
         facts = {
             "step": self.step,
             "optimizer": self.settings.name,
@@ -340,10 +340,10 @@ class Trainer:
             self.net.load_state_dict(state.weights)
             load_moments(self.optimizer, self.net, state.moments)
             self.averages.load_state_dict(saved.tensors, step)
-            self.objective.load_state_dict(below("objective.", saved.tensors))
+            self.objective.load_state_dict(strip_prefix("objective.", saved.tensors))
             self.source.sampler.load_state_dict(saved.facts["sampler"])
-            self.interval = LogInterval(saved.facts["interval_steps"], below("interval.", saved.tensors))
-        learned = {} if saved is None else below(MOMENTS_OF_OBJECTIVE, saved.tensors)
+            self.interval = LogInterval(saved.facts["interval_steps"], strip_prefix("interval.", saved.tensors))
+        learned = {} if saved is None else strip_prefix(MOMENTS_OF_OBJECTIVE, saved.tensors)
         restore_objective(self.optimizer, self.objective, learned)
         if self.accelerator.is_main_process:
             drop_lines_after(self.work / LOG, step)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from unequal.settings.recipe import MomentumDecay, Optimizer
-from unequal.training.checkpoint import below
+from unequal.training.checkpoint import strip_prefix
 from unequal.training.objectives.objective import Objective
 
 #: Where the settings say nothing else, a falling rate ends at this share of the peak.
@@ -37,7 +37,7 @@ def objective_group(objective: Objective) -> list[dict[str, Any]]:
 
 def restore_objective(optimizer: torch.optim.Optimizer, objective: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Put the moments of what an objective learns back beside those of a network."""
-    found = {parameter: below(f"{name}.", tensors) for name, parameter in objective.named_parameters()}
+    found = {parameter: strip_prefix(f"{name}.", tensors) for name, parameter in objective.named_parameters()}
     optimizer.state.update({parameter: state for parameter, state in found.items() if state})
 
 

@@ -11,7 +11,7 @@ from accelerate import Accelerator
 STEPS, SECONDS = 10, 1.0
 
 
-class Agreement:
+class StopSync:
     """Of all processes of a training, from a step on.
 
     Attributes:

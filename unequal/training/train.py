@@ -25,8 +25,8 @@ from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.timesteps.weights import epsilon_error_factor, normalising_factor
 from unequal.training.batches import BatchSource, window_of, withholding
-from unequal.training.gradient_surgery import COMBINATIONS, Remedy
-from unequal.training.initialisation import Start, go_on_from
+from unequal.training.gradient_surgery import COMBINATIONS, Surgery
+from unequal.training.initialisation import Start, warm_start
 from unequal.training.loop import LOG, Trained, Trainer
 from unequal.training.objectives.objective import Objective, objective_for
 from unequal.workspace import Chunks, Workspace
@@ -88,7 +88,9 @@ def train_fresh(workspace: Workspace, job: TrainingJob, network: Network, schedu
     return train(workspace, job, start, job.recipe.sampler.build(start.spec.noise_schedule()))
 
 
-def train_on(workspace: Workspace, job: TrainingJob, start: Start, sampler: TimestepSampler | None = None) -> Outcome:
+def train_further(
+    workspace: Workspace, job: TrainingJob, start: Start, sampler: TimestepSampler | None = None
+) -> Outcome:
     """Train a model on.
 
     Args:
@@ -124,7 +126,7 @@ def spec_for(job: TrainingJob, network: Network, schedule: Schedule) -> ModelSpe
 def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: TimestepSampler) -> Outcome:
     """Train a network in place, with the recipe's budget. Raises UserError where they do not fit."""
     check_fit(job, start, sampler)
-    carried = go_on_from(start, job.recipe)
+    carried = warm_start(start, job.recipe)
     affinity, measured = measured_affinity(workspace, job, start)
     trainer = Trainer(
         start.net,
@@ -139,7 +141,7 @@ def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: Timeste
         snapshots=job.recipe.snapshots,
         keep_state=job.recipe.keep_state,
         carried=carried,
-        remedy=remedy_of(job.recipe, start.spec, affinity),
+        surgery=surgery_of(job.recipe, start.spec, affinity),
     )
     trained = trainer.run()
     return Outcome(job, start, replace(trained, images_seen=trained.images_seen + measured), affinity)
@@ -163,11 +165,11 @@ def measured_affinity(workspace: Workspace, job: TrainingJob, start: Start) -> t
     return found, chosen.cost
 
 
-def remedy_of(recipe: Recipe, spec: ModelSpec, affinity: Affinity | None) -> Remedy | None:
+def surgery_of(recipe: Recipe, spec: ModelSpec, affinity: Affinity | None) -> Surgery | None:
     """The recipe's remedy of conflicts between timesteps, if it has one."""
     if (chosen := recipe.conflicts) is None:
         return None
-    return Remedy(chosen.clusters_of(spec.noise_schedule(), affinity), COMBINATIONS[chosen.kind])
+    return Surgery(chosen.clusters_of(spec.noise_schedule(), affinity), COMBINATIONS[chosen.kind])
 
 
 def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: TimestepSampler) -> BatchSource:

@@ -7,7 +7,7 @@ from unequal.models.folder import load_record
 from unequal.pipeline.stage import Run, stage
 from unequal.training.initialisation import Start
 from unequal.training.results import write_results
-from unequal.training.train import train_on
+from unequal.training.train import train_further
 
 
 @stage(TrialSettings, shared=True)
@@ -18,7 +18,7 @@ def main(run: Run, settings: TrialSettings, recipe: str, batch: str, seed: int) 
     schedule = load_record(base).spec.noise_schedule()
     sampler = read_sampler(run.input(f"artifacts/samplers/{recipe}.json"), schedule)
     job = trial_job(settings, data, recipe, batch, seed)
-    write_results(run, train_on(run, job, Start.of_model(base), sampler))
+    write_results(run, train_further(run, job, Start.of_model(base), sampler))
 
 
 if __name__ == "__main__":

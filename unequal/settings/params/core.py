@@ -11,7 +11,7 @@ from unequal.settings.names import Name
 from unequal.settings.network import AnyNetwork
 from unequal.settings.numbers import Seed
 from unequal.settings.params.roles import Role, check_recipes
-from unequal.settings.recipe import Continuing, Recipe
+from unequal.settings.recipe import Recipe, WarmStart
 from unequal.settings.runtime import Runtime
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import PARAMS, Strict, read_yaml, validate
@@ -110,7 +110,7 @@ class Core(Strict):
             if base is None or not asked.needs_state:
                 continue
             if self.network.pretrained is not None:
-                raise ValueError(f"{place}.continuing: {asked}; network.pretrained has weights alone: {Continuing()}")
+                raise ValueError(f"{place}.continuing: {asked}; network.pretrained has weights alone: {WarmStart()}")
             if not base.keep_state:
                 raise ValueError(f"{place}.continuing: {asked} needs recipes.base.keep_state: true")
             if asked.moments == "carried" and recipe.optimizer.name != base.optimizer.name:

@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-from unequal.settings.recipe import Continuing, Recipe
+from unequal.settings.recipe import Recipe, WarmStart
 
 
 class Role(NamedTuple):
@@ -76,5 +76,5 @@ def check_continuing(name: str, role: Role, recipe: Recipe) -> None:
     if role.pruned and recipe.continuing.needs_state:
         raise ValueError(
             f"recipes.{name}.continuing: {recipe.continuing}; it trains pruned networks too, which have only their "
-            f"weights; allowed: {Continuing()}"
+            f"weights; allowed: {WarmStart()}"
         )

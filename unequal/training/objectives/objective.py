@@ -77,7 +77,7 @@ class SingleHead(Objective):
         self.weights = (torch.ones_like(schedule.snr) if weights is None else weights).float()
 
     def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
-        return self.errors(net(self.noisy(batch), self.schedule.told(batch.timesteps)).sample, batch)
+        return self.errors(net(self.noisy(batch), self.schedule.model_timestep(batch.timesteps)).sample, batch)
 
     def noisy(self, batch: Batch) -> Tensor:
         """x_t of a batch, [B, C, H, W]."""
@@ -134,7 +134,7 @@ class Conditioned(Wrapped):
 
     def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
         of_batch = self.condition.of(batch.x0, batch.labels)
-        return self.objective(self.condition.tell(net, of_batch), batch)
+        return self.objective(self.condition.bind(net, of_batch), batch)
 
 
 def conditioned(objective: Objective, condition: Condition) -> Objective:

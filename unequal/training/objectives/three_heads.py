@@ -194,8 +194,10 @@ class OnFlow(Wrapped):
     def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
         between = self.targets(HEADS, batch) - self.targets(HEADS_OF_FLOW, batch)
 
-        def answer(sample: Tensor, timestep: Tensor, **told: Any) -> Any:
-            return SimpleNamespace(sample=net(sample, self.schedule.told(timestep), **told).sample + between)
+        def answer(sample: Tensor, timestep: Tensor, **arguments: Any) -> Any:
+            return SimpleNamespace(
+                sample=net(sample, self.schedule.model_timestep(timestep), **arguments).sample + between
+            )
 
         return self.objective(answer, batch)
 

@@ -91,12 +91,12 @@ class DiffusionTransformer(nn.Module):
     def forward(self, sample: Tensor, timestep: Tensor, class_labels: Tensor | None = None) -> Transformer2DModelOutput:
         """Ask for one answer an image; see the class."""
         tokens = self.x_embedder(sample) + self.pos_embed
-        told = self.t_embedder(timestep, tokens.dtype)
+        embedding = self.t_embedder(timestep, tokens.dtype)
         if self.y_embedder is not None:
-            told = told + self.y_embedder(class_labels)
+            embedding = embedding + self.y_embedder(class_labels)
         for block in self.blocks:
-            tokens = block(tokens, told)
-        return Transformer2DModelOutput(sample=self.image_of(self.final_layer(tokens, told)))
+            tokens = block(tokens, embedding)
+        return Transformer2DModelOutput(sample=self.image_of(self.final_layer(tokens, embedding)))
 
     def image_of(self, tokens: Tensor) -> Tensor:
         """Patches [B, tokens, patch·patch·outputs], put together: [B, outputs, H, W]."""
@@ -173,8 +173,8 @@ class TimeEmbedding(nn.Module):
         self.mlp = nn.Sequential(EmbeddingLinear(FREQUENCIES, width), nn.SiLU(), EmbeddingLinear(width, width))
 
     def forward(self, timestep: Tensor, dtype: torch.dtype) -> Tensor:
-        told = 1 - timestep.float() / 1000 if self.time == "to_data" else timestep
-        waves = get_timestep_embedding(told, FREQUENCIES, True, self.frequency_shift)
+        time = 1 - timestep.float() / 1000 if self.time == "to_data" else timestep
+        waves = get_timestep_embedding(time, FREQUENCIES, True, self.frequency_shift)
         return self.mlp(waves.to(dtype))
 
 
@@ -200,8 +200,8 @@ class TransformerBlock(nn.Module):
         self.mlp = Mlp(width, MLP_RATIO * width)
         self.adaLN_modulation = nn.Sequential(nn.SiLU(), ZeroLinear(width, MODULATIONS * width))
 
-    def forward(self, tokens: Tensor, told: Tensor) -> Tensor:
-        shift, scale, gate, mlp_shift, mlp_scale, mlp_gate = self.adaLN_modulation(told)[:, None].chunk(6, dim=2)
+    def forward(self, tokens: Tensor, embedding: Tensor) -> Tensor:
+        shift, scale, gate, mlp_shift, mlp_scale, mlp_gate = self.adaLN_modulation(embedding)[:, None].chunk(6, dim=2)
         tokens = tokens + gate * self.attn(self.norm1(tokens) * (1 + scale) + shift)
         return tokens + mlp_gate * self.mlp(self.norm2(tokens) * (1 + mlp_scale) + mlp_shift)
 
@@ -209,7 +209,7 @@ class TransformerBlock(nn.Module):
 class Absent(nn.Module):
     """In the place of a block that has been pruned away."""
 
-    def forward(self, tokens: Tensor, told: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, embedding: Tensor) -> Tensor:
         return tokens
 
 
@@ -250,6 +250,6 @@ class FinalLayer(nn.Module):
         self.linear = ZeroLinear(width, answers)
         self.adaLN_modulation = nn.Sequential(nn.SiLU(), ZeroLinear(width, 2 * width))
 
-    def forward(self, tokens: Tensor, told: Tensor) -> Tensor:
-        shift, scale = self.adaLN_modulation(told)[:, None].chunk(2, dim=2)
+    def forward(self, tokens: Tensor, embedding: Tensor) -> Tensor:
+        shift, scale = self.adaLN_modulation(embedding)[:, None].chunk(2, dim=2)
         return self.linear(self.norm_final(tokens) * (1 + scale) + shift)

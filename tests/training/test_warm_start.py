@@ -19,14 +19,14 @@ from unequal.experts.plan import train_expert
 from unequal.models.folder import STATE, load_model
 from unequal.models.pruned import replay
 from unequal.settings.loss_weights import NoWeight
-from unequal.settings.recipe import Continuing, Optimizer, Recipe
+from unequal.settings.recipe import Optimizer, Recipe, WarmStart
 from unequal.settings.runtime import Runtime
 from unequal.settings.samplers import Slot, Uniform
 from unequal.settings.training import Training
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import TrainingState
-from unequal.training.initialisation import Scope, Start, go_on_from
+from unequal.training.initialisation import Scope, Start, warm_start
 from unequal.training.loop import Trainer
 from unequal.training.objectives.objective import SingleHead
 from unequal.training.results import write_results
@@ -34,7 +34,7 @@ from unequal.training.train import TrainingJob, train
 
 CPU = torch.device("cpu")
 OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50))
-AS_IT_WAS = Continuing(weights="last", moments="carried")
+AS_IT_WAS = WarmStart(weights="last", moments="carried")
 PLAIN: dict[str, Any] = {
     "lr": 2e-3,
     "betas": (0.9, 0.99),
@@ -54,9 +54,7 @@ class Later(BatchSource):
         return super().draw(self.after + step, part)
 
 
-def recipe(
-    continuing: Continuing = AS_IT_WAS, sampler: Any = None, keep_state: bool = True, **optimizer: Any
-) -> Recipe:
+def recipe(continuing: WarmStart = AS_IT_WAS, sampler: Any = None, keep_state: bool = True, **optimizer: Any) -> Recipe:
     return Recipe(
         images=16,
         prediction="epsilon",
@@ -138,7 +136,7 @@ def test_two_stretches_that_carry_all_on_are_one(stretch: Callable[..., Training
 
 
 def test_a_model_keeps_its_training_s_last_weights_and_moments(trained: Callable[..., Path]) -> None:
-    folder = trained("base", recipe(Continuing()))
+    folder = trained("base", recipe(WarmStart()))
     state, (net, _) = TrainingState.load(folder), load_model(folder)
     parameters = dict(net.named_parameters())
     assert state.optimizer == "adamw"
@@ -156,10 +154,10 @@ def test_a_model_keeps_its_training_s_last_weights_and_moments(trained: Callable
 def test_what_a_recipe_asks_for_is_where_a_training_goes_on_from(
     trained: Callable[..., Path], weights: Any, moments: Any
 ) -> None:
-    folder = trained("base", recipe(Continuing()))
+    folder = trained("base", recipe(WarmStart()))
     start, state = Start.of_model(folder), TrainingState.load(folder)
     average = {name: value.clone() for name, value in start.net.state_dict().items()}
-    carried = go_on_from(start, recipe(Continuing(weights=weights, moments=moments)))
+    carried = warm_start(start, recipe(WarmStart(weights=weights, moments=moments)))
     assert (carried is None) == (moments == "fresh")
     assert carried is None or all(torch.equal(carried[name], value) for name, value in state.moments.items())
     expected = average if weights == "averaged" else state.weights
@@ -172,16 +170,16 @@ def steps_of(folder: Path) -> set[float]:
 
 
 def test_a_training_goes_on_as_its_recipe_says(trained: Callable[..., Path]) -> None:
-    base = trained("base", recipe(Continuing()))
+    base = trained("base", recipe(WarmStart()))
     carried = trained("carried", recipe(), Start.of_model(base))
     assert steps_of(carried) == {8}
-    assert steps_of(trained("fresh", recipe(Continuing(weights="last")), Start.of_model(base))) == {4}
+    assert steps_of(trained("fresh", recipe(WarmStart(weights="last")), Start.of_model(base))) == {4}
     # A snapshot, or a model that went on itself, is gone on from alike.
     assert steps_of(trained("further", recipe(), Start.of_model(carried))) == {12}
 
 
 def test_a_branch_begins_at_an_earlier_point(trained: Callable[..., Path]) -> None:
-    kept = recipe(Continuing()).model_copy(update={"snapshots": (8,)})
+    kept = recipe(WarmStart()).model_copy(update={"snapshots": (8,)})
     base = trained("base", kept)
     assert steps_of(base / "snapshots/8") == {2}
     branch = trained("branch", recipe(), Start.of_model(base / "snapshots/8"))
@@ -198,7 +196,7 @@ def test_an_expert_of_the_same_architecture_carries_moments(
     prepared: PreparedData,
     training_settings: Callable[..., Training],
 ) -> None:
-    base = trained("base", recipe(Continuing()))
+    base = trained("base", recipe(WarmStart()))
     job = TrainingJob("expert", recipe(sampler=Slot(density="slot")), training_settings(), prepared, 5)
     group, here = NumberedGroup(group=1, first=20, last=29, limit_ratio=1), Here(tmp_path / "expert", runtime)
     write_results(here, train_expert(here, job, base, group, 3))
@@ -245,8 +243,8 @@ def damaged(folder: Path) -> Start:
 def test_what_cannot_be_gone_on_from_is_refused(
     trained: Callable[..., Path], make: Callable[[Path], Start], chosen: dict[str, Any], said: str
 ) -> None:
-    start = make(trained("base", recipe(Continuing())))
+    start = make(trained("base", recipe(WarmStart())))
     with pytest.raises(UserError) as caught:
-        go_on_from(start, recipe(**chosen))
+        warm_start(start, recipe(**chosen))
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -6,7 +6,7 @@ import pytest
 from torch import Tensor, device
 
 from unequal.training import stop_sync
-from unequal.training.stop_sync import Agreement
+from unequal.training.stop_sync import StopSync
 
 
 class Two:
@@ -29,7 +29,7 @@ def test_after_slow_steps_processes_exchange_every_time(
     both: Any = Two()
     now = [0.0]
     monkeypatch.setattr(stop_sync.time, "monotonic", lambda: now[0])
-    of_both = Agreement(both, 100)
+    of_both = StopSync(both, 100)
     for step in range(101, 141):
         now[0] += seconds
         assert not of_both.stops(step, lambda: False)
@@ -38,11 +38,11 @@ def test_after_slow_steps_processes_exchange_every_time(
 
 def test_whoever_is_asked_stops_both_within_ten_steps() -> None:
     both: Any = Two()
-    of_both = Agreement(both, 0)
+    of_both = StopSync(both, 0)
     assert any(of_both.stops(step, lambda: True) for step in range(1, 11))
 
 
 def test_one_process_stops_when_it_is_asked() -> None:
     alone: Any = Two()
     alone.num_processes = 1
-    assert Agreement(alone, 0).stops(1, lambda: True) and not alone.exchanges
+    assert StopSync(alone, 0).stops(1, lambda: True) and not alone.exchanges
