@@ -1,9 +1,7 @@
-"""What a timestep sampler gets back from training: the losses of its batches, and gradients where it asks for them.
+"""Feedback from training to a timestep sampler: the losses of its batches, and gradients where it asks for them.
 
-Samplers that learn nothing cost nothing: no value is read back from the device for them. All processes hand
-the same figures to their samplers, which therefore draw the same batches.
-
-What a training has come to put its weight on, where a density or a weight is learned.
+A sampler that learns nothing costs nothing: no value is read back from the device for it. All processes pass the same
+figures to their samplers, which therefore draw the same batches.
 """
 
 from copy import deepcopy
