@@ -17,9 +17,7 @@ from unequal.measures.loss_profile import (
     excess_profile,
     relative_change,
     space_factor,
-    weighted_change,
 )
-from unequal.timesteps.partition import Partition
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -145,7 +143,7 @@ def test_fewer_than_two_draws_have_no_standard_error(sample: np.ndarray) -> None
 
 
 def test_other_draws_are_not_compared() -> None:
-    with pytest.raises(UserError, match=r"losses of shape \[5, 30\] have no floor of shape \[5, 20\]"):
+    with pytest.raises(UserError, match=r"losses of shape \[5, 30\] and optimal-denoiser losses of shape \[5, 20\]"):
         excess_profile(losses(0), losses(0, draws=20))
     with pytest.raises(UserError, match=r"losses of shapes \[5, 30\] and \[4, 30\] are not of the same draws"):
         relative_change(losses(0), losses(0, timesteps=4))
@@ -154,53 +152,3 @@ def test_other_draws_are_not_compared() -> None:
 def test_errors_of_an_excess_are_those_of_the_differences() -> None:
     sample, floor = losses(0), losses(1)
     np.testing.assert_allclose(excess_profile(sample, floor).stderr, stats.sem(sample - floor, axis=1))
-
-
-RANGES = Partition([(0, 1), (2, 5), (6, 9)])
-OFF_DIAGONAL = (1 - np.eye(3)) / 6
-
-
-def experiment(generator: np.random.Generator, draws: int) -> tuple[np.ndarray, list[np.ndarray]]:
-    """A base and three models that share what is hard in a draw, with true changes of j − k fifths in slot k."""
-    hard = generator.gamma(2.0, size=(10, draws)) * np.geomspace(5, 0.1, 10)[:, None]
-    slot = np.repeat([0, 1, 2], [2, 4, 4])[:, None]
-    # What a draw does to one model it does to all: their changes are correlated.
-    shared = generator.normal(0, 0.3, hard.shape)
-    own = generator.normal(0, 0.05, (3, *hard.shape))
-    return hard, [hard * (1 + (model - slot) / 5 + shared + own[model]) for model in range(3)]
-
-
-def test_the_error_of_a_mean_of_changes_is_that_of_many_repeated_experiments() -> None:
-    generator = np.random.default_rng(0)
-    runs = [weighted_change(*experiment(generator, 60), RANGES, OFF_DIAGONAL) for _ in range(1500)]
-    changes, errors = np.transpose(runs)
-    # Off the diagonal the true changes are ∓1/5 and ∓2/5, in pairs: 0 on average.
-    assert changes.mean() == pytest.approx(0, abs=5 * changes.std() / len(runs) ** 0.5 + 0.002)
-    assert errors.mean() == pytest.approx(changes.std(), rel=0.1)
-
-
-def test_changes_of_one_slot_by_several_models_are_not_taken_for_independent() -> None:
-    base, models = experiment(np.random.default_rng(0), 200)
-    alone = [
-        relative_change(base[first : last + 1], model[first : last + 1])
-        for j, model in enumerate(models)
-        for k, (first, last) in enumerate(RANGES)
-        if j != k
-    ]
-    change, error = weighted_change(base, models, RANGES, OFF_DIAGONAL)
-    assert change == pytest.approx(np.mean([one for one, _ in alone]))
-    assert error > 1.2 * np.linalg.norm([one for _, one in alone]) / len(alone)
-
-
-@given(SEEDS)
-def test_a_mean_of_one_change_is_that_change(seed: int) -> None:
-    before, after = losses(seed), losses(seed + 1)
-    expected = relative_change(before[2:], after[2:])
-    assert weighted_change(before, [after], Partition([(0, 1), (2, 4)]), np.array([[0, 1]])) == pytest.approx(expected)
-
-
-def test_a_model_counted_twice_is_no_second_measurement() -> None:
-    before, after = losses(0), losses(1)
-    once = weighted_change(before, [after], Partition([(0, 4)]), np.ones((1, 1)))
-    assert weighted_change(before, [after, after], Partition([(0, 4)]), np.full((2, 1), 0.5)) == pytest.approx(once)
-    assert weighted_change(before, [after, after], Partition([(0, 4)]), np.array([[1], [-1]])) == pytest.approx((0, 0))

@@ -27,7 +27,7 @@ def wandered(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: 
     replay(net, REMOVALS)
     averages = Averages(net, PowerAverage(kind="power", width=0.1, keep=KEPT))
     wanted = {width: AveragedWeights(net, of_width(width)) for width in (0.05, 0.07, 0.15)}
-    kept = Snapshots(tmp_path / "kept", averages.points(STEPS), "averages")
+    kept = Snapshots(tmp_path / "kept", averages.snapshot_steps(STEPS), "averages")
     generator = torch.Generator().manual_seed(0)
     for step in range(1, STEPS + 1):
         with torch.no_grad():
@@ -37,7 +37,7 @@ def wandered(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: 
         for one in wanted.values():
             one.update()
         if step in kept.steps:
-            kept.keep(step, averages.kept_tensors())
+            kept.write(step, averages.snapshot_tensors())
             kept.file(step).rename(kept.work / f"{step}.safetensors")
     save_model(tmp_path / "model", net, make_record(net, steps=STEPS, images_seen=4 * STEPS), REMOVALS)
     kept.work.rename(tmp_path / "model" / AVERAGES)

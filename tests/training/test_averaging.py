@@ -128,8 +128,8 @@ def test_averages_that_are_kept_have_widths_of_their_own() -> None:
         for one in (averages, *alone):
             one.update()
     for width, one in zip(KEPT_WIDTHS, alone, strict=True):
-        assert torch.equal(averages.kept_tensors()[f"width.{width}.bias"], one.average["bias"])
-    assert Averages(net, power(0.2)).kept_tensors() == {} == Averages(net, exponential(0.9)).kept_tensors()
+        assert torch.equal(averages.snapshot_tensors()[f"width.{width}.bias"], one.average["bias"])
+    assert Averages(net, power(0.2)).snapshot_tensors() == {} == Averages(net, exponential(0.9)).kept_tensors()
 
 
 @given(keep=st.integers(1, 50), steps=st.integers(1, 500))

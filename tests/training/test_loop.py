@@ -36,7 +36,8 @@ from unequal.training import checkpoint, loop
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import moments, read_checkpoint
 from unequal.training.gradient_surgery import Combine, Surgery, bargained, projected
-from unequal.training.loop import CHECKPOINT, LOG, Log, Trainer, drop_lines_after
+from unequal.training.log import LOG, drop_lines_after
+from unequal.training.loop import CHECKPOINT, Log, Trainer
 from unequal.training.objectives.learned_weights import ClusterUncertainty, Uncertainty
 from unequal.training.objectives.objective import Losses, Objective, OverRunningMean, OverUncertainty, SingleHead
 from unequal.training.objectives.three_heads import BalancedHeads

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from unequal.errors import UserError
 from unequal.settings.average import WIDEST
-from unequal.training.averaging import PowerProfile, combination, decay, exponent_of, missed, product
+from unequal.training.averaging import PowerProfile, combination, decay, exponent_of, product, relative_error
 
 
 def averages(values: np.ndarray, exponent: float) -> np.ndarray:
@@ -81,4 +81,4 @@ def test_what_is_missed_by_quadrature(times: list[float], width: float):
     goal, *others = (np.where(points <= t, (g + 1) * np.minimum(points / t, 1) ** g / t, 0) for t, g in (wanted, *kept))
     distance = np.mean((weights @ np.array(others) - goal) ** 2) / np.mean(goal**2)
     assert weights.sum() == pytest.approx(1)
-    assert missed(kept, wanted, weights) == pytest.approx(np.sqrt(distance), rel=1e-2, abs=1e-4)
+    assert relative_error(kept, wanted, weights) == pytest.approx(np.sqrt(distance), rel=1e-2, abs=1e-4)

@@ -17,7 +17,7 @@ Three heads of one network: what they are together, and which of them leads wher
 Errors are mean squares in one common space, since only there those of x0, v and ε mean the same.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -26,7 +26,6 @@ import numpy as np
 from unequal.diffusion.predictions import Prediction, x0_error_factor
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.timesteps.partition import Partition
 
 #: Losses are measured in ε-space; short name → prediction in whose space they are told besides.
 SPACES: dict[str, Prediction] = {"epsilon": "epsilon", "v": "v_prediction", "x0": "sample"}
@@ -102,30 +101,6 @@ def relative_change(before: np.ndarray, after: np.ndarray) -> tuple[float, float
     """
     change, parts = influences(before, after)
     return change, standard_error(parts)
-
-
-def weighted_change(
-    before: np.ndarray, after: Sequence[np.ndarray], slots: Partition, weights: np.ndarray
-) -> tuple[float, float]:
-    """Σ w_jk·R_jk over the relative changes R of slot k by model j, and its standard error over draws.
-
-    All models meet the same draws, so that their changes of one slot go together: influences of a
-    draw are added up before they are squared. Draws of different timesteps are independent.
-
-    Args:
-        before: losses of the base, [T, n].
-        after: losses of m models on the same draws, each [T, n].
-        slots: K ranges of the T timesteps.
-        weights: [m, K]; of a mean they add up to 1, of a difference of means to 0.
-    """
-    change, variance = 0.0, 0.0
-    for slot, column in zip(slots, weights.T, strict=True):
-        part = slot.slice
-        found = [(w, *influences(before[part], losses[part])) for w, losses in zip(column, after, strict=True) if w]
-        if found:
-            change += sum(w * one for w, one, _ in found)
-            variance += standard_error(np.sum([w * parts for w, _, parts in found], axis=0)) ** 2
-    return float(change), float(np.sqrt(variance))
 
 
 def influences(before: np.ndarray, after: np.ndarray) -> tuple[float, np.ndarray]:

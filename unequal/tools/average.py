@@ -12,7 +12,7 @@ from torch import Tensor
 from unequal.errors import UserError
 from unequal.models.folder import AVERAGES, load_removals, save_model
 from unequal.models.pruned import load_any_model
-from unequal.training.averaging import KEPT_WIDTHS, PowerProfile, combination, exponent_of, missed
+from unequal.training.averaging import KEPT_WIDTHS, PowerProfile, combination, exponent_of, relative_error
 from unequal.training.checkpoint import read_whole, strip_prefix
 
 #: Of an average's profile, in the mean square: what may be missed where none of this width was kept.
@@ -82,7 +82,7 @@ def average(model: Path, width: float, target: Path) -> float:
     kept = KeptAverages.of(model)
     wanted = PowerProfile(record.steps, exponent_of(width))
     weights = combination(kept.profiles, wanted)
-    if (share := missed(kept.profiles, wanted, weights)) > MOST_MISSED:
+    if (share := relative_error(kept.profiles, wanted, weights)) > MOST_MISSED:
         raise UserError(
             f"{model}: {len(kept.files)} kept point(s) miss {share:.0%} of an average of width {width:g}; at most "
             f"{MOST_MISSED:.0%}; keep more of them, or take a width nearer to {' and '.join(map(str, KEPT_WIDTHS))}"

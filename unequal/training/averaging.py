@@ -78,14 +78,14 @@ class AveragedWeights:
 
     @torch.no_grad()
     def load_state_dict(self, state: dict[str, Tensor], updates: int) -> None:
-        """Go on from a saved average."""
+        """Load a saved average."""
         self.updates = updates
         for name, value in self.average.items():
             value.copy_(state[name])
 
 
 class Averages:
-    """All averages of a training: the one that it ends with, and where some are to be kept those of KEPT_WIDTHS.
+    """All averages of a training: the one that it ends with and, where the settings store some, those of KEPT_WIDTHS.
 
     Args:
         net: whose parameters are followed.
@@ -105,14 +105,14 @@ class Averages:
 
     def state_dict(self) -> dict[str, Tensor]:
         """All averages, as tensors of one checkpoint."""
-        return add_prefix("average.", self.main.state_dict()) | self.kept_tensors()
+        return add_prefix("average.", self.main.state_dict()) | self.snapshot_tensors()
 
-    def points(self, steps: int) -> list[int]:
-        """Optimizer steps after which those of KEPT_WIDTHS are kept: evenly spaced, the last of all among them."""
+    def snapshot_steps(self, steps: int) -> list[int]:
+        """Optimizer steps after which the averages of KEPT_WIDTHS are stored: evenly spaced, the last step included."""
         return [-(-steps * point // self.count) for point in range(1, self.count + 1)]
 
-    def kept_tensors(self) -> dict[str, Tensor]:
-        """Those of KEPT_WIDTHS: `width.<width>.<parameter>`."""
+    def snapshot_tensors(self) -> dict[str, Tensor]:
+        """Averages of KEPT_WIDTHS, by name: `width.<width>.<parameter>`."""
         return {
             name: value
             for width, one in self.kept.items()
@@ -120,14 +120,14 @@ class Averages:
         }
 
     def load_state_dict(self, state: dict[str, Tensor], updates: int) -> None:
-        """Go on from saved averages."""
+        """Load saved averages."""
         self.main.load_state_dict(strip_prefix("average.", state), updates)
         for width, one in self.kept.items():
             one.load_state_dict(strip_prefix(f"width.{width}.", state), updates)
 
 
 class PowerProfile(NamedTuple):
-    """What an average is of: the point t at which it stood (steps or images) and its exponent γ."""
+    """Profile of an average: the point t at which it was stored (steps or images) and its exponent γ."""
 
     time: float
     exponent: float
@@ -158,7 +158,7 @@ def product(one: PowerProfile, other: PowerProfile) -> float:
 
 
 def combination(kept: Sequence[PowerProfile], wanted: PowerProfile) -> np.ndarray:
-    """Weights [n] that make an average which was never kept out of snapshots of others, by least squares on [0, t].
+    """Weights [n] that approximate an average that was not stored by snapshots of others, by least squares on [0, t].
 
     The sum of weights × snapshots comes nearest to the wanted profile. The weights are scaled to a sum of 1, so that
     what no step has changed stays as it is.
@@ -172,10 +172,10 @@ def combination(kept: Sequence[PowerProfile], wanted: PowerProfile) -> np.ndarra
     return weights / weights.sum()
 
 
-def missed(kept: Sequence[PowerProfile], wanted: PowerProfile, weights: np.ndarray) -> float:
-    """How far weights × kept profiles are from the wanted one, in the mean square and as a share of it."""
-    made, whole = weights @ products(kept, kept) @ weights, product(wanted, wanted)
-    return float(max(0, made - 2 * weights @ products(kept, [wanted])[:, 0] + whole) / whole) ** 0.5
+def relative_error(kept: Sequence[PowerProfile], wanted: PowerProfile, weights: np.ndarray) -> float:
+    """Relative error, in the mean square, of weights × stored profiles as an approximation of the wanted one."""
+    approximation, exact = weights @ products(kept, kept) @ weights, product(wanted, wanted)
+    return float(max(0, approximation - 2 * weights @ products(kept, [wanted])[:, 0] + exact) / exact) ** 0.5
 
 
 def products(rows: Sequence[PowerProfile], columns: Sequence[PowerProfile]) -> np.ndarray:

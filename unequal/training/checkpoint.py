@@ -27,7 +27,7 @@ FACTS, DIGEST = "facts", "digest"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Named tensors, and what JSON can carry beside them."""
+    """Named tensors, and facts that JSON can hold."""
 
     tensors: dict[str, Tensor]
     facts: dict[str, Any]
@@ -53,12 +53,12 @@ def digest_of(tensors: dict[str, Tensor], facts: str) -> str:
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Make this the state at `path`, at once; the one that stood there is kept beside it."""
+    """Make this the state at `path`, at once; the previous one is stored next to it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     tensors = {name: value.detach().cpu().contiguous() for name, value in checkpoint.tensors.items()}
     facts = json.dumps(checkpoint.facts)
     metadata = {FACTS: facts, DIGEST: digest_of(tensors, facts)}
-    # One name for all: what a killed process has left of it is written over.
+    # Always the same name: a later process overwrites the file that a killed one has left.
     temporary = path.with_name(f".{path.name}.new")
     try:
         save_file(tensors, temporary, metadata=metadata)
@@ -101,7 +101,7 @@ def read_whole(path: Path, remedy: str = "delete it to start again") -> Checkpoi
 
 
 def previous_path(path: Path) -> Path:
-    """Where the state before the last one is kept."""
+    """Path of the state before the last one."""
     return path.with_name(f"before-{path.name}")
 
 
@@ -115,7 +115,7 @@ def moments(optimizer: torch.optim.Optimizer, net: nn.Module) -> dict[str, Tenso
 
 
 def load_moments(optimizer: torch.optim.Optimizer, net: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Put named tensors back."""
+    """Load the state of a network's optimizer from named tensors."""
     state: dict[int, dict[str, Tensor]] = {}
     numbers = {name: number for number, (name, _) in enumerate(net.named_parameters())}
     for key, moment in tensors.items():
@@ -145,7 +145,7 @@ class TrainingState:
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> Self:
-        """That of a checkpoint, or of what else holds the tensors of `state_tensors` and names the optimizer."""
+        """State in a checkpoint, which holds the tensors of `state_tensors` and names the optimizer."""
         saved = checkpoint.tensors
         return cls(strip_prefix("net.", saved), strip_prefix("optimizer.", saved), checkpoint.facts["optimizer"])
 
@@ -160,23 +160,19 @@ class TrainingState:
         write_checkpoint(folder / STATE, Checkpoint(tensors, {"optimizer": self.optimizer}))
 
     def fits(self, net: nn.Module) -> bool:
-        """Whether it is of this network, or of one like it."""
-        return shapes(self.weights) == shapes(net.state_dict())
-
-
-def shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
-    """Shape of each tensor, by name."""
-    return {name: tensor.shape for name, tensor in tensors.items()}
+        """Whether its weights have the names and shapes of a network's."""
+        shapes = [{name: tensor.shape for name, tensor in one.items()} for one in (self.weights, net.state_dict())]
+        return shapes[0] == shapes[1]
 
 
 def state_tensors(net: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Weights and moments of a training as they are, as tensors of a checkpoint."""
+    """Current weights and moments of a training, as tensors of a checkpoint."""
     return add_prefix("net.", net.state_dict()) | add_prefix("optimizer.", moments(optimizer, net))
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What is kept of the point after so many optimizer steps and images, in a file of the work directory."""
+    """A stored point of a training, after so many optimizer steps and images: a file of the work directory."""
 
     steps: int
     images_seen: int
@@ -187,7 +183,7 @@ class Snapshot:
         return strip_prefix("average.", self.checkpoint().tensors)
 
     def state(self) -> TrainingState:
-        """What the training was going on with, where it was kept. Raises UserError as `weights` does."""
+        """The training's state, where it was stored. Raises UserError as `weights` does."""
         return TrainingState.of(self.checkpoint())
 
     def checkpoint(self) -> Checkpoint:
@@ -203,8 +199,8 @@ class Snapshots:
 
     Args:
         work: the folder.
-        steps: after which optimizer steps one is kept.
-        name: with which their names begin.
+        steps: optimizer steps after which one is written.
+        name: beginning of their names.
     """
 
     def __init__(self, work: Path, steps: Sequence[int], name: str = "snapshot") -> None:
@@ -216,11 +212,11 @@ class Snapshots:
         """Where the snapshot of a step lies."""
         return self.work / f"{self.name}-{step}.safetensors"
 
-    def keep(self, step: int, tensors: Mapping[str, Tensor], **facts: str) -> None:
+    def write(self, step: int, tensors: Mapping[str, Tensor], **facts: str) -> None:
         """Write a snapshot, whole or not at all."""
         write_checkpoint(self.file(step), Checkpoint(dict(tensors), {"step": step} | facts))
 
-    def kept(self, images: Callable[[int], int]) -> tuple[Snapshot, ...]:
-        """All snapshots that have been written, in order; `images` tells what was seen after so many steps."""
+    def written(self, images: Callable[[int], int]) -> tuple[Snapshot, ...]:
+        """All snapshots that have been written, in order; `images` maps steps to images seen."""
         present = (step for step in self.steps if self.file(step).exists())
         return tuple(Snapshot(step, images(step), self.file(step)) for step in present)

@@ -1,11 +1,10 @@
-"""The one training loop. What distinguishes runs is handed in: sampler, objective, optimizer, budget.
+"""The training loop; there is no other. What distinguishes trainings is passed to it: sampler, objective, optimizer.
 
-To resume, run the same thing again: step s sees the same batch whether or not the process was
-stopped before it, and the checkpoint holds all else.
+`Trainer.run` is the loop, `Trainer.train_step` one optimizer step. To resume, run the same training again: step s sees
+the same batch whether or not the process was stopped before it, and the checkpoint holds all other state.
 """
 
 import json
-import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -22,7 +21,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from unequal.errors import UserError
-from unequal.files import sync, write_bytes
+from unequal.files import sync
 from unequal.processes import stop_deferred
 from unequal.randomness import Stream, numpy_generator, torch_seed
 from unequal.settings.recipe import Optimizer
@@ -44,6 +43,7 @@ from unequal.training.checkpoint import (
 )
 from unequal.training.feedback import Feedback, effective_weighting
 from unequal.training.gradient_surgery import ClusterGradients, Surgery
+from unequal.training.log import LOG, LogInterval, drop_lines_after
 from unequal.training.objectives.objective import Losses, Objective
 from unequal.training.optimizer import (
     build_optimizer,
@@ -57,25 +57,25 @@ from unequal.training.stop_sync import StopSync
 if TYPE_CHECKING:  # what shapes no result
     from unequal.settings.runtime import Runtime
 
-CHECKPOINT, LOG = "checkpoint.safetensors", "training.jsonl"
-#: Names of a checkpoint's tensors begin so.
+CHECKPOINT = "checkpoint.safetensors"
+#: Prefix in a checkpoint of the moments of what the objective learns.
 MOMENTS_OF_OBJECTIVE = "objective_optimizer."
 Log = Callable[[dict[str, float], int], None]
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What a run came to. The network is in place.
+    """Result of a training. The network itself is trained in place.
 
     Attributes:
         steps, images_seen: optimizer steps, and images.
-        log: its file.
-        snapshots: of the average, and of the state where that was asked for.
-        averages: snapshots of those from which averages of other widths are made.
+        log: file of the log.
+        snapshots: of the averaged weights, with the state where the recipe stores it.
+        averages: snapshots from which averages of other widths are made.
         statistics: of the objective.
         learned: parameters of the objective; most have none.
         effective_weighting: tables of `unequal.training.feedback.effective_weighting`.
-        end: the state after the last step; None for a run without a step.
+        end: the state after the last step; None for a training without a step.
     """
 
     steps: int
@@ -92,16 +92,16 @@ class Trained:
 class Trainer:
     """Trains a network in place and leaves its averaged weights in it.
 
-    SIGTERM and Ctrl-C end it after the step at hand, whose state is saved first; so is that of the last step.
+    SIGTERM and Ctrl-C end it after the current step, whose state is saved first; so is that of the last step.
 
     Args:
         net: on any device; moved to the accelerator's.
         source: of batches.
         objective: (network, batch) → Losses; on the accelerator's device.
         optimizer, training, runtime: settings.
-        images: the budget, what the sampler measures included; the last batch may go beyond it.
-        snapshots: images seen after which the averaged weights are kept.
-        keep_state: keep with them what a training goes on from at that point.
+        images: the budget, which includes the images that the sampler measures; the last batch may exceed it.
+        snapshots: images seen after which the averaged weights are stored.
+        keep_state: store with them the state from which a further training resumes.
         carried: moments that the optimizer begins with, by their parameters' names; None: none.
         surgery: on the gradients of clusters of timesteps that conflict; None: they are summed as they are.
         work: folder of the resumable state and the log.
@@ -128,7 +128,7 @@ class Trainer:
         self.source, self.objective, self.settings = source, objective, optimizer
         self.training, self.runtime, self.work, self.log = training, runtime, work, log
         self.images, self.keep_state = images, keep_state
-        # One process may train in several precisions, a pruned candidate and then the experts of a plan.
+        # One process may train in several precisions: a pruned candidate, then the experts of a plan.
         AcceleratorState._reset_state()
         self.accelerator = Accelerator(
             cpu=source.device.type == "cpu", mixed_precision="bf16" if training.precision == "bf16" else "no"
@@ -136,12 +136,12 @@ class Trainer:
         self.refuse_empty_parts()
         self.net = net.to(source.device).to(memory_format=memory_format(runtime)).train().requires_grad_(True)
         self.parameters = tuple(self.net.parameters())  # a walk through all modules, for once
-        self.tasks = None if surgery is None else ClusterGradients(surgery, self.parameters)
+        self.surgery = None if surgery is None else ClusterGradients(surgery, self.parameters)
         self.feedback = Feedback(self.accelerator, self.net, source, objective)
         self.steps = self.steps_to(images)
         self.snapshots = Snapshots(work, [self.steps_to(count) for count in snapshots])
         self.averages = Averages(self.net, training.average)
-        self.kept_averages = Snapshots(work, self.averages.points(self.steps), "averages")
+        self.average_snapshots = Snapshots(work, self.averages.snapshot_steps(self.steps), "averages")
         self.optimizer = build_optimizer(self.parameters, optimizer, source.device)
         for group in objective_group(objective):
             self.optimizer.add_param_group(group)
@@ -152,24 +152,6 @@ class Trainer:
         self.forward = self.accelerator.prepare(self.compiled())
         self.first_bad_step = torch.full((), self.steps, device=source.device)
 
-    def refuse_empty_parts(self) -> None:
-        """Raise UserError where a batch has less images than parts."""
-        processes, parts = self.accelerator.num_processes, self.training.gradient_accumulation
-        if processes * parts > self.training.batch_size:
-            raise UserError(
-                f"{processes} processes, each with {parts} accumulated part(s), cannot share a batch of "
-                f"{self.training.batch_size}; lower runtime.processes or raise training.batch_size"
-            )
-
-    def compiled(self) -> nn.Module:
-        """The network, in compiled form if that is asked for."""
-        return torch.compile(self.net) if self.runtime.compile else self.net  # type: ignore[return-value]
-
-    def steps_to(self, images: int) -> int:
-        """Optimizer steps until so many images have been seen."""
-        without_measuring = -(-images // self.training.batch_size)
-        return bisect_left(range(without_measuring), images, key=self.feedback.images_seen)
-
     def run(self) -> Trained:
         """Train up to the budget. Raises UserError where the loss becomes NaN or infinite."""
         stop_sync = StopSync(self.accelerator, self.step)
@@ -179,12 +161,12 @@ class Trainer:
                     bar.set_postfix(loss=f"{figures['loss']:.4f}", refresh=False)
                 bar.update(self.training.batch_size)
                 stop = stop_sync.stops(self.step, stop_asked)
-                # The last state is that of a finished run: whatever stops what comes after it repeats no step.
+                # The last state is saved too: a kill after the training repeats none of its steps.
                 if stop or self.step % self.training.checkpoint_every == 0 or self.step == self.steps:
                     self.save()
                 if stop:
                     break
-            # Told to stop, a process leaves with this block: none may before the one that saves has done so.
+            # A process that was asked to stop ends with this block: none may before the main one has saved.
             self.accelerator.wait_for_everyone()
         self.averages.main.copy_to(self.net)
         self.net.eval().requires_grad_(False)
@@ -192,8 +174,8 @@ class Trainer:
             steps=self.steps,
             images_seen=self.images_seen,
             log=self.work / LOG,
-            snapshots=self.snapshots.kept(self.feedback.images_seen),
-            averages=self.kept_averages.kept(self.feedback.images_seen),
+            snapshots=self.snapshots.written(self.feedback.images_seen),
+            averages=self.average_snapshots.written(self.feedback.images_seen),
             statistics=self.objective.statistics(),
             learned={name: value.detach() for name, value in self.objective.named_parameters()},
             effective_weighting=effective_weighting(self.source.sampler, self.objective),
@@ -201,7 +183,7 @@ class Trainer:
         )
 
     def advance(self) -> dict[str, float] | None:
-        """A step with all that goes with it but the resumable state; the log's line, where one was due."""
+        """One step with its measurements, snapshots and log, but without saving; the log's line if one is due."""
         self.feedback.refresh(self.step)
         self.interval.add(self.train_step())
         self.step += 1
@@ -214,38 +196,24 @@ class Trainer:
         self.interval = LogInterval()
         return figures
 
-    def keep_snapshots(self) -> None:
-        """Write what is to be kept of this point of the training."""
-        if self.step in self.snapshots.steps:
-            state = state_tensors(self.net, self.optimizer) if self.keep_state else {}
-            average = add_prefix("average.", self.averages.main.state_dict())
-            self.snapshots.keep(self.step, average | state, optimizer=self.settings.name)
-        if self.step in self.kept_averages.steps:
-            self.kept_averages.keep(self.step, self.averages.kept_tensors())
-
-    @property
-    def images_seen(self) -> int:
-        """Images that have gone forwards and backwards in the steps done."""
-        return self.feedback.images_seen(self.step)
-
     def train_step(self) -> dict[str, Tensor]:
-        """One optimizer step; the named terms stay on the device, so that nothing waits for them."""
+        """One optimizer step; its named terms stay on the device, so that nothing waits for them."""
         set_schedule(self.optimizer, self.settings, self.images_seen, self.images)
         torch.manual_seed(torch_seed(self.source.seed, Stream.DROPOUT, self.step, self.accelerator.process_index))
         totals: dict[str, Tensor] = {}
         observed: list[Tensor] = []
         for part, last in self.parts():
             batch = self.source.draw(self.step, part)
-            with nullcontext() if last and self.tasks is None else self.accelerator.no_sync(self.forward):
-                losses = self.backward(batch) if self.tasks is None else self.tasks.backward(batch, self.backward)
+            with nullcontext() if last and self.surgery is None else self.accelerator.no_sync(self.forward):
+                losses = self.backward(batch) if self.surgery is None else self.surgery.backward(batch, self.backward)
             observed.append(losses.weighted.detach() / batch.weights)
             loss = self.scaled(losses.weighted.detach())
             share = len(batch.timesteps) * self.accelerator.num_processes / self.training.batch_size
             for name, value in ({"loss": loss} | {k: v * share for k, v in losses.terms.items()}).items():
                 totals[name] = totals.get(name, 0) + value
-        if self.tasks is not None:
+        if self.surgery is not None:
             generator = numpy_generator(self.source.seed, Stream.CONFLICTS, self.step)
-            self.tasks.combine(generator, partial(self.accelerator.reduce, reduction="mean"))
+            self.surgery.combine(generator, partial(self.accelerator.reduce, reduction="mean"))
         self.objective.end_step(partial(self.accelerator.reduce, reduction="sum"))
         limit = self.training.gradient_clip or float("inf")
         totals["grad_norm"] = nn.utils.clip_grad_norm_(self.parameters, limit)
@@ -257,16 +225,6 @@ class Trainer:
         self.feedback.learn(self.step, observed)
         return totals
 
-    def backward(self, batch: Batch) -> Losses:
-        """Losses of a part of the batch, whose gradients are added to the parameters'."""
-        losses = self.objective(self.forward, batch)
-        self.accelerator.backward(self.scaled(losses.weighted))
-        return losses
-
-    def scaled(self, weighted: Tensor) -> Tensor:
-        """A part's loss: processes average their gradients, so that each scales its sum by their number."""
-        return weighted.sum() * self.accelerator.num_processes / self.training.batch_size
-
     def parts(self) -> Iterator[tuple[slice, bool]]:
         """This process's share of the batch in `gradient_accumulation` parts; True marks the last."""
         processes, parts = self.accelerator.num_processes, self.training.gradient_accumulation
@@ -276,28 +234,19 @@ class Trainer:
         for i in range(start, start + parts):
             yield slice(edges[i], edges[i + 1]), i == start + parts - 1
 
-    def progress(self) -> "tqdm[Any]":
-        """Bar with images/s and time left, on a terminal only."""
-        return tqdm(
-            total=self.steps * self.training.batch_size,
-            initial=self.step * self.training.batch_size,
-            unit="img",
-            unit_scale=True,
-            disable=None if self.runtime.progress else True,
-        )
+    def backward(self, batch: Batch) -> Losses:
+        """Losses of a part of the batch; their gradients are added to those of the parameters."""
+        losses = self.objective(self.forward, batch)
+        self.accelerator.backward(self.scaled(losses.weighted))
+        return losses
 
-    def refuse_bad_steps(self) -> None:
-        """Stop before a spoiled state is saved; the last good one stays."""
-        if (step := int(self.first_bad_step)) < self.steps:
-            raise UserError(
-                f"the loss or its gradient is NaN or infinite at step {step} "
-                f"({self.feedback.images_seen(step)} images); "
-                f"the last good state is kept in {self.work}; lower the learning rate or set gradient_clip"
-            )
+    def scaled(self, weighted: Tensor) -> Tensor:
+        """Loss of a part: processes average their gradients, so each scales its sum by their number."""
+        return weighted.sum() * self.accelerator.num_processes / self.training.batch_size
 
     def report(self) -> dict[str, float]:
         """Write a line of the log: means over the interval, and the conditions."""
-        # Each process knows its part of the batch: their mean is the batch's.
+        # Each process knows its part of the batch; the batch's mean is the mean over processes.
         means = {name: float(self.accelerator.reduce(mean, "mean")) for name, mean in self.interval.means().items()}
         figures = means | {
             "lr": self.optimizer.param_groups[0]["lr"],
@@ -311,8 +260,26 @@ class Trainer:
             self.log(figures, self.step)
         return figures
 
+    def refuse_bad_steps(self) -> None:
+        """Raise UserError before a state with NaN is saved; the last good one stays."""
+        if (step := int(self.first_bad_step)) < self.steps:
+            raise UserError(
+                f"the loss or its gradient is NaN or infinite at step {step} "
+                f"({self.feedback.images_seen(step)} images); "
+                f"the last good state is kept in {self.work}; lower the learning rate or set gradient_clip"
+            )
+
+    def keep_snapshots(self) -> None:
+        """Write the snapshots that are due after this step."""
+        if self.step in self.snapshots.steps:
+            state = state_tensors(self.net, self.optimizer) if self.keep_state else {}
+            average = add_prefix("average.", self.averages.main.state_dict())
+            self.snapshots.write(self.step, average | state, optimizer=self.settings.name)
+        if self.step in self.average_snapshots.steps:
+            self.average_snapshots.write(self.step, self.averages.snapshot_tensors())
+
     def save(self) -> None:
-        """Write the resumable state, unless it is spoiled."""
+        """Write the resumable state. Raises UserError where it holds NaN."""
         self.refuse_bad_steps()
         tensors = state_tensors(self.net, self.optimizer) | self.averages.state_dict()
         tensors |= add_prefix("objective.", self.objective.state_dict()) | add_prefix("interval.", self.interval.sums)
@@ -325,11 +292,11 @@ class Trainer:
         }
         if self.accelerator.is_main_process:
             if (log := self.work / LOG).exists():
-                sync(log)  # a power cut shall leave no state whose lines are lost
+                sync(log)  # else a power cut could lose lines of a state that is saved
             write_checkpoint(self.work / CHECKPOINT, Checkpoint(tensors, facts))
 
     def restore(self) -> int:
-        """Take up the saved state, if there is one; the number of steps done."""
+        """Load the saved state, if there is one; returns the number of steps done."""
         self.work.mkdir(parents=True, exist_ok=True)
         saved = read_checkpoint(self.work / CHECKPOINT)
         step = 0
@@ -350,50 +317,40 @@ class Trainer:
         self.accelerator.wait_for_everyone()
         return step
 
+    @property
+    def images_seen(self) -> int:
+        """Images that have gone forward and backward so far."""
+        return self.feedback.images_seen(self.step)
 
-class LogInterval:
-    """Sums of named terms since the last line of the log, kept on the device.
+    def steps_to(self, images: int) -> int:
+        """Optimizer steps until so many images have been seen."""
+        without_measuring = -(-images // self.training.batch_size)
+        return bisect_left(range(without_measuring), images, key=self.feedback.images_seen)
 
-    `steps` and `sums` are those of an earlier process, whose time counts for no speed.
-    """
+    def refuse_empty_parts(self) -> None:
+        """Raise UserError where a batch has less images than parts."""
+        processes, parts = self.accelerator.num_processes, self.training.gradient_accumulation
+        if processes * parts > self.training.batch_size:
+            raise UserError(
+                f"{processes} processes, each with {parts} accumulated part(s), cannot share a batch of "
+                f"{self.training.batch_size}; lower runtime.processes or raise training.batch_size"
+            )
 
-    def __init__(self, steps: int = 0, sums: dict[str, Tensor] | None = None) -> None:
-        self.steps = self.earlier_steps = steps
-        self.sums = sums or {}
-        self.start = time.perf_counter()
+    def compiled(self) -> nn.Module:
+        """The network, compiled where the settings say so."""
+        return torch.compile(self.net) if self.runtime.compile else self.net  # type: ignore[return-value]
 
-    def add(self, terms: dict[str, Tensor]) -> None:
-        """Take in one step."""
-        self.steps += 1
-        self.sums = {name: value + self.sums[name].to(value) if self.sums else value for name, value in terms.items()}
-
-    def means(self) -> dict[str, Tensor]:
-        """Mean of each term, still on the device."""
-        return {name: value / self.steps for name, value in self.sums.items()}
-
-    def speed(self) -> float:
-        """Steps a second of this process."""
-        return (self.steps - self.earlier_steps) / (time.perf_counter() - self.start)
+    def progress(self) -> "tqdm[Any]":
+        """Bar with images/s and time left, on a terminal only."""
+        return tqdm(
+            total=self.steps * self.training.batch_size,
+            initial=self.step * self.training.batch_size,
+            unit="img",
+            unit_scale=True,
+            disable=None if self.runtime.progress else True,
+        )
 
 
 def memory_format(runtime: "Runtime") -> torch.memory_format:
     """How images and filters lie in memory; settled before optimizer and average copy the parameters' strides."""
     return torch.channels_last if runtime.channels_last else torch.contiguous_format
-
-
-def drop_lines_after(log: Path, step: int) -> None:
-    """Cut a log back to a step, so that a resumed run writes no line twice; damaged lines are dropped too."""
-    if log.exists():
-        kept = [
-            line for line in log.read_bytes().split(b"\n") if (found := step_of(line)) is not None and found <= step
-        ]
-        write_bytes(log, b"".join(line + b"\n" for line in kept))
-
-
-def step_of(line: bytes) -> int | None:
-    """The step of a line of the log; None where a kill or a power cut has left something else in its place."""
-    try:
-        found = json.loads(line)["step"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
-    return found if isinstance(found, int) else None

@@ -27,7 +27,8 @@ from unequal.timesteps.weights import epsilon_error_factor, normalising_factor
 from unequal.training.batches import BatchSource, window_of, withholding
 from unequal.training.gradient_surgery import COMBINATIONS, Surgery
 from unequal.training.initialisation import Start, warm_start
-from unequal.training.loop import LOG, Trained, Trainer
+from unequal.training.log import LOG
+from unequal.training.loop import Trained, Trainer
 from unequal.training.objectives.objective import Objective, objective_for
 from unequal.workspace import Chunks, Workspace
 
