@@ -45,8 +45,19 @@ MakeRecord = Callable[..., ModelRecord]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes minutes begins first, so that no worker is left with it at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    """Begin with what takes longest, so that no worker is left with it at the end: whole pipelines, then slow tests."""
+
+    def rank(item: pytest.Item) -> int:
+        fixtures = getattr(item, "fixturenames", ())
+        ranks = (
+            item.get_closest_marker("slurm"),
+            {"tiny_pipeline", "unkilled"} & {*fixtures},
+            "warm_place" in fixtures,
+            item.get_closest_marker("slow"),
+        )
+        return next((number for number, found in enumerate(ranks) if found), len(ranks))
+
+    items.sort(key=rank)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

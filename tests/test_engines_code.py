@@ -32,7 +32,13 @@ def test_every_file_of_the_project_that_a_program_opens_counts(tiny_pipeline: Ti
     assert uncounted(tiny_pipeline.project, tiny_pipeline.notes, PROGRAMS[name], IMAGES) == set()
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+#: Programs that stand for the others: one that trains, one that does not.
+SOME = {"train_base", "report"}
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in SOME else pytest.param(name, marks=pytest.mark.thorough) for name in PROGRAMS]
+)
 def test_without_the_harness_a_program_makes_the_same(project: Path, name: str, tmp_path: Path, runtime: Runtime):
     assert other_without_the_harness(project, PROGRAMS[name], tmp_path, runtime) == set()
 
@@ -109,7 +115,7 @@ WITH_DIFFUSERS = {
 
 @pytest.mark.parametrize(
     ("library", "reached"),
-    [("torch", set(PROGRAMS) - {"replicate"}), ("diffusers", WITH_DIFFUSERS)],
+    [pytest.param("torch", set(PROGRAMS) - {"replicate"}, marks=pytest.mark.thorough), ("diffusers", WITH_DIFFUSERS)],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_another_version_of_a_library_is_noticed_by_both_engines(

@@ -19,9 +19,17 @@ from unequal.settings.strict import read_yaml
 QUICK = ("pytest", "stages.", "unequal.pipeline.", "unequal.tools.schema")
 
 
+#: Pages that are carried out in every run; they stand for the others.
+OFTEN = {"add-a-sampler", "add-a-loss-weight", "add-a-stage", "add-a-study"}
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm_start")
-@pytest.mark.parametrize("page", HOW_TO, ids=named)
+@pytest.mark.parametrize(
+    "page",
+    [page if page.stem in OFTEN else pytest.param(page, marks=pytest.mark.thorough) for page in HOW_TO],
+    ids=named,
+)
 def test_what_a_page_adds_works(page: Path, tmp_path: Path):
     project = copy_of_repository(tmp_path)
     for block in blocks(page, "bash", "diff", "python", "yaml"):

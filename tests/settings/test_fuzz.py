@@ -20,7 +20,7 @@ STUDIES = [(f, m) for f, m in params_models(ROOT).items() if f != ROOT and (f / 
 few = settings(derandomize=True, suppress_health_check=list(HealthCheck), database=None)
 
 
-@settings(few, max_examples=150)
+@settings(few, max_examples=80)
 @given(document=mutated(tiny_params()))
 def test_a_mutation_of_the_pipelines_params_is_taken_or_refused_in_one_line(
     document: Any, tmp_path_factory: pytest.TempPathFactory
@@ -28,7 +28,7 @@ def test_a_mutation_of_the_pipelines_params_is_taken_or_refused_in_one_line(
     refusal(gate, document, tmp_path_factory.getbasetemp())
 
 
-@settings(few, max_examples=150)
+@settings(few, max_examples=80)
 @given(text=misspelt(yaml.safe_dump(tiny_params())))
 def test_a_text_that_is_hardly_yaml_is_taken_or_refused_in_one_line(
     text: str, tmp_path_factory: pytest.TempPathFactory
@@ -37,7 +37,7 @@ def test_a_text_that_is_hardly_yaml_is_taken_or_refused_in_one_line(
 
 
 @pytest.mark.parametrize(("folder", "model"), STUDIES, ids=lambda one: getattr(one, "name", ""))
-@settings(few, max_examples=15)
+@settings(few, max_examples=5)
 @given(data=st.data())
 def test_a_mutation_of_a_studys_params_is_taken_or_refused_in_one_line(
     folder: Path, model: type[Core], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

@@ -107,6 +107,7 @@ def training(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough  # the loop by itself: tests/training/test_processes_train.py
 def test_a_training_is_the_same_to_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = []
     for runtime in (stage_project.RUNTIME, TWO):
