@@ -1,6 +1,6 @@
 """The graph of a dvc.yaml as Snakemake rules: one rule a stage instance, nothing said twice.
 
-`snakemake --cores 2` runs independent stages side by side; `python -m unequal.tools.record` then tells DVC what was
+`snakemake --cores 2` runs independent stages side by side; `unequal record` then tells DVC what was
 made.
 A study's graph is run by `snakemake --cores 2 --directory studies/<name>`, or studies/<name>/<data>.
 """
@@ -30,7 +30,7 @@ if config.get("cluster") == "slurm" and "slurm_partition" not in workflow.resour
 # What the gate and DVC's stage `code` do. No rule does the latter, since all behind a rule runs again when it has run.
 # Nor does a job: what it runs must not change under it, and what the checks import takes seconds.
 if workflow.is_main_process:
-    from unequal.tools.params import read_params
+    from unequal.pipeline.params_files import read_params
 
     try:
         read_params()

@@ -23,6 +23,7 @@ import torch
 from benchmarks.sampling import experts_of
 from benchmarks.timing import in_turns, ratio, seconds
 from benchmarks.training import advance, comparable, our_loop, random_images
+from unequal.cli.architecture import Limits, spec_of
 from unequal.diffusion.spacing import sampling_timesteps
 from unequal.measures.profiling import Draws, profile
 from unequal.models.backbones.backbone import build_network
@@ -30,7 +31,6 @@ from unequal.models.denoiser import Denoiser
 from unequal.pipeline.launching import launch
 from unequal.settings.params.pipeline import Params
 from unequal.timesteps.partition import TimestepRange
-from unequal.tools.architecture import Limits, spec_of
 
 IMAGES = 32
 ONE_BY_ONE, SIDE_BY_SIDE = "one after the other, a thread a core", "side by side, one thread each"

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.timing import effort
+from unequal.cli.architecture import spec_of
 from unequal.diffusion.predictions import add_noise
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.profiling import Draws, profile
 from unequal.models.backbones.backbone import build_network
 from unequal.models.denoiser import Denoiser
 from unequal.settings.params.pipeline import Params
-from unequal.tools.architecture import spec_of
 
 #: Images that the draws are taken from: more only take up memory.
 IMAGES = 1000

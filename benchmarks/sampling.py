@@ -18,6 +18,7 @@ from diffusers.schedulers.scheduling_ddim import DDIMScheduler
 from torch import nn
 
 from benchmarks.timing import in_turns, ratio
+from unequal.cli.architecture import Limits, spec_of
 from unequal.diffusion.spacing import sampling_timesteps
 from unequal.models.backbones.backbone import build_network
 from unequal.models.cost import count_cost
@@ -28,7 +29,6 @@ from unequal.pruning.fit import fit_to_limit
 from unequal.sampling.ensemble import Ensemble, Expert
 from unequal.settings.params.pipeline import Params
 from unequal.timesteps.partition import TimestepRange, TimestepSet
-from unequal.tools.architecture import Limits, spec_of
 
 BASE = "base"
 CONTESTANTS = (BASE, "experts_unpruned", "experts_pruned")

@@ -19,13 +19,13 @@ from accelerate.state import AcceleratorState
 from benchmarks.documented_loop import DocumentedLoop, Pictures
 from benchmarks.documented_loop import Recipe as DocumentedRecipe
 from benchmarks.timing import in_turns, ratio
+from unequal.cli.architecture import spec_of
 from unequal.models.backbones.backbone import build_network
 from unequal.models.cost import count_cost, training_flops
 from unequal.settings.network import DiT
 from unequal.settings.params.pipeline import Params
 from unequal.settings.recipe import Recipe
 from unequal.timesteps.samplers import TimestepSampler, uniform
-from unequal.tools.architecture import spec_of
 from unequal.training.batches import BatchSource
 from unequal.training.loop import Trainer, memory_format
 from unequal.training.train import single_head, surgery_of

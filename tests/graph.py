@@ -10,10 +10,10 @@ from unittest.mock import patch
 from dvc.dvcfile import Lockfile
 from dvc.repo import Repo
 
+from unequal.pipeline.params_files import params_models
 from unequal.pipeline.stage import StageCommand
 from unequal.settings.params.core import Core
 from unequal.settings.params.pipeline import Params
-from unequal.tools.params import params_models
 
 ROOT = Path(__file__).parents[1]
 

@@ -14,11 +14,11 @@ from benchmarks.__main__ import main, on_cpu, on_gpu
 from benchmarks.table import ROWS, table
 from benchmarks.table import growth as growth_of
 from benchmarks.timing import in_turns, keep, ratio
+from unequal.cli.architecture import spec_of
 from unequal.files import read_json
 from unequal.models.backbones.backbone import build_network
 from unequal.models.cost import count_cost
 from unequal.settings.params.pipeline import Params
-from unequal.tools.architecture import spec_of
 
 CPU = torch.device("cpu")
 DIGITS = ROOT / "presets/digits.yaml"

@@ -14,12 +14,11 @@ from schemas import strings
 from studies.grid.settings import trial_name
 from unequal.files import read_json
 from unequal.pipeline.fingerprint import CODE
+from unequal.pipeline.params_files import SCHEMA, json_schema, params_models, read_params
 from unequal.pipeline.sources import KEYS, SOURCES, sources
 from unequal.settings.outside import FORMAT
 from unequal.settings.params.core import Core
 from unequal.settings.params.pipeline import Params
-from unequal.tools.params import params_models, read_params
-from unequal.tools.schema import SCHEMA, json_schema
 
 each_instance = pytest.mark.parametrize("instance", telling_instances(), ids=lambda instance: instance.id)
 each_program = pytest.mark.parametrize(
@@ -141,7 +140,7 @@ def test_lists_to_fan_out_over_stand_in_params(file: Path):
 
 
 def test_the_schema_in_the_repository_is_the_generated_one():
-    assert read_json(ROOT / SCHEMA) == json_schema(Params), "run: python -m unequal.tools.schema"
+    assert read_json(ROOT / SCHEMA) == json_schema(Params), "run: unequal schema"
 
 
 def test_most_presets_are_the_pipelines():

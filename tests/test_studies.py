@@ -45,7 +45,7 @@ def study(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     commit(made.project, "tiny")
     noted = noting(made.notes, made.project)
     run(made.project, "snakemake", "--cores", "2", "--directory", made.folder, environment=noted)
-    run(made.project, "python", "-m", "unequal.tools.record", f"{made.folder}/dvc.yaml")
+    run(made.project, "python", "-m", "unequal", "record", f"{made.folder}/dvc.yaml")
     return made
 
 

@@ -103,7 +103,7 @@ def test_what_is_missing_is_one_line_with_the_wheel_to_install(python: Path, whe
 
 
 def test_a_command_says_it_without_a_traceback(python: Path):
-    done = ran(python, "-m", "unequal.tools.export", "base", "folder")
+    done = ran(python, "-m", "unequal", "export", "base", "folder")
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
-    assert "unequal.tools needs what is not installed (click, " in done.stderr
+    assert "unequal.cli needs what is not installed (click, " in done.stderr

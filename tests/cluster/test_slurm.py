@@ -179,7 +179,7 @@ def test_all_stages_are_runs_on_the_server(finished: Path, server: str) -> None:
 
 def test_both_engines_find_nothing_left_to_do(finished: Path, warm: dict[str, str]) -> None:
     assert "Nothing to be done" in run(finished, "snakemake", "--cores", "2", "-n", environment=warm)
-    run(finished, "python", "-m", "unequal.tools.record", environment=warm)
+    run(finished, "python", "-m", "unequal", "record", environment=warm)
     assert stages_of_repro(run(finished, "dvc", "repro", environment=warm)) == set()
 
 

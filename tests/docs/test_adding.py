@@ -16,7 +16,7 @@ from test_snippets import merged
 from unequal.settings.strict import read_yaml
 
 #: Modules whose programs take seconds.
-QUICK = ("pytest", "stages.", "unequal.pipeline.", "unequal.tools.schema")
+QUICK = ("pytest", "stages.", "unequal.pipeline.")
 
 
 #: Pages that are carried out in every run; they stand for the others.
@@ -77,7 +77,10 @@ def command(project: Path, block: Block) -> None:
     """Run what is quick; of all else, see that there is what it names."""
     for line in block.text.splitlines():
         program, *arguments = shlex.split(line, comments=True)
-        if program == "python" and arguments[1].startswith(QUICK):
+        if (program == "python" and arguments[1].startswith(QUICK)) or (program, *arguments[:1]) == (
+            "unequal",
+            "schema",
+        ):
             call(project, program, *arguments)
         else:
             with chdir(project):

@@ -16,7 +16,7 @@ from dvc.cli import parse_args
 from pages import ROOT, Block, each_block
 from snakemake.cli import get_argument_parser
 
-from unequal.profiler.command import unequal
+from unequal.cli.main import unequal
 from unequal.settings.strict import read_yaml
 
 
@@ -146,9 +146,9 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
-        ("python -m unequal.tools.nothing", ModuleNotFoundError),
-        ("python -m unequal.tools.clean --forever", click.NoSuchOption),
-        ("python -m unequal.tools.record studies/none/dvc.yaml", click.BadParameter),
+        ("unequal nothing", click.UsageError),
+        ("unequal clean --forever", click.NoSuchOption),
+        ("unequal record studies/none/dvc.yaml", click.BadParameter),
         ("dvc repro no_such_stage", AssertionError),
         ("snakemake --cores 2 no_such_rule", AssertionError),
         ("snakemake --profile profiles/none", AssertionError),

@@ -18,6 +18,7 @@ from dit_reference import answer, checkpoint
 from specs import NOTHING, class_labels, dropped_labels, spec_of
 from torch import Tensor
 
+from unequal.cli.export import export
 from unequal.diffusion.spacing import sampling_timesteps
 from unequal.errors import UserError
 from unequal.latents.autoencoder import Autoencoder, identity
@@ -30,7 +31,6 @@ from unequal.sampling.ensemble import Ensemble, Expert
 from unequal.sampling.guidance import guided
 from unequal.settings.evaluation import Guidance
 from unequal.settings.network import DiT
-from unequal.tools.export import export
 
 BuildDiT = Callable[..., DiffusionTransformer]
 DiTSettings = Callable[..., DiT]

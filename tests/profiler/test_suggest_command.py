@@ -8,12 +8,13 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from commands import Called, call
+from commands import done as done_by
 from profiled import FLOW, LINEAR, document, written
 
 from unequal.diffusion.schedule import SCHEDULES, NoiseSchedule
-from unequal.profiler import suggest_command
-from unequal.profiler.command import unequal
+from unequal.profiler import profile_command, suggest_command
+from unequal.profiler.profile import PRECISIONS, STRATA
 from unequal.profiler.suggest_command import suggest
 from unequal.suggestions.suggestions import LOSSES, Asked, Halves, Kind
 
@@ -21,14 +22,12 @@ ROOT = Path(__file__).parents[2]
 both = pytest.mark.parametrize("schedule", [LINEAR, FLOW], ids=lambda one: one.name)
 
 
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(unequal, ["suggest", *(str(one) for one in arguments)])
+def run(*arguments: object) -> Called:
+    return call("suggest", *arguments)
 
 
 def done(*arguments: object) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    return done_by("suggest", *arguments)
 
 
 @both
@@ -88,6 +87,7 @@ def test_the_page_shows_what_is_printed(arguments: str, said: str, monkeypatch: 
 
 
 def test_options_are_those_of_the_mathematics():
+    assert tuple(PRECISIONS) == profile_command.PRECISIONS and profile_command.STRATA == STRATA
     assert tuple(LOSSES) == suggest_command.SPACES and tuple(SCHEDULES) == suggest_command.SCHEDULES
     assert get_args(Kind) == suggest_command.DENSITIES and get_args(Halves) == suggest_command.HALVES
     defaults = {one.name: one.default for one in suggest.params}
@@ -142,22 +142,21 @@ def test_what_is_wrong_is_told_in_one_line(content: str | None, options: list[st
     if content is not None:
         file.write_text(content)
     result = run(file, *options, "--json", facts)
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert isinstance(result.exception, SystemExit)
-    (line,) = result.stderr.splitlines()
+    assert (result.status, result.out) == (1, "")
+    (line,) = result.error.splitlines()
     assert line.startswith("Error: ") and said in line
     assert not facts.exists()
 
 
 def test_too_few_timesteps_for_the_slots(tmp_path: Path):
     result = run(written(tmp_path, points=3))
-    assert result.exit_code == 1
+    assert result.status == 1
     said = "10 slots from losses at 3 timesteps; allowed: 2 … 3, or measure more timesteps"
-    assert result.stderr == f"Error: {tmp_path}/timesteps.json: {said}\n"
+    assert result.error == f"Error: {tmp_path}/timesteps.json: {said}\n"
 
 
 def test_figures_that_cannot_be_written_are_told(tmp_path: Path):
     (tmp_path / "file").write_text("")
     result = run(written(tmp_path), "--json", tmp_path / "file" / "facts.json")
-    assert result.exit_code == 1 and result.stdout == ""
-    assert result.stderr.count("\n") == 1 and "cannot be written" in result.stderr
+    assert result.status == 1 and result.out == ""
+    assert result.error.count("\n") == 1 and "cannot be written" in result.error

@@ -32,7 +32,7 @@ from unequal.profiler.families.flux import packed, places, unpacked
 from unequal.profiler.profile import Wanted, profile
 
 CPU = torch.device("cpu")
-RUN = "from unequal.command import main; main()"
+RUN = "from unequal.__main__ import main; main()"
 
 
 def by_unet(pipe: Any, x_t: Tensor, t: int, text: str) -> Tensor:

@@ -11,8 +11,8 @@ from harness.projects import section_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from unequal.pipeline.params_files import params_models
 from unequal.settings.params.core import Core
-from unequal.tools.params import params_models
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ import yaml
 from graph import pipeline_presets
 
 from unequal.errors import UserError
+from unequal.pipeline.params_files import json_schema
 from unequal.settings.params.pipeline import Params
-from unequal.tools.schema import json_schema
 
 ROOT = Path(__file__).parents[2]
 DEFAULT = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))

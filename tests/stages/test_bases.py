@@ -18,6 +18,7 @@ from stage_project import write_params
 
 from stages import build_extractor, evaluate_fid, finetune_groups, group_timesteps, profile_loss, prune, train_base
 from unequal.artifacts.profiles import read_errors
+from unequal.cli.export import export
 from unequal.data.prepared import PreparedData
 from unequal.files import read_json
 from unequal.models.folder import load_model, load_record
@@ -26,7 +27,6 @@ from unequal.pipeline.sources import write_sources
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.network import UNet2D
 from unequal.settings.training import Training
-from unequal.tools.export import export
 
 pytestmark = pytest.mark.slow
 

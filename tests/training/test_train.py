@@ -18,6 +18,7 @@ from specs import class_labels, low_resolution, spec_of
 from torch import nn
 
 from unequal.artifacts.timestep_files import NumberedGroup
+from unequal.cli.averages import average
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
@@ -39,7 +40,6 @@ from unequal.settings.schedule import BetaSchedule
 from unequal.settings.training import Training
 from unequal.timesteps.partition import TimestepRange
 from unequal.timesteps.samplers import TimestepSampler, uniform
-from unequal.tools.average import average
 from unequal.training.batches import BatchSource
 from unequal.training.checkpoint import read_whole
 from unequal.training.initialisation import Scope, Start

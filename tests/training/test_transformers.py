@@ -9,12 +9,13 @@ import pytest
 import torch
 import yaml
 from accelerate.state import AcceleratorState
-from click.testing import CliRunner
+from commands import done
 from graph import ROOT
 from here import Here
 from specs import dropped_labels, spec_of
 from torch import Tensor
 
+from unequal.cli import estimate
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.backbones.dit.network import DiffusionTransformer
@@ -34,7 +35,6 @@ from unequal.settings.samplers import Slot
 from unequal.settings.training import Training
 from unequal.timesteps.partition import Partition, TimestepRange
 from unequal.timesteps.samplers import TimestepSampler, uniform
-from unequal.tools import estimate
 from unequal.training.batches import BatchSource, withholding
 from unequal.training.gradient_meter import GradientMeter
 from unequal.training.initialisation import Scope, Start
@@ -234,7 +234,6 @@ def test_what_it_costs_is_estimated(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "kind": "dit", "pretrained": None, "depth": 2, "width": 32, "heads": 2, "patch": 2,
     }  # fmt: skip
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
-    result = CliRunner().invoke(estimate.main, [str(tmp_path / "params.yaml")])
-    assert result.exit_code == 0, result.output
-    assert "Speed of training" in result.output
-    assert "Memory: a training takes about" in result.output
+    output = done("estimate", tmp_path / "params.yaml")
+    assert "Speed of training" in output
+    assert "Memory: a training takes about" in output

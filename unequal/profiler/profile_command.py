@@ -3,17 +3,17 @@
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import torch
 
 from unequal.errors import UserError
-from unequal.files import write_bytes
-from unequal.profiler.page import page
-from unequal.profiler.profile import PRECISIONS, STRATA, Wanted
-from unequal.profiler.profile import profile as measure
 
+if TYPE_CHECKING:
+    import torch
+
+#: Names and a number of `unequal.profiler.profile`, whose import takes seconds, while help appears at once.
+PRECISIONS, STRATA = ("fp32", "bf16", "fp16"), 100
 FOLDER = click.Path(path_type=Path)
 DOCUMENT, PAGE = "timesteps.json", "index.html"
 
@@ -35,15 +35,18 @@ DOCUMENT, PAGE = "timesteps.json", "index.html"
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of images and noise.")
 @click.option("--resolution", type=click.IntRange(4), help="Size of images in pixels.  [default: the model's]")
 @click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:1 …; auto: cuda where there is one.")
-@click.option(
-    "--precision", type=click.Choice(list(PRECISIONS)), default="fp32", show_default=True, help="Of networks."
-)
+@click.option("--precision", type=click.Choice(PRECISIONS), default="fp32", show_default=True, help="Of networks.")
 @click.option("--guidance", type=float, default=1.0, show_default=True, help="Told to networks distilled for guidance.")
 def profile(device: str, out: Path, **options: Any) -> None:
     """Measure what MODEL loses at each timestep: a folder of a diffusers pipeline, or a Hub id owner/name[@revision].
 
     Writes OUT/index.html and OUT/timesteps.json. When stopped, the same command goes on.
     """
+    from unequal.files import write_bytes
+    from unequal.profiler.page import page
+    from unequal.profiler.profile import Wanted
+    from unequal.profiler.profile import profile as measure
+
     if not math.isfinite(options["guidance"]):
         raise UserError(f"--guidance {options['guidance']}: not a finite number")
     if options["against"] and options["lora"]:
@@ -66,8 +69,10 @@ def placed(out: Path) -> Path:
     return out
 
 
-def chosen_device(name: str) -> torch.device:
+def chosen_device(name: str) -> "torch.device":
     """The device of that name, on which the same draws give the same bits. Raises UserError where there is none."""
+    import torch
+
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:

@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 import click
 
-from unequal.errors import UserError
-
 FILE = click.Path(path_type=Path)
 FORMS = ("table", "python", "diffusers", "kohya")
 #: As they are known to the mathematics, which takes seconds to import, and help shall come at once.
@@ -45,13 +43,10 @@ def suggest(file: Path, form: str, facts: Path | None, schedule: str | None, shi
     from unequal.profiler.suggesting import Profiled
     from unequal.suggestions.suggestions import Asked
 
-    try:
-        profiled = Profiled.read(file)
-        profiled.refuse_another(schedule, shift)
-        found = profiled.suggested(Asked(**asked))
-        text = profiled.said(found, form)
-        if facts:
-            profiled.write(found, facts)
-    except UserError as error:
-        raise click.ClickException(str(error)) from None
+    profiled = Profiled.read(file)
+    profiled.refuse_another(schedule, shift)
+    found = profiled.suggested(Asked(**asked))
+    text = profiled.said(found, form)
+    if facts:
+        profiled.write(found, facts)
     click.echo(text)

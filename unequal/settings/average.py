@@ -35,7 +35,7 @@ class PowerAverage(Strict):
         gt=0,
         le=1000,
         description="points of the training at which averages of two widths are kept, from which "
-        "`unequal.tools.average` makes any other; null: none",
+        "`unequal average` makes any other; null: none",
     )
 
     def at_batch(self, ratio: float) -> Self:

@@ -18,7 +18,7 @@ def study(tmp_path_factory: pytest.TempPathFactory, warm_start: None) -> Path:
     project = tiny_copy(tmp_path_factory.mktemp("study"), {}, STUDY)
     commit(project, "tiny")
     run(project, "snakemake", "--cores", "2", "--directory", STUDY)
-    run(project, "python", "-m", "unequal.tools.record", f"{STUDY}/dvc.yaml")
+    run(project, "python", "-m", "unequal", "record", f"{STUDY}/dvc.yaml")
     return project
 
 

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from unequal.cli.architecture import Architecture, Limits, network_cost, seen, spec_of
 from unequal.models.backbones.backbone import build_network
 from unequal.models.cost import count_cost
-from unequal.tools.architecture import Limits, network_cost, spec_of
-from unequal.tools.sections import Architecture, seen
 
 STUDY = Path(__file__).parents[1]
 

@@ -11,7 +11,7 @@ import diffusers_folders as tiny
 import pytest
 import torch
 
-from unequal.profiler import command
+from unequal.cli import main as command
 
 ROOT = Path(__file__).parents[2]
 
@@ -75,7 +75,7 @@ def test_cuda_is_refused_where_there_is_none(folder: Path, tmp_path: Path, capsy
 
 def test_a_stopped_profile_goes_on_to_the_same_bytes(folder: Path, tmp_path: Path):
     asked = ["--draws", "20", "--batch-size", "1"]
-    program = [sys.executable, "-m", "unequal.command", "profile", str(folder / "model"), "--train"]
+    program = [sys.executable, "-m", "unequal", "profile", str(folder / "model"), "--train"]
     program += [str(folder / "train"), "--device", "cpu", *asked, "--out", str(tmp_path / "a")]
     stopped = subprocess.Popen(program, env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 120
@@ -85,7 +85,7 @@ def test_a_stopped_profile_goes_on_to_the_same_bytes(folder: Path, tmp_path: Pat
     stopped.send_signal(signal.SIGTERM)
     said = stopped.communicate()[1].decode()
     assert stopped.returncode == 128 + signal.SIGTERM
-    assert said.strip().splitlines()[-1] == "Stopped. The same command goes on from here."
+    assert said.strip().splitlines()[-1] == "Stopped. Run the same command again to continue."
     assert not (tmp_path / "a" / "timesteps.json").exists()
     for out in ("a", "b"):
         assert run(folder, *asked, "--out", str(tmp_path / out)) == 0

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-import click
 import numpy as np
 from torch import Tensor
 
@@ -90,20 +89,3 @@ def average(model: Path, width: float, target: Path) -> float:
     net.load_state_dict(net.state_dict() | kept.combined(weights))
     save_model(target, net, record, load_removals(model))
     return share
-
-
-@click.command()
-@click.argument("model", type=click.Path(path_type=Path))
-@click.argument("target", type=click.Path(path_type=Path))
-@click.option("--width", type=float, required=True, help="Relative width: 0.05, 0.1 …; at most 0.2887.")
-def main(model: Path, target: Path, width: float) -> None:
-    """Write to the new folder TARGET the model in the folder MODEL, with its average of another width."""
-    try:
-        share = average(model, width, target)
-    except UserError as error:
-        raise click.ClickException(str(error)) from None
-    click.echo(f"{target}: width {width:g}, met but for {share:.1%} of its profile")
-
-
-if __name__ == "__main__":
-    main()

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner
+from commands import done, refused
 from harness.projects import edit, small_copy
 from harness.projects import run as run_in
 
 from unequal.settings.strict import read_yaml
-from unequal.tools.record import main
 
 pytestmark = pytest.mark.slow
 
@@ -50,8 +49,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_it_records_what_dvc_commit_records(project: Path) -> None:
-    result = CliRunner().invoke(main, [], catch_exceptions=False)
-    assert result.output == "dvc.yaml: 3 stages recorded\n"
+    assert done("record") == "dvc.yaml: 3 stages recorded\n"
     recorded = yaml.safe_load(Path("dvc.lock").read_text())
     assert "Data and pipelines are up to date." in run("dvc", "status")
     assert "didn't change, skipping" in run("dvc", "repro")
@@ -62,12 +60,12 @@ def test_it_records_what_dvc_commit_records(project: Path) -> None:
 
 def test_what_settings_share_by_an_anchor_is_spelt_out(project: Path) -> None:
     Path("params.yaml").write_text("seeds: [1, 2]\ncolour: {edge: &shade [red, blue], face: *shade}\n")
-    CliRunner().invoke(main, [])
+    done("record")
     assert Path("dvc.lock").read_text().count("- red") == 4  # in either stage that draws, twice
 
 
 def test_outputs_are_in_the_cache(project: Path) -> None:
-    CliRunner().invoke(main, [])
+    done("record")
     Path("all.txt").unlink()
     run("dvc", "checkout")
     assert Path("all.txt").read_text() == "1\n2\n"
@@ -75,9 +73,7 @@ def test_outputs_are_in_the_cache(project: Path) -> None:
 
 def test_what_is_missing_is_named_and_nothing_is_written(project: Path) -> None:
     Path("made/2.txt").unlink()
-    result = CliRunner().invoke(main, [])
-    assert result.exit_code == 1
-    assert result.output == "Error: made/2.txt: missing; run `snakemake` to its end first\n"
+    assert refused("record") == "made/2.txt: missing; run `snakemake` to its end first\n"
     assert not Path("dvc.lock").exists()
 
 
@@ -87,7 +83,7 @@ def test_only_what_is_finished_is_recorded(tmp_path: Path) -> None:
     project = small_copy(tmp_path)
     run_in(project, "snakemake", "--cores", "2")
     edit(project, {"profile.images": 3})
-    said = run_in(project, "python", "-m", "unequal.tools.record", "--finished")
+    said = run_in(project, "python", "-m", "unequal", "record", "--finished")
     names = read_yaml(project / "dvc.lock")["stages"].keys()
     assert said.endswith(f"dvc.yaml: {len(names)} stages recorded\n")
     assert "prepare_data" in names

@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from click.testing import CliRunner
+from commands import done, refused
 from graph import ROOT
 from PIL import Image
 from safetensors.torch import save_file
 from specs import record_of, spec_of
 from torch import nn
 
+from unequal.cli.weighting import Recipes
 from unequal.errors import UserError
 from unequal.files import write_json
 from unequal.report.effective_weighting import Emphasis, emphasis
 from unequal.settings.strict import read_yaml, validate
 from unequal.timesteps.partition import TimestepRange
-from unequal.tools.emphasis import Recipes, main
 from unequal.training.objectives.objective import objective_for
 
 FLOW = {"name": "flow", "timesteps": 200, "shift": 3.0}
@@ -109,9 +109,8 @@ def test_of_a_learned_density_the_product_is_known_where_weights_undo_it(params:
 
 def test_the_command_draws_and_tells(params: Path) -> None:
     target = params.parent / "drawn.png"
-    done = CliRunner().invoke(main, ["plain", "weighed", "learned", "--params", str(params), "--target", str(target)])
-    assert done.exit_code == 0, done.output
-    assert [line.split()[0] for line in done.output.splitlines()] == ["recipe", "plain", "weighed", "learned", "drawn:"]
+    output = done("weights", "plain", "weighed", "learned", "--params", params, "--target", target)
+    assert [line.split()[0] for line in output.splitlines()] == ["recipe", "plain", "weighed", "learned", "drawn:"]
     with Image.open(target) as picture:
         assert len(picture.convert("RGB").getcolors(1 << 20) or []) > 50
 
@@ -138,9 +137,8 @@ def test_every_slot_and_every_group_is_drawn(params: Path) -> None:
         {"timesteps": 200, "schedule": "flow", "kind": "snr", "min_ratio": 0.5, "groups": groups},
     )
     target = str(params.parent / "drawn.png")
-    done = CliRunner().invoke(main, ["slot", "expert", "--params", str(params), "--target", target])
-    assert done.exit_code == 0, done.output
-    names, first = zip(*(line.split()[:2] for line in done.output.splitlines()[1:-1]), strict=True)
+    output = done("weights", "slot", "expert", "--params", params, "--target", target)
+    names, first = zip(*(line.split()[:2] for line in output.splitlines()[1:-1]), strict=True)
     assert names == ("slot_1", "slot_2", "expert_0", "expert_1")
     # The second slot is widened by a tenth, and the first too short for it.
     assert first == ("1", "0.005", "1", "0")
@@ -178,9 +176,8 @@ def test_parameters_of_another_weight_are_refused(params: Path) -> None:
         model / "model.json", record_of(0, 199, spec_of("velocity", schedule="flow", timesteps=200)).model_dump()
     )
     save_file({"uncertainty.weight": torch.zeros(3)}, model / "objective.safetensors")
-    done = CliRunner().invoke(main, ["learned", "--params", str(params)])
-    assert (done.exit_code, len(done.output.splitlines())) == (1, 1)
-    assert "objective.safetensors: learned by other settings; train learned again" in done.output
+    line = refused("weights", "learned", "--params", params)
+    assert "objective.safetensors: learned by other settings; train learned again" in line
 
 
 def with_plan(params: Path, groups: dict[str, Any]) -> Recipes:
@@ -217,7 +214,4 @@ def test_a_plan_is_drawn_for_each_of_its_groups(params: Path) -> None:
     ],
 )
 def test_what_cannot_be_drawn_is_refused_in_one_line(params: Path, name: str, complaint: str) -> None:
-    done = CliRunner().invoke(main, [name, "--params", str(params)])
-    assert done.exit_code == 1
-    assert complaint in done.output
-    assert len(done.output.strip().splitlines()) == 1
+    assert complaint in refused("weights", name, "--params", params)

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from commands import done
 from graph import ROOT
 
+from unequal.cli.architecture import Architecture, Limits, network_cost
 from unequal.settings.strict import read_yaml
-from unequal.tools.architecture import Architecture, Limits, main, network_cost
 
 # preset → printed in paper 3's Table I (10⁶ parameters, 10⁹ multiply–accumulates), by UNet2DModel to more digits, and
 # the mean limit of paper 3's groups. Of DDPM for CIFAR-10 the table prints 38.2 M, others 35.7 M: the latter is right.
@@ -61,9 +61,8 @@ def test_settings_of_paper_3(name: str) -> None:
 
 def test_the_table_has_a_line_a_file_and_one_a_group() -> None:
     other = preset("own-images-32")
-    result = CliRunner().invoke(main, [str(preset("cifar10-ddpm")), str(other)])
-    assert result.exit_code == 0, result.output
-    lines = [" ".join(line.split()) for line in result.output.splitlines()]
+    output = done("estimate", "--size", preset("cifar10-ddpm"), other)
+    lines = [" ".join(line.split()) for line in output.splitlines()]
     assert lines[1].endswith("cifar10-ddpm.yaml 35.746 M 6.054 G 6.222 G 10 0.5 0.8327 = 5.041 G")
     assert lines[2].startswith(f"{other} ")
     groups = [line for line in lines if "…" in line]
@@ -71,11 +70,3 @@ def test_the_table_has_a_line_a_file_and_one_a_group() -> None:
     # F_u(0) = (0.9·0.5 + 0.1)·F, and the last group is the whole network.
     assert groups[0] == "0 0 … 3 0.550 3.330 G"
     assert groups[9] == "9 899 … 999 1.000 6.054 G"
-
-
-def test_a_bad_file_is_refused_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "params.yaml").write_text("seed: 0\n")
-    result = CliRunner().invoke(main, [str(tmp_path / "params.yaml")])
-    assert result.exit_code == 1
-    last = result.output.splitlines()[-1]
-    assert last.startswith(f"Error: {tmp_path / 'params.yaml'}: ")

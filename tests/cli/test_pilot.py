@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from commands import done, refused
 from snakemake.exceptions import LockException
 
+from unequal.cli import pilot
 from unequal.files import write_json
-from unequal.tools import pilot
 
 FOUND: dict[str, Any] = {
     "endpoints": {
@@ -50,13 +50,12 @@ def asked(project: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...
 
 def test_the_engine_is_asked_for_the_pilot_alone(project: Path, asked: list[tuple[Any, ...]]):
     (project / "studies/one/dvc.yaml").touch()
-    result = CliRunner().invoke(pilot.main, ["studies/one", "--cores", "1"])
-    assert result.exit_code == 0, result.output
+    output = done("pilot", "studies/one", "--cores", "1")
     assert asked == [(Path("studies/one"), ("--cores", "1", "check_params", "judge_pilot"))]
-    fid = result.output.splitlines()[1].split()
+    fid = output.splitlines()[1].split()
     assert fid == ["fid", "5.00%", "8.10%", "5.00%", "2.10%", "3.20%", "4", "-31.00%", "×", "1.12", ">", "40", "–"]
-    assert "joint: best of own, half: half" in result.output
-    assert "the study as planned, on one thread here: 2.0 h" in result.output
+    assert "joint: best of own, half: half" in output
+    assert "the study as planned, on one thread here: 2.0 h" in output
 
 
 def test_what_the_needed_blocks_take_is_told(project: Path, asked: list[tuple[Any, ...]]):
@@ -65,9 +64,7 @@ def test_what_the_needed_blocks_take_is_told(project: Path, asked: list[tuple[An
 
 
 def test_what_is_no_study_is_refused(asked: list[tuple[Any, ...]]):
-    result = CliRunner().invoke(pilot.main, ["studies/one"])
-    assert result.exit_code == 1
-    assert result.output.endswith("studies/one: no study; allowed: a folder with params.yaml and dvc.yaml\n")
+    assert refused("pilot", "studies/one").endswith(": no study; allowed: a folder with params.yaml and dvc.yaml\n")
     assert not asked
 
 
@@ -80,7 +77,4 @@ def test_another_run_in_the_same_folder_is_told_of_in_a_line(project: Path, monk
     failed = subprocess.CompletedProcess([], 1, f"Building DAG of jobs…\n{said}\n")
     monkeypatch.setattr(pilot, "checkout", lambda _: project)
     monkeypatch.setattr(pilot, "snakemake", lambda *_: failed)
-    result = CliRunner().invoke(pilot.main, ["studies/one"])
-    assert result.exit_code == 1
-    assert result.output.endswith("studies/one: another run is under way there; wait until it has ended\n")
-    assert result.output.count("\n") == 1
+    assert refused("pilot", "studies/one").endswith(": another run is under way there; wait until it has ended\n")

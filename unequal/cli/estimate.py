@@ -18,6 +18,7 @@ import click
 import torch
 from torch import nn
 
+from unequal.cli.architecture import Limits, network_of
 from unequal.errors import UserError, one_line
 from unequal.models.backbones.backbone import backbone_of
 from unequal.models.cost import count_cost, training_flops
@@ -26,8 +27,6 @@ from unequal.processes import threads
 from unequal.sampling.guidance import PASSES
 from unequal.settings.params.pipeline import EXPERTS, Params
 from unequal.settings.pruning import Proxy, Pruning
-from unequal.settings.strict import PARAMS
-from unequal.tools.architecture import Limits, network_of
 
 BYTES_PER_WEIGHT = 4
 TIMED_PASSES = 3
@@ -237,17 +236,11 @@ def readable(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-@click.command()
-@click.argument("params_file", type=click.Path(path_type=Path), default=PARAMS)
-@click.option("--compiled", is_flag=True, help="Measure training with torch.compile too, which takes a minute.")
-def main(params_file: Path, compiled: bool) -> None:
-    """Estimate what PARAMS_FILE costs on this machine."""
-    try:
-        params = Params.read(params_file)
-        net = network_of(params)
-        works = workload(params, net)
-    except UserError as error:
-        raise click.ClickException(str(error)) from None
+def report(params_file: Path, compiled: bool) -> None:
+    """Print what a params file costs on this machine. Raises UserError."""
+    params = Params.read(params_file)
+    net = network_of(params)
+    works = workload(params, net)
     device = torch.device("cuda" if torch.cuda.is_available() and params.runtime.device != "cpu" else "cpu")
     try:
         with threads(params.runtime.threads):
@@ -255,13 +248,9 @@ def main(params_file: Path, compiled: bool) -> None:
     except RuntimeError as error:
         if not out_of_memory(error):
             raise
-        raise click.ClickException(
+        raise UserError(
             f"out of memory ({one_line(error)[:QUOTED]}); lower training.batch_size or sampling.batch_size"
         ) from None
     print_table(works, measured.training[params.training.precision], measured.forward, start_seconds())
     click.echo(f"{comparison(measured, params, device)}\n")
     click.echo(MEMORY.format(training_memory(params, net) / 1e9))
-
-
-if __name__ == "__main__":
-    main()

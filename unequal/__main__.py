@@ -1,4 +1,4 @@
-"""The console command `unequal`, which needs an extra: without it one line says which."""
+"""`unequal` and `python -m unequal`: the command line, or one line that says which libraries it lacks."""
 
 import sys
 
@@ -8,7 +8,7 @@ from unequal.errors import MissingExtra
 def main() -> None:
     """Run the command line."""
     try:
-        from unequal.profiler.command import run
+        from unequal.cli.main import run
     except MissingExtra as error:
         sys.exit(f"Error: {error}")
     run()

@@ -1,15 +1,8 @@
-"""What recipes put their weight on: `python -m unequal.tools.emphasis RECIPE …` draws density × weight, and says a few.
-
-Density, weight and their product over t, and over λ = ln SNR, where different schedules can be laid over each other
-(`unequal.report.effective_weighting`). A recipe that trains inside ranges is drawn once for each: for every group where
-it is `expert` or a plan's, and for every slot where it is another one. What is learned is known once it has been
-trained: as a study's trainings have told it, or as a weight's parameters lie beside the model.
-"""
+"""Effective weighting of timesteps by recipes, density × loss weight, with what trainings have learned."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
 import numpy as np
 from pydantic import ConfigDict, Field
 from safetensors.torch import load_file
@@ -103,22 +96,10 @@ def ranges_of(name: str, artifacts: Path, timesteps: int) -> dict[int, TimestepR
     return dict(enumerate(read_slots(artifacts / "slots.json", timesteps).slots, start=1))
 
 
-@click.command(help=__doc__)
-@click.argument("recipes", nargs=-1, required=True)
-@click.option("--params", default="params.yaml", show_default=True, type=click.Path(path_type=Path))
-@click.option("--target", default="emphasis.png", show_default=True, type=click.Path(path_type=Path))
-def main(recipes: Sequence[str], params: Path, target: Path) -> None:
-    """Draw some recipes of a params file."""
-    try:
-        settings = validate(Recipes, read_yaml(params), params)
-        found = [one for name in recipes for one in settings.curves(name, params.parent)]
-        save(target, (13, 7), lambda figure: draw(figure, found, settings.schedule.tables()))
-    except UserError as error:
-        raise click.ClickException(str(error)) from None
-    click.echo(f"{'recipe':24} {'p_0':>10} {'p_(T-1)':>10} {'mean t':>12} {'× weight':>12}")
-    click.echo("\n".join(one.line for one in found))
-    click.echo(f"drawn: {target}")
-
-
-if __name__ == "__main__":
-    main()
+def draw_recipes(recipes: Sequence[str], params: Path, target: Path) -> list[str]:
+    """Draw some recipes of a params file; lines that describe them. Raises UserError."""
+    settings = validate(Recipes, read_yaml(params), params)
+    found = [one for name in recipes for one in settings.curves(name, params.parent)]
+    save(target, (13, 7), lambda figure: draw(figure, found, settings.schedule.tables()))
+    head = f"{'recipe':24} {'p_0':>10} {'p_(T-1)':>10} {'mean t':>12} {'× weight':>12}"
+    return [head, *(one.line for one in found), f"drawn: {target}"]

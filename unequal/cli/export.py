@@ -59,18 +59,3 @@ def export(name: str, target: Path) -> None:
     if target.exists():
         raise UserError(f"{target}: exists already; name a new folder")
     (export_model if (source / RECORD).exists() else export_experts)(source, target)
-
-
-@click.command()
-@click.argument("name")
-@click.argument("target", type=click.Path(path_type=Path))
-def main(name: str, target: Path) -> None:
-    """Export the model NAME (base, longer, experts_pruned …) to the new folder TARGET."""
-    try:
-        export(name, target)
-    except UserError as error:
-        raise click.ClickException(str(error)) from None
-
-
-if __name__ == "__main__":
-    main()

@@ -32,11 +32,8 @@ def visit(folder: Path, delete: bool, older_than: float) -> int:
     return size
 
 
-@click.command()
-@click.option("--delete", is_flag=True, help="Delete them instead of listing them only.")
-@click.option("--older-than", type=float, default=0.0, show_default=True, help="Only those unchanged for so many days.")
-def main(delete: bool, older_than: float) -> None:
-    """List or delete work directories; those that a running stage uses are left alone."""
+def visit_all(delete: bool, older_than: float) -> None:
+    """List or delete work directories; those that a running stage uses stay."""
     root = work_root()
     folders = sorted(path for path in root.iterdir() if path.is_dir()) if root.exists() else []
     total = 0
@@ -47,7 +44,3 @@ def main(delete: bool, older_than: float) -> None:
             else:
                 click.echo(f"{'in use':>26}  {folder.name}")
     click.echo(f"{total / 1e6:10.1f} MB  {'deleted' if delete else 'in all; --delete deletes them'}")
-
-
-if __name__ == "__main__":
-    main()

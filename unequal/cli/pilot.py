@@ -1,4 +1,4 @@
-"""Run a study's pilot, or go on with it, and say what the study will see: `python -m unequal.tools.pilot studies/NAME`.
+"""Run a study's pilot, or continue it, and print what the study can detect.
 
 The trainings are stages of the study's own graph; Snakemake runs those alone that the pilot needs.
 """
@@ -6,13 +6,11 @@ The trainings are stages of the study's own graph; Snakemake runs those alone th
 from pathlib import Path
 from typing import Any
 
-import click
-
+from unequal.cli.estimate import readable
 from unequal.errors import UserError
 from unequal.files import read_json
 from unequal.pipeline.engines import snakemake
 from unequal.pipeline.workdirs import checkout
-from unequal.tools.estimate import readable
 
 #: The stage that ends a pilot, behind the gate, on which nothing waits for Snakemake; and what it writes.
 TARGETS, PILOT = ("check_params", "judge_pilot"), Path("results/pilot.json")
@@ -61,19 +59,3 @@ def times(images: float | None) -> str:
 def price(blocks: int | None, seconds: float) -> str:
     """What so many blocks take on one thread."""
     return "–" if blocks is None else readable(blocks * seconds)
-
-
-@click.command(help=__doc__)
-@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--cores", default=2, show_default=True, help="Stages that run side by side.")
-def main(folder: Path, cores: int) -> None:
-    """Run one study's pilot."""
-    try:
-        found = run_pilot(folder.resolve(), cores)
-    except UserError as error:
-        raise click.ClickException(str(error)) from None
-    click.echo("\n".join(lines(found)))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,25 +1,29 @@
 """How large the network of a params file is, and what its groups may cost: counted, neither trained nor timed."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
-import click
 import numpy as np
 import torch
 from matplotlib.ticker import EngFormatter
+from pydantic import ConfigDict
 from torch import nn
 
 from unequal.diffusion.predictions import Prediction
-from unequal.errors import UserError
 from unequal.models.backbones.backbone import build_network, load_pretrained
 from unequal.models.cost import Cost, count_cost
-from unequal.models.spec import ModelSpec
+from unequal.models.spec import ModelSpec, Space
+from unequal.settings.autoencoder import AnyAutoencoder
+from unequal.settings.data import Data
 from unequal.settings.groups import Groups
+from unequal.settings.network import AnyNetwork
 from unequal.settings.params.core import Core
 from unequal.settings.schedule import Schedule
+from unequal.settings.strict import Strict, read_yaml, validate
 from unequal.timesteps.groups import TimestepGroup, mean_limit, timestep_groups
-from unequal.tools.sections import Architecture, seen
 
 #: 8.13e9 → `8.130 G`.
 readable = EngFormatter(places=3)
@@ -27,6 +31,23 @@ HEADER = f"{'network':34} {'parameters':>11} {'FLOPs':>11} {'with attention':>14
 NOTE = """\
 A FLOP is a multiply–accumulate of one image's forward pass, as in paper 3 without attention's two products.
 N groups; k is the smallest model's share of the FLOPs; the mean limit is over all timesteps."""
+
+
+class Architecture(Strict):
+    """Sections of a params file of any kind that say how large its network and its groups are; others are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    data: Data
+    schedule: Schedule
+    network: AnyNetwork
+    autoencoder: AnyAutoencoder | None = None
+    groups: Groups | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read and check these sections. Raises UserError."""
+        return validate(cls, read_yaml(path), path)
 
 
 @dataclass(frozen=True)
@@ -47,6 +68,15 @@ class Limits:
     def mean(self) -> float:
         """Mean limit over all timesteps, as a share."""
         return mean_limit(self.groups)
+
+
+def seen(params: Architecture | Core) -> Space:
+    """What the network sees: images, or latents of an autoencoder that need not be there yet."""
+    size, channels = params.data.image_size, params.data.channels
+    chosen = params.autoencoder if isinstance(params, Architecture) else None
+    if chosen is None:
+        return Space(channels=channels, size=size)
+    return Space(channels=chosen.latent_channels, size=size // chosen.factor)
 
 
 def spec_of(params: Architecture | Core, prediction: Prediction = "epsilon") -> ModelSpec:
@@ -85,23 +115,13 @@ def group_lines(name: str, cost: Cost, limits: Limits) -> list[str]:
     return [f"\n{name}", f"{'group':>5} {'timesteps':>14} {'limit':>8} {'FLOPs':>11}", *rows]
 
 
-@click.command()
-@click.argument("params_files", type=click.Path(path_type=Path), nargs=-1, required=True)
-def main(params_files: tuple[Path, ...]) -> None:
-    """Count the networks of PARAMS_FILES and the limits of their groups."""
-    click.echo(HEADER)
-    details = []
-    for path in params_files:
-        try:
-            params = Architecture.read(path)
-            cost = network_cost(params)
-            limits = Limits.of(params.schedule, params.groups) if params.groups else None
-        except UserError as error:
-            raise click.ClickException(str(error)) from None
-        click.echo(summary(str(path), cost, limits))
+def table(files: Sequence[Path]) -> str:
+    """The networks of params files and the limits of their groups, as text. Raises UserError."""
+    lines, details = [HEADER], list[str]()
+    for path in files:
+        params = Architecture.read(path)
+        cost = network_cost(params)
+        limits = Limits.of(params.schedule, params.groups) if params.groups else None
+        lines.append(summary(str(path), cost, limits))
         details += group_lines(str(path), cost, limits) if limits else []
-    click.echo("\n".join([*details, "", NOTE]))
-
-
-if __name__ == "__main__":
-    main()
+    return "\n".join([*lines, *details, "", NOTE])

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from click.testing import CliRunner
+from commands import done, refused
 from diffusers.models.unets.unet_2d import UNet2DModel
 
 from unequal.models.folder import AVERAGES, load_record, save_model
 from unequal.models.pruned import load_any_model, replay
 from unequal.settings.average import PowerAverage
-from unequal.tools.average import main
 from unequal.training.averaging import AveragedWeights, Averages, of_width
 from unequal.training.checkpoint import Snapshots
 
@@ -44,16 +43,10 @@ def wandered(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: 
     return {width: one.average for width, one in wanted.items()}
 
 
-def made(*arguments: Any) -> str:
-    result = CliRunner().invoke(main, [str(one) for one in arguments])
-    assert result.exit_code in (0, 1), result.output
-    return result.output
-
-
 @pytest.mark.parametrize(("width", "within"), [(0.05, 1e-5), (0.07, 0.05), (0.15, 0.1)])
 def test_a_width_that_was_not_kept(wandered: dict[float, Any], tmp_path: Path, width: float, within: float) -> None:
     """Within a small part of what the weights have wandered, √60 in the mean square."""
-    output = made(tmp_path / "model", tmp_path / "other", "--width", width)
+    output = done("average", tmp_path / "model", tmp_path / "other", "--width", width)
     assert output.startswith(f"{tmp_path / 'other'}: width {width:g}, met but for ")
     net, record = load_any_model(tmp_path / "other")
     assert record.changed(sha256={}) == load_record(tmp_path / "model").changed(sha256={})
@@ -66,8 +59,7 @@ def test_refusals_in_one_line(wandered: dict[float, Any], tmp_path: Path, make_r
     model, target = tmp_path / "model", tmp_path / "other"
 
     def refusal(width: float = 0.07) -> str:
-        output = made(model, target, "--width", width)
-        assert output.count("\n") == 1
+        output = refused("average", model, target, "--width", width)
         assert not (target / "model.json").exists()
         return output
 

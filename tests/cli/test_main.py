@@ -1,0 +1,96 @@
+"""The command group: help without heavy libraries, one line for whatever fails, exit statuses."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import call, done, refused
+from graph import ROOT
+
+from unequal.cli.main import SUBCOMMANDS, unequal
+
+HELP = """
+import sys
+from unequal.cli.main import SUBCOMMANDS, run
+for arguments in ([], *([name] for name in SUBCOMMANDS)):
+    try:
+        run([*arguments, "--help"])
+    except SystemExit as ended:
+        assert not ended.code
+print(sorted({"torch", "numpy", "pydantic", "matplotlib", "diffusers", "dvc"} & set(sys.modules)))
+"""
+
+
+def test_help_of_all_commands_loads_no_heavy_library():
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    ended = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, env=environment, check=True)
+    assert ended.stdout.splitlines()[-1] == "[]"
+    assert ended.stdout.count("Usage: unequal") == 1 + len(SUBCOMMANDS)
+
+
+def test_the_list_of_commands_and_their_own_help_agree():
+    listed = done("--help")
+    for name in SUBCOMMANDS:
+        assert f"\n  {name} " in listed
+        command = unequal.get_command(None, name)  # type: ignore[arg-type]
+        assert command is not None and command.name == name and command.help
+
+
+@pytest.fixture
+def empty(project: Path) -> Path:
+    """A project with a params file that lacks nearly all, and no model."""
+    (project / "params.yaml").write_text("seed: 0\n")
+    (project / "folder").mkdir()
+    return project
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ("check", "params.yaml: "),
+        ("estimate", "params.yaml: "),
+        ("estimate --size", "params.yaml: "),
+        ("check none.yaml", "none.yaml: "),
+        ("weights base", "params.yaml: "),
+        ("sample base", "params.yaml: "),
+        ("sample base --out folder", "folder: exists already; name a new folder"),
+        ("export bass taken", "artifacts/models/bass: no such model; there are: none; `dvc repro` trains them"),
+        ("average folder taken --width 0.1", "folder/model.json: "),
+        ("schema none", "studies/none: no study"),
+        ("suggest none.json", "none.json: no such file; `unequal profile` writes it"),
+        ("profile folder --train folder --guidance nan", "--guidance nan: not a finite number"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_status_1(empty: Path, arguments: str, line: str):
+    assert refused(*arguments.split()).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ("nothing", "No such command 'nothing'."),
+        ("clean --forever", "No such option '--forever'."),
+        ("record none.yaml", "Invalid value for '[FILE]': File 'none.yaml' does not exist."),
+        ("sample --count 0", "Invalid value for '--count': 0 is not in the range x>=1."),
+        ("estimate a.yaml b.yaml", "2 files; allowed: one, or --size"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(empty: Path, arguments: str, line: str):
+    called = call(*arguments.split())
+    assert (called.status, called.out, called.error) == (2, "", f"Error: {line}\n")
+
+
+def test_a_reader_that_leaves_ends_a_command_without_a_word():
+    program = [sys.executable, "-m", "unequal", "schema"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, cwd=ROOT) as writer:
+        assert writer.stdout is not None and writer.stderr is not None
+        writer.stdout.close()
+        assert writer.stderr.read() == b""
+    assert writer.returncode == 1
+
+
+def test_a_sound_params_file_is_so():
+    assert done("check", ROOT / "params.yaml") == f"{ROOT / 'params.yaml'}: sound\n"

@@ -1,0 +1,5 @@
+"""The command `unequal`: its subcommands, and what stands behind each."""
+
+from unequal.errors import needs
+
+needs(__name__, "pipeline", "click")

@@ -1,0 +1,159 @@
+"""The pipeline's subcommands: arguments and options.
+
+What does the work is imported inside of each, so that help appears at once.
+"""
+
+from pathlib import Path
+
+import click
+
+FILE = click.Path(path_type=Path)
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+GRAPH = click.Path(exists=True, dir_okay=False, path_type=Path)
+params_file = click.argument("params_file", type=FILE, default="params.yaml")
+
+
+@click.command()
+@params_file
+def check(params_file: Path) -> None:
+    """Check PARAMS_FILE as a whole: keys, values, combinations, paths, labels, limits of pruning."""
+    from unequal.data.labels import check_labels
+    from unequal.pipeline.params_files import read_params
+    from unequal.pipeline.sources import check_sources
+    from unequal.pruning.reach import check_reach
+
+    params = read_params(params_file)
+    check_sources(params_file)
+    check_labels(params)
+    check_reach(params)
+    click.echo(f"{params_file}: sound")
+
+
+@click.command()
+@click.argument("params_files", type=FILE, nargs=-1)
+@click.option("--size", is_flag=True, help="Count networks and limits of their groups only; takes many files.")
+@click.option("--compiled", is_flag=True, help="Also measure training with torch.compile, which takes a minute.")
+def estimate(params_files: tuple[Path, ...], size: bool, compiled: bool) -> None:
+    """Estimate what PARAMS_FILES (default: params.yaml) cost on this machine."""
+    files = params_files or (Path("params.yaml"),)
+    if size:
+        from unequal.cli.architecture import table
+
+        click.echo(table(files))
+        return
+    if len(files) > 1:
+        raise click.UsageError(f"{len(files)} files; allowed: one, or --size")
+    from unequal.cli.estimate import report
+
+    report(files[0], compiled)
+
+
+@click.command()
+@click.argument("recipes", nargs=-1, required=True)
+@click.option("--params", default="params.yaml", show_default=True, type=FILE)
+@click.option("--target", default="weights.png", show_default=True, type=FILE, help="The picture.")
+def weights(recipes: tuple[str, ...], params: Path, target: Path) -> None:
+    """Draw and print the effective weighting of timesteps of RECIPES: density × loss weight.
+
+    The picture has the density, the weight and their product over t, and over λ = ln SNR, where schedules can be
+    compared. A recipe that trains inside ranges has a curve for each group or slot. Learned densities and weights are
+    read from finished trainings.
+    """
+    from unequal.cli.weighting import draw_recipes
+
+    click.echo("\n".join(draw_recipes(recipes, params, target)))
+
+
+@click.command()
+@click.argument("model", default="best")
+@click.option("--count", type=click.IntRange(1), default=64, show_default=True, help="Number of pictures.")
+@click.option("--out", type=FILE, default="samples", show_default=True, help="A new folder for the PNG files.")
+@click.option("--grid", is_flag=True, help="One picture of all in place of one each.")
+@click.option("--steps", type=click.IntRange(1), help="Of sampling.  [default: sampling.steps]")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the noise.")
+@click.option("--label", type=click.IntRange(0), help="Class of all pictures, for a class-conditional model.")
+@click.option("--params", default="params.yaml", show_default=True, type=FILE)
+def sample(model: str, out: Path, grid: bool, params: Path, **options: int | None) -> None:
+    """Sample pictures of MODEL: `best` by FID, the name of a model or set of experts, or a folder.
+
+    For equal seeds and steps these are the pictures that the pipeline's FID is computed from.
+    """
+    from unequal.cli.sample import Request, write_pictures
+
+    click.echo(write_pictures(Request(model, params=params, **options), out, grid))  # type: ignore[arg-type]
+
+
+@click.command()
+@click.argument("name")
+@click.argument("target", type=FILE)
+def export(name: str, target: Path) -> None:
+    """Export the model or set of experts NAME (base, experts_pruned …) to the new folder TARGET."""
+    from unequal.cli.export import export as export_to
+
+    export_to(name, target)
+
+
+@click.command()
+@click.argument("model", type=FILE)
+@click.argument("target", type=FILE)
+@click.option("--width", type=float, required=True, help="Relative width: 0.05, 0.1 …; at most 0.2887.")
+def average(model: Path, target: Path, width: float) -> None:
+    """Write the model in the folder MODEL, with its weight average of another width, to the new folder TARGET."""
+    from unequal.cli.averages import average as average_to
+
+    share = average_to(model, width, target)
+    click.echo(f"{target}: width {width:g}, met but for {share:.1%} of its profile")
+
+
+@click.command()
+@click.argument("file", type=GRAPH, default="dvc.yaml")
+@click.option("--finished", is_flag=True, help="Record what Snakemake has nothing to do for; other entries stay.")
+def record(file: Path, finished: bool) -> None:
+    """Record in DVC what Snakemake has made of the graph FILE.
+
+    `dvc commit -f` does the same, and writes the whole lock file again for each stage. A graph of many hours is made
+    in several sittings: --finished records the stages that are finished. Where the outputs of others are absent,
+    `dvc repro --allow-missing` continues with the rest.
+    """
+    from unequal.cli.record import record as record_all
+    from unequal.cli.record import record_finished
+
+    count = record_finished(file) if finished else record_all(file)
+    click.echo(f"{file}: {count} stages recorded")
+
+
+@click.command()
+@click.option("--delete", is_flag=True, help="Delete them.")
+@click.option("--older-than", type=float, default=0.0, show_default=True, help="Only those unchanged for so many days.")
+def clean(delete: bool, older_than: float) -> None:
+    """List or delete states of unfinished runs, and outputs that no engine has recorded yet.
+
+    Those that a running stage uses stay.
+    """
+    from unequal.cli.clean import visit_all
+
+    visit_all(delete, older_than)
+
+
+@click.command()
+@click.argument("kind", default="pipeline")
+@click.option("--out", type=FILE, help="A file to write.  [default: print it]")
+def schema(kind: str, out: Path | None) -> None:
+    """Print the JSON schema of params files of a KIND, by which editors complete and check them."""
+    from unequal.pipeline.params_files import schema_of
+
+    text = schema_of(kind)
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        out.write_text(text, encoding="utf-8")
+
+
+@click.command()
+@click.argument("folder", type=FOLDER)
+@click.option("--cores", default=2, show_default=True, help="Stages that run at the same time.")
+def pilot(folder: Path, cores: int) -> None:
+    """Run the pilot of the study in FOLDER, or continue it, and print what the study can detect."""
+    from unequal.cli.pilot import lines, run_pilot
+
+    click.echo("\n".join(lines(run_pilot(folder.resolve(), cores))))

@@ -1,0 +1,99 @@
+"""The command group: subcommands are imported when they are asked for, and every failure ends in one line."""
+
+import os
+import signal
+import sys
+from importlib import import_module
+from types import FrameType
+
+import click
+
+from unequal.errors import UserError, one_line
+
+COMMANDS = "unequal.cli.commands"
+#: Subcommand → module and name of its click command, and its line in the list of all.
+SUBCOMMANDS = {
+    "check": (f"{COMMANDS}:check", "Check params.yaml as a whole."),
+    "estimate": (f"{COMMANDS}:estimate", "Estimate time, disk, memory and FLOPs before anything runs."),
+    "weights": (f"{COMMANDS}:weights", "Draw the effective weighting of timesteps of recipes."),
+    "sample": (f"{COMMANDS}:sample", "Sample pictures from a trained model or set of experts."),
+    "export": (f"{COMMANDS}:export", "Export a model to diffusers, or as a folder of its own."),
+    "average": (f"{COMMANDS}:average", "Make a model's weight average of another width."),
+    "record": (f"{COMMANDS}:record", "Record in DVC what Snakemake has made."),
+    "clean": (f"{COMMANDS}:clean", "List or delete states of unfinished runs."),
+    "schema": (f"{COMMANDS}:schema", "Print or write the JSON schema of a params file."),
+    "pilot": (f"{COMMANDS}:pilot", "Run a study's pilot."),
+    "profile": ("unequal.profiler.profile_command:profile", "Measure what a diffusion model loses at each timestep."),
+    "suggest": ("unequal.profiler.suggest_command:suggest", "Say what those losses suggest for training and sampling."),
+}
+#: Added to a signal's number: the exit status by which shells report it.
+SIGNALLED = 128
+
+
+class Stopped(BaseException):
+    """The process was asked to end, by a signal of this number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class Subcommands(click.Group):
+    """Subcommands of SUBCOMMANDS. Help imports neither PyTorch nor diffusers."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(SUBCOMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in SUBCOMMANDS:
+            return None
+        module, _, name = SUBCOMMANDS[cmd_name][0].partition(":")
+        found: click.Command = getattr(import_module(module), name)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in SUBCOMMANDS.items()])
+
+
+@click.group(cls=Subcommands)
+def unequal() -> None:
+    """Train diffusion models knowing that timesteps are not equal."""
+
+
+def run(arguments: list[str] | None = None) -> None:
+    """Run the command line and leave the process.
+
+    The exit status is 0, 1 after one line on what failed, 2 for wrong usage, or 128 + n for signal n.
+    """
+    previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        unequal.main(arguments, prog_name="unequal", standalone_mode=False)
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        fail(error.format_message(), error.exit_code)
+    except BrokenPipeError:  # the reader has left: `unequal … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except UserError as error:
+        fail(str(error))
+    except OSError as error:  # a full disk, a folder that may not be written to
+        fail(one_line(error))
+    except Stopped as stopped:
+        click.echo("\nStopped. Run the same command again to continue.", err=True)
+        sys.exit(SIGNALLED + stopped.number)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def fail(line: str, status: int = 1) -> None:
+    """Leave the process with one line."""
+    click.echo(f"Error: {line}", err=True)
+    sys.exit(status)
+
+
+def stop(number: int, _: FrameType | None) -> None:
+    """End at once: every file appears whole or not at all."""
+    raise Stopped(number)
