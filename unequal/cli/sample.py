@@ -14,8 +14,7 @@ from torch import Tensor
 
 from unequal.artifacts.profiles import read_losses
 from unequal.cli.export import AUTOENCODER, MODELS, autoencoder_of
-from unequal.data.pixels import tensor_of
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.spacing import spaced_timesteps
 from unequal.errors import UserError
 from unequal.files import require
