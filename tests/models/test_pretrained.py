@@ -245,7 +245,7 @@ DISAGREEING = [
     (
         FlowMatchEulerDiscreteScheduler(shift=3.0, num_train_timesteps=500),
         FLOW,
-        "schedule: times told as parts of 1000, but {} was trained with num_train_timesteps 500",
+        "schedule: times as parts of 1000, but {} was trained with num_train_timesteps 500",
     ),
     (DDPMScheduler(), FLOW, "schedule.name: 'flow', but {} was trained with a DDPMScheduler; allowed for a flow: Flow"),
     (DDPMScheduler(), {"timesteps": 500}, "schedule.timesteps: 500, but {} was trained with 1000"),
@@ -370,7 +370,7 @@ def test_networks_that_are_told_more_than_timesteps(tmp_path: Path, load: Load) 
     UNet2DModel(**small).save_pretrained(tmp_path / "none")
     assert refusal(load, tmp_path / "none", condition=class_labels(9)).endswith("is told no classes")
     UNet2DModel(**small, class_embed_type="timestep").save_pretrained(tmp_path / "numbers")
-    assert "is told classes as numbers or vectors (class_embed_type 'timestep')" in refusal(load, tmp_path / "numbers")
+    assert "takes classes as numbers or vectors (class_embed_type 'timestep')" in refusal(load, tmp_path / "numbers")
     UNet2DModel(**small, time_embedding_type="fourier").save_pretrained(tmp_path / "noise")
     assert "is told noise levels" in refusal(load, tmp_path / "noise")
 

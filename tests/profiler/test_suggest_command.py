@@ -137,7 +137,7 @@ BAD: dict[str, tuple[str | None, list[str], str]] = {
 
 
 @pytest.mark.parametrize(("content", "options", "said"), BAD.values(), ids=BAD)
-def test_what_is_wrong_is_told_in_one_line(content: str | None, options: list[str], said: str, tmp_path: Path):
+def test_what_is_wrong_is_errors_in_one_line(content: str | None, options: list[str], said: str, tmp_path: Path):
     file, facts = tmp_path / "timesteps.json", tmp_path / "facts.json"
     if content is not None:
         file.write_text(content)

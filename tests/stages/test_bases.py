@@ -145,7 +145,7 @@ def test_a_class_conditional_checkpoint_goes_through_the_pipeline(write: Callabl
     write(pretrained="model.pt", openai=flags, condition=class_labels(3))
     result = CliRunner().invoke(train_base.main)
     assert (
-        "network.condition.classes: 3, but network.pretrained 'model.pt' is told 2 classes"
+        "network.condition.classes: 3, but network.pretrained 'model.pt' takes 2 classes"
         in result.output.splitlines()[-1]
     )
 

@@ -233,7 +233,7 @@ def damaged(folder: Path) -> Start:
     ("make", "chosen", "said"),
     [
         (without_state, {}, "keeps no state of its training for continuing: weights last, moments carried; set keep_"),
-        (pruned, {}, "a pruned network is gone on from with weights averaged, moments fresh"),
+        (pruned, {}, "a pruned network starts with weights averaged, moments fresh"),
         (damaged, {}, "make the model again"),
         (of_another_network, {}, "training_state.safetensors: the state of another network; make the model again"),
         (Start.of_model, {"name": "sgd", "betas": (0.9, 0.999)}, "which 'adamw' has trained, to 'sgd'; allowed"),

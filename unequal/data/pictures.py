@@ -57,7 +57,7 @@ def in_channels(picture: Image.Image, channels: int, file: Path) -> Image.Image:
 
 
 def without_alpha(picture: Image.Image, file: Path) -> Image.Image:
-    """The same picture in mode L or RGB; bilevel, palette and opaque alpha lose nothing by it."""
+    """Picture in mode L or RGB; bilevel, palette and opaque alpha lose nothing by it."""
     if picture.has_transparency_data and picture.convert("RGBA").getchannel("A").getextrema() != (255, 255):
         raise UserError(f"{file}: has transparent pixels; put it on a background, only opaque images are allowed")
     if picture.mode in GREY_MODES:

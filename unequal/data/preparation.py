@@ -13,7 +13,7 @@ from unequal.errors import UserError, one_line
 from unequal.files import write_json
 from unequal.settings.data import Data
 
-#: Refused images that are told of by name.
+#: Refused images that a message names.
 TOLD = 3
 #: Of two images a spread can be computed, and real images are scored half against half.
 LEAST_HELD_OUT, LEAST_TRAINED = 2, 4
@@ -67,7 +67,7 @@ def loaded(data: Data) -> Source:
 
 
 def training_images(count: int, holdout: float) -> int:
-    """How many of `count` images are for training.
+    """Number of training images among `count`.
 
     Raises:
         UserError: one of the two parts would have too few images for the figures that are made of it.
@@ -90,7 +90,7 @@ def write_images(
         SHA-256 of the pixels' bytes, smallest and largest value.
 
     Raises:
-        UserError: images that cannot be used; all are looked at, so that all are told of at once.
+        UserError: images that cannot be used; all are checked, so that one message counts them all.
     """
     digest = hashlib.sha256()
     low, high = 255, 0
@@ -116,7 +116,7 @@ def write_images(
 
 
 def refusal_of(refused: dict[int, str], count: int) -> str:
-    """What is wrong with images of a set, by their index: how many there are, and the first few."""
+    """Message that images of a set cannot be used: how many there are, and the first few by their index."""
     first = [refused[index] for index in sorted(refused)[:TOLD]]
     if len(refused) == 1:
         return first[0]

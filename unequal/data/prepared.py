@@ -1,6 +1,6 @@
-"""Pixels as stored (uint8, 0 … 255) and as a model sees them (float32, −1 … 1); latents are stored as they are seen.
+"""The prepared data set: one array in NCHW (uint8 images or float32 latents), its labels, and a JSON of facts.
 
-The prepared data set: one array in NCHW (uint8 images or float32 latents), its labels, and a JSON of facts.
+Pixels are stored as uint8 (0 … 255) and passed to a model as float32 (−1 … 1); latents are stored as they are passed.
 """
 
 import warnings
@@ -56,7 +56,7 @@ class Split(Strict):
 
 
 class Facts(Strict):
-    """What facts.json holds."""
+    """Content of facts.json."""
 
     n: int = Field(ge=1, description="images, held-out ones included")
     shape: Triple = Field(description="channels, height, width")
@@ -127,7 +127,7 @@ class PreparedData:
 
     @property
     def holdout_report(self) -> np.ndarray:
-        """The other held-out images, which nothing is chosen by: for what is told of a choice."""
+        """The other held-out images, which select nothing: for reported figures."""
         return self.holdout[1::2]
 
     @property

@@ -1,12 +1,11 @@
-"""Where images come from: digits, patches, CIFAR-10, a folder or an array, each as uint8 [C, H, W] of one size.
+"""Sources of images: digits, patches, CIFAR-10, a folder or an array, each as uint8 [C, H, W] of one size.
 
-A source hands out one image at a time and reads it from disk only then, so that a data set may be
-larger than memory. Whatever it cannot use it refuses with a UserError that names the file.
+A source returns one image at a time and reads it from disk only then, so that a data set may be larger than memory. It
+refuses what it cannot use with a UserError that names the file.
 
-Colour patches cut from scikit-learn's two sample photographs, a temple roof and a flower.
-
-Patches do not overlap: a held-out one shows nothing that a training one shows. What neighbours
-share (a sky, a petal) they share all the same, so held-out figures are those of the same two scenes.
+Colour patches are cut from scikit-learn's two sample photographs, a temple roof and a flower. They do not overlap: a
+held-out one shows nothing that a training one shows. Neighbours still share a sky or a petal, so held-out figures are
+those of the same two scenes.
 """
 
 import os
@@ -39,7 +38,7 @@ class Images(Protocol):
     """uint8 images [C, H, W] by their index; an array [n, C, H, W] is one such."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of images."""
 
     def __getitem__(self, index: int, /) -> np.ndarray:
         """One image. Raises UserError where it cannot be read or has another form."""
@@ -66,7 +65,7 @@ def load(data: Data) -> Source:
 
 
 def classes_of(data: Data) -> int | None:
-    """How many classes the labels of a source have, None for one without; no image is looked at. Raises UserError."""
+    """Number of classes of a source, None for one without labels; no image is read. Raises UserError."""
     if data.source in CLASSES:
         return CLASSES[data.source]
     path = Path(data.path or "")
@@ -216,7 +215,7 @@ def only_images(arrays: dict[str, np.ndarray], path: Path) -> np.ndarray:
 def channels_last(images: np.ndarray, data: Data, path: Path) -> np.ndarray:
     """NCHW, NHWC or (grey) NHW images as a view [n, H, W, C].
 
-    Axes are told apart by the number of channels; where both layouts could be meant, by the size,
+    Axes are distinguished by the number of channels; where both layouts could be meant, by the size,
     and failing that the images count as NCHW.
     """
     views = []
@@ -307,7 +306,7 @@ def descriptors(patches: np.ndarray) -> np.ndarray:
     pixels = patches.astype(np.float64)
     grey = pixels.mean(1)
     steepness = [np.abs(np.diff(grey, axis=axis)).mean((1, 2)) for axis in (1, 2)]
-    # Logarithms, since a few strong edges would otherwise be all that tells patches apart.
+    # Logarithms, since a few strong edges would otherwise be all that distinguishes patches.
     structure = np.log1p(np.stack([grey.std((1, 2)), *steepness], axis=1))
     table = np.concatenate([pixels.mean((2, 3)), structure], axis=1)
     return (table - table.mean(0)) / table.std(0)

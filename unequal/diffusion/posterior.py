@@ -1,9 +1,8 @@
-"""The distribution of a less noisy image x' given x_t and x0, which a denoising step imitates.
+"""Posterior of a less noisy image x' given x_t and x0, which a denoising step imitates, and its learned variance.
 
-Learned variance (IDDPM, 2102.09672, section 3.1): where between β̃ and β the variance of a step lies.
-
-The network gives a value o for each value of the image; with v = (o + 1)/2 the step's variance is
-exp(v·log β + (1 − v)·log β̃). It is learned by the variational bound, −log p(x0) ≤ Σ_t L_t.
+Learned variance (IDDPM, 2102.09672, section 3.1) lies between β̃ and β: the network gives a value o for each value of
+the image; with v = (o + 1)/2 the step's variance is exp(v·log β + (1 − v)·log β̃). It is learned by the variational
+bound, −log p(x0) ≤ Σ_t L_t.
 """
 
 from math import log
@@ -29,13 +28,13 @@ class Posterior(NamedTuple, Generic[N]):
 
 
 def posterior(schedule: NoiseSchedule) -> Posterior[Tensor]:
-    """That of the step from every timestep to the one before it, each [T] in float64; t = 0 leads to the image."""
+    """Posterior of the step from every timestep to the previous one, each [T] in float64; t = 0 leads to the image."""
     before = shifted(schedule.alpha, CLEAN.alpha), shifted(schedule.noise_power, CLEAN.sigma)
     return by_bayes(schedule.forward_scale, schedule.forward_variance, schedule.noise_power, *before)
 
 
 def posterior_between(now: Level, after: Level) -> Posterior[float]:
-    """That of a step between any two levels, whose signal-to-noise ratio rises."""
+    """Posterior of a step between any two levels, whose signal-to-noise ratio rises."""
     kept = now.alpha / after.alpha
     added = now.sigma**2 - (kept * after.sigma) ** 2
     return by_bayes(kept, added, now.sigma**2, after.alpha, after.sigma**2)
@@ -57,7 +56,7 @@ def by_bayes(kept: N, added: N, power: N, next_alpha: N, next_power: N) -> Poste
 
 
 def large_share(output: Tensor) -> Tensor:
-    """v, the share of log β in a step's log-variance, of what a network says; beyond −1 and 1 it goes on as it is."""
+    """v, the share of log β in a step's log-variance, from a network's output; beyond −1 and 1 it is not clipped."""
     return (output + 1) / 2
 
 
@@ -76,7 +75,7 @@ class VariationalBound:
         self.log_large = schedule.betas.log()
 
     def log_variance(self, output: Tensor, timesteps: Tensor) -> Tensor:
-        """Of the step from each timestep, [B, C, H, W], for what the network says of it."""
+        """Log-variance of the step from each timestep, [B, C, H, W], from the network's output for it."""
         small, large = at(self.log_small, timesteps, output), at(self.log_large, timesteps, output)
         share = large_share(output)
         return share * large + (1 - share) * small

@@ -1,4 +1,4 @@
-"""What a network predicts: ε, v, x0 or the velocity of a flow, and the way from each to the others.
+"""Predictions of a network: ε, v, x0 or the velocity of a flow, and conversions between them.
 
 With x_t = α·x0 + σ·ε and v = α·ε − σ·x0 (α² + σ² = 1), an error of the prediction is an error of x0
 times a factor of t alone: ‖Δx0‖² = ‖Δsample‖² = σ²·‖Δv‖² = (σ²/α²)·‖Δε‖².
@@ -64,7 +64,7 @@ def add_noise(x0: Tensor, epsilon: Tensor, alpha: Tensor, sigma: Tensor) -> Tens
 
 @with_velocity(velocity)
 def target(prediction: str, x0: Tensor, epsilon: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
-    """What a network of this prediction should answer, same shape as x0."""
+    """Target of a network of this prediction, same shape as x0."""
     match prediction:
         case "epsilon":
             return epsilon
@@ -89,7 +89,7 @@ def to_x0(prediction: str, output: Tensor, x_t: Tensor, alpha: Tensor, sigma: Te
 
 
 def to_epsilon(x0: Tensor, x_t: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
-    """The noise that stands beside an x0 in x_t."""
+    """The noise in x_t, given its x0."""
     return (x_t - alpha * x0) / sigma
 
 
@@ -117,12 +117,12 @@ def squared_error(truth: Tensor, answer: Tensor) -> Tensor:
 
 
 class Answer(Protocol):
-    """What a network returns: `sample` [B, C, H, W], C as many channels as it has answers."""
+    """Output of a network: `sample` [B, C, H, W], with C channels for all its answers."""
 
     sample: Tensor
 
 
-#: (noisy images [B, C, H, W], timesteps [B]) → Answer: a network, or one that has been told its condition.
+#: (noisy images [B, C, H, W], timesteps [B]) → Answer: a network, or one bound to its condition.
 NetworkFunction = Callable[..., Answer]
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unequal.errors import UserError
 
-#: Timesteps for which the betas of DDPM and latent diffusion were chosen; a flow is told its time in as many parts.
+#: Timesteps for which the betas of DDPM and latent diffusion were chosen; a flow's time is passed in as many parts.
 REFERENCE_TIMESTEPS = 1000
 
 
@@ -100,12 +100,12 @@ class NoiseSchedule:
 
     @cached_property
     def forward_scale(self) -> Tensor:
-        """What is kept of x_{t−1} in x_t, α_t/α_{t−1}, [T]; x_{−1} is the image."""
+        """Share of x_{t−1} in x_t, α_t/α_{t−1}, [T]; x_{−1} is the image."""
         return self.alpha / shifted(self.alpha, CLEAN.alpha)
 
     @cached_property
     def forward_variance(self) -> Tensor:
-        """What x_t has of noise that x_{t−1} has not, σ_t² − (α_t/α_{t−1})²·σ_{t−1}², [T]."""
+        """Variance of the noise that x_t adds to x_{t−1}, σ_t² − (α_t/α_{t−1})²·σ_{t−1}², [T]."""
         return self.noise_power - self.forward_scale**2 * shifted(self.noise_power, CLEAN.sigma)
 
     @cached_property
@@ -132,7 +132,7 @@ class NoiseSchedule:
         return at(self.alpha, timesteps, like), at(self.sigma, timesteps, like)
 
     def to(self, device: torch.device | str) -> Self:
-        """The same schedule with its tables on a device, so that look-ups need no transfer."""
+        """Copy of the schedule with its tables on a device, so that look-ups need no transfer."""
         moved = copy(self)
         for name, table in vars(self).items():
             if isinstance(table, Tensor):

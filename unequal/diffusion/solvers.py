@@ -1,8 +1,7 @@
-"""DDIM (2010.02502) over any falling list of timesteps, and the same with a learned variance (2102.09672).
+"""Solvers of the path from noise to images over any falling list of timesteps: DDIM, Heun, DPM-Solver++.
 
-Higher-order solvers of the path from noise to images, over the same timesteps as DDIM, which is Euler's.
-
-With y = x/α and r = σ/α the path is dy/dr = ε(x_t, t) on every schedule, so that none of them needs to know which.
+DDIM (2010.02502) is Euler's method; `ancestral` is the same with a learned variance (2102.09672). With y = x/α and
+r = σ/α the path is dy/dr = ε(x_t, t) on every schedule, so that no solver needs to know which.
 """
 
 import math
@@ -158,7 +157,7 @@ def noise_in(x_t: Tensor, x0: Tensor, level: Level) -> Tensor:
 
 
 def moved(x_t: Tensor, slope: Tensor, now: Level, after: Level) -> Tensor:
-    """Where a straight step in (r, y) leads: y' = y + (r' − r)·slope, as x' = α'·y'."""
+    """Result of a straight step in (r, y): y' = y + (r' − r)·slope, as x' = α'·y'."""
     kept = after.alpha / now.alpha
     return kept * x_t + (after.sigma - kept * now.sigma) * slope
 

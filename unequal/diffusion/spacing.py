@@ -1,4 +1,4 @@
-"""Where a number of sampling steps is placed, from the noisiest timestep to the cleanest.
+"""Placement of sampling steps, from the noisiest timestep to the cleanest.
 
 A spacing is a coordinate that rises from timestep to timestep; steps are equally far from each other in it, and snap to
 timesteps, whose α and σ are then exact. Where two snap to the same one, one step is left.

@@ -35,7 +35,7 @@ def enlarge(images: Tensor, factor: int) -> Tensor:
 
 
 def blurred(images: Tensor, factor: int) -> Tensor:
-    """What is left of images [B, C, H, W] at a factor-th of their resolution, enlarged to their size."""
+    """Images [B, C, H, W] reduced to a factor-th of their resolution and enlarged to their size again."""
     return enlarge(shrink(images, factor), factor)
 
 

@@ -101,7 +101,7 @@ def accuracy(net: Classifier, images: np.ndarray, labels: np.ndarray) -> float:
 
 
 def in_batches(answer: Callable[[Tensor], Tensor], images: Tensor, device: torch.device) -> Tensor:
-    """What is answered of images [N, C, H, W], [N, …] on the device: no more than a batch goes through at once."""
+    """Answers for images [N, C, H, W], [N, …] on the device, at most a batch at once."""
     return torch.cat([answer(some.to(device)) for some in images.split(BATCH)])
 
 

@@ -33,7 +33,7 @@ QUOTED = 200
 
 
 class Dinov2(nn.Module):
-    """What becomes of the class token, behind the last layer's norm.
+    """The class token, after the last layer's norm.
 
     Args:
         network: transformers' Dinov2Model, whose positions are stretched here.
@@ -57,7 +57,7 @@ class Dinov2(nn.Module):
 
 
 def seen(images: Tensor) -> Tensor:
-    """What the network sees [B, 3, 224, 224] of uint8 RGB images [B, 3, H, W]."""
+    """Input of the network [B, 3, 224, 224] for uint8 RGB images [B, 3, H, W]."""
     # Without antialiasing, as torch-fidelity resizes, images that are made smaller would be others.
     pixels = functional.interpolate(images.float(), size=(SIDE, SIDE), mode="bicubic", antialias=True) / 255
     mean, deviation = (pixels.new_tensor(one).view(3, 1, 1) for one in (MEAN, DEVIATION))
@@ -82,7 +82,7 @@ def dinov2_of(folder: Path, place: str) -> Dinov2:
     """The network in a folder, to be asked only.
 
     Args:
-        folder: with config.json and model.safetensors, as transformers saves a Dinov2Model, and nothing besides.
+        folder: with config.json and model.safetensors, as transformers saves a Dinov2Model, and nothing else.
         place: what a refusal begins with.
 
     Raises:
@@ -90,7 +90,7 @@ def dinov2_of(folder: Path, place: str) -> Dinov2:
         MissingExtra: transformers is not installed.
     """
     needs(__name__, "profile", "transformers")
-    with told_in_one_line(place):
+    with errors_in_one_line(place):
         from transformers import Dinov2Model
 
         network, told = Dinov2Model.from_pretrained(
@@ -98,7 +98,7 @@ def dinov2_of(folder: Path, place: str) -> Dinov2:
             local_files_only=True,
             use_safetensors=True,
             attn_implementation="sdpa",  # a config.json may name a kernel, which would be downloaded
-            ignore_mismatched_sizes=True,  # those are told of, and are refused below
+            ignore_mismatched_sizes=True,  # those are reported, and are refused below
             output_loading_info=True,
         )
     check_whole(told, place)
@@ -114,7 +114,7 @@ def check_files(folder: Path, place: str) -> None:
     config = json_or_none(folder / CONFIG)
     kind = config.get("model_type") if isinstance(config, dict) else None
     if kind != MODEL_TYPE:
-        told = "tells of no model_type" if kind is None else f"has the model_type {kind!r}"
+        told = "names no model_type" if kind is None else f"has the model_type {kind!r}"
         raise UserError(f"{place}: {CONFIG} {told}; allowed: {MODEL_TYPE!r}")
 
 
@@ -140,7 +140,7 @@ def check_sizes(config: Any, place: str) -> None:
 
 
 @contextmanager
-def told_in_one_line(place: str) -> Iterator[None]:
+def errors_in_one_line(place: str) -> Iterator[None]:
     """Have whatever transformers raises end in one line, and keep its log and its bars back."""
     from transformers.utils import logging
 

@@ -51,7 +51,7 @@ Network = Callable[[Tensor], Tensor]
 
 
 class BuiltExtractor(Strict):
-    """Which features are compared, and the file or folder of weights beside extractor.json; None: torch-fidelity's."""
+    """Kind of features, and the file or folder of weights next to extractor.json; None: torch-fidelity's."""
 
     kind: Literal["classifier", "inception", "dinov2"]
     features: PositiveInt
@@ -61,7 +61,7 @@ class BuiltExtractor(Strict):
 
     @classmethod
     def load(cls, folder: Path) -> "BuiltExtractor":
-        """From the folder that `build_extractor` makes. Raises UserError where something in it has changed."""
+        """Load the folder that `build_extractor` makes. Raises UserError where something in it has changed."""
         extractor = validate(cls, read_json(folder / FACTS), folder / FACTS)
         if extractor.weights is None and extractor.kind == "inception":
             return extractor
@@ -74,13 +74,13 @@ class BuiltExtractor(Strict):
 
     @property
     def label(self) -> str:
-        """Name and version, as it stands beside every figure."""
+        """Name and version, as recorded with every figure."""
         return f"{self.kind}-{(self.weights_sha256 or 'torch-fidelity')[:12]}"
 
 
 @dataclass(frozen=True)
 class Scores:
-    """How far images are from real ones (FID and KID), and how much of one is found in the other.
+    """Scores of images against real ones: FID, KID, precision and recall.
 
     Attributes:
         fid: Fréchet distance of all images; for n of them biased upwards by about a constant over n.
@@ -100,7 +100,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Features:
-    """What a set of images is compared by: features [N, F] (float32), their mean [F] and their covariance [F, F]."""
+    """Features of a set of images [N, F] (float32), their mean [F] and their covariance [F, F]."""
 
     features: np.ndarray
     mean: np.ndarray
@@ -108,7 +108,7 @@ class Features:
 
     @classmethod
     def of(cls, features: np.ndarray) -> "Features":
-        """With the statistics that belong to features."""
+        """Features with their mean and covariance."""
         mean: np.ndarray = features.mean(axis=0, dtype=np.float64)
         products = np.zeros((len(mean), len(mean)))
         # Part by part: all features in float64 would be twice as large again as they are.
@@ -119,7 +119,7 @@ class Features:
 
     @property
     def statistics(self) -> dict[str, np.ndarray]:
-        """As torch-fidelity names them."""
+        """Mean and covariance by torch-fidelity's names."""
         return {"mu": self.mean, "sigma": self.covariance}
 
 
@@ -143,7 +143,7 @@ def score(
         kid_subset: images a subset of KID.
         allow_singular: score fewer images than features all the same.
         neighbourhood: of precision and recall, the neighbour whose distance is the radius around an image.
-        cache: folder and name under which the reference's features are kept; the name must tell apart data and
+        cache: folder and name under which the reference's features are kept; the name must distinguish data and
             weights.
 
     Raises:
@@ -178,12 +178,12 @@ def frechet_distance(ours: Features, real: Features) -> float:
 
 
 def half_of(count: int) -> int:
-    """How many of so many images are their first half, of which a covariance takes two or more."""
+    """Number of images in the first half of a set; a covariance needs two or more."""
     return max(2, count // 2)
 
 
 def precision_and_recall(ours: Tensor, real: Tensor, neighbourhood: int) -> tuple[float, float]:
-    """Of features [n, F] against real ones [N, F], on one device."""
+    """Precision and recall of features [n, F] against real ones [N, F], on one device."""
     found = prc_features_to_metric(
         ours, real, prc_neighborhood=neighbourhood, prc_batch_size=TILE, save_cpu_ram=True, verbose=False
     )
@@ -193,7 +193,7 @@ def precision_and_recall(ours: Tensor, real: Tensor, neighbourhood: int) -> tupl
 def kept(path: Path, count: int, make: Callable[[], np.ndarray]) -> Features:
     """The features of so many images that a file holds, made anew where it is missing, damaged or of others.
 
-    Of the files beside it, those that were used last are kept.
+    Of the files next to it, those that were used last are kept.
     """
     names = ("features", "mean", "covariance")
     try:
@@ -231,7 +231,7 @@ def features_of(
 
 
 def network_of(extractor: BuiltExtractor, image_size: int, device: torch.device) -> Network:
-    """What computes an extractor's features, on a device. Raises UserError where the weights do not fit."""
+    """Network that computes an extractor's features, on a device. Raises UserError where the weights do not fit."""
     try:
         return NETWORKS[extractor.kind](extractor, image_size, device)
     except (SafetensorError, OSError, KeyError, RuntimeError) as error:

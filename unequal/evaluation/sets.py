@@ -1,8 +1,6 @@
-"""Sets of images that may be larger than memory: they are made or read part by part, as often as they are asked for.
+"""Sets of images that may exceed memory, made or read part by part, and the real images to compare samples with.
 
-The real images that samples are compared with: those that models were trained on, or held-out ones.
-
-Where something is chosen by a score, it is chosen by the one half of the held-out images and told of the other.
+Where a score selects something, one half of the held-out images selects and the other half reports.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +27,7 @@ PLACES: dict[Against, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class ImageSet:
-    """So many uint8 images [count, C, H, W].
+    """Set of `count` uint8 images [C, H, W].
 
     Attributes:
         count: of all parts together.

@@ -1,7 +1,4 @@
-"""A model or a set of experts, sampled and scored: what every FID of the project comes from.
-
-What a scoring leaves behind: the figures of a variant, and pictures for the report.
-"""
+"""Sampling and scoring of a model or a set of experts: the source of every FID of the project."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, astuple, dataclass
@@ -29,7 +26,7 @@ SHOWN = 64
 
 @dataclass(frozen=True)
 class Scoring:
-    """What all variants of a run are scored by: the same noise, reference and features.
+    """Scoring of all variants of a run, with the same noise, reference and features.
 
     `data` are the real images; `decode` makes images of what models of latents have sampled; `losses` are the base's of
     each timestep, [T], where the spacing of timesteps goes by them.
@@ -53,7 +50,7 @@ class Scoring:
         return spaced_timesteps(self.sampling.steps, experts.schedule, self.sampling.spacing, self.losses)
 
     def scores(self, experts: Ensemble, name: str) -> list[Scores]:
-        """Scores of a variant, one a sampling seed; `name` tells variants apart that share a work directory."""
+        """Scores of a variant, one a sampling seed; `name` distinguishes variants that share a work directory."""
         seeds = self.evaluation.seeds
         self.check()
         # All processes sample together, and then score a seed each.
@@ -89,7 +86,7 @@ class Scoring:
         return Chunks(self.workspace.work / name.replace("/", "_"))
 
     def features_cache(self) -> tuple[Path, str] | None:
-        """Where Inception's features of the real images are kept; a classifier's are made faster than read."""
+        """Folder for Inception's features of the real images; a classifier's are computed faster than read."""
         if self.extractor.kind == "classifier":
             return None
         return self.workspace.work.parent / "features", f"{self.reference.name}, {self.extractor.label}"
@@ -112,10 +109,10 @@ class Scoring:
             self.batches_kept(name, seed).make({start: partial(counted, make) for start, make in makers.items()})
 
     def batches(self, experts: Ensemble, seed: int) -> dict[str, Callable[[], np.ndarray]]:
-        """What samples each batch of a seed, uint8 [B, C, H, W], by the number of its first image."""
+        """Functions that sample the batches of a seed, uint8 [B, C, H, W], by the number of the first image."""
         timesteps, settings = self.timesteps(experts), self.sampling
         sampled = guided(experts, settings.guidance)
-        # A model of super-resolution enlarges held-out images, which it cannot have learned by heart.
+        # A model of super-resolution enlarges held-out images, which it cannot have memorized.
         originals = tensor_of(self.data.holdout)
 
         def make(ids: range) -> np.ndarray:
@@ -135,7 +132,7 @@ class Scoring:
         return {str(ids.start): partial(make, ids) for ids in cut(self.evaluation.samples, settings.batch_size)}
 
     def batches_kept(self, name: str, seed: int) -> Chunks:
-        """Where the batches of a seed are kept."""
+        """Folder in which the batches of a seed are stored."""
         return self.chunks(f"samples-{name}-{seed}")
 
     def figures(self, experts: Ensemble, name: str) -> dict[str, Any]:
@@ -149,7 +146,7 @@ class Scoring:
         return self.samples(experts, name, self.evaluation.seeds[0]).first(SHOWN)
 
     def costs(self, experts: Ensemble) -> dict[str, Any]:
-        """What a variant cost to train, and costs to sample."""
+        """Cost of a variant in training and in sampling."""
         records = [expert.record for expert in experts.experts]
         asked = network_calls(self.sampling.solver, self.timesteps(experts))
         return {
@@ -165,7 +162,7 @@ class Scoring:
         }
 
     def conditions(self) -> dict[str, Any]:
-        """What a figure means nothing without."""
+        """Conditions that belong to every figure."""
         real, half = self.reference, half_of(self.evaluation.samples)
         return {
             "samples_per_seed": self.evaluation.samples,
@@ -183,7 +180,7 @@ class Scoring:
 
 
 def write_scores(scoring: Scoring, experts: Ensemble, variant: str, more: Mapping[str, Any] | None = None) -> None:
-    """Score a variant and write its figures, with more beside them, and its first samples as the stage's outputs."""
+    """Score a variant and write its figures, further figures, and its first samples as the stage's outputs."""
     workspace = scoring.workspace
     figures = scoring.figures(experts, variant) | dict(more or {})
     np.save(workspace.output(f"artifacts/samples/{variant}.npy"), scoring.shown(experts, variant))

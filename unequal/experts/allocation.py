@@ -1,6 +1,6 @@
 """Sharing a plan's images out over its groups: by fixed shares, or in rounds by what they gain (ours).
 
-In rounds, a group's training is one training that is stopped and goes on: each round asks for more images of it, and
+In rounds, a group's training is one training that is stopped and resumed: each round asks for more images of it, and
 the loop takes up its own state, moments and average included. That is exact as long as the learning rate does not know
 where the training ends, so rounds share out the part before the rate falls; the fall comes last, over the same share
 of every group's training. What a group ends with is the model of one uninterrupted training of its budget.
@@ -18,7 +18,7 @@ from unequal.settings.plan import ByGain
 
 
 class Point(NamedTuple):
-    """What a group had come to after so many images."""
+    """Error of a group after a number of images."""
 
     group: int
     images: int
@@ -38,7 +38,7 @@ class Trace:
         self.points = [Point(*one) for one in read_json(path)] if path.exists() else []
 
     def at(self, group: int, images: int, measure: Callable[[], tuple[float, float]]) -> Point:
-        """The point of a group after so many images; `measure` tells its error and the seconds that it took."""
+        """The point of a group after so many images; `measure` returns its error and the seconds that it took."""
         for one in self.points:
             if one[:2] == (group, images):
                 return one
@@ -47,12 +47,12 @@ class Trace:
         return self.points[-1]
 
     def gain(self, group: int, images: int) -> float:
-        """By how much a group's error had last fallen by the image, after so many."""
+        """Fall of a group's error per image, over its last two points before a number of images."""
         before, after = [one for one in self.of(group) if one.images <= images][-2:]
         return (before.error - after.error) / (after.images - before.images)
 
     def of(self, group: int) -> list[Point]:
-        """Those of a group, in their order."""
+        """Points of a group, in their order."""
         return [one for one in self.points if one.group == group]
 
 
@@ -78,7 +78,7 @@ def by_gain(
         groups: how many.
         batch: images of an optimizer step.
         trace: what has been measured so far.
-        measure: (group, images) → error of the group's model when it has been trained on so many, and seconds.
+        measure: (group, images) → error of the group's model after training with so many, and seconds.
 
     Raises:
         UserError: a share or a round of less than a step.

@@ -25,7 +25,7 @@ from unequal.timesteps.partition import TimestepSet, stride_of
 from unequal.timesteps.samplers import TimestepSampler, normalised
 from unequal.training.batches import BatchSource
 
-#: Which half of the held-out images: the one that choices go by, and the one that is told of them.
+#: Half of the held-out images: the one that selects, and the one that reports.
 CHOICE, REPORT = 0, 1
 
 
@@ -62,13 +62,13 @@ class HeldOut:
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """Of the errors of all timesteps, [T]."""
+        """Weights of the errors of all timesteps, [T]."""
         return endpoints(self.spec.noise_schedule())["x0_loss_over_log_snr"].weights
 
     def error(self, net: nn.Module, timesteps: TimestepSet) -> float:
         """A network's part of the error within a group; 0 where none of its timesteps counts.
 
-        Timesteps are drawn by their weights, evenly spread, so that every draw counts alike. Raises UserError where
+        Timesteps are drawn by their weights, evenly spread, so that every draw counts equally. Raises UserError where
         what the network answers is NaN or infinite.
         """
         own = np.zeros_like(self.weights)
@@ -97,7 +97,7 @@ class HeldOut:
 
     @torch.no_grad()
     def sum_of_errors(self, denoiser: Denoiser, source: BatchSource, part: slice) -> float:
-        """Of some of the draws."""
+        """Sum of the weighted errors of some draws."""
         batch = source.draw(0, part)
         x_t = add_noise(batch.x0, batch.epsilon, *denoiser.schedule.at(batch.timesteps, batch.x0))
         x0 = denoiser.conditioned_on(batch.x0, batch.labels).x0(x_t, batch.timesteps)

@@ -1,8 +1,7 @@
 """TDC training by a plan: timesteps in groups, and for each a model that is pruned and trained (paper 3, Alg. 1).
 
-What a group has come to is kept: a plan that was stopped goes on within the group where it was.
-
-The model of one group of timesteps: the base or its pruned form, trained on within the group.
+The results of a group are stored: a plan that was stopped resumes within the group where it was. The model of a group
+is the base or its pruned form, trained further within the group.
 """
 
 import math
@@ -59,7 +58,7 @@ class ExpertsJob:
         data: the training images, and the held-out ones where models are measured.
         training: settings that all trainings share.
         seed: of pruning, fresh weights, batches and noise.
-        excess: [T], what the base loses beyond the floor; needed for groups of equal excess loss alone.
+        excess: [T], the base's loss beyond the optimal denoiser's; needed for groups of equal excess loss alone.
     """
 
     plan: Plan
@@ -72,7 +71,7 @@ class ExpertsJob:
 
     @property
     def start(self) -> Path:
-        """Folder of the base at the point from which the plan goes on.
+        """Folder of the base at the point from which the plan starts.
 
         Raises UserError where that snapshot is missing. It may hold a few images more, as batches are whole.
         """
@@ -109,7 +108,7 @@ def groups_of(asked: ExpertsJob, base: ModelRecord) -> list[NumberedGroup]:
 def allocated(asked: ExpertsJob, parts: "Sequence[Part]") -> list[int]:
     """Images of each group's training, of the plan's. Those that are measured to choose by are paid for first.
 
-    A forward pass alone is paid as a third of an image that is trained on, see `unequal.models.cost`.
+    A forward pass alone costs a third of an image in training, see `unequal.models.cost`.
     """
     plan, chosen = asked.plan, asked.plan.allocation
     images = plan.recipe.images - math.ceil(plan.measured_to_choose(len(parts)) / FORWARDS_PER_STEP)
@@ -165,7 +164,7 @@ class Part:
 
     @property
     def points(self) -> list[Point]:
-        """What was measured of the group while budgets were settled."""
+        """Measurements of the group by which budgets were settled."""
         return self.trace.of(self.group.group)
 
     @cached_property
@@ -188,11 +187,11 @@ class Part:
         return folder, read_json(figures)
 
     def trained(self, images: int, *, falls: bool = True) -> Outcome:
-        """Train the group's model up to so many images, going on where its training was stopped.
+        """Train the group's model up to so many images, resuming where its training was stopped.
 
         Args:
             images: of the group, without those that the base's compute pays for.
-            falls: whether the learning rate falls at the end, as the recipe says; else the training may go on.
+            falls: whether the learning rate falls at the end, as the recipe says; else the training may be resumed.
         """
         asked, (pruned, _) = self.asked, self.pruned
         more = self.images_for_base_share(load_record(pruned))
@@ -203,7 +202,7 @@ class Part:
         return train_expert(self.workspace, job, pruned, self.group, self.groups, fresh_weights=fresh)
 
     def images_for_base_share(self, parent: ModelRecord) -> int:
-        """What starts from scratch also gets its part of the base's training FLOPs, in images."""
+        """Images that a group trained from scratch gets for its part of the base's training FLOPs."""
         if not self.asked.plan.base_share:
             return 0
         spent = load_record(self.start).total_flops
@@ -250,7 +249,7 @@ class Part:
         )
 
     def measuring_flops(self, record: ModelRecord) -> int:
-        """Multiply–accumulates of what was measured to choose by; what is measured to be told is none of it."""
+        """Multiply–accumulates of the measurements that select; those that are reported do not count."""
         plan, times = self.asked.plan, len(self.points)
         if plan.keep_base:
             times += 1 if self.points else 2  # the first point is the base's
@@ -285,7 +284,7 @@ def at_a_constant_rate(recipe: RangeRecipe) -> RangeRecipe:
 
 
 def facts_of(candidate: Candidate) -> dict[str, Any]:
-    """What a report says of a candidate; its scheme stands in the memory bank's file."""
+    """Facts of a candidate for the report; its scheme is in the memory bank's file."""
     return candidate.model_dump(include={"round", "candidate", "proposer", "loss"})
 
 
@@ -299,7 +298,7 @@ def save_whole(folder: Path, net: nn.Module, record: ModelRecord, removals: Sequ
 
 
 def totals(figures: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What a plan came to as a whole; costs of a step are means over the timesteps."""
+    """Totals of a plan; costs of a step are means over the timesteps."""
     lengths = [timesteps_of(one["first"], one["last"], one["stride"]).length for one in figures]
     shares = [length / sum(lengths) for length in lengths]
     searches = [one["pruning"] for one in figures if one["pruning"]]

@@ -1,9 +1,8 @@
-"""Images to latents and back, by an autoencoder of diffusers, on the scale on which diffusion sees latents.
+"""Autoencoders of diffusers: images to latents and back, on the scale on which diffusion sees latents, and training.
 
-Training a small autoencoder, where none that is trained fits the images.
-
-Latent diffusion's (2112.10752) without its perceptual and adversarial terms: squared error and a KL divergence that
-keeps latents near N(0, 1). Blurred, but made in a minute.
+A small autoencoder is trained where no trained one fits the images: latent diffusion's (2112.10752) without its
+perceptual and adversarial terms, with a squared error and a KL divergence that holds latents near N(0, 1). Its images
+are blurred, but it takes a minute.
 """
 
 from pathlib import Path
@@ -50,7 +49,7 @@ class Autoencoder:
 
     @property
     def device(self) -> torch.device:
-        """Where it is."""
+        """Device of the autoencoder."""
         return next(self.net.parameters()).device
 
     @torch.no_grad()
@@ -78,7 +77,7 @@ class Autoencoder:
         return torch.cat([self.reconstructed(part) for part in images.split(self.batch_size)])
 
     def reconstructed(self, images: Tensor) -> Tensor:
-        """As many images again as fit at once."""
+        """Batches of reconstructed images, as many as fit at once."""
         again = self.decode(self.encode(images))
         if not bool(again.isfinite().all()):
             raise UserError(
@@ -166,7 +165,7 @@ def load_autoencoder(folder: Path, device: torch.device, batch_size: int) -> Aut
 
 
 def identity(folder: Path) -> str:
-    """By which latents and models name the autoencoder in a folder: a hash of its config and weights."""
+    """Name of the autoencoder in a folder for latents and models: a hash of its config and weights."""
     return content_hash(folder)
 
 
@@ -199,7 +198,7 @@ def train_autoencoder(net: AutoencoderKL, images: np.ndarray, settings: TrainedA
         seed: of batches and of the posterior's noise.
 
     Raises:
-        UserError: the latents came out NaN, infinite or all alike.
+        UserError: the latents are NaN, infinite or all equal.
     """
     net.train().requires_grad_(True)
     steps = -(-settings.images // settings.batch_size)
@@ -224,7 +223,7 @@ def spread_of(latents: Tensor) -> float:
     if not 0 < spread < float("inf"):
         raise UserError(
             f"autoencoder: its latents have a standard deviation of {spread}; lower autoencoder.lr where that is NaN, "
-            "and look at the images where it is 0: they may be all alike"
+            "and look at the images where it is 0: they may be all equal"
         )
     return spread
 

@@ -1,4 +1,4 @@
-"""A prepared data set as latents: what models of latents are trained on, in the place of images."""
+"""A prepared data set as latents, the training data of latent models."""
 
 import hashlib
 import shutil

@@ -1,1 +1,1 @@
-"""What a training loop of one's own takes along: timesteps with weights, experts, a validation loss."""
+"""Parts for a user's own training loop: timesteps with weights, experts, a validation loss."""

@@ -12,7 +12,7 @@ from unequal.errors import UserError
 
 
 class Experts(nn.Module):
-    """Networks of which each answers for a range of timesteps, told apart by what networks are told of them.
+    """Networks of which each answers for a range of timesteps, distinguished by the timesteps that networks take.
 
     Where all images of a batch are for one expert, as in sampling, its answer is handed on as it is.
 
@@ -41,7 +41,7 @@ class Experts(nn.Module):
         return torch.bucketize(timesteps.double(), self.borders.to(timesteps.device), right=True)
 
     def forward(self, sample: Tensor, timestep: Tensor | float, **arguments: Any) -> Any:
-        """What the experts answer on noisy images.
+        """Answers of the experts for noisy images.
 
         Args:
             sample: [B, …].

@@ -17,14 +17,14 @@ class ValidationCallback:
     """Validates a model every so many steps, by all processes together.
 
     Attributes:
-        accelerator: knows the processes, and the trackers that it was told to log with.
+        accelerator: knows the processes, and its trackers.
         validation: what is measured.
         images: [n or more, …], held out, the same in all processes.
         every: steps between two validations; the first is at step 0.
         batch_size: images at once.
         arguments: further arguments of the network, [n or more, …] each.
         name: before the names of what is logged.
-        first: what the first validation came to, with which later ones are compared.
+        first: result of the first validation, with which later ones are compared.
     """
 
     accelerator: "Accelerator"
@@ -45,7 +45,7 @@ class ValidationCallback:
         """Validate and log after a step, if its time has come; to be called by all processes.
 
         Returns:
-            What it came to, or None between two validations.
+            The result, or None between two validations.
         """
         if step % self.every:
             return None

@@ -1,1 +1,1 @@
-"""What is measured of a model, as formulas: losses, errors, gradients, likeness; arrays in, figures out."""
+"""Measurements of a model as formulas: losses, errors, gradients, similarity; arrays in, figures out."""

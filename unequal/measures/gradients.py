@@ -1,12 +1,11 @@
-"""Gradients of losses, and their moments over cells of timesteps.
+"""Gradients of losses, their moments over cells of timesteps, and the scatter of a batch's gradient under a sampler.
 
-What a timestep sampler costs or saves follows from few numbers: how long the gradients of single
-images are in each range of timesteps, and how the ranges' mean gradients stand to each other.
-
-How much a batch's gradient scatters under a timestep sampler, from the gradients' moments in cells of timesteps.
+The cost or gain of a timestep sampler follows from few numbers: the lengths of single images' gradients in each range
+of timesteps, and the products of the ranges' mean gradients.
 
 A batch of B images at timesteps t_i with importance weights w_i has the gradient ĝ = Σ_i w_i·g_i / B. Let W_c be the
-sum of its weights in cell c of timesteps, and let gradients within a cell be drawn alike, whatever their weight. Then
+sum of its weights in cell c of timesteps, and let gradients within a cell be drawn from one distribution, whatever
+their weight. Then
 
     E ĝ = Σ_c E[W_c]/B · μ_c,    E‖ĝ − Eĝ‖² = Σ_c E[Σ_{i∈c} w_i²]/B² · V_c + Σ_{b,c} Cov(W_b, W_c)/B² · μ_b·μ_c,
 
@@ -87,7 +86,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class GradientSample:
-    """What was measured of C cells, in F folds of images of their own.
+    """Measured gradients of C cells, in F folds of separate images.
 
     Attributes:
         squares: [C, F, n], ‖g‖² of single images.
@@ -98,7 +97,7 @@ class GradientSample:
     products: np.ndarray
 
     def moments(self, left_out: int | None = None) -> Moments:
-        """From all folds, or from all but one; a cell's own product takes pairs of different folds alone."""
+        """Moments from all folds, or from all but one; a cell's own product takes pairs of different folds alone."""
         kept = [fold for fold in range(self.squares.shape[1]) if fold != left_out]
         table = self.products[:, kept][:, :, :, kept]
         products = table.mean((1, 3))
@@ -116,7 +115,7 @@ class GradientSample:
 
 @dataclass(frozen=True)
 class Exposure:
-    """How the batches of a sampler fall on cells.
+    """Exposure of cells to the batches of a sampler.
 
     Attributes:
         mean: [C], E[W_c]/B.
@@ -131,7 +130,7 @@ class Exposure:
 
 @dataclass(frozen=True)
 class Scatter:
-    """Of the gradient of one batch, by cells: `within` and `between` [C] sum to E‖ĝ − Eĝ‖².
+    """Variance of the gradient of one batch, by cells: `within` and `between` [C] sum to E‖ĝ − Eĝ‖².
 
     `bias` is ‖Eĝ − g‖², the squared distance to the gradient g of uniform timesteps; `mean_square` is ‖Eĝ‖².
     """
@@ -159,7 +158,7 @@ def scatter(exposure: Exposure, moments: Moments, shares: np.ndarray) -> Scatter
 
 
 def compare(exposure: Exposure, uniform: Exposure, sample: GradientSample, shares: np.ndarray) -> dict[str, float]:
-    """A sampler's batches beside uniform ones of the same size, each figure with its standard error.
+    """Compare a sampler's batches with uniform ones of the same size; each figure with its standard error.
 
     `relative_variance` is of uniform's; `between_share` is what the scatter of timesteps has of the variance.
     """
@@ -201,7 +200,7 @@ def exposure_of(
 
 
 def independent_exposure(probabilities: np.ndarray, weights: np.ndarray, cells: Partition, batch_size: int) -> Exposure:
-    """Of independent draws from p_t with weights w_t, both [T]: Cov(W_b, W_c) = B·(δ_bc·Σ_{t∈c} p·w² − m_b·m_c)."""
+    """Exposure by independent draws from p_t with weights w_t: Cov(W_b, W_c) = B·(δ_bc·Σ_{t∈c} p·w² − m_b·m_c)."""
     mean, squares = (over(cells, probabilities * weights**power) for power in (1, 2))
     return Exposure(mean, squares / batch_size, (np.diag(squares) - np.outer(mean, mean)) / batch_size)
 
@@ -226,7 +225,7 @@ def stratified_exposure(slots: Partition, weights: np.ndarray, cells: Partition,
 
 
 def simulated_exposure(timesteps: np.ndarray, weights: np.ndarray, cells: Partition) -> Exposure:
-    """Of batches that were drawn: timesteps and weights, both [batches, B]."""
+    """Exposure by drawn batches: timesteps and weights, both [batches, B]."""
     batches, size = timesteps.shape
     flat = (np.arange(batches)[:, None] * len(cells) + cells.of(timesteps)).ravel()
     sums, squares = (

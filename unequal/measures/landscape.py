@@ -1,4 +1,4 @@
-"""How smooth a loss is: its sharpest curvature at a point, and its course on the line between two points.
+"""Smoothness of a loss: its sharpest curvature at a point, and its values on the line between two points.
 
 A point is a list of parameters, a direction a list of tensors of the same shapes.
 """
@@ -19,7 +19,7 @@ Direction = Sequence[Tensor]
 
 @dataclass(frozen=True)
 class PowerIteration:
-    """What each of k iterations came to.
+    """Results of k iterations.
 
     Attributes:
         quotients: Rayleigh quotients vᵀHv of the unit direction v that the iteration began with. The
@@ -152,7 +152,7 @@ def move(parameters: Sequence[nn.Parameter], values: Direction) -> None:
 
 @dataclass(frozen=True)
 class Barrier:
-    """Where and by what share the loss on a line rises furthest above the straight course between its ends.
+    """Place and relative height of the loss's largest rise above the straight line between its ends.
 
     Attributes:
         share: place on the line, 0 … 1.

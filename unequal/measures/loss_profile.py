@@ -1,20 +1,14 @@
-"""What follows from measured losses: means with standard errors, other spaces, excess, paired changes.
+"""Loss profiles: means with standard errors, other spaces, excess, paired changes, and a training's endpoints.
 
-Endpoints of a training: what its errors on held-out draws come to in one number, three times.
+Models are compared by three endpoints: `loss_over_timesteps`, the mean error of ε over t; `loss_over_log_snr`, its mean
+over λ = ln(α²/σ²), to which the likelihood bound is proportional (−log p(x) ≤ ½ ∫ E‖ε − ε̂‖² dλ + c, 2107.00630); and
+`x0_loss_over_log_snr`, the mean error of the clipped x0 over the λ in [−4, 9], where samples are decided: unclipped and
+over all λ, nearly all of it would lie at the noise end, where little more than the mean image can be known.
 
-Models are compared by these: `loss_over_timesteps`, the mean error of ε over t; `loss_over_log_snr`, its mean over
-λ = ln(α²/σ²), to which the likelihood bound is proportional (−log p(x) ≤ ½ ∫ E‖ε − ε̂‖² dλ + c, 2107.00630);
-and `x0_loss_over_log_snr`, the mean error of the clipped x0 over the λ in [−4, 9], where samples are decided: unclipped
-and over all λ, nearly all of it would lie at the noise end, where little more than the mean image can be known.
-
-Of errors only the timesteps' are known, so a mean over λ is that of the line through them: with λ falling from λ_0 to
-λ_{T−1}, timestep t has the weight (λ_{t−1} − λ_{t+1})/2 over λ_0 − λ_{T−1}, the first and the last timestep that of
-their one neighbouring interval's half (the trapezoidal rule). Where an end of [−4, 9] lies between two timesteps, the
-line is cut there.
-
-Three heads of one network: what they are together, and which of them leads where.
-
-Errors are mean squares in one common space, since only there those of x0, v and ε mean the same.
+Errors are known at timesteps only, so a mean over λ is that of the line through them: with λ falling from λ_0 to
+λ_{T−1}, timestep t has the weight (λ_{t−1} − λ_{t+1})/2 over λ_0 − λ_{T−1}, the first and the last timestep half of
+their one neighbouring interval (the trapezoidal rule). Where an end of [−4, 9] lies between two timesteps, the line is
+cut there.
 """
 
 from collections.abc import Mapping
@@ -27,7 +21,7 @@ from unequal.diffusion.predictions import Prediction, x0_error_factor
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 
-#: Losses are measured in ε-space; short name → prediction in whose space they are told besides.
+#: Losses are measured in ε-space; short name → prediction in whose space they are reported too.
 SPACES: dict[str, Prediction] = {"epsilon": "epsilon", "v": "v_prediction", "x0": "sample"}
 #: λ between which errors of x0 are compared, the same for all schedules.
 LOG_SNR_OF_X0 = (-4.0, 9.0)
@@ -42,7 +36,7 @@ class LossProfile:
 
     @classmethod
     def of(cls, losses: np.ndarray) -> Self:
-        """From the losses of all draws, [T, n]. Raises UserError where n < 2 or a loss is not finite."""
+        """Profile of the losses of all draws, [T, n]. Raises UserError where n < 2 or a loss is not finite."""
         wide = checked(losses)
         return cls(wide.mean(1), wide.std(1, ddof=1) / np.sqrt(wide.shape[1]))
 
@@ -52,7 +46,7 @@ class LossProfile:
 
     @property
     def largest_over_smallest(self) -> float:
-        """How unequal timesteps are."""
+        """Ratio of the largest mean loss to the smallest."""
         return float(self.mean.max() / self.mean.min())
 
 
@@ -77,12 +71,12 @@ def space_factor(space: str, schedule: NoiseSchedule) -> np.ndarray:
 
 
 def excess_loss(losses: np.ndarray, optimal: np.ndarray) -> np.ndarray:
-    """What a model loses beyond the optimal denoiser on the same draws, clipped at 0, [T]."""
+    """Loss of a model beyond the optimal denoiser's on the same draws, clipped at 0, [T]."""
     return np.maximum(0, excess_profile(losses, optimal).mean)
 
 
 def excess_profile(losses: np.ndarray, optimal: np.ndarray) -> LossProfile:
-    """What a model loses beyond the optimal denoiser on the same draws, [T, n] both; by chance it may be below 0.
+    """Loss of a model beyond the optimal denoiser's on the same draws, both [T, n]; by chance it may be below 0.
 
     Raises UserError where the draws are not the same.
     """
@@ -114,7 +108,7 @@ def influences(before: np.ndarray, after: np.ndarray) -> tuple[float, np.ndarray
 
 
 def standard_error(parts: np.ndarray) -> float:
-    """Of a sum over timesteps of means over draws, [t, n]: timesteps are strata of independent draws."""
+    """Standard error of a sum over timesteps of means over draws, [t, n]: timesteps are strata of independent draws."""
     return float(np.sqrt((parts.var(1, ddof=1) / parts.shape[1]).sum()))
 
 

@@ -1,6 +1,6 @@
 """Measuring the errors of every timestep, on the same draws for every model.
 
-L_t = E‖ε − ε̂(x_t, t)‖²/D (paper 1, Fig. 1a), and the error of x0 beside it. The draws (x0, ε) of timestep t depend
+L_t = E‖ε − ε̂(x_t, t)‖²/D (paper 1, Fig. 1a), and the error of x0. The draws (x0, ε) of timestep t depend
 on (seed, split, t) alone: differences between models are paired, and far sharper than the losses themselves. A set of
 experts is asked as in sampling: each draw goes to the expert of its timestep.
 """
@@ -26,7 +26,7 @@ from unequal.workspace import UNSTORED, Chunks, ranges
 
 
 class Routed(Protocol):
-    """What is profiled: a denoiser alone, or an ensemble of experts."""
+    """Model to profile: a denoiser alone, or an ensemble of experts."""
 
     @property
     def routes(self) -> np.ndarray:
@@ -105,7 +105,7 @@ def profile(model: Routed, draws: Draws, batch_size: int, progress: bool = False
     """Errors of ε and of x0 of every draw, from the same answers, both [T, n] float32.
 
     Of pixels x0 is clipped to [−1, 1] as in sampling: near the noise an unclipped one is off by far more than any
-    image, and its error tells nothing of samples. Latents have no bounds.
+    image, and its error says nothing about samples. Latents have no bounds.
     """
 
     def errors(conditioned: Denoiser, one: Drawn, x_t: Tensor) -> Tensor:
@@ -174,7 +174,7 @@ def measure(
     progress: bool = False,
     chunks: Chunks = UNSTORED,
 ) -> np.ndarray:
-    """A figure [k, B] of (denoiser, draws, x_t) over all draws, [k, T, n], the denoiser told what it may know of them.
+    """A figure [k, B] of (denoiser, draws, x_t) over all draws, [k, T, n], the denoiser bound to their condition.
 
     `chunks` are what an earlier attempt has left.
     """

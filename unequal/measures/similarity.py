@@ -1,4 +1,4 @@
-"""How alike two sets of images are: mean squared error, cosine, structural similarity.
+"""Similarity of two sets of images: mean squared error, cosine, structural similarity.
 
 Tensors in, tensors out. Images are [B, C, H, W] in [−1, 1]; every figure is one a pair, [B].
 """
@@ -31,7 +31,7 @@ def cosine(a: Tensor, b: Tensor) -> Tensor:
 def ssim(a: Tensor, b: Tensor) -> Tensor:
     """Structural similarity (Wang et al. 2004, eq. 13), its mean over windows and channels; 1 for equal images.
 
-    Windows lie wholly within the image and weigh their pixels alike; variances are those of a sample,
+    Windows lie wholly within the image and weigh their pixels equally; variances are those of a sample,
     divided by n − 1. Means are compared as intensities, which start at 0: values are brought to [0, 1].
     """
     side = min(SSIM_WINDOW, *a.shape[2:])
@@ -58,7 +58,7 @@ def similarities(a: Tensor, b: Tensor) -> dict[str, Tensor]:
 
 
 def mismatched(images: Tensor) -> Tensor:
-    """The same images, each in its neighbour's place: beside another set they make pairs that do not belong together.
+    """Images, each moved to its neighbour's place: paired with another set, no pair belongs together.
 
     Every image still takes part once, so that nothing but the pairing has changed.
     """
@@ -66,7 +66,7 @@ def mismatched(images: Tensor) -> Tensor:
 
 
 def nearest(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """For each image of a [B, …] the nearest one of b [N, …]: its mean squared error and its index, [B] each."""
+    """Nearest image of b [N, …] for each image of a [B, …]: its mean squared error and its index, [B] each."""
     # The quicker way by a matrix product gives no exact 0 for equal images.
     table = partial(torch.cdist, x2=b.flatten(1), compute_mode="donot_use_mm_for_euclid_dist")
     rows = max(1, DISTANCES_AT_ONCE // len(b))

@@ -5,7 +5,7 @@ single one says nothing of the others. Here image i is always met with the same 
 strata: image i belongs to stratum i mod K. The loss is the mean of the strata's means, and two models that are met with
 the same draws are compared by paired differences, which are far sharper than either loss.
 
-A point is told by (α, σ) and by what networks are told of it, so that it need be none of the schedule's timesteps.
+A point is given by (α, σ) and the timestep that networks take, so that it need be none of the schedule's timesteps.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ Network = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Points:
-    """Where images are met: image i at point i, of stratum i mod K.
+    """Points at which images are noised: image i at point i, of stratum i mod K.
 
     Attributes:
         alpha, sigma: [n], float64.
@@ -74,7 +74,7 @@ class Points:
 
     @classmethod
     def mlperf(cls, images: int, midpoints: bool = False) -> Self:
-        """MLPerf's for Flux: image i at s = (i mod 8)/8 of a flow, told 1000·s; torchtitan takes (i mod 8 + ½)/8.
+        """MLPerf's for Flux: image i at s = (i mod 8)/8 of a flow, passed as 1000·s; torchtitan takes (i mod 8 + ½)/8.
 
         At s = 0 the network sees the image itself, and no prediction of its velocity has an error below that of the
         noise's variance, 1. Raises UserError where the images are no multiple of 8.
@@ -88,7 +88,7 @@ class Points:
 
 
 def check_images(images: int, strata: int) -> None:
-    """Raise UserError where images do not fill strata alike, by two at least."""
+    """Raise UserError where images do not fill strata equally, by two at least."""
     if images % strata or images < 2 * strata:
         raise UserError(
             f"{images} images for {strata} strata; allowed: a multiple of {strata} from {2 * strata} on, such as "
@@ -98,7 +98,7 @@ def check_images(images: int, strata: int) -> None:
 
 @dataclass(frozen=True)
 class Validated:
-    """What a validation came to.
+    """Result of a validation.
 
     Attributes:
         errors: mean squared errors of the prediction, per value, [K, n/K]: a row for each stratum.
@@ -173,7 +173,7 @@ class Validation:
 
         Args:
             net: (x_t, timestep, …) → its prediction.
-            x0: as the network was trained on them: images in [−1, 1], or scaled latents.
+            x0: as in the network's training: images in [−1, 1], or scaled latents.
             first: number of the first one.
             arguments: further arguments of the network, such as labels or embeddings of these images.
         """
@@ -213,7 +213,7 @@ class Validation:
         return errors
 
     def validated(self, errors: Tensor) -> Validated:
-        """What the errors [n] of all images come to."""
+        """Result for the errors [n] of all images."""
         return Validated(errors.double().cpu().numpy().reshape(-1, self.points.strata).T)
 
 

@@ -19,7 +19,7 @@ ATTENTION_PRODUCTS = ("scaled_dot_product", "bmm", "flash_attention")
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one image through a network: multiply–accumulates, without and with attention; and parameters."""
+    """Cost of a network: multiply–accumulates of one image, without and with attention, and parameters."""
 
     macs: int
     macs_with_attention: int
@@ -44,5 +44,5 @@ def training_flops(macs: int, images: int) -> int:
 
 
 def images_affordable(flops: float, macs: int) -> int:
-    """How many images can be trained on for so many multiply–accumulates, to the nearest."""
+    """Number of training images that so many multiply–accumulates pay for, to the nearest."""
     return round(flops / (FORWARDS_PER_STEP * macs))

@@ -49,7 +49,7 @@ class Denoiser:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """What each head of the network predicts."""
+        """Prediction of each head of the network."""
         return self.spec.heads
 
     @property
@@ -62,7 +62,7 @@ class Denoiser:
         return self
 
     def conditioned(self, condition: Tensor | None) -> Self:
-        """The same denoiser for a batch with this condition, as `unequal.settings.condition` makes it.
+        """Denoiser bound to the condition of a batch, as `unequal.settings.condition` makes it.
 
         Raises:
             UserError: a condition for a model that takes none, or none for one that needs it.
@@ -73,16 +73,16 @@ class Denoiser:
         return conditioned
 
     def conditioned_on(self, x0: Tensor, labels: Tensor | None = None) -> Self:
-        """The same denoiser, told what it may know of images [B, C, H, W] and their labels [B]."""
+        """Denoiser bound to what it may know of images [B, C, H, W] and their labels [B]."""
         return self.conditioned(self.spec.condition.of(x0, labels))
 
     def answer(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
-        """What the network predicts, [B, C, H, W] for each of its heads."""
+        """Prediction of the network, [B, C, H, W] for each of its heads."""
         whole = self.whole_answer(x_t, timesteps)
         return whole.chunk(2, dim=1)[0] if self.spec.variance == "learned" else whole
 
     def whole_answer(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
-        """What the network predicts and, behind it, says of the variance if it has learned one."""
+        """Prediction of the network, followed by its output for the variance if it has learned one."""
         self.spec.condition.check(self.condition)
         return self.spec.condition.bind(self.net, self.condition)(x_t, self.schedule.model_timestep(timesteps)).sample
 

@@ -25,9 +25,9 @@ PRUNING = "pruning.json"
 HEADS = "heads.safetensors"
 #: Folder within a model's, of its averaged weights at earlier points, each a model named by the images seen.
 SNAPSHOTS = "snapshots"
-#: What its training may have left beside it: averages for other widths, a file a point, and what is gone on from.
+#: Further outputs of its training: averages for other widths, a file a point, and the state to resume from.
 AVERAGES, STATE = "averages", "training_state.safetensors"
-#: And what the objective of its training has learned, of which the model is no function.
+#: And what the objective of its training has learned, which is no part of the model.
 OBJECTIVE = "objective.safetensors"
 #: Characters of a reason that may be as long as a network's list of weights.
 QUOTED = 200
@@ -44,7 +44,7 @@ class ModelRecord(Strict):
     `spec` says what its network is asked and answers, `backbone` of which kind that is. It is meant for timesteps
     `first`, `first` + `stride`, … `last`; an expert's are its group's, and `group` of `groups` says which one it is.
     `images_seen` and `training_flops` (3 × multiply–accumulates × images) are those of its own run; what the models
-    that it was trained on from had seen and cost stands in `inherited_images` and `inherited_flops`.
+    that it was trained further from had seen and cost stands in `inherited_images` and `inherited_flops`.
     """
 
     name: str
@@ -94,7 +94,7 @@ class ModelRecord(Strict):
         return self.inherited_flops + self.training_flops
 
     def changed(self, **changes: Any) -> Self:
-        """The same record, but for these fields."""
+        """Copy of the record with these fields changed."""
         return type(self)(**(dict(self) | changes))
 
 
@@ -103,7 +103,7 @@ Loader = Callable[[Path], tuple[nn.Module, ModelRecord]]
 
 
 class Heads(NamedTuple):
-    """How three heads are combined: weights [T, 3], and what they were made from.
+    """Combination of three heads: weights [T, 3], and what they were made from.
 
     `products` [T, 3, 3] are held-out mean products of the heads' x0-errors, from which every other choice follows.
     """
@@ -166,7 +166,7 @@ def model_and_snapshots(folder: Path) -> list[Path]:
 
 
 def load_removals(folder: Path) -> list[Removal] | None:
-    """What pruning has taken from the network of a model folder, None for a model that was never pruned.
+    """Channels pruned from the network of a model folder, None for a model that was never pruned.
 
     Raises UserError where its record is damaged.
     """
@@ -180,7 +180,7 @@ def load_removals(folder: Path) -> list[Removal] | None:
 
 
 def load_heads(folder: Path) -> Heads | None:
-    """How a model's heads are combined; None for a model with one head. Raises UserError where it is damaged."""
+    """Combination of a model's heads; None for a model with one head. Raises UserError where it is damaged."""
     path = folder / HEADS
     try:
         return Heads(**load_file(path)) if path.exists() else None
@@ -217,7 +217,7 @@ def load_architecture(folder: Path) -> tuple[nn.Module, ModelRecord]:
 
 
 def with_weights(net: nn.Module, folder: Path) -> nn.Module:
-    """The same network, to be asked, with the weights of a model folder. Raises UserError where they do not fit it."""
+    """Load the weights of a model folder into a network, for inference. Raises UserError where they do not fit."""
     try:
         net.load_state_dict(load_file(folder / WEIGHTS))
     except (SafetensorError, RuntimeError) as error:

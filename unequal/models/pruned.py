@@ -49,7 +49,7 @@ class PrunableLayer:
 
 
 class PrunableKind(ABC):
-    """How networks of one kind are pruned.
+    """Pruning of networks of one kind.
 
     Attributes:
         kind: that of their backbone.
@@ -114,7 +114,7 @@ def register(prunable: PrunableKind) -> None:
 
 
 def prunable_kind_of(net: nn.Module) -> PrunableKind:
-    """How networks of a network's kind are pruned. Raises UserError where they cannot be."""
+    """Pruning for the kind of a network. Raises UserError where it cannot be pruned."""
     kind, known = backbone_of(net).kind, built_in() | _registered
     if kind not in known:
         raise UserError(f"pruning: networks of kind {kind} cannot be pruned; allowed: {', '.join(known)}")

@@ -1,4 +1,4 @@
-"""What a model is, apart from its network: all that whoever trains, measures or samples it has to know."""
+"""Specification of a model apart from its network: all that training, measuring and sampling need to know."""
 
 from typing import Self
 
@@ -15,7 +15,7 @@ from unequal.settings.strict import Strict
 
 
 class Space(Strict):
-    """Where a model works: square images of so many channels, or the latents of the autoencoder of that hash."""
+    """Space of a model: square images of so many channels, or the latents of the autoencoder of that hash."""
 
     channels: PositiveInt
     size: PositiveInt
@@ -34,12 +34,12 @@ class Space(Strict):
 
 
 class ModelSpec(Strict):
-    """What a network is asked and what it answers.
+    """Inputs and outputs of a network.
 
     Attributes:
         prediction: what it answers; `mixed` stands for the three HEADS, one behind the other.
         schedule: of the noise in what it is asked.
-        condition: what it is told beside the noisy image and its timestep.
+        condition: its input besides the noisy image and its timestep.
         variance: `learned` where as many further channels say the variance of a step.
         space: of its images.
     """
@@ -91,7 +91,7 @@ class ModelSpec(Strict):
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """What each head of the network predicts."""
+        """Prediction of each head of the network."""
         three = HEADS if self.schedule.preserves_variance else HEADS_OF_FLOW
         return three if self.prediction == "mixed" else (self.prediction,)
 

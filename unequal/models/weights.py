@@ -61,7 +61,7 @@ def merge(base: Weights, trained: Iterable[Weights], factors: Sequence[float]) -
     """θ_base + Σ_i w_i·(θ_i − θ_base).
 
     Args:
-        base: from which all were trained on.
+        base: from which all were trained further.
         trained: N networks' weights, taken one after the other, so that never more than one need be in memory.
         factors: w_i of each.
 
@@ -82,7 +82,7 @@ def merge(base: Weights, trained: Iterable[Weights], factors: Sequence[float]) -
 
 
 def task_vector(base: Weights, trained: Weights) -> Tensor:
-    """What training has changed, θ_i − θ_base, as one vector in the order of the base's names.
+    """Task vector θ_i − θ_base: the change by training, as one vector in the order of the base's names.
 
     Raises:
         UserError: the two are not of one architecture.

@@ -88,12 +88,12 @@ class PipelineFolder:
         if not files:
             raise UserError(f"{self.name}: {part} has no weights in safetensors; no others are read")
         for file in files:
-            with told_in_one_line(f"{self.name}: {part}/{file.name}"), safe_open(file, "pt"):
+            with errors_in_one_line(f"{self.name}: {part}/{file.name}"), safe_open(file, "pt"):
                 pass  # its head tells how long it must be
 
     def network(self, part: str, kind: type[Any], dtype: torch.dtype) -> nn.Module:
         """A network among the parts, on the CPU, to be asked only. Raises UserError where it is not whole."""
-        with told_in_one_line(f"{self.name}: {part}"):
+        with errors_in_one_line(f"{self.name}: {part}"):
             net, told = kind.from_pretrained(
                 str(self.path),
                 subfolder=part,
@@ -128,7 +128,7 @@ def described(file: Path, base: Path) -> tuple[str, int, int]:
 
 def downloaded(owner_and_name: str, revision: str | None, source: str) -> Path:
     """The Hub's snapshot on this machine, brought here where it is not. Raises UserError."""
-    with told_in_one_line(f"{source}: no such folder, and none from the Hub"):
+    with errors_in_one_line(f"{source}: no such folder, and none from the Hub"):
         # Its class comes with others that warn of what they miss.
         from diffusers import DiffusionPipeline
 
@@ -139,7 +139,7 @@ def downloaded(owner_and_name: str, revision: str | None, source: str) -> Path:
 
 
 @contextmanager
-def told_in_one_line(place: str) -> Iterator[None]:
+def errors_in_one_line(place: str) -> Iterator[None]:
     """Have whatever a library raises end in one line, and keep its log, warnings and bars back."""
     from transformers.utils import logging as of_transformers
 

@@ -1,20 +1,15 @@
-"""What of a network can be pruned, what hangs together with it, and what the network then costs.
+"""Anatomy of a network for pruning: its cost as a formula, its units, and schemes of ratios.
 
-The cost is a formula, so that thousands of choices can be compared without making one: a convolution
-takes positions × kernel area × inputs × outputs multiply–accumulates, a linear layer the same with an
-area of 1, and each removed channel takes a known number of inputs and outputs from each of them.
+The cost is a formula, so that thousands of choices can be compared without making one: a convolution takes positions ×
+kernel area × inputs × outputs multiply–accumulates, a linear layer the same with an area of 1, and each removed channel
+takes a known number of inputs and outputs from each of them.
 
-The smallest pieces that can be pruned, in the order in which an importance gives them up.
+A unit is the smallest piece that can be pruned: one channel of each norm group of a layer (so that GroupNorm still
+divides them), or one whole attention head. Everything coupled to those channels goes with them.
 
-A unit is one channel of each norm group of a layer (so that GroupNorm still divides them), or one
-whole attention head. Everything coupled to those channels goes with them.
-
-Schemes: a pruning ratio for each block of a network, as a decision maker hands them in.
-
-A network has some 20 to 70 prunable layers, too many figures to be decided by some ten trials and more than a
-person reads; its backbone names a handful of blocks, of a U-Net its resolutions. So a scheme says what share of
-each block's units goes, and within a block an importance says which. Any limit can be met from any scheme: it
-is scaled until it does.
+A network has some 20 to 70 prunable layers, too many figures to be decided by some ten trials, and more than a person
+reads; its backbone names a handful of blocks, a U-Net's resolutions. A scheme is a share of each block's units; within
+a block an importance decides which units go. Any limit can be met from any scheme: it is scaled until it does.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -67,7 +62,7 @@ class Anatomy:
 
 
 def positions_of(net: nn.Module) -> dict[Weighted, int]:
-    """How often each convolution and linear layer is applied to one image: at every pixel, or once."""
+    """Number of applications of each convolution and linear layer to one image: at every pixel, or once."""
     found: dict[Weighted, int] = {}
 
     def count(module: Weighted, _: Any, output: Tensor) -> None:

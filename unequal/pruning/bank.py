@@ -1,9 +1,8 @@
-"""The memory bank of a decision maker: every scheme that was tried, and what came of it (paper 3, eq. 12).
+"""Memory bank of a decision maker: every scheme that was tried, and its result (paper 3, eq. 12).
 
-It is a file of JSON lines, a line a candidate, and safe once a line is written: a search that was stopped goes on
-behind the last one, and a recorded one can be replayed.
-
-The embedded decision maker: Optuna's tree-structured Parzen estimator over the blocks' ratios.
+It is a file of JSON lines, one for each candidate, and safe once a line is written: a search that was stopped resumes
+after the last one, and a recorded one can be replayed. The built-in decision maker, Optuna's tree-structured Parzen
+estimator over the blocks' ratios, proposes from the bank alone.
 """
 
 import os

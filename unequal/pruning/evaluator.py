@@ -1,4 +1,4 @@
-"""What a scheme comes to: the network that it makes of the target's, and its loss on the timesteps that it is for."""
+"""Evaluation of a scheme: the network that it makes of the target's, and its loss on the target's timesteps."""
 
 from dataclasses import dataclass
 from pathlib import Path

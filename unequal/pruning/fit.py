@@ -74,7 +74,7 @@ def too_many(anatomy: Anatomy, order: Sequence[Unit], limit_macs: float) -> list
 
 
 def removed_channels(anatomy: Anatomy, units: Sequence[Unit]) -> np.ndarray:
-    """How many channels of each of the anatomy's layers are among these units, [layers]."""
+    """Number of channels of each of the anatomy's layers among these units, [layers]."""
     rows = np.array([anatomy.index[unit.layer] for unit in units], dtype=np.int64)
     counts = [len(unit.channels) for unit in units]
     return np.bincount(rows, counts, minlength=len(anatomy.layers)).astype(np.int64)

@@ -1,10 +1,7 @@
-"""What is pruned, and for what: the input that all methods share.
+"""Importance of channels: the target of a pruning, gradients of its loss, and the methods that rank units by them.
 
-Gradients of the denoising loss, which importance by Taylor expansion reads; they are left in the network.
-
-The methods that give each channel an importance; the least important ones are pruned first.
-
-All values are relative to the mean of their layer, so that layers can be compared.
+The least important units are pruned first. All values are relative to the mean of their layer, so that layers can be
+compared. Gradients of the denoising loss, which importance by Taylor expansion reads, are left in the network.
 """
 
 from collections.abc import Iterator
@@ -54,12 +51,12 @@ class Target:
 
     @property
     def device(self) -> torch.device:
-        """Where the network is."""
+        """Device of the network."""
         return next(self.net.parameters()).device
 
     @property
     def images_at_once(self) -> int:
-        """How many images go through the network together."""
+        """Number of images that go through the network together."""
         return max(1, PIXELS_AT_ONCE // self.record.spec.space.size**2)
 
     def range_of(self, timesteps: Timesteps) -> TimestepSet:
@@ -141,7 +138,7 @@ def parts(chosen: TimestepSet, size: int) -> Iterator[np.ndarray]:
 
 
 def weighty(losses: Tensor, largest: float, threshold: float) -> int:
-    """How many of these losses [n] in a row lie above a share of the running maximum, which begins with `largest`."""
+    """Number of these losses [n] in a row above a share of the running maximum, which begins with `largest`."""
     maxima = losses.cummax(0).values.clamp(min=largest)
     return int((losses > threshold * maxima).long().cumprod(0).sum())
 
@@ -150,8 +147,8 @@ def ranked(method: settings.Importance, target: Target, anatomy: Anatomy) -> lis
     """All units that may go, the least important first.
 
     Args:
-        method: how importance is told.
-        target: network, timesteps and images that it is told by.
+        method: of importance.
+        target: network, timesteps and images by which it is measured.
         anatomy: of the target's network.
     """
     with differentiable(target.net):

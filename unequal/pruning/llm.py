@@ -1,6 +1,6 @@
 """A language model as the decision maker, behind any OpenAI-compatible chat endpoint.
 
-It is told of the network and of what has been tried, never of images or weights. Its answers are text from a stranger:
+It gets facts of the network and of tried schemes, never images or weights. Its answers are untrusted text:
 they are checked against a schema, refused with the reason, and asked for again a bounded number of times.
 """
 
@@ -43,7 +43,7 @@ class Unanswered(UserError):
 
 
 class Failed(Exception):
-    """An attempt that came to nothing, and why; another may not."""
+    """Failed attempt and its reason; another may succeed."""
 
 
 class Refused(Failed):
@@ -55,7 +55,7 @@ class Unreachable(Failed):
 
 
 class Completion(BaseModel):
-    """What is read of a chat completion; the rest is of no interest."""
+    """Chat completion, as far as it is read."""
 
     class Choice(BaseModel):
         """One answer."""
@@ -72,10 +72,10 @@ class Completion(BaseModel):
 
 
 class Complaint(BaseModel):
-    """What is read of the body of an error."""
+    """Body of an error, as far as it is read."""
 
     class Error(BaseModel):
-        """In words, and as a code."""
+        """Message and code of an error."""
 
         message: str
         code: str | int | None = None
@@ -207,7 +207,7 @@ class LanguageModel:
             return b""
 
     def form(self) -> dict[str, Any]:
-        """What holds the endpoint to the form of an answer."""
+        """Arguments that ask the endpoint for the form of an answer."""
         match self.settings.answer_format:
             case "json_schema":
                 schema = {"name": "schemes", "strict": True, "schema": self.answer.model_json_schema()}
@@ -217,8 +217,8 @@ class LanguageModel:
         return {}
 
     def judged(self, code: int, body: bytes) -> Exception:
-        """What a status means, in one line: Failed where it may pass, UserError where it will not."""
-        message, kind = told_by(body)
+        """Error for a status, in one line: Failed where it may pass, UserError where it will not."""
+        message, kind = error_in(body)
         place, said, status = f"pruning: {self.settings.base_url}", self.quoted(message), f"status {code}"
         if kind == "context_length_exceeded" or "context length" in message.lower():
             return UserError(f"{place}: the prompt is too long for model '{self.settings.model}' ({said})")
@@ -277,7 +277,7 @@ def within(seconds: float, work: Callable[[], T]) -> T:
 
 
 def unfenced(text: str) -> str:
-    """What stands in the first fence of three backticks, or the whole where there is none; found in one pass."""
+    """Text in the first fence of three backticks, or the whole text where there is none; found in one pass."""
     _, _, behind = text.partition("```")
     inside, closed, _ = behind.partition("```")
     return inside.removeprefix("json") if closed else text
@@ -304,15 +304,15 @@ def key_of(settings: Llm) -> str:
 
 
 def answer_model(blocks: Sequence[str], count: int) -> type[Strict]:
-    """What an answer must be: so many schemes, each with a ratio from 0 to 1 for every block and for no other."""
+    """Schema of an answer: so many schemes, each with a ratio from 0 to 1 for every block and for no other."""
     ratios: dict[str, Any] = {block: (float, Field(ge=0, le=1)) for block in blocks}
     scheme = create_model("Scheme", __base__=Strict, **ratios)
     schemes: Any = (list[scheme], Field(min_length=count, max_length=count))  # type: ignore[valid-type]
     return create_model("Answer", __base__=Strict, schemes=schemes)
 
 
-def told_by(body: bytes) -> tuple[str, str]:
-    """What the body of an error says in words, and its code; of a body in another form the whole, and no code."""
+def error_in(body: bytes) -> tuple[str, str]:
+    """Message and code in the body of an error; for a body in another form the whole body, and no code."""
     try:
         error = Complaint.model_validate_json(body).error
     except ValidationError:
@@ -321,7 +321,7 @@ def told_by(body: bytes) -> tuple[str, str]:
 
 
 def first_complaint(error: ValidationError) -> str:
-    """The first thing that is wrong, and how many there are besides."""
+    """The first thing that is wrong, and how many more there are."""
     first, *others = error.errors(include_input=False, include_url=False)
     place = ".".join(map(str, first["loc"]))
     return f"{place + ': ' if place else ''}{first['msg']}{f' (and {len(others)} more)' if others else ''}"

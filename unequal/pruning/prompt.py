@@ -1,4 +1,4 @@
-"""What a language model is told, from the template `prompt.md`."""
+"""Prompt for a language model, from the template `prompt.md`."""
 
 import json
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def prompt_of(evaluator: Evaluator, bank: Sequence[Candidate], count: int) -> st
 
 
 def described_timesteps(chosen: TimestepSet) -> str:
-    """Which timesteps, in words."""
+    """Timesteps in words."""
     words = f"{chosen.first} to {chosen.last}"
     return f"{words}, one in {chosen.stride}," if isinstance(chosen, Interleaved) else words
 
@@ -56,7 +56,7 @@ def layers_of(anatomy: Anatomy, units: Sequence[Unit]) -> list[dict[str, Any]]:
 
 
 def layer_facts(anatomy: Anatomy, index: int, units: Sequence[Unit]) -> dict[str, Any]:
-    """What one layer is and what a unit of it saves."""
+    """Facts of one layer, and the savings by one of its units."""
     nothing = np.zeros(len(anatomy.layers), dtype=np.int64)
     one = nothing.copy()
     one[index] = len(units[0].channels)
@@ -72,7 +72,7 @@ def layer_facts(anatomy: Anatomy, index: int, units: Sequence[Unit]) -> dict[str
 
 
 def described(candidate: Candidate) -> dict[str, Any]:
-    """A scheme of the bank as a model is told of it."""
+    """A scheme of the bank for the prompt."""
     return {
         "round": candidate.round,
         "ratios": {block: round(ratio, 3) for block, ratio in candidate.scheme.items()},

@@ -1,7 +1,7 @@
-"""Proxy-based pruning: an iterative decision maker chooses schemes and learns from what came of them.
+"""Proxy-based pruning: an iterative decision maker proposes schemes and learns from their results.
 
-Paper 3, eqs. 9–12: a proposer is told of the network, the limit and the memory bank, and hands in schemes; each is
-scaled to the limit and tried; its loss goes into the bank, for the next round.
+Paper 3, eqs. 9–12: a proposer gets the network, the limit and the memory bank, and returns schemes; each is scaled to
+the limit and tried; its loss goes into the bank, for the next round.
 """
 
 import shutil
@@ -38,7 +38,7 @@ class Proposer(Protocol):
 
 @dataclass(frozen=True)
 class Decision:
-    """What a search came to.
+    """Result of a search.
 
     Attributes:
         pruned: the best network.
@@ -46,7 +46,7 @@ class Decision:
         flops: multiply–accumulates of their trials.
         fresh_loss: of the best one, on draws that it was not chosen by.
         ended: why the search ended early, if it did.
-        control: what as many random schemes came to, where that was asked for.
+        control: result of as many random schemes, where that was asked for.
     """
 
     pruned: PrunedNetwork
@@ -58,7 +58,7 @@ class Decision:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """What is worth a line beside the pruned network's own figures."""
+        """Figures of the search, next to those of the pruned network."""
         best = self.bank.best
         return {
             "proposer": best.proposer,
@@ -82,7 +82,7 @@ class Control:
     fresh_loss: float
 
     def figures(self, searched: float) -> dict[str, float]:
-        """What is worth telling beside the fresh loss of a scheme that was searched for."""
+        """Figures of the control, next to the fresh loss of the scheme that the search found."""
         return {
             "control_loss": self.loss,
             "control_fresh_loss": self.fresh_loss,
@@ -91,7 +91,7 @@ class Control:
 
 
 def decide(workspace: Workspace, method: settings.Proxy, target: Target, anatomy: Anatomy) -> Decision:
-    """Search for the scheme with the smallest loss, going on where an earlier process was stopped.
+    """Search for the scheme with the smallest loss, resuming where an earlier process was stopped.
 
     Raises:
         UserError: the limit is out of reach, a proposer cannot be asked, or a recorded bank is of another model.
@@ -198,7 +198,7 @@ class Draws:
         self.evaluator, self.count = evaluator, count
 
     def propose(self, round_: int, bank: Sequence[Candidate]) -> list[Proposal]:
-        """So many schemes."""
+        """Random schemes."""
         blocks = list(blocks_of(self.evaluator.ranking))
         generator = numpy_generator(self.evaluator.target.seed, Stream.PRUNING, *CONTROL_KEY)
         return [Proposal("random", random_scheme(blocks, generator)) for _ in range(self.count)]

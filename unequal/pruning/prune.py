@@ -106,7 +106,7 @@ def prune(workspace: Workspace, job: PruningJob) -> tuple[PrunedNetwork, Decisio
 
 
 def target_of(job: PruningJob) -> Target:
-    """What is pruned, and for what."""
+    """Target of a job."""
     timesteps = job.group.range
     seed = torch_seed(job.seed, Stream.PRUNING, *timesteps)
     return Target(
@@ -126,7 +126,7 @@ def write(workspace: Workspace, job: PruningJob, pruned: PrunedNetwork, decision
 
 
 def figures_of(job: PruningJob, pruned: PrunedNetwork, decision: Decision | None) -> dict[str, Any]:
-    """What is worth telling of a pruning."""
+    """Figures of a pruning."""
     return {
         "method": job.method.method,
         "limit_macs": job.limit_macs,
@@ -138,7 +138,7 @@ def figures_of(job: PruningJob, pruned: PrunedNetwork, decision: Decision | None
 
 
 def pruned_record(job: PruningJob, pruned: PrunedNetwork) -> ModelRecord:
-    """The record of a pruned model that has not been trained on yet."""
+    """The record of a pruned model before further training."""
     return job.base.changed(
         name=f"pruned/{job.name}",
         macs=pruned.cost.macs,

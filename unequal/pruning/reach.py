@@ -33,7 +33,7 @@ def check_reach(params: Core) -> None:
 
 
 def least_share(params: Core) -> float:
-    """What is left of the base's multiply–accumulates with one unit in every layer, as a share."""
+    """Share of the base's multiply–accumulates that is left with one unit in every layer."""
     channels, size = params.seen
     spec = ModelSpec.of(
         params.network, params.schedule, params.recipes["base"].prediction, Space(channels=channels, size=size)

@@ -1,4 +1,4 @@
-"""From noise to images: which network is asked at which timestep, and what it is told."""
+"""Sampling from noise to images: the network for each timestep, and its condition."""
 
 from unequal.errors import needs
 

@@ -32,7 +32,7 @@ class Expert:
 
 
 class SamplingOptions(TypedDict, total=False):
-    """How images are sampled; see `Ensemble.images`."""
+    """Options of sampling; see `Ensemble.images`."""
 
     seed: int
     eta: float
@@ -108,7 +108,7 @@ class Ensemble:
         return denoiser
 
     def steps_per_expert(self, timesteps: Sequence[int]) -> list[int]:
-        """How many of these predictions (`unequal.diffusion.solvers.network_calls`) are routed to each expert."""
+        """Number of these predictions (`unequal.diffusion.solvers.network_calls`) that are routed to each expert."""
         return np.bincount(self.routes[list(timesteps)], minlength=len(self.experts)).tolist()
 
     def macs_per_image(self, timesteps: Sequence[int]) -> int:
@@ -167,7 +167,7 @@ class Ensemble:
         return ddim(x_t, timesteps, self.schedule, self.predictor(clip, condition), eta, noise)
 
     def predictor(self, clip: bool, condition: Tensor | None = None) -> Callable[[Tensor, int], Tensor]:
-        """What predicts x0 from (x_t, t), for images with this condition or for several such batches end to end."""
+        """Function that predicts x0 from (x_t, t), for images with this condition or for several such batches."""
 
         def predict(x: Tensor, t: int) -> Tensor:
             seen = None if condition is None else torch.cat([condition] * (len(x) // len(condition)))
@@ -179,7 +179,7 @@ class Ensemble:
     def variance_predictor(
         self, clip: bool, condition: Tensor | None = None
     ) -> Callable[[Tensor, int], tuple[Tensor, Tensor]]:
-        """What predicts x0 and the share of log β in a step's log-variance from (x_t, t)."""
+        """Function that predicts x0 and the share of log β in a step's log-variance from (x_t, t)."""
 
         def predict(x: Tensor, t: int) -> tuple[Tensor, Tensor]:
             conditioned = self.ready(t).conditioned(condition)
@@ -251,7 +251,7 @@ class Ensemble:
     def condition(
         self, ids: Sequence[int], originals: Tensor | None, seed: int = 0, labels: Tensor | None = None
     ) -> Tensor | None:
-        """What a model is told of images with these numbers, a row each: see `sample`."""
+        """Condition of images with these numbers, a row each: see `sample`."""
 
         def in_turn(rows: Tensor | None) -> Tensor | None:
             return None if rows is None else rows[torch.tensor(ids) % len(rows)].to(self.device)

@@ -31,7 +31,7 @@ class GuidedDenoiser(Denoiser):
         self.guidance, self.null = guidance, null_of(denoiser)
 
     def whole_answer(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
-        """What the network predicts, guided, and, behind it, what it says of the variance of a labelled image."""
+        """Guided prediction of the network, followed by its output for the variance of a labelled image."""
         self.spec.condition.check(self.condition)
         assert self.condition is not None
         condition = torch.cat([self.condition, torch.full_like(self.condition, self.null)])

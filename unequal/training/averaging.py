@@ -35,7 +35,7 @@ def of_width(width: float) -> KeptShare:
 
 
 def kept_share(settings: Average) -> KeptShare:
-    """What an average keeps, as the settings say."""
+    """Share of the old average that an update keeps, by the settings."""
     if isinstance(settings, PowerAverage):
         return of_width(settings.width)
     return partial(warmed_up, limit=settings.decay)

@@ -96,7 +96,7 @@ class BatchSource:
         horizontal_flips: mirror each image with probability ½.
         device: where batches are needed.
         window: images that are shuffled together, see `unequal.training.batches`; None: all.
-        prefetch: have a thread gather the next step's images while this one's are trained on.
+        prefetch: have a thread gather the next step's images while this one's is trained with.
         labels: [N] int64 of the images, where they have any.
         repeats: places in a row that an image takes, each with a timestep and noise of its own.
     """
@@ -127,7 +127,7 @@ class BatchSource:
 
     @cached_property
     def coming(self) -> Prefetcher:
-        """What is gathered ahead."""
+        """Prefetcher of the coming batches."""
         return Prefetcher(self.gathered)
 
     def gathered(self, step: int, part: slice) -> Gathered:
@@ -151,7 +151,7 @@ class BatchSource:
         return self.sampler.sample(self.batch_size, generator, trained)
 
     def measured(self, step: int, timesteps: np.ndarray) -> Batch:
-        """Images at given timesteps [n], to be measured before a step and not to be trained on."""
+        """Images at given timesteps [n], for a measurement before a step, not for training."""
         generator = numpy_generator(self.seed, Stream.MEASURED, step, 1)
         return draw_at(self.images, timesteps, generator, self.device, self.labels)
 
@@ -236,7 +236,7 @@ class WithholdingSource(BatchSource):
     share: float = 0.0
 
     def draw(self, step: int, part: slice = slice(None)) -> Batch:
-        """The batch of a step, or a process's part of it; what its labels do not tell is drawn as without dropout."""
+        """The batch of a step, or a process's part of it; all else is drawn as without label dropout."""
         batch = super().draw(step, part)
         assert batch.labels is not None
         coins = numpy_generator(self.seed, Stream.LABEL_DROPOUT, step).random(self.batch_size) < self.share
@@ -245,11 +245,11 @@ class WithholdingSource(BatchSource):
 
 
 def withholding(source: BatchSource, condition: Condition) -> BatchSource:
-    """The same batches with as many labels withheld as a condition says; as they are where it says nothing of it."""
+    """Source with as many labels withheld as a condition says; unchanged where it withholds none."""
     return withholding_by(source, condition) if isinstance(condition, DroppedLabels) else source
 
 
 def withholding_by(source: BatchSource, condition: DroppedLabels) -> WithholdingSource:
-    """The same batches with labels withheld."""
+    """Source with labels withheld."""
     drawn = {field.name: getattr(source, field.name) for field in fields(BatchSource)}
     return WithholdingSource(**drawn, null=condition.null, share=condition.dropout)

@@ -209,7 +209,7 @@ class Snapshots:
         self.name = name
 
     def file(self, step: int) -> Path:
-        """Where the snapshot of a step lies."""
+        """Path of the snapshot of a step."""
         return self.work / f"{self.name}-{step}.safetensors"
 
     def write(self, step: int, tensors: Mapping[str, Tensor], **facts: str) -> None:

@@ -20,7 +20,7 @@ from unequal.training.objectives.objective import Objective
 
 
 class Feedback:
-    """Between the training loop and its sampler.
+    """Passes measurements from the training loop to its sampler.
 
     Args:
         accelerator: knows the processes.
@@ -34,16 +34,16 @@ class Feedback:
 
     @property
     def sampler(self) -> TimestepSampler:
-        """Whom the figures are for."""
+        """Sampler that receives the figures."""
         return self.source.sampler
 
     def images_seen(self, step: int) -> int:
-        """Images that have gone forwards and backwards before a step: those trained on, and what measuring has cost."""
+        """Images that have gone forward and backward before a step: those of batches, and of measurements."""
         measured = self.sampler.measured_images * self.measurements(step)
         return step * self.source.batch_size + measured
 
     def measurements(self, step: int) -> int:
-        """Measurements before a step: one at the first, and one whenever another `refresh_images` are trained on."""
+        """Measurements before a step: one at the first, and one whenever another `refresh_images` are trained with."""
         every = self.sampler.refresh_images
         return min(step, (step - 1) * self.source.batch_size // every + 1) if every and step else 0
 
@@ -72,14 +72,14 @@ class Feedback:
             self.sampler.learn(self.source.timesteps(step).timesteps, self.all_gather(losses, self.source.batch_size))
 
     def all_gather(self, mine: list[Tensor], total: int) -> np.ndarray:
-        """This process's share of some figures, put beside those of the others, [total]."""
+        """This process's share of some figures, joined with those of the others, [total]."""
         whole = torch.zeros(total, dtype=torch.float64, device=self.source.device)
         whole[self.own(total)] = torch.hstack(mine).double()
         found: Tensor = self.accelerator.reduce(whole, "sum")
         return found.cpu().numpy()
 
     def own(self, total: int) -> slice:
-        """Which of some figures belong to this process."""
+        """This process's share of some figures."""
         index, count = self.accelerator.process_index, self.accelerator.num_processes
         return slice(total * index // count, total * (index + 1) // count)
 

@@ -15,7 +15,7 @@ from unequal.training.objectives.objective import Objective
 
 @dataclass(frozen=True)
 class FixedLoss:
-    """What a network loses on the same draws (x0, t, ε) at each call.
+    """Loss of a network on the same draws (x0, t, ε) at each call.
 
     Attributes:
         net: asked with the weights that it has at that moment.

@@ -65,7 +65,7 @@ class Start:
 
     @classmethod
     def of_model(cls, folder: Path, scope: Scope | None = None, load: Loader = load_model) -> Self:
-        """A model, to be trained on, for its own timesteps or for others. Raises UserError where it cannot be loaded.
+        """Start from a model, for its own timesteps or for others. Raises UserError where it cannot be loaded.
 
         Args:
             folder: of the model.
@@ -76,7 +76,7 @@ class Start:
         return cls(net, parent.spec, scope or Scope.whole(parent.spec), parent, load_removals(folder), folder)
 
     def renewed(self, seed: int) -> Self:
-        """The same architecture with fresh weights, of a seed and the scope's group."""
+        """Start with the same architecture and fresh weights, of a seed and the scope's group."""
         key = () if self.scope.group is None else (self.scope.group,)
         torch.manual_seed(torch_seed(seed, Stream.INITIAL_WEIGHTS, *key))
         reinitialise(self.net)
@@ -98,7 +98,7 @@ def warm_start(start: Start, recipe: Recipe) -> dict[str, Tensor] | None:
         recipe: by which it is trained.
 
     Returns:
-        Moments that its optimizer goes on with, by their parameters' names; None: it begins with none.
+        Moments that its optimizer begins with, by their parameters' names; None: none.
 
     Raises:
         UserError: the model has no such state, or it is of another optimizer.
@@ -126,7 +126,7 @@ def state_of(start: Start, asked: WarmStart) -> TrainingState:
     if not (start.folder / STATE).exists():
         rather = "set keep_state: true in the recipe that trains it"
         if start.removals is not None:
-            rather = f"a pruned network is gone on from with {WarmStart()}"
+            rather = f"a pruned network starts with {WarmStart()}"
         raise UserError(f"{start.folder}: keeps no state of its training for continuing: {asked}; {rather}")
     state = TrainingState.load(start.folder)
     if not state.fits(start.net):

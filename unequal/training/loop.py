@@ -352,5 +352,5 @@ class Trainer:
 
 
 def memory_format(runtime: "Runtime") -> torch.memory_format:
-    """How images and filters lie in memory; settled before optimizer and average copy the parameters' strides."""
+    """Memory format of images and filters; set before optimizer and average copy the parameters' strides."""
     return torch.channels_last if runtime.channels_last else torch.contiguous_format

@@ -1,4 +1,4 @@
-"""What the training of three heads (x0, v, ε) has beside a recipe: an objective, and how the heads are combined."""
+"""Training of three heads (x0, v, ε): their objective, and the combination of their predictions."""
 
 from dataclasses import replace
 from functools import partial
@@ -53,7 +53,7 @@ def with_three_heads(
 
 
 def combined(net: nn.Module, spec: ModelSpec, draws: Draws, batch_size: int, select: Selection) -> Heads:
-    """How a network's three heads are combined, by their errors on draws."""
+    """Combination of a network's three heads, by their errors on draws."""
     products = torch.from_numpy(head_products(Denoiser.of_heads(net, spec), draws, batch_size).mean(1))
     return selected_heads(select, products)
 

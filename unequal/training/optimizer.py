@@ -30,13 +30,13 @@ def build_optimizer(
 
 
 def objective_group(objective: Objective) -> list[dict[str, Any]]:
-    """What an objective learns, as a group of an optimizer that has no decay; none where it learns nothing."""
+    """Parameters of an objective, as a group of an optimizer without decay; none where it learns nothing."""
     learned = list(objective.parameters())
     return [{"params": learned, "weight_decay": 0.0, "own_lr": objective.own_lr}] if learned else []
 
 
 def restore_objective(optimizer: torch.optim.Optimizer, objective: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Put the moments of what an objective learns back beside those of a network."""
+    """Load the moments of an objective's parameters, next to those of a network."""
     found = {parameter: strip_prefix(f"{name}.", tensors) for name, parameter in objective.named_parameters()}
     optimizer.state.update({parameter: state for parameter, state in found.items() if state})
 
@@ -65,7 +65,7 @@ def learning_rate(settings: Optimizer, images_seen: int, budget: int) -> float:
 
 
 def decay_progress(settings: Optimizer, images_seen: int, budget: int) -> float:
-    """How much of the learning rate's decay is over, from 0 as long as it has not begun to 1."""
+    """Progress of the learning rate's decay, from 0 as long as it has not begun to 1."""
     before = 1 - settings.decay_share
     return max(0.0, (min(1.0, images_seen / budget) - before) / settings.decay_share)
 

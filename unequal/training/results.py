@@ -1,4 +1,4 @@
-"""What a training leaves behind: the model folder, its curve and its figures."""
+"""Outputs of a training: the model folder, its curve and its figures."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ from unequal.workspace import Workspace
 
 
 def write_results(workspace: Workspace, outcome: Outcome) -> None:
-    """Write what a training came to as the stage's outputs, by the process that leads."""
+    """Write the results of a training as the stage's outputs, by the main process."""
     if not workspace.leads:
         return
     name, trained = outcome.job.name, outcome.trained
@@ -40,7 +40,7 @@ def write_results(workspace: Workspace, outcome: Outcome) -> None:
 
 
 def measured(outcome: Outcome) -> dict[str, Any]:
-    """What was measured of gradients before the training, if anything was, and the clusters that it went by."""
+    """Measured gradients before the training, if there are any, and the clusters made from them."""
     if (affinity := outcome.affinity) is None:
         return {}
     cosines = affinity.cosines.round(4).tolist()
@@ -48,7 +48,7 @@ def measured(outcome: Outcome) -> dict[str, Any]:
 
 
 def write_models(folder: Path, outcome: Outcome) -> ModelRecord:
-    """Save what a training came to as a model folder, with its snapshots in it; its record."""
+    """Save the result of a training as a model folder, with its snapshots in it; returns its record."""
     record, name, trained = trained_record(outcome), outcome.job.name, outcome.trained
     write_model(folder, outcome, outcome.start.net, record)
     write_state(folder, outcome, trained.end)
@@ -70,13 +70,13 @@ def write_model(folder: Path, outcome: Outcome, net: nn.Module, record: ModelRec
 
 
 def write_state(folder: Path, outcome: Outcome, reached: Snapshot | None) -> None:
-    """Save beside a model what a training goes on from, where the recipe asks for it and a step was taken."""
+    """Save the training state next to a model, where the recipe asks for it and a step was taken."""
     if outcome.job.recipe.keep_state and reached is not None:
         reached.state().save(folder)
 
 
 def write_learned(folder: Path, learned: Mapping[str, Tensor]) -> None:
-    """Save beside a model what its objective has learned: no part of the model, and little else keeps it."""
+    """Save what the objective has learned next to a model; it is no part of the model."""
     if learned:
         save_file(dict(learned), folder / OBJECTIVE)
 

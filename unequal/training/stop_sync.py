@@ -1,4 +1,4 @@
-"""Processes that share a training stop after the same step: now and then they tell each other whether to stop."""
+"""Agree among the processes of a training to stop after the same step, by an exchange now and then."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ STEPS, SECONDS = 10, 1.0
 
 
 class StopSync:
-    """Of all processes of a training, from a step on.
+    """Agreement of all processes of a training on when to stop.
 
     Attributes:
         last, at: the step, and the moment, of the last exchange.
@@ -31,7 +31,7 @@ class StopSync:
         seconds = (time.monotonic() - self.at) / (step - self.last)
         ours = torch.tensor([float(asked()), seconds], device=self.accelerator.device)
         asking, seconds = self.accelerator.reduce(ours).tolist()
-        # The mean over processes: all come to the same number of steps.
+        # The mean over processes, so that all compute the same number of steps.
         between = int(SECONDS * self.accelerator.num_processes / max(seconds, 1e-9))
         self.last, self.at, self.next = step, time.monotonic(), step + min(max(between, 1), STEPS)
         return asking > 0

@@ -1,7 +1,7 @@
-"""A recipe carried out: a network is trained from fresh weights, or on from a model.
+"""Training by a recipe: a network is trained from fresh weights, or a model is trained further.
 
-What comes out is written by `unequal.training.results`. Three heads need more than a recipe: an objective of their
-own, and a way to combine them, which `unequal.training.mixed_prediction` hands in.
+`unequal.training.results` writes the outputs. Three heads need more than a recipe, an objective of their own and a way
+to combine them, which `unequal.training.mixed_prediction` passes in.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ LARGEST_BATCH = 1000
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """What is asked of a training, whatever network it begins with.
+    """Training to carry out, whatever network it begins with.
 
     Attributes:
         name: of the model, below `artifacts/models`.
@@ -66,9 +66,9 @@ class TrainingJob:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A training that is over: what was asked, what it began with, whose network is trained now, and what it took.
+    """Finished training: its job, its start, whose network is trained now, and its result.
 
-    `affinity` is that of the timesteps' gradients, where it was measured.
+    `affinity` is the similarity of the timesteps' gradients, where it was measured.
     """
 
     job: TrainingJob
@@ -78,7 +78,7 @@ class Outcome:
 
     @property
     def clusters(self) -> list[Partition]:
-        """What went by the affinity: clusters of timesteps, of each number that was asked for."""
+        """Clusters of timesteps by the affinity, for each number in the recipe."""
         counts = sorted(set(self.job.recipe.clusters_by_gradients().values()))
         return [] if self.affinity is None else [gradient_clusters(self.affinity, count) for count in counts]
 
@@ -92,7 +92,7 @@ def train_fresh(workspace: Workspace, job: TrainingJob, network: Network, schedu
 def train_further(
     workspace: Workspace, job: TrainingJob, start: Start, sampler: TimestepSampler | None = None
 ) -> Outcome:
-    """Train a model on.
+    """Train a model further.
 
     Args:
         workspace, job: where, and what is asked.
@@ -110,7 +110,7 @@ def train_further(
 def take_over(workspace: Workspace, job: TrainingJob, network: Network, schedule: Schedule) -> Outcome:
     """The trained network that the settings name, as a training without a step. Raises UserError where it does not fit.
 
-    Its record says nothing of what it has seen and cost elsewhere.
+    Its record does not count the images and compute of its training elsewhere.
     """
     start = Start.taken_over(network, spec_for(job, network, schedule))
     check_data(job, start.spec)
@@ -120,7 +120,7 @@ def take_over(workspace: Workspace, job: TrainingJob, network: Network, schedule
 
 
 def spec_for(job: TrainingJob, network: Network, schedule: Schedule) -> ModelSpec:
-    """What a network of the settings is, where a job trains it."""
+    """Specification of the network that a job trains."""
     return ModelSpec.of(network, schedule, job.recipe.prediction, Space.of(job.data))
 
 
@@ -149,14 +149,14 @@ def train(workspace: Workspace, job: TrainingJob, start: Start, sampler: Timeste
 
 
 def measured_affinity(workspace: Workspace, job: TrainingJob, start: Start) -> tuple[Affinity | None, int]:
-    """How alike gradients are where the recipe wants that measured, and the images that it takes of the budget.
+    """Similarity of gradients where the recipe measures it, and the images that this takes from the budget.
 
     Raises UserError for fresh weights, whose gradients say nothing of the timesteps.
     """
     if (chosen := job.recipe.gradients) is None:
         return None, 0
     if start.parent is None:
-        raise UserError(f"recipes.{job.name}.gradients: measured of a model that is trained on; this one is not")
+        raise UserError(f"recipes.{job.name}.gradients: measured where a model is trained further; this one is not")
     from unequal.training.gradient_meter import affinity_of  # which few trainings need
 
     net = start.net.to(workspace.device)
@@ -167,7 +167,7 @@ def measured_affinity(workspace: Workspace, job: TrainingJob, start: Start) -> t
 
 
 def surgery_of(recipe: Recipe, spec: ModelSpec, affinity: Affinity | None) -> Surgery | None:
-    """The recipe's remedy of conflicts between timesteps, if it has one."""
+    """The recipe's gradient surgery, if it has one."""
     if (chosen := recipe.conflicts) is None:
         return None
     return Surgery(chosen.clusters_of(spec.noise_schedule(), affinity), COMBINATIONS[chosen.kind])
@@ -181,12 +181,12 @@ def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: Ti
         images=images,
         batch_size=job.training.batch_size,
         sampler=sampler,
-        # A model that is trained on sees other noise than its parent has seen.
+        # A model that is trained further sees other noise than its parent.
         seed=job.seed if start.parent is None else torch_seed(job.seed, start.parent.total_images),
         horizontal_flips=job.training.horizontal_flips,
         device=workspace.device,
         window=window,
-        # On a CPU the thread would take from the step what it saves it, unless it waits for a disk.
+        # On a CPU the thread would take the time from the step that it saves, unless it waits for a disk.
         prefetch=workspace.device.type == "cuda" or window is not None,
         labels=job.data.train_labels,
         repeats=job.recipe.timesteps_per_image,
@@ -197,7 +197,7 @@ def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: Ti
 def single_head(
     recipe: Recipe, spec: ModelSpec, device: torch.device, sampler: TimestepSampler, affinity: Affinity | None = None
 ) -> Objective:
-    """The loss of a recipe with one head, scaled as the sampler asks for it, which is told how errors count in it."""
+    """The loss of a recipe with one head, scaled as the sampler asks for; the sampler gets the weights."""
     schedule = spec.noise_schedule()
     scale = 1.0 if sampler.known_loss is None else scale_of(recipe, spec, sampler, sampler.known_loss)
     weights = recipe.loss_weight.table(spec.prediction, schedule.snr)
@@ -231,7 +231,7 @@ def check_fit(job: TrainingJob, start: Start, sampler: TimestepSampler) -> None:
 
 
 def check_data(job: TrainingJob, spec: ModelSpec) -> None:
-    """Raise UserError where the data lack what a model is told, or are far fewer than a batch."""
+    """Raise UserError where the data lack the labels of a model, or are far fewer than a batch."""
     spec.condition.check_labels(job.data.facts["labels"])
     if (repeats := job.recipe.timesteps_per_image) > job.training.batch_size:
         raise UserError(f"timesteps_per_image: {repeats} of a batch of {job.training.batch_size}; at most as many")

@@ -37,7 +37,7 @@ class Backbone(ABC):
 
         Args:
             network: settings of this kind.
-            spec: how many channels of what size it sees and gives, and what it is told.
+            spec: how many channels of what size it takes and gives, and its condition.
         """
 
     def load_pretrained(self, network: Any, spec: ModelSpec) -> nn.Module:
@@ -58,7 +58,7 @@ class Backbone(ABC):
 
     @abstractmethod
     def example_inputs(self, net: Any) -> tuple[Tensor, ...]:
-        """What the network is asked with for one image, in the order of its arguments, on its device."""
+        """Input of the network for one image, in the order of its arguments, on its device."""
 
     def export(self, net: Any, spec: ModelSpec, target: Path, autoencoder: Path | None = None) -> None:
         """Write a pipeline of diffusers. Raises Unexportable where diffusers has none for such a model.
@@ -121,7 +121,7 @@ def load_pretrained(network: Network, spec: ModelSpec) -> nn.Module:
 
 
 def take_over(network: Network, spec: ModelSpec) -> nn.Module:
-    """The same as a base of that spec. Raises UserError also where its source says that it was trained otherwise."""
+    """Load it as a base of that spec. Raises UserError also where its source says that it was trained otherwise."""
     net = load_pretrained(network, spec)
     backbone_named(network.kind).check_pretrained(network, spec)
     return net

@@ -1,4 +1,4 @@
-"""Schedulers of diffusers: those beside trained networks, held against the settings, and a flow's as it goes out."""
+"""Schedulers of diffusers: those of trained networks, compared with the settings, and export of a flow's."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ BENDING = (
 
 
 def check_beside(network: Network, spec: ModelSpec) -> None:
-    """Raise UserError where the scheduler beside a trained network says of its training what the settings do not.
+    """Raise UserError where the scheduler of a trained network contradicts the settings.
 
     A network alone says nothing, and is taken as the settings say.
     """
@@ -48,7 +48,7 @@ def check_beside(network: Network, spec: ModelSpec) -> None:
 
 
 def scheduler_config(source: str) -> dict[str, Any] | None:
-    """Settings of the scheduler beside a network, in a folder or on the Hub; None where there is none."""
+    """Settings of the scheduler next to a network, in a folder or on the Hub; None where there is none."""
     place, revision = on_hub_or_here(source)
     for name in (SCHEDULER, f"scheduler/{SCHEDULER}"):
         try:
@@ -68,13 +68,13 @@ def scheduler_config(source: str) -> dict[str, Any] | None:
 
 
 def on_hub_or_here(source: str) -> tuple[str, str | None]:
-    """What libraries ask for: a folder, or a Hub id and its revision. Raises UserError."""
+    """Arguments for libraries: a folder, or a Hub id and its revision. Raises UserError."""
     place = located(source, "network.pretrained")
     return (str(place), None) if isinstance(place, Path) else place
 
 
 def check_flow(config: dict[str, Any], source: str, spec: ModelSpec) -> None:
-    """Raise UserError where the scheduler of a flow tells a network other times than the settings, or bends them."""
+    """Raise UserError where the scheduler of a flow has other times than the settings, or bends them."""
     parts, shift = config.get("num_train_timesteps", REFERENCE_TIMESTEPS), config.get("shift", 1.0)
     if not isinstance(spec.schedule, FlowSchedule):
         raise disagreement(source, "schedule.name", f"'{spec.schedule.name}'", "'flow'")
@@ -83,7 +83,7 @@ def check_flow(config: dict[str, Any], source: str, spec: ModelSpec) -> None:
     if bent := [key for key in BENDING if config.get(key)]:
         raise disagreement(source, "schedule", "one shift for all images", f"{bent[0]}: {json.dumps(config[bent[0]])}")
     if parts != REFERENCE_TIMESTEPS:
-        ours = f"times told as parts of {REFERENCE_TIMESTEPS}"
+        ours = f"times as parts of {REFERENCE_TIMESTEPS}"
         raise disagreement(source, "schedule", ours, f"num_train_timesteps {parts}")
     if spec.prediction != "velocity":
         raise disagreement(source, "recipes.base.prediction", spec.prediction, "velocity")
@@ -126,8 +126,8 @@ def span(betas: torch.Tensor) -> str:
 def write_flow(schedule: FlowSchedule, target: Path) -> None:
     """Write the scheduler of a flow into the folder where pipelines have theirs.
 
-    A loop over it is to give it times before they are shifted, `set_timesteps(sigmas=…)`: told a number of steps, it
-    shifts its last time twice (its issue 13243). Networks are told 1000·s whatever T was: its thousand is not T.
+    A loop over it is to give it times before they are shifted, `set_timesteps(sigmas=…)`: given a number of steps, it
+    shifts its last time twice (its issue 13243). Networks take 1000·s whatever T was: its thousand is not T.
     """
     # Imported here: it takes seconds to import.
     from diffusers.schedulers.scheduling_flow_match_euler_discrete import FlowMatchEulerDiscreteScheduler

@@ -4,7 +4,7 @@ from importlib import import_module
 
 from unequal.errors import UserError
 from unequal.profiler.families.family import Family
-from unequal.profiler.pipelines import PipelineFolder, told_in_one_line
+from unequal.profiler.pipelines import PipelineFolder, errors_in_one_line
 
 #: Class of the network → module and class here.
 FAMILIES = {
@@ -28,6 +28,6 @@ def family_of(pipeline: PipelineFolder, resolution: int | None = None) -> Family
     if kinds[0] not in FAMILIES:
         raise UserError(f"{pipeline.name}: its network is a {kinds[0]}; allowed: {allowed}")
     module, name = FAMILIES[kinds[0]]
-    with told_in_one_line(pipeline.name):
+    with errors_in_one_line(pipeline.name):
         kind: type[Family] = getattr(import_module(f"{__package__}.{module}"), name)
         return kind(pipeline, resolution)

@@ -11,7 +11,7 @@ from torch import nn
 from unequal.errors import UserError
 from unequal.profiler.families.family import Family, TextEncoder
 from unequal.profiler.kept import Rows
-from unequal.profiler.pipelines import told_in_one_line
+from unequal.profiler.pipelines import errors_in_one_line
 
 #: Beginnings of the names of parts that captions go through.
 TEXT_ENCODER = "text_encoder"
@@ -48,7 +48,7 @@ class OfTexts(Family):
 
         @torch.no_grad()
         def encode(texts: Sequence[str]) -> Rows:
-            with told_in_one_line(f"{self.pipeline.name}: captions cannot be encoded"):
+            with errors_in_one_line(f"{self.pipeline.name}: captions cannot be encoded"):
                 return self.encoded(pipe, list(texts), device)
 
         return encode
@@ -63,7 +63,7 @@ class OfTexts(Family):
         """The pipeline's class; at its import image processors warn of what they miss, and it needs none of them."""
         import diffusers
 
-        with told_in_one_line(self.pipeline.name):
+        with errors_in_one_line(self.pipeline.name):
             return getattr(diffusers, self.pipeline.index["_class_name"])
 
     def pipe(self, net: nn.Module, with_texts: bool, dtype: torch.dtype) -> Any:
@@ -71,13 +71,13 @@ class OfTexts(Family):
         kept = ("scheduler", *(name for name in self.pipeline.parts if with_texts and name.startswith(ENCODERS)))
         left_out = {name: None for name, value in self.pipeline.index.items() if isinstance(value, list)}
         others = {name: None for name in left_out if name not in kept} | {self.part: net}
-        with told_in_one_line(f"{self.pipeline.name}: text encoders"):
+        with errors_in_one_line(f"{self.pipeline.name}: text encoders"):
             return self.pipeline_kind.from_pretrained(
                 str(self.pipeline.path), **others, torch_dtype=dtype, use_safetensors=True, local_files_only=True
             )
 
     def check_adapter(self, lora: Path) -> None:
-        with told_in_one_line(f"--lora {lora}"):
+        with errors_in_one_line(f"--lora {lora}"):
             found = self.pipeline_kind.lora_state_dict(str(lora), use_safetensors=True, local_files_only=True)
         names = found[0] if isinstance(found, tuple) else found
         if others := [name for name in names if name.startswith(TEXT_ENCODER)]:
@@ -93,6 +93,6 @@ class OfTexts(Family):
 
     def adapt(self, net: nn.Module, lora: Path) -> None:
         pipe = self.pipe(net, False, next(net.parameters()).dtype)
-        with told_in_one_line(f"--lora {lora}"):
+        with errors_in_one_line(f"--lora {lora}"):
             pipe.load_lora_weights(str(lora), use_safetensors=True, local_files_only=True)
         net.eval().requires_grad_(False)

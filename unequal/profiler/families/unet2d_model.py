@@ -14,7 +14,7 @@ class UNet2D(Family):
     def check(self) -> None:
         super().check()
         if self.config.get("time_embedding_type") == "fourier":
-            raise self.refusal("is told noise levels; allowed: networks that are told timesteps")
+            raise self.refusal("is told noise levels; allowed: networks that take timesteps")
         if self.config.get("class_embed_type") is not None:
             raise self.refusal(f"is told classes as '{self.config['class_embed_type']}'; allowed: as labels, or none")
 

@@ -24,11 +24,11 @@ class DiTBackbone(Backbone):
         return DiffusionTransformer(config_for(network, spec))
 
     def load_pretrained(self, network: DiT, spec: ModelSpec) -> DiffusionTransformer:
-        """From a folder of diffusers' or a file of DiT's or SiT's."""
+        """Load a folder of diffusers, or a file of DiT or SiT."""
         return load_pretrained(network, spec, config_for(network, spec))
 
     def check_pretrained(self, network: DiT, spec: ModelSpec) -> None:
-        """By the scheduler beside it, or by whose code trained it."""
+        """Check the scheduler next to it, or whose code trained it."""
         check_pretrained(network, spec)
 
     def config(self, net: DiffusionTransformer) -> dict[str, Any]:
@@ -45,7 +45,7 @@ class DiTBackbone(Backbone):
         return (image, index) if chosen.classes is None else (image, index, index)
 
     def export(self, net: DiffusionTransformer, spec: ModelSpec, target: Path, autoencoder: Path | None = None) -> None:
-        """As a DiTPipeline, or of a flow beside its scheduler."""
+        """Write a DiTPipeline, or for a flow the transformer next to its scheduler."""
         export(net, spec, target, autoencoder)
 
 

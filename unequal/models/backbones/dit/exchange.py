@@ -136,7 +136,7 @@ def answers(rows: Tensor, network: DiT, spec: ModelSpec) -> Tensor:
 
 
 def of_diffusers(source: str, config: DiTConfig) -> tuple[DiTConfig, dict[str, Tensor]]:
-    """The weights of a DiTTransformer2DModel of a folder or on the Hub, and the architecture with what it tells.
+    """The weights of a DiTTransformer2DModel of a folder or on the Hub, and the architecture with what its config says.
 
     Raises UserError where there is none, or one that has learned other embeddings in every block.
     """
@@ -217,7 +217,7 @@ def export(net: DiffusionTransformer, spec: ModelSpec, target: Path, autoencoder
     """Write a class-conditional model: of latents as a DiTPipeline with a DDIM scheduler, or with the one of a flow.
 
     The pipeline leaves out a learned variance. No pipeline of diffusers samples a DiTTransformer2DModel on a flow; a
-    loop over the scheduler beside it does, and decodes latents by the autoencoder beside both.
+    loop over the scheduler next to it does, and decodes latents by the autoencoder next to both.
 
     Raises:
         Unexportable: it cannot be held.
@@ -259,22 +259,22 @@ def export_pipeline(net: DiffusionTransformer, spec: ModelSpec, target: Path, au
 
 
 def obstacle_of(net: DiffusionTransformer, spec: ModelSpec) -> str | None:
-    """What diffusers has no place for; None where it holds all."""
+    """Part of the model that diffusers cannot hold; None where it holds all."""
     chosen, condition, of_flow = net.architecture, spec.condition, isinstance(spec.schedule, FlowSchedule)
     dropped = isinstance(condition, DroppedLabels)
     known = isinstance(condition, DroppedLabels) and condition.classes == CLASSES
     obstacles = {
         "a model with three heads": spec.prediction == "mixed",
-        f"{condition.title}, as DiTTransformer2DModel is told classes or none of them (dropped_labels)": not dropped,
-        f"{condition.title}, as DiTPipeline is told {CLASSES} classes or none of them": not of_flow and not known,
+        f"{condition.title}, as DiTTransformer2DModel takes classes or none of them (dropped_labels)": not dropped,
+        f"{condition.title}, as DiTPipeline takes {CLASSES} classes or none of them": not of_flow and not known,
         "a transformer of pixels": not of_flow and spec.space.autoencoder is None,
-        "a transformer that is told the time as DiT's or SiT's own code does": chosen.frequency_shift != 1,
+        "a transformer that takes the time as DiT's or SiT's own code does": chosen.frequency_shift != 1,
     }
     return next((what for what, met in obstacles.items() if met), None)
 
 
 def exported_transformer(net: DiffusionTransformer) -> Any:
-    """The same network as diffusers' DiTTransformer2DModel, whose blocks all hold the same embeddings."""
+    """Network as diffusers' DiTTransformer2DModel, whose blocks all hold the same embeddings."""
     from diffusers.models.transformers.dit_transformer_2d import DiTTransformer2DModel
 
     chosen = net.architecture

@@ -17,7 +17,7 @@ from diffusers.models.modeling_outputs import Transformer2DModelOutput
 from torch import Tensor, nn
 from torch.nn import functional
 
-#: Sines and cosines that tell the timestep.
+#: Sines and cosines that encode the timestep.
 FREQUENCIES = 256
 #: The MLP's hidden layer over the width.
 MLP_RATIO = 4
@@ -37,11 +37,11 @@ class DiTConfig:
         inputs, outputs: channels of the images, and of the answer.
         patch: height and width of a patch.
         depth, width, heads: blocks, channels of a token, attention heads of a block.
-        classes: rows of the embedding of labels; None where no label is told.
+        classes: rows of the embedding of labels; None where it takes no label.
         frequency_shift: the timestep's frequencies fall from 1 to 10⁻⁴ over 128 − shift steps; 1 in diffusers, 0 in DiT
             and SiT. A trained network goes with its own.
-        time: what the network is told of t: t itself, or, as SiT's is, 1 − t/1000, which is 1 at the data.
-        mlp_norm_eps: of the norm before each MLP, which folders of diffusers tell.
+        time: what the network takes for t: t itself or, as SiT's, 1 − t/1000, which is 1 at the data.
+        mlp_norm_eps: of the norm before each MLP, which folders of diffusers hold.
     """
 
     size: int
@@ -190,7 +190,7 @@ class LabelEmbedding(nn.Module):
 
 
 class TransformerBlock(nn.Module):
-    """Attention and an MLP, shifted, scaled and gated by what is told [B, width]; [B, tokens, width] → the same."""
+    """Attention and an MLP, shifted, scaled and gated by the embedding [B, width]; [B, tokens, width] → the same."""
 
     def __init__(self, width: int, heads: int, mlp_norm_eps: float) -> None:
         super().__init__()
@@ -207,14 +207,14 @@ class TransformerBlock(nn.Module):
 
 
 class Absent(nn.Module):
-    """In the place of a block that has been pruned away."""
+    """Identity in the place of a pruned block."""
 
     def forward(self, tokens: Tensor, embedding: Tensor) -> Tensor:
         return tokens
 
 
 class Attention(nn.Module):
-    """Of all tokens to all, [B, tokens, width] → the same. Pruning leaves fewer heads, each as wide as before."""
+    """Attention of all tokens to all, [B, tokens, width] → the same. Pruning leaves fewer heads of the same width."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -242,7 +242,7 @@ class Mlp(nn.Module):
 
 
 class FinalLayer(nn.Module):
-    """[B, tokens, width], shifted and scaled by what is told [B, width] → [B, tokens, answers]."""
+    """[B, tokens, width], shifted and scaled by the embedding [B, width] → [B, tokens, answers]."""
 
     def __init__(self, width: int, answers: int) -> None:
         super().__init__()

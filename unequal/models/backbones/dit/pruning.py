@@ -1,4 +1,4 @@
-"""What of DiT's transformer can be pruned: hidden channels of each MLP, heads of each attention, and whole blocks.
+"""Pruning of DiT's transformer: hidden channels of each MLP, heads of each attention, and whole blocks.
 
 The width stays: every block adds to the same tokens, and their positions are made for it. torch-pruning's graph is
 not asked. It cannot follow queries, keys and values out of one layer, nor see that a block can be left out; its
@@ -28,7 +28,7 @@ class Coupled(NamedTuple):
 
     @property
     def root_idxs(self) -> list[int]:
-        """To which channel of the group each belongs."""
+        """Channel of the group that each belongs to."""
         return list(range(len(self.idxs)))
 
 
@@ -56,7 +56,7 @@ class PrunableDiT(SelfPruning):
     kind = "dit"
 
     def layers(self, net: DiffusionTransformer) -> Iterator[PrunableLayer]:
-        """By block; whole blocks are a block of schemes by themselves, behind all others."""
+        """Prunable layers by block; whole blocks are a block of schemes of their own, after all others."""
         import torch_pruning as tp
 
         width, blocks = net.architecture.width, net.present
@@ -86,7 +86,7 @@ class PrunableDiT(SelfPruning):
                 )
 
     def mend(self, net: DiffusionTransformer) -> None:
-        """An attention tells its heads by its weights."""
+        """Number of heads of an attention, by its weights."""
 
     def remove(self, net: DiffusionTransformer, removals: Sequence[tuple[str, Sequence[int]]]) -> None:
         """Remove channels, heads and blocks in place. Raises UserError where they are not there, or none is left."""

@@ -75,7 +75,7 @@ def give_heads(net: UNet2DModel, heads: int) -> None:
 
 
 def restore_heads(net: UNet2DModel) -> UNet2DModel:
-    """The same network with the heads that its config tells, which diffusers reads past."""
+    """Give a network the heads in its config, which diffusers ignores."""
     if (heads := net.config.get(HEADS)) is not None:
         give_heads(net, heads)
     return net
@@ -99,19 +99,19 @@ class UNet2DBackbone(Backbone):
         return build_unet(network, spec.space.size, spec.input_channels, spec.output_channels)
 
     def load_pretrained(self, network: UNet2D, spec: ModelSpec) -> UNet2DModel:
-        """From a folder of diffusers' or a file of OpenAI's."""
+        """Load a folder of diffusers, or a file of OpenAI."""
         from unequal.models.backbones.unet2d.exchange import load_pretrained
 
         return load_pretrained(network, spec)
 
     def check_pretrained(self, network: UNet2D, spec: ModelSpec) -> None:
-        """By the scheduler beside it, or by OpenAI's flags."""
+        """Check the scheduler next to it, or OpenAI's flags."""
         from unequal.models.backbones.unet2d.exchange import check_pretrained
 
         check_pretrained(network, spec)
 
     def config(self, net: UNet2DModel) -> dict[str, Any]:
-        """As diffusers writes it, which then reads the folder by itself, but for heads of several widths."""
+        """Config as diffusers writes it; diffusers reads the folder by itself, except for heads of several widths."""
         return json.loads(net.to_json_string())
 
     def from_config(self, config: dict[str, Any]) -> UNet2DModel:
@@ -130,7 +130,7 @@ class UNet2DBackbone(Backbone):
         return (image, index) if net.class_embedding is None else (image, index, index)
 
     def export(self, net: UNet2DModel, spec: ModelSpec, target: Path, autoencoder: Path | None = None) -> None:
-        """As a DDIMPipeline, as a DDPMPipeline if it has learned a variance, or of a flow beside its scheduler."""
+        """Write a DDIMPipeline, a DDPMPipeline for a learned variance, or a flow's network next to its scheduler."""
         from unequal.models.backbones.unet2d.exchange import export
 
         export(net, spec, target)

@@ -15,7 +15,7 @@ from unequal.settings.condition import Unconditional
 from unequal.settings.network import OpenAIFlags, UNet2D
 from unequal.settings.schedule import FlowSchedule
 
-#: Predictions that OpenAI's training can be told to make.
+#: Predictions that OpenAI's training can make.
 OPENAI_PREDICTIONS = ("epsilon", "sample")
 
 
@@ -55,7 +55,7 @@ def check_pretrained(network: UNet2D, spec: ModelSpec) -> None:
 def load_diffusers(source: str, dropout: float) -> UNet2DModel:
     """The UNet2DModel of a folder of a model or a pipeline, or of one on the Hub. Raises UserError.
 
-    Its config may tell of another dropout, that of its own training; the settings' is for further training.
+    Its config may hold another dropout, from its own training; the settings' is for further training.
     """
     place, revision = on_hub_or_here(source)
     for subfolder in (None, "unet"):
@@ -69,7 +69,7 @@ def load_diffusers(source: str, dropout: float) -> UNet2DModel:
 
 
 def whole_network(source: str, place: str, subfolder: str | None, revision: str | None, dropout: float) -> UNet2DModel:
-    """What diffusers loads. Raises UserError where it is of another class, or lacks weights, of which it but warns."""
+    """Load by diffusers. Raises UserError for another class or missing weights, of which diffusers only warns."""
     kind = UNet2DModel.load_config(place, subfolder=subfolder, revision=revision)["_class_name"]
     if kind != UNet2DModel.__name__:
         raise UserError(f"network.pretrained: '{source}' is a {kind}; allowed: {UNet2DModel.__name__}")
@@ -92,27 +92,27 @@ def whole_network(source: str, place: str, subfolder: str | None, revision: str 
 
 
 def check_inputs(net: UNet2DModel, network: UNet2D) -> None:
-    """Raise UserError where a network is to be told other classes than the settings say, or no timesteps."""
+    """Raise UserError where a network takes other classes than the settings say, or no timesteps."""
     classes, embedding = net.config["num_class_embeds"], net.config["time_embedding_type"]
     if (kind := net.config["class_embed_type"]) is not None:
         raise UserError(
-            f"network.pretrained: '{network.pretrained}' is told classes as numbers or vectors (class_embed_type "
-            f"'{kind}'); allowed: networks that are told labels, or nothing"
+            f"network.pretrained: '{network.pretrained}' takes classes as numbers or vectors (class_embed_type "
+            f"'{kind}'); allowed: networks that take labels, or nothing"
         )
     if classes != (ours := network.condition.embedded_classes):
         raise UserError(
-            f"network.condition.classes: {ours or 'none'}, but network.pretrained '{network.pretrained}' is told "
+            f"network.condition.classes: {ours or 'none'}, but network.pretrained '{network.pretrained}' takes "
             f"{classes or 'no'} classes"
         )
     if embedding == "fourier":
         raise UserError(
-            f"network.pretrained: '{network.pretrained}' is told noise levels (time_embedding_type 'fourier'); "
-            "allowed: networks that are told timesteps"
+            f"network.pretrained: '{network.pretrained}' takes noise levels (time_embedding_type 'fourier'); "
+            "allowed: networks that take timesteps"
         )
 
 
 def check_openai(network: UNet2D, flags: OpenAIFlags, spec: ModelSpec) -> None:
-    """Raise UserError where OpenAI's code could not have trained such a network, or UNet2DModel not be told its t."""
+    """Raise UserError where OpenAI's code could not have trained such a network, or UNet2DModel does not take its t."""
     if isinstance(spec.schedule, FlowSchedule):
         theirs = f"betas, as OpenAI trains; allowed for a flow: {FLOW}"
         raise disagreement(str(network.pretrained), "schedule.name", "'flow'", theirs)
@@ -124,7 +124,7 @@ def check_openai(network: UNet2D, flags: OpenAIFlags, spec: ModelSpec) -> None:
     if flags.rescale_timesteps and spec.timesteps != 1000:
         raise UserError(
             f"schedule.timesteps: {spec.timesteps}; with rescale_timesteps, network.pretrained "
-            f"'{network.pretrained}' is told t·1000/T, and here t itself; allowed: 1000"
+            f"'{network.pretrained}' takes t·1000/T, and here t itself; allowed: 1000"
         )
 
 
@@ -164,7 +164,7 @@ def export(net: UNet2DModel, spec: ModelSpec, target: Path) -> None:
 
 
 def obstacle_of(net: UNet2DModel, spec: ModelSpec) -> str | None:
-    """What they have no place for; None where they hold all."""
+    """Part of the model that diffusers' pipelines cannot hold; None where they hold all."""
     obstacles = {
         "a model with three heads": spec.prediction == "mixed",
         spec.condition.title: not isinstance(spec.condition, Unconditional),

@@ -74,7 +74,7 @@ class OpenAIArchitecture:
         resampling: `conv`, or `resnet` where residual blocks change the size (`resblock_updown`).
         scale_shift: whether the time embedding scales and shifts.
         inputs, outputs: channels of the first and last layer.
-        classes: that the network is told, None for none.
+        classes: that the network takes, None for none.
     """
 
     channels: tuple[int, ...]
@@ -182,7 +182,7 @@ class OpenAIArchitecture:
             yield f"{there}.1", f"{here}.attentions.{layer}"
 
     def sampler(self, there: str, convolution: str, here: str) -> Iterator[tuple[str, str]]:
-        """What halves or doubles the size: a residual block, or a convolution."""
+        """Part that halves or doubles the size: a residual block, or a convolution."""
         if self.resampling == "resnet":
             yield there, f"{here}samplers.0"
         else:
@@ -190,7 +190,7 @@ class OpenAIArchitecture:
 
 
 def upsampler(state: State, block: int) -> int | None:
-    """Where in an output block the part stands that doubles the size; None where there is none."""
+    """Position in an output block of the part that doubles the size; None where there is none."""
     for position in (1, 2):
         below = f"output_blocks.{block}.{position}"
         if f"{below}.conv.weight" in state or f"{below}.in_layers.2.weight" in state:

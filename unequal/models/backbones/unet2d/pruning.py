@@ -1,4 +1,4 @@
-"""What of a UNet2DModel can be pruned, and the sizes that have to follow.
+"""Pruning of a UNet2DModel: its prunable layers, and the sizes that have to follow.
 
 Left alone are the output (its channels are the image's) and the time embedding (its cost is negligible, and every
 block reads it).
@@ -40,7 +40,7 @@ class PrunableUNet2D(PrunableKind):
             yield PrunableLayer(name, block_of(name), group, size, size // width, heads=True)
 
     def mend(self, net: UNet2DModel) -> None:
-        """diffusers keeps sizes beside its layers."""
+        """Correct the sizes that diffusers stores next to its layers."""
         for module in net.modules():
             if isinstance(module, Upsample2D | Downsample2D) and isinstance(module.conv, nn.Conv2d):
                 module.channels, module.out_channels = module.conv.in_channels, module.conv.out_channels
