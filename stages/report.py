@@ -1,4 +1,4 @@
-"""Write the report of a run: a page of results, tables and pictures."""
+"""Write the run's report: statements, pictures and tables on one page, and tables for README."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from unequal.files import write_bytes, write_csv
 from unequal.pipeline.stage import Run, stage
 from unequal.report.page import Drawing, Report, publish
-from unequal.report.pipeline_page import CAPTIONS, TITLE, readiness, sections
+from unequal.report.pipeline_page import CAPTIONS, TITLE, compare, documents, lead, readiness, sections
 from unequal.report.pipeline_pictures import (
     fid_scatter,
     groups_and_limits,
@@ -32,7 +32,7 @@ from unequal.report.pipeline_tables import (
     slot_change_rows,
     slots_table,
 )
-from unequal.report.results import PipelineFindings, read_findings
+from unequal.report.results import RunResults, read_results
 from unequal.settings.strict import StageSettings, key
 
 #: Inches; read well in a README and on a page.
@@ -52,15 +52,16 @@ class Settings(StageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
     """Write the report."""
-    found = read_findings(
+    found = read_results(
         run.input, settings.profiled_models, settings.variants, settings.further_recipes, settings.groups
     )
     changes = {split: found.changes(split, settings.finetuned) for split in ("train", "holdout")}
-    variants = list(found.variants.values())
+    variants, compared = list(found.variants.values()), compare(found, settings.further_recipes)
+    said = sections(found, compared, changes)
     report = Report(
         title=TITLE,
-        lead=f"{len(variants)} variants, each trained {often(len(found.replicas.seeds))}, scored from the same noise.",
-        sections=sections(found, settings.further_recipes, changes),
+        lead=lead(found),
+        sections=said,
         tables=[
             scores_and_costs(variants, found.references),
             losses_table(found.losses, found.floor, found.schedule),
@@ -71,26 +72,20 @@ def main(run: Run, settings: Settings) -> None:
         ],
         conditions=found.conditions(),
         drawings=[Drawing(name, *drawn, *CAPTIONS[name]) for name, drawn in pictures(found, settings).items()],
+        documents=documents(found, compared, said),
         rows={"fid": fid_rows(variants), "loss_comparison": comparison_rows(found.losses, found.floor)},
     )
     publish(run, report)
     rows, path = slot_change_rows(changes), run.output("results/interference.csv")
-    # Where no slot model was profiled again, the head of the table says so.
+    # Without profiled slot models the table has its head alone.
     write_csv(path, rows) if rows else write_bytes(path, f"{','.join(SLOT_CHANGE_COLUMNS)}\n".encode())
-    # Stages that took a score from a cache have logged nothing with this run's configuration.
+    # Stages whose score came from a cache have logged nothing with this run's configuration.
     scores = {f"fid_{name}": variant.fid for name, variant in found.variants.items()}
     run.parent_metrics(scores | {"base_ready": float(readiness(found).ready)})
 
 
-def often(count: int) -> str:
-    """How often, in words where it is once."""
-    return "once" if count == 1 else f"{count} times"
-
-
-def pictures(
-    found: PipelineFindings, settings: Settings
-) -> dict[str, tuple[tuple[float, float], Callable[[Figure], None]]]:
-    """Name → size in inches and what draws the picture, in the order of the page."""
+def pictures(found: RunResults, settings: Settings) -> dict[str, tuple[tuple[float, float], Callable[[Figure], None]]]:
+    """Name → size in inches and drawing function, in the order of the page."""
     changes, variants = found.changes("train", settings.finetuned), list(found.variants.values())
     scatter = partial(fid_scatter, variants=variants)
     drawn = {

@@ -62,7 +62,7 @@ class ReplicaFindings:
         return [(width, line) for width, found in self.landscape.items() for line in found["lines"]]
 
 
-def read_findings(find: Callable[[str], Path], widths: Sequence[str], seeds: Sequence[int]) -> ReplicaFindings:
+def read_results(find: Callable[[str], Path], widths: Sequence[str], seeds: Sequence[int]) -> ReplicaFindings:
     """Read what the stages before the report have made; `find` turns a path into one that exists.
 
     Raises:

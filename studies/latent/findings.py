@@ -51,7 +51,7 @@ class LatentFindings:
     base: dict[str, Any]
 
 
-def read_findings(
+def read_results(
     find: Callable[[str], Path], schedule: NoiseSchedule, models: Sequence[str], variants: Sequence[str]
 ) -> LatentFindings:
     """Read what the stages before the report have made; `find` turns a path into one that exists.

@@ -4,7 +4,7 @@ from studies.latent.findings import LatentFindings
 from unequal.measures.loss_profile import LossProfile
 from unequal.report.comparisons import Comparison, fid_differences, in_order, pairings
 from unequal.report.formatting import plus_minus
-from unequal.report.pipeline_page import headed
+from unequal.report.pipeline_page import heading_and_lead
 from unequal.report.pipeline_statements import Readiness, final_slope, spread_of_losses
 from unequal.report.statements import Section, Statement
 
@@ -16,7 +16,7 @@ def sections(found: LatentFindings) -> list[Section]:
     losses = [spread_of_losses(LossProfile.of(found.losses["base"]["train"]))]
     return [
         Section("Is the base ready, and the autoencoder good enough?", "", [*base.statements(), decoding(found)]),
-        Section(*headed(base.ready, 1), told),
+        Section(*heading_and_lead(base.ready, 1), told),
         Section("How unequal are timesteps?", "± is the standard error over draws of latents and noise.", losses),
     ]
 

@@ -5,7 +5,7 @@ import numpy as np
 from studies.latent.findings import LatentFindings
 from unequal.report.formatting import with_prefix
 from unequal.report.page import Table
-from unequal.report.pipeline_tables import groups_table, scale_row, scores_and_costs
+from unequal.report.pipeline_tables import groups_table, reference_row, scores_and_costs
 from unequal.report.results import steps_of_experts
 
 
@@ -13,7 +13,7 @@ def scores_table(found: LatentFindings) -> Table:
     """Scores and costs, with what decoding alone scores between the two ends of the scale."""
     table = scores_and_costs(list(found.variants.values()), found.references)
     decoded = found.references["reconstructions"]
-    row = scale_row("real images, decoded again", decoded)
+    row = reference_row("real images, decoded again", decoded)
     note = f"{table.note} Sampling FLOPs are those of the latents; decoding an image takes {decoding(found)} besides."
     return table._replace(references=[row, *table.references], note=note)
 

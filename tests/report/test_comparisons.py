@@ -1,15 +1,29 @@
-"""Methods beside their controls, on made-up figures."""
+"""Methods and their controls: differences against closed forms and simulation, verdicts, sentences."""
 
 import math
-import re
 
+import numpy as np
 import pytest
 
-from unequal.report.comparisons import Comparison, in_order, pairings
+from unequal.artifacts.figures import Replicas
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.measures.loss_profile import Errors, endpoints
+from unequal.report.comparisons import (
+    SAME_WITHIN,
+    Comparison,
+    are_judged,
+    difference_of,
+    fid_differences,
+    in_order,
+    judged,
+    judged_losses,
+    loss_differences,
+    mean_fids,
+    pairings,
+)
 from unequal.report.results import Variant
 from unequal.report.statements import Difference
-
-JUDGING = re.compile(r"\b(better|worse|held(?![- ]out)|pays|paid|wins|beats?)\b")
+from unequal.statistics.verdicts import BETTER, NOT_TESTABLE, SAME, WORSE
 
 
 def variant(name: str, fid: float = 2.0, images: int = 1000, training: int = 1000, sampling: int = 100) -> Variant:
@@ -84,3 +98,105 @@ def test_of_a_fid_of_zero_there_is_no_share() -> None:
     found = comparison(variant("mixed", 0.0), None).statement()
     assert "FID no relative change of a FID of 0, 0 after 4.00; at equal images and FLOPs." in found.text
     assert not [name for name in found.figures if name.startswith("fid")]
+
+
+def test_the_difference_of_fid_is_that_of_its_logarithms() -> None:
+    (found,) = fid_differences({"a": [2.0, 8.0], "b": [1.0, 4.0]}, [("a", "b")])
+    assert found is not None
+    # Both are four times as high at the second seed: nothing scatters.
+    assert (found.log_ratio, found.resolution) == pytest.approx((math.log(2), 0), abs=1e-12)
+
+
+def test_two_variants_at_two_seeds_resolve_by_students_t() -> None:
+    (found,) = fid_differences({"a": [1.0, 1.0], "b": [1.0, math.exp(0.2)]}, [("a", "b")])
+    assert found is not None
+    # Differences 0 and −0.2: their mean's error is 0.1, with one degree of freedom; t = 12.706.
+    assert (found.log_ratio, found.resolution) == pytest.approx((-0.1, 1.2706), rel=1e-4)
+
+
+def test_variants_without_a_difference_are_seldom_distinguishable() -> None:
+    drawn = np.exp(0.1 * np.random.default_rng(0).standard_normal((500, 6, 2)))
+    names = "abcdef"
+    runs = [fid_differences({name: list(row[i]) for i, name in enumerate(names)}, [("a", "b")]) for row in drawn]
+    assert np.mean([one is not None and one.distinguishable for (one,) in runs]) <= 0.07
+
+
+def test_one_seed_resolves_nothing() -> None:
+    (found,) = fid_differences({"a": [2.0], "b": [1.0]}, [("a", "b")])
+    assert found is not None
+    assert (found.log_ratio, found.resolution) == (math.log(2), None)
+
+
+def test_a_fid_of_zero_has_no_relative_difference() -> None:
+    scores = {"a": [0.0, 1.0], "b": [1.0, 1.1], "c": [2.0, 2.1]}
+    found = fid_differences(scores, [("a", "b"), ("c", "b")])
+    assert found[0] is None
+    assert found[1] is not None
+    assert fid_differences({"a": [0.0], "b": [1.0]}, [("a", "b")]) == [None]
+    assert fid_differences({}, []) == []
+
+
+def test_a_change_of_every_error_is_one_of_every_endpoint() -> None:
+    schedule, random = NoiseSchedule.named("linear", 40), np.random.default_rng(0)
+    control = Errors(random.uniform(0.1, 2, (40, 8)), random.uniform(0.1, 2, (40, 8)))
+    method = Errors(0.98 * control.epsilon, 0.9 * control.x0)
+    found = loss_differences(endpoints(schedule), {"a": method, "b": control}, "a", "b")
+    assert {name: math.exp(one.log_ratio) for name, one in found.items()} == pytest.approx(
+        {"loss_over_timesteps": 0.98, "loss_over_log_snr": 0.98, "x0_loss_over_log_snr": 0.9}
+    )
+    # What both find hard cancels.
+    assert [one.resolution for one in found.values()] == pytest.approx([0, 0, 0], abs=1e-12)
+    assert loss_differences(endpoints(schedule), {"b": control}, "a", "b") == {}
+
+
+def test_changes_become_logarithms() -> None:
+    """d ln r = dr/r, at 1.96 standard errors."""
+    assert difference_of(-0.5, 0.01)[:2] == pytest.approx((math.log(0.5), 1.95996 * 0.02), rel=1e-5)
+
+
+BASE = np.array([1.0, 1.2, 0.9, 1.1, 1.05])
+JITTER = np.array([1.001, 0.999, 1.0, 1.002, 0.998])
+
+
+def replicas(**models: np.ndarray) -> Replicas:
+    values = {name: found.tolist() for name, found in models.items()}
+    return Replicas(range(len(BASE)), dict.fromkeys(SAME_WITHIN, values))
+
+
+def test_two_trainings_show_no_scatter() -> None:
+    assert [are_judged(Replicas(range(count), {})) for count in (1, 2, 3, 5)] == [False, False, True, True]
+
+
+def test_verdicts_are_those_of_blocks_by_seed() -> None:
+    """The seeds' own level, ± 15 % here, is common to all models of a seed and takes no part."""
+    found = replicas(base=BASE, lower=BASE * 0.8 * JITTER, higher=BASE * 1.3 * JITTER, alike=BASE * JITTER)
+    pairs = [("lower", "base"), ("higher", "base"), ("alike", "base")]
+    found_differences = judged(found, "fid", pairs)
+    assert [one.verdict for one in found_differences if one] == [BETTER, WORSE, SAME]
+    assert found_differences[0] is not None
+    assert found_differences[0].log_ratio == pytest.approx(math.log(0.8) + np.log(JITTER).mean())
+    assert found_differences[0].text().startswith("better, −20.0 % (−20.")
+    assert [one.distinguishable for one in found_differences if one] == [True, True, False]
+
+
+def test_of_what_scatters_only_large_differences_are_judged() -> None:
+    noise = np.array([0.8, 1.2, 0.9, 1.25, 0.75])
+    found = replicas(base=BASE, noisy=BASE * noise, far=BASE * 3 * noise)
+    found_differences = judged(found, "fid", [("noisy", "base"), ("far", "base")])
+    assert [one.verdict for one in found_differences if one] == [NOT_TESTABLE, WORSE]
+
+
+def test_values_without_a_logarithm_and_models_without_values_are_left_out() -> None:
+    found = replicas(base=BASE, broken=BASE * [0, 1, 1, 1, 1], other=BASE * 0.5 * JITTER)
+    found_differences = judged(found, "fid", [("broken", "base"), ("other", "base"), ("absent", "base")])
+    assert [one is None for one in found_differences] == [True, False, True]
+    assert judged(found, "fid", [("broken", "base")]) == [None]
+    assert judged_losses(found, [("absent", "base"), ("other", "base")])[0] == {}
+    assert mean_fids(found)["broken"] == 0
+
+
+def test_mean_fids_are_those_of_the_difference() -> None:
+    found = replicas(base=BASE, lower=BASE * 0.8 * JITTER)
+    (found_differences,), means = judged(found, "fid", [("lower", "base")]), mean_fids(found)
+    assert found_differences is not None
+    assert math.log(means["lower"] / means["base"]) == pytest.approx(found_differences.log_ratio)

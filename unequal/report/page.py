@@ -77,7 +77,7 @@ class Report:
         drawings: pictures, in their order.
         rows: tables for programs, written as CSV files of these names.
         sections: statements, before all else.
-        documents: tables for documents, written to tables/<name>.md.
+        documents: Markdown for other documents, written to tables/<name>.md.
     """
 
     title: str
@@ -87,7 +87,7 @@ class Report:
     drawings: Sequence[Drawing]
     rows: Mapping[str, Sequence[Mapping[str, Any]]]
     sections: Sequence[Section] = ()
-    documents: Mapping[str, Table] = field(default_factory=dict)
+    documents: Mapping[str, str] = field(default_factory=dict)
 
 
 class Strip(NamedTuple):
@@ -118,8 +118,8 @@ def publish(run: Workspace, report: Report, folder: str = "results") -> None:
         write_csv(run.output(f"{folder}/{name}.csv"), rows)
     if report.documents:
         tables = run.output(f"{folder}/tables")
-        for name, table in report.documents.items():
-            write_bytes(tables / f"{name}.md", table.markdown().encode())
+        for name, text in report.documents.items():
+            write_bytes(tables / f"{name}.md", text.encode())
     if report.sections:
         run.metrics(f"{folder}/findings.json", findings_document(report.sections))
     run.parent_artifacts([f"{folder}/report.html", f"{folder}/pictures"])

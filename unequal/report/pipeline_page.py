@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from unequal.measures.loss_profile import (
     LossProfile,
@@ -21,8 +22,11 @@ from unequal.report.comparisons import (
     mean_fids,
     pairings,
 )
+from unequal.report.formatting import label, plus_minus
+from unequal.report.page import Table
 from unequal.report.pipeline_statements import Readiness, final_slope, slot_statements, spread_of_losses
-from unequal.report.results import Change, PipelineFindings
+from unequal.report.pipeline_tables import readme_table
+from unequal.report.results import Change, RunResults
 from unequal.report.statements import Section
 
 TITLE = "Timesteps are not equal: what this run shows"
@@ -31,15 +35,14 @@ CAPTIONS = {
     "loss_profile": (
         "Loss over timesteps",
         "Mean squared error of the predicted noise, in bins of equal width on the log scale, with ± 1 standard error. "
-        "The floor is the loss of the best possible denoiser of the training images: no network loses less on them, "
-        "and one that reaches it has memorised them; for held-out images it is no bound. Near the data it falls out "
-        "of the picture. Shaded and numbered: the slots that were trained on inside and drawn from.",
+        "The optimal-denoiser loss is the least that any network can reach on the training images, by memorizing them; "
+        "for held-out images it is no bound. Near the data it falls below the picture. Shaded and numbered: slots.",
     ),
     "loss_spaces": (
         "Losses in three spaces",
         "The same losses as mean squared errors of ε, of v and of x0, which differ by a factor of the timestep alone. "
-        "The base on training and held-out images, the floor of its training loss and what it loses beyond (excess), "
-        "± 1 standard error; grey: the other models' training loss. What falls far below the base is cut off.",
+        "The base on training and held-out images, the optimal-denoiser loss and the excess of the training loss over "
+        "it, ± 1 standard error; grey: training losses of the other models. The picture ends far below the base.",
     ),
     "slots": (
         "Slots of equal loss and of equal excess loss",
@@ -49,28 +52,26 @@ CAPTIONS = {
     "loss_changes": (
         "What further training changed",
         "Training loss of every further model as a multiple of the base's, on the same images and noise, with ± 1 "
-        "paired standard error where a model was trained on all timesteps. "
-        "The thick part of a slot model's line is the slot that it was trained on inside.",
+        "paired standard error for models of all timesteps. The thick part of a slot model's line is its own slot.",
     ),
     "interference": (
         "Interference of slots",
-        "Change of a slot's summed training loss after the base was trained on inside one slot, in percent ± standard "
-        "error of paired draws. Framed: the slot that was trained on. Blue is lower loss, red is higher.",
+        "Change of a slot's summed training loss after fine-tuning the base on one slot, in percent ± standard error "
+        "of paired draws. Framed: the fine-tuned slot. Blue is lower loss, red is higher.",
     ),
     "samplers": (
         "Timestep samplers",
-        "How often each recipe draws a timestep, as a multiple of uniform drawing; "
-        "one that draws uniformly stands at 1 ×.",
+        "How often each recipe draws a timestep, as a multiple of uniform drawing.",
     ),
     "groups": (
         "Groups of timesteps and their FLOPs",
-        "Above: signal-to-noise ratio. Below: the share of the base's FLOPs that each timestep deserves by its SNR "
-        "([3], eq. 3), the limit of its group, and what the group's pruned model takes.",
+        "Above: signal-to-noise ratio. Below: the share of the base's FLOPs that its SNR assigns to each timestep "
+        "(paper 3, eq. 3), the limit of its group, and the FLOPs of the group's pruned model.",
     ),
     "fid_training_flops": (
         "FID against training FLOPs",
         "Mean ± standard deviation over sampling seeds. Training FLOPs are three times the multiply–accumulates of "
-        "all images seen, those of the models trained on from included.",
+        "all images seen, those of the models trained further included.",
     ),
     "fid_sampling_flops": (
         "FID against sampling FLOPs",
@@ -81,64 +82,103 @@ CAPTIONS = {
         "Every column starts from one noise, every row is one variant; the last row shows real images.",
     ),
 }
-#: What one training of each model can show.
-THIS_RUN = (
-    "Each model was trained once: the figures are of this run, and how much a second training would differ is not in "
-    "them. In brackets the resolution of this run: the 95 % interval over sampling seeds (FID) or draws (losses)."
+#: Leads of the comparisons, for one training of each model and for several.
+ONE_TRAINING = (
+    "Each model was trained once. In brackets: 95 % measurement interval over sampling seeds (FID) or draws (losses); "
+    "it does not cover retraining."
 )
-#: What several trainings show.
-ALL_TRAININGS = (
-    "Everything was trained {count} times, each time with another seed, which also split the data anew. In brackets "
-    "the 95 % interval over trainings; FIDs are geometric means over them. “Better” and “worse” have p < 0.05 by "
-    "Holm's correction over all methods, “the same” is within {losses:.0%} of a loss or {fid:.0%} of FID. Where "
-    "trainings scatter too much to see as little as that, a smaller difference than they show is “not testable here”; "
-    "what remains is undecided."
+SEVERAL_TRAININGS = (
+    "Each model was trained {count} times, with other seeds and splits of the data. In brackets: 95 % interval over "
+    "trainings; FIDs are geometric means. Better and worse: p < 0.05 after Holm's correction over all methods. The "
+    "same: within {losses:.0%} of a loss or {fid:.0%} of FID. Not testable here: smaller than so many trainings can "
+    "detect."
 )
-#: Heading and lead of what the methods came to, ranked or not.
-RANKED = ("What paid in this run?", "Best first, by the relative difference of FID from the control.")
-UNRANKED = ("What came out?", "Unranked, in the order of the variants.")
+#: Heading and order of the comparisons, ranked or not.
+RANKED = ("What paid in this run?", "Lowest FID relative to the control first.")
+UNRANKED = ("Results of the methods", "Not ranked, in the order of the variants.")
 
 
-def sections(found: PipelineFindings, recipes: Sequence[str], changes: Mapping[str, Sequence[Change]]) -> list[Section]:
-    """What the page says before its tables: where the base stands, what each method came to, what the losses show.
+class RunComparisons(NamedTuple):
+    """Comparisons of a run: the base trained further, which is the scale, and the methods in the page's order."""
+
+    further: Sequence[Comparison]
+    methods: Sequence[Comparison]
+    ranked: bool
+    trainings: int
+
+
+def compare(found: RunResults, recipes: Sequence[str]) -> RunComparisons:
+    """Compare all methods of a run with their controls.
 
     Args:
         found: results of the run.
-        recipes: further ones that train the base on.
+        recipes: recipes that train the base further.
+    """
+    ready = readiness(found).ready
+    judging = ready and are_judged(found.replicas)
+    scale = [FURTHER_TRAINING] if FURTHER_TRAINING.method in found.variants else []
+    compared = comparisons(found, [*scale, *pairings(found.variants, recipes)], judging)
+    trainings = len(found.replicas.seeds) if judging else 1
+    return RunComparisons(compared[: len(scale)], in_order(compared[len(scale) :], ready), ready, trainings)
+
+
+def lead(found: RunResults) -> str:
+    """The result in a sentence."""
+    scored = [one for name, one in found.variants.items() if not name.startswith("slot_")]
+    best, count = min(scored, key=lambda one: one.fid), len(found.replicas.seeds)
+    fids = [plus_minus(one.fid, one.fid_sd) for one in (best, found.variants["base"])]
+    return (
+        f"Of {len(scored)} variants {label(best.name)} has the lowest FID, {fids[0]}; the base has {fids[1]}. "
+        f"Each was trained {'once' if count == 1 else f'{count} times'}."
+    )
+
+
+def sections(found: RunResults, compared: RunComparisons, changes: Mapping[str, Sequence[Change]]) -> list[Section]:
+    """Statements of the page: readiness of the base, results of the methods, losses.
+
+    Args:
+        found: results of the run.
+        compared: its methods.
         changes: split → changes of the losses of slots.
     """
-    base = readiness(found)
-    pairs = pairings(found.variants, recipes)
-    scale = [FURTHER_TRAINING] if FURTHER_TRAINING.method in found.variants else []
-    judging = base.ready and are_judged(found.replicas)
-    compared = comparisons(found, [*scale, *pairs], judging)
-    told = [one.statement() for one in in_order(compared[len(scale) :], base.ready)]
+    first = [*readiness(found).statements(), *(replace(one.statement(), drawn=None) for one in compared.further)]
+    methods = [one.statement() for one in compared.methods]
     losses = [spread_of_losses(LossProfile.of(found.losses["base"]["train"])), *slot_statements(changes)]
-    first = [*base.statements(), *(replace(one.statement(), drawn=None) for one in compared[: len(scale)])]
     return [
         Section("Is the base ready?", "", first),
-        *([Section(*headed(base.ready, len(found.replicas.seeds) if judging else 1), told)] if told else []),
+        *([Section(*heading_and_lead(compared.ranked, compared.trainings), methods)] if methods else []),
         Section("How unequal are timesteps?", "± is the standard error over draws of images and noise.", losses),
     ]
 
 
-def headed(ranked: bool, trainings: int) -> tuple[str, str]:
-    """Heading and lead of what each method came to, by so many trainings that are judged, or by one."""
+def heading_and_lead(ranked: bool, trainings: int) -> tuple[str, str]:
+    """Heading and lead of the comparisons, ranked or not, by the number of trainings that judge them."""
     heading, order = RANKED if ranked else UNRANKED
     if trainings == 1:
-        return heading, f"{order} {THIS_RUN}"
+        return heading, f"{order} {ONE_TRAINING}"
     same = {"losses": SAME_WITHIN["loss_over_timesteps"], "fid": SAME_WITHIN["fid"]}
-    return heading.replace("this run", "these runs"), f"{order} {ALL_TRAININGS.format(count=trainings, **same)}"
+    return heading.replace("this run", "these runs"), f"{order} {SEVERAL_TRAININGS.format(count=trainings, **same)}"
 
 
-def readiness(found: PipelineFindings) -> Readiness:
-    """Where the base stands between noise and real images, and whether its loss still falls."""
+def documents(found: RunResults, compared: RunComparisons, said: Sequence[Section]) -> dict[str, str]:
+    """Markdown for README: the table of variants, the conditions, and statements apart from comparisons."""
+    known = {one.method.name for one in (*compared.further, *compared.methods)}
+    statements = [one.text for section in said for one in section.statements if one.key not in known]
+    return {
+        "fid": readme_table(found, {one.method.name: one for one in (*compared.further, *compared.methods)}).markdown(),
+        "conditions": Table("Conditions", ("condition", ""), list(found.conditions().items())).markdown(),
+        "findings": "".join(f"- {text}\n" for text in statements),
+    }
+
+
+def readiness(found: RunResults) -> Readiness:
+    """Quality of the base, and the trend of its loss."""
     noise, real = (found.references[f"{kind}_against_real"]["fid"] for kind in ("noise", "real"))
     return Readiness(found.variants["base"].fid, noise, real, final_slope(found.base_training))
 
 
-def comparisons(found: PipelineFindings, pairs: Sequence[Pairing], judging: bool) -> list[Comparison]:
-    """Methods beside their controls, by all endpoints that both have: of this run, or judged by all trainings."""
+def comparisons(found: RunResults, pairs: Sequence[Pairing], judging: bool) -> list[Comparison]:
+    """Methods and their controls by all endpoints that both have, of this run or judged by all trainings."""
     names, variants = [(one.method, one.control) for one in pairs], found.variants
     if judging:
         fids = judged(found.replicas, "fid", names)

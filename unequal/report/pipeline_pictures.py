@@ -62,7 +62,7 @@ def loss_profile(
     floor: np.ndarray,
     slots: Partition,
 ) -> None:
-    """Loss over timesteps: the base on training and held-out images, its floor, the other models behind them."""
+    """Loss over timesteps: the base on training and held-out images, the optimal denoiser, the other models in grey."""
     axes = figure.subplots()
     slot_bands(axes, slots)
     others = [name for name in losses if name != "base"]
@@ -70,11 +70,11 @@ def loss_profile(
         text = "other models, training" if i == 0 else None
         curve(axes, losses[name]["train"], band=False, color="#c3c9cf", linewidth=0.8, label=text)
     if floor.shape[1]:
-        curve(axes, floor, color=GOLD, linewidth=1.5, label="floor: best possible on training images")
+        curve(axes, floor, color=GOLD, linewidth=1.5, label="optimal denoiser of training images")
     curve(axes, losses["base"]["holdout"], color=RED, linewidth=1.4, label="base, held-out images")
     curve(axes, losses["base"]["train"], color=INK, linewidth=1.8, label="base, training images")
     axes.set_yscale("log")
-    # The floor falls far below all that networks lose.
+    # The optimal-denoiser loss falls far below all networks.
     means = [binned(table["train"], log_bins(len(floor)))[1].mean for table in losses.values()]
     axes.set_ylim(np.min(means) / 20, np.max(means) * 3)
     log_timesteps(axes, len(floor))
@@ -195,7 +195,7 @@ def sample_grid(figure: Figure, samples: Mapping[str, np.ndarray], real: np.ndar
 
 
 def space_profiles(figure: Figure, losses: Losses, floor: np.ndarray, schedule: NoiseSchedule) -> None:
-    """Loss over timesteps in ε-, v- and x0-space: the base, its floor and excess, the other models behind them."""
+    """Loss over timesteps in ε-, v- and x0-space: base, optimal denoiser, excess; the other models in grey."""
     for axes, space in zip(figure.subplots(1, len(SPACES)), SPACES, strict=True):
         draw_space(axes, losses, floor, space_factor(space, schedule)[:, None])
         axes.set_title(f"mean squared error of {SYMBOLS[space]}", fontsize=10, color=SOFT)
@@ -211,7 +211,7 @@ def draw_space(axes: Axes, losses: Losses, floor: np.ndarray, factor: np.ndarray
         if name != "base":
             curve(axes, factor * losses[name]["train"], band=False, color="#c3c9cf", linewidth=0.8)
     if floor.size:
-        curve(axes, factor * floor, color=GOLD, linewidth=1.4, label="floor")
+        curve(axes, factor * floor, color=GOLD, linewidth=1.4, label="optimal denoiser")
         curve(axes, factor * (base["train"] - floor), color=GREEN, linewidth=1.4, label="excess")
     curve(axes, factor * base["holdout"], color=RED, linewidth=1.2, label="held-out images")
     curve(axes, factor * base["train"], color=INK, linewidth=1.6, label="training images")
@@ -221,7 +221,7 @@ def draw_space(axes: Axes, losses: Losses, floor: np.ndarray, factor: np.ndarray
 
 
 def all_sets(sets: Mapping[str, Partition], timesteps: int) -> dict[str, Partition]:
-    """Sets of slots by their names, the paper's beside them where it has as many slots of as many timesteps."""
+    """Sets of slots by name, with the paper's if it has as many slots and timesteps."""
     named = {SET_NAMES[loss]: slots for loss, slots in sets.items()}
     comparable = timesteps == TABLE_1.timesteps and all(len(slots) == len(TABLE_1) for slots in sets.values())
     return named | ({"paper 1, Table 1": TABLE_1} if comparable else {})

@@ -12,27 +12,27 @@ from unequal.report.formatting import plus_minus
 from unequal.report.results import Change
 from unequal.report.statements import Statement
 
-#: Of the way from noise to real images, on the scale of ln FID. Half of it is the geometric mean of both ends: below,
-#: the base's samples are nearer to noise, and how two models differ there says nothing about good ones.
+#: Least share of the way from noise to real images, on the scale of ln FID. Half of it is the geometric mean of both
+#: ends: below, the base's samples are nearer to noise, and differences between models do not carry over to good ones.
 HALF_WAY = 0.5
-#: By what share the loss may still fall per doubling of images. Methods train the base on for about half a doubling
-#: and are asked about a few per cent: where the loss falls faster, the length of a training hides what it was for.
+#: Largest fall of the loss per doubling of images. Methods train the base for about half a doubling more, and their
+#: effects are a few per cent: if the loss falls faster, the length of a training hides the method.
 STEEP = 0.25
-#: By what share the base's FID lies above that of real images at least, for a method to have something left to win.
-#: FIDs of halves of the real images are biased upwards by their small number: within a quarter both are one.
+#: Least excess of the base's FID over that of real images, as a share, for a method to have something left to gain.
+#: FIDs of halves of the real images are biased upwards by their small number: within a quarter both are equal.
 HEADROOM = 0.25
-#: A change counts as a rise or a fall where it exceeds so many standard errors.
+#: A change counts as a rise or a fall from so many standard errors on.
 ERRORS = 2.0
 
 
 @dataclass(frozen=True)
 class Readiness:
-    """Where the base stands.
+    """Quality of the base, between noise and real images.
 
     Attributes:
         fid: of the base.
-        noise, real: FID of noise, and of one half of the real images, against real images.
-        slope: d ln(training loss) / d log₂(images) in the second half of its training; None where that was not logged.
+        noise, real: FID of noise and of real images, against real images.
+        slope: d ln(training loss) / d log₂(images) in the second half of its training; None: not logged.
     """
 
     fid: float
@@ -42,9 +42,9 @@ class Readiness:
 
     @property
     def covered(self) -> float | None:
-        """ln(noise/base) / ln(noise/real): 0 is noise, 1 is real images; None where these two are not apart.
+        """ln(noise/base) / ln(noise/real): 0 is noise, 1 is real images; None: there is no such scale.
 
-        A FID of 0, which features give that are the same for all images, is no point of this scale.
+        A FID of 0 has no place on it: features that are equal for all images give one.
         """
         if not (min(self.fid, self.noise, self.real) > 0 and self.noise > self.real):
             return None
@@ -52,21 +52,19 @@ class Readiness:
 
     @property
     def falls_by(self) -> float | None:
-        """The share of its loss that a doubling of images takes away at the end; below 0 where the loss rises."""
+        """Fall of the loss per doubling of images at the end, as a share; negative: the loss rises."""
         return None if self.slope is None else -math.expm1(self.slope)
 
     @property
     def faults(self) -> list[str]:
-        """Why nothing can be ranked, each as half a sentence; none where the base is ready."""
+        """Reasons why nothing is ranked, each as half a sentence; empty: the base is ready."""
         found = []
         if self.covered is None:
-            found.append(
-                f"on FIDs of {shown(self.noise)} for noise and {shown(self.real)} for real images there is no scale"
-            )
+            found.append(f"FID {shown(self.noise)} of noise and {shown(self.real)} of real images span no scale")
         elif self.covered < HALF_WAY:
-            found.append(f"{self.way}, less than {100 * HALF_WAY:.0f} %")
+            found.append(f"{self.scale}, {100 * self.covered:.0f} % of the way in ln FID".replace("-", "−"))
         if self.falls_by is not None and self.falls_by > STEEP:
-            found.append(f"{self.fall}, more than {100 * STEEP:.0f} %")
+            found.append(f"{self.trend}, more than {100 * STEEP:.0f} %")
         return found
 
     @property
@@ -75,52 +73,40 @@ class Readiness:
         return not self.faults
 
     @property
-    def way(self) -> str:
-        """How far the base has come, as half a sentence."""
-        covered = f"{100 * (self.covered or 0):.0f} %".replace("-", "−")
-        return (
-            f"its FID of {shown(self.fid)} has covered {covered} of the way from noise ({shown(self.noise)}) to real "
-            f"images ({shown(self.real)}), in ln FID"
-        )
+    def scale(self) -> str:
+        """FID of the base between those of noise and real images, as half a sentence."""
+        return f"FID {shown(self.fid)} (noise {shown(self.noise)}, real images {shown(self.real)})"
 
     @property
-    def fall(self) -> str:
-        """How its loss moves at the end of its training, as half a sentence."""
+    def trend(self) -> str:
+        """Change of the loss at the end of training, as half a sentence."""
         if self.falls_by is None:
-            return "too little of its loss was logged to say whether it still falls"
-        return (
-            f"its training loss {'fell' if self.falls_by >= 0 else 'rose'} by {100 * abs(self.falls_by):.0f} % "
-            "per doubling of images at the end"
-        )
+            return "too little of its loss was logged to see a trend"
+        direction = "fell" if self.falls_by >= 0 else "rose"
+        return f"the training loss {direction} by {100 * abs(self.falls_by):.0f} % per doubling of images at the end"
 
     def figures(self) -> dict[str, float]:
-        """The same as numbers."""
+        """The numbers of the statement."""
         known = {"covered_percent": self.covered, "loss_falls_percent": self.falls_by}
         return {"ready": float(self.ready)} | {name: 100 * one for name, one in known.items() if one is not None}
 
     def statements(self) -> list[Statement]:
-        """What the page says of it."""
+        """Whether the base is ready, and its headroom if the scale has an end."""
         if self.ready:
-            text = f"The base is far enough for comparisons: {self.way}; {self.fall}."
+            text = f"The base is good enough for comparisons: {self.scale}; {self.trend}."
         else:
-            text = f"The base is not far enough for comparisons: {'; '.join(self.faults)}. Nothing below is ranked."
-        return [Statement("base", text, self.figures()), *self.headroom()]
-
-    def headroom(self) -> list[Statement]:
-        """What is left to win, where the scale has an end."""
-        if self.covered is None:
-            return []
-        ratio = self.fid / self.real
-        multiple = f"The base's FID is {ratio:.2f} × that of real images against each other"
-        if ratio > 1 + HEADROOM:
-            text = f"{multiple}."
-        else:
-            text = f"{multiple}: no headroom, FID can hardly show what a method adds."
-        return [Statement("headroom", text, {"fid_over_real": ratio})]
+            text = f"The base is not good enough for comparisons: {'; '.join(self.faults)}. Nothing below is ranked."
+        found = [Statement("base", text, self.figures())]
+        if self.covered is not None:
+            ratio = self.fid / self.real
+            little = "" if ratio > 1 + HEADROOM else ": no headroom, FID can hardly show an improvement"
+            text = f"The base's FID is {ratio:.2f} × that of real images{little}."
+            found.append(Statement("headroom", text, {"fid_over_real": ratio}))
+        return found
 
 
 def final_slope(curve: TrainingCurve) -> float | None:
-    """d ln(loss) / d log₂(images) over the second half of a training, by least squares; None of one line or none."""
+    """d ln(loss) / d log₂(images) over the second half of a training, by least squares; None: fewer than two lines."""
     late = curve.images >= curve.images[-1] / 2 if len(curve.images) else np.zeros(0, bool)
     if late.sum() < 2:
         return None
@@ -133,7 +119,7 @@ def shown(fid: float) -> str:
 
 
 def spread_of_losses(base: LossProfile) -> Statement:
-    """By how much the losses of the base's timesteps differ."""
+    """Ratio of the largest to the smallest loss of the base's timesteps."""
     high, low = int(base.mean.argmax()), int(base.mean.argmin())
     ratio = base.largest_over_smallest
     error = ratio * math.hypot(*(float(base.stderr[t] / base.mean[t]) for t in (high, low)))
@@ -142,10 +128,10 @@ def spread_of_losses(base: LossProfile) -> Statement:
 
 
 def slot_statements(changes: Mapping[str, Sequence[Change]]) -> list[Statement]:
-    """What training the base on inside one slot did to the losses inside and outside of it.
+    """Changes of losses inside and outside the slot that the base was fine-tuned on.
 
     Args:
-        changes: of `train` and `holdout`; empty where no slot model was profiled.
+        changes: by split, `train` and `holdout`; empty: no slot model was profiled.
     """
     return [
         *(own_slots(changes["train"], changes["holdout"]) if changes["train"] else []),
@@ -154,11 +140,11 @@ def slot_statements(changes: Mapping[str, Sequence[Change]]) -> list[Statement]:
 
 
 def own_slots(train: Sequence[Change], holdout: Sequence[Change]) -> list[Statement]:
-    """Losses inside the slots that were trained on."""
+    """Losses inside the fine-tuned slots."""
     own, held_out = ([one for one in split if one.own] for split in (train, holdout))
     text = (
-        f"Training the base on inside one slot changed the training loss of that slot by {span(own)}, and its "
-        f"held-out loss by {span(held_out)}."
+        f"Fine-tuning the base on one slot changed that slot's training loss by {span(own)} and its held-out loss by "
+        f"{span(held_out)}."
     )
     figures = {f"{one.slot}_percent": 100 * one.change for one in own}
     figures |= {f"{one.slot}_holdout_percent": 100 * one.change for one in held_out}
@@ -166,14 +152,14 @@ def own_slots(train: Sequence[Change], holdout: Sequence[Change]) -> list[Statem
 
 
 def other_slots(others: Sequence[Change]) -> list[Statement]:
-    """Losses outside of the slots that were trained on; nothing where there are no others."""
+    """Losses outside the fine-tuned slots, if there are others."""
     if not others:
         return []
     rose = sum(one.change > ERRORS * one.stderr for one in others)
     fell = sum(one.change < -ERRORS * one.stderr for one in others)
     text = (
-        f"Of the {len(others)} training losses of other slots {rose} rose and {fell} fell by more than {ERRORS:g} "
-        f"standard errors; they changed by {span(others)}."
+        f"The training losses of other slots changed by {span(others)}: {rose} of {len(others)} rose and {fell} fell "
+        f"by more than {ERRORS:g} standard errors."
     )
     return [Statement("other_slots", text, {"losses": len(others), "rose": rose, "fell": fell} | extremes(others))]
 

@@ -1,6 +1,6 @@
 """Tables of a pipeline run, as rows of text for the page and as rows of CSV files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,6 +17,7 @@ from unequal.measures.loss_profile import (
     relative_change,
     space_factor,
 )
+from unequal.report.comparisons import HELD_OUT, Comparison
 from unequal.report.formatting import label, percent, plus_minus, with_prefix
 from unequal.report.page import Table
 from unequal.report.pipeline_pictures import (
@@ -24,12 +25,12 @@ from unequal.report.pipeline_pictures import (
     Losses,
     all_sets,
 )
-from unequal.report.results import EXPERTS, JOINT, Change, PipelineFindings, Variant
+from unequal.report.results import EXPERTS, JOINT, Change, RunResults, Variant
 from unequal.timesteps.groups import mean_limit
 from unequal.timesteps.partition import Partition
 
 SLOT_CHANGE_COLUMNS = ("split", "finetuned_slot", "slot", "change_percent", "stderr_percent")
-#: Figures of the columns behind the name.
+#: Scores in the columns after the name.
 SCORES = ("fid", "fid_half", "kid", "precision", "recall")
 COLUMNS = (
     "variant",
@@ -45,19 +46,19 @@ COLUMNS = (
     "sampling steps per expert",
 )
 COSTS_NOTE = (
-    "FID and KID are on the scale of the features named below: only figures of the same features compare. "
-    "FID of fewer samples is larger: how much, the first half of each seed's shows. Precision is the share of samples "
+    "FID and KID compare only figures of the same features, named under Conditions. FID of fewer samples is larger; "
+    "the column of half the samples shows by how much. Precision is the share of samples "
     "within the real images' neighbourhoods, recall that of real images within the samples'. "
     "FLOPs are multiply–accumulates without attention's two products. Images and training FLOPs count from "
-    "the first random weights on; those of experts are summed over all groups, the base's counted once. "
-    "Sampling steps are given from the data end to the noise end; a single model takes all."
+    "initialization; experts' are summed over all groups, with the base's counted once. "
+    "Sampling steps run from the data end to the noise end; a single model takes all."
 )
 LOSSES_NOTE = (
-    "Largest over smallest: of the mean training losses of single timesteps, on the same images and noise for every "
-    "model. Means over all timesteps ± standard error over draws. Excess: training loss minus the floor, the loss of "
-    "the best possible denoiser of the training images."
+    "Largest over smallest: mean training losses of single timesteps, on the same images and noise for every "
+    "model. Means over all timesteps ± standard error over draws. Excess: training loss minus the optimal-denoiser "
+    "loss on the training images."
 )
-#: How people read the kinds of groups.
+#: Kind of groups → its description.
 KINDS = {
     "snr": "equal intervals of SNR in dB, limits rising towards the noise",
     "constant": "equal intervals of SNR in dB, one limit for all",
@@ -67,10 +68,10 @@ KINDS = {
     "timestep_clusters": "clusters of the least spread in t, one limit for all",
     "log_snr_clusters": "clusters of the least spread in log-SNR, one limit for all",
 }
-GROUP_COLUMNS = ("group", "timesteps", "SNR in dB", "limit of FLOPs", "its pruned model", "sampling steps")
+GROUP_COLUMNS = ("group", "timesteps", "SNR in dB", "limit of FLOPs", "pruned model", "sampling steps")
 GROUPS_NOTE = (
     "Groups count from 0 (data) on. Limits and pruned models as shares of the base's FLOPs. "
-    "A group without a sampling step takes part in no score."
+    "Scores do not cover a group without a sampling step."
 )
 EXPERT_COLUMNS = (
     "experts",
@@ -82,10 +83,9 @@ EXPERT_COLUMNS = (
     "change",
 )
 EXPERT_NOTE = (
-    "Images inside: those that a model was trained on at timesteps of the group, the base's counted in, by the group's "
-    "share of all timesteps where a model was trained on all. Mean held-out loss of ε in the group; change ± standard "
-    "error of paired draws, of one training each. The joint model is the base trained on for as many images as all of "
-    "an unpruned set's together."
+    "Images inside: training images at timesteps of the group, the base's included; for models of all timesteps, the "
+    "group's share of them. Mean held-out loss of ε in the group; change ± standard error of paired draws, one "
+    "training each. The joint model is the base, trained further with the unpruned experts' total budget."
 )
 SEARCH_COLUMNS = (
     "group",
@@ -96,16 +96,15 @@ SEARCH_COLUMNS = (
     "change",
 )
 SEARCHES_NOTE = (
-    "The loss that the network is trained with, not weighted, in the group: after the search's own fine-tuning where "
-    "there is one, before the network is trained on. The smallest of many losses "
-    "is too small, since chance has helped to choose it: the best scheme is measured once more, on draws that none was "
-    "chosen by, and so is the best of as many random schemes. Change: from that one. One search a group, so how much "
-    "another would differ is not known."
+    "Unweighted training loss in the group, after the search's own fine-tuning and before further training. The "
+    "smallest of many losses is biased by the choice, so the best scheme and the best of as many random schemes are "
+    "measured again on fresh draws. Change: from the random one. One search a group; the scatter between searches is "
+    "not known."
 )
 
 
 def fid_rows(variants: Sequence[Variant]) -> list[dict[str, Any]]:
-    """The FID table as rows of a CSV; what is unknown is left empty, several steps stand apart by blanks."""
+    """The FID table as rows of a CSV; unknown values are empty, several steps are separated by blanks."""
     rows = [{"variant": variant.name} | asdict(variant) for variant in variants]
     return [
         {key: value for key, value in row.items() if key != "name"} | {"steps": " ".join(map(str, row["steps"]))}
@@ -134,11 +133,38 @@ def scores_and_costs(variants: Sequence[Variant], references: Mapping[str, Any])
     return Table("Scores and costs", COLUMNS, rows, COSTS_NOTE + idle_note(variants), reference_rows(references))
 
 
+def readme_table(found: RunResults, compared: Mapping[str, Comparison]) -> Table:
+    """Variants without slot models: FID, costs, and changes from their controls, for README.
+
+    Args:
+        found: results of the run.
+        compared: method → its comparison.
+    """
+
+    def changes(name: str) -> Iterator[str]:
+        if name not in compared:
+            yield from ("–",) * (2 + len(HELD_OUT))
+            return
+        one = compared[name]
+        yield label(one.control.name)
+        for difference in (one.fid, *(one.losses.get(key) for key in HELD_OUT)):
+            yield "–" if difference is None else difference.short()
+
+    def row(one: Variant) -> tuple[str, ...]:
+        costs = map(with_prefix, (one.images_seen, one.training_flops))
+        return label(one.name), plus_minus(one.fid, one.fid_sd), *costs, *changes(one.name)
+
+    rows = [row(one) for name, one in found.variants.items() if not name.startswith("slot_")]
+    columns = ("variant", "FID", "images seen", "training FLOPs", "against", "FID", *HELD_OUT.values())
+    ends = [(name, fid, *("",) * (len(columns) - 2)) for name, fid, *_ in reference_rows(found.references)]
+    return Table("Variants", columns, rows, "", ends)
+
+
 def idle_note(variants: Sequence[Variant]) -> str:
-    """Which experts take no part in sampling, so that no score speaks of them; empty where all do."""
+    """Experts without a sampling step, which no score covers; empty: there are none."""
     return "".join(
         f" No sampling step falls to expert {', '.join(map(str, variant.idle))} of {label(variant.name)}: "
-        "its scores say nothing of what was learned there."
+        "its scores do not cover them."
         for variant in variants
         if variant.idle
     )
@@ -148,26 +174,26 @@ def variant_row(variant: Variant) -> tuple[str, ...]:
     """A row of the table of scores."""
     costs = (variant.images_seen, variant.training_flops, variant.sampling_flops, variant.parameters)
     scores = ((getattr(variant, score), getattr(variant, f"{score}_sd", None)) for score in SCORES)
-    told = ("–" if mean is None else plus_minus(mean, spread) for mean, spread in scores)
-    return (label(variant.name), *told, *map(with_prefix, costs), ", ".join(map(str, variant.steps)))
+    shown = ("–" if mean is None else plus_minus(mean, spread) for mean, spread in scores)
+    return (label(variant.name), *shown, *map(with_prefix, costs), ", ".join(map(str, variant.steps)))
 
 
 def reference_rows(references: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """The two ends of the scale."""
+    """Real images and noise, the two ends of the scale."""
     ends = (
         ("real_against_real", f"real images, {references['real_sets']}"),
         ("noise_against_real", "noise against real images"),
     )
-    return [scale_row(name, references[key]) for key, name in ends]
+    return [reference_row(name, references[key]) for key, name in ends]
 
 
-def scale_row(name: str, scores: Mapping[str, Any]) -> tuple[str, ...]:
-    """What is no variant, with its scores and at no cost."""
+def reference_row(name: str, scores: Mapping[str, Any]) -> tuple[str, ...]:
+    """Scores of something that is no variant and has no costs."""
     return (name, *(plus_minus(scores[score], None) for score in SCORES), *5 * ("–",))
 
 
 def slots_table(sets: Mapping[str, Partition], losses: Losses, floor: np.ndarray) -> Table:
-    """Sets of slots side by side, and the share of the excess that the slots of equal loss hold."""
+    """Sets of slots side by side, with the share of the other loss in each slot."""
     base, named = losses["base"]["train"], all_sets(sets, len(floor))
     columns = {name: [f"{first} – {last}" for first, last in slots] for name, slots in named.items()}
     if floor.size and "total" in sets:
@@ -184,7 +210,7 @@ def percents(shares: np.ndarray) -> list[str]:
 
 
 def losses_table(losses: Losses, floor: np.ndarray, schedule: NoiseSchedule) -> Table:
-    """How unequal timesteps are to every model, and how much of its loss lies above the floor."""
+    """Ratio of the largest to the smallest loss for every model, mean losses, and excess over the optimal denoiser."""
     factors = [space_factor(space, schedule) for space in SPACES]
     columns = ["model", *(f"largest over smallest, {symbol}" for symbol in SYMBOLS.values())]
     columns += ["mean training loss, ε", "mean held-out loss, ε", *(["mean excess, ε"] if floor.size else [])]
@@ -203,7 +229,7 @@ def mean_of(profile: LossProfile) -> tuple[float, float]:
 
 
 def comparison_rows(losses: Losses, floor: np.ndarray) -> list[dict[str, Any]]:
-    """A row a timestep: the floor, every model's excess over it, and the paired change from the base's loss."""
+    """A row a timestep: optimal-denoiser loss, every model's excess over it, and its paired change from the base."""
     base = losses["base"]["train"]
     profiles: dict[str, LossProfile] = {}
     if floor.size:
@@ -228,7 +254,7 @@ def groups_table(groups: GroupTable, shares: Sequence[float], sampling_steps: Se
     Args:
         groups: of timesteps, with their limits.
         shares: FLOPs of each group's pruned model as a share of the base's.
-        sampling_steps: how many of the sampling steps fall to each group; none where no experts were scored.
+        sampling_steps: of each group; empty: no experts were scored.
     """
     schedule, found = NoiseSchedule.named(groups.schedule, groups.timesteps, groups.shift), groups.with_limits
     rows = [
@@ -246,18 +272,18 @@ def groups_table(groups: GroupTable, shares: Sequence[float], sampling_steps: Se
     return Table("Groups of timesteps", GROUP_COLUMNS, rows, kind + GROUPS_NOTE)
 
 
-def experts_table(found: PipelineFindings) -> Table:
-    """A row a set of experts and group, beside the joint model: what each was fed, and how it errs there."""
+def experts_table(found: RunResults) -> Table:
+    """A row for each expert: its images and its loss, next to the joint model's."""
     rows = [
         expert_row(found, experts, number) for experts, seen in found.experts.items() for number in range(len(seen))
     ]
     return Table("Experts, group by group", EXPERT_COLUMNS, rows, EXPERT_NOTE)
 
 
-def expert_row(found: PipelineFindings, experts: str, number: int) -> tuple[str, ...]:
-    """A group's expert beside the joint model."""
+def expert_row(found: RunResults, experts: str, number: int) -> tuple[str, ...]:
+    """A group's expert next to the joint model."""
     group, joint = found.groups.with_limits[number].range, found.joint
-    assert joint is not None  # as the table sees to
+    assert joint is not None  # the table is made only then
     seen, share = found.experts[experts][number], group.length / found.schedule.timesteps
     images = share * (joint.own + joint.inherited), seen.own + share * seen.inherited
     before, after = (found.losses[model]["holdout"][group.slice] for model in (JOINT, experts))
@@ -272,10 +298,10 @@ def expert_row(found: PipelineFindings, experts: str, number: int) -> tuple[str,
 
 
 def searches_table(searches: Mapping[int, Mapping[str, Any]]) -> Table:
-    """A search_row a group that was pruned by a search.
+    """A row a group that was pruned by a search.
 
     Args:
-        searches: group → the figures of its pruned network.
+        searches: group → figures of its pruned network.
     """
     return Table(
         "Searches for what to prune", SEARCH_COLUMNS, [search_row(*one) for one in searches.items()], SEARCHES_NOTE
@@ -285,5 +311,5 @@ def searches_table(searches: Mapping[int, Mapping[str, Any]]) -> Table:
 def search_row(group: int, found: Mapping[str, Any]) -> tuple[str, ...]:
     """A search as text."""
     fresh, control = found["fresh_loss"], found.get("control_fresh_loss")
-    beside = ("–", "–") if control is None else (f"{control:.4g}", percent(fresh / control - 1, sign=True))
-    return str(group), str(found["candidates"]), f"{found['loss']:.4g}", f"{fresh:.4g}", *beside
+    random = ("–", "–") if control is None else (f"{control:.4g}", percent(fresh / control - 1, sign=True))
+    return str(group), str(found["candidates"]), f"{found['loss']:.4g}", f"{fresh:.4g}", *random

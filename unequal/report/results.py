@@ -25,11 +25,12 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import require
 from unequal.measures.loss_profile import Errors, relative_change
+from unequal.report.formatting import with_prefix
 from unequal.timesteps.partition import Partition
 
-#: How names of sets of experts begin, and the model that is trained on from the base for as many images.
+#: Beginning of the names of sets of experts, and the base trained further for as many images.
 EXPERTS, JOINT = "experts_", "longer"
-#: `sampling.solver` → what people call it.
+#: `sampling.solver` → its name in text.
 SOLVERS = {"ddim": "DDIM", "heun": "Heun", "dpm_solver_2m": "DPM-Solver++ (2M)"}
 
 
@@ -37,10 +38,9 @@ SOLVERS = {"ddim": "DDIM", "heun": "Heun", "dpm_solver_2m": "DPM-Solver++ (2M)"}
 class Variant:
     """Scores and costs of a model or a set of experts.
 
-    FLOPs are multiply–accumulates; `fid_sd` and its like are standard deviations over sampling
-    seeds, None where there was one seed only; `steps` are the sampling steps of each expert, from
-    the data end to the noise end (of a single model: all); `fid_half` is the FID of the first half
-    of the samples. None: not measured.
+    FLOPs are multiply–accumulates. `fid_sd` and its like are standard deviations over sampling seeds; None: one seed.
+    `steps` are sampling steps of each expert, from the data end to the noise end; a single model takes all. `fid_half`
+    is the FID of the first half of the samples. None: not measured.
     """
 
     name: str
@@ -62,12 +62,12 @@ class Variant:
 
     @property
     def idle(self) -> list[int]:
-        """Numbers of the experts that no sampling step calls, and that no score therefore speaks of."""
+        """Numbers of the experts without a sampling step, which no score covers."""
         return [number for number, count in enumerate(self.steps) if count == 0]
 
     @classmethod
     def of(cls, name: str, facts: Mapping[str, Any]) -> Self:
-        """From the figures of results/fid/<name>.json."""
+        """Take the figures of results/fid/<name>.json."""
         seeds = len(facts["sampling_seeds"])
         spreads = {name: facts[f"{name}_sd"] if seeds > 1 else None for name in ("fid", "kid", "precision", "recall")}
         return cls(
@@ -91,13 +91,13 @@ class Variant:
 
 
 def steps_of_experts(variants: Mapping[str, Variant]) -> tuple[int, ...]:
-    """Sampling steps of each group's expert; none where no experts were scored."""
+    """Sampling steps of each group's expert; empty: no experts were scored."""
     return next((one.steps for name, one in variants.items() if name.startswith("experts_")), ())
 
 
 @dataclass(frozen=True)
 class Change:
-    """By what share the summed loss of a slot changed when the base was trained on inside another or the same.
+    """Relative change of a slot's summed loss after the base was fine-tuned on this slot or another.
 
     Slots count from 1; `stderr` is the standard error of paired draws.
     """
@@ -109,7 +109,7 @@ class Change:
 
     @property
     def own(self) -> bool:
-        """Whether it is the slot that was trained on."""
+        """Whether it is the fine-tuned slot."""
         return self.finetuned == self.slot
 
 
@@ -117,7 +117,7 @@ def changes(finetuned: int, before: np.ndarray, after: np.ndarray, slots: Partit
     """The change of every slot's loss.
 
     Args:
-        finetuned: the slot that was trained on, counted from 1.
+        finetuned: the fine-tuned slot, counted from 1.
         before, after: losses of the same draws, [T, n].
         slots: of the T timesteps.
     """
@@ -126,27 +126,27 @@ def changes(finetuned: int, before: np.ndarray, after: np.ndarray, slots: Partit
 
 
 class Seen(NamedTuple):
-    """Images that a model was trained on, and those of the base that it goes on from, on all timesteps."""
+    """Images of a model's own training, and of the base that it starts from, on all timesteps."""
 
     own: int
     inherited: int
 
 
 @dataclass(frozen=True)
-class PipelineFindings:
+class RunResults:
     """Results of a pipeline run.
 
     Attributes:
         losses: model → split → losses of all draws, [T, n].
-        floor: losses of the best possible denoiser on the training draws, [T, n], or [T, 0].
+        floor: optimal-denoiser losses on the training draws, [T, n], or [T, 0].
         schedule: of all models.
-        slots: those that models were trained on inside.
-        slot_sets: the slots of equal loss (`total`) and of equal excess loss (`excess`), where they can be made.
+        slots: ranges that models were fine-tuned on.
+        slot_sets: the slots of equal loss (`total`) and of equal excess loss (`excess`), if they exist.
         groups: of timesteps, with their limits.
         group_shares: FLOPs of each group's pruned model as a share of the base's.
-        searches: group → figures of its pruned model, where a search has chosen what to prune.
-        experts: of each profiled set of experts, the images of each group's.
-        joint: images of the model that was trained on from the base on all timesteps; None: it is not profiled.
+        searches: group → figures of its pruned model, for groups pruned by a search.
+        experts: profiled set of experts → images of each expert.
+        joint: images of the base trained further on all timesteps; None: not profiled.
         samplers: recipe → probability of each timestep, [T], at a few points of the training if it changes.
         variants: scores and costs.
         seed_fids: variant → FID at each sampling seed.
@@ -156,7 +156,7 @@ class PipelineFindings:
         references: the content of results/fid/reference.json.
         samples: variant → images from the same noise, uint8 [n, C, H, W].
         real: as many real images.
-        data, base: facts of the data set, and those beside the base's scores.
+        data, base: facts of the data set, and of the base's scores.
     """
 
     losses: dict[str, dict[str, np.ndarray]]
@@ -182,7 +182,7 @@ class PipelineFindings:
     base: dict[str, Any]
 
     def changes(self, split: str, finetuned: Sequence[int]) -> list[Change]:
-        """What fine-tuning each of these slots did to the losses of all; slots that were not profiled are left out."""
+        """Changes of all slots' losses after fine-tuning each of these; slots that were not profiled are left out."""
         before = self.losses["base"][split]
         return [
             one
@@ -193,32 +193,35 @@ class PipelineFindings:
 
     @property
     def group_steps(self) -> tuple[int, ...]:
-        """Sampling steps of each group's expert; none where no experts were scored."""
+        """Sampling steps of each group's expert; empty: no experts were scored."""
         return steps_of_experts(self.variants)
 
     def conditions(self) -> dict[str, str]:
-        """What the scores mean nothing without, as name → text."""
+        """Conditions that the figures depend on, name → text."""
+        base = self.variants["base"]
         return scoring_conditions(self.data, self.base) | {
+            "base": f"{with_prefix(base.parameters)} parameters, {with_prefix(base.images_seen)} images, "
+            f"{self.schedule.timesteps} timesteps",
             "training seed": trainings(self.replicas.seeds),
             "loss profile": f"{self.losses['base']['train'].shape[1]} draws a timestep and split, "
             "the same for every model",
         }
 
 
-def read_findings(
+def read_results(
     find: Callable[[str], Path],
     models: Sequence[str],
     variants: Sequence[str],
     recipes: Sequence[str],
     groups: Sequence[int],
-) -> PipelineFindings:
-    """Read what the stages before the report have made.
+) -> RunResults:
+    """Read the results of the stages before the report.
 
     Args:
-        find: turns a path within the project into one that exists.
+        find: returns the place of a path within the project.
         models: profiled models.
-        variants: scored ones.
-        recipes: further recipes, whose samplers are shown.
+        variants: scored variants.
+        recipes: recipes that train the base further.
         groups: numbers of the groups.
 
     Raises:
@@ -234,7 +237,7 @@ def read_findings(
     schedule = NoiseSchedule.named(grouping.schedule, grouping.timesteps, grouping.shift)
     prunings = {group: metrics / f"prune_expert_group_{group}.json" for group in groups}
     pruned = {group: read_figures(file, PruningFigures) for group, file in prunings.items()}
-    return PipelineFindings(
+    return RunResults(
         losses={model: read_profile(profiles / f"{model}.npz") for model in models},
         floor=read_floor(profiles / "floor.npz"),
         schedule=schedule,
@@ -268,20 +271,20 @@ def read_findings(
 
 
 def read_seen(metrics: Path, model: str) -> Seen:
-    """Images of a model, by the figures of its training."""
+    """Number of images of a model, from the figures of its training."""
     figures = read_figures(metrics / f"train_{model}.json", SeenFigures)
     return Seen(figures["images_seen"], figures["inherited_images"])
 
 
 def trainings(seeds: Sequence[int]) -> str:
-    """The seeds, and how many trainings of each model they make."""
+    """The seeds, as a condition."""
     if len(seeds) == 1:
         return f"{seeds[0]}, one training of each model"
     return f"{', '.join(map(str, seeds))}, {len(seeds)} trainings of each model; tables and pictures are of the first"
 
 
 def seed_fids(path: Path, seeds: Sequence[int]) -> list[float]:
-    """FID at each sampling seed. Raises UserError where a variant was scored at others than the base."""
+    """FID at each sampling seed. Raises UserError if a variant was scored at other seeds than the base."""
     facts = read_figures(path, SeedFigures)
     if facts["sampling_seeds"] != list(seeds) or len(facts["scores"]) != len(seeds):
         raise UserError(
@@ -301,11 +304,11 @@ def read_images(path: Path) -> np.ndarray:
 
 
 def scoring_conditions(data: Mapping[str, Any], scores: Mapping[str, Any]) -> dict[str, str]:
-    """What scores mean nothing without, as name → text.
+    """Conditions that scores depend on, name → text.
 
     Args:
         data: facts of the data set.
-        scores: the conditions that stand beside the scores of any variant that was scored alike.
+        scores: figures of any scored variant; the conditions are equal for all.
     """
     sampling = scores["sampling"]
     steps = sampling["steps"] if isinstance(sampling["steps"], int) else len(sampling["steps"])
@@ -313,7 +316,7 @@ def scoring_conditions(data: Mapping[str, Any], scores: Mapping[str, Any]) -> di
     spread = "; spreads are standard deviations over them" if len(scores["sampling_seeds"]) > 1 else ""
     singular = " (fewer samples than features: singular covariance)" if scores["singular_covariance"] else ""
     accuracy = scores.get("extractor_accuracy")  # of a classifier alone
-    accurate = "" if accuracy is None else f", right about {100 * accuracy:.1f} % of held-out images"
+    accurate = "" if accuracy is None else f"; accuracy {100 * accuracy:.1f} % of held-out images"
     return {
         "data": data_condition(data),
         "reference": scores["reference"],
@@ -327,7 +330,7 @@ def scoring_conditions(data: Mapping[str, Any], scores: Mapping[str, Any]) -> di
 
 
 def solver_of(sampling: Mapping[str, Any]) -> str:
-    """What people call the solver of some settings of sampling, in which DDIM is not named."""
+    """Name of the solver in settings of sampling; DDIM if they name none."""
     return SOLVERS[sampling.get("solver", "ddim")]
 
 

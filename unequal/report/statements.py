@@ -44,6 +44,11 @@ class Difference(NamedTuple):
         ends = {} if self.interval is None else dict(zip(("low", "high"), self.interval, strict=True))
         return {name: 100 * math.expm1(value) for name, value in ({"change": self.log_ratio} | ends).items()}
 
+    def short(self) -> str:
+        """The change and its interval alone: `−23.2 % (−27.9 to −18.1)`."""
+        change, *ends = map(signed, self.percents().values())
+        return f"{change} % ({' to '.join(ends)})" if ends else f"{change} %"
+
     def text(self) -> str:
         """The change and its interval, after the verdict if there is one: `−23.2 % (−27.9 to −18.1 %)`."""
         change, *ends = map(signed, self.percents().values())

@@ -3,7 +3,7 @@
 from functools import partial
 
 from studies.consistency import figures
-from studies.consistency.findings import ReplicaFindings, read_findings
+from studies.consistency.findings import ReplicaFindings, read_results
 from studies.consistency.statements import sections
 from studies.consistency.tables import conditions, tables
 from unequal.pipeline.stage import Run, stage
@@ -55,7 +55,7 @@ class Settings(StageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
     """Write the study's report."""
-    found = read_findings(run.input, settings.widths, settings.seeds)
+    found = read_results(run.input, settings.widths, settings.seeds)
     lead = f"{len(settings.seeds)} training seeds of {len(settings.widths)} widths, shown the same noise."
     report = Report(
         title=TITLE,

@@ -1,7 +1,7 @@
 """Say what can be told of diffusion in latents, draw the pictures and write the page that holds both."""
 
 from studies.latent.figures import drawings
-from studies.latent.findings import conditions, read_findings
+from studies.latent.findings import conditions, read_results
 from studies.latent.statements import sections
 from studies.latent.tables import autoencoder_table, limits_table, scores_table
 from unequal.pipeline.stage import Run, stage
@@ -25,7 +25,7 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings) -> None:
     """Write the study's report."""
     schedule = settings.schedule.tables()
-    found = read_findings(run.input, schedule, settings.profiled_models, settings.variants)
+    found = read_results(run.input, schedule, settings.profiled_models, settings.variants)
     shape = "×".join(map(str, found.autoencoder["latent_shape"]))
     losses = losses_table(found.losses, found.floor, found.schedule)
     report = Report(

@@ -1,4 +1,4 @@
-"""Whether a base has come far enough for comparisons, on made-up figures."""
+"""Statements of the base and its losses, on made-up figures."""
 
 import math
 
@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unequal.artifacts.profiles import TrainingCurve
-from unequal.report.pipeline_statements import Readiness, final_slope
+from unequal.measures.loss_profile import LossProfile
+from unequal.report.pipeline_statements import Readiness, final_slope, slot_statements, spread_of_losses
+from unequal.report.results import Change
 
 
 def said(base: Readiness) -> str:
@@ -37,7 +39,7 @@ def test_of_one_line_there_is_no_slope(images: list[float]) -> None:
     assert final_slope(TrainingCurve(np.array(images), np.array(images))) is None
 
 
-def test_the_way_is_none_at_noise_and_all_at_real_images() -> None:
+def test_noise_has_covered_nothing_and_real_images_all() -> None:
     assert Readiness(400, 400, 4, None).covered == 0
     assert Readiness(4, 400, 4, None).covered == 1
     assert Readiness(40, 400, 4, None).covered == pytest.approx(0.5)
@@ -46,8 +48,9 @@ def test_the_way_is_none_at_noise_and_all_at_real_images() -> None:
 def test_a_trained_base_is_ready() -> None:
     base = Readiness(0.268, 25.2, 0.135, math.log(0.88))
     assert base.ready
-    assert "covered 87 % of the way from noise (25.2) to real images (0.135)" in said(base)
-    assert "its training loss fell by 12 % per doubling of images at the end" in said(base)
+    assert base.covered == pytest.approx(0.87, abs=0.005)
+    assert "FID 0.268 (noise 25.2, real images 0.135)" in said(base)
+    assert "the training loss fell by 12 % per doubling of images at the end" in said(base)
     assert "1.99 × that of real images" in said(base)
     assert "no headroom" not in said(base)
 
@@ -58,9 +61,8 @@ def test_a_base_of_a_hundred_steps_is_not() -> None:
     base = Readiness(342.0, 371.0, 61.0, final_slope(curve))
     assert not base.ready
     first = base.statements()[0].text
-    assert first.startswith("The base is not far enough for comparisons: its FID of 342")
-    assert "less than 50 %" in first
-    assert "its training loss fell by 67 % per doubling of images at the end, more than 25 %" in first
+    assert "FID 342 (noise 371, real images 61.0), 5 % of the way" in first
+    assert "the training loss fell by 67 % per doubling of images at the end, more than 25 %" in first
     assert "Nothing below is ranked." in first
 
 
@@ -81,14 +83,46 @@ def test_a_base_that_logged_too_little_goes_by_its_fid() -> None:
 def test_features_that_see_no_noise_give_no_scale(ends: tuple[float, float]) -> None:
     base = Readiness(4, *ends, None)
     assert not base.ready
-    assert "there is no scale" in said(base)
+    assert len(base.statements()) == 1
     assert "covered_percent" not in base.figures()
 
 
 def test_a_base_beyond_noise_has_covered_less_than_nothing() -> None:
-    assert "covered −100 % of the way" in said(Readiness(40, 4, 0.4, None))
+    assert Readiness(40, 4, 0.4, None).covered == pytest.approx(-1)
 
 
 @pytest.mark.parametrize(("fid", "there_is_none"), [(0.12, True), (0.165, True), (0.17, False)])
 def test_a_base_as_good_as_real_images_leaves_no_headroom(fid: float, there_is_none: bool) -> None:
     assert ("no headroom" in said(Readiness(fid, 25, 0.135, -0.01))) == there_is_none
+
+
+CHANGES = [Change(1, 1, -0.1, 0.01), Change(1, 2, 0.5, 0.02), Change(2, 1, 0.01, 0.01), Change(2, 2, -0.03, 0.01)]
+
+
+def test_losses_differ_by_their_ratio_with_its_error() -> None:
+    found = spread_of_losses(LossProfile(np.array([10.0, 1.0, 0.01]), np.array([0.1, 0.1, 0.0001])))
+    # Both have a relative error of 1 %: √2 % of 1000.
+    assert found.text == "The base's training loss at t = 0 is 1000 ± 14 times its loss at t = 2."
+    assert found.figures == pytest.approx(
+        {"ratio": 1000, "ratio_stderr": 10 * 2**0.5, "largest_at": 0, "smallest_at": 2}
+    )
+
+
+def test_slots_change_inside_and_outside() -> None:
+    own, others = slot_statements({"train": CHANGES, "holdout": CHANGES})
+    assert own.text == (
+        "Fine-tuning the base on one slot changed that slot's training loss by −10.0 ± 1.0 to −3.0 ± 1.0 % and its "
+        "held-out loss by −10.0 ± 1.0 to −3.0 ± 1.0 %."
+    )
+    assert others.text == (
+        "The training losses of other slots changed by +1.0 ± 1.0 to +50.0 ± 2.0 %: 1 of 2 rose and 0 fell by more "
+        "than 2 standard errors."
+    )
+    assert own.figures["2_holdout_percent"] == pytest.approx(-3)
+    assert (others.figures["rose"], others.figures["most_percent"]) == pytest.approx((1, 50))
+
+
+def test_a_single_slot_has_no_others_and_no_slot_has_nothing() -> None:
+    (own,) = slot_statements({"train": CHANGES[:1], "holdout": CHANGES[:1]})
+    assert own.text.count("−10.0 ± 1.0 %") == 2
+    assert slot_statements({"train": [], "holdout": []}) == []
