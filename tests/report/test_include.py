@@ -27,7 +27,8 @@ def test_a_missing_table_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     (tmp_path / "page.md").write_text(PAGE)
     result = CliRunner().invoke(main, ["page.md"])
-    assert (result.exit_code, result.output) == (1, "Error: page.md: a.md: No such file or directory\n")
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: page.md: ") and "a.md: No such file" in result.output
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
