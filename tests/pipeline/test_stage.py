@@ -10,37 +10,17 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
 import yaml
-from filelock import FileLock
+from stage_project import RUNTIME, Recorder
 
 from unequal.errors import UserError
 from unequal.pipeline.fingerprint import fingerprint
 from unequal.pipeline.stage import Run, StageCommand, stage
 from unequal.settings.strict import StageSettings, Strict, key
-
-RUNTIME = {
-    "device": "cpu",
-    "compile": False,
-    "channels_last": False,
-    "progress": False,
-    "tracking": {"uri": None, "experiment": "tests", "artifact_limit_mb": 1.0, "timeout_s": 5.0},
-}
-
-
-class Recorder:
-    """Takes the tracker's place and keeps what it is told."""
-
-    calls: ClassVar[list[tuple[str, Any]]] = []
-
-    def __init__(self, *_: Any, active: bool) -> None:
-        self.active = active
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *args: Recorder.calls.append((name, args[0]))
 
 
 class Settings(StageSettings):
@@ -154,6 +134,13 @@ def test_outputs_replace_older_ones_entirely() -> None:
         (OSError(errno.EFBIG, ""), 1, "test_stage: {here}: File too large\n", "FAILED"),
         (OSError(errno.EMFILE, ""), 1, "test_stage: {here}: Too many open files\n", "FAILED"),
         (OSError(errno.EISDIR, "", "x"), 1, "test_stage: x: Is a directory\n", "FAILED"),
+        # A library may wrap the error of the system.
+        (
+            RuntimeError("Os { code: 28, No space left on device }"),
+            1,
+            "test_stage: {here}: No space left on device\n",
+            "FAILED",
+        ),
         (KeyboardInterrupt(), 130, "", "KILLED"),
     ],
 )
@@ -175,11 +162,6 @@ def test_a_file_in_the_place_of_a_folder_of_outputs_is_one_line(capsys: pytest.C
     assert status(lambda run: run.output("artifacts/deep/er/out.txt").write_text("x")) == 1
     assert re.fullmatch(f"test_stage: {place}[a-z/]*: (File exists|Not a directory)\n", capsys.readouterr().err)
     assert Path(place).read_text() == "mine"
-
-
-def test_a_full_disk_is_one_line_also_where_a_library_wraps_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(raising(RuntimeError('I/O error: Os { code: 28, message: "No space left on device" }'))) == 1
-    assert capsys.readouterr().err == f"test_stage: {Path.cwd()}: No space left on device\n"
 
 
 class Training(Strict):
@@ -232,28 +214,24 @@ def test_each_process_works_on_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch)
     assert ("tags", {"device": "GPU 3", "fp32": "convolutions ieee, products ieee"}) in Recorder.calls
 
 
-def test_writing_to_a_device_that_is_full_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(and_then(lambda: Path("/dev/full").write_text("x"))) == 1
-    assert capsys.readouterr().err.endswith("No space left on device\n")
+def terminated() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
-def test_termination_ends_with_143_quietly(capsys: pytest.CaptureFixture[str]) -> None:
+def swallowed() -> None:
+    """A library catches the exit, and fails later."""
+    try:
+        terminated()
+    except BaseException:
+        raise TypeError("an argument is missing") from None
+
+
+@pytest.mark.parametrize("action", [terminated, swallowed])
+def test_termination_ends_with_143_quietly(capsys: pytest.CaptureFixture[str], action: Callable[[], None]) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    assert status(and_then(lambda: os.kill(os.getpid(), signal.SIGTERM))) == 143
+    assert status(and_then(action)) == 143
     assert capsys.readouterr().err == ""
     assert signal.getsignal(signal.SIGTERM) is before
-    assert Recorder.calls[-1] == ("finish", "KILLED")
-
-
-def test_a_library_that_swallows_the_signal_does_not_make_a_failure_of_it(capsys: pytest.CaptureFixture[str]) -> None:
-    def stumble() -> None:
-        try:
-            os.kill(os.getpid(), signal.SIGTERM)
-        except BaseException:
-            raise TypeError("an argument is missing") from None
-
-    assert status(and_then(stumble)) == 143
-    assert capsys.readouterr().err == ""
     assert Recorder.calls[-1] == ("finish", "KILLED")
 
 
@@ -292,22 +270,13 @@ def test_other_code_takes_up_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
     assert work_of() != first
 
 
-def test_what_the_engine_takes_for_other_code_does_not_start(capsys: pytest.CaptureFixture[str]) -> None:
-    code_file(OTHER_CODE)
-    assert status(raising(AssertionError("started"))) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("test_stage: artifacts/code/test_stage.json: describes other code (")
-    assert said.count("\n") == 1
-
-
-def test_nothing_is_published_where_the_engine_was_told_of_other_code_meanwhile(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    code_file(fingerprint(Path(__file__)))
+@pytest.mark.parametrize("moment", ["before the start", "meanwhile"])
+def test_a_stage_whose_code_has_changed_publishes_nothing(capsys: pytest.CaptureFixture[str], moment: str) -> None:
+    code_file(OTHER_CODE if moment == "before the start" else fingerprint(Path(__file__)))
     assert status(lambda run: (write_two(run), code_file(OTHER_CODE))) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("test_stage: artifacts/code/test_stage.json: describes other code (")
-    assert said.count("\n") == 1
+    refusal = capsys.readouterr().err
+    assert refusal.startswith("test_stage: artifacts/code/test_stage.json: describes other code (")
+    assert refusal.count("\n") == 1
     assert not Path("artifacts/file.txt").exists()
 
 
@@ -428,15 +397,26 @@ def test_an_announced_output_must_be_written() -> None:
     assert not Path("a.txt").exists()
 
 
-def test_a_missing_input_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert status(lambda run: print(run.input("artifacts/none"))) == 1
-    assert capsys.readouterr().err.startswith("test_stage: artifacts/none: missing")
-
-
-def test_bad_settings_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    write_params(device="tpu")
-    assert status(write_two) == 1
-    assert "runtime.device" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("runtime", "body", "refusal"),
+    [
+        ({}, lambda run: run.input("artifacts/none"), "test_stage: artifacts/none: missing"),
+        ({"device": "tpu"}, write_two, "test_stage: params.yaml: runtime.device: "),
+        (
+            {"device": "cuda"},
+            lambda run: run.device,
+            "test_stage: params.yaml: runtime.device: 'cuda': PyTorch",
+        ),
+    ],
+)
+def test_bad_inputs_and_settings_are_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, runtime: Any, body: Any, refusal: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    write_params(**runtime)
+    assert status(body) == 1
+    line = capsys.readouterr().err
+    assert line.startswith(refusal) and line.count("\n") == 1
 
 
 @contextmanager
@@ -462,12 +442,6 @@ def test_two_processes_never_share_a_work_directory(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err.startswith(f"{path}: waiting for another process that is at work on the same; end")
 
 
-def test_the_lock_is_free_afterwards() -> None:
-    path = work_of()
-    with FileLock(f"{path}.lock", timeout=0):
-        pass
-
-
 def test_metrics_are_an_output_and_the_headline_goes_to_the_pipeline() -> None:
     content = {"fid": {"mean": 3.5}, "n": 10}
     assert status(lambda run: run.metrics("results/fid.json", content, headline={"fid_base": 3.5})) == 0
@@ -482,18 +456,6 @@ def test_the_device_is_what_was_asked_for() -> None:
     assert status(lambda run: seen.append(run.device)) == 0
     assert seen == [torch.device("cpu")]
     assert ("tags", {"device": "cpu", "fp32": "ieee"}) in Recorder.calls
-
-
-def test_cuda_is_refused_where_there_is_none(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    write_params(device="cuda")
-    assert status(lambda run: print(run.device)) == 1
-    error = capsys.readouterr().err
-    assert "runtime.device" in error
-    assert "auto, cpu" in error
-    assert error.count("\n") == 1
 
 
 def test_of_several_processes_only_the_leader_publishes(monkeypatch: pytest.MonkeyPatch) -> None:

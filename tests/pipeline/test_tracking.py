@@ -2,12 +2,9 @@ import hashlib
 import json
 import os
 import shutil
-import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -276,56 +273,6 @@ def test_a_database_that_a_stranger_holds_is_tried_again(project: Path) -> None:
     assert attempts == [store] * 3
     with pytest.raises(KeyError):
         store.attempt(lambda _: {}["no such thing"])
-
-
-class Failing(BaseHTTPRequestHandler):
-    """Answers every request with an error."""
-
-    def do_GET(self) -> None:
-        self.send_error(500)
-
-    do_POST = do_GET
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-class Hanging(Failing):
-    """Takes every request and answers none."""
-
-    def do_GET(self) -> None:
-        threading.Event().wait()
-
-    do_POST = do_GET
-
-
-@pytest.fixture(params=[Failing, Hanging, None], ids=["failing", "hanging", "closed"])
-def sick_server(request: pytest.FixtureRequest) -> Iterator[str]:
-    """host:port of a server that is of no use."""
-    if request.param is None:
-        with socket.socket() as reserved:
-            reserved.bind(("127.0.0.1", 0))
-            yield f"127.0.0.1:{reserved.getsockname()[1]}"
-        return
-    with ThreadingHTTPServer(("127.0.0.1", 0), request.param) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("warm_start")
-def test_a_sick_server_costs_one_warning(project: Path, sick_server: str) -> None:
-    write_stage(project, uri=f"http://user:secret@{sick_server}", timeout_s=2.0)
-    process = start_stage(project, "one")
-    _, warning = process.communicate(timeout=600)
-    assert process.returncode == 0
-    assert (project / "artifacts/one.txt").read_text() == "one"
-    assert json.loads((project / "results/one.json").read_text()) == {"score": 2.5}
-    assert warning.count("\n") == 1
-    assert sick_server in warning
-    assert "secret" not in warning
 
 
 class Away:

@@ -1,7 +1,8 @@
 """What tests of stage programs write into their project folder."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -17,3 +18,15 @@ RUNTIME: dict[str, Any] = {
 def write_params(**sections: Any) -> None:
     """A params.yaml with these sections, and the one that the harness reads for every stage."""
     Path("params.yaml").write_text(yaml.safe_dump({**sections, "runtime": RUNTIME}))
+
+
+class Recorder:
+    """A tracker that records its calls."""
+
+    calls: ClassVar[list[tuple[str, Any]]] = []
+
+    def __init__(self, *_: Any, active: bool) -> None:
+        self.active = active
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *args: Recorder.calls.append((name, args[0]))

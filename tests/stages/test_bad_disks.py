@@ -45,10 +45,6 @@ def link_at(place: str) -> Callable[[], None]:
 
 PLACES: dict[str, Bad] = {
     "a file for the outputs": Bad(file_at("artifacts"), "artifacts"),
-    "a file for the figures": Bad(file_at("results"), "results"),
-    "a file a folder deeper": Bad(file_at("results/metrics"), "results/metrics"),
-    "a link for the outputs": Bad(link_at("artifacts"), "artifacts"),
-    "a link for the figures": Bad(link_at("results"), "results"),
     "a link a folder deeper": Bad(link_at("results/metrics"), "results/metrics"),
     "a file for the states": Bad(file_at("work"), "work: a folder of resumable states is to be here; move what"),
     "a link for the states": Bad(link_at("work"), "work: a folder of resumable states is to be here; move what"),
@@ -80,8 +76,7 @@ def refusing(call: str, number: int, below: str) -> Iterator[None]:
 #: What the disk refuses, below which folder, and how it says so.
 REFUSALS = [
     *((call, below, errno.ENOSPC) for call in ("mkdir", "replace", "fsync") for below in ("work", "artifacts")),
-    *(("replace", "artifacts", number) for number in (errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE)),
-    *(("replace", "artifacts", number) for number in (errno.EACCES, errno.ENAMETOOLONG, errno.ELOOP)),
+    *(("replace", "artifacts", number) for number in (errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES)),
 ]
 
 
@@ -93,7 +88,7 @@ def test_a_disk_that_refuses_is_named_in_one_line(call: str, below: str, number:
     assert Path("results/metrics/data.json").read_text() != EARLIER
 
 
-@pytest.mark.parametrize("largest", [0, 100, 1_000, 100_000])
+@pytest.mark.parametrize("largest", [0, 1_000, 100_000])
 def test_no_larger_file_than_allowed(largest: int) -> None:
     """As `ulimit -f` or a quota would have it, really refused by the system."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

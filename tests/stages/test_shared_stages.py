@@ -15,9 +15,7 @@ from safetensors.numpy import load_file
 from stage_project import write_params
 
 from unequal.data.prepared import PreparedData
-from unequal.evaluation.classifier import Classifier, save_classifier
-from unequal.evaluation.fidelity import CLASSIFIER, FACTS
-from unequal.files import content_hash, write_json
+from unequal.files import content_hash
 from unequal.models.folder import ModelRecord, save_model
 
 ROOT = Path(__file__).parents[2]
@@ -57,31 +55,6 @@ def test_a_profile_is_the_same_bytes(
         shutil.rmtree("results")
     assert found[0] == found[1]
     assert not list(Path("artifacts/work").glob("*")) or not any(Path("artifacts/work").rglob("*.npy"))
-
-
-@pytest.mark.slow
-@pytest.mark.thorough
-def test_a_score_is_the_same_bytes(
-    monkeypatch: pytest.MonkeyPatch, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., ModelRecord]
-) -> None:
-    net, extractor = tiny_net(), Path("artifacts/extractor")
-    save_model(Path("artifacts/models/base"), net, make_record(net))
-    extractor.mkdir()
-    save_classifier(extractor / CLASSIFIER, Classifier(1, 8, 4, 2))
-    sha256 = content_hash(extractor / CLASSIFIER)
-    write_json(
-        extractor / FACTS, {"kind": "classifier", "features": 4, "weights": CLASSIFIER, "weights_sha256": sha256}
-    )
-    sampling = {"steps": 4, "spacing": "uniform", "eta": 0.5, "clip": True, "batch_size": 3}
-    evaluation = {"samples": 10, "seeds": [0, 1, 2], "kid_subset": 6, "allow_singular": False}
-    found = []
-    for runtime in (stage_project.RUNTIME, TWO):
-        sections = {"sampling": sampling, "evaluation": evaluation}
-        said = run(runtime, monkeypatch, sections, "stages.evaluate_fid", "--variant", "base")
-        assert said.startswith("0"), said
-        found.append([content_hash(Path(name)) for name in ("artifacts/samples/base.npy", "results/fid/base.json")])
-        shutil.rmtree("results")
-    assert found[0] == found[1]
 
 
 def training(**changes: Any) -> dict[str, Any]:

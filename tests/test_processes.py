@@ -1,12 +1,15 @@
-"""Signals that wait until a state is whole."""
+"""Signals to stop that wait until a state is whole, and the number of threads."""
 
 import os
 import signal
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import pytest
+import torch
+from threadpoolctl import threadpool_info
 
-from unequal.processes import stop_deferred
+from unequal.processes import stop_deferred, threads
 
 
 class Ended(Exception):
@@ -63,3 +66,19 @@ def test_without_a_signal_the_handlers_are_as_before(number: signal.Signals) -> 
         pass
     with pytest.raises(Ended):
         os.kill(os.getpid(), number)
+
+
+def pools() -> set[int]:
+    """The threads of every library that has some."""
+    return {torch.get_num_threads(), *(one["num_threads"] for one in threadpool_info())}
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_all_libraries_have_as_many_threads_within_the_block(count: int) -> None:
+    np.ones((2, 2)) @ np.ones((2, 2))  # which loads a library of its own
+    before = pools()
+    within: list[set[int]] = []
+    with pytest.raises(ZeroDivisionError), threads(count):
+        divmod(1, within.append(pools()) or 0)
+    assert within == [{count}]
+    assert pools() == before
