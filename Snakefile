@@ -1,8 +1,7 @@
-"""The graph of a dvc.yaml as Snakemake rules: one rule a stage instance, nothing said twice.
+"""The graph of a dvc.yaml as Snakemake rules: one rule a stage instance, made from DVC's resolved index.
 
-`snakemake --cores 2` runs independent stages side by side; `unequal record` then tells DVC what was
-made.
-A study's graph is run by `snakemake --cores 2 --directory studies/<name>`, or studies/<name>/<data>.
+`snakemake --cores 2` runs independent stages side by side; `unequal record` then records the results
+in DVC. `--directory studies/<name>` runs a study's graph.
 """
 
 import json
@@ -16,19 +15,19 @@ from dvc.repo import Repo
 from filelock import FileLock, Timeout
 
 from unequal.errors import UserError
-from unequal.pipeline.fingerprint import write_fingerprints
 from unequal.pipeline.attempt import ENGINE, delete_of_folder, delete_recorded
+from unequal.pipeline.fingerprint import write_fingerprints
 from unequal.pipeline.sources import write_sources
 from unequal.settings.runtime import Runtime
 from unequal.settings.strict import PARAMS, read_yaml
 
-# The profile of a cluster says so, and must know where its jobs go.
+# The profile of a cluster sets it, and must name a partition.
 ON_CLUSTER = config.get("cluster") is not None
 if config.get("cluster") == "slurm" and "slurm_partition" not in workflow.resource_settings.default_resources:
     raise WorkflowError("profile: default-resources: slurm_partition: missing; `sinfo` lists the partitions")
 
-# What the gate and DVC's stage `code` do. No rule does the latter, since all behind a rule runs again when it has run.
-# Nor does a job: what it runs must not change under it, and what the checks import takes seconds.
+# The gate and DVC's stage `code`, done here: a rule `code` would make all later rules run again. Jobs skip both: their
+# code must not change under them, and the imports of the checks take seconds.
 if workflow.is_main_process:
     from unequal.pipeline.params_files import read_params
 
@@ -39,25 +38,25 @@ if workflow.is_main_process:
     except UserError as error:
         raise WorkflowError(str(error)) from None
 
-# Jobs inherit it, on a cluster as well: what they finish is kept until this Snakemake has recorded it.
+# Jobs inherit it, on a cluster too: their outputs stay stored until this Snakemake has recorded them.
 os.environ.setdefault(ENGINE, f"snakemake-{uuid4()}")
-# Commands of studies put their checkout before it, in a shell that refuses what is not set.
+# Commands of studies put their checkout before it, in a shell that refuses unset variables.
 os.environ.setdefault("PYTHONPATH", str(workflow.basedir))
 
-# Snakemake's own locks outlive it where it is killed, and would stop the next one; this one the system frees.
+# Snakemake's own locks survive its kill, and would stop the next one; the system frees this one.
 if workflow.is_main_process:
     ALONE = FileLock(".snakemake/alone.lock")
     try:
         ALONE.acquire(timeout=0)
         shutil.rmtree(".snakemake/locks", ignore_errors=True)
     except Timeout:
-        pass  # Snakemake's own say whether the other one is in the way
+        pass  # Snakemake's own locks decide whether the other one is in the way
 
 
 onstart:
-    # Whoever forces stages wants them made anew.
-    asked = workflow.dag_settings
-    if asked.forceall or asked.forcetargets or asked.forcerun:
+    # Forced stages are computed again.
+    forced = workflow.dag_settings
+    if forced.forceall or forced.forcetargets or forced.forcerun:
         delete_of_folder()
 
 
@@ -71,10 +70,10 @@ STAGES = [stage for stage in STAGES if stage.name != "code"]
 OUTPUTS = {out.def_path: stage for stage in STAGES for out in stage.outs}
 RUNTIME = read_yaml(PARAMS)["runtime"]
 THREADS, PROCESSES = RUNTIME.get("threads", Runtime.model_fields["threads"].default), RUNTIME.get("processes") or 1
-#: Megabytes at the first attempt: libraries (with CUDA's), Snakemake twice in a job, and room for networks and images.
-MEMORY_MB = {"cpu": 4000, "gpu": 8000}
-# A cluster hands GPUs out; on one machine, stages take turns on what there is.
+# A cluster hands GPUs out; on one machine, stages take turns on them.
 HAS_GPU = str(config.get("gpu", shutil.which("nvidia-smi") is not None)).lower() == "true"
+# Megabytes at the first attempt: libraries (with CUDA's), Snakemake twice in a job, and room for networks and images.
+MEMORY_MB = {"cpu": 4000, "gpu": 8000}
 
 
 def rule_name(stage):
@@ -82,12 +81,12 @@ def rule_name(stage):
 
 
 def inputs(stage):
-    """A stage's dependencies as files: folders of outputs by what is made in them."""
+    """List a stage's dependencies as files: a folder of outputs as the outputs in it."""
     for path in (dep.def_path for dep in stage.deps if not hasattr(dep, "params")):
-        made = [out for out in OUTPUTS if out == path or out.startswith(f"{path}/")]
-        # Gates are left out: they wait for nothing here, since params.yaml has been checked above.
-        if not any((OUTPUTS[found].meta or {}).get("gate") for found in made):
-            yield from made or [path]
+        inside = [out for out in OUTPUTS if out == path or out.startswith(f"{path}/")]
+        # Gates are left out: params.yaml has been checked above.
+        if not any((OUTPUTS[out].meta or {}).get("gate") for out in inside):
+            yield from inside or [path]
 
 
 def outputs(stage):
@@ -95,14 +94,14 @@ def outputs(stage):
 
 
 def memory(stage):
-    """Megabytes of host memory, a process: twice as much at each retry, which resumes from the last saved state."""
+    """Megabytes of host memory: twice as much at each retry, which resumes from the last saved state."""
     needs = stage.meta or {}
     first = needs.get("mem_mb", MEMORY_MB["gpu" if HAS_GPU and "gpu" in needs else "cpu"])
     return lambda wildcards, attempt: first * PROCESSES * 2 ** (attempt - 1)
 
 
 def settings(stage):
-    """The values of the keys of params.yaml that a stage declares; a change of them makes it stale."""
+    """Return the values of the keys of params.yaml that a stage declares; a change of them makes it stale."""
     declared = [dep for dep in stage.deps if hasattr(dep, "params")]
     return json.dumps([dep.read_params(flatten=False) for dep in declared], sort_keys=True)
 
@@ -112,7 +111,7 @@ rule all:
         [out.def_path for stage in STAGES for out in stage.outs],
 
 
-# lint: the rules name neither container nor conda environment: pyproject.toml pins what they all run in.
+# lint: the rules name neither container nor conda environment, since pyproject.toml pins the environment of all.
 for stage in STAGES:
 
     rule:
@@ -137,6 +136,5 @@ for stage in STAGES:
             mem_mb=memory(stage),
             runtime=(stage.meta or {}).get("runtime", 60),
         shell:
-            # The stage takes the shell's place: a shell ends at once when a job is told to stop, and the job with it,
-            # while the stage saves its state.
+            # `exec`: a stopped job ends its shell at once, while the stage still saves its state.
             "exec {params.command} > {log} 2>&1"

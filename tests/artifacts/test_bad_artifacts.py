@@ -117,7 +117,7 @@ SAMPLERS: dict[str, Bad] = {
     "nothing": Bad(written(SAMPLER_FILE, None), f"{SAMPLER_FILE}: no settings of a sampler; make it again"),
     "a list": Bad(written(SAMPLER_FILE, [SAMPLER]), f"{SAMPLER_FILE}: no settings of a sampler; make it again"),
     "cut short": Bad(cut(SAMPLER_FILE, 40), f"{SAMPLER_FILE}: not valid JSON"),
-    "another kind": Bad(changed(SAMPLER_FILE, kind="gaussian"), f"{SAMPLER_FILE}: sampler: Input tag 'gaussian'"),
+    "another kind": Bad(changed(SAMPLER_FILE, density="gaussian"), f"{SAMPLER_FILE}: sampler: Input tag 'gaussian'"),
     "without losses": Bad(
         written(SAMPLER_FILE, {k: v for k, v in SAMPLER.items() if k != "loss"}), "'loss' needs the base's profile"
     ),
