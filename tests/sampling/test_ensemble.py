@@ -215,19 +215,6 @@ def test_every_prediction_of_heun_goes_to_the_expert_of_its_own_timestep() -> No
     assert routed.steps_per_expert(network_calls("heun", [49, 25, 24, 0])) == [4, 3]
 
 
-def test_what_another_expert_has_predicted_is_kept_or_dropped_as_asked() -> None:
-    nets = [Answering(lambda x: 0.1 * x), Answering(lambda x: 0.4 * x)]
-    apart = experts_of(nets, [(0, 24), (25, 49)])
-    x_t, steps = torch.randn(2, 1, 8, 8), [49, 37, 25, 24, 12, 0]
-    kept, dropped = (
-        apart.denoise(x_t, steps, clip=False, solver="dpm_solver_2m", restart=one) for one in (False, True)
-    )
-    assert not torch.allclose(kept, dropped)
-    alone = single(Answering(lambda x: 0.1 * x))
-    same = [alone.denoise(x_t, steps, clip=False, solver="dpm_solver_2m", restart=one) for one in (False, True)]
-    assert torch.equal(*same)
-
-
 def test_noise_is_refused_by_solvers_without() -> None:
     with pytest.raises(UserError, match=r"solver 'heun' adds no noise; allowed with eta 0\.5: ddim"):
         single(Answering()).sample(1, STEPS, eta=0.5, solver="heun")

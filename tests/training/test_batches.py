@@ -137,11 +137,3 @@ def test_a_gpu_sees_the_same_batch(resident: bool, prefetch: bool) -> None:
         for one, other in zip(fields(on_gpu.draw(step)), fields(source(flips=True).draw(step)), strict=True):
             assert one.is_cuda
             assert torch.equal(one.cpu(), other)
-
-
-def test_an_images_places_have_timesteps_and_noises_of_their_own() -> None:
-    batch = replace(source(), repeats=3).draw(1)
-    images = batch.x0[:, 0, -1, -1].tolist()
-    assert images[:3] == [images[0]] * 3 != images[3:] == [images[3]] * 3
-    assert len(set(batch.timesteps.tolist())) > 2
-    assert len(set(batch.epsilon[:, 0, 0, 0].tolist())) == 6

@@ -29,14 +29,6 @@ def test_a_step_has_its_images_whatever_was_asked_before(batch_size: int, step: 
     np.testing.assert_array_equal(image_indices(1, step, batch_size, 50, window), whole[step * batch_size :])
 
 
-@given(st.integers(1, 12), st.integers(1, 5), st.none() | st.integers(1, 30))
-def test_an_image_may_take_several_places_in_a_row(batch_size: int, repeats: int, window: int | None) -> None:
-    once = image_indices(1, 0, 60, 50, window)
-    steps = 60 // batch_size
-    several = np.concatenate([image_indices(1, step, batch_size, 50, window, repeats) for step in range(steps)])
-    np.testing.assert_array_equal(several, once.repeat(repeats)[: len(several)])
-
-
 def test_a_window_is_a_stretch_of_neighbours() -> None:
     found = image_indices(0, 0, 1000, 1000, 100).reshape(10, 100)
     stretches = 0

@@ -69,7 +69,6 @@ class Request:
             decode=self.decoder(ensemble, sampling, device) if latent else None,
             labels=None if self.label is None else torch.tensor([self.label]),
             solver=sampling.solver,
-            restart=sampling.restart,
         )
         return images.numpy()
 

@@ -117,30 +117,20 @@ def heun(x_t: Tensor, timesteps: Sequence[int], schedule: NoiseSchedule, predict
     return x_t
 
 
-def dpm_solver_2m(
-    x_t: Tensor,
-    timesteps: Sequence[int],
-    schedule: NoiseSchedule,
-    predict: Predict,
-    restarts: Callable[[int, int], bool] = lambda before, now: False,
-) -> Tensor:
+def dpm_solver_2m(x_t: Tensor, timesteps: Sequence[int], schedule: NoiseSchedule, predict: Predict) -> Tensor:
     """DPM-Solver++ (2M, 2211.01095, algorithm 2): of second order by the prediction before, one prediction a timestep.
 
     The first step and the last, to the image itself, are of first order.
 
     Args:
         x_t, timesteps, schedule, predict: as for `heun`.
-        restarts: (timestep before, timestep) → whether what was predicted before is of no use, as another model may
-            have predicted it; the step is then of first order.
 
     Returns:
         [B, …].
     """
     x0_before, step_before = None, math.inf
-    for number, (t, now, after) in enumerate(steps_of(timesteps, schedule)):
+    for t, now, after in steps_of(timesteps, schedule):
         x0 = predict(x_t, t)
-        if number and restarts(timesteps[number - 1], t):
-            x0_before = None
         step = log_ratio(after) - log_ratio(now)
         aim = x0
         if x0_before is not None and after.sigma:

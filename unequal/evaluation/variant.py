@@ -126,7 +126,6 @@ class Scoring:
                 variance=settings.variance,
                 decode=self.decode,
                 solver=settings.solver,
-                restart=settings.restart,
             ).numpy()
 
         return {str(ids.start): partial(make, ids) for ids in cut(self.evaluation.samples, settings.batch_size)}

@@ -42,7 +42,6 @@ class SamplingOptions(TypedDict, total=False):
     decode: Callable[[Tensor], Tensor] | None
     labels: Tensor | None
     solver: str
-    restart: bool
 
 
 class Ensemble:
@@ -96,10 +95,6 @@ class Ensemble:
         """The expert of a timestep."""
         return self.experts[self.routes[timestep]]
 
-    def changes_hands(self, before: int, now: int) -> bool:
-        """Whether two timesteps have different experts."""
-        return bool(self.routes[before] != self.routes[now])
-
     def ready(self, timestep: int) -> Denoiser:
         """The denoiser of a timestep, its network on the device."""
         denoiser = self.of(timestep).denoiser
@@ -131,7 +126,6 @@ class Ensemble:
         condition: Tensor | None = None,
         variance: str = "posterior",
         solver: str = "ddim",
-        restart: bool = False,
     ) -> Tensor:
         """Follow a falling list of timesteps from noise to images.
 
@@ -145,7 +139,6 @@ class Ensemble:
                 class-conditional model; no other takes any.
             variance: of the noise at eta 1: `posterior`, or the `learned` one.
             solver: a key of `unequal.diffusion.solvers.SOLVERS`; each of its predictions is routed by its own timestep.
-            restart: whether DPM-Solver++ begins anew, at first order, where another expert takes over.
 
         Returns:
             [B, C, H, W], about [-1, 1].
@@ -157,8 +150,7 @@ class Ensemble:
         if solver != "ddim":
             if eta or variance != "posterior":
                 raise UserError(f"solver '{solver}' adds no noise; allowed with eta {eta:g}: ddim")
-            own = {"restarts": self.changes_hands} if restart and solver == "dpm_solver_2m" else {}
-            return SOLVERS[solver](x_t, timesteps, self.schedule, self.predictor(clip, condition), **own)
+            return SOLVERS[solver](x_t, timesteps, self.schedule, self.predictor(clip, condition))
         if variance == "learned":
             if eta != 1 or noise is None:
                 raise UserError(f"a learned variance is that of eta 1, with noise; asked for with eta {eta:g}")
@@ -214,7 +206,6 @@ class Ensemble:
         decode: Callable[[Tensor], Tensor] | None = None,
         labels: Tensor | None = None,
         solver: str = "ddim",
-        restart: bool = False,
     ) -> Tensor:
         """Images with these numbers, uint8 [B, C, H, W] on the CPU; each always starts from the same noise of a seed.
 
@@ -232,7 +223,7 @@ class Ensemble:
         noise = partial(self.noise_of, ids, seed, Stream.SAMPLE_ADDED)
         x_t = self.noise_of(ids, seed, Stream.SAMPLE_START)
         condition = self.condition(ids, originals, seed, labels)
-        x0 = self.denoise(x_t, timesteps, eta, clip, noise, condition, variance, solver, restart)
+        x0 = self.denoise(x_t, timesteps, eta, clip, noise, condition, variance, solver)
         images = x0 if decode is None else decode(x0)
         # Of NaN in latents, a decoder to the nearest codes would make images like any others.
         if not (bool(x0.isfinite().all()) and bool(images.isfinite().all())):

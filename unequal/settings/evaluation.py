@@ -77,11 +77,6 @@ class Sampling(Strict):
         exclude_if=lambda solver: solver == "ddim",  # what was recorded before there were others stays as it is
         description="heun asks for two predictions a step, DPM-Solver++ (2M) goes by the one before",
     )
-    restart: bool = Field(
-        default=False,
-        exclude_if=lambda restart: not restart,
-        description="dpm_solver_2m: begin anew where another expert takes over",
-    )
     eta: float = Field(ge=0, le=1, description="0: deterministic DDIM; 1: as noisy as DDPM")
     variance: Literal["posterior", "learned"] = Field(
         default="posterior", description="of the noise at eta 1: DDPM's β̃, or what the network has learned"
@@ -116,8 +111,6 @@ class Sampling(Strict):
         """The others follow the path without."""
         if self.solver != "ddim" and self.eta:
             raise ValueError(f"eta: {self.eta:g} adds noise, which solver '{self.solver}' does not; allowed: 0.0")
-        if self.restart and self.solver != "dpm_solver_2m":
-            raise ValueError(f"restart: true; solver '{self.solver}' keeps nothing of the step before; allowed: false")
         return self
 
     @model_validator(mode="after")

@@ -178,11 +178,6 @@ class Recipe(Strict):
         exclude_if=lambda measured: measured is None,
         description="measured for what goes by clusters that are alike in gradients; null: nothing does",
     )
-    timesteps_per_image: PositiveInt = Field(
-        default=1,
-        exclude_if=lambda count: count == 1,
-        description="places of a batch that an image takes, each with a timestep and noise of its own",
-    )
     average: Average | None = Field(
         default=None,
         exclude_if=lambda average: average is None,

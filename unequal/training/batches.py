@@ -98,7 +98,6 @@ class BatchSource:
         window: images that are shuffled together, see `unequal.training.batches`; None: all.
         prefetch: have a thread gather the next step's images while this one's is trained with.
         labels: [N] int64 of the images, where they have any.
-        repeats: places in a row that an image takes, each with a timestep and noise of its own.
     """
 
     images: Tensor
@@ -110,7 +109,6 @@ class BatchSource:
     window: int | None = None
     prefetch: bool = False
     labels: Tensor | None = None
-    repeats: int = 1
 
     def draw(self, step: int, part: slice = slice(None)) -> Batch:
         """The batch of a step, or a process's part of it."""
@@ -132,7 +130,7 @@ class BatchSource:
 
     def gathered(self, step: int, part: slice) -> Gathered:
         """Images as stored, noise and labels of a part of a step, which no sampler has a say in; pinned for a GPU."""
-        drawn = image_indices(self.seed, step, self.batch_size, len(self.images), self.window, self.repeats)
+        drawn = image_indices(self.seed, step, self.batch_size, len(self.images), self.window)
         index = torch.from_numpy(drawn[part])
         images = self.images[index.to(self.images.device, non_blocking=True)]
         labels = chosen(self.labels, index, CPU)
@@ -187,11 +185,9 @@ def window_of(images: int, bytes_an_image: int) -> int | None:
     return max(1, WINDOW_BYTES // bytes_an_image)
 
 
-def image_indices(
-    seed: int, step: int, batch_size: int, images: int, window: int | None = None, repeats: int = 1
-) -> np.ndarray:
-    """Indices [B] of a step, where each image comes so many times in a row."""
-    positions = np.arange(step * batch_size, (step + 1) * batch_size) // repeats
+def image_indices(seed: int, step: int, batch_size: int, images: int, window: int | None = None) -> np.ndarray:
+    """Indices [B] of the images of a step."""
+    positions = np.arange(step * batch_size, (step + 1) * batch_size)
     epochs, offsets = np.divmod(positions, images)
     return np.concatenate(
         [in_epoch(seed, int(epoch), offsets[epochs == epoch], images, window) for epoch in np.unique(epochs)]

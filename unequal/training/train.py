@@ -189,7 +189,6 @@ def batches_of(workspace: Workspace, job: TrainingJob, start: Start, sampler: Ti
         # On a CPU the thread would take the time from the step that it saves, unless it waits for a disk.
         prefetch=workspace.device.type == "cuda" or window is not None,
         labels=job.data.train_labels,
-        repeats=job.recipe.timesteps_per_image,
     )
     return withholding(source, start.spec.condition)
 
@@ -233,8 +232,6 @@ def check_fit(job: TrainingJob, start: Start, sampler: TimestepSampler) -> None:
 def check_data(job: TrainingJob, spec: ModelSpec) -> None:
     """Raise UserError where the data lack the labels of a model, or are far fewer than a batch."""
     spec.condition.check_labels(job.data.facts["labels"])
-    if (repeats := job.recipe.timesteps_per_image) > job.training.batch_size:
-        raise UserError(f"timesteps_per_image: {repeats} of a batch of {job.training.batch_size}; at most as many")
     if job.training.batch_size > (most := LARGEST_BATCH * (images := len(job.data.train))):
         raise UserError(f"training.batch_size: {job.training.batch_size} of {images} training images; at most {most}")
 

@@ -87,8 +87,6 @@ class Core(Strict):
             recipe, batch = self.placed_recipes[place], self.training.batch_size
             if batch > recipe.images:
                 raise ValueError(f"training.batch_size: {batch}; {place} sees {recipe.images} images in all")
-            if (repeats := recipe.timesteps_per_image) > batch:
-                raise ValueError(f"{place}.timesteps_per_image: {repeats} of a batch of {batch}; at most as many")
         return self
 
     @model_validator(mode="after")
