@@ -1,1 +1,106 @@
-"""unequal: train diffusion models knowing that timesteps are not equal."""
+"""unequal: train diffusion models knowing that timesteps are not equal.
+
+The public names stand here. A name is imported from its module at its first use: `import unequal` costs nothing, and
+only names that need more than torch and NumPy ask for it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unequal.diffusion.schedule import Flow as Flow
+    from unequal.diffusion.schedule import NoiseSchedule as NoiseSchedule
+    from unequal.diffusion.schedule import VariancePreserving as VariancePreserving
+    from unequal.diffusion.solvers import ddim as ddim
+    from unequal.diffusion.solvers import dpm_solver_2m as dpm_solver_2m
+    from unequal.diffusion.solvers import heun as heun
+    from unequal.diffusion.spacing import sampling_timesteps as sampling_timesteps
+    from unequal.diffusion.spacing import spaced_timesteps as spaced_timesteps
+    from unequal.loops.experts import Experts as Experts
+    from unequal.loops.timesteps import Drawn as Drawn
+    from unequal.loops.timesteps import Timesteps as Timesteps
+    from unequal.loops.validation import ValidationCallback as ValidationCallback
+    from unequal.measures.loss_profile import LossProfile as LossProfile
+    from unequal.measures.loss_profile import relative_change as relative_change
+    from unequal.measures.validation import Points as Points
+    from unequal.measures.validation import Validated as Validated
+    from unequal.measures.validation import Validation as Validation
+    from unequal.sampling.ensemble import Ensemble as Ensemble
+    from unequal.timesteps.boundary import Boundary as Boundary
+    from unequal.timesteps.curricula import asymmetric as asymmetric
+    from unequal.timesteps.curricula import curriculum as curriculum
+    from unequal.timesteps.curricula import gaussian_target as gaussian_target
+    from unequal.timesteps.curricula import mirror as mirror
+    from unequal.timesteps.curricula import noise_rate_target as noise_rate_target
+    from unequal.timesteps.densities import beta as beta
+    from unequal.timesteps.densities import cauchy as cauchy
+    from unequal.timesteps.densities import cosmap as cosmap
+    from unequal.timesteps.densities import laplace as laplace
+    from unequal.timesteps.densities import log_normal as log_normal
+    from unequal.timesteps.densities import logit_normal as logit_normal
+    from unequal.timesteps.densities import masses as masses
+    from unequal.timesteps.densities import mode as mode
+    from unequal.timesteps.densities import uniform_log_snr as uniform_log_snr
+    from unequal.timesteps.densities import uniform_time as uniform_time
+    from unequal.timesteps.draws import Independent as Independent
+    from unequal.timesteps.draws import LowDiscrepancy as LowDiscrepancy
+    from unequal.timesteps.draws import Mirrored as Mirrored
+    from unequal.timesteps.draws import Stratified as Stratified
+    from unequal.timesteps.draws import equal_over as equal_over
+    from unequal.timesteps.groups import timestep_groups as timestep_groups
+    from unequal.timesteps.measured_densities import WeightedSampler as WeightedSampler
+    from unequal.timesteps.partition import Partition as Partition
+    from unequal.timesteps.partition import TimestepRange as TimestepRange
+    from unequal.timesteps.partition import equal_log_snr as equal_log_snr
+    from unequal.timesteps.partition import equal_sums as equal_sums
+    from unequal.timesteps.samplers import ChangingSampler as ChangingSampler
+    from unequal.timesteps.samplers import EasyToHardSampler as EasyToHardSampler
+    from unequal.timesteps.samplers import LossSecondMomentSampler as LossSecondMomentSampler
+    from unequal.timesteps.samplers import TimestepSampler as TimestepSampler
+    from unequal.timesteps.samplers import normalised as normalised
+    from unequal.timesteps.samplers import tilt as tilt
+    from unequal.timesteps.samplers import uniform as uniform
+    from unequal.timesteps.samplers import within as within
+    from unequal.timesteps.weights import WEIGHTS as WEIGHTS
+    from unequal.timesteps.weights import loss_weights as loss_weights
+
+#: Module → its public names, as above.
+_PUBLIC = {
+    "diffusion.schedule": "Flow NoiseSchedule VariancePreserving",
+    "diffusion.solvers": "ddim dpm_solver_2m heun",
+    "diffusion.spacing": "sampling_timesteps spaced_timesteps",
+    "loops.experts": "Experts",
+    "loops.timesteps": "Drawn Timesteps",
+    "loops.validation": "ValidationCallback",
+    "measures.loss_profile": "LossProfile relative_change",
+    "measures.validation": "Points Validated Validation",
+    "sampling.ensemble": "Ensemble",
+    "timesteps.boundary": "Boundary",
+    "timesteps.curricula": "asymmetric curriculum gaussian_target mirror noise_rate_target",
+    "timesteps.densities": (
+        "beta cauchy cosmap laplace log_normal logit_normal masses mode uniform_log_snr uniform_time"
+    ),
+    "timesteps.draws": "Independent LowDiscrepancy Mirrored Stratified equal_over",
+    "timesteps.groups": "timestep_groups",
+    "timesteps.measured_densities": "WeightedSampler",
+    "timesteps.partition": "Partition TimestepRange equal_log_snr equal_sums",
+    "timesteps.samplers": (
+        "ChangingSampler EasyToHardSampler LossSecondMomentSampler TimestepSampler normalised tilt uniform within"
+    ),
+    "timesteps.weights": "WEIGHTS loss_weights",
+}
+_MODULE_OF = {name: f"unequal.{module}" for module, names in _PUBLIC.items() for name in names.split()}
+__all__ = list(_MODULE_OF)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name at its first use."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'unequal' has no attribute '{name}'")
+    found = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    """Names of the module, public ones that are not imported yet included."""
+    return sorted({*globals(), *__all__})

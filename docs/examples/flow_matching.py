@@ -9,12 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from unequal.diffusion.schedule import Flow
-from unequal.loops.experts import Experts
-from unequal.loops.timesteps import Timesteps
-from unequal.timesteps.densities import logit_normal, masses
-from unequal.timesteps.draws import LowDiscrepancy
-from unequal.timesteps.samplers import TimestepSampler
+from unequal import Experts, Flow, LowDiscrepancy, Timesteps, TimestepSampler, logit_normal, masses
 
 
 class Velocity(nn.Module):

@@ -11,10 +11,7 @@ from diffusers.models.transformers.transformer_sd3 import SD3Transformer2DModel
 from peft import LoraConfig
 from torch import nn
 
-from unequal.diffusion.schedule import Flow
-from unequal.loops.timesteps import Timesteps
-from unequal.timesteps.densities import logit_normal, masses
-from unequal.timesteps.samplers import TimestepSampler
+from unequal import Flow, Timesteps, TimestepSampler, logit_normal, masses
 
 
 def tiny_transformer() -> SD3Transformer2DModel:

@@ -7,10 +7,7 @@ end in `# unequal` are all that the loop needs of this library.
 import torch
 from torch import Tensor, nn
 
-from unequal.diffusion.schedule import NoiseSchedule
-from unequal.loops.timesteps import Timesteps
-from unequal.timesteps.samplers import LossSecondMomentSampler
-from unequal.timesteps.weights import loss_weights
+from unequal import LossSecondMomentSampler, NoiseSchedule, Timesteps, loss_weights
 
 T = 200
 

@@ -14,12 +14,7 @@ from diffusers.schedulers.scheduling_ddpm import DDPMScheduler
 from torch.nn.functional import mse_loss
 from torch.utils.data import DataLoader
 
-from unequal.diffusion.schedule import VariancePreserving
-from unequal.loops.timesteps import Timesteps
-from unequal.timesteps.draws import Stratified, equal_over
-from unequal.timesteps.partition import equal_log_snr
-from unequal.timesteps.samplers import TimestepSampler
-from unequal.timesteps.weights import loss_weights
+from unequal import Stratified, Timesteps, TimestepSampler, VariancePreserving, equal_log_snr, equal_over, loss_weights
 
 
 def train(epochs: int = 2, batch_size: int = 8) -> list[float]:

@@ -2,9 +2,12 @@
 
 import ast
 import re
+from pathlib import Path
 
 import pytest
 from pages import ROOT, Block, blocks
+
+import unequal
 
 PAGE = ROOT / "docs/library.md"
 EXAMPLES = list(blocks(PAGE, "python"))
@@ -21,7 +24,7 @@ def names_in(section: str) -> tuple[set[str], set[str]]:
     listed = set(re.findall(r"`(\w+)`", section.split("```")[0].split("\n\n")[1]))
     tree = ast.parse(re.findall(r"```python\n(.*?)```", section, re.DOTALL)[0])
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
-    ours = {one.name for node in imports if str(node.module).startswith("unequal.") for one in node.names}
+    ours = {one.name for node in imports if node.module == "unequal" for one in node.names}
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     return listed, ours & used
 
@@ -33,6 +36,20 @@ def test_a_name_that_is_listed_has_an_example(section: str):
     assert listed
 
 
-def test_all_that_examples_take_is_listed_somewhere():
-    found = [names_in(section) for section in SECTIONS]
-    assert set().union(*(used for _, used in found)) <= set().union(*(listed for listed, _ in found))
+def test_the_page_lists_the_public_names():
+    listed = set().union(*(names_in(section)[0] for section in SECTIONS))
+    assert listed >= set(unequal.__all__)
+    assert set().union(*(names_in(section)[1] for section in SECTIONS)) == set(unequal.__all__)
+
+
+def test_type_checkers_see_the_public_names():
+    tree = ast.parse(Path(unequal.__file__).read_text(encoding="utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    assert [(one.asname, node.module) for node in imports for one in node.names] == list(unequal._MODULE_OF.items())
+    assert set(unequal.__all__) <= set(dir(unequal))
+
+
+def test_another_name_is_no_attribute():
+    with pytest.raises(AttributeError, match="module 'unequal' has no attribute 'nothing'"):
+        unequal.nothing  # noqa: B018

@@ -1,0 +1,77 @@
+"""Pictures of a model: those that evaluation scores."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from commands import done, refused
+from graph import ROOT
+from PIL import Image
+
+from unequal.cli.sample import tiled
+from unequal.files import write_csv
+from unequal.models.folder import save_model
+from unequal.sampling.ensemble import Ensemble
+from unequal.settings.strict import read_yaml
+
+STEPS = 4
+
+
+@pytest.fixture
+def trained(project: Path, tiny_net: Callable[..., Any], make_record: Callable[..., Any]) -> Path:
+    """A project with a model, a score and settings."""
+    params = read_yaml(ROOT / "params.yaml")
+    params["sampling"] |= {"batch_size": 3, "steps": STEPS}
+    params["runtime"] |= {"device": "cpu"}
+    (project / "params.yaml").write_text(yaml.safe_dump(params))
+    net = tiny_net()
+    save_model(project / "artifacts/models/longer", net, make_record(net))
+    rows = [{"variant": name, "fid": fid} for name, fid in (("base", 3.0), ("longer", 1.0), ("slot_3", 0.5))]
+    write_csv(project / "results/fid.csv", rows)
+    return project
+
+
+def pictures(folder: Path) -> np.ndarray:
+    return np.stack([np.array(Image.open(file)) for file in sorted(folder.glob("*.png"))])
+
+
+def test_pictures_are_those_of_the_ensemble_for_the_same_seed(trained: Path):
+    line = done("sample", "--count", 7, "--seed", 1, "--out", "some")
+    assert line == "some: 7 images of artifacts/models/longer, seed 1\n"
+    ensemble = Ensemble.load("artifacts/models/longer")
+    steps = np.linspace(ensemble.schedule.timesteps - 1, 0, STEPS).round().astype(int).tolist()
+    expected = ensemble.sample(7, steps, batch_size=3, seed=1, clip=read_yaml(Path("params.yaml"))["sampling"]["clip"])
+    np.testing.assert_array_equal(pictures(trained / "some"), expected[:, 0].numpy())
+    done("sample", "artifacts/models/longer", "--count", 7, "--seed", 1, "--out", "same", "--steps", STEPS)
+    np.testing.assert_array_equal(pictures(trained / "same"), pictures(trained / "some"))
+    done("sample", "longer", "--count", 7, "--seed", 1, "--out", "one", "--grid")
+    (grid,) = pictures(trained / "one")
+    assert grid.shape == (3 * 8, 3 * 8)
+    np.testing.assert_array_equal(grid[8:16, :8], pictures(trained / "some")[3])
+
+
+def test_a_grid_is_filled_row_by_row_and_black_behind_the_last():
+    grid = tiled(np.arange(1, 6, dtype=np.uint8)[:, None, None, None] * np.ones((1, 3, 2, 2), np.uint8))
+    assert grid.shape == (3, 4, 6)
+    assert grid[0, ::2, ::2].tolist() == [[1, 2, 3], [4, 5, 0]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ("best --label 1", "an unconditional model takes no labels"),
+        ("worst", "worst: no such model; allowed: best, the folder of a model, or one of artifacts/models: longer"),
+        ("best --steps 100000", "sampling"),
+    ],
+)
+def test_what_cannot_be_sampled_is_refused(trained: Path, arguments: str, line: str):
+    assert line in refused("sample", *arguments.split())
+    assert not (trained / "samples").exists()
+
+
+def test_without_scores_there_is_no_best(trained: Path):
+    (trained / "results/fid.csv").write_text("variant\nbase\n")
+    assert refused("sample") == "results/fid.csv: no table of scores; make it again\n"
