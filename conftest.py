@@ -26,8 +26,7 @@ from unequal.models.cost import count_cost
 from unequal.models.folder import ModelRecord
 from unequal.settings.data import Data
 from unequal.settings.network import DiT, UNet2D
-from unequal.settings.runtime import Runtime, Tracking
-from unequal.settings.training import Training
+from unequal.settings.training import Runtime, Tracking, Training
 
 # Programs that tests start take one thread, as the tests do; those that are given more wait without spinning, since
 # workers share the cores.

@@ -6,7 +6,7 @@ from unequal.errors import UserError
 from unequal.models.folder import ModelRecord, load_model, load_record, load_removals, save_model
 from unequal.models.weights import merge, shares
 from unequal.pipeline.stage import Run, stage
-from unequal.settings.merging import Merging
+from unequal.settings.groups import Merging
 from unequal.settings.strict import StageSettings
 
 

@@ -10,8 +10,8 @@ from unequal.pipeline.engines import snakemake_inside
 from unequal.pipeline.replicas import prepare_replica
 from unequal.pipeline.stage import Run, stage
 from unequal.pipeline.workdirs import checkout
-from unequal.settings.numbers import Replicas, Seed
 from unequal.settings.strict import StageSettings
+from unequal.settings.values import Replicas, Seed
 
 
 class Settings(StageSettings):

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from unequal.settings.runtime import Runtime
+from unequal.settings.training import Runtime
 
 
 @dataclass

@@ -14,7 +14,7 @@ from tiny_pipeline import IMAGES, TinyPipeline, write_images
 from watched import other_without_the_harness, uncounted
 
 from unequal.pipeline.fingerprint import programs
-from unequal.settings.runtime import Runtime
+from unequal.settings.training import Runtime
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
 

@@ -16,9 +16,9 @@ from unequal.files import read_json
 from unequal.pipeline.fingerprint import CODE
 from unequal.pipeline.params_files import SCHEMA, json_schema, params_models, read_params
 from unequal.pipeline.sources import KEYS, SOURCES, sources
-from unequal.settings.outside import FORMAT
 from unequal.settings.params.core import Core
 from unequal.settings.params.pipeline import Params
+from unequal.settings.values import FORMAT
 
 each_instance = pytest.mark.parametrize("instance", telling_instances(), ids=lambda instance: instance.id)
 each_program = pytest.mark.parametrize(

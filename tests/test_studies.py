@@ -10,8 +10,8 @@ from harness.projects import commit, run, tiny_copy
 from watched import noting, other_without_the_harness, uncounted
 
 from unequal.pipeline.fingerprint import programs
-from unequal.settings.runtime import Runtime
 from unequal.settings.strict import PARAMS, read_yaml
+from unequal.settings.training import Runtime
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough, pytest.mark.usefixtures("warm_start")]
 

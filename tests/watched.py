@@ -19,7 +19,7 @@ from harness.projects import run
 from unequal.files import content_hash, write_json
 from unequal.pipeline.fingerprint import fingerprint
 from unequal.processes import threads
-from unequal.settings.runtime import Runtime
+from unequal.settings.training import Runtime
 
 #: Read by every Python that finds its folder on its path: notes what a program opens, modules by their source.
 HOOK = """

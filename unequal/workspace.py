@@ -13,7 +13,7 @@ from unequal import processes
 from unequal.files import write_bytes
 
 if TYPE_CHECKING:
-    from unequal.settings.runtime import Runtime
+    from unequal.settings.training import Runtime
 
 
 class Workspace(Protocol):

@@ -11,7 +11,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.diffusion.spacing import spaced_timesteps
 from unequal.measures.loss_profile import endpoints
 from unequal.settings.evaluation import Sampling
-from unequal.settings.plan import ByTimesteps, Plan, TwoGroups
+from unequal.settings.groups import ByTimesteps, Plan, TwoGroups
 from unequal.settings.schedule import FlowSchedule
 from unequal.timesteps.boundary import Boundary
 

@@ -4,7 +4,7 @@ from unequal.comparison.confirmation import First as ToldFirst
 from unequal.comparison.confirmation import Named
 from unequal.comparison.results import Found
 from unequal.comparison.settings import Endpoint
-from unequal.settings.plan import Plan
+from unequal.settings.groups import Plan
 
 
 class Planned(Named):

@@ -6,7 +6,7 @@ from pydantic import model_validator
 
 from studies.boundary.settings import Sweep
 from unequal.comparison.params import Plans
-from unequal.settings.plan import TwoGroups
+from unequal.settings.groups import TwoGroups
 
 
 class Params(Plans):

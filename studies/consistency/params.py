@@ -8,8 +8,8 @@ from studies.consistency.settings import Consistency, with_width
 from unequal.errors import UserError
 from unequal.settings.condition import Unconditional
 from unequal.settings.network import UNet2D
-from unequal.settings.params.roles import FRESH, Role
-from unequal.settings.params.sampled import Sampled
+from unequal.settings.params.core import FRESH, Role
+from unequal.settings.params.sections import Sampled
 
 
 class Params(Sampled):

@@ -6,10 +6,9 @@ from typing import Self
 from pydantic import Field, NonNegativeInt, ValidationError, model_validator
 
 from unequal.errors import UserError
-from unequal.settings.names import WidthName
 from unequal.settings.network import UNet2D
-from unequal.settings.numbers import BatchSize, DrawCount, Seed
 from unequal.settings.strict import Strict
+from unequal.settings.values import BatchSize, DrawCount, Seed, WidthName
 
 
 class Comparison(Strict):

@@ -6,8 +6,8 @@ from pydantic import model_validator
 
 from studies.few_steps.settings import Sweep
 from unequal.comparison.settings import Subject
-from unequal.settings.params.roles import FRESH, Role
-from unequal.settings.params.scored import Scored
+from unequal.settings.params.core import FRESH, Role
+from unequal.settings.params.sections import Scored
 from unequal.settings.profile import Profile
 
 

@@ -6,8 +6,8 @@ from pydantic import Field, PositiveFloat, model_validator
 
 from unequal.comparison.settings import LEAST, refuse_twice
 from unequal.settings.evaluation import Sampling, Spacing
-from unequal.settings.numbers import Seed
 from unequal.settings.strict import Strict
+from unequal.settings.values import Seed
 
 Solver = Literal["ddim", "heun", "dpm_solver_2m"]
 #: Behind the control's name: its samples once more, from other noise.

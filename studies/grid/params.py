@@ -5,8 +5,7 @@ from typing import Self
 from pydantic import model_validator
 
 from studies.grid.settings import Grid, parsed_batch
-from unequal.settings.params.core import Core
-from unequal.settings.params.roles import FRESH, Role
+from unequal.settings.params.core import FRESH, Core, Role
 
 
 class Gridded(Core):

@@ -5,9 +5,8 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from unequal.errors import UserError
-from unequal.settings.names import BatchName, Name
-from unequal.settings.numbers import BatchSize, Seed
 from unequal.settings.strict import Strict
+from unequal.settings.values import BatchName, BatchSize, Name, Seed
 
 
 class Grid(Strict):

@@ -4,13 +4,10 @@ from typing import Self
 
 from pydantic import model_validator
 
-from unequal.settings.autoencoder import AnyAutoencoder, TrainedAutoencoder
 from unequal.settings.condition import LowResolution
-from unequal.settings.params.compared import Compared
-from unequal.settings.params.continued import Continued
-from unequal.settings.params.grouped import Grouped
-from unequal.settings.params.roles import FRESH, PRUNED, Role
-from unequal.settings.params.slotted import Slotted
+from unequal.settings.data import AnyAutoencoder, TrainedAutoencoder
+from unequal.settings.params.core import FRESH, PRUNED, Role
+from unequal.settings.params.sections import Compared, Continued, Grouped, Slotted
 
 
 class Params(Continued, Slotted, Grouped, Compared):

@@ -7,7 +7,7 @@ from pydantic import model_validator
 from studies.predictions.settings import Predictions
 from unequal.comparison.params import Recipes
 from unequal.diffusion.predictions import HEADS
-from unequal.settings.params.roles import THREE_HEADS, Role
+from unequal.settings.params.core import THREE_HEADS, Role
 from unequal.training.objectives.three_heads import PERIODS
 
 

@@ -5,9 +5,8 @@ from typing import Self
 from pydantic import Field, PositiveInt, model_validator
 
 from unequal.comparison.settings import refuse_twice
-from unequal.settings.names import Name
-from unequal.settings.numbers import BatchSize
 from unequal.settings.strict import Strict
+from unequal.settings.values import BatchSize, Name
 
 
 class Predictions(Strict):

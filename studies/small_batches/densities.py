@@ -10,7 +10,7 @@ from studies.small_batches.settings import Arm, DensityName
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import read_json
-from unequal.settings.measured import SlotRanges
+from unequal.settings.profile import SlotRanges
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import Strict, validate
 from unequal.timesteps.draws import Stratified, equal_over

@@ -7,10 +7,9 @@ from pydantic import Field, model_validator
 from studies.small_batches.settings import SLOT, Arm, Gradients, Retraining
 from unequal.comparison.params import Recipes
 from unequal.comparison.settings import LEAST, refuse_twice
-from unequal.settings.names import Name
-from unequal.settings.numbers import Seed
-from unequal.settings.params.roles import FRESH, Role
-from unequal.settings.slots import Slots
+from unequal.settings.params.core import FRESH, Role
+from unequal.settings.profile import Slots
+from unequal.settings.values import Name, Seed
 
 
 class Params(Recipes):

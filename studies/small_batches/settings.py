@@ -4,9 +4,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, model_validator
 
-from unequal.settings.names import Name, fitting
-from unequal.settings.numbers import BatchSize, Budget, DrawCount
 from unequal.settings.strict import Strict
+from unequal.settings.values import BatchSize, Budget, DrawCount, Name, fitting
 
 #: What a density over timesteps is made of: slots of equal loss, each alike, or the lengths of gradients.
 DensityName = Literal["slots", "least_variance"]

@@ -8,9 +8,8 @@ from studies.small_batches.settings import NEAR_NOISE, SLOT, Arm, Retraining, Wa
 from unequal.comparison.settings import Pilot, shortened
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
-from unequal.settings.at_batch import at_batch
 from unequal.settings.network import AnyNetwork
-from unequal.settings.recipe import Optimizer, Recipe
+from unequal.settings.recipe import Optimizer, Recipe, at_batch
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, Strict, key
 from unequal.settings.training import Training

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from unequal.artifacts.timestep_files import read_sampler, write_sampler
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import read_json
-from unequal.settings.measured import Measured
+from unequal.settings.profile import Measured
 from unequal.settings.samplers import AnySampler
 from unequal.timesteps.partition import Partition
 

@@ -11,7 +11,7 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 
 from unequal.models.folder import AVERAGES, load_record, save_model
 from unequal.models.pruned import load_any_model, replay
-from unequal.settings.average import PowerAverage
+from unequal.settings.training import PowerAverage
 from unequal.training.averaging import AveragedWeights, Averages, of_width
 from unequal.training.checkpoint import Snapshots
 

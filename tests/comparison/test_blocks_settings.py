@@ -13,10 +13,10 @@ from studies.small_batches.params import Params as SmallBatches
 from unequal.comparison.params import Recipes
 from unequal.comparison.settings import AS_IT_IS, Comparison, Pilot, Try, arm_seed, shortened
 from unequal.errors import UserError
-from unequal.settings.average import PowerAverage
 from unequal.settings.loss_weights import NoWeight
 from unequal.settings.recipe import Optimizer, Recipe
 from unequal.settings.samplers import Uniform
+from unequal.settings.training import PowerAverage
 
 #: No arm goes on with what a trained network does not bring, either.
 PRETRAINED: dict[str, Any] = {"network.pretrained": "runs/base", "pilot.tries": {"own": {}}} | {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from unequal.errors import UserError
 from unequal.experts.allocation import Trace, by_gain, shared_out
-from unequal.settings.plan import ByGain
+from unequal.settings.groups import ByGain
 
 GAIN = ByGain(kind="gain", first=0.5, rounds=4)
 Measure = Callable[[int, int], tuple[float, float]]

@@ -19,9 +19,8 @@ from unequal.models.folder import ModelRecord, load_record, load_removals, save_
 from unequal.models.pruned import load_any_model
 from unequal.pruning.bank import read_bank
 from unequal.sampling.ensemble import Ensemble
-from unequal.settings.plan import Plan
-from unequal.settings.runtime import Runtime
-from unequal.settings.training import Training
+from unequal.settings.groups import Plan
+from unequal.settings.training import Runtime, Training
 
 pytestmark = pytest.mark.slow
 

@@ -24,7 +24,7 @@ from unequal.latents.autoencoder import (
     load_autoencoder,
     take_over,
 )
-from unequal.settings.autoencoder import PretrainedAutoencoder
+from unequal.settings.data import PretrainedAutoencoder
 
 CPU = torch.device("cpu")
 IMAGES = torch.randint(0, 256, (5, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))

@@ -14,7 +14,7 @@ from unequal.files import read_json, write_json
 from unequal.latents.autoencoder import Autoencoder, build_autoencoder, latent_shape
 from unequal.latents.encoding import encode
 from unequal.measures.profiling import Draws, profile_optimal_loss
-from unequal.settings.autoencoder import TrainedAutoencoder
+from unequal.settings.data import TrainedAutoencoder
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import BatchSource
 

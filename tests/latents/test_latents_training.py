@@ -7,7 +7,7 @@ import torch
 from unequal.data.prepared import PreparedData, tensor_of, to_model_range
 from unequal.errors import UserError
 from unequal.latents.autoencoder import Autoencoder, build_autoencoder, loss_of, spread_of, train_autoencoder
-from unequal.settings.autoencoder import TrainedAutoencoder
+from unequal.settings.data import TrainedAutoencoder
 
 
 def settings(images: int) -> TrainedAutoencoder:

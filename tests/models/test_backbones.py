@@ -27,10 +27,9 @@ from unequal.settings.condition import Condition
 from unequal.settings.loss_weights import NoWeight
 from unequal.settings.network import Network
 from unequal.settings.recipe import Optimizer, Recipe
-from unequal.settings.runtime import Runtime
 from unequal.settings.samplers import Slot, Uniform
 from unequal.settings.schedule import BetaSchedule
-from unequal.settings.training import Training
+from unequal.settings.training import Runtime, Training
 from unequal.timesteps.partition import TimestepRange
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.initialisation import Scope, Start

@@ -25,10 +25,9 @@ from unequal.settings.condition import Condition
 from unequal.settings.loss_weights import NoWeight
 from unequal.settings.network import DiT
 from unequal.settings.recipe import Optimizer, Recipe
-from unequal.settings.runtime import Runtime
 from unequal.settings.samplers import Uniform
 from unequal.settings.schedule import BetaSchedule
-from unequal.settings.training import Training
+from unequal.settings.training import Runtime, Training
 from unequal.timesteps.partition import equal_sums
 from unequal.training.initialisation import reinitialise
 from unequal.training.results import write_results

@@ -13,7 +13,7 @@ import torch
 
 from unequal.errors import UserError
 from unequal.pipeline.launching import launch, num_processes
-from unequal.settings.runtime import Runtime
+from unequal.settings.training import Runtime
 
 pytestmark = pytest.mark.slow
 

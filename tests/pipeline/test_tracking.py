@@ -18,7 +18,7 @@ from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 from unequal.pipeline import tracker as tracking
 from unequal.pipeline.store import CONFIGURATION_TAG, StageExecution, Store, database_file, prepare_database
 from unequal.pipeline.tracker import Tracker, numbers, without_credentials
-from unequal.settings.runtime import Tracking
+from unequal.settings.training import Tracking
 
 ROOT = Path(__file__).parents[2]
 TRACKING: dict[str, Any] = {"uri": None, "experiment": "tests", "artifact_limit_mb": 0.001, "timeout_s": 60.0}

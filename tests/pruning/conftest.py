@@ -15,7 +15,7 @@ from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.evaluator import Evaluator
 from unequal.pruning.importance import Target, ranked
 from unequal.settings.pruning import Magnitude
-from unequal.settings.runtime import Runtime
+from unequal.settings.training import Runtime
 from unequal.timesteps.partition import TimestepRange
 
 MakeTarget = Callable[..., Target]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from unequal.pruning.proxy import BANK
-from unequal.settings.runtime import Runtime
+from unequal.settings.training import Runtime
 
 
 @dataclass

@@ -4,8 +4,7 @@ from math import log
 
 import pytest
 
-from unequal.settings.at_batch import at_batch
-from unequal.settings.recipe import Optimizer
+from unequal.settings.recipe import Optimizer, at_batch
 
 
 @pytest.mark.parametrize("batch", [8, 32, 128, 512])

@@ -12,7 +12,7 @@ from specs import spec_of
 from unequal.artifacts.timestep_files import read_sampler, write_sampler
 from unequal.diffusion.schedule import Flow
 from unequal.settings.loss_weights import AnyLossWeight
-from unequal.settings.measured import Measured
+from unequal.settings.profile import Measured
 from unequal.settings.recipe import Recipe
 from unequal.settings.samplers import AnySampler
 from unequal.timesteps.densities import DENSITIES, masses, mode

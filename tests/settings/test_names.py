@@ -18,9 +18,9 @@ from schemas import strings
 
 from unequal.errors import UserError
 from unequal.pipeline.params_files import json_schema, params_models
-from unequal.settings.names import BatchName, Name, WidthName
 from unequal.settings.params.core import Core
 from unequal.settings.params.pipeline import Params
+from unequal.settings.values import BatchName, Name, WidthName
 
 GRAPHS = [ROOT / "dvc.yaml", *sorted((ROOT / "studies").rglob("dvc.yaml"))]
 #: What a shell, a path, a glob or DVC's own templates would take for more than a name.

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.errors import UserError
-from unequal.settings.plan import Plan
+from unequal.settings.groups import Plan
 from unequal.settings.recipe import Recipe
 
 OPTIMIZER = {"lr": 1e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 100, "decay": "constant"}

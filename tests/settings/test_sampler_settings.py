@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.settings.measured import Measured
+from unequal.settings.profile import Measured
 from unequal.settings.recipe import RangeRecipe
 from unequal.settings.sampler_base import Sampler
 from unequal.settings.samplers import AnySampler, Slot

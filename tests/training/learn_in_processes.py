@@ -13,8 +13,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.backbones.unet2d.backbone import build_unet
 from unequal.settings.network import UNet2D
 from unequal.settings.recipe import Optimizer
-from unequal.settings.runtime import Runtime
-from unequal.settings.training import Training
+from unequal.settings.training import Runtime, Training
 from unequal.timesteps.information import InfoNoiseSampler
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import AdaptiveSampler, LossSecondMomentSampler, TimestepSampler

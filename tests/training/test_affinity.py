@@ -18,9 +18,8 @@ from unequal.errors import UserError
 from unequal.models.folder import ModelRecord
 from unequal.settings.loss_weights import LearnedClusterUncertainty, NoWeight
 from unequal.settings.recipe import Conflicts, MeasuredGradients, Optimizer, Recipe
-from unequal.settings.runtime import Runtime
 from unequal.settings.samplers import Uniform
-from unequal.settings.training import Training
+from unequal.settings.training import Runtime, Training
 from unequal.timesteps.clusters import Affinity, gradient_clusters
 from unequal.timesteps.partition import Partition, equal_log_snr
 from unequal.timesteps.samplers import TimestepSampler, uniform

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from unequal.settings.average import WIDEST, Average, ExponentialAverage, PowerAverage
+from unequal.settings.training import WIDEST, Average, ExponentialAverage, PowerAverage
 from unequal.training.averaging import KEPT_WIDTHS, AveragedWeights, Averages, exponent_of, kept_share
 
 

@@ -17,8 +17,7 @@ from learn_in_processes import OBJECTIVE, OPTIMIZER, T, adaptive, learned_by_all
 
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.pipeline.launching import launch
-from unequal.settings.runtime import Runtime
-from unequal.settings.training import Training
+from unequal.settings.training import Runtime, Training
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import BatchSource
 from unequal.training.feedback import Feedback

@@ -19,8 +19,7 @@ from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.settings.recipe import MomentumDecay, Optimizer
-from unequal.settings.runtime import Runtime
-from unequal.settings.training import Training
+from unequal.settings.training import Runtime, Training
 from unequal.timesteps.curricula import curriculum, noise_rate_target
 from unequal.timesteps.information import InfoNoiseSampler
 from unequal.timesteps.partition import Partition

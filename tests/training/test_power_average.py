@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unequal.errors import UserError
-from unequal.settings.average import WIDEST
+from unequal.settings.training import WIDEST
 from unequal.training.averaging import PowerProfile, combination, decay, exponent_of, product, relative_error
 
 

@@ -30,14 +30,12 @@ from unequal.models.folder import AVERAGES, load_heads, load_model, load_record,
 from unequal.models.pruned import load_any_model, replay
 from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble
-from unequal.settings.average import PowerAverage
 from unequal.settings.loss_weights import AnyLossWeight, NoWeight
 from unequal.settings.network import UNet2D
 from unequal.settings.recipe import Mixing, Optimizer, Recipe
-from unequal.settings.runtime import Runtime
 from unequal.settings.samplers import Slot, Uniform
 from unequal.settings.schedule import BetaSchedule
-from unequal.settings.training import Training
+from unequal.settings.training import PowerAverage, Runtime, Training
 from unequal.timesteps.partition import TimestepRange
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import BatchSource

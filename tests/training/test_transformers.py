@@ -30,9 +30,8 @@ from unequal.sampling.ensemble import Ensemble
 from unequal.settings.loss_weights import NoWeight
 from unequal.settings.pruning import Magnitude
 from unequal.settings.recipe import Optimizer, Recipe
-from unequal.settings.runtime import Runtime
 from unequal.settings.samplers import Slot
-from unequal.settings.training import Training
+from unequal.settings.training import Runtime, Training
 from unequal.timesteps.partition import Partition, TimestepRange
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import BatchSource, withholding

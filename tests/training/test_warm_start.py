@@ -20,9 +20,8 @@ from unequal.models.folder import STATE, load_model
 from unequal.models.pruned import replay
 from unequal.settings.loss_weights import NoWeight
 from unequal.settings.recipe import Optimizer, Recipe, WarmStart
-from unequal.settings.runtime import Runtime
 from unequal.settings.samplers import Slot, Uniform
-from unequal.settings.training import Training
+from unequal.settings.training import Runtime, Training
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import TrainingState

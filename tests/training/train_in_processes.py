@@ -15,12 +15,10 @@ from unequal.diffusion.predictions import NetworkFunction
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.backbones.backbone import build_network
 from unequal.models.spec import ModelSpec, Space
-from unequal.settings.average import PowerAverage
 from unequal.settings.network import DiT, Network, UNet2D
 from unequal.settings.recipe import Optimizer
-from unequal.settings.runtime import Runtime, Tracking
 from unequal.settings.schedule import BetaSchedule
-from unequal.settings.training import Training
+from unequal.settings.training import PowerAverage, Runtime, Tracking, Training
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import Batch, BatchSource

@@ -16,8 +16,7 @@ from unequal.diffusion.predictions import Prediction
 from unequal.models.backbones.backbone import build_network, load_pretrained
 from unequal.models.cost import Cost, count_cost
 from unequal.models.spec import ModelSpec, Space
-from unequal.settings.autoencoder import AnyAutoencoder
-from unequal.settings.data import Data
+from unequal.settings.data import AnyAutoencoder, Data
 from unequal.settings.groups import Groups
 from unequal.settings.network import AnyNetwork
 from unequal.settings.params.core import Core

@@ -23,8 +23,8 @@ from unequal.models.folder import RECORD
 from unequal.sampling.ensemble import Ensemble
 from unequal.sampling.guidance import guided
 from unequal.settings.evaluation import BY_PROFILE, Sampling
-from unequal.settings.runtime import Runtime
 from unequal.settings.strict import Strict, read_yaml, validate
+from unequal.settings.training import Runtime
 
 SCORES = Path("results/fid.csv")
 DATA, LOSSES = Path("artifacts/data"), Path("artifacts/profiles/base.npz")

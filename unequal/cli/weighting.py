@@ -13,7 +13,7 @@ from unequal.errors import UserError
 from unequal.models.folder import OBJECTIVE, load_record
 from unequal.report.drawing import save
 from unequal.report.effective_weighting import Emphasis, draw, emphasis, learned_by
-from unequal.settings.plan import Plan
+from unequal.settings.groups import Plan
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import Strict, read_yaml, validate

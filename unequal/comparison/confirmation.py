@@ -11,8 +11,8 @@ from unequal.comparison.results import Found, TrainingFigures
 from unequal.comparison.settings import Comparison
 from unequal.errors import UserError
 from unequal.files import read_json
-from unequal.settings.names import Name
 from unequal.settings.strict import Strict, validate
+from unequal.settings.values import Name
 from unequal.statistics.estimates import BlockModel, Estimate
 from unequal.statistics.verdicts import Verdict, judge
 

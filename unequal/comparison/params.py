@@ -16,11 +16,11 @@ from unequal.comparison.settings import (
     shortened_plan,
 )
 from unequal.errors import UserError
-from unequal.settings.names import Name
-from unequal.settings.params.roles import FRESH, Role
-from unequal.settings.params.scored import Scored
-from unequal.settings.plan import Plan
+from unequal.settings.groups import Plan
+from unequal.settings.params.core import FRESH, Role
+from unequal.settings.params.sections import Scored
 from unequal.settings.recipe import Recipe
+from unequal.settings.values import Name
 
 
 class Blocked(Scored):

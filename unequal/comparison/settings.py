@@ -6,13 +6,12 @@ from typing import Annotated, Literal, Self, TypeVar, get_args
 from pydantic import BeforeValidator, Field, PositiveFloat, TypeAdapter, WithJsonSchema, model_validator
 
 from unequal.randomness import torch_seed
-from unequal.settings.average import Average
-from unequal.settings.names import Name
-from unequal.settings.numbers import Seed
-from unequal.settings.plan import Plan
+from unequal.settings.groups import Plan
 from unequal.settings.profile import Profile
 from unequal.settings.recipe import Recipe, WarmStart
 from unequal.settings.strict import Strict
+from unequal.settings.training import Average
+from unequal.settings.values import Name, Seed
 
 #: What a training is judged by, less being better: means of the loss of held-out images, and FID.
 Endpoint = Literal["loss_over_timesteps", "loss_over_log_snr", "x0_loss_over_log_snr", "fid"]

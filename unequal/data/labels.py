@@ -3,7 +3,7 @@
 from unequal.data.sources import classes_of
 from unequal.errors import UserError
 from unequal.settings.params.core import Core
-from unequal.settings.params.scored import Scored
+from unequal.settings.params.sections import Scored
 from unequal.settings.strict import PARAMS
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
-from unequal.settings.plan import ByGain
+from unequal.settings.groups import ByGain
 
 
 class Point(NamedTuple):

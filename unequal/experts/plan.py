@@ -30,7 +30,7 @@ from unequal.pruning.bank import Candidate
 from unequal.pruning.proxy import BANK
 from unequal.pruning.prune import PruningJob, figures_of, prune, pruned_record
 from unequal.randomness import torch_seed
-from unequal.settings.plan import ByGain, Plan
+from unequal.settings.groups import ByGain, Plan
 from unequal.settings.recipe import RangeRecipe
 from unequal.settings.training import Training
 from unequal.timesteps.groups import TimestepGroup

@@ -21,8 +21,8 @@ from unequal.files import content_hash
 from unequal.models.folder import ModelRecord
 from unequal.models.weights import check_finite
 from unequal.randomness import Stream, numpy_generator, torch_seed
-from unequal.settings.autoencoder import PretrainedAutoencoder, TrainedAutoencoder
-from unequal.settings.outside import located
+from unequal.settings.data import PretrainedAutoencoder, TrainedAutoencoder
+from unequal.settings.values import located
 
 Net = AutoencoderKL | VQModel
 AnyNet = TypeVar("AnyNet", bound=Net)

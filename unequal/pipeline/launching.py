@@ -22,8 +22,8 @@ import click
 from unequal.errors import UserError
 from unequal.pipeline.attempt import ENGINE, engine_run
 from unequal.processes import FOLDER, LAUNCHED, OUTSIDE, failure_file, folder, rank
-from unequal.settings.runtime import Runtime
 from unequal.settings.strict import PARAMS
+from unequal.settings.training import Runtime
 
 #: How long processes may take to end when another one has failed.
 GRACE_SECONDS = 20.0

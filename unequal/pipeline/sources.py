@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 from unequal.errors import UserError, one_line
 from unequal.files import content_hash, files_below, json_or_none, read_json, sync_json, write_json
 from unequal.pipeline.workdirs import work_root
-from unequal.settings.names import NAME
-from unequal.settings.outside import located
 from unequal.settings.strict import PARAMS, read_yaml
+from unequal.settings.values import NAME, located
 
 #: Where the files lie, below the folder of the dvc.yaml.
 SOURCES = Path("artifacts/sources")

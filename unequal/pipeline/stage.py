@@ -47,8 +47,8 @@ from unequal.pipeline.workdirs import (
     study,
 )
 from unequal.processes import threads
-from unequal.settings.runtime import Runtime
 from unequal.settings.strict import PARAMS, StageSettings, read_yaml
+from unequal.settings.training import Runtime
 from unequal.workspace import computed_on
 
 #: To be raised when the meaning of resumable states changes: older ones are then not resumed.

@@ -22,7 +22,7 @@ from unequal.errors import plain
 from unequal.files import content_hash, files_below
 from unequal.pipeline.store import Point, Reference, StageExecution, Store, is_retryable, leaves
 from unequal.pipeline.workdirs import project_root
-from unequal.settings.runtime import Tracking
+from unequal.settings.training import Tracking
 
 #: How long points of curves are gathered before they are sent.
 FLUSH_SECONDS = 1.0

@@ -20,7 +20,7 @@ from torch import nn
 from unequal.errors import UserError, plain
 from unequal.files import read_json, settings_hash
 from unequal.models.weights import check_finite
-from unequal.settings.outside import HUB_ID
+from unequal.settings.values import HUB_ID
 
 INDEX = "model_index.json"
 #: How a part that a pipeline does without stands in its index.

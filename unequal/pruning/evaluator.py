@@ -13,14 +13,13 @@ from unequal.pruning.anatomy import Anatomy, Scheme, Unit, scaled_order
 from unequal.pruning.fit import PrunedNetwork, fit_to_limit
 from unequal.pruning.importance import Target
 from unequal.randomness import Stream, torch_seed
-from unequal.settings.average import ExponentialAverage
 from unequal.settings.pruning import Finetuning
 from unequal.settings.recipe import Optimizer
-from unequal.settings.training import Training
+from unequal.settings.training import ExponentialAverage, Training
 from unequal.training.loop import Trainer
 
 if TYPE_CHECKING:  # what shapes no result
-    from unequal.settings.runtime import Runtime
+    from unequal.settings.training import Runtime
 
 #: Steps of fine-tuning between two resumable states.
 CHECKPOINT_STEPS = 500

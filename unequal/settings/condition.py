@@ -17,8 +17,8 @@ from unequal.diffusion.predictions import Answer, NetworkFunction
 from unequal.diffusion.super_resolution import blurred
 from unequal.errors import UserError
 from unequal.randomness import Stream, torch_generator
-from unequal.settings.numbers import Width
 from unequal.settings.strict import Strict
+from unequal.settings.values import Width
 
 
 class Condition(Strict, ABC):

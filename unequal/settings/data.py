@@ -1,11 +1,11 @@
-"""`data`: where the images come from and what shape they are brought to."""
+"""`data` and `autoencoder`: where the images come from, their shape, and what makes latents of them."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
-from unequal.settings.outside import Outside
 from unequal.settings.strict import Strict
+from unequal.settings.values import BatchSize, Budget, Depth, Outside, Width
 
 #: Sources that come with scikit-learn, and the widest patch of which k-means finds its classes.
 EMBEDDED = ("digits", "patches")
@@ -47,3 +47,52 @@ class Data(Strict):
         if self.source == "cifar10" and (self.channels != 3 or (self.fit == "exact" and self.image_size != 32)):
             raise ValueError("cifar10 is 32 pixels wide with 3 channels; another image_size needs fit: crop or resize")
         return self
+
+
+class PretrainedAutoencoder(Strict):
+    """A trained one of diffusers."""
+
+    kind: Literal["pretrained"]
+    source: Outside = Field(
+        description="folder of an AutoencoderKL or VQModel or of a pipeline that holds one, or owner/name@commit"
+    )
+    latent_channels: Width = Field(description="of its latents")
+    factor: Width = Field(description="pixels of an image for one of its latent, a side")
+    scaling_factor: PositiveFloat | None = Field(
+        default=None, description="what latents are multiplied with; null: what its config says"
+    )
+    batch_size: BatchSize = Field(description="images that are encoded or decoded at once")
+
+
+class TrainedAutoencoder(Strict):
+    """An AutoencoderKL (2112.10752) trained on the images: squared error and a little KL divergence."""
+
+    kind: Literal["trained"]
+    latent_channels: Width
+    block_out_channels: tuple[Width, ...] = Field(
+        min_length=1, max_length=12, description="channels of each resolution; each after the first halves the image"
+    )
+    layers_per_block: Depth
+    norm_num_groups: Width
+    kl_weight: float = Field(ge=0, description="of the KL divergence a latent value, beside the squared error a pixel")
+    images: Budget = Field(description="budget: images seen in training")
+    batch_size: BatchSize = Field(description="images a training step, and that are encoded or decoded at once")
+    lr: PositiveFloat
+
+    @model_validator(mode="after")
+    def channels_can_be_grouped(self) -> Self:
+        """GroupNorm must divide the channels."""
+        for channels in self.block_out_channels:
+            if channels % self.norm_num_groups:
+                raise ValueError(
+                    f"block_out_channels: {channels} is no multiple of norm_num_groups {self.norm_num_groups}"
+                )
+        return self
+
+    @property
+    def factor(self) -> int:
+        """Pixels of an image for one of its latent, a side."""
+        return 2 ** (len(self.block_out_channels) - 1)
+
+
+AnyAutoencoder = Annotated[PretrainedAutoencoder | TrainedAutoencoder, Field(discriminator="kind")]

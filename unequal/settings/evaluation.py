@@ -5,9 +5,8 @@ from typing import Literal, Self, get_args
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from unequal.settings.numbers import BatchSize, Budget, Seed, Width
-from unequal.settings.outside import Outside
 from unequal.settings.strict import Strict
+from unequal.settings.values import BatchSize, Budget, Outside, Seed, Width
 
 #: How a number of steps is spread: over timesteps, over log-SNR, as EDM does, or by the base's measured losses.
 Spacing = Literal["uniform", "quadratic", "log_snr", "edm", "profile", "rescaled_profile"]

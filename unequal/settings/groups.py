@@ -1,11 +1,27 @@
-"""`groups`: timesteps grouped, each group with a limit of FLOPs (TDC training)."""
+"""`groups`, `plans` and `merging`: timesteps in groups, with an expert for each, trained, pruned and merged."""
 
-from typing import Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeInt, model_validator
+import numpy as np
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.errors import UserError
+from unequal.settings.pruning import Pruning
+from unequal.settings.recipe import RangeRecipe, Recipe
 from unequal.settings.strict import Strict
-from unequal.timesteps.groups import BY_EXCESS, Grouping
+from unequal.settings.values import DrawCount
+from unequal.timesteps.boundary import Boundary
+from unequal.timesteps.groups import (
+    BY_EXCESS,
+    Grouping,
+    TimestepGroup,
+    check_groups,
+    interleaved_groups,
+    limited,
+    timestep_groups,
+)
+from unequal.timesteps.partition import TimestepRange
 
 
 class Groups(Strict):
@@ -30,3 +46,221 @@ class Groups(Strict):
         if self.ids != tuple(range(len(self.ids))):
             raise ValueError(f"ids: {list(self.ids)} must count 0, 1, 2 … without a gap")
         return self
+
+
+class OneGroup(Strict):
+    """All timesteps as one group."""
+
+    kind: Literal["whole"]
+    ratio: float = Field(gt=0, le=1, description="the model's largest FLOPs as a share of the base's")
+
+    @property
+    def needs_excess(self) -> bool:
+        """One group is made without measuring."""
+        return False
+
+    def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
+        """The group."""
+        return [TimestepGroup(TimestepRange(0, schedule.timesteps - 1), self.ratio)]
+
+
+class InterleavedGroups(Strict):
+    """Timesteps t ≡ i (mod N): as many models as other groupings have, none of them for timesteps of its own kind."""
+
+    kind: Literal["interleaved"]
+    count: int = Field(ge=2, description="N")
+    ratio: float = Field(default=1.0, gt=0, le=1, description="every model's largest FLOPs as a share of the base's")
+
+    @property
+    def needs_excess(self) -> bool:
+        """They are made without measuring."""
+        return False
+
+    def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
+        """The groups. Raises UserError where there are too many."""
+        return interleaved_groups(schedule.timesteps, self.count, self.ratio)
+
+
+class TwoGroups(Strict):
+    """Two groups with a boundary between them, told by what is the same for every schedule and every shift."""
+
+    kind: Literal["boundary"]
+    log_snr: float = Field(description="λ = ln(α²/σ²): timesteps with so much noise or more are the second group's")
+    ratio: float = Field(default=1.0, gt=0, le=1, description="both models' largest FLOPs as a share of the base's")
+
+    @property
+    def needs_excess(self) -> bool:
+        """They are made without measuring."""
+        return False
+
+    def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
+        """The groups. Raises UserError where one would have no timestep."""
+        return limited(Boundary(self.log_snr).ranges(schedule), [self.ratio, self.ratio])
+
+
+class SeveralGroups(Strict):
+    """Several groups, each with a limit of FLOPs, as in the section `groups`."""
+
+    kind: Grouping
+    count: PositiveInt = Field(description="N")
+    min_ratio: float = Field(gt=0, le=1, description="k: the smallest model's FLOPs as a share of the base's")
+
+    @property
+    def needs_excess(self) -> bool:
+        """Whether the base's excess loss, and with it a floor, has to be known."""
+        return self.kind in BY_EXCESS
+
+    def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
+        """The groups. Raises UserError where they cannot be made."""
+        check_groups(schedule, self.count, self.min_ratio)
+        return timestep_groups(self.kind, schedule, self.count, self.min_ratio, excess)
+
+
+class Equal(Strict):
+    """As many images for each group: what the budgets that paper 3 tells amount to."""
+
+    kind: Literal["equal"]
+
+
+class ByTimesteps(Strict):
+    """In proportion to the timesteps of each group, as a joint training would draw them."""
+
+    kind: Literal["timesteps"]
+
+
+class ByGain(Strict):
+    """First alike, then in rounds: each to the group whose held-out error has last fallen fastest by the image."""
+
+    kind: Literal["gain"]
+    first: float = Field(gt=0, lt=1, description="share of the budget that is given out alike")
+    rounds: int = Field(gt=0, le=1000, description="in which the rest is given out, as many images each")
+
+
+Allocation = Annotated[Equal | ByTimesteps | ByGain, Field(discriminator="kind")]
+
+
+class Plan(Strict):
+    """How the models for groups of timesteps come about."""
+
+    groups: Annotated[OneGroup | InterleavedGroups | TwoGroups | SeveralGroups, Field(discriminator="kind")]
+    pruning: Pruning | None = Field(description="to each group's limit; null: all have the base's architecture")
+    start: Literal["base", "scratch"] = Field(description="with the base's weights, or with fresh ones")
+    from_images: PositiveInt | None = Field(
+        default=None, description="of the base, its snapshot after so many images; null: its end"
+    )
+    recipe: RangeRecipe = Field(
+        description="by which each group's model is trained, on its timesteps alone; its images are those of all "
+        "groups together"
+    )
+    allocation: Allocation = Field(default=Equal(kind="equal"), description="of the recipe's images to the groups")
+    base_share: float = Field(
+        default=0.0,
+        ge=0,
+        description="from scratch: so much of the base's training FLOPs is spent too, given out alike",
+    )
+    holdout_images: DrawCount | None = Field(
+        default=None, description="held-out images by which a group's model is set beside the base; null: it is not"
+    )
+    keep_base: bool = Field(
+        default=False, description="leave a group with the base where that has the smaller error on held-out images"
+    )
+
+    @model_validator(mode="after")
+    def choices_fit(self) -> Self:
+        """A group's model is one model, and only who starts from scratch has the base's compute to spend."""
+        if self.recipe.snapshots:
+            raise ValueError(f"recipe.snapshots: {list(self.recipe.snapshots)}; allowed: none")
+        if self.base_share and self.start == "base":
+            raise ValueError(f"base_share: {self.base_share} is for start 'scratch'; allowed: 0")
+        if self.from_images is not None and self.start == "scratch":
+            raise ValueError(f"from_images: {self.from_images} is for start 'base'; allowed: null")
+        return self
+
+    @model_validator(mode="after")
+    def what_is_measured_can_be_had(self) -> Self:
+        """Choices by held-out images need some; budgets that are settled on the way, a rate that does not fall yet."""
+        by_gain = "allocation 'gain'" if isinstance(self.allocation, ByGain) else None
+        chooses = by_gain or ("keep_base" if self.keep_base else None)
+        if chooses is not None and self.holdout_images is None:
+            raise ValueError(f"holdout_images: needed by {chooses}")
+        if chooses is not None and self.start == "scratch":
+            raise ValueError(f"start: 'scratch'; {chooses} compares with the base: allowed: base")
+        if self.keep_base and self.pruning is not None:
+            raise ValueError(
+                "keep_base: the base is larger than what pruned groups may have; allowed for pruning: null"
+            )
+        if by_gain:
+            optimizer = self.recipe.optimizer
+            if optimizer.decay != "constant" and optimizer.decay_share == 1:
+                raise ValueError(
+                    "recipe.optimizer.decay_share: 1.0; allocation 'gain' settles budgets before the rate falls: "
+                    "allowed: below 1"
+                )
+            if optimizer.momentum_decay is not None:
+                raise ValueError(
+                    "recipe.optimizer.momentum_decay: falls over a budget that allocation 'gain' does not know; "
+                    "allowed: null"
+                )
+        return self
+
+    def check(self, schedule: NoiseSchedule, base: Recipe, batch_size: int) -> None:
+        """Raise UserError where it cannot be carried out, but for what only measured losses can tell.
+
+        Args:
+            schedule: whose timesteps are grouped.
+            base: by which the base is trained.
+            batch_size: of all trainings.
+        """
+        recipe = self.recipe
+        if recipe.prediction != base.prediction or recipe.prediction == "mixed":
+            raise UserError(f"recipe.prediction: '{recipe.prediction}'; the base's is '{base.prediction}', of one head")
+        if self.from_images is not None and self.from_images not in base.snapshots:
+            raise UserError(f"from_images: {self.from_images} is no snapshot of the base; it keeps {[*base.snapshots]}")
+        least = min(self.least_budgets(self.foreseen(schedule)))
+        for what, needed in (("a batch", batch_size), ("the warm-up", recipe.optimizer.warmup_images)):
+            if least < needed:
+                raise UserError(f"recipe.images: {recipe.images} leave {least} to a group; {what} takes {needed}")
+        for group in [] if self.groups.needs_excess else self.foreseen(schedule):
+            recipe.sampler.inside(group.range, schedule)
+
+    def foreseen(self, schedule: NoiseSchedule) -> list[TimestepGroup]:
+        """The groups; where they go by measured losses, as if those were alike everywhere."""
+        return self.groups.made(schedule, np.ones(schedule.timesteps) if self.groups.needs_excess else None)
+
+    def least_limit(self, schedule: NoiseSchedule) -> float:
+        """The lowest limit of its models, as a share of the base's FLOPs."""
+        return min(group.limit_ratio for group in self.foreseen(schedule))
+
+    def shares(self, groups: list[TimestepGroup]) -> list[float]:
+        """The share of the images that each group has before any is given out by gain."""
+        if isinstance(self.allocation, ByTimesteps):
+            lengths = [group.range.length for group in groups]
+            return [length / sum(lengths) for length in lengths]
+        first = self.allocation.first if isinstance(self.allocation, ByGain) else 1.0
+        return [first / len(groups)] * len(groups)
+
+    def least_budgets(self, groups: list[TimestepGroup]) -> list[int]:
+        """Images that each group has at least, were a measured one as dear as one that is trained on."""
+        left = self.recipe.images - self.measured_to_choose(len(groups))
+        return [int(share * left) for share in self.shares(groups)]
+
+    def measured_to_choose(self, groups: int) -> int:
+        """Held-out images that go forwards for what is chosen by them."""
+        given = self.allocation.rounds if isinstance(self.allocation, ByGain) else 0
+        # Every group before its training and after its first share; base and model at the end.
+        times = 2 * bool(given) + 2 * self.keep_base
+        if given and self.keep_base:
+            times -= 1  # of the base, which is what the group's training began with
+        return (self.holdout_images or 0) * (groups * times + given)
+
+
+#: Of what an expert has learned: beyond, float32 would overflow long after everything is trained.
+Factor = Annotated[float, Field(ge=-1000, le=1000)]
+
+
+class Merging(Strict):
+    """θ_base + Σ_i w_i·(θ_i − θ_base) over the experts i (task arithmetic, 2212.04089)."""
+
+    weights: Literal["mean"] | Factor | tuple[Factor, ...] = Field(
+        description="w_i: mean (1/N each), one number for all, or one a group from the data end on"
+    )

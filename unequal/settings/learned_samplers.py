@@ -6,9 +6,9 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.loss_weights import BINS
-from unequal.settings.measured import Measured
-from unequal.settings.numbers import Budget, DrawCount
+from unequal.settings.profile import Measured
 from unequal.settings.sampler_base import Sampler, Spread
+from unequal.settings.values import Budget, DrawCount
 from unequal.timesteps.information import InfoNoiseSampler
 from unequal.timesteps.partition import equal_log_snr
 from unequal.timesteps.samplers import (

@@ -6,9 +6,9 @@ from pydantic import Field, PositiveInt
 from torch import Tensor
 
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.settings.numbers import DrawCount
 from unequal.settings.strict import Strict
 from unequal.settings.tabled import keywords, one_of, settings_of
+from unequal.settings.values import DrawCount
 from unequal.timesteps.clusters import GradientClusterMetric, clusters_by_any
 from unequal.timesteps.weights import WEIGHTS, loss_weights
 

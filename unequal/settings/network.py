@@ -5,9 +5,8 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, PositiveInt, model_validator
 
 from unequal.settings.condition import AnyCondition, Unconditional
-from unequal.settings.numbers import Depth, Width
-from unequal.settings.outside import Outside
 from unequal.settings.strict import Strict
+from unequal.settings.values import Depth, Outside, Width
 
 #: Of a sampling step: settled by the schedule, or learned in further output channels.
 Variance = Literal["fixed", "learned"]

@@ -1,11 +1,16 @@
-"""`profile`: measuring the loss of every timestep."""
+"""`profile` and `slots`: measuring the loss of every timestep, and what samplers take from it."""
 
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+import numpy as np
+from pydantic import AfterValidator, Field, GetPydanticSchema, NonNegativeInt, PositiveInt, model_validator
+from typing_extensions import TypedDict
 
-from unequal.settings.numbers import BatchSize, DrawCount
+from unequal.errors import UserError
 from unequal.settings.strict import Strict
+from unequal.settings.values import BatchSize, DrawCount
+from unequal.timesteps.partition import Partition
 
 
 class SampledFloor(Strict):
@@ -36,3 +41,49 @@ class Profile(Strict):
     def sampled(self) -> int | None:
         """Images from which the floor is estimated at a timestep; None: it is that of all."""
         return self.floor.sampled if isinstance(self.floor, SampledFloor) else None
+
+
+class Slots(Strict):
+    """How many slots, made of which loss, and which of them are fine-tuned."""
+
+    count: PositiveInt
+    loss: Literal["total", "excess"] = Field(description="of the profile, or of what it exceeds the floor by")
+    finetune: tuple[PositiveInt, ...] = Field(default=(), description="slots counted from 1, as the paper does")
+
+    @model_validator(mode="after")
+    def chosen_slots_exist(self) -> Self:
+        """Chosen slots lie in 1 … count, each once."""
+        for slot in self.finetune:
+            if slot > self.count:
+                raise ValueError(f"finetune: {slot} is no slot; allowed: 1 … {self.count}")
+        if len(set(self.finetune)) < len(self.finetune):
+            raise ValueError(f"finetune: {list(self.finetune)} names a slot twice")
+        return self
+
+
+def made_of(form: Any, build: Callable[[Any], Any]) -> GetPydanticSchema:
+    """How a file's lists of this form become a value."""
+    return GetPydanticSchema(lambda _, schema: schema(Annotated[form, AfterValidator(build)]))
+
+
+def partition_of(ranges: Sequence[Sequence[int]], what: str = "slots") -> Partition:
+    """Ranges of a file as a partition. Raises ValueError where they are none, which says in which file."""
+    try:
+        return Partition(ranges, what)
+    except UserError as error:
+        raise ValueError(str(error)) from None
+
+
+#: Slots in a file: [first, last] of each, both inclusive, from the data end to the noise end.
+SlotRanges = Annotated[Partition, made_of(tuple[tuple[NonNegativeInt, NonNegativeInt], ...], partition_of)]
+
+
+class Measured(TypedDict, total=False):
+    """All that a sampler's settings may name in `needs`; losses are those of the base's profile."""
+
+    #: Mean loss of each timestep, [T].
+    loss: Annotated[np.ndarray, made_of(tuple[float, ...], np.array)]
+    #: Loss of each draw, [T, n].
+    losses: Annotated[np.ndarray, made_of(tuple[tuple[float, ...], ...], np.array)]
+    #: Ranges of equal loss.
+    slots: SlotRanges

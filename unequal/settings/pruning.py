@@ -6,9 +6,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, PositiveFloat, model_validator
 
-from unequal.settings.numbers import BatchSize, Budget, DrawCount
-from unequal.settings.outside import Outside
 from unequal.settings.strict import Strict
+from unequal.settings.values import BatchSize, Budget, DrawCount, Outside
 
 #: Whose timesteps count: those of the pruned model's range alone, or all.
 Timesteps = Literal["group", "all"]

@@ -7,11 +7,11 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_va
 
 from unequal.diffusion.predictions import ModelPrediction
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.settings.average import Average
 from unequal.settings.loss_weights import BINS, AnyLossWeight, LearnedClusterUncertainty
-from unequal.settings.numbers import Budget, DrawCount
 from unequal.settings.samplers import AnySampler, Slot
 from unequal.settings.strict import Strict
+from unequal.settings.training import Average
+from unequal.settings.values import Budget, DrawCount
 from unequal.timesteps.clusters import FOLDS, Affinity, GradientClusterMetric, clusters_by_any
 from unequal.timesteps.partition import Partition
 
@@ -256,3 +256,13 @@ class RangeRecipe(Recipe):
     """A training inside one range of timesteps, a slot or a group, and a little beyond if asked."""
 
     sampler: Slot
+
+
+def at_batch(settings: Optimizer, ratio: float) -> Optimizer:
+    """The optimizer whose second moment has the same half-life in images, where batches are `ratio` times as large.
+
+    A coefficient β₂ forgets half in ln ½/ln β₂ steps; β₂^ratio does so in as many images. The first moment averages
+    over some 1/(1 − β₁) steps at any batch, as is common: its horizon is short against what it follows.
+    """
+    first, second = settings.betas
+    return settings.model_copy(update={"betas": (first, second**ratio)})

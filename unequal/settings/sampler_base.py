@@ -10,7 +10,7 @@ from pydantic import Field
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.settings.measured import Measured
+from unequal.settings.profile import Measured
 from unequal.settings.strict import Strict
 from unequal.timesteps.curricula import mirror
 from unequal.timesteps.draws import Independent, LowDiscrepancy, Mirrored, Stratified

@@ -10,10 +10,10 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.settings.learned_samplers import Adaptive, EasyToHard, InfoNoise, LossSecondMoment
-from unequal.settings.measured import Measured
-from unequal.settings.numbers import Budget, Shift
+from unequal.settings.profile import Measured
 from unequal.settings.sampler_base import AnyDraw, Sampler, Spread, SpreadOrMirrored
 from unequal.settings.tabled import keywords, one_of, settings_of
+from unequal.settings.values import Budget, Shift
 from unequal.timesteps.clusters import ClusterMetric, clusters_by
 from unequal.timesteps.curricula import asymmetric, curriculum, gaussian_target, noise_rate_target
 from unequal.timesteps.densities import DENSITIES, Ends, masses

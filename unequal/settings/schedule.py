@@ -8,8 +8,8 @@ from pydantic import Field
 
 from unequal.diffusion.predictions import ON_ANY_SCHEDULE
 from unequal.diffusion.schedule import Flow, NoiseSchedule
-from unequal.settings.numbers import Shift
 from unequal.settings.strict import Strict
+from unequal.settings.values import Shift
 
 
 class ScheduleSettings(Strict):

@@ -1,12 +1,53 @@
-"""`training`: what all training runs share."""
+"""`training` and `runtime`: what all training runs share, and where stages run.
 
-from typing import Literal, Self
+`runtime` shapes no result beyond rounding, so no stage declares it.
+"""
+
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, PositiveFloat, model_validator
 
-from unequal.settings.average import Average
-from unequal.settings.numbers import BatchSize, Interval
 from unequal.settings.strict import Strict
+from unequal.settings.values import BatchSize, Interval
+
+#: Relative width of a plain mean over all steps, 1/√12: no power-function average is wider.
+WIDEST = 12**-0.5
+
+
+class ExponentialAverage(Strict):
+    """The same horizon, some 1/(1 − decay) steps, in a training of any length; its first steps are not averaged."""
+
+    kind: Literal["exponential"]
+    decay: float = Field(
+        ge=0, lt=1, description="share of the average that a step keeps, after warm-up; 0: last weights"
+    )
+
+    def at_batch(self, ratio: float) -> Self:
+        """The average with the same horizon in images, where batches are `ratio` times as large."""
+        return self.model_copy(update={"decay": self.decay**ratio})
+
+
+class PowerAverage(Strict):
+    """The same share of a training of any length: EDM2's power-function average (2312.02696)."""
+
+    kind: Literal["power"]
+    width: float = Field(
+        gt=0, le=WIDEST, description="relative width: the standard deviation of its profile, as a share of the training"
+    )
+    keep: int | None = Field(
+        default=None,
+        gt=0,
+        le=1000,
+        description="points of the training at which averages of two widths are kept, from which "
+        "`unequal average` makes any other; null: none",
+    )
+
+    def at_batch(self, ratio: float) -> Self:
+        """Itself: a share of the training is the same share at any batch."""
+        return self
+
+
+Average = Annotated[ExponentialAverage | PowerAverage, Field(discriminator="kind")]
 
 
 class Training(Strict):
@@ -29,3 +70,33 @@ class Training(Strict):
                 f"gradient_accumulation: {self.gradient_accumulation} parts of a batch of {self.batch_size}"
             )
         return self
+
+
+class Tracking(Strict):
+    """MLflow."""
+
+    uri: str | None = Field(
+        description="tracking server; null: $MLFLOW_TRACKING_URI, else mlflow.db beside the project"
+    )
+    experiment: str = Field(min_length=1)
+    artifact_limit_mb: PositiveFloat = Field(le=10**6, description="larger files are logged as a reference only")
+    timeout_s: PositiveFloat = Field(le=86_400, description="longest wait for the tracking server at a stage's end")
+
+
+class Runtime(Strict):
+    """Device, processes, threads, compiler and tracking."""
+
+    device: Literal["auto", "cpu", "cuda"]
+    processes: int | None = Field(
+        default=None,
+        gt=0,
+        le=1024,
+        description="of a stage that trains, profiles or samples; null: one a visible GPU, else one",
+    )
+    threads: int = Field(
+        default=1, gt=0, le=1024, description="of each process on a CPU; sums round otherwise with another number"
+    )
+    compile: bool = Field(description="torch.compile the network")
+    channels_last: bool
+    progress: bool = Field(description="progress bars on a terminal")
+    tracking: Tracking

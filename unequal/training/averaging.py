@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from unequal.errors import UserError
-from unequal.settings.average import WIDEST, Average, PowerAverage
+from unequal.settings.training import WIDEST, Average, PowerAverage
 from unequal.training.checkpoint import add_prefix, strip_prefix
 
 #: Share of the average that the t-th update keeps, t ≥ 1.

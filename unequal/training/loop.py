@@ -55,7 +55,7 @@ from unequal.training.optimizer import (
 from unequal.training.stop_sync import StopSync
 
 if TYPE_CHECKING:  # what shapes no result
-    from unequal.settings.runtime import Runtime
+    from unequal.settings.training import Runtime
 
 CHECKPOINT = "checkpoint.safetensors"
 #: Prefix in a checkpoint of the moments of what the objective learns.

@@ -5,7 +5,7 @@ from unequal.comparison.confirmation import CONTROL, FIRST
 from unequal.comparison.results import read_found
 from unequal.comparison.settings import Comparison, Endpoint, Pilot, shortened_plan
 from unequal.pipeline.stage import Run, stage
-from unequal.settings.plan import Plan, TwoGroups
+from unequal.settings.groups import Plan, TwoGroups
 from unequal.settings.strict import StageSettings, key
 
 

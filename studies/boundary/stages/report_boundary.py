@@ -10,7 +10,7 @@ from unequal.comparison.report import PageSettings, Study, write_page
 from unequal.comparison.tables import confirmation_rows, confirmation_table
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.evaluation import Sampling
-from unequal.settings.plan import Plan
+from unequal.settings.groups import Plan
 from unequal.settings.schedule import FlowSchedule
 from unequal.settings.strict import key
 

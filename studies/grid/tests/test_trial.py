@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from studies.grid.trial import recipe_at, training_at
-from unequal.settings.average import ExponentialAverage
 from unequal.settings.loss_weights import NoWeight
 from unequal.settings.recipe import Optimizer, Recipe
 from unequal.settings.samplers import Uniform
-from unequal.settings.training import Training
+from unequal.settings.training import ExponentialAverage, Training
 
 RECIPE = Recipe(
     images=1000,

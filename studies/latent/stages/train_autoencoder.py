@@ -12,7 +12,7 @@ from unequal.latents.autoencoder import (
     train_autoencoder,
 )
 from unequal.pipeline.stage import Run, stage
-from unequal.settings.autoencoder import AnyAutoencoder, PretrainedAutoencoder
+from unequal.settings.data import AnyAutoencoder, PretrainedAutoencoder
 from unequal.settings.strict import StageSettings
 
 #: Held-out images by which the autoencoder is judged, at most.

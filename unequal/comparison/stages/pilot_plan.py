@@ -7,7 +7,7 @@ from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.experts.plan import ExpertsJob
 from unequal.pipeline.stage import Run, stage
-from unequal.settings.plan import Plan
+from unequal.settings.groups import Plan
 from unequal.settings.strict import key
 from unequal.settings.training import Training
 from unequal.workspace import Nested

@@ -5,7 +5,7 @@ from unequal.comparison.training import made_by, train_plan
 from unequal.data.prepared import PreparedData
 from unequal.experts.plan import ExpertsJob
 from unequal.pipeline.stage import Run, stage
-from unequal.settings.plan import Plan
+from unequal.settings.groups import Plan
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
 

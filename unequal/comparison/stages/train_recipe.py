@@ -4,12 +4,12 @@ from unequal.comparison.settings import OTHERS, Try, arm_seed, shortened
 from unequal.comparison.training import costs_of, emphasis_of, made_by, train_weights
 from unequal.data.prepared import PreparedData
 from unequal.pipeline.stage import Run, stage
-from unequal.settings.names import Name
 from unequal.settings.network import AnyNetwork
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
 from unequal.settings.training import Training
+from unequal.settings.values import Name
 from unequal.training.results import write_results
 from unequal.training.train import TrainingJob
 

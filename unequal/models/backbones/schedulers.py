@@ -14,8 +14,8 @@ from unequal.errors import UserError
 from unequal.files import read_json
 from unequal.models.spec import ModelSpec
 from unequal.settings.network import Network
-from unequal.settings.outside import located
 from unequal.settings.schedule import FlowSchedule
+from unequal.settings.values import located
 
 SCHEDULER, FLOW = "scheduler_config.json", "FlowMatchEulerDiscreteScheduler"
 #: Betas that differ by less are the same, computed in float32.

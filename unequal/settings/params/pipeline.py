@@ -8,13 +8,10 @@ from typing import Self
 
 from pydantic import model_validator
 
-from unequal.settings.merging import Merging
-from unequal.settings.numbers import LARGEST_SEED, Replicas
-from unequal.settings.params.compared import Compared
-from unequal.settings.params.continued import Continued
-from unequal.settings.params.grouped import Grouped
-from unequal.settings.params.roles import FRESH, INSIDE_A_RANGE, PRUNED, THREE_HEADS, Role
-from unequal.settings.params.slotted import Slotted
+from unequal.settings.groups import Merging
+from unequal.settings.params.core import FRESH, INSIDE_A_RANGE, PRUNED, THREE_HEADS, Role
+from unequal.settings.params.sections import Compared, Continued, Grouped, Slotted
+from unequal.settings.values import LARGEST_SEED, Replicas
 
 EXPERTS = ("experts_unpruned", "experts_pruned")
 #: The unpruned experts as one model.

@@ -23,8 +23,8 @@ from unequal.models.spec import ModelSpec
 from unequal.models.weights import State, check_finite, read_state
 from unequal.settings.condition import DroppedLabels
 from unequal.settings.network import DiT
-from unequal.settings.outside import located
 from unequal.settings.schedule import FlowSchedule
+from unequal.settings.values import located
 
 #: What each code's networks answer, and on which schedule, by its published training.
 PREDICTIONS, SCHEDULES = {"dit": "epsilon", "sit": "velocity"}, {"dit": "linear", "sit": "flow"}

@@ -1,0 +1,274 @@
+"""Sections that some params files have: a profile, slots, groups, sampling, scores, and recipes for finetuning."""
+
+from typing import Annotated, Self, TypeVar
+
+from pydantic import Field, field_validator, model_validator
+
+from unequal.errors import UserError
+from unequal.settings.condition import DroppedLabels, Unconditional
+from unequal.settings.evaluation import BY_PROFILE, Evaluation, Extractor, Sampling
+from unequal.settings.groups import Groups
+from unequal.settings.params.core import CONTINUED, Core, Role, check_models
+from unequal.settings.profile import Profile, Slots
+from unequal.settings.pruning import Pruning
+from unequal.settings.values import Name
+from unequal.timesteps.groups import check_groups, least_limit, timestep_groups
+
+
+class Profiled(Core):
+    """Losses of models and of sets of experts are measured at every timestep."""
+
+    profile: Profile
+    profiled_models: Annotated[
+        tuple[Name, ...],
+        Field(description="models and sets of experts that are profiled, each an instance; the base among them"),
+    ]
+
+    @property
+    def profiled_images(self) -> int:
+        """Of the training images, as of the held-out ones."""
+        return self.profile.images
+
+    @property
+    def has_floor(self) -> bool:
+        """Whether the least possible loss is profiled too."""
+        return self.profile.floor != "none"
+
+    @model_validator(mode="after")
+    def profiled_models_are_trained(self) -> Self:
+        """What is profiled is also trained."""
+        check_models("profiled_models", self.profiled_models, (*self.trained_models, *self.expert_sets))
+        return self
+
+    @model_validator(mode="after")
+    def floor_is_known(self) -> Self:
+        """The best denoiser is known in closed form where a network sees x_t alone."""
+        condition = self.network.condition
+        if not isinstance(condition, Unconditional) and self.has_floor:
+            raise ValueError(
+                f"profile.floor: {self.profile.floor} would be the least loss of a network that sees x_t alone; "
+                f"allowed for {condition.title}: none"
+            )
+        return self
+
+
+class Slotted(Profiled):
+    """Timesteps are cut into slots of equal loss."""
+
+    slots: Slots
+
+    @model_validator(mode="after")
+    def slots_can_be_made(self) -> Self:
+        """No more slots than timesteps, and an excess only over a floor."""
+        count, timesteps = self.slots.count, self.schedule.timesteps
+        if count > timesteps:
+            raise ValueError(f"slots.count: {count} ranges of {timesteps} timesteps; at most schedule.timesteps")
+        if self.slots.loss == "excess" and not self.has_floor:
+            raise ValueError(
+                "slots.loss: 'excess' needs a floor; allowed for profile.floor: all, or a number of images"
+            )
+        return self
+
+
+class Grouped(Profiled):
+    """Groups of timesteps have experts of their own, as they are and pruned."""
+
+    groups: Groups
+    pruning: Annotated[
+        dict[Name, Pruning], Field(description="ways of pruning by name; `expert` makes the pruned experts")
+    ]
+
+    @property
+    def pruning_limits(self) -> dict[str, float]:
+        """That of the group whose model is the smallest."""
+        chosen = self.groups
+        return {"groups.min_ratio": least_limit(chosen.kind, self.schedule.tables(), len(chosen.ids), chosen.min_ratio)}
+
+    @model_validator(mode="after")
+    def prunings_are_there(self) -> Self:
+        """The experts' stage finds its own way of pruning."""
+        if "expert" not in self.pruning:
+            raise ValueError("pruning: 'expert' is missing; it makes the pruned experts")
+        return self
+
+    @model_validator(mode="after")
+    def timesteps_can_be_grouped(self) -> Self:
+        """Found out here, and not after the base has been trained, but for groups by its measured loss."""
+        count, min_ratio, kind = len(self.groups.ids), self.groups.min_ratio, self.groups.kind
+        try:
+            schedule = self.schedule.tables()
+            check_groups(schedule, count, min_ratio)
+            if not self.groups.needs_excess:
+                timestep_groups(kind, schedule, count, min_ratio)
+        except UserError as error:
+            raise ValueError(f"groups: {error}") from None
+        if self.groups.needs_excess and not self.has_floor:
+            raise ValueError(
+                "groups.kind: 'excess_loss' needs a floor; allowed for profile.floor: all, or a number of images"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def experts_can_be_drawn_for(self) -> Self:
+        """Inside every group, where groups are known before the base has been trained."""
+        count, min_ratio, kind = len(self.groups.ids), self.groups.min_ratio, self.groups.kind
+        schedule, recipe = self.schedule.tables(), self.recipes.get("expert")
+        if recipe is None or self.groups.needs_excess:
+            return self
+        for group in timestep_groups(kind, schedule, count, min_ratio):
+            try:
+                recipe.sampler.inside(group.range, schedule)
+            except UserError as error:
+                raise ValueError(f"recipes.expert.{error}") from None
+        return self
+
+
+AnySampled = TypeVar("AnySampled", bound="Sampled")
+
+
+class Sampled(Core):
+    """Models make pictures."""
+
+    sampling: Sampling
+
+    @property
+    def spaced_by_profile(self) -> bool:
+        """Whether the base's losses are known where models are sampled."""
+        return False
+
+    @property
+    def samples_three_heads(self) -> bool:
+        """Whether a model of three heads is among those that are sampled."""
+        return False
+
+    @model_validator(mode="after")
+    def sampling_fits_the_schedule(self) -> Self:
+        """Sampling asks for timesteps that there are."""
+        timesteps, steps = self.schedule.timesteps, self.sampling.steps
+        if isinstance(steps, int) and steps > timesteps:
+            raise ValueError(f"sampling.steps: {steps} steps of {timesteps} timesteps; at most schedule.timesteps")
+        if isinstance(steps, tuple) and steps[0] >= timesteps:
+            raise ValueError(f"sampling.steps: {steps[0]} reaches beyond the last timestep {timesteps - 1}")
+        return self
+
+    @model_validator(mode="after")
+    def spacing_has_its_profile(self) -> Self:
+        """Only some stages that sample have read one."""
+        if self.sampling.spacing in BY_PROFILE and not self.spaced_by_profile:
+            raise ValueError(
+                f"sampling.spacing: '{self.sampling.spacing}'; no loss profile is at hand where this file's models are "
+                "sampled"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def learned_variance_is_there(self) -> Self:
+        """Only models that have learned a variance are sampled with it; three heads learn none."""
+        if self.sampling.variance != "learned":
+            return self
+        if self.network.variance != "learned":
+            raise ValueError("sampling.variance: 'learned' needs network.variance: learned")
+        if self.samples_three_heads:
+            raise ValueError("sampling.variance: 'learned'; mixed models have learned none; allowed: posterior")
+        return self
+
+    @model_validator(mode="after")
+    def guidance_has_its_labels(self) -> Self:
+        """Only a model that has also learned without labels is guided by them."""
+        return self if self.sampling.guidance is None else guidable(self)
+
+
+def guidable(params: AnySampled) -> AnySampled:
+    """The same params. Raises ValueError where models have learned no answers without labels."""
+    if not isinstance(condition := params.network.condition, DroppedLabels):
+        raise ValueError(
+            f"sampling.guidance: needs a model that has learned without labels too, not {condition.title}; "
+            "allowed: null, or network.condition.kind dropped_labels"
+        )
+    return params
+
+
+class Scored(Sampled):
+    """Samples are scored by FID."""
+
+    extractor: Extractor
+    evaluation: Evaluation
+
+    @model_validator(mode="after")
+    def samples_are_enough(self) -> Self:
+        """FID needs a covariance of full rank."""
+        evaluation, features = self.evaluation, self.extractor.features
+        if evaluation.samples < features and not evaluation.allow_singular:
+            raise ValueError(
+                f"evaluation.samples: {evaluation.samples} is fewer than extractor.features {features}, which makes "
+                "the covariance singular; raise it or set evaluation.allow_singular: true"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def guidance_is_scored_without_labels(self) -> Self:
+        """Features that were learned by labels see guidance by labels as quality."""
+        return self if self.sampling.guidance is None else scorable(self)
+
+
+def scorable(params: AnySampled) -> AnySampled:
+    """The same params. Raises ValueError where the features of FID come from the labels."""
+    if isinstance(params, Scored) and params.extractor.kind == "classifier":
+        raise ValueError(
+            "sampling.guidance: cannot be scored by extractor.kind 'classifier', whose features know the labels; "
+            "allowed: null, or inception or dinov2"
+        )
+    return params
+
+
+class Compared(Scored):
+    """Variants are scored from the same noise: single models, and sets of experts."""
+
+    variants: Annotated[
+        tuple[Name, ...],
+        Field(description="models and sets of experts that are scored, each an instance; the base among them"),
+    ]
+
+    @property
+    def samples_three_heads(self) -> bool:
+        """A recipe's model has its name."""
+        return any(name in self.roles and self.roles[name].mixed for name in self.variants)
+
+    @model_validator(mode="after")
+    def variants_are_trained(self) -> Self:
+        """What is scored is also trained."""
+        check_models("variants", self.variants, (*self.trained_models, *self.expert_sets))
+        return self
+
+
+#: Models that stages of the pipeline make under names of their own, and beginnings of such names.
+TAKEN, TAKEN_BEGINNINGS = ("base", "slot", "mixed", "expert", "merged"), ("slot_", "experts_", "group_")
+
+
+class Continued(Core):
+    """Further recipes are held against the base at equal compute."""
+
+    further_recipes: Annotated[
+        tuple[Name, ...], Field(min_length=1, description="recipes trained on from the base, each an instance")
+    ]
+
+    @property
+    def roles(self) -> dict[str, Role]:
+        """Further recipes beside the others."""
+        return super().roles | dict.fromkeys(self.further_recipes, CONTINUED)
+
+    @property
+    def trained_models(self) -> tuple[str, ...]:
+        """A further recipe's model has its name."""
+        return (*super().trained_models, *self.further_recipes)
+
+    @field_validator("further_recipes")
+    @classmethod
+    def recipes_have_names_of_their_own(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        """A further recipe's name becomes a model's and a folder's."""
+        for name in names:
+            if name in TAKEN or name.startswith(TAKEN_BEGINNINGS):
+                raise ValueError(f"'{name}' is the name of another stage's model")
+        if len(set(names)) < len(names):
+            raise ValueError(f"{list(names)} names a recipe twice")
+        return names
