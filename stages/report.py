@@ -44,7 +44,7 @@ class Settings(StageSettings):
 
     profiled_models: tuple[str, ...]
     variants: tuple[str, ...]
-    further_recipes: tuple[str, ...]
+    finetune_recipes: tuple[str, ...]
     finetuned: tuple[int, ...] = key("slots.finetune")
     groups: tuple[int, ...] = key("groups.ids")
 
@@ -53,10 +53,10 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings) -> None:
     """Write the report."""
     found = read_results(
-        run.input, settings.profiled_models, settings.variants, settings.further_recipes, settings.groups
+        run.input, settings.profiled_models, settings.variants, settings.finetune_recipes, settings.groups
     )
     changes = {split: found.changes(split, settings.finetuned) for split in ("train", "holdout")}
-    variants, compared = list(found.variants.values()), compare(found, settings.further_recipes)
+    variants, compared = list(found.variants.values()), compare(found, settings.finetune_recipes)
     said = sections(found, compared, changes)
     report = Report(
         title=TITLE,

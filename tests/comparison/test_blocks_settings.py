@@ -20,7 +20,7 @@ from unequal.settings.training import PowerAverage
 
 #: No arm goes on with what a trained network does not bring, either.
 PRETRAINED: dict[str, Any] = {"network.pretrained": "runs/base", "pilot.tries": {"own": {}}} | {
-    f"plans.{arm}.recipe.continuing": {} for arm in ("joint", "joint_again")
+    f"plans.{arm}.recipe.warm_start": {} for arm in ("joint", "joint_again")
 }
 STUDIES = Path(__file__).parents[2] / "studies"
 STUDY = STUDIES / "experts/params.yaml"
@@ -42,11 +42,11 @@ STUDY = STUDIES / "experts/params.yaml"
         ({"blocks.control": "joint"}, "blocks: comparisons: name some, or a control of all arms, and not both"),
         ({"blocks.endpoints": {"speed": 0.1}}, "blocks.endpoints.speed: "),
         ({"pilot.seeds": [4, 5]}, "pilot.seeds: 4 is a block of the study; allowed: others"),
-        ({"recipes.base.keep_state": False}, "plans.joint.recipe.continuing: weights last, moments carried needs"),
+        ({"recipes.base.keep_state": False}, "plans.joint.recipe.warm_start: weights last, moments carried needs"),
         (
             {"recipes.base.keep_state": False}
-            | {f"plans.{arm}.recipe.continuing": {} for arm in ("joint", "joint_again")},
-            "pilot.tries.carried, of plans.joint.continuing: weights last, moments carried needs",
+            | {f"plans.{arm}.recipe.warm_start": {} for arm in ("joint", "joint_again")},
+            "pilot.tries.carried, of plans.joint.warm_start: weights last, moments carried needs",
         ),
         ({"pilot.arms": ["none"]}, "pilot.arms: 'none' is no arm; there is: joint"),
         ({"pilot.arms": ["joint"], "pilot.tries": {"own": {}}}, "pilot: arms: one arm with one try tells no scatter"),
@@ -58,10 +58,10 @@ STUDY = STUDIES / "experts/params.yaml"
         ({"pilot.chosen": {"none": "fresh"}}, "pilot.chosen: 'none' is no arm; there is: joint"),
         (
             {"recipes.base.keep_state": False, "pilot.arms": ["snr"], "pilot.tries.carried_half": {}}
-            | {"pilot.tries.carried": {"continuing": {"moments": "carried"}}, "pilot.tries.carried_double": {}}
-            | {f"plans.{arm}.recipe.continuing": {} for arm in ("joint", "joint_again")}
+            | {"pilot.tries.carried": {"warm_start": {"moments": "carried"}}, "pilot.tries.carried_double": {}}
+            | {f"plans.{arm}.recipe.warm_start": {} for arm in ("joint", "joint_again")}
             | {"pilot.chosen": {"timesteps": "carried"}},
-            "plans.timesteps.recipe.continuing: weights averaged, moments carried needs",
+            "plans.timesteps.recipe.warm_start: weights averaged, moments carried needs",
         ),
         ({"plans.other": {}}, "plans.other"),
         (PRETRAINED, "network.pretrained: 'runs/base'; blocks begin with fresh weights: null"),

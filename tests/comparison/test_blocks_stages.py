@@ -94,7 +94,7 @@ def study(
         blocks=BLOCKS,
         pilot={
             "arms": ["split"],
-            "tries": {"half": {"lr": 5.0e-4}, "carried": {"continuing": CARRIED}},
+            "tries": {"half": {"lr": 5.0e-4}, "carried": {"warm_start": CARRIED}},
             "seeds": [7, 8],
             "share": 0.5,
             "chosen": {"arm": "half"},

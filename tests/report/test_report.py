@@ -36,7 +36,7 @@ SCORES = (
 PARAMS: dict[str, Any] = {
     "profiled_models": ["base", "longer", "slot_2", "experts_unpruned"],
     "variants": ["base", "longer", "stratified", "slot_2", "experts_unpruned", "experts_pruned"],
-    "further_recipes": ["stratified"],
+    "finetune_recipes": ["stratified"],
     "slots": {"finetune": [2]},
     "groups": {"ids": [0, 1]},
     "runtime": {

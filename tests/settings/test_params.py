@@ -70,36 +70,36 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"recipes.base.optimizer.final_share": 1.5}, "recipes.base.optimizer.final_share: 1.5: Input should be less than"),
     # Where a training goes on from.
     (
-        {"recipes.longer.continuing": {"moments": "kept"}},
-        "recipes.longer.continuing.moments: \"kept\": Input should be 'fresh' or 'carried'",
+        {"recipes.longer.warm_start": {"moments": "kept"}},
+        "recipes.longer.warm_start.moments: \"kept\": Input should be 'fresh' or 'carried'",
     ),
     (
-        {"recipes.base.continuing": {"weights": "averaged"}},
-        "recipes.base.continuing: has no meaning for a recipe that starts from fresh weights",
+        {"recipes.base.warm_start": {"weights": "averaged"}},
+        "recipes.base.warm_start: has no meaning for a recipe that starts from fresh weights",
     ),
     (
-        {"recipes.longer.continuing": {"weights": "last"}},
-        "recipes.longer.continuing: weights last, moments fresh needs recipes.base.keep_state: true",
+        {"recipes.longer.warm_start": {"weights": "last"}},
+        "recipes.longer.warm_start: weights last, moments fresh needs recipes.base.keep_state: true",
     ),
     (
-        {"recipes.base.keep_state": True, "recipes.expert.continuing": {"moments": "carried"}},
-        "recipes.expert.continuing: weights averaged, moments carried; it trains pruned networks too",
+        {"recipes.base.keep_state": True, "recipes.expert.warm_start": {"moments": "carried"}},
+        "recipes.expert.warm_start: weights averaged, moments carried; it trains pruned networks too",
     ),
     (
         {
             "recipes.base.keep_state": True,
-            "recipes.longer.continuing": {"moments": "carried"},
+            "recipes.longer.warm_start": {"moments": "carried"},
             "recipes.longer.optimizer.name": "sgd",
         },
-        "recipes.longer.continuing.moments: 'carried' from 'adamw' of the base to 'sgd'",
+        "recipes.longer.warm_start.moments: 'carried' from 'adamw' of the base to 'sgd'",
     ),
     (
         {
             "recipes.base.keep_state": True,
-            "recipes.longer.continuing": {"moments": "carried"},
+            "recipes.longer.warm_start": {"moments": "carried"},
             "network.pretrained": "x",
         },
-        "recipes.longer.continuing: weights averaged, moments carried; network.pretrained has weights alone",
+        "recipes.longer.warm_start: weights averaged, moments carried; network.pretrained has weights alone",
     ),
     # A loss weight by running means.
     (
@@ -278,7 +278,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"extractor.features": 10**12}, "extractor.features: 1000000000000: Input should be less than or equal to 65536"),
     ({"variants": []}, "variants: [] must hold base"),
     ({"profiled_models": []}, "profiled_models: [] must hold base"),
-    ({"further_recipes": []}, "further_recipes: Tuple should have at least 1 item"),
+    ({"finetune_recipes": []}, "finetune_recipes: Tuple should have at least 1 item"),
     # Combinations within a section.
     ({"data.source": "folder"}, "data: source 'folder' needs a path; allowed without one: digits, patches"),
     ({"data.path": "x"}, "data: path: has no meaning for source 'digits', which lie in scikit-learn"),
@@ -356,7 +356,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         )
     ),
     ({"merging.weights": [0.5, 0.5]}, "merging.weights: 2 weights for 4 groups; allowed: one for each"),
-    ({"further_recipes": ["merged"]}, "further_recipes: 'merged' is the name of another stage's model"),
+    ({"finetune_recipes": ["merged"]}, "finetune_recipes: 'merged' is the name of another stage's model"),
     ({"variants": ["base", "experts_best"]}, "variants: 'experts_best' is not trained; allowed: base"),
     ({"slots.finetune": [11]}, "slots: finetune: 11 is no slot; allowed: 1 … 10"),
     (
@@ -559,9 +559,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "groups.kind: 'excess_loss' needs a floor; allowed for profile.floor: all, or a number of images",
     ),
     ({"schedule.name": "cosine", "groups.ids": list(range(10))}, "groups: of 10 groups, number 9 from the data end"),
-    ({"further_recipes": ["longer", "stratified", "longer"]}, "further_recipes: ['longer', 'stratified', 'longer'] na"),
-    ({"further_recipes": ["base"]}, "further_recipes: 'base' is the name of another stage's model"),
-    ({"further_recipes": ["a.b"]}, 'further_recipes.0: "a.b": no name; allowed: small letters, digits and _'),
+    (
+        {"finetune_recipes": ["longer", "stratified", "longer"]},
+        "finetune_recipes: ['longer', 'stratified', 'longer'] na",
+    ),
+    ({"finetune_recipes": ["base"]}, "finetune_recipes: 'base' is the name of another stage's model"),
+    ({"finetune_recipes": ["a.b"]}, 'finetune_recipes.0: "a.b": no name; allowed: small letters, digits and _'),
     (
         {"data": {**CIFAR10, "image_size": 8, "channels": 1}},
         "data: cifar10 is 32 pixels wide with 3 channels",
@@ -616,7 +619,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "evaluation: neighbourhood: 1000 neighbours among 1000 samples",
     ),
     ({"evaluation.against": "holdouts"}, "evaluation.against: \"holdouts\": Input should be 'train' or 'holdout'"),
-    ({"further_recipes": ["longer"]}, "recipes: no stage trains by 'stratified'; delete it, or name it"),
+    ({"finetune_recipes": ["longer"]}, "recipes: no stage trains by 'stratified'; delete it, or name it"),
     ({"recipes.base.sampler.density": "slot"}, "recipes.base.sampler.density: 'slot'; allowed: any but 'slot'"),
     ({"recipes.slot.sampler.density": "uniform"}, "recipes.slot.sampler.density: 'uniform'; allowed: only 'slot'"),
     ({"recipes.base.sampler.density": "loss"}, "recipes.base.sampler.density: 'loss' needs the base's profile"),
@@ -658,8 +661,8 @@ ACCEPTED: list[dict[str, Any]] = [
     {"training.average": {"kind": "exponential", "decay": 0.0}},
     {"training.average.keep": 8},
     {"recipes.longer.optimizer.decay": "linear", "recipes.longer.optimizer.final_share": 0},
-    {"recipes.base.keep_state": True, "recipes.longer.continuing": {"weights": "last", "moments": "carried"}},
-    {"recipes.longer.continuing": {"weights": "averaged", "moments": "fresh"}},
+    {"recipes.base.keep_state": True, "recipes.longer.warm_start": {"weights": "last", "moments": "carried"}},
+    {"recipes.longer.warm_start": {"weights": "averaged", "moments": "fresh"}},
     {"sampling.steps": [999, 500, 20, 0], "sampling.spacing": None},
     {"sampling.steps": 1000},
     {"recipes.base.optimizer.name": "sgd"},
@@ -773,7 +776,7 @@ def test_a_secret_in_the_settings_is_refused_and_not_repeated(
 
 def test_a_recipe_may_have_the_name_of_a_key(tmp_path: Path) -> None:
     """Even then its unknown keys are refused with the ones it may have."""
-    document = edited({"recipes.images": DEFAULT["recipes"]["longer"] | {"colour": 1}, "further_recipes": ["images"]})
+    document = edited({"recipes.images": DEFAULT["recipes"]["longer"] | {"colour": 1}, "finetune_recipes": ["images"]})
     with pytest.raises(UserError, match=r"recipes\.images\.colour: unknown key; allowed here: images, prediction"):
         Params.read(written(document, tmp_path))
 

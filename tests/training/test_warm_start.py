@@ -53,14 +53,14 @@ class Later(BatchSource):
         return super().draw(self.after + step, part)
 
 
-def recipe(continuing: WarmStart = AS_IT_WAS, sampler: Any = None, keep_state: bool = True, **optimizer: Any) -> Recipe:
+def recipe(warm_start: WarmStart = AS_IT_WAS, sampler: Any = None, keep_state: bool = True, **optimizer: Any) -> Recipe:
     return Recipe(
         images=16,
         prediction="epsilon",
         sampler=sampler or Uniform(density="uniform"),
         loss_weight=NoWeight(kind="none"),
         optimizer=Optimizer(**(PLAIN | optimizer)),
-        continuing=continuing,
+        warm_start=warm_start,
         keep_state=keep_state,
     )
 
@@ -231,7 +231,7 @@ def damaged(folder: Path) -> Start:
 @pytest.mark.parametrize(
     ("make", "chosen", "said"),
     [
-        (without_state, {}, "keeps no state of its training for continuing: weights last, moments carried; set keep_"),
+        (without_state, {}, "keeps no state of its training for warm_start: weights last, moments carried; set keep_"),
         (pruned, {}, "a pruned network starts with weights averaged, moments fresh"),
         (damaged, {}, "make the model again"),
         (of_another_network, {}, "training_state.safetensors: the state of another network; make the model again"),

@@ -80,10 +80,10 @@ def workload(params: Params, net: nn.Module) -> list[Work]:
     calls = steps * (1 if params.sampling.guidance is None else PASSES)
     sampled = asked(params.variants) * params.evaluation.samples * len(params.evaluation.seeds) * calls
     once = [
-        Work("the others", 9 + len(params.further_recipes)),
+        Work("the others", 9 + len(params.finetune_recipes)),
         trained("train_base", "base", [1.0] if params.network.pretrained is None else []),
         trained("train_mixed", "mixed", [1.0]),
-        *(trained(f"train_recipe {recipe}", recipe, [1.0]) for recipe in params.further_recipes),
+        *(trained(f"train_recipe {recipe}", recipe, [1.0]) for recipe in params.finetune_recipes),
         trained("finetune_slots", "slot", slots),
         pruned(params.pruning["expert"], [cost.macs * limit for limit in limits]),
         trained("finetune_unpruned", "expert", [1.0] * count),

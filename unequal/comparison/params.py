@@ -121,9 +121,9 @@ class Recipes(Blocked):
     def tries_begin_with_fresh_weights(self) -> Self:
         """There is nothing that they could go on from."""
         for name, one in self.pilot.tries.items():
-            if one.continuing is not None:
+            if one.warm_start is not None:
                 raise ValueError(
-                    f"pilot.tries.{name}.continuing: {one.continuing}; arms begin with fresh weights; allowed: null"
+                    f"pilot.tries.{name}.warm_start: {one.warm_start}; arms begin with fresh weights; allowed: null"
                 )
         return self
 

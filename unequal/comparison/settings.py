@@ -191,7 +191,7 @@ class Try(Strict):
     """A change of an arm's own recipe, to see whether the arm ends better."""
 
     lr: PositiveFloat | None = Field(default=None, description="learning rate; null: the recipe's")
-    continuing: WarmStart | None = Field(
+    warm_start: WarmStart | None = Field(
         default=None, description="with what the arm goes on from its base; null: as its recipe says"
     )
     average: Average | None = Field(default=None, description="of the arm's weights; null: as its recipe says")
@@ -298,7 +298,7 @@ def shortened(recipe: R, share: float, tried: Try = AS_IT_IS) -> R:
             "snapshots": snapshots,
             "sampler": recipe.sampler.shortened(share),
             "optimizer": optimizer,
-            "continuing": tried.continuing or recipe.continuing,
+            "warm_start": tried.warm_start or recipe.warm_start,
             "average": tried.average or recipe.average,
         }
     )

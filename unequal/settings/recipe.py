@@ -183,7 +183,7 @@ class Recipe(Strict):
         exclude_if=lambda average: average is None,
         description="of the weights of all steps, which makes the model; null: `training.average`",
     )
-    continuing: WarmStart = Field(default=WarmStart(), description="with what a recipe that trains a model on begins")
+    warm_start: WarmStart = Field(default=WarmStart(), description="with what a recipe that trains a model on begins")
     keep_state: bool = Field(
         default=False, description="keep last weights and moments beside each model, for recipes that go on from them"
     )

@@ -32,6 +32,8 @@ RENAMED: dict[str, str | dict[str, str]] = {
     "sampler.low_discrepancy": "draw: low_discrepancy",
     "sampler.mirrored": "draw: mirrored",
     "alike_in": "cluster_by",
+    "further_recipes": "finetune_recipes",
+    "continuing": "warm_start",
 }
 
 

@@ -103,7 +103,7 @@ def warm_start(start: Start, recipe: Recipe) -> dict[str, Tensor] | None:
     Raises:
         UserError: the model has no such state, or it is of another optimizer.
     """
-    asked = recipe.continuing
+    asked = recipe.warm_start
     if not asked.needs_state:
         return None
     state = state_of(start, asked)
@@ -113,7 +113,7 @@ def warm_start(start: Start, recipe: Recipe) -> dict[str, Tensor] | None:
         return None
     if state.optimizer != recipe.optimizer.name:
         raise UserError(
-            f"continuing.moments: 'carried' from {start.folder}, which '{state.optimizer}' has trained, to "
+            f"warm_start.moments: 'carried' from {start.folder}, which '{state.optimizer}' has trained, to "
             f"'{recipe.optimizer.name}'; allowed between unlike optimizers: fresh"
         )
     return state.moments
@@ -122,12 +122,12 @@ def warm_start(start: Start, recipe: Recipe) -> dict[str, Tensor] | None:
 def state_of(start: Start, asked: WarmStart) -> TrainingState:
     """The state of the training that a start's model comes from. Raises UserError where there is none, or another's."""
     if start.folder is None:
-        raise UserError(f"continuing: {asked}, in a training that begins with fresh weights; allowed: {WarmStart()}")
+        raise UserError(f"warm_start: {asked}, in a training that begins with fresh weights; allowed: {WarmStart()}")
     if not (start.folder / STATE).exists():
         rather = "set keep_state: true in the recipe that trains it"
         if start.removals is not None:
             rather = f"a pruned network starts with {WarmStart()}"
-        raise UserError(f"{start.folder}: keeps no state of its training for continuing: {asked}; {rather}")
+        raise UserError(f"{start.folder}: keeps no state of its training for warm_start: {asked}; {rather}")
     state = TrainingState.load(start.folder)
     if not state.fits(start.net):
         raise UserError(f"{start.folder / STATE}: the state of another network; make the model again")

@@ -68,7 +68,7 @@ def test_in_a_pilot_curricula_are_shortened_with_their_trainings() -> None:
         ),
         ({"effects": {"kid": 0.1}}, "effects.kid"),
         ({"blocks.speed": None}, "effects.images_for_fid: no endpoint of blocks; there is: fid,"),
-        ({"pilot.tries.half.continuing": {"weights": "last"}}, "pilot.tries.half.continuing: weights last"),
+        ({"pilot.tries.half.warm_start": {"weights": "last"}}, "pilot.tries.half.warm_start: weights last"),
     ],
 )
 def test_what_tells_no_speed_is_refused_in_one_line(tmp_path: Path, edits: dict[str, Any], complaint: str) -> None:

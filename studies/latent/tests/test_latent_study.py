@@ -97,7 +97,7 @@ def sections(
         "network": network_settings().model_dump(mode="json"),
         "training": training_settings().model_dump(mode="json"),
         "recipes": {"base": RECIPE, "longer": RECIPE, "expert": RECIPE | {"sampler": {"density": "slot"}}},
-        "further_recipes": ["longer"],
+        "finetune_recipes": ["longer"],
         "slots": {"count": 3, "loss": "total"},
         "groups": {"ids": [0, 1], "kind": "snr", "min_ratio": 0.5},
         "pruning": {"expert": PRUNING},

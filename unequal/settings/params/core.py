@@ -77,15 +77,15 @@ def check_role(name: str, role: Role, recipes: dict[str, Recipe]) -> None:
 
 def check_continuing(name: str, role: Role, recipe: Recipe) -> None:
     """Raise ValueError where a recipe goes on from what its role does not have."""
-    if role.start == "fresh" and "continuing" in recipe.model_fields_set:
-        raise ValueError(f"recipes.{name}.continuing: has no meaning for a recipe that starts from fresh weights")
+    if role.start == "fresh" and "warm_start" in recipe.model_fields_set:
+        raise ValueError(f"recipes.{name}.warm_start: has no meaning for a recipe that starts from fresh weights")
     if role.start == "fresh" and recipe.gradients is not None:
         raise ValueError(
             f"recipes.{name}.gradients: measured of a model that is trained on; fresh weights tell nothing"
         )
-    if role.pruned and recipe.continuing.needs_state:
+    if role.pruned and recipe.warm_start.needs_state:
         raise ValueError(
-            f"recipes.{name}.continuing: {recipe.continuing}; it trains pruned networks too, which have only their "
+            f"recipes.{name}.warm_start: {recipe.warm_start}; it trains pruned networks too, which have only their "
             f"weights; allowed: {WarmStart()}"
         )
 
@@ -176,16 +176,16 @@ class Core(Strict):
         """What goes on from the base's last weights or moments will find them."""
         base = self.recipes.get("base")
         for place, recipe in self.placed_recipes.items():
-            asked = recipe.continuing
+            asked = recipe.warm_start
             if base is None or not asked.needs_state:
                 continue
             if self.network.pretrained is not None:
-                raise ValueError(f"{place}.continuing: {asked}; network.pretrained has weights alone: {WarmStart()}")
+                raise ValueError(f"{place}.warm_start: {asked}; network.pretrained has weights alone: {WarmStart()}")
             if not base.keep_state:
-                raise ValueError(f"{place}.continuing: {asked} needs recipes.base.keep_state: true")
+                raise ValueError(f"{place}.warm_start: {asked} needs recipes.base.keep_state: true")
             if asked.moments == "carried" and recipe.optimizer.name != base.optimizer.name:
                 raise ValueError(
-                    f"{place}.continuing.moments: 'carried' from '{base.optimizer.name}' of the base to "
+                    f"{place}.warm_start.moments: 'carried' from '{base.optimizer.name}' of the base to "
                     f"'{recipe.optimizer.name}'; allowed between unlike optimizers: fresh"
                 )
         return self

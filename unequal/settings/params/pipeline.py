@@ -34,7 +34,7 @@ class Params(Continued, Slotted, Grouped, Compared):
     def trained_models(self) -> tuple[str, ...]:
         """Models by the names of their folders."""
         slots = (f"slot_{slot}" for slot in self.slots.finetune)
-        return ("base", "mixed", *self.further_recipes, *slots, MERGED)
+        return ("base", "mixed", *self.finetune_recipes, *slots, MERGED)
 
     @property
     def expert_sets(self) -> tuple[str, ...]:

@@ -248,21 +248,21 @@ TAKEN, TAKEN_BEGINNINGS = ("base", "slot", "mixed", "expert", "merged"), ("slot_
 class Continued(Core):
     """Further recipes are held against the base at equal compute."""
 
-    further_recipes: Annotated[
+    finetune_recipes: Annotated[
         tuple[Name, ...], Field(min_length=1, description="recipes trained on from the base, each an instance")
     ]
 
     @property
     def roles(self) -> dict[str, Role]:
         """Further recipes beside the others."""
-        return super().roles | dict.fromkeys(self.further_recipes, CONTINUED)
+        return super().roles | dict.fromkeys(self.finetune_recipes, CONTINUED)
 
     @property
     def trained_models(self) -> tuple[str, ...]:
         """A further recipe's model has its name."""
-        return (*super().trained_models, *self.further_recipes)
+        return (*super().trained_models, *self.finetune_recipes)
 
-    @field_validator("further_recipes")
+    @field_validator("finetune_recipes")
     @classmethod
     def recipes_have_names_of_their_own(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         """A further recipe's name becomes a model's and a folder's."""
