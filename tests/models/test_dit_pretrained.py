@@ -288,7 +288,7 @@ def test_diffusers_samples_the_same_pictures(
 def test_what_the_pipeline_cannot_hold(tmp_path: Path, tiny_dit: BuildDiT, autoencoder: Path) -> None:
     held = {"channels": 4, "condition": dropped_labels(1000), "autoencoder": "a", "timesteps": 1000}
     for changes, said in (
-        ({"condition": dropped_labels(10)}, "a model of 10 classes, as DiTPipeline is told 1000 classes or none"),
+        ({"condition": dropped_labels(10)}, "a model of 10 classes, as DiTPipeline takes 1000 classes or none"),
         ({"condition": class_labels(1000)}, "a model of 1000 classes, as DiTTransformer2DModel"),
         ({"autoencoder": None}, "a transformer of pixels"),
     ):

@@ -363,16 +363,16 @@ def test_networks_that_are_told_more_than_timesteps(tmp_path: Path, load: Load) 
     source = tmp_path / "classes"
     assert (
         refusal(load, source)
-        == f"network.condition.classes: none, but network.pretrained '{source}' is told 10 classes"
+        == f"network.condition.classes: none, but network.pretrained '{source}' takes 10 classes"
     )
-    assert refusal(load, source, condition=class_labels(9)).endswith("is told 10 classes")
+    assert refusal(load, source, condition=class_labels(9)).endswith("takes 10 classes")
     assert same_weights(load(source, condition=class_labels(10)), UNet2DModel.from_pretrained(source))
     UNet2DModel(**small).save_pretrained(tmp_path / "none")
-    assert refusal(load, tmp_path / "none", condition=class_labels(9)).endswith("is told no classes")
+    assert refusal(load, tmp_path / "none", condition=class_labels(9)).endswith("takes no classes")
     UNet2DModel(**small, class_embed_type="timestep").save_pretrained(tmp_path / "numbers")
     assert "takes classes as numbers or vectors (class_embed_type 'timestep')" in refusal(load, tmp_path / "numbers")
     UNet2DModel(**small, time_embedding_type="fourier").save_pretrained(tmp_path / "noise")
-    assert "is told noise levels" in refusal(load, tmp_path / "noise")
+    assert "takes noise levels" in refusal(load, tmp_path / "noise")
 
 
 def openai(folder: Path, **changes: Any) -> Path:
@@ -403,4 +403,4 @@ def test_a_checkpoint_of_openai_that_does_not_fit(tmp_path: Path, take: Load) ->
     said = refusal(take, source, prediction="v_prediction", **learned)
     assert said.startswith("recipes.base.prediction: v_prediction; network.pretrained")
     assert said.endswith("one of OpenAI's networks, which predict epsilon or sample")
-    assert "is told 5 classes" in refusal(take, openai(tmp_path, classes=5), **learned)
+    assert "takes 5 classes" in refusal(take, openai(tmp_path, classes=5), **learned)
