@@ -1,15 +1,168 @@
-"""Solvers of higher order: where each ends on a path that is known, and what all of them share."""
+"""DDIM against diffusers where its spacing is right, against DDPM's posterior, and at its invariants."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 import torch
+from diffusers import DDIMScheduler
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
-from unequal.diffusion.schedule import NoiseSchedule
-from unequal.diffusion.solvers import SOLVERS, ddim, dpm_solver_2m, heun, network_calls
+from unequal.diffusion.predictions import to_x0
+from unequal.diffusion.schedule import CLEAN, Level, NoiseSchedule
+from unequal.diffusion.solvers import SOLVERS, ddim, ddim_step, dpm_solver_2m, heun, network_calls, steps_of
+from unequal.diffusion.spacing import sampling_timesteps
+from unequal.errors import UserError
+
+LEVELS = st.builds(Level, st.floats(0.01, 1), st.floats(0.01, 1))
+#: A rectified flow: α + σ = 1.
+FLOW = NoiseSchedule("flow", 1 - (torch.arange(1000).double() + 0.5) / 1000, (torch.arange(1000).double() + 0.5) / 1000)
+SEEDS = st.integers(0, 2**32 - 1)
+COUNTS = st.integers(1, 600).flatmap(lambda timesteps: st.tuples(st.integers(1, timesteps), st.just(timesteps)))
+
+
+def normal(seed: int, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("spacing", ["uniform", "quadratic"])
+@given(COUNTS)
+def test_steps_fall_strictly_from_the_last_timestep_to_the_first(spacing: str, counts: tuple[int, int]) -> None:
+    steps, timesteps = counts
+    chosen = sampling_timesteps(steps, timesteps, spacing)
+    assert len(chosen) == steps
+    assert all(type(t) is int for t in chosen)
+    assert (np.diff(chosen) < 0).all()
+    assert chosen[0] == timesteps - 1
+    assert steps == 1 or chosen[-1] == 0
+
+
+@pytest.mark.parametrize("steps", [2, 10, 50, 100, 333, 1000])
+def test_uniform_steps_are_the_linspace_of_diffusers(steps: int) -> None:
+    theirs = DDIMScheduler(timestep_spacing="linspace")
+    theirs.set_timesteps(steps)
+    assert sampling_timesteps(steps, 1000) == theirs.timesteps.tolist()
+
+
+def test_quadratic_steps_are_squares_and_denser_near_the_data() -> None:
+    assert sampling_timesteps(5, 1601, "quadratic") == [1600, 900, 400, 100, 0]
+    gaps = -np.diff(sampling_timesteps(20, 1000, "quadratic"))
+    assert (np.diff(gaps) <= 1).all()
+    assert gaps[0] > 10 * gaps[-1]
+
+
+def test_a_list_is_taken_as_it_is() -> None:
+    assert sampling_timesteps([900, 31, 4], 1000) == [900, 31, 4]
+    assert sampling_timesteps((0,), 1000) == [0]
+
+
+@pytest.mark.parametrize(
+    ("steps", "spacing", "complaint"),
+    [
+        (0, "uniform", "0 sampling steps of 100 timesteps; allowed: 1 … 100"),
+        (101, "uniform", "101 sampling steps of 100 timesteps; allowed: 1 … 100"),
+        (10, "cubic", "spacing 'cubic' is unknown; allowed: uniform, quadratic"),
+        ([], "uniform", "sampling timesteps [] must fall strictly within 99 … 0"),
+        ([100, 3], "uniform", "sampling timesteps [100, 3] must fall strictly within 99 … 0"),
+        ([5, -1], "uniform", "sampling timesteps [5, -1] must fall strictly within 99 … 0"),
+        ([5, 5], "uniform", "sampling timesteps [5, 5] must fall strictly within 99 … 0"),
+        ([3, 7], "uniform", "sampling timesteps [3, 7] must fall strictly within 99 … 0"),
+    ],
+)
+def test_steps_that_cannot_be_are_refused(steps: int | Sequence[int], spacing: str, complaint: str) -> None:
+    with pytest.raises(UserError) as refusal:
+        sampling_timesteps(steps, 100, spacing)
+    assert str(refusal.value) == complaint
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("steps", [10, 50])
+def test_a_whole_run_is_that_of_diffusers_where_steps_divide_the_timesteps(steps: int, eta: float) -> None:
+    theirs = DDIMScheduler(beta_schedule="linear", timestep_spacing="leading", clip_sample=False)
+    theirs.set_timesteps(steps)
+    chosen = theirs.timesteps.tolist()
+    schedule = NoiseSchedule.linear(1000)
+    start = expected = normal(0, 2, 1, 4, 4)
+    for i, t in enumerate(chosen):
+        noise = normal(i + 1, 2, 1, 4, 4)
+        expected = theirs.step(torch.sin(3 * expected), t, expected, eta=eta, variance_noise=noise).prev_sample
+    ours = ddim(
+        start,
+        chosen,
+        schedule,
+        lambda x_t, t: to_x0("epsilon", torch.sin(3 * x_t), x_t, schedule.alpha[t], schedule.sigma[t]),
+        eta,
+        lambda step: normal(step + 1, 2, 1, 4, 4),
+    )
+    torch.testing.assert_close(ours, expected, rtol=5e-3, atol=5e-3)
+
+
+@pytest.mark.parametrize("t", [1, 10, 500, 999])
+def test_with_eta_1_and_neighbouring_timesteps_it_is_the_posterior_of_ddpm(t: int) -> None:
+    """Mean and variance of q(x_{t−1} | x_t, x0) (2006.11239, eqs. 6 and 7)."""
+    schedule = NoiseSchedule.linear(1000)
+    here, previous, beta = (float(x) for x in (*schedule.alphas_cumprod[[t, t - 1]], schedule.betas[t]))
+    x_t, x0, noise = normal(1, 3, 5), normal(2, 3, 5), normal(3, 3, 5)
+    mean = (previous**0.5 * beta * x0 + (1 - beta) ** 0.5 * (1 - previous) * x_t) / (1 - here)
+    deviation = ((1 - previous) / (1 - here) * beta) ** 0.5
+    found = ddim_step(x_t, x0, schedule.level(t), schedule.level(t - 1), 1.0, noise)
+    torch.testing.assert_close(found, mean + deviation * noise, rtol=1e-8, atol=1e-10)
+
+
+@given(LEVELS, LEVELS, st.floats(0, 1), SEEDS)
+def test_a_step_keeps_the_distribution_of_noisy_images(one: Level, two: Level, eta: float, seed: int) -> None:
+    """From the true x0 the next image has the noise that its timestep should have: ε and noise add up to σ²."""
+    now, after = sorted((one, two), key=lambda level: level.alpha / level.sigma)
+    x0, epsilon, noise = normal(seed, 6), normal(seed + 1, 6), normal(seed + 2, 6)
+    zero = torch.zeros(6, dtype=torch.float64)
+    x_t = now.alpha * x0 + now.sigma * epsilon
+    still = ddim_step(x_t, x0, now, after, eta, zero) - after.alpha * x0
+    moved = ddim_step(x_t, x0, now, after, eta, noise) - ddim_step(x_t, x0, now, after, eta, zero)
+    shares = (still / epsilon).square() + (moved / noise).square()
+    torch.testing.assert_close(shares, torch.full_like(shares, after.sigma**2), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("schedule", [NoiseSchedule.cosine(1000), FLOW], ids=lambda one: one.name)
+@pytest.mark.parametrize("eta", [0.0, 0.5, 1.0])
+@given(st.lists(st.integers(0, 999), min_size=1, max_size=20, unique=True), SEEDS)
+def test_a_perfect_denoiser_ends_at_the_image_itself(
+    schedule: NoiseSchedule, eta: float, listed: list[int], seed: int
+) -> None:
+    chosen = sampling_timesteps(sorted(listed, reverse=True), 1000)
+    x0, x_t = normal(seed, 2, 3), normal(seed + 1, 2, 3)
+    found = ddim(x_t, chosen, schedule, lambda *_: x0, eta, lambda step: normal(seed + step, 2, 3))
+    torch.testing.assert_close(found, x0, rtol=1e-12, atol=1e-12)
+
+
+def test_the_next_timestep_is_the_next_of_the_list() -> None:
+    alpha = torch.tensor([0.9, 0.7, 0.5, 0.3, 0.1])
+    schedule = NoiseSchedule("five", alpha, 1 - alpha)
+    steps = steps_of([4, 3, 1], schedule)
+    assert [t for t, *_ in steps] == [4, 3, 1]
+    assert [now for _, now, _ in steps] == [schedule.level(t) for t in (4, 3, 1)]
+    assert [after for *_, after in steps] == [schedule.level(3), schedule.level(1), CLEAN]
+
+
+def test_a_deterministic_step_of_a_straight_path_is_eulers() -> None:
+    """With α = 1 − s, σ = s and velocity = ε − x0, from s = 0.7 to 0.4: 1.3 + (0.4 − 0.7)·0.8 = 1.06."""
+    x_t, velocity = torch.tensor([1.3], dtype=torch.float64), 0.8
+    found = ddim_step(x_t, x_t - 0.7 * velocity, Level(0.3, 0.7), Level(0.6, 0.4), 0.0, None)
+    assert float(found) == pytest.approx(1.06, rel=1e-12)
+
+
+@given(st.integers(1, 50), SEEDS)
+def test_a_path_and_its_variance_preserving_twin_end_at_the_same_image(steps: int, seed: int) -> None:
+    """The twin has the same SNR, and x/√(α² + σ²) where the path has x."""
+    size = (FLOW.signal_power + FLOW.noise_power).sqrt()
+    twin = NoiseSchedule("twin", FLOW.alpha / size, FLOW.sigma / size)
+    chosen, start = sampling_timesteps(steps, 1000), normal(seed, 4)
+    on_the_path = ddim(start * size[-1], chosen, FLOW, lambda x, t: torch.sin(3 * x / size[t]))
+    on_the_twin = ddim(start, chosen, twin, lambda x, t: torch.sin(3 * x))
+    torch.testing.assert_close(on_the_path, on_the_twin, rtol=1e-9, atol=1e-9)
+
 
 #: Data of N(0, ¼).
 DEVIATION = 0.5

@@ -362,8 +362,7 @@ def test_networks_that_are_told_more_than_timesteps(tmp_path: Path, load: Load) 
     UNet2DModel(**small, num_class_embeds=10).save_pretrained(tmp_path / "classes")
     source = tmp_path / "classes"
     assert (
-        refusal(load, source)
-        == f"network.condition.classes: none, but network.pretrained '{source}' takes 10 classes"
+        refusal(load, source) == f"network.condition.classes: none, but network.pretrained '{source}' takes 10 classes"
     )
     assert refusal(load, source, condition=class_labels(9)).endswith("takes 10 classes")
     assert same_weights(load(source, condition=class_labels(10)), UNet2DModel.from_pretrained(source))

@@ -3,15 +3,31 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
+from torch import Tensor
 
+from unequal.data.prepared import PreparedData, tensor_of, to_model_range
 from unequal.models.pruned import Block
+from unequal.pruning import importance
 from unequal.pruning.anatomy import Anatomy, Unit
 from unequal.pruning.fit import remove
-from unequal.pruning.importance import Target, differentiable, importance_of, ranked
+from unequal.pruning.importance import (
+    Target,
+    ascending_gradient,
+    batch_gradient,
+    differentiable,
+    importance_of,
+    parts,
+    ranked,
+    weighty,
+)
+from unequal.randomness import Stream, numpy_generator, torch_generator
 from unequal.settings.pruning import DiffPruning, Magnitude, Random, Taylor
+from unequal.timesteps.partition import TimestepRange
+from unequal.training.batches import draw_at, image_indices
 
 BuildNet = Callable[..., UNet2DModel]
 MakeTarget = Callable[..., Target]
@@ -119,3 +135,103 @@ def test_importance_is_the_product_of_weights_and_gradients(
         importance = importance_of(method, target)
         layer = anatomy.layers[anatomy.index["down_blocks.0.resnets.0.conv1"]]
         torch.testing.assert_close(importance(layer.group), product_by_hand(net))
+
+
+#: ᾱ of the record's schedule: DDPM's, with 50 timesteps.
+RATIO = torch.cumprod(1 - torch.linspace(2e-3, 0.4, 50, dtype=torch.float64), 0).float()
+
+
+def mean_error(net: UNet2DModel, x0: Tensor, epsilon: Tensor, t: Tensor) -> Tensor:
+    ratio = RATIO[t].reshape(-1, 1, 1, 1)
+    answer = net(ratio.sqrt() * x0 + (1 - ratio).sqrt() * epsilon, t).sample
+    return (answer - epsilon).square().mean()
+
+
+def assert_same_gradients(net: UNet2DModel, by_hand: UNet2DModel) -> None:
+    for (name, one), other in zip(net.named_parameters(), by_hand.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-3, atol=1e-6, msg=name)
+
+
+@pytest.mark.parametrize(("timesteps", "low", "high"), [("group", 5, 20), ("all", 0, 49)])
+def test_a_batchs_gradient(
+    tiny_net: BuildNet,
+    make_target: MakeTarget,
+    prepared: PreparedData,
+    timesteps: str,
+    low: int,
+    high: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(importance, "PIXELS_AT_ONCE", 3 * 64)
+    net, by_hand = tiny_net(), tiny_net()
+    batch_gradient(make_target(net, seed=3), timesteps, 8)  # type: ignore[arg-type]
+    images = tensor_of(prepared.train)
+    x0 = to_model_range(images[torch.from_numpy(image_indices(3, 0, 8, len(images)))])
+    epsilon = torch.randn((8, 1, 8, 8), generator=torch_generator("cpu", 3, Stream.NOISE, 0))
+    p = np.where((np.arange(50) >= low) & (np.arange(50) <= high), 1 / (high - low + 1), 0)
+    t = torch.from_numpy(numpy_generator(3, Stream.TIMESTEPS, 0).choice(50, size=8, p=p))
+    mean_error(by_hand, x0, epsilon, t).backward()
+    assert_same_gradients(net, by_hand)
+
+
+def test_on_a_flow_the_gradient_is_that_of_errors_of_the_velocity(
+    tiny_net: BuildNet, make_target: MakeTarget, prepared: PreparedData
+) -> None:
+    """At times s = (t + ½)/T, which a network is told as 1000·s."""
+    net, by_hand = tiny_net(), tiny_net()
+    target = make_target(net, seed=3, first=5, last=7, schedule="flow", prediction="velocity")
+    assert ascending_gradient(target, "group", 4, 0.001) == 7
+    generator = numpy_generator(3, Stream.PRUNING, 5)
+    batch = draw_at(tensor_of(prepared.train), np.repeat([5, 6, 7], 4), generator, torch.device("cpu"))
+    times = (batch.timesteps + 0.5) / 50
+    s = times.reshape(-1, 1, 1, 1)
+    answer = by_hand((1 - s) * batch.x0 + s * batch.epsilon, 1000 * times).sample
+    (3 * (answer - (batch.epsilon - batch.x0)).square().mean()).backward()
+    assert_same_gradients(net, by_hand)
+
+
+def test_the_sum_over_rising_timesteps(
+    tiny_net: BuildNet, make_target: MakeTarget, prepared: PreparedData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importance, "PIXELS_AT_ONCE", 10 * 64)
+    net, by_hand = tiny_net(), tiny_net()
+    assert ascending_gradient(make_target(net, seed=3, first=5, last=11), "group", 4, 0.001) == 11
+    for part in ([5, 6], [7, 8], [9, 10], [11]):
+        generator = numpy_generator(3, Stream.PRUNING, part[0])
+        batch = draw_at(tensor_of(prepared.train), np.repeat(part, 4), generator, torch.device("cpu"))
+        for i in range(len(part)):
+            mine = slice(4 * i, 4 * i + 4)
+            mean_error(by_hand, batch.x0[mine], batch.epsilon[mine], batch.timesteps[mine]).backward()
+    assert_same_gradients(net, by_hand)
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 64])
+def test_the_sum_ends_before_the_loss_is_a_share_of_its_maximum(
+    tiny_net: BuildNet, make_target: MakeTarget, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With L_t = (t + 1)⁻², L_t > 0.05·L_5 until t = 25, as 6²/0.05 = 26.8²."""
+    monkeypatch.setattr(importance, "PIXELS_AT_ONCE", at_once * 64)
+    seen: list[int] = []
+
+    class Objective:
+        def __call__(self, net: UNet2DModel, batch: object) -> object:
+            t = batch.timesteps  # type: ignore[attr-defined]
+            weighted = (t + 1.0) ** -2 * net.conv_out.bias.sum().exp() ** 0
+            weighted.register_hook(lambda grad: seen.extend(t[grad > 0].tolist()))
+            return type("Losses", (), {"weighted": weighted})()
+
+    monkeypatch.setattr(Target, "objective", lambda _: Objective())
+    assert ascending_gradient(make_target(tiny_net(), first=5, last=49), "group", 1, 0.05) == 25
+    assert seen == list(range(5, 26))
+
+
+def test_a_loss_that_rises_again_does_not_count() -> None:
+    losses = torch.tensor([1.0, 4.0, 0.5, 0.3, 9.0])
+    assert weighty(losses, 0.0, 0.1) == 3
+    assert weighty(losses, 0.0, 0.01) == 5
+    assert weighty(losses, 20.0, 0.1) == 0
+    assert weighty(torch.tensor([3.0]), 0.0, 0.99) == 1
+
+
+def test_parts_are_all_timesteps_in_order() -> None:
+    assert [part.tolist() for part in parts(TimestepRange(3, 7), 2)] == [[3, 4], [5, 6], [7]]

@@ -8,10 +8,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from specs import class_labels, dropped_labels
 from torch import Tensor
 
-from unequal.timesteps.samplers import TimestepSampler, normalised, tilt
-from unequal.training.batches import Batch, BatchSource, image_indices
+from unequal.data.prepared import PreparedData, tensor_of
+from unequal.timesteps.samplers import TimestepSampler, normalised, tilt, uniform
+from unequal.training.batches import WINDOW_BYTES, Batch, BatchSource, image_indices, window_of, withholding
 
 # Image i is told by its pixels: all are i, and the first column is brighter.
 IMAGES = torch.arange(10, dtype=torch.uint8).reshape(10, 1, 1, 1).repeat(1, 1, 4, 4)
@@ -137,3 +139,81 @@ def test_a_gpu_sees_the_same_batch(resident: bool, prefetch: bool) -> None:
         for one, other in zip(fields(on_gpu.draw(step)), fields(source(flips=True).draw(step)), strict=True):
             assert one.is_cuda
             assert torch.equal(one.cpu(), other)
+
+
+@given(st.integers(1, 25), st.integers(1, 12), st.integers(0, 3), st.none() | st.integers(1, 30))
+def test_every_epoch_holds_every_image_once(images: int, batch_size: int, seed: int, window: int | None) -> None:
+    steps = -(-2 * images // batch_size)
+    order = np.concatenate([image_indices(seed, step, batch_size, images, window) for step in range(steps)])
+    for epoch in range(2):
+        assert sorted(order[epoch * images : (epoch + 1) * images]) == list(range(images))
+
+
+@pytest.mark.parametrize("window", [None, 6])
+def test_epochs_have_orders_of_their_own(window: int | None) -> None:
+    first, second = (image_indices(0, step, 40, 20, window) for step in range(2))
+    orders = [first[:20], first[20:], second[:20], second[20:]]
+    assert len({tuple(order) for order in orders}) == 4
+
+
+@given(st.integers(1, 40), st.integers(1, 50), st.none() | st.integers(1, 60))
+def test_a_step_has_its_images_whatever_was_asked_before(batch_size: int, step: int, window: int | None) -> None:
+    whole = np.concatenate([image_indices(1, s, batch_size, 50, window) for s in range(step + 1)])
+    np.testing.assert_array_equal(image_indices(1, step, batch_size, 50, window), whole[step * batch_size :])
+
+
+def test_a_window_is_a_stretch_of_neighbours() -> None:
+    found = image_indices(0, 0, 1000, 1000, 100).reshape(10, 100)
+    stretches = 0
+    for images in found:
+        first = images.min()
+        stretches += sorted(images) == list(range(first, first + 100))
+        assert sorted(images) != list(images)
+    assert stretches >= 9  # one of them may lie across the end
+
+
+def test_windows_and_their_borders_change_from_epoch_to_epoch() -> None:
+    epochs = [image_indices(0, step, 1000, 1000, 100).reshape(10, 100) for step in range(4)]
+    borders = {int(epoch[0].min()) % 100 for epoch in epochs}
+    assert len(borders) > 1
+    assert len({tuple(epoch.min(1) // 100) for epoch in epochs}) == 4
+
+
+def test_only_large_sets_are_shuffled_in_windows() -> None:
+    cifar, imagenet = (60_000, 3 * 32 * 32), (1_281_167, 3 * 64 * 64)
+    assert window_of(*cifar) is None
+    assert window_of(*imagenet) == WINDOW_BYTES // imagenet[1]
+    assert window_of(100, 1 << 30) == 1
+
+
+def labelled_source(prepared: PreparedData, seed: int = 3, batch_size: int = 200) -> BatchSource:
+    images, sampler = tensor_of(prepared.train), TimestepSampler(uniform(50))
+    return BatchSource(images, batch_size, sampler, seed, True, torch.device("cpu"), labels=prepared.train_labels)
+
+
+def test_a_share_of_the_labels_becomes_the_null_class_and_nothing_else_changes(prepared: PreparedData) -> None:
+    plain = labelled_source(prepared)
+    withheld, count = withholding(plain, dropped_labels(2, 0.1)), 0
+    for step in range(20):
+        before, after = plain.draw(step), withheld.draw(step)
+        gone = after.labels == 2
+        assert torch.equal(after.labels[~gone], before.labels[~gone])
+        for name in ("x0", "epsilon", "timesteps", "weights"):
+            assert torch.equal(getattr(after, name), getattr(before, name))
+        count += int(gone.sum())
+    # Of 4000 coins with p = 0.1, four standard deviations are 76.
+    assert abs(count - 400) < 76
+
+
+def test_processes_and_resumed_trainings_withhold_the_same(prepared: PreparedData) -> None:
+    whole = withholding(labelled_source(prepared), dropped_labels(2, 0.5)).draw(7)
+    again = withholding(labelled_source(prepared), dropped_labels(2, 0.5))
+    parts = [again.draw(7, part).labels for part in (slice(0, 70), slice(70, 200))]
+    assert torch.equal(torch.cat(parts), whole.labels)
+    other = withholding(labelled_source(prepared, seed=4), dropped_labels(2, 0.5)).draw(7)
+    assert not torch.equal(other.labels == 2, whole.labels == 2)
+
+
+def test_without_dropout_the_batches_are_what_they_were(prepared: PreparedData) -> None:
+    plain = labelled_source(prepared)
+    assert withholding(plain, class_labels(2)) is plain

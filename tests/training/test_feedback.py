@@ -146,7 +146,7 @@ def test_measured_images_are_others_at_each_step(source: Callable[..., BatchSour
 def test_without_anything_to_learn_nothing_is_read_back(
     train: Callable[..., Trainer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Feedback, "of_all", lambda *_: pytest.fail("figures were read back"))
+    monkeypatch.setattr(Feedback, "all_gather", lambda *_: pytest.fail("figures were read back"))
     train(TimestepSampler(uniform(T)), 1)
 
 

@@ -36,7 +36,7 @@ from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import moments, read_checkpoint
 from unequal.training.gradient_surgery import Combine, Surgery, bargained, projected
 from unequal.training.log import LOG, drop_lines_after
-from unequal.training.loop import CHECKPOINT, Log, Trainer
+from unequal.training.loop import CHECKPOINT, Log, Trained, Trainer
 from unequal.training.objectives.learned_weights import ClusterUncertainty, Uncertainty
 from unequal.training.objectives.objective import Losses, Objective, OverRunningMean, OverUncertainty, SingleHead
 from unequal.training.objectives.three_heads import BalancedHeads
@@ -116,16 +116,32 @@ def stop_at(step: int) -> Log:
     return log
 
 
-def ends_as_if_never_killed(build: Build, folder: Path, **chosen: Any) -> None:
-    """Assert that a training that is ended between two states and goes on has the weights and log of another."""
-    through = build("through", **chosen)
-    through.run()
+def ends_as_if_never_killed(
+    build: Build, folder: Path, killed_at: int = 6, fresh: dict[str, Callable[[], Any]] | None = None, **chosen: Any
+) -> tuple[Trainer, Trainer, Trained, Trained]:
+    """Assert that a killed and resumed training has the weights, states and log of one that ran through.
+
+    `fresh` makes what remembers, anew for each trainer. Returns both trainers and both results.
+    """
+
+    def trainer(work: str, **more: Any) -> Trainer:
+        return build(work, **more, **{name: make() for name, make in (fresh or {}).items()}, **chosen)
+
+    through = trainer("through")
+    trained = through.run()
     with pytest.raises(Stop):
-        build("killed", log=stop_at(6), **chosen).run()
-    resumed = build("killed", **chosen)
-    resumed.run()
-    assert all(torch.equal(value, weights(resumed)[key]) for key, value in weights(through).items())
+        trainer("killed", log=stop_at(killed_at)).run()
+    resumed = trainer("killed")
+    assert resumed.step == (killed_at - 1) // 4 * 4
+    again = resumed.run()
+    tables = [
+        weights(one) | one.objective.state_dict() | moments(one.optimizer, one.objective) for one in (through, resumed)
+    ]
+    assert tables[0].keys() == tables[1].keys()
+    assert all(torch.equal(value, tables[1][name]) for name, value in tables[0].items())
+    assert through.source.sampler.state_dict() == resumed.source.sampler.state_dict()
     assert lines(folder / "killed") == lines(folder / "through")
+    return through, resumed, trained, again
 
 
 class Changed(Objective):
@@ -174,20 +190,8 @@ def told_to_stop_at(step: int, number: int) -> Objective:
 @pytest.mark.parametrize("killed_at", [2, 5, 8])
 def test_a_killed_run_ends_as_if_never_killed(build: Build, tmp_path: Path, killed_at: int) -> None:
     unusual = {"dropout": 0.2, "horizontal_flips": True, "log_every": 1}
-    through = build("through", **unusual)
-    through.run()
-    killed = build("killed", log=stop_at(killed_at), **unusual)
-    with pytest.raises(Stop):
-        killed.run()
-    assert killed.step == killed_at
-    resumed = build("killed", **unusual)
-    assert resumed.step == (killed_at - 1) // 4 * 4
-    trained = resumed.run()
-    assert trained.steps == 10
-    for name, value in weights(through).items():
-        assert torch.equal(value, weights(resumed)[name]), name
-    assert lines(tmp_path / "killed") == lines(tmp_path / "through")
-    assert trained.log == tmp_path / "killed" / LOG
+    *_, trained = ends_as_if_never_killed(build, tmp_path, killed_at, **unusual)
+    assert (trained.steps, trained.log) == (10, tmp_path / "killed" / LOG)
 
 
 @pytest.mark.parametrize("name", ["adamw", "sgd"])
@@ -210,36 +214,9 @@ def balanced() -> BalancedHeads:
     return BalancedHeads(NoiseSchedule.linear(50), Partition.of_lengths([5] * 10), budget=40, half_life=8)
 
 
-def test_an_objective_that_remembers_resumes_exactly(build: Build, tmp_path: Path) -> None:
-    through = build("through", objective=balanced(), heads=3)
-    trained = through.run()
-    with pytest.raises(Stop):
-        build("killed", objective=balanced(), heads=3, log=stop_at(6)).run()
-    resumed = build("killed", objective=balanced(), heads=3)
-    again = resumed.run()
-    assert all(torch.equal(value, weights(resumed)[key]) for key, value in weights(through).items())
-    assert lines(tmp_path / "killed") == lines(tmp_path / "through")
-    assert trained.statistics["images"].sum() == 40
-    for name, table in trained.statistics.items():
-        np.testing.assert_array_equal(again.statistics[name], table)
-
-
 def over_running_mean() -> OverRunningMean:
     bins = Partition.of_lengths([5] * 10)
     return OverRunningMean(SingleHead("epsilon", NoiseSchedule.linear(50)), bins, 8, CPU)
-
-
-def test_losses_over_running_means_resume_exactly(build: Build, tmp_path: Path) -> None:
-    through = build("through", objective=over_running_mean(), gradient_accumulation=2)
-    through.run()
-    with pytest.raises(Stop):
-        build("killed", objective=over_running_mean(), gradient_accumulation=2, log=stop_at(6)).run()
-    resumed = build("killed", objective=over_running_mean(), gradient_accumulation=2)
-    resumed.run()
-    assert all(torch.equal(value, weights(resumed)[key]) for key, value in weights(through).items())
-    states = [trainer.objective.state_dict() for trainer in (through, resumed)]
-    assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())
-    assert lines(tmp_path / "killed") == lines(tmp_path / "through")
 
 
 def over_uncertainty() -> OverUncertainty:
@@ -252,27 +229,32 @@ def over_clusters_uncertainty() -> OverUncertainty:
     return OverUncertainty(SingleHead("epsilon", NoiseSchedule.linear(50)), clusters)
 
 
-@pytest.mark.parametrize("uncertain", [over_uncertainty, over_clusters_uncertainty])
-def test_a_learned_uncertainty_resumes_exactly(
-    build: Build, tmp_path: Path, uncertain: Callable[[], OverUncertainty]
+@pytest.mark.parametrize(
+    ("objective", "chosen"),
+    [
+        (balanced, {"heads": 3}),
+        (over_running_mean, {"gradient_accumulation": 2}),
+        (over_uncertainty, {"gradient_accumulation": 2}),
+        (over_clusters_uncertainty, {"gradient_accumulation": 2}),
+    ],
+)
+def test_an_objective_that_remembers_resumes_exactly(
+    build: Build, tmp_path: Path, objective: Callable[[], Objective], chosen: dict[str, Any]
 ) -> None:
-    through = build("through", objective=uncertain(), gradient_accumulation=2)
-    trained = through.run()
-    with pytest.raises(Stop):
-        build("killed", objective=uncertain(), gradient_accumulation=2, log=stop_at(6)).run()
-    resumed = build("killed", objective=uncertain(), gradient_accumulation=2)
-    again = resumed.run()
-    assert all(torch.equal(value, weights(resumed)[key]) for key, value in weights(through).items())
-    assert trained.learned["uncertainty.weight"].abs().min() > 0
-    assert torch.equal(again.learned["uncertainty.weight"], trained.learned["uncertainty.weight"])
-    first, second = (moments(one.optimizer, one.objective) for one in (through, resumed))
-    assert first.keys() == {f"uncertainty.weight.{name}" for name in ("step", "exp_avg", "exp_avg_sq")}
-    assert all(torch.equal(value, second[name]) for name, value in first.items())
-    assert lines(tmp_path / "killed") == lines(tmp_path / "through")
-    assert {"loss", "mse", "uncertain"} <= lines(tmp_path / "through")[0].keys()
-    u = through.objective.uncertainty.at(torch.arange(50)).detach().numpy()
-    np.testing.assert_allclose(trained.effective_weighting["factors"] * np.exp(u), 1, rtol=1e-6)
-    assert "density" not in trained.effective_weighting
+    through, _, trained, again = ends_as_if_never_killed(build, tmp_path, fresh={"objective": objective}, **chosen)
+    for name, table in trained.statistics.items():
+        np.testing.assert_array_equal(again.statistics[name], table)
+    if objective is balanced:
+        assert trained.statistics["images"].sum() == 40
+    if isinstance(through.objective, OverUncertainty):
+        assert trained.learned["uncertainty.weight"].abs().min() > 0
+        assert moments(through.optimizer, through.objective).keys() == {
+            f"uncertainty.weight.{name}" for name in ("step", "exp_avg", "exp_avg_sq")
+        }
+        assert {"loss", "mse", "uncertain"} <= lines(tmp_path / "through")[0].keys()
+        u = through.objective.uncertainty.at(torch.arange(50)).detach().numpy()
+        np.testing.assert_allclose(trained.effective_weighting["factors"] * np.exp(u), 1, rtol=1e-6)
+        assert "density" not in trained.effective_weighting
 
 
 def test_an_objective_that_remembers_learns_the_same_in_parts(build: Build, tmp_path: Path) -> None:
@@ -314,16 +296,8 @@ def test_samplers_that_learn_resume_exactly(build: Build, tmp_path: Path, kind: 
         return learning
 
     chosen = {"images": 80, "dropout": 0.2, "gradient_accumulation": 2}
-    through = build("through", sampler=sampler(), **chosen)
-    through.run()
-    with pytest.raises(Stop):
-        build("killed", sampler=sampler(), log=stop_at(killed_at), **chosen).run()
-    resumed = build("killed", sampler=sampler(), **chosen)
-    resumed.run()
-    assert all(torch.equal(value, weights(resumed)[key]) for key, value in weights(through).items())
-    assert lines(tmp_path / "killed") == lines(tmp_path / "through")
-    states = [trainer.source.sampler.state_dict() for trainer in (through, resumed)]
-    assert states[0] == states[1] != sampler().state_dict()
+    through, *_ = ends_as_if_never_killed(build, tmp_path, killed_at, {"sampler": sampler}, **chosen)
+    assert through.source.sampler.state_dict() != sampler().state_dict()
 
 
 @pytest.mark.parametrize(("kind", "told"), [("info_noise", True), ("adaptive", True), ("easy_to_hard", False)])
@@ -460,15 +434,8 @@ def test_a_gradient_that_is_no_number(build: Build, tmp_path: Path) -> None:
     assert not (tmp_path / "work" / CHECKPOINT).exists()
 
 
-def test_resuming_is_exact_with_channels_last_too(build: Build) -> None:
-    chosen = {"runtime_changes": {"channels_last": True}}
-    through = build("through", **chosen)
-    through.run()
-    with pytest.raises(Stop):
-        build("killed", log=stop_at(6), **chosen).run()
-    resumed = build("killed", **chosen)
-    resumed.run()
-    assert all(torch.equal(value, weights(resumed)[key]) for key, value in weights(through).items())
+def test_resuming_is_exact_with_channels_last_too(build: Build, tmp_path: Path) -> None:
+    ends_as_if_never_killed(build, tmp_path, runtime_changes={"channels_last": True})
 
 
 def test_from_the_last_good_state_a_mended_run_goes_on(build: Build) -> None:

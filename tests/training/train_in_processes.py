@@ -99,7 +99,7 @@ def trainer_of(
     torch.manual_seed(0)
     images = torch.randint(0, 256, (20, 1, 8, 8), dtype=torch.uint8)
     source = BatchSource(images, BATCH, TimestepSampler(uniform(50)), 0, True, torch.device("cpu"))
-    loss = objective("epsilon", NoiseSchedule.linear(50), "none", None)
+    loss = objective("epsilon", NoiseSchedule.linear(50))
     spec = ModelSpec.of(network, BetaSchedule(name="linear", timesteps=50), "epsilon", Space(channels=1, size=8))
     net = build_network(network, spec).double()
     rest: dict[str, Any] = {"optimizer": OPTIMIZER, "training": TRAINING, "runtime": RUNTIME, "surgery": surgery}

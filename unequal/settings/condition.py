@@ -14,7 +14,6 @@ from pydantic import Field
 from torch import Tensor
 
 from unequal.diffusion.predictions import Answer, NetworkFunction
-from unequal.diffusion.super_resolution import blurred
 from unequal.errors import UserError
 from unequal.randomness import Stream, torch_generator
 from unequal.settings.strict import Strict
@@ -170,6 +169,8 @@ class LowResolution(Condition):
         return 2 * channels
 
     def of(self, images: Tensor | None, labels: Tensor | None) -> Tensor | None:
+        from unequal.diffusion.super_resolution import blurred  # needed by super-resolution alone
+
         return None if images is None else blurred(images, self.super_resolution_factor)
 
     def check(self, condition: Tensor | None) -> None:

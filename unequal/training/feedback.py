@@ -12,7 +12,6 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from unequal.measures.gradients import squared_norms
 from unequal.randomness import Stream, numpy_generator, torch_seed
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.training.batches import BatchSource
@@ -59,6 +58,8 @@ class Feedback:
 
     def squared_norms(self, step: int, timesteps: np.ndarray) -> np.ndarray:
         """‖g‖² of single images at timesteps [n]; each process measures its share of them."""
+        from unequal.measures.gradients import squared_norms  # needed by few samplers
+
         rank = self.accelerator.process_index
         torch.manual_seed(torch_seed(self.source.seed, Stream.MEASURED, step, 2, rank))  # dropout's
         batch = self.source.measured(step, timesteps)

@@ -89,6 +89,10 @@ class Surgery(NamedTuple):
     clusters: Partition
     combine: Combine
 
+    def of(self, parameters: Sequence[Tensor]) -> "ClusterGradients":
+        """Gradients of the parameters of a network, by cluster."""
+        return ClusterGradients(self, parameters)
+
 
 class ClusterGradients:
     """Gradients of a step, a cluster of timesteps each.

@@ -42,7 +42,6 @@ from unequal.training.checkpoint import (
     write_checkpoint,
 )
 from unequal.training.feedback import Feedback, effective_weighting
-from unequal.training.gradient_surgery import ClusterGradients, Surgery
 from unequal.training.log import LOG, LogInterval, drop_lines_after
 from unequal.training.objectives.objective import Losses, Objective
 from unequal.training.optimizer import (
@@ -54,8 +53,9 @@ from unequal.training.optimizer import (
 )
 from unequal.training.stop_sync import StopSync
 
-if TYPE_CHECKING:  # what shapes no result
+if TYPE_CHECKING:
     from unequal.settings.training import Runtime
+    from unequal.training.gradient_surgery import Surgery
 
 CHECKPOINT = "checkpoint.safetensors"
 #: Prefix in a checkpoint of the moments of what the objective learns.
@@ -123,7 +123,7 @@ class Trainer:
         snapshots: Sequence[int] = (),
         keep_state: bool = False,
         carried: Mapping[str, Tensor] | None = None,
-        surgery: Surgery | None = None,
+        surgery: "Surgery | None" = None,
     ) -> None:
         self.source, self.objective, self.settings = source, objective, optimizer
         self.training, self.runtime, self.work, self.log = training, runtime, work, log
@@ -136,7 +136,7 @@ class Trainer:
         self.refuse_empty_parts()
         self.net = net.to(source.device).to(memory_format=memory_format(runtime)).train().requires_grad_(True)
         self.parameters = tuple(self.net.parameters())  # a walk through all modules, for once
-        self.surgery = None if surgery is None else ClusterGradients(surgery, self.parameters)
+        self.surgery = None if surgery is None else surgery.of(self.parameters)
         self.feedback = Feedback(self.accelerator, self.net, source, objective)
         self.steps = self.steps_to(images)
         self.snapshots = Snapshots(work, [self.steps_to(count) for count in snapshots])

@@ -6,6 +6,7 @@ to combine them, which `unequal.training.mixed_prediction` passes in.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -25,12 +26,14 @@ from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.timesteps.weights import epsilon_error_factor, normalising_factor
 from unequal.training.batches import BatchSource, window_of, withholding
-from unequal.training.gradient_surgery import COMBINATIONS, Surgery
 from unequal.training.initialisation import Start, warm_start
 from unequal.training.log import LOG
 from unequal.training.loop import Trained, Trainer
 from unequal.training.objectives.objective import Objective, objective_for
 from unequal.workspace import Chunks, Workspace
+
+if TYPE_CHECKING:
+    from unequal.training.gradient_surgery import Surgery
 
 #: Times the training images: a batch beyond is a slip, as a step would show each of them a thousand times.
 LARGEST_BATCH = 1000
@@ -157,7 +160,7 @@ def measured_affinity(workspace: Workspace, job: TrainingJob, start: Start) -> t
         return None, 0
     if start.parent is None:
         raise UserError(f"recipes.{job.name}.gradients: measured where a model is trained further; this one is not")
-    from unequal.training.gradient_meter import affinity_of  # which few trainings need
+    from unequal.training.gradient_meter import affinity_of  # needed by few trainings
 
     net = start.net.to(workspace.device)
     schedule = start.spec.noise_schedule()
@@ -166,10 +169,12 @@ def measured_affinity(workspace: Workspace, job: TrainingJob, start: Start) -> t
     return found, chosen.cost
 
 
-def surgery_of(recipe: Recipe, spec: ModelSpec, affinity: Affinity | None) -> Surgery | None:
+def surgery_of(recipe: Recipe, spec: ModelSpec, affinity: Affinity | None) -> "Surgery | None":
     """The recipe's gradient surgery, if it has one."""
     if (chosen := recipe.conflicts) is None:
         return None
+    from unequal.training.gradient_surgery import COMBINATIONS, Surgery  # needed by few trainings
+
     return Surgery(chosen.clusters_of(spec.noise_schedule(), affinity), COMBINATIONS[chosen.kind])
 
 

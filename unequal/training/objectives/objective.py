@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unequal.diffusion.posterior import VariationalBound
 from unequal.diffusion.predictions import NetworkFunction, add_noise, squared_error, target, to_x0
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.spec import ModelSpec
@@ -99,6 +98,8 @@ class Hybrid(SingleHead):
 
     def __init__(self, prediction: str, schedule: NoiseSchedule, weights: Tensor | None = None) -> None:
         super().__init__(prediction, schedule, weights)
+        from unequal.diffusion.posterior import VariationalBound  # needed by learned variance alone
+
         self.bound = VariationalBound(schedule)
 
     def forward(self, net: NetworkFunction, batch: Batch) -> Losses:

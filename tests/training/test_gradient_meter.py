@@ -1,4 +1,4 @@
-"""Gradients of timesteps are measured before a training that goes by how alike they are."""
+"""Measuring gradients of a network over cells: draws by the seed alone, lengths and means of what was drawn."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ from here import Here
 from specs import spec_of
 from torch import Tensor, nn
 
-from unequal.data.prepared import PreparedData
+from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.predictions import NetworkFunction
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
@@ -21,20 +21,131 @@ from unequal.settings.recipe import Conflicts, MeasuredGradients, Optimizer, Rec
 from unequal.settings.samplers import Uniform
 from unequal.settings.training import Runtime, Training
 from unequal.timesteps.clusters import Affinity, gradient_clusters
-from unequal.timesteps.partition import Partition, equal_log_snr
+from unequal.timesteps.partition import Partition, TimestepRange, equal_log_snr
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import Batch
-from unequal.training.gradient_meter import affinity_of
+from unequal.training.checkpoint import moments
+from unequal.training.gradient_meter import AdamMeter, GradientMeter, adam_scales, affinity_of, squared_norms_in_both
 from unequal.training.initialisation import Scope, Start
-from unequal.training.objectives.objective import Losses, Objective, OverUncertainty
+from unequal.training.objectives.objective import Losses, Objective, OverUncertainty, SingleHead
 from unequal.training.results import write_results
 from unequal.training.train import TrainingJob, measured_affinity, single_head, surgery_of, train
 from unequal.workspace import Chunks
 
+CELLS = Partition([(0, 0), (1, 20), (21, 49)])
+OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50))
+
+
+@pytest.fixture
+def meter(prepared: PreparedData, tiny_net: Callable[..., UNet2DModel]) -> Callable[..., GradientMeter]:
+    def make(seed: int = 0, dropout: float = 0.0) -> GradientMeter:
+        net = tiny_net(dropout=dropout).train().requires_grad_(True)
+        return GradientMeter(net, OBJECTIVE, tensor_of(prepared.train), 4, single_images=8, mean_images=16, seed=seed)
+
+    return make
+
+
+def test_a_sample_is_made_of_cells_and_folds(meter: Callable[..., GradientMeter]) -> None:
+    sample = meter().sample(CELLS)
+    assert sample.squares.shape == (3, 4, 2)
+    assert sample.products.shape == (3, 4, 3, 4)
+    table = sample.products.reshape(12, 12)
+    np.testing.assert_allclose(table, table.T)
+    assert (np.linalg.eigvalsh(table) > -1e-9 * table.max()).all()
+
+
+def test_timesteps_are_drawn_inside_the_cell(meter: Callable[..., GradientMeter]) -> None:
+    generator = np.random.default_rng(0)
+    for cell in CELLS:
+        batch = meter().drawn(cell, 400, generator)
+        assert (int(batch.timesteps.min()), int(batch.timesteps.max())) == cell
+        assert torch.equal(batch.weights, torch.ones(400))
+
+
+def test_a_cell_does_not_depend_on_the_others(meter: Callable[..., GradientMeter]) -> None:
+    whole, alone = meter(dropout=0.3).sample(CELLS), meter(dropout=0.3).sample(CELLS[1:2])
+    np.testing.assert_array_equal(whole.squares[1], alone.squares[0])
+    np.testing.assert_allclose(whole.products[1, :, 1], alone.products[0, :, 0], rtol=1e-9)
+    assert not np.array_equal(meter(seed=1).sample(CELLS[1:2]).squares, alone.squares)
+
+
+def test_lengths_and_means_are_of_the_same_loss(meter: Callable[..., GradientMeter]) -> None:
+    """With one image and one timestep, single gradients and means differ by the noise alone: E‖g‖² > ‖μ‖² > 0."""
+    one, cell = meter(), TimestepRange(10, 10)
+    moments = (
+        GradientMeter(one.net, OBJECTIVE, one.images[:1], folds=4, single_images=64, mean_images=256, seed=0)
+        .sample([cell])
+        .moments()
+    )
+    assert moments.second[0] > moments.products[0, 0] > 0
+    generator = np.random.default_rng(5)
+    batch = GradientMeter(one.net, OBJECTIVE, one.images[:1], 4, 4, 4, 0).drawn(cell, 512, generator)
+    gradient = torch.autograd.grad(OBJECTIVE(one.net, batch).weighted.mean(), list(one.net.parameters()))
+    square = float(sum(part.double().square().sum() for part in gradient))
+    assert moments.products[0, 0] == pytest.approx(square, rel=0.2)
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2))
+
+
+def loss_of(net: nn.Module, seed: int) -> torch.Tensor:
+    return net(torch.randn(4, 3, generator=torch.Generator().manual_seed(seed))).square().mean()
+
+
+def test_the_square_of_the_scales_is_what_pytorchs_adam_multiplies_gradients_by() -> None:
+    net = network()
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, betas=(0.0, 0.9), weight_decay=0.0)
+    for step in range(5):
+        before = [one.detach().clone() for one in net.parameters()]
+        optimizer.zero_grad()
+        loss_of(net, step).backward()
+        optimizer.step()
+    scales = adam_scales(net, moments(optimizer, net), 0.9)
+    for old, new, scale in zip(before, net.parameters(), scales, strict=True):
+        torch.testing.assert_close(new.detach() - old, -1e-3 * scale**2 * new.grad, rtol=1e-3, atol=1e-7)
+
+
+def test_a_training_without_second_moments_is_refused() -> None:
+    with pytest.raises(UserError, match=r"no second moment of 0\.weight; allowed: optimizer adamw"):
+        adam_scales(network(), {}, 0.9)
+
+
+def test_lengths_are_those_of_scaled_gradients() -> None:
+    net = network()
+    parameters = list(net.parameters())
+    scales = [
+        torch.rand(one.shape, generator=torch.Generator().manual_seed(number)) for number, one in enumerate(parameters)
+    ]
+    found = squared_norms_in_both((loss_of(net, seed) for seed in (1, 2)), parameters, scales)
+    for column, seed in zip(found.T, (1, 2), strict=True):
+        gradient = torch.autograd.grad(loss_of(net, seed), parameters)
+        plain = sum(part.double().square().sum() for part in gradient)
+        scaled = sum((part * scale).double().square().sum() for part, scale in zip(gradient, scales, strict=True))
+        torch.testing.assert_close(column, torch.stack([plain, scaled]))
+
+
+def test_both_metrics_are_of_the_draws_of_the_plain_meter(
+    prepared: PreparedData, tiny_net: Callable[..., UNet2DModel]
+) -> None:
+    net, objective = (
+        tiny_net().train().requires_grad_(True),
+        SingleHead("epsilon", NoiseSchedule.linear(50)),
+    )
+    meter = GradientMeter(net, objective, tensor_of(prepared.train), 4, single_images=8, mean_images=16, seed=0)
+    found = AdamMeter(meter, tuple(torch.full_like(one, 2.0) for one in net.parameters())).samples(CELLS)
+    plain = meter.sample(CELLS)
+    np.testing.assert_allclose(found["raw"].squares, plain.squares, rtol=1e-6)
+    np.testing.assert_allclose(found["raw"].products, plain.products, rtol=1e-6)
+    np.testing.assert_allclose(found["adam"].squares, 4 * plain.squares, rtol=1e-6)
+    np.testing.assert_allclose(found["adam"].products, 4 * plain.products, rtol=1e-6)
+
+
 SCHEDULE = NoiseSchedule.linear(50)
 MEASURED = MeasuredGradients(cells=6, images=8)
 #: Of the chosen cells of equal log-SNR those that hold a timestep.
-CELLS = equal_log_snr(SCHEDULE, 6, drop_empty=True)
+AFFINITY_CELLS = equal_log_snr(SCHEDULE, 6, drop_empty=True)
 
 
 class Weighed(nn.Module):
@@ -45,7 +156,7 @@ class Weighed(nn.Module):
         self.low, self.high = nn.Parameter(torch.ones(())), nn.Parameter(torch.ones(()))
 
     def forward(self, images: Tensor, timesteps: Tensor) -> Tensor:
-        return torch.where(timesteps < CELLS[2].first, self.low, self.high) * images.abs().mean((1, 2, 3))
+        return torch.where(timesteps < AFFINITY_CELLS[2].first, self.low, self.high) * images.abs().mean((1, 2, 3))
 
 
 class Answer(Objective):
@@ -57,12 +168,12 @@ class Answer(Objective):
 
 def test_timesteps_that_move_the_same_weights_are_alike(prepared: PreparedData) -> None:
     found = affinity_of(Weighed(), Answer(), prepared, SCHEDULE, MEASURED, 0)
-    assert found.cells == CELLS
-    low = np.arange(len(CELLS)) < 2
+    assert found.cells == AFFINITY_CELLS
+    low = np.arange(len(AFFINITY_CELLS)) < 2
     np.testing.assert_allclose(
         found.cosines, low[:, None] == low, atol=1e-3
     )  # lengths are of other images than products
-    assert gradient_clusters(found, 2) == Partition([(0, CELLS[1].last), (CELLS[2].first, 49)])
+    assert gradient_clusters(found, 2) == Partition([(0, AFFINITY_CELLS[1].last), (AFFINITY_CELLS[2].first, 49)])
 
 
 def test_it_is_measured_once(prepared: PreparedData, tmp_path: Path) -> None:
@@ -154,6 +265,6 @@ def test_fresh_weights_are_refused(trained: Callable[..., tuple[Here, TrainingJo
 
 def test_a_gradient_that_is_lost_in_noise_is_told(trained: Callable[..., tuple[Here, TrainingJob, Start]]) -> None:
     *_, start = trained(SURGERY)
-    lost = Affinity(CELLS, np.full((len(CELLS),) * 2, np.nan))
+    lost = Affinity(AFFINITY_CELLS, np.full((len(AFFINITY_CELLS),) * 2, np.nan))
     with pytest.raises(UserError, match="measure more images where a mean gradient is lost in noise"):
         surgery_of(SURGERY, start.spec, lost)
