@@ -18,7 +18,7 @@ DIGITS = {
 }
 
 
-@pytest.mark.parametrize("clone", ["studies", "studies/unequal"])
+@pytest.mark.parametrize("clone", ["studies/unequal"])
 @pytest.mark.parametrize("folder", FOLDERS, ids=str)
 def test_in_a_folder_called_studies(project: Path, monkeypatch: pytest.MonkeyPatch, clone: str, folder: Path) -> None:
     here = project / clone / folder

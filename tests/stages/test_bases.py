@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from diffusers import DDIMScheduler
 from diffusers.models.unets.unet_2d import UNet2DModel
 from openai_unet import OpenAIUNet
+from small_inputs import RECIPE
 from specs import class_labels
 from stage_project import write_params
 
@@ -30,13 +31,7 @@ from unequal.settings.training import Training
 
 pytestmark = pytest.mark.slow
 
-RECIPE: dict[str, Any] = {
-    "images": 16,
-    "prediction": "epsilon",
-    "sampler": {"density": "uniform"},
-    "loss_weight": {"kind": "none"},
-    "optimizer": {"lr": 1.0e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
-}
+SHORT = RECIPE | {"images": 16}
 
 
 @pytest.fixture
@@ -55,7 +50,7 @@ def write(
             schedule={"name": "linear", "timesteps": 50},
             network=network_settings(**network).model_dump(mode="json"),
             training=training_settings(batch_size=8).model_dump(mode="json"),
-            recipes={"base": RECIPE, "expert": RECIPE | {"sampler": {"density": "slot"}}},
+            recipes={"base": SHORT, "expert": SHORT | {"sampler": {"density": "slot"}}},
             profile={"images": 2, "batch_size": 50, "floor": "none"},
             groups={"kind": "snr", "ids": [0, 1], "min_ratio": min_ratio},
             pruning={"taylor": {"method": "taylor", "timesteps": "group", "images": 8}},

@@ -64,24 +64,3 @@ def test_a_set_that_cannot_be_split_matters_where_it_is_chosen_alone() -> None:
     result = run(losses, floor, loss="excess")
     assert (result.exit_code, result.output.count("\n")) == (1, 1)
     assert result.output.startswith("compute_slots: of 4 slots, number 2 from the data end is empty")
-
-
-NOT_FINITE = np.where(np.arange(T)[:, None] == 7, np.nan, flat(1.0))
-
-
-@pytest.mark.parametrize(
-    ("losses", "floor", "count", "complaint"),
-    [
-        (flat(1.0), flat(0.5), 41, "41 slots of 40 timesteps; allowed: 1 … 40"),
-        (flat(1.0), flat(0.5)[:30], 4, "losses of shape [40, 2] have no floor of shape [30, 2]"),
-        (NOT_FINITE, flat(0.5), 4, "artifacts/profiles/base.npz: the loss profile holds nan at t = 7"),
-    ],
-)
-def test_what_cannot_be_split_is_refused_in_one_line(
-    losses: np.ndarray, floor: np.ndarray, count: int, complaint: str
-) -> None:
-    result = run(losses, floor, count)
-    assert result.exit_code == 1
-    assert result.output.startswith(f"compute_slots: {complaint}")
-    assert result.output.count("\n") == 1
-    assert not Path("artifacts/slots.json").exists()

@@ -5,10 +5,10 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from small_inputs import RECIPE
 from stage_project import write_params
 
 from stages import train_base
@@ -17,13 +17,6 @@ from unequal.settings.network import UNet2D
 from unequal.settings.training import Training
 from unequal.training.checkpoint import read_checkpoint
 
-RECIPE: dict[str, Any] = {
-    "images": 80,
-    "prediction": "epsilon",
-    "sampler": {"density": "uniform"},
-    "loss_weight": {"kind": "none"},
-    "optimizer": {"lr": 1.0e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
-}
 WORK = Path("work")
 MODEL = Path("artifacts/models/base/diffusion_pytorch_model.safetensors")
 
@@ -42,7 +35,7 @@ def _training(
         schedule={"name": "linear", "timesteps": 50},
         network=network_settings().model_dump(mode="json"),
         training=training_settings(batch_size=8, checkpoint_every=2).model_dump(mode="json"),
-        recipes={"base": RECIPE},
+        recipes={"base": RECIPE | {"images": 80}},
     )
 
 

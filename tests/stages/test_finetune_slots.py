@@ -3,11 +3,11 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from diffusers.models.unets.unet_2d import UNet2DModel
+from small_inputs import RECIPE
 from stage_project import write_params
 
 from stages.finetune_slots import main
@@ -16,13 +16,7 @@ from unequal.files import write_json
 from unequal.models.folder import ModelRecord, load_record, save_model
 from unequal.settings.training import Training
 
-RECIPE: dict[str, Any] = {
-    "images": 8,
-    "prediction": "epsilon",
-    "sampler": {"density": "slot"},
-    "loss_weight": {"kind": "none"},
-    "optimizer": {"lr": 1e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
-}
+SLOT = RECIPE | {"images": 8, "sampler": {"density": "slot"}}
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +31,7 @@ def base(
     net = tiny_net()
     save_model(Path("artifacts/models/base"), net, make_record(net, name="base"))
     training = training_settings().model_dump(mode="json")
-    write_params(seed=0, training=training, recipes={"slot": RECIPE, "slot_high": RECIPE})
+    write_params(seed=0, training=training, recipes={"slot": SLOT, "slot_high": SLOT})
 
 
 def run(recipe: str, slot: int, timesteps: int = 50) -> Result:

@@ -3,11 +3,11 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from diffusers.models.unets.unet_2d import UNet2DModel
+from small_inputs import GROUPS, RECIPE
 from stage_project import write_params
 
 import stages.finetune_groups
@@ -19,25 +19,7 @@ from unequal.settings.training import Training
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.training.initialisation import Start
 
-OPTIMIZER = {"lr": 1e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"}
-EXPERT: dict[str, Any] = {
-    "images": 8,
-    "prediction": "epsilon",
-    "sampler": {"density": "slot"},
-    "loss_weight": {"kind": "none"},
-    "optimizer": OPTIMIZER,
-}
 REMOVALS = [("down_blocks.0.resnets.0.conv1", [0, 1, 2, 3])]
-GROUPS = {
-    "timesteps": 50,
-    "schedule": "linear",
-    "kind": "snr",
-    "min_ratio": 0.5,
-    "groups": [
-        {"group": 0, "first": 0, "last": 9, "limit_ratio": 0.75},
-        {"group": 1, "first": 10, "last": 49, "limit_ratio": 1.0},
-    ],
-}
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +49,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Start, TimestepSampler]
 
 
 def run(training: Callable[..., Training], *options: str) -> Result:
-    write_params(seed=0, training=training().model_dump(mode="json"), recipes={"expert": EXPERT})
+    write_params(
+        seed=0,
+        training=training().model_dump(mode="json"),
+        recipes={"expert": RECIPE | {"sampler": {"density": "slot"}}},
+    )
     return CliRunner().invoke(stages.finetune_groups.main, [*options])
 
 

@@ -10,11 +10,9 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from stage_project import write_params
 
 from stages.merge_experts import main
-from unequal.diffusion.spacing import sampling_timesteps
 from unequal.files import read_json
 from unequal.models.folder import ModelRecord, load_model, load_record, save_model
 from unequal.models.weights import moved
-from unequal.sampling.ensemble import Ensemble
 
 EXPERTS = Path("artifacts/models/experts_unpruned")
 BASE = {"images_seen": 1000, "training_flops": 9000, "steps": 10}
@@ -62,12 +60,6 @@ def test_figures_tell_how_far_the_experts_went_and_whether_they_agree() -> None:
     assert figures["relative_lengths"] == pytest.approx([0.5, 0.1], rel=1e-4)
     # Opposite directions: 0.4 left of a change that would be √(0.5² + 0.1²) long were they orthogonal.
     assert figures["length_over_orthogonal"] == pytest.approx(0.4 / 0.26**0.5, rel=1e-4)
-
-
-def test_the_merged_model_is_sampled_like_any_other() -> None:
-    run("mean")
-    experts = Ensemble.load("artifacts/models/merged")
-    assert experts.sample(2, sampling_timesteps(3, 50)).shape == (2, 1, 8, 8)
 
 
 @pytest.mark.parametrize(

@@ -134,15 +134,6 @@ def test_a_wrong_key_is_one_line_and_costs_nothing_of_what_was_tried(monkeypatch
     assert not [file for file in Path().rglob("*") if file.is_file() and b"sk-0123" in file.read_bytes()]
 
 
-def test_no_key_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SOME_KEY", raising=False)
-    with_model("http://127.0.0.1:9/v1")
-    result = run("--method", "decided", "--group", "0")
-    assert result.exit_code == 1
-    assert result.output.startswith("prune: pruning: no key in the environment variable SOME_KEY; ")
-    assert result.output.count("\n") == 1
-
-
 def test_a_limit_out_of_reach_is_one_line() -> None:
     groups = [GROUPS[0] | {"limit_ratio": 0.01}, GROUPS[1]]
     table = {"timesteps": 50, "schedule": "linear", "kind": "snr", "min_ratio": 0.01, "groups": groups}
