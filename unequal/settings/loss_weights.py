@@ -81,7 +81,7 @@ class Uncertain(LossWeight):
             )
         if sampler == "loss_second_moment":
             raise ValueError(
-                f"loss_weight.kind: '{self.kind}' takes the size of losses away, from which sampler.kind "
+                f"loss_weight.kind: '{self.kind}' takes the size of losses away, from which sampler.density "
                 "'loss_second_moment' learns; allowed with it: any other sampler"
             )
 
