@@ -96,7 +96,7 @@ def test_a_secret_in_the_settings_is_refused_and_not_repeated(
 
 def test_a_recipe_may_have_the_name_of_a_key(tmp_path: Path) -> None:
     """Even then its unknown keys are refused with the ones it may have."""
-    document = edited({"recipes.images": DEFAULT["recipes"]["longer"] | {"colour": 1}, "further_recipes": ["images"]})
+    document = edited({"recipes.images": DEFAULT["recipes"]["longer"] | {"colour": 1}, "finetune_recipes": ["images"]})
     with pytest.raises(UserError, match=r"recipes\.images\.colour: unknown key; allowed here: images, prediction"):
         Params.read(written(document, tmp_path))
 
