@@ -6,7 +6,7 @@ from unequal.artifacts.profiles import read_losses
 from unequal.artifacts.timestep_files import read_slots, write_sampler
 from unequal.measures.loss_profile import LossProfile
 from unequal.pipeline.stage import Run, stage
-from unequal.settings.profile import Measured
+from unequal.settings.profile import BaseMeasurements
 from unequal.settings.samplers import AnySampler
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key
@@ -24,7 +24,7 @@ def main(run: Run, settings: Settings, recipe: str) -> None:
     """Build the sampler of a recipe."""
     losses = read_losses(run.input("artifacts/profiles/base.npz"))
     slots = read_slots(run.input("artifacts/slots.json"), len(losses)).slots
-    base = Measured(loss=LossProfile.of(losses).mean, losses=losses, slots=slots)
+    base = BaseMeasurements(loss=LossProfile.of(losses).mean, losses=losses, slots=slots)
     schedule = settings.schedule.tables()
     sampler = settings.sampler.build(schedule, base)
     write_sampler(run.output(f"artifacts/samplers/{recipe}.json"), settings.sampler, base, schedule.timesteps)

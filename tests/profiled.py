@@ -7,7 +7,7 @@ import numpy as np
 from unequal.diffusion.predictions import Prediction
 from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.profiler.document import Betas, Losses, Shifted, Timesteps
-from unequal.suggestions.suggestions import Measured
+from unequal.suggestions.suggestions import MeasuredProfile
 
 LINEAR = NoiseSchedule.linear(1000)
 FLOW = Flow(1000, shift=3.0)
@@ -18,9 +18,9 @@ def gaussian(schedule: NoiseSchedule) -> np.ndarray:
     return (schedule.snr / (1 + schedule.snr)).numpy()
 
 
-def measured(schedule: NoiseSchedule, losses: np.ndarray, prediction: Prediction = "epsilon") -> Measured:
+def measured(schedule: NoiseSchedule, losses: np.ndarray, prediction: Prediction = "epsilon") -> MeasuredProfile:
     """Losses [T] whose draws do not scatter, measured at every timestep."""
-    return Measured(schedule, prediction, losses, losses**2, len(losses))
+    return MeasuredProfile(schedule, prediction, losses, losses**2, len(losses))
 
 
 def document(schedule: NoiseSchedule = LINEAR, points: int = 40) -> Timesteps:

@@ -139,7 +139,7 @@ def test_lists_to_fan_out_over_stand_in_params(file: Path):
     assert all(isinstance(axis, str) and axis.startswith("${") for axis in axes)
 
 
-def test_the_schema_in_the_repository_is_the_generated_one():
+def test_the_schema_in_the_repository_has_all_sections():
     committed, generated = read_json(ROOT / SCHEMA), json_schema(Params)
     assert committed["properties"].keys() == generated["properties"].keys(), (
         "run: unequal schema --out params.schema.json"

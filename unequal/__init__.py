@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from unequal.timesteps.draws import Stratified as Stratified
     from unequal.timesteps.draws import equal_over as equal_over
     from unequal.timesteps.groups import timestep_groups as timestep_groups
-    from unequal.timesteps.measured_densities import WeightedSampler as WeightedSampler
     from unequal.timesteps.partition import Partition as Partition
     from unequal.timesteps.partition import TimestepRange as TimestepRange
     from unequal.timesteps.partition import equal_log_snr as equal_log_snr
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
     from unequal.timesteps.samplers import EasyToHardSampler as EasyToHardSampler
     from unequal.timesteps.samplers import LossSecondMomentSampler as LossSecondMomentSampler
     from unequal.timesteps.samplers import TimestepSampler as TimestepSampler
+    from unequal.timesteps.samplers import WeightedSampler as WeightedSampler
     from unequal.timesteps.samplers import normalised as normalised
     from unequal.timesteps.samplers import tilt as tilt
     from unequal.timesteps.samplers import uniform as uniform
@@ -82,10 +82,10 @@ _PUBLIC = {
     ),
     "timesteps.draws": "Independent LowDiscrepancy Mirrored Stratified equal_over",
     "timesteps.groups": "timestep_groups",
-    "timesteps.measured_densities": "WeightedSampler",
     "timesteps.partition": "Partition TimestepRange equal_log_snr equal_sums",
     "timesteps.samplers": (
-        "ChangingSampler EasyToHardSampler LossSecondMomentSampler TimestepSampler normalised tilt uniform within"
+        "ChangingSampler EasyToHardSampler LossSecondMomentSampler TimestepSampler WeightedSampler "
+        "normalised tilt uniform within"
     ),
     "timesteps.weights": "WEIGHTS loss_weights",
 }

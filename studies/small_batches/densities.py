@@ -14,8 +14,7 @@ from unequal.settings.profile import SlotRanges
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import Strict, validate
 from unequal.timesteps.draws import Stratified, equal_over
-from unequal.timesteps.measured_densities import WeightedSampler, least_variance_density
-from unequal.timesteps.samplers import TimestepSampler
+from unequal.timesteps.samplers import TimestepSampler, WeightedSampler, least_variance_density
 
 DENSITY_NAMES: tuple[DensityName, ...] = get_args(DensityName)
 

@@ -10,14 +10,14 @@ from pydantic import TypeAdapter
 from unequal.artifacts.timestep_files import read_sampler, write_sampler
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.files import read_json
-from unequal.settings.profile import Measured
+from unequal.settings.profile import BaseMeasurements
 from unequal.settings.samplers import AnySampler
 from unequal.timesteps.partition import Partition
 
 T = 30
 SCHEDULE = NoiseSchedule.linear(T)
 LOSSES = np.random.default_rng(0).gamma(2.0, size=(T, 2))
-BASE = Measured(loss=LOSSES.mean(1), losses=LOSSES, slots=Partition([(0, 9), (10, 29)]))
+BASE = BaseMeasurements(loss=LOSSES.mean(1), losses=LOSSES, slots=Partition([(0, 9), (10, 29)]))
 CHOSEN: dict[str, tuple[dict[str, Any], set[str]]] = {
     "uniform": ({}, set()),
     "loss": ({}, {"loss"}),

@@ -16,7 +16,7 @@ from unequal.diffusion.schedule import SCHEDULES, NoiseSchedule
 from unequal.profiler import profile_command, suggest_command
 from unequal.profiler.profile import PRECISIONS, STRATA
 from unequal.profiler.suggest_command import suggest
-from unequal.suggestions.suggestions import LOSSES, Asked, Halves, Kind
+from unequal.suggestions.suggestions import LOSSES, Halves, Kind, Options
 
 ROOT = Path(__file__).parents[2]
 both = pytest.mark.parametrize("schedule", [LINEAR, FLOW], ids=lambda one: one.name)
@@ -91,7 +91,7 @@ def test_options_are_those_of_the_mathematics():
     assert tuple(LOSSES) == suggest_command.SPACES and tuple(SCHEDULES) == suggest_command.SCHEDULES
     assert get_args(Kind) == suggest_command.DENSITIES and get_args(Halves) == suggest_command.HALVES
     defaults = {one.name: one.default for one in suggest.params}
-    assert Asked(**{name: defaults[name] for name in ("slots", "steps", "space", "density", "halves")}) == Asked()
+    assert Options(**{name: defaults[name] for name in ("slots", "steps", "space", "density", "halves")}) == Options()
 
 
 def test_a_file_of_the_expected_schedule_is_taken(tmp_path: Path):

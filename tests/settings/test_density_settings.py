@@ -12,7 +12,7 @@ from specs import spec_of
 from unequal.artifacts.timestep_files import read_sampler, write_sampler
 from unequal.diffusion.schedule import Flow
 from unequal.settings.loss_weights import AnyLossWeight
-from unequal.settings.profile import Measured
+from unequal.settings.profile import BaseMeasurements
 from unequal.settings.recipe import Recipe
 from unequal.settings.samplers import AnySampler
 from unequal.timesteps.densities import DENSITIES, masses, mode
@@ -59,7 +59,7 @@ def test_a_normalised_loss_is_the_bases_in_the_mean(prediction: str, kind: str, 
     """E_p[w·L] = E[L] of the base's losses in the network's own space, from the file that a training reads."""
     losses = np.random.default_rng(0).random(T) + 0.1
     settings = sampler(density=kind, normalised=True, unbiased=unbiased)
-    write_sampler(tmp_path / "sampler.json", settings, Measured(loss=losses), T)
+    write_sampler(tmp_path / "sampler.json", settings, BaseMeasurements(loss=losses), T)
     made = read_sampler(tmp_path / "sampler.json", FLOW)
     recipe = Recipe.model_construct(loss_weight=TypeAdapter(AnyLossWeight).validate_python({"kind": "edm"}))
     spec = spec_of(prediction, schedule="flow", timesteps=T, shift=3.0)

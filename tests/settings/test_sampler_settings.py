@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.settings.profile import Measured
+from unequal.settings.profile import BaseMeasurements
 from unequal.settings.recipe import RangeRecipe
 from unequal.settings.sampler_base import Sampler
 from unequal.settings.samplers import AnySampler, Slot
@@ -25,7 +25,7 @@ t = np.arange(T)
 SCHEDULE = NoiseSchedule.linear(T)
 LOSSES = np.random.default_rng(3).gamma(2.0, size=(T, 4)) + 0.05
 SLOTS = Partition([(0, 3), (4, 9), (10, 24), (25, 59)])
-BASE = Measured(loss=LOSSES.mean(1), losses=LOSSES, slots=SLOTS)
+BASE = BaseMeasurements(loss=LOSSES.mean(1), losses=LOSSES, slots=SLOTS)
 CLUSTERS = least_cost(distances_between(SCHEDULE.snr.log().numpy()), 3)[0]
 MEASURING = {"refresh_images": 100, "images_per_bin": 3}
 CURRICULUM = {"ramp_images": 100, "uniform_share": 0.2}
@@ -85,7 +85,7 @@ def test_every_kind_is_tried_here() -> None:
 def test_what_a_sampler_needs_is_all_that_it_needs(kind: str, keys: dict[str, Any], needs: tuple[str, ...]) -> None:
     chosen = settings(kind, **keys)
     assert chosen.needs == needs
-    alone = Measured(**{name: value for name, value in BASE.items() if name in needs})
+    alone = BaseMeasurements(**{name: value for name, value in BASE.items() if name in needs})
     assert len(chosen.build(SCHEDULE, alone).probabilities) == T
     if needs:
         with pytest.raises(UserError, match=rf"^sampler\.density: '{kind}' needs the base's profile, and there"):
@@ -248,7 +248,7 @@ def test_a_training_inside_a_range_has_no_other_sampler() -> None:
     ],
 )
 def test_samplers_that_cannot_be_built_are_refused(
-    kind: str, keys: dict[str, Any], base: Measured, complaint: str
+    kind: str, keys: dict[str, Any], base: BaseMeasurements, complaint: str
 ) -> None:
     with pytest.raises(UserError) as refusal:
         settings(kind, **keys).build(SCHEDULE, base)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unequal.suggestions.compass import compass_search
+from unequal.suggestions.density import compass_search
 
 
 @pytest.mark.parametrize("start", [[0.0, 0.0], [5.0, -3.0]])

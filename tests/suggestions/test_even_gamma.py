@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from profiled import FLOW, LINEAR, gaussian
 
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.suggestions.gamma import even_gamma, log_spread
+from unequal.suggestions.suggestions import even_gamma, log_spread
 
 
 @pytest.mark.parametrize("gamma", [0.5, 5.0, 100.0])

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from profiled import FLOW, LINEAR, gaussian
 
 from unequal.diffusion.schedule import Flow, NoiseSchedule
-from unequal.suggestions.boundary import borders, halves
+from unequal.suggestions.suggestions import borders, halves
 
 both = pytest.mark.parametrize("schedule", [LINEAR, FLOW], ids=lambda one: one.name)
 

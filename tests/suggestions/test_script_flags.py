@@ -21,7 +21,7 @@ from unequal.suggestions.flags import (
     schedule_of_sd_scripts,
     text,
 )
-from unequal.suggestions.suggestions import Asked, Suggestions
+from unequal.suggestions.suggestions import Options, Suggestions
 from unequal.timesteps.densities import edges_of
 from unequal.timesteps.special import expit, logit, normal_cdf
 
@@ -38,7 +38,7 @@ each_case = pytest.mark.parametrize(("trainer", "schedule", "prediction"), CASES
 
 
 def suggested(schedule: NoiseSchedule, prediction: Prediction) -> Suggestions:
-    return Suggestions.of(measured(schedule, gaussian(schedule), prediction), Asked())
+    return Suggestions.of(measured(schedule, gaussian(schedule), prediction), Options())
 
 
 def parser_of(path: str, trainer: Trainer) -> argparse.ArgumentParser:

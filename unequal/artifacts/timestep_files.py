@@ -11,7 +11,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
 from unequal.measures.loss_profile import excess_loss
-from unequal.settings.profile import Measured, SlotRanges, partition_of
+from unequal.settings.profile import BaseMeasurements, SlotRanges, partition_of
 from unequal.settings.samplers import AnySampler
 from unequal.settings.strict import Strict, validate
 from unequal.timesteps.groups import TimestepGroup
@@ -144,10 +144,10 @@ class SamplerFile(Strict):
 
     sampler: AnySampler
     timesteps: int = Field(gt=0)
-    base: Measured
+    base: BaseMeasurements
 
 
-def write_sampler(path: Path, sampler: AnySampler, base: Measured, timesteps: int) -> None:
+def write_sampler(path: Path, sampler: AnySampler, base: BaseMeasurements, timesteps: int) -> None:
     """Write the settings with the measurements that they need, for T timesteps."""
     needed = {name: np.asarray(value).tolist() for name, value in base.items() if name in sampler.needs}
     write_json(path, sampler.model_dump() | needed | {"timesteps": timesteps})
@@ -158,7 +158,7 @@ def read_sampler(path: Path, schedule: NoiseSchedule) -> TimestepSampler:
     settings = read_json(path)
     if not isinstance(settings, dict):
         raise UserError(f"{path}: no settings of a sampler; make it again")
-    base = {name: settings.pop(name) for name in Measured.__annotations__ if name in settings}
+    base = {name: settings.pop(name) for name in BaseMeasurements.__annotations__ if name in settings}
     parts = {"timesteps": settings.pop("timesteps", None), "base": base, "sampler": settings}
     file = validate(SamplerFile, parts, path)
     if file.timesteps != schedule.timesteps:

@@ -41,11 +41,11 @@ def suggest(file: Path, form: str, facts: Path | None, schedule: str | None, shi
     """Say what the losses in FILE, a timesteps.json, suggest, with the measured reason and the caveat of each."""
     # Imported here, so that help comes at once.
     from unequal.profiler.suggesting import Profiled
-    from unequal.suggestions.suggestions import Asked
+    from unequal.suggestions.suggestions import Options
 
     profiled = Profiled.read(file)
     profiled.refuse_another(schedule, shift)
-    found = profiled.suggested(Asked(**asked))
+    found = profiled.suggested(Options(**asked))
     text = profiled.said(found, form)
     if facts:
         profiled.write(found, facts)

@@ -8,11 +8,10 @@ from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import write_json
 from unequal.profiler.document import Timesteps
-from unequal.suggestions import code, flags, table
-from unequal.suggestions.boundary import Border
+from unequal.suggestions import code, flags
 from unequal.suggestions.density import Nearest
-from unequal.suggestions.sections import sections
-from unequal.suggestions.suggestions import Asked, Density, Measured, Suggestions
+from unequal.suggestions.sections import page, sections
+from unequal.suggestions.suggestions import Border, Density, MeasuredProfile, Options, Suggestions
 
 #: Difference of λ from which on two schedules are not the same; files of betas have about seven digits.
 ANOTHER = 1e-3
@@ -61,10 +60,10 @@ class Profiled:
                 f"λ is {there:.3f} at t = {t}, not {wanted:.3f}"
             )
 
-    def suggested(self, asked: Asked) -> Suggestions:
+    def suggested(self, asked: Options) -> Suggestions:
         """What follows. Raises UserError, with the file's name, where more is asked for than it gives."""
         document, judged = self.document, self.document.judged
-        measured = Measured(
+        measured = MeasuredProfile(
             schedule=document.noise_schedule,
             prediction=document.prediction,
             losses=document.everywhere(judged.mean),
@@ -85,7 +84,7 @@ class Profiled:
                 return flags.text(found, "diffusers")
             case "kohya":
                 return flags.text(found, "kohya")
-        return table.page(self.head, sections(found))
+        return page(self.head, sections(found))
 
     @property
     def head(self) -> str:

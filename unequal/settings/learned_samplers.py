@@ -6,7 +6,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.loss_weights import BINS
-from unequal.settings.profile import Measured
+from unequal.settings.profile import BaseMeasurements
 from unequal.settings.sampler_base import Sampler, Spread
 from unequal.settings.values import Budget, DrawCount
 from unequal.timesteps.information import InfoNoiseSampler
@@ -40,7 +40,7 @@ class EasyToHard(Sampler):
     def shortened(self, share: float) -> Self:
         return self.model_copy(update={"patience_images": max(1, round(share * self.patience_images))})
 
-    def sampler(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
+    def sampler(self, schedule: NoiseSchedule, base: BaseMeasurements) -> TimestepSampler:
         clusters = equal_log_snr(schedule, self.clusters, "clusters")
         return EasyToHardSampler(clusters, self.patience_images, self.draws(schedule))
 
@@ -84,7 +84,7 @@ class LossSecondMoment(Sampler):
                 "raise profile.images"
             )
 
-    def sampler(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
+    def sampler(self, schedule: NoiseSchedule, base: BaseMeasurements) -> TimestepSampler:
         return LossSecondMomentSampler(
             schedule.timesteps,
             history=self.history,
@@ -112,7 +112,7 @@ class Adaptive(Sampler):
     def needs(self) -> tuple[str, ...]:
         return ("slots",) if self.bins is None else ()
 
-    def sampler(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
+    def sampler(self, schedule: NoiseSchedule, base: BaseMeasurements) -> TimestepSampler:
         slots = base["slots"] if self.bins is None else equal_log_snr(schedule, self.bins, "bins")
         return AdaptiveSampler(
             slots.covering(schedule.timesteps),
@@ -168,7 +168,7 @@ class InfoNoise(Sampler):
     def shortened(self, share: float) -> Self:
         return self.model_copy(update={"warmup_images": max(1, round(share * self.warmup_images))})
 
-    def sampler(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
+    def sampler(self, schedule: NoiseSchedule, base: BaseMeasurements) -> TimestepSampler:
         return InfoNoiseSampler(
             schedule.snr.log().numpy(),
             equal_log_snr(schedule, self.bins, "bins", drop_empty=True),

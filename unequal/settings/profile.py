@@ -78,7 +78,7 @@ def partition_of(ranges: Sequence[Sequence[int]], what: str = "slots") -> Partit
 SlotRanges = Annotated[Partition, made_of(tuple[tuple[NonNegativeInt, NonNegativeInt], ...], partition_of)]
 
 
-class Measured(TypedDict, total=False):
+class BaseMeasurements(TypedDict, total=False):
     """All that a sampler's settings may name in `needs`; losses are those of the base's profile."""
 
     #: Mean loss of each timestep, [T].

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.settings.profile import Measured
+from unequal.settings.profile import BaseMeasurements
 from unequal.settings.strict import Strict
 from unequal.timesteps.curricula import mirror
 from unequal.timesteps.draws import Independent, LowDiscrepancy, Mirrored, Stratified
@@ -43,7 +43,7 @@ class Sampler(Strict):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What must have been measured of the base: keys of `Measured`."""
+        """What must have been measured of the base: keys of `BaseMeasurements`."""
         return ("loss",) if self.normalised else ()
 
     def check(self, images: int, plain_epsilon: bool) -> None:
@@ -67,9 +67,9 @@ class Sampler(Strict):
         """Sampler of a training of a share of the images: its keys in images are scaled."""
         return self
 
-    def build(self, schedule: NoiseSchedule, base: Measured | None = None) -> TimestepSampler:
+    def build(self, schedule: NoiseSchedule, base: BaseMeasurements | None = None) -> TimestepSampler:
         """The sampler. Raises UserError where it cannot be made for this schedule, or from what is known of a base."""
-        known = base or Measured()
+        known = base or BaseMeasurements()
         if not known.keys() >= set(self.needs):
             raise UserError(f"sampler.density: '{self.density}' needs the base's profile, and there is none")
         sampler = self.sampler(schedule, known)
@@ -97,5 +97,5 @@ class Sampler(Strict):
         return Independent()
 
     @abstractmethod
-    def sampler(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
+    def sampler(self, schedule: NoiseSchedule, base: BaseMeasurements) -> TimestepSampler:
         """The sampler, where `base` holds what is needed."""

@@ -10,7 +10,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.settings.learned_samplers import Adaptive, EasyToHard, InfoNoise, LossSecondMoment
-from unequal.settings.profile import Measured
+from unequal.settings.profile import BaseMeasurements
 from unequal.settings.sampler_base import AnyDraw, Sampler, Spread, SpreadOrMirrored
 from unequal.settings.tabled import keywords, one_of, settings_of
 from unequal.settings.values import Budget, Shift
@@ -37,10 +37,10 @@ class FixedDensity(Sampler):
     draw: SpreadOrMirrored = "independent"
 
     @abstractmethod
-    def probabilities(self, schedule: NoiseSchedule, base: Measured) -> np.ndarray:
+    def probabilities(self, schedule: NoiseSchedule, base: BaseMeasurements) -> np.ndarray:
         """The density [T], summing to 1."""
 
-    def sampler(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
+    def sampler(self, schedule: NoiseSchedule, base: BaseMeasurements) -> TimestepSampler:
         return TimestepSampler(self.probabilities(schedule, base), self.unbiased, self.draws(schedule))
 
 
@@ -49,7 +49,7 @@ class Uniform(FixedDensity):
 
     density: Literal["uniform"]
 
-    def probabilities(self, schedule: NoiseSchedule, base: Measured) -> np.ndarray:
+    def probabilities(self, schedule: NoiseSchedule, base: BaseMeasurements) -> np.ndarray:
         return uniform(schedule.timesteps)
 
 
@@ -59,7 +59,7 @@ class NearNoise(FixedDensity):
     density: Literal["near_noise"]
     power: PositiveFloat
 
-    def probabilities(self, schedule: NoiseSchedule, base: Measured) -> np.ndarray:
+    def probabilities(self, schedule: NoiseSchedule, base: BaseMeasurements) -> np.ndarray:
         return normalised(tilt(schedule.timesteps, self.power))
 
 
@@ -69,7 +69,7 @@ class NearData(FixedDensity):
     density: Literal["near_data"]
     power: PositiveFloat
 
-    def probabilities(self, schedule: NoiseSchedule, base: Measured) -> np.ndarray:
+    def probabilities(self, schedule: NoiseSchedule, base: BaseMeasurements) -> np.ndarray:
         return normalised(tilt(schedule.timesteps, self.power)[::-1])
 
 
@@ -80,7 +80,7 @@ class Asymmetric(FixedDensity):
     boundary: float = Field(gt=0, lt=1, description="share of T; SpeeD takes 0.7")
     ratio: float = Field(gt=0, le=1e6, description="how many times as likely; SpeeD takes 5")
 
-    def probabilities(self, schedule: NoiseSchedule, base: Measured) -> np.ndarray:
+    def probabilities(self, schedule: NoiseSchedule, base: BaseMeasurements) -> np.ndarray:
         return asymmetric(schedule.timesteps, self.boundary, self.ratio)
 
 
@@ -93,7 +93,7 @@ class Loss(FixedDensity):
     def needs(self) -> tuple[str, ...]:
         return ("loss",)
 
-    def probabilities(self, schedule: NoiseSchedule, base: Measured) -> np.ndarray:
+    def probabilities(self, schedule: NoiseSchedule, base: BaseMeasurements) -> np.ndarray:
         return normalised(of_length(base["loss"], schedule.timesteps))
 
 
@@ -105,7 +105,7 @@ class Formula(FixedDensity):
         default="open", description="the outermost timesteps get what lies beyond them (open), or it is cut (closed)"
     )
 
-    def probabilities(self, schedule: NoiseSchedule, base: Measured) -> np.ndarray:
+    def probabilities(self, schedule: NoiseSchedule, base: BaseMeasurements) -> np.ndarray:
         function = {one.__name__: one for one in DENSITIES}[self.density]
         try:
             return masses(partial(function, **keywords(self, function)), schedule, self.shift, self.ends)
@@ -119,10 +119,10 @@ class OverParts(Sampler):
     draw: AnyDraw = "independent"
 
     @abstractmethod
-    def parts(self, schedule: NoiseSchedule, base: Measured) -> Partition:
+    def parts(self, schedule: NoiseSchedule, base: BaseMeasurements) -> Partition:
         """The ranges."""
 
-    def sampler(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
+    def sampler(self, schedule: NoiseSchedule, base: BaseMeasurements) -> TimestepSampler:
         parts = self.parts(schedule, base)
         return TimestepSampler(equal_over(parts), self.unbiased, self.draws(schedule, parts))
 
@@ -136,7 +136,7 @@ class OverSlots(OverParts):
     def needs(self) -> tuple[str, ...]:
         return (*super().needs, "slots")
 
-    def parts(self, schedule: NoiseSchedule, base: Measured) -> Partition:
+    def parts(self, schedule: NoiseSchedule, base: BaseMeasurements) -> Partition:
         return base["slots"].covering(schedule.timesteps)
 
 
@@ -147,7 +147,7 @@ class OverClusters(OverParts):
     count: PositiveInt = Field(description="K, by dynamic programming; ANT takes 5")
     cluster_by: ClusterMetric = Field(default="log_snr", description="what timesteps of a cluster have in common")
 
-    def parts(self, schedule: NoiseSchedule, base: Measured) -> Partition:
+    def parts(self, schedule: NoiseSchedule, base: BaseMeasurements) -> Partition:
         return clusters_by(self.cluster_by, schedule, self.count)
 
 
@@ -165,7 +165,7 @@ class Slot(Sampler):
         "SNR see together; null: every timestep is drawn equally often",
     )
 
-    def sampler(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
+    def sampler(self, schedule: NoiseSchedule, base: BaseMeasurements) -> TimestepSampler:
         raise UserError("sampler.density: 'slot' lies inside a range, and this training is of all timesteps")
 
     def inside(self, trained: TimestepSet, schedule: NoiseSchedule) -> TimestepSampler:
@@ -197,7 +197,7 @@ class Curriculum(Sampler):
     def shortened(self, share: float) -> Self:
         return self.model_copy(update={"ramp_images": max(1, round(share * self.ramp_images))})
 
-    def sampler(self, schedule: NoiseSchedule, base: Measured) -> TimestepSampler:
+    def sampler(self, schedule: NoiseSchedule, base: BaseMeasurements) -> TimestepSampler:
         goal = noise_rate_target(schedule)
         if self.target == "gaussian":
             goal = gaussian_target(schedule.timesteps, self.mean, self.std)

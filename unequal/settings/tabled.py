@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 from pydantic import Field, create_model
 
 from unequal.settings.strict import Strict
-from unequal.timesteps.numbers import Above, Between
+from unequal.timesteps.densities import Above, Between
 
 M = TypeVar("M", bound=Strict)
 

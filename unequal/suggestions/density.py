@@ -13,10 +13,38 @@ import numpy as np
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.suggestions.compass import compass_search
 from unequal.timesteps.densities import beta, edges_of, logit_normal, masses, uniform_time
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.special import expit, logit
+
+#: Length of a step below which the search ends.
+FINEST = 1e-5
+
+
+def compass_search(function: Callable[[np.ndarray], float], start: np.ndarray, step: float = 0.5) -> np.ndarray:
+    """Where a function is least near `start`: go to the best neighbour a step away, or halve the step.
+
+    It converges on smooth functions (Kolda, Lewis and Torczon, SIAM Review 45, 2003), to a minimum that may be local.
+
+    Args:
+        function: of a point [n]; infinite where there is no value.
+        start: [n].
+        step: of the first neighbours, in every direction.
+
+    Returns:
+        The best point found, [n].
+    """
+    directions = np.concatenate([np.eye(len(start)), -np.eye(len(start))])
+    here, least = start, function(start)
+    while step > FINEST:
+        values = [function(here + step * one) for one in directions]
+        best = int(np.argmin(values))
+        if values[best] < least:
+            here, least = here + step * directions[best], values[best]
+        else:
+            step /= 2
+    return here
+
 
 #: Takes the place of probabilities that are too small for a double.
 TINY = 1e-300

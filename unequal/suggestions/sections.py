@@ -1,8 +1,9 @@
 """Each suggestion for people: its figures in rows, the measured reason and the caveat, a sentence each."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import fill
 
 import numpy as np
 
@@ -162,3 +163,23 @@ def steps(found: Suggestions) -> Section:
         f"{fewer if len(found.steps) < found.asked.steps else ''}",
         "It goes by the loss alone, not by the solver or by what people see: compare samples before it is used.",
     )
+
+
+WIDTH = 120
+
+
+def page(head: str, parts: Sequence[Section]) -> str:
+    """All sections below a line on what was measured."""
+    return "\n\n".join([fill(head, WIDTH), *map(paragraph, parts)])
+
+
+def paragraph(section: Section) -> str:
+    """One section: its title, its rows in columns, its two sentences."""
+    widths = [max(map(len, column)) for column in zip(*section.rows, strict=True)]
+    lines = ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in section.rows]
+    return "\n".join([section.title, *lines, wrapped("Why", section.reason), wrapped("But", section.caveat)])
+
+
+def wrapped(word: str, sentence: str) -> str:
+    """A sentence behind a word, in lines of one width."""
+    return fill(f"{word}: {sentence}", WIDTH, initial_indent="  ", subsequent_indent="       ")

@@ -5,20 +5,134 @@ from dataclasses import dataclass
 from typing import Literal, Self, get_args
 
 import numpy as np
+import torch
 
 from unequal.diffusion.predictions import Prediction
 from unequal.diffusion.schedule import Flow, NoiseSchedule
-from unequal.diffusion.spacing import sampling_timesteps, spaced_timesteps
+from unequal.diffusion.spacing import profile, sampling_timesteps, spaced_timesteps
 from unequal.errors import UserError
 from unequal.measures.loss_profile import SPACES
-from unequal.suggestions.boundary import Border, borders
 from unequal.suggestions.density import Nearest, TwoLevels, nearest, relative_moment, total_variation, two_levels
-from unequal.suggestions.gamma import EvenGamma, even_gamma
+from unequal.timesteps.boundary import Boundary
 from unequal.timesteps.draws import equal_over
+from unequal.timesteps.information import information
 from unequal.timesteps.learning import least_variance
 from unequal.timesteps.partition import Partition, equal_sums
 from unequal.timesteps.samplers import uniform
-from unequal.timesteps.weights import epsilon_error_factor
+from unequal.timesteps.weights import epsilon_error_factor, loss_weights
+
+#: Values of γ that are compared, in equal steps of its logarithm between the schedule's SNRs.
+COMPARED = 1001
+
+
+@dataclass(frozen=True)
+class EvenGamma:
+    """The γ under which weighted losses are most even.
+
+    Attributes:
+        gamma: γ.
+        spread: by what factor weighted losses typically lie off their geometric mean over λ.
+        of_paper: the same for γ = 5.
+        unweighted: the same for errors of ε as they are.
+        at_end: whether γ is an end of the schedule's SNRs, beyond which nothing changes.
+    """
+
+    gamma: float
+    spread: float
+    of_paper: float
+    unweighted: float
+    at_end: bool
+
+
+def even_gamma(losses: np.ndarray, schedule: NoiseSchedule) -> EvenGamma:
+    """γ with the least variance of ln(w·L) over λ, every interval of log-SNR counting by its length.
+
+    The weights are min(SNR, γ) for errors of x0, whatever a network predicts, so that the prediction does not matter.
+
+    Args:
+        losses: of ε, [T], above 0.
+        schedule: of the model.
+    """
+    low, high = float(schedule.snr[-1]), float(schedule.snr[0])
+    gammas = np.geomspace(low, high, COMPARED)
+    spreads = [spread(losses, schedule, gamma) for gamma in gammas.tolist()]
+    best = int(np.argmin(spreads))
+    at_end = best in (0, COMPARED - 1)
+    return EvenGamma(
+        float(gammas[best]), spreads[best], spread(losses, schedule, 5.0), spread(losses, schedule, high), at_end
+    )
+
+
+def spread(losses: np.ndarray, schedule: NoiseSchedule, gamma: float) -> float:
+    """e to the standard deviation of ln(w·L) over λ."""
+    weights = loss_weights("min_snr", "epsilon", schedule.snr, gamma=gamma)
+    return log_spread(weights.numpy() * losses, schedule.snr)
+
+
+def log_spread(values: np.ndarray, snr: torch.Tensor) -> float:
+    """e to the standard deviation over λ of the logarithm of values [T], above 0."""
+    widths = information(np.ones(len(values)), snr.log().numpy())
+    logs, shares = np.log(values), widths / widths.sum()
+    return float(np.exp(np.sqrt(shares @ (logs - shares @ logs) ** 2)))
+
+
+#: Wan 2.2's of text and of images to video, times after the shift.
+OF_WAN = {"Wan 2.2, text to video": 0.875, "Wan 2.2, image to video": 0.9}
+
+
+@dataclass(frozen=True)
+class Border:
+    """A boundary, and what it leaves to the expert at the noise end.
+
+    Attributes:
+        name: where it comes from.
+        boundary: λ.
+        timestep: the first one of the expert at the noise end; T: it has none.
+        timesteps: the share of all timesteps that it gets.
+        loss: the share of ∫ L dλ that it gets.
+    """
+
+    name: str
+    boundary: Boundary
+    timestep: int
+    timesteps: float
+    loss: float
+
+
+def halves(losses: np.ndarray, schedule: NoiseSchedule) -> Boundary:
+    """λ with half of ∫ L dλ on each side, by the trapezoidal rule.
+
+    By I-MMSE ½·L dλ is what an observation tells of the image, so that both experts have as much to learn, in nats.
+
+    Args:
+        losses: of ε, [T].
+        schedule: of the model.
+    """
+    told = profile(schedule, losses)
+    return Boundary(float(np.interp(told[-1] / 2, told, schedule.snr.log().numpy())))
+
+
+def borders(losses: np.ndarray, schedule: NoiseSchedule) -> list[Border]:
+    """That of two equal sums over timesteps, that of halves over log-SNR, and those of others, in this order.
+
+    Raises UserError where the losses have no two equal sums.
+    """
+    sums = equal_sums(losses, 2, "experts")
+    found = {
+        "halves over timesteps": Boundary.at_timestep(sums[1].first, schedule),
+        "halves over log-SNR": halves(losses, schedule),
+        **{name: Boundary.at_time(time) for name, time in OF_WAN.items()},
+    }
+    return [border(name, boundary, losses, schedule) for name, boundary in found.items()]
+
+
+def border(name: str, boundary: Boundary, losses: np.ndarray, schedule: NoiseSchedule) -> Border:
+    """A boundary with what it leaves to the expert at the noise end."""
+    told, falling = profile(schedule, losses), -schedule.snr.log().numpy()
+    below = float(np.interp(-boundary.log_snr, falling, told))
+    timestep = boundary.timestep(schedule)
+    return Border(name, boundary, timestep, 1 - timestep / schedule.timesteps, 1 - below / float(told[-1]))
+
 
 #: Spaces whose losses can be shared out among slots → the prediction whose squared error is meant.
 LOSSES: dict[str, Prediction] = SPACES | {"velocity": "velocity"}
@@ -29,7 +143,7 @@ Halves = Literal["timesteps", "log_snr"]
 
 
 @dataclass(frozen=True)
-class Asked:
+class Options:
     """What is asked for.
 
     Attributes:
@@ -48,7 +162,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredProfile:
     """What was measured, at every timestep.
 
     Attributes:
@@ -110,8 +224,8 @@ class Suggestions:
         uniform_steps: the same number of uniform ones.
     """
 
-    asked: Asked
-    measured: Measured
+    asked: Options
+    measured: MeasuredProfile
     slots: Partition
     density: Density
     gamma: EvenGamma
@@ -130,7 +244,7 @@ class Suggestions:
         return min(self.density.nearest, key=lambda one: one.distance)
 
     @classmethod
-    def of(cls, measured: Measured, asked: Asked) -> Self:
+    def of(cls, measured: MeasuredProfile, asked: Options) -> Self:
         """What follows. Raises UserError where more is asked for than was measured, or losses are beyond all bounds."""
         if asked.slots > measured.points:
             raise UserError(
@@ -152,7 +266,7 @@ class Suggestions:
         )
 
 
-def density_of(measured: Measured, slots: Partition, kind: Kind) -> Density:
+def density_of(measured: MeasuredProfile, slots: Partition, kind: Kind) -> Density:
     """The density of least variance of the loss that is trained, the network's own, or that of stratified draws."""
     moments = measured.second_moments * measured.in_space(measured.prediction) ** 2
     alike = uniform(len(moments))

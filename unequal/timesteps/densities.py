@@ -16,8 +16,24 @@ import numpy as np
 
 from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.errors import UserError
-from unequal.timesteps.numbers import Between, Positive
 from unequal.timesteps.special import beta_cdf, expit, logit, normal_cdf
+
+
+class Above(NamedTuple):
+    """Numbers above a bound, as an annotation of them."""
+
+    bound: float
+
+
+class Between(NamedTuple):
+    """Numbers from a lowest to a highest, both of them allowed, as an annotation of them."""
+
+    lowest: float
+    highest: float
+
+
+Positive = Annotated[float, Above(0)]
+
 
 #: Where the outermost cells end: at the ends of all times, or at the outermost timesteps.
 Ends = Literal["open", "closed"]

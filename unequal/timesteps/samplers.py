@@ -15,7 +15,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.timesteps.curricula import Changing
 from unequal.timesteps.draws import Independent, LowDiscrepancy
-from unequal.timesteps.learning import BinMoments, LossHistory, Patience
+from unequal.timesteps.learning import BinMoments, LossHistory, Patience, least_variance
 from unequal.timesteps.partition import Partition, TimestepSet, check_losses
 
 #: Timesteps [n] → squared norms ‖g‖² [n] of the gradients of single images at them.
@@ -240,6 +240,22 @@ class AdaptiveSampler(TimestepSampler):
         self.density = self.moments.probabilities(self.uniform_share)
 
 
+class WeightedSampler(TimestepSampler):
+    """Uniform draws, whose losses are weighted by a density: the gradient of unweighted draws from it, in the mean.
+
+    Args:
+        target: [T], p_t, summing to 1.
+    """
+
+    def __init__(self, target: np.ndarray) -> None:
+        super().__init__(uniform(len(target)))
+        self.target = target
+
+    def importance(self, images_trained: int = 0) -> np.ndarray:
+        """T·p_t [T], whose mean is 1."""
+        return len(self.target) * self.target
+
+
 def uniform(timesteps: int) -> np.ndarray:
     """p_t = 1/T."""
     return np.full(timesteps, 1 / timesteps)
@@ -290,3 +306,22 @@ def of_length(profile: np.ndarray, timesteps: int) -> np.ndarray:
         raise UserError(f"the profile has {len(profile)} timesteps, the model {timesteps}")
     check_losses(profile if profile.ndim == 1 else profile.sum(1))
     return profile
+
+
+def least_variance_density(cells: Partition, second_moments: np.ndarray, uniform_share: float) -> np.ndarray:
+    """p_t [T] of least variance over cells (`least_variance`), uniform within each, mixed with uniform timesteps.
+
+    Args:
+        cells: C ranges of the timesteps.
+        second_moments: [C], E‖g‖² of single images' gradients in each, not negative.
+        uniform_share: of uniform timesteps in the mix, above 0; importance weights are at most 1 over it.
+
+    Raises:
+        UserError: moments that are not one a cell, finite and not negative, or a share outside (0, 1].
+    """
+    if len(second_moments) != len(cells) or not np.isfinite(second_moments).all() or (second_moments < 0).any():
+        raise UserError(f"second moments of {len(cells)} cells are as many numbers, finite and not negative")
+    if not 0 < uniform_share <= 1:
+        raise UserError(f"a uniform share of {uniform_share}; allowed: above 0 and at most 1")
+    mixed = uniform_share * cells.shares + (1 - uniform_share) * least_variance(cells.shares, second_moments)
+    return np.repeat(mixed / cells.lengths, cells.lengths)

@@ -17,7 +17,7 @@ from torch import Tensor, ones_like
 
 from unequal.diffusion.predictions import unknown, with_velocity
 from unequal.errors import UserError
-from unequal.timesteps.numbers import Positive
+from unequal.timesteps.densities import Positive
 
 #: Spaces of a squared error.
 Space = Literal["x0", "epsilon", "v", "velocity"]

@@ -21,9 +21,8 @@ from unequal.data.prepared import PreparedData
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.timesteps.draws import Stratified
-from unequal.timesteps.measured_densities import WeightedSampler
 from unequal.timesteps.partition import Partition
-from unequal.timesteps.samplers import TimestepSampler
+from unequal.timesteps.samplers import TimestepSampler, WeightedSampler
 
 PARAMS = Params.read(Path(__file__).parents[1] / "params.yaml")
 SLOTS = Partition([(0, 4), (5, 20), (21, 49)])

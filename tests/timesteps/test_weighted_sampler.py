@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from unequal.errors import UserError
 from unequal.timesteps.draws import Stratified, equal_over
-from unequal.timesteps.measured_densities import WeightedSampler, least_variance_density
 from unequal.timesteps.partition import Partition
-from unequal.timesteps.samplers import TimestepSampler
+from unequal.timesteps.samplers import TimestepSampler, WeightedSampler, least_variance_density
 
 CELLS = Partition([(0, 3), (4, 9), (10, 24), (25, 39), (40, 59)])
 MOMENTS = np.array([400.0, 25.0, 9.0, 1.0, 0.25])
