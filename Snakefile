@@ -18,7 +18,7 @@ from unequal.errors import UserError
 from unequal.pipeline.attempt import ENGINE, delete_of_folder, delete_recorded
 from unequal.pipeline.fingerprint import write_fingerprints
 from unequal.pipeline.sources import write_sources
-from unequal.settings.runtime import Runtime
+from unequal.settings.training import Runtime
 from unequal.settings.strict import PARAMS, read_yaml
 
 # The profile of a cluster sets it, and must name a partition.
