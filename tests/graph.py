@@ -2,31 +2,70 @@
 
 import importlib
 import shlex
+import shutil
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from unittest.mock import patch
 
 from dvc.dvcfile import Lockfile
 from dvc.repo import Repo
 
-from unequal.pipeline.params_files import params_models
+from unequal.comparison.run import prepare
+from unequal.pipeline.gate import Gate
 from unequal.pipeline.stage import StageCommand
 from unequal.settings.params.core import Core
 from unequal.settings.params.pipeline import Params
+from unequal.settings.strict import read_yaml
 
 ROOT = Path(__file__).parents[1]
 
 
-def model_of(file: Path) -> type[Core]:
-    """What checks a params file, also a preset: its first line names the schema, which lies in the graph's folder."""
-    first = file.read_text(encoding="utf-8").splitlines()[0]
-    return params_models(ROOT)[(file.parent / first.partition("$schema=")[2]).resolve().parent]
+#: Folders with settings and a graph: the pipeline's, a comparison's of every kind, and the studies'.
+FOLDERS = [
+    Path(),
+    Path("tests/comparison/tiny"),
+    *sorted(file.parent.relative_to(ROOT) for file in (ROOT / "studies").rglob("params.yaml")),
+]
+
+
+@cache
+def laid(folder: Path) -> Path:
+    """A folder's settings with its graph as an engine reads it: the pipeline's own, else a copy with the graph laid."""
+    if folder == Path():
+        return ROOT
+    copy = Path(mkdtemp(prefix="graph-")) / folder.name
+    copy.mkdir()
+    for name in ("params.yaml", "stages.yaml", "dvc.yaml"):
+        if (ROOT / folder / name).exists():
+            shutil.copy(ROOT / folder / name, copy)
+    prepare(copy)
+    return copy
+
+
+def gate_of(folder: Path) -> Gate:
+    """The gate of a folder's graph."""
+    words = read_yaml(laid(folder) / "dvc.yaml")["stages"]["check_params"]["cmd"].split()
+    gate: Gate = importlib.import_module(words[words.index("-m") + 1]).main
+    return gate
+
+
+def model_of(folder: Path) -> type[Core]:
+    """What checks the params file of a folder."""
+    return gate_of(folder).read.__self__
+
+
+def model_of_file(file: Path) -> type[Core]:
+    """What checks a params file or preset, by its sections."""
+    document = read_yaml(file)
+    kind = {"autoencoder": Path("studies/latent"), "comparison": Path("tests/comparison/tiny")}
+    return model_of(next((folder for section, folder in kind.items() if section in document), Path()))
 
 
 def pipeline_presets() -> list[Path]:
     """Presets of the pipeline; others belong to a study."""
-    return [preset for preset in sorted((ROOT / "presets").glob("*.yaml")) if model_of(preset) is Params]
+    return [preset for preset in sorted((ROOT / "presets").glob("*.yaml")) if model_of_file(preset) is Params]
 
 
 @dataclass(frozen=True)
@@ -56,11 +95,16 @@ class Instance:
 
 @cache
 def instances() -> list[Instance]:
+    """All stage instances but `code`."""
     # Records of earlier runs are several times as long as the graph, and nothing of them is asked for.
     with patch.object(Lockfile, "load", return_value={}):
-        stages = Repo(str(ROOT)).index.stages
+        return [one for folder in FOLDERS for one in instances_of(folder)]
+
+
+def instances_of(folder: Path) -> list[Instance]:
+    stages = Repo(str(laid(folder))).stage.load_all(str(laid(folder) / "dvc.yaml"))
     programs = [stage for stage in stages if stage.name != "code"]
-    return [instance_of(stage) for stage in sorted(programs, key=lambda stage: stage.addressing)]
+    return [instance_of(folder, stage) for stage in sorted(programs, key=lambda stage: stage.addressing)]
 
 
 def telling_instances() -> list[Instance]:
@@ -71,11 +115,10 @@ def telling_instances() -> list[Instance]:
     return [one for found in by_stage.values() for one in ((found[0], found[-1]) if len(found) > 1 else found)]
 
 
-def instance_of(stage) -> Instance:
+def instance_of(folder: Path, stage) -> Instance:
     words = shlex.split(stage.cmd)
     module, *words = words[words.index("-m") + 1 :]
     options = {words[i].removeprefix("--").replace("-", "_"): words[i + 1] for i in range(0, len(words), 2)}
-    folder = Path(stage.wdir).relative_to(ROOT)
     return Instance(
         folder,
         stage.name,

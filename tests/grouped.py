@@ -18,8 +18,11 @@ GROUPS = {
 }
 PLAN: dict[str, Any] = {
     "question": "Do they?",
+    "subject": "images",
     "seeds": list(BLOCKS),
-    "arms": list(GROUPS),
+    "arms": {"bases": ["base"], "fresh": [], "heads": [], "continued": list(GROUPS)},
+    "batch_sizes": {},
+    "confirm": {"seeds": []},
     "comparisons": [{"arm": arm, "control": "joint"} for arm in ("experts", "scattered")],
     "repeated": {"arm": "again", "control": "joint"},
     "endpoints": {"loss_over_timesteps": 0.01, "fid": 0.1},

@@ -5,7 +5,6 @@ from typing import Self
 from pydantic import model_validator
 
 from studies.few_steps.settings import Sweep
-from unequal.comparison.settings import Subject
 from unequal.settings.params.core import FRESH, Role
 from unequal.settings.params.sections import Scored
 from unequal.settings.profile import Profile
@@ -15,7 +14,7 @@ class Params(Scored):
     """A base a block; its samples by all ways are scored."""
 
     profile: Profile
-    subject: Subject
+    subject: str
     sweep: Sweep
 
     @property

@@ -1,15 +1,12 @@
 """The trainings of an arm: batches of its own size, with what is told in images the same in images."""
 
-from pathlib import Path
-
-from studies.grid.trial import averaged_at, training_at
 from studies.small_batches.densities import Densities, sampler_of
 from studies.small_batches.settings import NEAR_NOISE, SLOT, Arm, Retraining, Way
-from unequal.comparison.settings import Pilot, shortened
+from unequal.comparison.training import with_batches
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.settings.network import AnyNetwork
-from unequal.settings.recipe import Optimizer, Recipe, at_batch
+from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, Strict, key
 from unequal.settings.training import Training
@@ -28,16 +25,6 @@ class BatchSettings(StageSettings):
     arm: Arm = key("arms.{arm}")
 
 
-class ChosenSettings(BatchSettings):
-    """With what the pilot has tried of an arm, and which of it the arm is trained by."""
-
-    pilot: Pilot
-
-    def recipe_of(self, arm: str) -> Recipe:
-        """An arm's recipe with the try that was chosen for it."""
-        return shortened(self.recipe, 1.0, self.pilot.tried(arm))
-
-
 class ArmSettings(BatchSettings):
     """Those by which an arm is trained from fresh weights."""
 
@@ -47,25 +34,15 @@ class ArmSettings(BatchSettings):
 
 def job_of(name: str, recipe: Recipe, arm: Arm, training: Training, data: PreparedData, seed: int) -> TrainingJob:
     """A training with batches of an arm's size."""
-    averaged = averaged_at(recipe, arm.batch_size / training.batch_size)
-    own = averaged.model_copy(update={"optimizer": optimizer_of(recipe, arm, training)})
-    return TrainingJob(name, own, training_at(training, f"{arm.batch_size}x1", training.batch_size), data, seed)
+    job = TrainingJob(name, recipe, training, data, seed)
+    return with_batches(job, arm.batch_size, scale_moments=arm.second_moment == "images")
 
 
-def optimizer_of(recipe: Recipe, arm: Arm, training: Training) -> Optimizer:
-    """Adam whose second moment forgets as fast in images as at `training.batch_size`, or as fast in steps."""
-    if arm.second_moment == "steps":
-        return recipe.optimizer
-    return at_batch(recipe.optimizer, arm.batch_size / training.batch_size)
-
-
-def train_arm(
-    workspace: Workspace, job: TrainingJob, settings: ArmSettings, block: int, densities: Densities
-) -> Outcome:
+def train_arm(place: Workspace, settings: ArmSettings, job: TrainingJob, block: int, densities: Densities) -> Outcome:
     """Train the fresh weights of a block, which all its arms share."""
     start = Start.fresh(settings.network, spec_for(job, settings.network, settings.schedule), block)
     sampler = sampler_of(settings.arm, job.recipe, start.spec.noise_schedule(), densities)
-    return train(workspace, job, start, sampler)
+    return train(place, job, start, sampler)
 
 
 def conditions(settings: ArmSettings, recipe: Recipe, densities: Densities) -> tuple[Strict, ...]:
@@ -94,8 +71,3 @@ def sampler_along(way: Way, slots: Partition, power: float) -> TimestepSampler:
     if number > len(slots):
         raise UserError(f"{way}: there are slots 1 … {len(slots)}")
     return TimestepSampler(within(slots[number - 1], timesteps))
-
-
-def retrain(workspace: Workspace, job: TrainingJob, model: Path, sampler: TimestepSampler) -> Outcome:
-    """Train a model on, from averaged weights and with fresh moments."""
-    return train(workspace, job, Start.of_model(model), sampler)

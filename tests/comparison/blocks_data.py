@@ -11,9 +11,12 @@ from unequal.files import write_json
 
 DESIGN: dict[str, Any] = {
     "question": "Does it pay?",
+    "subject": "pictures",
     "seeds": [3, 4],
     "earlier": [0, 1, 2],
-    "arms": ["control", "again", "lower", "alike", "other"],
+    "arms": {"bases": [], "fresh": ["control", "again", "lower", "alike", "other"], "heads": [], "continued": []},
+    "batch_sizes": {},
+    "confirm": {"seeds": []},
     "comparisons": [
         {"arm": "lower", "control": "control"},
         {"arm": "alike", "control": "control"},
@@ -56,6 +59,6 @@ def figures(arm: str, block: int, generator: np.random.Generator) -> dict[str, A
 def write_trainings(folder: Path, plan: Comparison) -> None:
     """The endpoints of all arms, and of the bases."""
     generator = np.random.default_rng(0)
-    for arm in ("base", *plan.arms):
+    for arm in ("base", *plan.arms.all):
         for block in plan.all_seeds:
             write_json(folder / f"{arm}/block_{block}.json", figures(arm, block, generator))

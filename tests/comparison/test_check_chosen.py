@@ -4,24 +4,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from click.testing import CliRunner
 from stage_project import write_params
 
+from unequal.comparison.run import SHARED
 from unequal.comparison.stages.check_chosen import main
+from unequal.settings.strict import read_yaml
 
-STUDIES = Path(__file__).parents[2] / "studies"
 PILOT: dict[str, Any] = {
-    "arms": ["joint", "experts"],
+    "arms": {"fresh": [], "continued": ["joint", "experts"]},
     "tries": {"double": {"lr": 2.0e-3}, "whole": {"lr": 1.0e-3}},
     "seeds": [7, 8],
     "share": 0.5,
 }
+ARMS = {"bases": ["base"], "fresh": [], "heads": [], "continued": ["joint", "again", "experts"]}
 PASSED = Path("artifacts/tries_chosen.json")
 
 
 def check(chosen: dict[str, str]) -> Any:
-    write_params(blocks={"arms": ["joint", "again", "experts"]}, pilot=PILOT | {"chosen": chosen})
+    write_params(comparison={"arms": ARMS}, pilot=PILOT | {"chosen": chosen})
     return CliRunner().invoke(main, [])
 
 
@@ -46,7 +47,7 @@ def test_what_passes_says_the_same_whatever_was_chosen() -> None:
     assert len(passed) == 1
 
 
-@pytest.mark.parametrize("study", ["boundary", "pruning_methods"])
-def test_all_trainings_of_arms_wait_for_it_and_the_pilot_does_not(study: str) -> None:
-    stages = yaml.safe_load((STUDIES / study / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
-    assert {name for name, one in stages.items() if str(PASSED) in one.get("deps", [])} == {"train_plan"}
+def test_all_trainings_of_arms_wait_for_it_and_the_pilot_does_not() -> None:
+    stages = read_yaml(SHARED)["stages"]
+    waiting = {name for name, one in stages.items() if str(PASSED) in one.get("deps", [])}
+    assert waiting == {"train_fresh", "train_heads", "train_continued"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from graph import model_of
+from graph import model_of_file
 from pages import ROOT, Block, each_block
 
 from unequal.settings.strict import read_yaml
@@ -24,7 +24,7 @@ def test_settings_can_be_written_so(block: Block, tmp_path: Path, monkeypatch: p
         return
     path = tmp_path / "params.yaml"
     path.write_text(yaml.safe_dump(document), encoding="utf-8")
-    model_of(file).read(path)
+    model_of_file(file).read(path)
 
 
 def merged(settings: Any, changes: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from graph import ROOT
+from graph import FOLDERS, ROOT, laid, model_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from params_files import edited
@@ -17,26 +17,19 @@ from pydantic import TypeAdapter, ValidationError
 from schemas import strings
 
 from unequal.errors import UserError
-from unequal.pipeline.params_files import json_schema, params_models
+from unequal.pipeline.params_files import json_schema
 from unequal.settings.params.core import Core
 from unequal.settings.params.pipeline import Params
 from unequal.settings.values import BatchName, Name, WidthName
 
-GRAPHS = [ROOT / "dvc.yaml", *sorted((ROOT / "studies").rglob("dvc.yaml"))]
 #: What a shell, a path, a glob or DVC's own templates would take for more than a name.
 BAD = ["x; touch pwned #", "$(touch pwned)", "`id`", "a b", "../up", "/etc", "-h", "", "a\nb", "a\x00b", "*", "${seed}"]
 BAD += ["x" * 300, "A", "ä", "a.b", "~", "a|b", "a>b", "a&b", "'", '"', "a\\b", "1;", "base\n"]
 #: Text that is none: it reaches neither a command nor a path of ours.
 FREE = re.compile(
-    r"runtime\.tracking\.(uri|experiment)|.*decider\.(model|base_url|api_key_env)|(blocks|sweep)\.question|subject"
+    r"runtime\.tracking\.(uri|experiment)|.*decider\.(model|base_url|api_key_env)|(comparison|sweep)\.(question|subject)"
+    r"|subject"
 )
-
-
-def models() -> list[tuple[Path, type[Core]]]:
-    """The folder of each graph, and what checks its params file."""
-    by_folder = params_models(ROOT)
-    return [(file.parent, next(m for f, m in reversed(by_folder.items()) if f in (file.parent, *file.parent.parents)))
-            for file in GRAPHS]  # fmt: skip
 
 
 def axes(graph: Path) -> set[str]:
@@ -56,8 +49,9 @@ def nodes(model: type[Core]) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-@pytest.mark.parametrize(("folder", "model"), models(), ids=lambda one: getattr(one, "name", ""))
-def test_every_string_of_a_schema_is_a_choice_a_name_or_known_to_be_free(folder: Path, model: type[Core]) -> None:
+@pytest.mark.parametrize("folder", FOLDERS, ids=str)
+def test_every_string_of_a_schema_is_a_choice_a_name_or_known_to_be_free(folder: Path) -> None:
+    model = model_of(folder)
     loose = {
         place
         for place, alternatives in nodes(model).items()
@@ -67,18 +61,19 @@ def test_every_string_of_a_schema_is_a_choice_a_name_or_known_to_be_free(folder:
     assert loose == set()
 
 
-@pytest.mark.parametrize(("folder", "model"), models(), ids=lambda one: getattr(one, "name", ""))
-def test_what_a_graph_fills_in_is_refused_where_it_is_no_name(folder: Path, model: type[Core], tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", FOLDERS, ids=str)
+def test_what_a_graph_fills_in_is_refused_where_it_is_no_name(folder: Path, tmp_path: Path) -> None:
     """Found by walking the dvc.yaml: lists of names are fed with strings that mean more to a shell."""
-    content = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8"))
-    filled = axes(folder / "dvc.yaml")
+    model, place = model_of(folder), laid(folder)
+    content = yaml.safe_load((place / "params.yaml").read_text(encoding="utf-8"))
+    filled = axes(place / "dvc.yaml")
     assert filled
     for dotted in filled:
         value = content
         for key in dotted.split("."):
             value = value[key]
         with pytest.raises(UserError) as refusal:
-            model.read(edited(folder / "params.yaml", {dotted: [BAD[0], *list(value)[1:]]}, tmp_path))
+            model.read(edited(place / "params.yaml", {dotted: [BAD[0], *list(value)[1:]]}, tmp_path))
         assert str(refusal.value).startswith(f"{tmp_path / 'params.yaml'}: {dotted}.0: {json.dumps(BAD[0])}: ")
         for node in nodes(model).get(dotted, []):
             if "pattern" in node:

@@ -147,13 +147,3 @@ def schema(kind: str, out: Path | None) -> None:
         click.echo(text, nl=False)
     else:
         out.write_text(text, encoding="utf-8")
-
-
-@click.command()
-@click.argument("folder", type=FOLDER)
-@click.option("--cores", default=2, show_default=True, help="Stages that run at the same time.")
-def pilot(folder: Path, cores: int) -> None:
-    """Run the pilot of the study in FOLDER, or continue it, and print what the study can detect."""
-    from unequal.cli.pilot import lines, run_pilot
-
-    click.echo("\n".join(lines(run_pilot(folder.resolve(), cores))))

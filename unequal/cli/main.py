@@ -22,7 +22,7 @@ SUBCOMMANDS = {
     "record": (f"{COMMANDS}:record", "Record in DVC what Snakemake has made."),
     "clean": (f"{COMMANDS}:clean", "List or delete states of unfinished runs."),
     "schema": (f"{COMMANDS}:schema", "Print or write the JSON schema of a params file."),
-    "pilot": (f"{COMMANDS}:pilot", "Run a study's pilot."),
+    "compare": ("unequal.comparison.command:compare", "Run a comparison of arms in blocks, or its pilot."),
     "profile": ("unequal.profiler.profile_command:profile", "Measure what a diffusion model loses at each timestep."),
     "suggest": ("unequal.profiler.suggest_command:suggest", "Say what those losses suggest for training and sampling."),
 }

@@ -76,10 +76,10 @@ def paths(figure: Figure, found: Found, by: Sequence[str]) -> None:
 def path(axes: Axes, found: Found, endpoint: str) -> None:
     """One endpoint over images."""
     axes.set_prop_cycle(color=CYCLE)
-    for arm in found.blocks.arms:
+    for arm in found.plan.arms.all:
         curves = [curve_of(one, endpoint) for one in found.trainings[arm].values()]
         images, figures = np.array([one.images for one in curves]), np.array([one.figures for one in curves])
-        style: dict[str, Any] = {"color": SOFT, "linestyle": "--"} if arm == found.blocks.repeated.arm else {}
+        style: dict[str, Any] = {"color": SOFT, "linestyle": "--"} if arm == found.plan.repeated.arm else {}
         (line,) = axes.plot(images[0], np.exp(np.log(figures).mean(0)), label=label(arm), linewidth=1.6, **style)
         axes.plot(images.T, figures.T, "o", color=line.get_color(), markersize=2.6, alpha=0.5)
     log_scale(axes, "{:g}")
@@ -90,7 +90,7 @@ def path(axes: Axes, found: Found, endpoint: str) -> None:
 
 def comparisons(figure: Figure, families: Sequence[Family], found: Found) -> None:
     """A panel an endpoint, a row a comparison."""
-    again = found.blocks.repeated
+    again = found.plan.repeated
     panels = np.atleast_1d(figure.subplots(len(families), 1))
     for axes, family in zip(panels, families, strict=True):
         names = [against(one.arm, one.control) for one in family.found]
@@ -120,14 +120,14 @@ def interval(axes: Axes, place: int, finding: Verdict, ink: str) -> None:
 def curves(figure: Figure, found: Found) -> None:
     """An arm's loss over its control's, over timesteps counted from 1."""
     axes, middle = figure.subplots(), middles(found)
-    compared = (*found.blocks.compared, found.blocks.repeated)
+    compared = (*found.plan.compared, found.plan.repeated)
     axes.set_prop_cycle(color=CYCLE)
     for one in compared:
         logs = np.log(found.told_curves(one.arm)) - np.log(found.told_curves(one.control))
         mean, error = logs.mean(0), logs.std(0, ddof=1) / np.sqrt(len(logs))
         several = [each.arm for each in compared].count(one.arm) > 1
         style: dict[str, Any] = {"label": against(one.arm, one.control) if several else label(one.arm)}
-        style |= {"color": SOFT, "linestyle": "--"} if one is found.blocks.repeated else {}
+        style |= {"color": SOFT, "linestyle": "--"} if one is found.plan.repeated else {}
         (line,) = axes.plot(middle, 100 * np.expm1(mean), linewidth=1.6, **style)
         low, high = (100 * np.expm1(mean + side * error) for side in (-1, 1))
         axes.fill_between(middle, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
@@ -141,8 +141,8 @@ def losses(figure: Figure, found: Found) -> None:
     """Losses of all arms."""
     axes = figure.subplots()
     axes.set_prop_cycle(color=CYCLE)
-    for arm in found.blocks.arms:
-        style: dict[str, Any] = {"color": SOFT, "linestyle": "--"} if arm == found.blocks.repeated.arm else {}
+    for arm in found.plan.arms.all:
+        style: dict[str, Any] = {"color": SOFT, "linestyle": "--"} if arm == found.plan.repeated.arm else {}
         means = np.exp(np.log(found.told_curves(arm)).mean(0))
         axes.plot(middles(found), means, label=label(arm), linewidth=1.4, **style)
     log_timesteps(axes, found.timesteps)

@@ -46,7 +46,7 @@ class PlanFigures(Figures):
 
 
 @dataclass(frozen=True)
-class Beside:
+class GroupComparison:
     """A group's expert beside the joint model.
 
     Attributes:
@@ -80,7 +80,7 @@ class Beside:
         return float(difference.mean()), float(difference.std(ddof=1) / len(difference) ** 0.5)
 
 
-def besides(found: Found, trainings: Path) -> list[Beside]:
+def compare_groups(found: Found, trainings: Path) -> list[GroupComparison]:
     """All groups of all arms that have several groups of adjacent timesteps.
 
     Args:
@@ -92,15 +92,15 @@ def besides(found: Found, trainings: Path) -> list[Beside]:
     """
     read = {
         arm: [read_figures(trainings / file_of(arm, block), PlanFigures) for block in found.complete]
-        for arm in found.blocks.arms
+        for arm in found.plan.arms.all
     }
-    joint = found.blocks.repeated.control
+    joint = found.plan.repeated.control
     return [one for arm, plans in read.items() for one in groups_of(found, arm, plans, joint, read[joint])]
 
 
 def groups_of(
     found: Found, arm: str, plans: Sequence[Mapping[str, Any]], joint: str, joints: Sequence[Mapping[str, Any]]
-) -> Iterator[Beside]:
+) -> Iterator[GroupComparison]:
     """The groups of an arm. Raises UserError where they differ between blocks."""
     for groups in zip(*(one["groups"] for one in plans), strict=True):
         first, last, stride = ({group[name] for group in groups} for name in ("first", "last", "stride"))
@@ -109,7 +109,7 @@ def groups_of(
         if len(plans[0]["groups"]) > 1 and stride == {1}:
             start, end = first.pop(), last.pop()
             inside, over = bins_inside(found, start, end)
-            yield Beside(
+            yield GroupComparison(
                 arm,
                 start,
                 end,
@@ -142,7 +142,7 @@ def bins_inside(found: Found, first: int, last: int) -> tuple[np.ndarray, tuple[
     return np.asarray(weights / weights.sum()), (int(starts[inside][0]), int(ends[inside][-1]) - 1)
 
 
-def group_table(told: Sequence[Beside], joint: str) -> Table:
+def group_table(told: Sequence[GroupComparison], joint: str) -> Table:
     """A row an arm and group."""
     note = (
         f"Beside {label(joint)}. Images inside: those at timesteps of the group, its base's counted in. Losses are "
@@ -154,7 +154,7 @@ def group_table(told: Sequence[Beside], joint: str) -> Table:
     return Table("Experts, group by group", COLUMNS, [row(one) for one in told], note)
 
 
-def row(one: Beside) -> tuple[str, ...]:
+def row(one: GroupComparison) -> tuple[str, ...]:
     """A group as text."""
     change, error = one.change
     return (
@@ -170,7 +170,7 @@ def row(one: Beside) -> tuple[str, ...]:
     )
 
 
-def group_rows(told: Sequence[Beside]) -> list[dict[str, Any]]:
+def group_rows(told: Sequence[GroupComparison]) -> list[dict[str, Any]]:
     """The same as numbers."""
     return [
         {

@@ -6,7 +6,7 @@ from math import isfinite
 from statistics import median
 from typing import Any
 
-from unequal.comparison.pilot import needed, promised
+from unequal.comparison.pilot import promised
 from unequal.comparison.results import Found
 from unequal.comparison.settings import Contrast, Scatter
 from unequal.statistics.estimates import BlockModel, Estimate, welch
@@ -70,27 +70,18 @@ def finite(value: float) -> float | None:
     return value if isfinite(value) else None
 
 
-def families(found: Found, pilot: Mapping[str, Any], effects: Mapping[str, float]) -> list[Family]:
-    """All endpoints' comparisons, judged.
-
-    Args:
-        found: the trainings.
-        pilot: what `judge_pilot` has written.
-        effects: endpoint → what the claim is that the study asks about.
-    """
-    return [
-        family(found, endpoint, delta, needed(effects, endpoint, delta), pilot)
-        for endpoint, delta in found.blocks.judged.items()
-    ]
+def families(found: Found, pilot: Mapping[str, Any]) -> list[Family]:
+    """Judge all endpoints' comparisons, given the trainings and the figures in results/pilot.json."""
+    return [family(found, endpoint, pilot) for endpoint in found.plan.judged]
 
 
-def family(found: Found, endpoint: str, delta: float, asked: float, pilot: Mapping[str, Any]) -> Family:
-    """One endpoint's, of which a difference so large is asked for."""
-    blocks, count = found.blocks, len(found.complete)
-    planned, repeated = blocks.compared, blocks.repeated
+def family(found: Found, endpoint: str, pilot: Mapping[str, Any]) -> Family:
+    """Judge the comparisons by one endpoint."""
+    plan, count = found.plan, len(found.complete)
+    planned, repeated, delta, asked = plan.compared, plan.repeated, plan.judged[endpoint], plan.needed(endpoint)
     own = {one: seen_by_own(found, endpoint, one) for one in (*planned, repeated)}
     told = pilot["endpoints"].get(endpoint)
-    seen = own if blocks.scatter == "blocks" else {one: promised(one.test, blocks, count, told) for one in own}
+    seen = own if plan.scatter == "blocks" else {one: promised(one.test, plan, count, told) for one in own}
 
     def judged(*comparisons: Contrast) -> list[Verdict]:
         estimates = [estimate(found, endpoint, one) for one in comparisons]
@@ -103,7 +94,7 @@ def family(found: Found, endpoint: str, delta: float, asked: float, pilot: Mappi
         delta=delta,
         needed=asked,
         visible={one: seen[one] for one in planned},
-        scatter=blocks.scatter,
+        scatter=plan.scatter,
         own={one: own[one] for one in planned},
         found=dict(zip(planned, judged(*planned), strict=True)),
         repeated=again,
@@ -123,7 +114,7 @@ def seen_by_own(found: Found, endpoint: str, comparison: Contrast) -> float:
     else:
         own = pooled(found, endpoint) if comparison.test == "pooled" else alone(found, endpoint, comparison)
         variance, freedom, arms = own.pooled_variance, own.freedom, len(own.arms)
-    design = Design(arms, len(found.complete), len(found.blocks.compared))
+    design = Design(arms, len(found.complete), len(found.plan.compared))
     return visible_effect(design, upper_deviation(variance**0.5, freedom))
 
 
@@ -150,13 +141,13 @@ def alone(found: Found, endpoint: str, comparison: Contrast) -> BlockModel:
 
 def pooled(found: Found, endpoint: str) -> BlockModel:
     """The arms that share a variance."""
-    arms = found.blocks.pooled_arms
+    arms = found.plan.pooled_arms
     return BlockModel(arms, found.logarithms(endpoint, arms))
 
 
 def deviations(found: Found, endpoint: str) -> dict[str, float]:
     """How each pooled arm scatters within blocks, where there are enough to tell them apart."""
-    if len(found.blocks.pooled_arms) < LEAST_ARMS:
+    if len(found.plan.pooled_arms) < LEAST_ARMS:
         return {}
     blocks = pooled(found, endpoint)
     return dict(zip(blocks.arms, blocks.deviations.tolist(), strict=True))

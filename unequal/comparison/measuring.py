@@ -24,16 +24,16 @@ from unequal.settings.evaluation import Evaluation, Sampling
 from unequal.settings.strict import StageSettings
 from unequal.workspace import Chunks, Workspace
 
-#: What is told of samples beside FID, as it stands in a score.
+#: Further figures of samples, as they stand in a score.
 SCORES = ("fid_half", "kid", "precision", "recall")
-#: What a score tells of costs → how it is called here.
+#: Costs in a score → their names here.
 COSTS = {
     "images_seen": "images",
     "training_flops": "training_flops",
     "sampling_flops_per_image": "sampling_flops",
     "parameters": "parameters",
 }
-#: What all arms of a block have alike, or they cannot be compared.
+#: Conditions that all arms of a block share, or they cannot be compared.
 CONDITIONS = ("extractor", "features", "reference", "samples_per_seed", "sampling_seeds", "sampling", "device", "fp32")
 
 
@@ -48,7 +48,7 @@ class MeasuringSettings(StageSettings):
 
 @dataclass(frozen=True)
 class Measuring:
-    """What all trainings are measured by.
+    """Measures all trainings of a block alike.
 
     Attributes:
         workspace: where chunks are kept, and on which device.
@@ -67,7 +67,7 @@ class Measuring:
     half: Literal["report", "choice"] = "report"
 
     def figures(self, folder: Path, name: str) -> dict[str, Any]:
-        """All that is measured of a model or a set of experts, whose name tells it apart within the workspace."""
+        """Figures of a model or a set of experts, whose name is unique within the workspace."""
         began = time.perf_counter()
         experts = Ensemble.load(folder, self.workspace.device)
         errors = self.errors(experts, name)
@@ -84,12 +84,12 @@ class Measuring:
         }
 
     def path(self, half: Path, end: Path, name: str) -> dict[str, Any]:
-        """What is measured of the model at the end of a training, with its endpoints at half of the images."""
+        """Figures of the model at the end of a training, with its endpoints at half of the images."""
         endpoints_at_half = self.figures(half, f"{name}_half")["endpoints"]
         return self.figures(end, name) | {"half": endpoints_at_half}
 
     def errors(self, experts: Ensemble, name: str) -> Errors:
-        """Of held-out draws."""
+        """Errors on held-out draws."""
         chosen, data = self.settings.profile, self.data
         images, labels = tensor_of(data.holdout_report), data.holdout_report_labels
         if self.half == "choice":
@@ -107,7 +107,7 @@ class Measuring:
         return Scoring(self.workspace, self.settings.sampling, own, self.data, self.extractor)
 
     def conditions(self, scores: Mapping[str, Any]) -> dict[str, Any]:
-        """What the figures mean nothing without, the same for all that are compared."""
+        """Conditions of the figures, equal for all arms that are compared."""
         return {
             "data": data_condition(self.data.facts),
             "data_sha256": self.data.facts["sha256"],
@@ -125,7 +125,7 @@ def curve(losses: np.ndarray, by: Literal["bins", "timesteps"] = "bins") -> dict
 
 
 def of_half_the_samples(measuring: Measuring) -> Measuring:
-    """The same, but for half of the samples: sampling is most of what measuring costs.
+    """Measuring by half of the samples: sampling is most of what measuring costs.
 
     They are the first half of what the end is scored by, from the same noise: its `fid_half` is the FID of these.
     """
@@ -142,7 +142,7 @@ def point(folder: Path, figures: Mapping[str, Any], fid: float) -> dict[str, Any
 
 
 def along(measuring: Measuring, snapshots: Sequence[Path], end: Path, name: str) -> dict[str, Any]:
-    """What is measured of the end of a training, with its `path`; a name tells trainings apart."""
+    """Figures of the end of a training, with its `path`; the name is unique within the workspace."""
     figures, half = measuring.figures(end, name), of_half_the_samples(measuring)
     seconds, path = figures["costs"]["measuring_seconds"], []
     for folder in snapshots:
@@ -153,10 +153,10 @@ def along(measuring: Measuring, snapshots: Sequence[Path], end: Path, name: str)
     return figures | {"costs": figures["costs"] | {"measuring_seconds": seconds}, "path": path}
 
 
-def in_short(measuring: Measuring, half: Path, end: Path, name: str, snapshots: int) -> dict[str, Any]:
-    """What a pilot measures: half of its images and the end, each by half of the samples.
+def pilot_along(measuring: Measuring, half: Path, end: Path, name: str, snapshots: int) -> dict[str, Any]:
+    """Figures of a pilot at half of its images and at the end, each by half of the samples.
 
-    The seconds that it tells are those of a training with so many snapshots, whose end takes all samples.
+    Its seconds are those of a training with so many snapshots, whose end takes all samples.
     """
     cheap = of_half_the_samples(measuring)
     figures, before = cheap.figures(end, name), cheap.figures(half, f"{name}_half")

@@ -24,9 +24,7 @@ Trainings = Sequence[Mapping[str, Any]]
 Arms = Mapping[str, Trainings]
 
 
-def pilot_document(
-    plan: Comparison, pilot: Pilot, bases: Trainings, arms: Arms, effects: Mapping[str, float]
-) -> dict[str, Any]:
+def pilot_document(plan: Comparison, pilot: Pilot, bases: Trainings, arms: Arms) -> dict[str, Any]:
     """All that a pilot tells of a study, as JSON.
 
     Args:
@@ -35,7 +33,6 @@ def pilot_document(
         bases: figures of the pilot's bases, measured at half and at the end of their training; none where arms begin
             with fresh weights and are measured so themselves.
         arms: arm → a block's trainings by try.
-        effects: endpoint → what the claim is that the study asks about.
     """
     cells = good_tries(plan, arms)
     paths = bases or [one for cell in cells for one in cell]
@@ -46,7 +43,7 @@ def pilot_document(
             name: (found := scatter(name, cells))
             | slope(name, paths, delta)
             | {"delta": delta}
-            | promise(plan, needed(effects, name, delta), found)
+            | promise(plan, plan.needed(name), found)
             for name, delta in plan.judged.items()
         },
         "tries": {arm: tries(found, plan) for arm, found in arms.items()},
@@ -155,7 +152,7 @@ def seconds(plan: Comparison, pilot: Pilot, bases: Trainings, arms: Trainings) -
 
     everything = [*bases, *arms]
     spent = sum(one["costs"]["training_seconds"] for one in everything)
-    block = whole(bases) + len(plan.arms) * whole(arms)
+    block = whole(bases) + len(plan.arms.all) * whole(arms)
     return {
         "training_image_seconds": spent / sum(one["costs"]["images"] for one in everything),
         "block_seconds": block,
@@ -165,11 +162,6 @@ def seconds(plan: Comparison, pilot: Pilot, bases: Trainings, arms: Trainings) -
 
 #: By which of a pilot's figures trainings scatter, within blocks or with what blocks add.
 DEVIATIONS = {"pooled": "upper_deviation", "paired": "upper_deviation", "welch": "whole_upper_deviation"}
-
-
-def needed(effects: Mapping[str, float], endpoint: str, delta: float) -> float:
-    """The difference of ln(endpoint) that has to be visible."""
-    return effects[endpoint] / 2 if endpoint in effects else delta
 
 
 def promised(test: str, plan: Comparison, blocks: int, pilot: Mapping[str, Any] | None) -> float:

@@ -94,24 +94,22 @@ def read_bases(folder: Path, plan: Comparison, pilot: Pilot) -> Trainings:
     return found
 
 
-def read_arms(folder: Path, plan: Comparison, pilot: Pilot, begin_fresh: bool) -> Arms:
-    """The tries of the pilot's arms, one a block; `begin_fresh` where they have no bases, and halves themselves.
+def read_arms(folder: Path, plan: Comparison, pilot: Pilot) -> Arms:
+    """The tries of the pilot's arms, one a block; arms from fresh weights are also measured at half of their images.
 
     Raises UserError as `read_bases`, or where others were tried.
     """
-    return {
-        arm: [read_tries(folder, plan, pilot, arm, seed, begin_fresh) for seed in pilot.seeds] for arm in pilot.arms
-    }
+    return {arm: [read_tries(folder, plan, pilot, arm, seed) for seed in pilot.seeds] for arm in pilot.arms.all}
 
 
-def read_tries(folder: Path, plan: Comparison, pilot: Pilot, arm: str, seed: int, begin_fresh: bool) -> dict[str, Any]:
-    """Those of an arm in a block."""
+def read_tries(folder: Path, plan: Comparison, pilot: Pilot, arm: str, seed: int) -> dict[str, Any]:
+    """The tries of an arm in a block."""
     file = folder / f"{arm}/block_{seed}.json"
-    found = read_figures(file, Arm)
-    tried: dict[str, Any] = found["tries"]
-    refuse_other(file, (found["arm"], found["block"], {*tried}) == (arm, seed, {*pilot.tries}))
+    figures = read_figures(file, Arm)
+    tried: dict[str, Any] = figures["tries"]
+    refuse_other(file, (figures["arm"], figures["block"], {*tried}) == (arm, seed, {*pilot.tries}))
     for one in tried.values():
-        require_endpoints(file, plan, one["endpoints"], *([one.get("half") or {}] if begin_fresh else []))
+        require_endpoints(file, plan, one["endpoints"], *([one.get("half") or {}] if arm in pilot.arms.fresh else []))
     return {label: tried[label] for label in pilot.tries}
 
 

@@ -1,19 +1,24 @@
-"""A study's page, from the endpoints of its trainings alone."""
+"""The page of a comparison, from the figures of its trainings alone."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Self
 
 from unequal.artifacts.figures import Figures, ReferenceFigures, read_figures
+from unequal.comparison.confirmation import confirmed, read_pairs
 from unequal.comparison.figures import along_trainings, drawings
+from unequal.comparison.groups import compare_groups, group_rows, group_table
 from unequal.comparison.judgement import Family, families
 from unequal.comparison.pilot_results import PilotFigures, pilot_table, tries_table
+from unequal.comparison.ranking import Ranking
 from unequal.comparison.results import Found, read_found, told
-from unequal.comparison.settings import Comparison, Effects, Subject
+from unequal.comparison.settings import Comparison
 from unequal.comparison.tables import (
     arms_table,
+    confirmation_rows,
+    confirmation_table,
     curve_rows,
     family_table,
     first_sentence,
@@ -25,6 +30,8 @@ from unequal.comparison.tables import (
 from unequal.files import write_bytes
 from unequal.pipeline.stage import Run
 from unequal.report.page import Drawing, Report, Table, publish
+from unequal.settings.recipe import Recipe
+from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings
 from unequal.statistics.verdicts import Verdict
 
@@ -35,104 +42,140 @@ class ExtractorFigures(Figures):
     holdout_accuracy: float | None = None
 
 
-class PageSettings(StageSettings):
-    """Keys of params.yaml by which a study is judged."""
+class ReportSettings(StageSettings):
+    """Keys of params.yaml by which a comparison is judged and shown."""
 
-    subject: Subject
-    blocks: Comparison
-    effects: Effects
+    comparison: Comparison
+    schedule: Schedule
+    recipes: dict[str, Recipe]
 
 
 @dataclass(frozen=True)
-class Study:
-    """All that a page is made of.
+class Extras:
+    """Tables, pictures and rows of a page.
 
     Attributes:
-        subject: what people call the images.
-        found: the trainings.
-        judged: what is said of them, an endpoint each.
-        pilot: what the pilot has told.
-        accuracy: of the classifier whose features FID compares, on held-out images; None: by no classifier.
-        real: scores of real images beside real ones, and of which `sets`: what FID has room for.
+        tables, drawings: in their order.
+        rows: name → rows of a CSV file.
     """
 
-    subject: str
+    tables: Sequence[Table] = ()
+    drawings: Sequence[Drawing] = ()
+    rows: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+
+    def __add__(self, other: "Extras") -> "Extras":
+        """Both, one after the other."""
+        return Extras([*self.tables, *other.tables], [*self.drawings, *other.drawings], {**self.rows, **other.rows})
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Contents of a page before they are shown.
+
+    Attributes:
+        found: the trainings.
+        families: judged comparisons, one an endpoint.
+        pilot: the pilot's judgement.
+        accuracy: held-out accuracy of the classifier whose features FID compares; None: no classifier.
+        real: scores of real images against real ones, and of which `sets`: the room that FID has.
+        pairs: what came first and its control in fresh blocks.
+    """
+
     found: Found
-    judged: Sequence[Family]
+    families: Sequence[Family]
     pilot: Mapping[str, Any]
     accuracy: float | None
     real: Mapping[str, Any]
+    pairs: Sequence[Mapping[str, Any]]
 
     @classmethod
-    def read(cls, place: Callable[[str], Path], settings: PageSettings) -> Self:
-        """From what lies among the results, each file at its place.
-
-        Raises UserError where one is missing or lacks what is read of it.
-        """
-        found = read_found(place("results/endpoints"), settings.blocks)
+    def read(cls, place: Callable[[str], Path], comparison: Comparison) -> Self:
+        """Read the results, each file at its place. Raises UserError where one is missing or lacks a figure."""
+        found = read_found(place("results/endpoints"), comparison)
         pilot = read_figures(place("results/pilot.json"), PilotFigures)
         extractor = read_figures(place("results/metrics/extractor.json"), ExtractorFigures)
-        judged = families(found, pilot, settings.effects)
         ends = read_figures(place("results/fid/reference.json"), ReferenceFigures)
         real = ends["real_against_real"] | {"sets": ends["real_sets"]}
-        return cls(settings.subject, found, judged, pilot, extractor["holdout_accuracy"], real)
+        pairs = read_pairs(place("results/confirm"), found) if comparison.confirm.seeds else []
+        return cls(found, families(found, pilot), pilot, extractor["holdout_accuracy"], real, pairs)
+
+    @property
+    def confirmed(self) -> dict[str, Verdict]:
+        """Endpoint → verdict of fresh blocks; empty where nothing was confirmed."""
+        return confirmed(self.found, self.pairs) if self.pairs else {}
 
     @property
     def conditions(self) -> dict[str, str]:
-        """What the figures mean nothing without, name → text."""
-        told = {key.replace("_", " "): str(value) for key, value in self.found.any["conditions"].items()}
+        """Conditions of the figures, name → text."""
+        shared = {key.replace("_", " "): str(value) for key, value in self.found.any["conditions"].items()}
         classifier = {} if self.accuracy is None else {"classifier's held-out accuracy": f"{self.accuracy:.3f}"}
-        return told | classifier
+        return shared | classifier
+
+    def further(self, settings: ReportSettings, trainings: Path) -> Extras:
+        """What a comparison of its kind shows: speed, a ranking, groups of timesteps, a confirmation."""
+        plan, found, extras = self.found.plan, self.found, Extras()
+        if (speed := plan.speed) is not None:
+            extras += Extras(
+                [speed_table(found, speed.baseline, one) for one in speed.by], [along_trainings(found, speed.by)]
+            )
+        if plan.control is not None and not (plan.arms.continued or plan.arms.heads):
+            schedule = settings.schedule.tables()
+            ranking = Ranking(self.families, found, settings.recipes, schedule, trainings)
+            extras += Extras([ranking.table()], [ranking.drawing()])
+        if plan.repeated.control in plan.arms.continued and (groups := compare_groups(found, trainings)):
+            extras += Extras([group_table(groups, plan.repeated.control)], [], {"groups": group_rows(groups)})
+        if self.pairs:
+            extras += Extras(
+                [confirmation_table(self.confirmed, found, self.pairs)],
+                [],
+                {"confirmation": confirmation_rows(self.confirmed, self.pairs)},
+            )
+        return extras
 
 
-def write_page(
-    run: Run,
-    study: Study,
-    tables: Sequence[Table] = (),
-    pictures: Sequence[Drawing] = (),
-    rows: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
-    confirmed: Mapping[str, Verdict] | None = None,
-) -> None:
-    """Write the page, the findings and what a README says of them.
+def write_report(run: Run, settings: ReportSettings, own: Callable[[Judged], Extras] | None = None) -> None:
+    """Write the page, the verdicts and the table of verdicts for a README.
 
     Args:
         run: the stage, whose outputs they are.
-        study: what was found.
-        tables, pictures: of the study's own, behind those that all studies have.
-        rows: name → rows of a table of the study's own that is written as a file.
-        confirmed: what fresh blocks say of what came first, by endpoint, beside what the study says.
+        settings: of the comparison.
+        own: makes a study's own tables, pictures and rows, which follow those of all comparisons.
     """
-    found, judged, speed = study.found, study.judged, study.found.blocks.speed
-    first = first_sentence(found, study.subject, study.real)
+    judged = Judged.read(run.input, settings.comparison)
+    found, verdicts = judged.found, judged.families
+    extras = judged.further(settings, run.input("results/trainings"))
+    extras += own(judged) if own else Extras()
+    first = first_sentence(found, judged.real)
     incomplete = f" Not judged: {told(found.missing)}." if found.missing else ""
+    judgements = [family_table(one, found) for one in verdicts]
+    rows = {"trainings": training_rows(found), "curves": curve_rows(found)} | dict(extras.rows)
     report = Report(
-        title=found.blocks.question,
+        title=found.plan.question,
         lead=first + incomplete,
         tables=[
-            *(family_table(one, found) for one in judged),
-            *([speed_table(found, speed.baseline, one) for one in speed.by] if speed else []),
-            arms_table(found, study.real),
-            *tables,
-            pilot_table(study.pilot),
-            tries_table(study.pilot),
+            *judgements,
+            arms_table(found, judged.real),
+            *extras.tables,
+            pilot_table(judged.pilot),
+            tries_table(judged.pilot),
         ],
-        conditions=study.conditions,
-        drawings=[*drawings(judged, found), *([along_trainings(found, speed.by)] if speed else []), *pictures],
-        rows={"trainings": training_rows(found), "curves": curve_rows(found)} | dict(rows or {}),
+        conditions=judged.conditions,
+        drawings=[*drawings(verdicts, found), *extras.drawings],
+        rows={f"rows/{name}": content for name, content in rows.items()},
+        documents={one.endpoint: table.markdown() for one, table in zip(verdicts, judgements, strict=True)},
     )
     publish(run, report)
-    write_bytes(run.output("results/findings.md"), markdown(judged, first).encode())
-    words = {one.endpoint: one.document() for one in judged}
-    fresh = {} if confirmed is None else {"confirmed": {name: asdict(one) for name, one in confirmed.items()}}
-    run.metrics("results/findings.json", {"first": first} | conditions(study) | {"endpoints": words} | fresh)
+    write_bytes(run.output("results/findings.md"), markdown(verdicts, first).encode())
+    fresh = {"confirmed": {name: asdict(one) for name, one in judged.confirmed.items()}} if judged.pairs else {}
+    endpoints = {"endpoints": {one.endpoint: one.document() for one in verdicts}}
+    run.metrics("results/findings.json", {"first": first} | conditions(found) | endpoints | fresh)
 
 
-def conditions(study: Study) -> dict[str, Any]:
-    """What the words hold for."""
-    found = study.found
-    control = found.trainings[found.blocks.repeated.control].values()
+def conditions(found: Found) -> dict[str, Any]:
+    """Conditions under which the verdicts hold."""
+    control = found.trainings[found.plan.repeated.control].values()
     return {
-        "data": named(study.subject, found.any["conditions"]["data"]),
+        "data": named(found.plan.subject, found.any["conditions"]["data"]),
         "parameters": found.any["costs"]["parameters"],
         "images": fmean(one["costs"]["images"] for one in control),
         "blocks": list(found.complete),

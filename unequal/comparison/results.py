@@ -70,13 +70,13 @@ class Found:
     """Endpoints of a study's trainings.
 
     Attributes:
-        blocks: the plan.
+        plan: arms, blocks and endpoints.
         trainings: of the arms in complete blocks, arm → block → figures.
         bases: of the same blocks, as far as they were measured.
         missing: incomplete block → why it is.
     """
 
-    blocks: Comparison
+    plan: Comparison
     trainings: Mapping[str, Mapping[int, Mapping[str, Any]]]
     bases: Mapping[int, Mapping[str, Any]]
     missing: Mapping[int, str]
@@ -84,12 +84,12 @@ class Found:
     @property
     def complete(self) -> tuple[int, ...]:
         """Seeds of the blocks that are judged."""
-        return tuple(seed for seed in self.blocks.all_seeds if seed not in self.missing)
+        return tuple(seed for seed in self.plan.all_seeds if seed not in self.missing)
 
     @property
     def any(self) -> Mapping[str, Any]:
         """One of the trainings: what all have alike stands in it."""
-        return self.trainings[self.blocks.repeated.control][self.complete[0]]
+        return self.trainings[self.plan.repeated.control][self.complete[0]]
 
     def logarithms(self, endpoint: str, arms: Sequence[str]) -> np.ndarray:
         """ln(endpoint) of arms, [arms, complete blocks]."""
@@ -119,32 +119,32 @@ class Found:
         return sums / np.add.reduceat(lengths, places)
 
 
-def read_found(folder: Path, blocks: Comparison) -> Found:
+def read_found(folder: Path, plan: Comparison) -> Found:
     """Read what there is of all blocks.
 
     Raises:
         UserError: a file that lacks what is read of it or tells of another training, an endpoint that was not
             measured, at the end or along the training where speed is asked for, or fewer than two complete blocks.
     """
-    files = {(arm, block): folder / file_of(arm, block) for arm in (BASE, *blocks.arms) for block in blocks.all_seeds}
+    files = {(arm, block): folder / file_of(arm, block) for arm in (BASE, *plan.arms.all) for block in plan.all_seeds}
     read = {key: read_figures(file, TrainingFigures) for key, file in files.items() if file.exists()}
     for key, figures in read.items():
         refuse_other(files[key], figures, *key)
-        if unknown := [one for one in blocks.endpoints if one not in figures["endpoints"]]:
+        if unknown := [one for one in plan.endpoints if one not in figures["endpoints"]]:
             raise UserError(f"{files[key]}: endpoint '{unknown[0]}' is missing; measure the training again")
-    missing = {block: why for block in blocks.all_seeds if (why := lack(blocks, block, read))}
-    if len(blocks.all_seeds) - len(missing) < LEAST:
+    missing = {block: why for block in plan.all_seeds if (why := lack(plan, block, read))}
+    if len(plan.all_seeds) - len(missing) < LEAST:
         raise UserError(f"{folder}: fewer than {LEAST} complete blocks; {told(missing)}")
-    complete = [block for block in blocks.all_seeds if block not in missing]
-    trainings = {arm: {block: read[arm, block] for block in complete} for arm in blocks.arms}
+    complete = [block for block in plan.all_seeds if block not in missing]
+    trainings = {arm: {block: read[arm, block] for block in complete} for arm in plan.arms.all}
     for arm, own in trainings.items():
         refuse_other_settings(folder, arm, own)
     refuse_other_bins(folder, trainings)
     bases = {block: read[BASE, block] for block in complete if (BASE, block) in read}
     refuse_other_settings(folder, BASE, bases)
-    if blocks.speed is not None:
-        trainings = compared(trainings, blocks.speed.baseline, blocks.speed.by)
-    return Found(blocks, trainings, bases, missing)
+    if plan.speed is not None:
+        trainings = compared(trainings, plan.speed.baseline, plan.speed.by)
+    return Found(plan, trainings, bases, missing)
 
 
 def refuse_other(file: Path, figures: Mapping[str, Any], arm: str, block: int) -> None:
@@ -155,12 +155,12 @@ def refuse_other(file: Path, figures: Mapping[str, Any], arm: str, block: int) -
         )
 
 
-def lack(blocks: Comparison, block: int, read: Mapping[tuple[str, int], Mapping[str, Any]]) -> str:
+def lack(plan: Comparison, block: int, read: Mapping[tuple[str, int], Mapping[str, Any]]) -> str:
     """Why a block cannot be judged; empty where it can."""
-    if gone := [arm for arm in blocks.arms if (arm, block) not in read]:
+    if gone := [arm for arm in plan.arms.all if (arm, block) not in read]:
         return f"without {', '.join(gone)}"
-    conditions = {arm: read[arm, block]["conditions"] for arm in blocks.arms}
-    first = conditions[blocks.arms[0]]
+    conditions = {arm: read[arm, block]["conditions"] for arm in plan.arms.all}
+    first = conditions[plan.arms.all[0]]
     other = {key for one in conditions.values() for key in one.keys() | first.keys() if one.get(key) != first.get(key)}
     return f"its arms differ in {', '.join(sorted(other))}" if other else ""
 

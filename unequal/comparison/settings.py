@@ -1,6 +1,6 @@
-"""`blocks`: arms that are trained in blocks and compared; `pilot`: short trainings that tell what the study can see."""
+"""`comparison`: arms trained in blocks and compared; `pilot`: short trainings that say what can be detected."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Literal, Self, TypeVar, get_args
 
 from pydantic import BeforeValidator, Field, PositiveFloat, TypeAdapter, WithJsonSchema, model_validator
@@ -11,13 +11,13 @@ from unequal.settings.profile import Profile
 from unequal.settings.recipe import Recipe, WarmStart
 from unequal.settings.strict import Strict
 from unequal.settings.training import Average
-from unequal.settings.values import Name, Seed
+from unequal.settings.values import BatchSize, Name, Seed
 
 #: What a training is judged by, less being better: means of the loss of held-out images, and FID.
 Endpoint = Literal["loss_over_timesteps", "loss_over_log_snr", "x0_loss_over_log_snr", "fid"]
-#: Comparison without which nothing is known of the scatter of trainings.
+#: Blocks without which nothing is known of the scatter of trainings.
 LEAST = 2
-#: Bins of timesteps, on a log scale, over which a curve is told.
+#: Bins of timesteps, on a log scale, over which a curve is reported.
 BINS = 40
 ENDPOINTS: tuple[Endpoint, ...] = get_args(Endpoint)
 R = TypeVar("R", bound=Recipe)
@@ -25,18 +25,6 @@ R = TypeVar("R", bound=Recipe)
 
 #: Whose scatter bounds what is said.
 Scatter = Literal["pilot", "blocks"]
-
-
-#: `subject` in params.yaml.
-Subject = Annotated[str, Field(min_length=1, description="what people call the images, as pages begin with it")]
-#: `effects` in params.yaml.
-Effects = Annotated[
-    dict[Name, PositiveFloat],
-    Field(
-        description="what the claim is that the study asks about, as a difference of an endpoint's logarithm: half of "
-        "it must be visible, or nothing is said of smaller differences than are; of an endpoint without one, δ must be"
-    ),
-]
 
 
 class Contrast(Strict):
@@ -78,103 +66,188 @@ def names(arms: object) -> object:
 
 
 NAME = TypeAdapter(Name).json_schema()
-#: Of arms: a list, or the mapping that they stand in, so that whatever is entered there is an arm.
-Arms = Annotated[
+#: A list of arms, or the mapping that they stand in, so that whatever is entered there is an arm.
+ArmList = Annotated[
     tuple[Name, ...],
     BeforeValidator(names),
     WithJsonSchema({"anyOf": [{"type": "array", "items": NAME}, {"type": "object", "propertyNames": NAME}]}),
 ]
-#: In the place of an arm's name: what all arms go by that are not named.
+#: Stands for all arms that are not named.
 OTHERS = "others"
+
+
+class PilotArms(Strict):
+    """Arms of the pilot, by how they are trained."""
+
+    fresh: ArmList = Field(description="recipes, trained from the fresh weights of a block")
+    continued: ArmList = Field(description="plans of experts, which continue the base of a block")
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every arm."""
+        return (*self.fresh, *self.continued)
+
+    @model_validator(mode="after")
+    def arms_differ(self) -> Self:
+        """An arm and a block name a training."""
+        refuse_twice("arms", self.all)
+        return self
+
+
+class Arms(PilotArms):
+    """Arms by how they are trained; the matrices of the graph are made of these lists."""
+
+    bases: tuple[Literal["base"], ...] = Field(max_length=1, description="[base] where plans continue it, else []")
+    heads: ArmList = Field(description="recipes of three heads (prediction: mixed), from fresh weights")
+
+    @property
+    def from_fresh_weights(self) -> tuple[str, ...]:
+        """Arms that are recipes."""
+        return (*self.fresh, *self.heads)
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every arm."""
+        return (*self.fresh, *self.heads, *self.continued)
+
+    @model_validator(mode="after")
+    def plans_have_a_base(self) -> Self:
+        """A base is trained where something continues it."""
+        if bool(self.continued) != bool(self.bases):
+            allowed = ["base"] if self.continued else []
+            raise ValueError(f"bases: {list(self.bases)}; allowed with these plans: {allowed}")
+        return self
+
+
+class Confirm(Strict):
+    """Whichever arm came first is trained once more with its control, in blocks that had no say in that."""
+
+    seeds: tuple[Seed, ...] = Field(description="of blocks of their own; []: nothing is confirmed")
+    by: Endpoint | None = Field(default=None, description="the endpoint that ranks; null: the first of `endpoints`")
+    among: tuple[Name, ...] = Field(default=(), description="arms that may come first; []: all but control and A/A arm")
 
 
 class Comparison(Strict):
     """Every arm is trained once in every block; what is compared, and what counts as the same, is settled before."""
 
-    question: str = Field(min_length=1, description="of the study, the heading of its page")
-    seeds: tuple[Seed, ...] = Field(min_length=1, description="of blocks that are trained here: of bases, say")
+    question: str = Field(min_length=1, description="heading of the page")
+    subject: str = Field(min_length=1, description="what people call the images")
+    seeds: tuple[Seed, ...] = Field(min_length=1, description="of the blocks that are trained here")
     earlier: tuple[Seed, ...] = Field(
         default=(), description="of blocks whose endpoints are in results already: judged, but not trained again"
     )
-    arms: Arms = Field(
-        min_length=2, description="each a plan or a recipe of that name; an alias of `recipes` or `plans`: all of them"
+    arms: Arms
+    batch_sizes: dict[Name, BatchSize] = Field(
+        description="arm → images an optimizer step, where it differs from `training`; averages and betas follow"
     )
     control: Name | None = Field(
         default=None, description="every other arm but the A/A one is compared with it; null: `comparisons` says which"
     )
     comparisons: tuple[Contrast, ...] = Field(
-        default=(), description="those that have words, a family an endpoint; where a control is named: none here"
+        default=(), description="comparisons that are judged, a family an endpoint; none where a control is named"
     )
     repeated: Contrast = Field(description="the A/A arm, a control once more with other draws, and that control")
     endpoints: dict[Endpoint, PositiveFloat] = Field(
-        min_length=1, description="what is judged → δ: the difference of its logarithm below which two arms are alike"
+        min_length=1, description="endpoint → δ: the difference of its logarithm below which two arms are the same"
+    )
+    effects: dict[Name, PositiveFloat] = Field(
+        default={},
+        description="endpoint → the claimed difference of its logarithm: half of it must be detectable, or smaller "
+        "differences are not judged; without an entry, δ must be",
     )
     speed: Speed | None = Field(default=None, description="null: only the ends of trainings are compared")
     scatter: Scatter = Field(
         default="pilot",
-        description="by whose scatter it is told what the study can see: the pilot's, known beforehand, or the "
-        "blocks' own, where a pilot's trainings are too short to scatter as these do",
+        description="whose scatter decides what can be detected: the pilot's, known beforehand, or the blocks' own, "
+        "where a pilot's trainings are too short to scatter alike",
     )
+    confirm: Confirm
 
     @property
     def compared(self) -> tuple[Contrast, ...]:
-        """The comparisons that have words: those that are listed, or every arm with the one control."""
+        """The comparisons that are judged: those that are listed, or every arm with the one control."""
         if self.control is None:
             return self.comparisons
-        others = (arm for arm in self.arms if arm not in (self.control, self.repeated.arm))
+        others = (arm for arm in self.arms.all if arm not in (self.control, self.repeated.arm))
         return tuple(Contrast(arm=arm, control=self.control) for arm in others)
 
     @property
     def judged(self) -> dict[str, float]:
-        """What is judged → δ: the endpoints, and the images for the same of some where they are asked for."""
+        """Judged endpoint → δ: the endpoints, and with `speed` the images for equal figures."""
         speeds = {images_for(one): self.speed.delta for one in self.speed.by} if self.speed else {}
         return {**self.endpoints} | speeds
 
     @property
     def all_seeds(self) -> tuple[int, ...]:
-        """Of all blocks that are judged."""
+        """Seeds of all blocks that are judged."""
         return (*self.earlier, *self.seeds)
 
     @property
     def pooled_arms(self) -> tuple[str, ...]:
         """Arms that share a variance, in their order."""
         pooled = {arm for one in (*self.compared, self.repeated) if one.test == "pooled" for arm in one.arms}
-        return tuple(arm for arm in self.arms if arm in pooled)
+        return tuple(arm for arm in self.arms.all if arm in pooled)
 
-    @model_validator(mode="after")
-    def nothing_is_trained_twice(self) -> Self:
-        """An arm and a block name a training."""
-        for axis, values in (("seeds", self.all_seeds), ("arms", self.arms)):
-            refuse_twice(axis, values)
-        return self
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """Arms that may come first and be confirmed."""
+        return self.confirm.among or tuple(arm for arm in self.arms.all if arm not in self.repeated.arms)
+
+    def needed(self, endpoint: str) -> float:
+        """The difference of ln(endpoint) that has to be detectable."""
+        return self.effects[endpoint] / 2 if endpoint in self.effects else self.judged[endpoint]
 
     @model_validator(mode="after")
     def blocks_are_several(self) -> Self:
-        """One tells nothing of the scatter of trainings."""
+        """One block tells nothing of the scatter of trainings, and none is trained twice."""
+        refuse_twice("seeds", self.all_seeds)
+        refuse_twice("confirm.seeds", self.confirm.seeds)
         if len(self.all_seeds) < LEAST:
             raise ValueError(f"seeds: {list(self.all_seeds)}, with earlier ones; allowed: {LEAST} or more blocks")
+        if len(self.confirm.seeds) == 1:
+            raise ValueError(f"confirm.seeds: {list(self.confirm.seeds)}; allowed: none, or {LEAST} or more")
+        if shared := [seed for seed in self.confirm.seeds if seed in self.all_seeds]:
+            raise ValueError(f"confirm.seeds: {shared[0]} is a judged block; allowed: others")
+        if len(self.arms.all) < LEAST:
+            raise ValueError(f"arms: {list(self.arms.all)}; allowed: {LEAST} or more")
         return self
 
     @model_validator(mode="after")
     def comparisons_are_of_arms(self) -> Self:
-        """Each once, of two arms that are trained; and none is trained for nothing."""
+        """Each comparison is named once, of two arms that are trained; and no arm is trained for nothing."""
         if (self.control is None) == (not self.comparisons):
             raise ValueError("comparisons: name some, or a control of all arms, and not both")
         planned = [one.arms for one in (*self.compared, self.repeated)]
-        for arms in planned:
-            if unknown := [arm for arm in arms if arm not in self.arms]:
-                raise ValueError(f"comparisons: '{unknown[0]}' is no arm; there is: {', '.join(self.arms)}")
-            if arms[0] == arms[1]:
-                raise ValueError(f"comparisons: '{arms[0]}' is held against itself; allowed: another arm")
+        for arm, control in planned:
+            if arm == control:
+                raise ValueError(f"comparisons: '{arm}' is compared with itself; allowed: another arm")
+        self.require_arms("comparisons", [arm for arms in planned for arm in arms])
         refuse_twice("comparisons", [" against ".join(arms) for arms in planned])
-        if self.speed and self.speed.baseline not in self.arms:
-            raise ValueError(f"speed.baseline: '{self.speed.baseline}' is no arm; there is: {', '.join(self.arms)}")
-        if other := [one for one in self.speed.by if one not in self.endpoints] if self.speed else []:
-            raise ValueError(f"speed.by: '{other[0]}' is not judged; there is: {', '.join(self.endpoints)}")
         named = {arm for arms in planned for arm in arms}
-        if idle := [arm for arm in self.arms if arm not in named]:
+        if idle := [arm for arm in self.arms.all if arm not in named]:
             raise ValueError(f"arms: '{idle[0]}' is in no comparison; name it in one or delete it")
         return self
+
+    @model_validator(mode="after")
+    def names_are_known(self) -> Self:
+        """Sections name arms and endpoints that there are."""
+        speed, by = self.speed, self.confirm.by
+        self.require_arms("speed.baseline", [speed.baseline] if speed else [])
+        self.require_arms("confirm.among", self.confirm.among)
+        self.require_arms("batch_sizes", self.batch_sizes)
+        for field, given, allowed in (
+            ("speed.by", speed.by if speed else (), self.endpoints),
+            ("confirm.by", (by,) if by else (), self.endpoints),
+            ("effects", self.effects, self.judged),
+        ):
+            if unknown := [one for one in given if one not in allowed]:
+                raise ValueError(f"{field}: '{unknown[0]}' is not judged; there is: {', '.join(allowed)}")
+        return self
+
+    def require_arms(self, field: str, names: Iterable[str]) -> None:
+        """Raise ValueError where a field names something that is no arm."""
+        if unknown := [name for name in names if name not in self.arms.all]:
+            raise ValueError(f"{field}: '{unknown[0]}' is no arm; there is: {', '.join(self.arms.all)}")
 
 
 class BlockProfile(Profile):
@@ -183,7 +256,7 @@ class BlockProfile(Profile):
     curve: Literal["bins", "timesteps"] = Field(
         default="bins",
         description=f"losses are kept as means of {BINS} bins of timesteps on a log scale, or of every timestep: then "
-        "experts are set beside the joint model inside the very borders of their groups",
+        "experts are compared with the joint model inside the exact borders of their groups",
     )
 
 
@@ -202,33 +275,27 @@ AS_IT_IS = Try()
 
 
 class Pilot(Strict):
-    """Short trainings on seeds of their own: how trainings scatter, what doubling brings, and what an arm likes.
+    """Short trainings on seeds of their own: how trainings scatter, what a doubling brings, and which try suits an arm.
 
     Every arm has the same tries, each of them from each of the seeds.
     """
 
-    arms: tuple[Name, ...] = Field(min_length=1, description="some of those in `blocks`")
-    tries: dict[Name, Try] = Field(min_length=1, description="of every arm, each under a name")
-    seeds: tuple[Seed, ...] = Field(min_length=2, description="none of those in `blocks`")
-    share: float = Field(gt=0, le=1, description="of the images that the study gives each training")
+    arms: PilotArms = Field(description="some arms of the comparison")
+    tries: dict[Name, Try] = Field(min_length=1, description="name → a change that every arm is tried with")
+    seeds: tuple[Seed, ...] = Field(min_length=2, description="blocks of the pilot, none of the comparison's")
+    share: float = Field(gt=0, le=1, description="share of the images that the comparison gives each training")
     chosen: dict[Name, Name] = Field(
-        default={},
-        description=f"arm of the study, or `{OTHERS}` for those that are not named → the try that it is trained by; an "
-        "arm without one is as its settings say",
+        description=f"arm, or `{OTHERS}` for those that are not named → the try that it is trained by; {{}} until the "
+        "pilot has run"
     )
 
-    @property
-    def cells(self) -> tuple[tuple[str, str], ...]:
-        """An arm and a try, as they are trained from every seed."""
-        return tuple((arm, name) for arm in self.arms for name in self.tries)
-
     def tried(self, arm: str) -> Try:
-        """What was chosen for an arm."""
+        """The try that was chosen for an arm."""
         name = choice(self.chosen, arm)
         return AS_IT_IS if name is None else self.tries[name]
 
     @model_validator(mode="after")
-    def what_is_chosen_was_tried(self) -> Self:
+    def chosen_tries_exist(self) -> Self:
         """A choice names a try."""
         for arm, name in self.chosen.items():
             if name not in self.tries:
@@ -236,37 +303,25 @@ class Pilot(Strict):
         return self
 
     @model_validator(mode="after")
-    def scatter_can_be_told(self) -> Self:
-        """Two trainings a block, and nothing twice."""
-        for axis in ("arms", "seeds"):
-            refuse_twice(axis, getattr(self, axis))
-        if len(self.cells) < 2:
-            raise ValueError(
-                "arms: one arm with one try tells no scatter within blocks; allowed: two arms, or two tries"
-            )
+    def scatter_can_be_measured(self) -> Self:
+        """A block has two trainings or more."""
+        refuse_twice("seeds", self.seeds)
+        if len(self.arms.all) * len(self.tries) < 2:
+            raise ValueError("arms: one arm with one try has no scatter within blocks; allowed: two arms, or two tries")
         return self
 
-    def check(self, blocks: Comparison) -> None:
-        """Raise ValueError where the pilot is of other arms than the study, or on its very seeds."""
-        if unknown := [arm for arm in self.arms if arm not in blocks.arms]:
-            raise ValueError(f"pilot.arms: '{unknown[0]}' is no arm; there is: {', '.join(blocks.arms)}")
-        if unknown := [arm for arm in self.chosen if arm not in (*blocks.arms, OTHERS)]:
-            raise ValueError(f"pilot.chosen: '{unknown[0]}' is no arm; there is: {', '.join(blocks.arms)}")
-        if shared := [seed for seed in self.seeds if seed in blocks.all_seeds]:
-            raise ValueError(f"pilot.seeds: {shared[0]} is a block of the study; allowed: others")
-
-
-class Confirmation(Strict):
-    """What came first, whichever it is, and the control, each once more in blocks that had no say in that."""
-
-    seeds: tuple[Seed, ...] = Field(min_length=2, description="of blocks of their own: in neither `blocks` nor `pilot`")
-
-    def check(self, blocks: Comparison, pilot: Pilot) -> None:
-        """Raise ValueError where a seed stands twice, or had a say in what came first."""
-        refuse_twice("confirmation.seeds", self.seeds)
-        for seed in self.seeds:
-            if seed in (*blocks.all_seeds, *pilot.seeds):
-                raise ValueError(f"confirmation.seeds: {seed} is a block of the study or of its pilot; allowed: others")
+    def check(self, comparison: Comparison) -> None:
+        """Raise ValueError where the pilot has arms that the comparison has not, or shares seeds with it."""
+        arms = comparison.arms
+        for field, names, allowed in (
+            ("arms.fresh", self.arms.fresh, arms.from_fresh_weights),
+            ("arms.continued", self.arms.continued, arms.continued),
+            ("chosen", self.chosen, (*arms.all, OTHERS)),
+        ):
+            if unknown := [name for name in names if name not in allowed]:
+                raise ValueError(f"pilot.{field}: '{unknown[0]}' is no such arm; there is: {', '.join(allowed)}")
+        if shared := [one for one in self.seeds if one in (*comparison.all_seeds, *comparison.confirm.seeds)]:
+            raise ValueError(f"pilot.seeds: {shared[0]} is a block of the comparison; allowed: others")
 
 
 def choice(chosen: Mapping[str, str], arm: str) -> str | None:

@@ -51,7 +51,7 @@ NOTE = (
 
 def family_table(family: Family, found: Found) -> Table:
     """An endpoint's comparisons, and the A/A arm below them."""
-    again = found.blocks.repeated
+    again = found.plan.repeated
     rows = [row(one, finding, family) for one, finding in family.found.items()]
     checked = row(again, family.repeated, family)
     note = f"δ = {percent(family.delta)}. {promise(family)} {NOTE}{scattering(family)}"
@@ -133,11 +133,11 @@ def against(arm: str, control: str) -> str:
 
 def arms_table(found: Found, real: Mapping[str, Any]) -> Table:
     """Endpoints, other scores and costs of every arm and of the bases, and the scores of real images."""
-    endpoints = list(found.blocks.endpoints)
+    endpoints = list(found.plan.endpoints)
     scores = sorted(found.any["scores"])
     columns = ["arm", *(NAMES[one] for one in endpoints), *map(label, scores)]
     columns += COSTS.values()
-    everything = {label(arm): list(found.trainings[arm].values()) for arm in found.blocks.arms}
+    everything = {label(arm): list(found.trainings[arm].values()) for arm in found.plan.arms.all}
     rows = [(name, *arm_cells(trainings, endpoints, scores)) for name, trainings in everything.items()]
     bases = list(found.bases.values())
     references = [("base", *arm_cells(bases, endpoints, scores))] if bases else []
@@ -163,7 +163,7 @@ def speed_table(found: Found, baseline: str, endpoint: str) -> Table:
     """Images for the same of an endpoint, by shifts and by the last crossing of the baseline's end, and the ends."""
     name = NAMES[endpoint]
     columns = ["arm", "c, times as fast", "blocks that arrive", "images until then", f"{name} at the end"]
-    rows = [(label(arm), *speed_cells(found, arm, baseline, endpoint)) for arm in found.blocks.arms]
+    rows = [(label(arm), *speed_cells(found, arm, baseline, endpoint)) for arm in found.plan.arms.all]
     biased = " FID along a training is of half of the samples, and biased upwards by more than that of all."
     note = (
         f"An arm of c is after n images where {label(baseline)} of the same block is after c·n: the second half of the "
@@ -203,8 +203,8 @@ def curve_rows(found: Found) -> list[dict[str, Any]]:
 
     Beside it stands how it differs within blocks from that of the arm that is trained once more, with its error.
     """
-    logs = {arm: np.log(found.told_curves(arm)) for arm in found.blocks.arms}
-    changes = {arm: one - logs[found.blocks.repeated.control] for arm, one in logs.items()}
+    logs = {arm: np.log(found.told_curves(arm)) for arm in found.plan.arms.all}
+    changes = {arm: one - logs[found.plan.repeated.control] for arm, one in logs.items()}
     first = found.bins.tolist()
     return [
         {"arm": arm, "first": start, "last": end - 1}
@@ -215,17 +215,15 @@ def curve_rows(found: Found) -> list[dict[str, Any]]:
     ]
 
 
-def confirmation_table(
-    told: Mapping[str, Verdict], found: Found, again: Sequence[Mapping[str, Any]], among: str, starts: str
-) -> Table:
-    """A row an endpoint; `among` is what the first was the first of, `starts` what fresh blocks begin with."""
-    arm, control = (label(again[0][place]["arm"]) for place in (FIRST, CONTROL))
-    deltas = found.blocks.judged
-    rows = [(NAMES[name], *cells(finding, deltas[name])) for name, finding in told.items()]
+def confirmation_table(verdicts: Mapping[str, Verdict], found: Found, pairs: Sequence[Mapping[str, Any]]) -> Table:
+    """A row an endpoint."""
+    arm, control = (label(pairs[0][place]["arm"]) for place in (FIRST, CONTROL))
+    deltas = found.plan.judged
+    rows = [(NAMES[name], *cells(verdict, deltas[name])) for name, verdict in verdicts.items()]
     note = (
-        f"{arm}, named for its place in {among}, was trained again with {control}, from {len(again)} {starts} "
-        f"that had no say in that; the error of a difference is by the scatter of all trainings of {among}, or of "
-        "these pairs where that is larger. Each endpoint is judged by itself."
+        f"{arm}, which came first, was trained again with {control} in {len(pairs)} blocks that had no say in that; "
+        "the error of a difference goes by the scatter of all trainings of the comparison, or of these pairs where "
+        "that is larger. Each endpoint is judged by itself."
     )
     return Table(f"On fresh seeds: {arm} against {control}", ("endpoint", *FINDING_COLUMNS), rows, note)
 
@@ -252,14 +250,14 @@ def markdown(families: Sequence[Family], first: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def first_sentence(found: Found, subject: str, real: Mapping[str, Any]) -> str:
-    """Data, network and budget, and what FID has room for; `subject` is what people call the images."""
-    one, control = found.any, found.blocks.repeated.control
+def first_sentence(found: Found, real: Mapping[str, Any]) -> str:
+    """Data, network and budget, and what FID has room for."""
+    one, control = found.any, found.plan.repeated.control
     images = fmean(each["costs"]["images"] for each in found.trainings[control].values())
     base = np.mean([each["costs"]["images"] for each in found.bases.values()]) if found.bases else 0
     budget = f"{with_prefix(images)} images" + (f", {with_prefix(base)} of them the base's," if base else "")
     return (
-        f"On {named(subject, one['conditions']['data'])}, with a network of "
+        f"On {named(found.plan.subject, one['conditions']['data'])}, with a network of "
         f"{with_prefix(one['costs']['parameters'])} parameters and {budget} behind "
         f"{label(control)}; {len(found.complete)} blocks. Real images, {real['sets']}, have a FID of {real['fid']:.3g}."
     )

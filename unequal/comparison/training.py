@@ -1,47 +1,178 @@
-"""The trainings of a block: a base, and arms that go on from it or begin with the block's fresh weights."""
+"""The trainings of a block: a base, and arms that continue it or begin with the block's fresh weights."""
 
 import hashlib
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from unequal.comparison.measuring import Measuring, MeasuringSettings
-from unequal.comparison.settings import Try, arm_seed, shortened
+from unequal.comparison.measuring import Measuring, pilot_along
+from unequal.comparison.settings import BlockProfile, Try, arm_seed, choice, shortened, shortened_plan
 from unequal.data.prepared import PreparedData
+from unequal.errors import UserError
 from unequal.experts.plan import ExpertsJob, carry_out, totals
 from unequal.models.folder import model_and_snapshots
+from unequal.settings.groups import Plan
 from unequal.settings.network import AnyNetwork
-from unequal.settings.recipe import Recipe
+from unequal.settings.recipe import Recipe, at_batch
 from unequal.settings.schedule import Schedule
-from unequal.settings.strict import Strict, key
+from unequal.settings.strict import StageSettings, Strict, key
 from unequal.settings.training import Training
+from unequal.settings.values import Name
 from unequal.training.initialisation import Start
+from unequal.training.mixed_prediction import with_three_heads
 from unequal.training.results import curve, trained_record, write_models
 from unequal.training.train import Outcome, TrainingJob, spec_for, train
 from unequal.workspace import Nested, Workspace
 
 R = TypeVar("R", bound=Recipe)
+#: Trains by a recipe, in a workspace, under a name that gives it draws of its own.
+Train = Callable[[Workspace, Recipe, str], Outcome]
 
 
-def train_weights(
-    workspace: Workspace, job: TrainingJob, block: int, network: AnyNetwork, schedule: Schedule
-) -> Outcome:
-    """Train the fresh weights of a block: all its arms share them, and each has the draws of its job's seed."""
-    start = Start.fresh(network, spec_for(job, network, schedule), block)
-    return train(workspace, job, start, job.recipe.sampler.build(start.spec.noise_schedule()))
+class NetworkSettings(StageSettings):
+    """Keys of params.yaml by which fresh weights are trained, whatever the recipe."""
+
+    schedule: Schedule
+    network: AnyNetwork
+    training: Training
+
+
+class FreshSettings(NetworkSettings):
+    """Keys of params.yaml by which an arm is trained from fresh weights."""
+
+    recipe: Recipe = key("recipes.{arm}")
+    batch_sizes: dict[Name, int] = key("comparison.batch_sizes")
+
+
+class ChosenSettings(StageSettings):
+    """The tries of the pilot, and the try that was chosen for each arm."""
+
+    tries: dict[str, Try] = key("pilot.tries")
+    chosen: dict[Name, Name] = key("pilot.chosen")
+
+    def tried(self, arm: str) -> Try:
+        """The try by which an arm is trained. Raises UserError where none was chosen."""
+        name = choice(self.chosen, arm)
+        if name is None:
+            raise UserError(f"pilot.chosen.{arm}: missing; name one of {', '.join(self.tries)}")
+        return self.tries[name]
+
+
+@dataclass(frozen=True)
+class Block:
+    """What the trainings of a block from fresh weights share: settings, data, and the seed of those weights.
+
+    Attributes:
+        settings: how networks are made and trained.
+        data: training images.
+        number: the block, which seeds the fresh weights.
+        batch_size: images an optimizer step; None: those of the settings.
+        profile: how many draws settle how three heads are combined; None: no arm has three.
+    """
+
+    settings: NetworkSettings
+    data: PreparedData
+    number: int
+    batch_size: int | None = None
+    profile: BlockProfile | None = None
+
+    def train(self, place: Workspace, recipe: Recipe, name: str) -> Outcome:
+        """Train the block's fresh weights by a recipe, with draws of its own for each name."""
+        settings, seed = self.settings, arm_seed(self.number, name)
+        job = TrainingJob(f"{name}/block_{self.number}", recipe, settings.training, self.data, seed)
+        if self.batch_size is not None:
+            job = with_batches(job, self.batch_size)
+        if recipe.mixing is not None:
+            if self.profile is None:
+                raise UserError(f"arm '{name}' has three heads; list it under comparison.arms.heads")
+            job = with_three_heads(job, settings.network, settings.schedule, self.profile, place.device)
+        start = Start.fresh(settings.network, spec_for(job, settings.network, settings.schedule), self.number)
+        return train(place, job, start, job.recipe.sampler.build(start.spec.noise_schedule()))
+
+
+def with_batches(job: TrainingJob, batch_size: int, scale_moments: bool = True) -> TrainingJob:
+    """A job with another batch size; averages, moments and intervals stay the same in images.
+
+    Args:
+        job: meant for `training.batch_size`.
+        batch_size: images an optimizer step.
+        scale_moments: Adam's second moment forgets equally fast in images, else in steps.
+    """
+    training, recipe = job.training, job.recipe
+    ratio = batch_size / training.batch_size
+    log_every = max(1, training.log_every * training.batch_size // batch_size)
+    intervals = {
+        "log_every": log_every,
+        "checkpoint_every": log_every * max(1, training.checkpoint_every // training.log_every),
+    }
+    sizes = {"batch_size": batch_size, "gradient_accumulation": 1, "average": training.average.at_batch(ratio)}
+    changes: dict[str, Any] = {} if recipe.average is None else {"average": recipe.average.at_batch(ratio)}
+    if scale_moments:
+        changes["optimizer"] = at_batch(recipe.optimizer, ratio)
+    return TrainingJob(
+        job.name,
+        recipe.model_copy(update=changes),
+        training.model_copy(update=sizes | intervals),
+        job.data,
+        job.seed,
+    )
+
+
+def try_fresh(
+    measuring: Measuring, train: Train, arm: str, recipe: Recipe, tries: Mapping[str, Try], share: float
+) -> dict[str, Any]:
+    """Train and measure an arm from fresh weights once for each try, at half and at the end of each training.
+
+    Args:
+        measuring: what all trainings of a block are measured by.
+        train: trains by a recipe, in a workspace, under a name that gives it draws of its own.
+        arm: the arm's name.
+        recipe: the arm's own recipe; one with snapshots is measured along its path, by half of the samples.
+        tries: changes of the recipe.
+        share: of the recipe's images.
+    """
+    place, tried = measuring.workspace, {}
+    measure = partial(pilot_along, measuring, snapshots=len(recipe.snapshots)) if recipe.snapshots else measuring.path
+    for label, one in tries.items():
+        name = f"{arm}_{label}"  # with draws of its own, as in the comparison
+        short = with_half(shortened(recipe, share, one))
+        outcome = train(Nested(place, name), short, name)
+        write_models(folder := place.work / f"{name}_models", outcome)
+        figures = measure(*half_and_end(folder, short), name)
+        tried[label] = figures | {"lr": short.optimizer.lr, "costs": figures["costs"] | costs_of(outcome)}
+    return tried
 
 
 def train_plan(workspace: Workspace, job: ExpertsJob, folder: Path) -> dict[str, Any]:
-    """Carry a plan out, with its models below a folder; what it has come to, base included."""
+    """Carry a plan out, with its models below a folder; its figures, base included."""
     models, figures = carry_out(workspace, job)
     for number, model in enumerate(models):
         shutil.copytree(model, folder / f"group_{number}", dirs_exist_ok=True)
     return totals(figures) | {"groups": figures}
 
 
+def try_plan(
+    measuring: Measuring, training: Training, arm: str, plan: Plan, tries: Mapping[str, Try], share: float, base: Path
+) -> dict[str, Any]:
+    """Carry a plan out on a base of the pilot once for each try, and measure the ends."""
+    place, block, tried = measuring.workspace, measuring.block, {}
+    for label, one in tries.items():
+        short = shortened_plan(plan, share, one)
+        # Draws of its own: trainings that share draws scatter less than the comparison's will.
+        name = f"{arm}_{label}"
+        job = ExpertsJob(short, f"{name}/block_{block}", base, measuring.data, training, arm_seed(block, name))
+        folder = place.work / f"{name}_models"
+        costs = own_costs(train_plan(Nested(place, name), job, folder))
+        figures = measuring.figures(folder, name)
+        tried[label] = figures | {"lr": short.recipe.optimizer.lr, "costs": figures["costs"] | costs}
+    return tried
+
+
 def with_half(recipe: R) -> R:
-    """A recipe that also keeps the model of half of its images."""
+    """A recipe that also stores the model at half of its images."""
     snapshots = tuple(sorted({*recipe.snapshots, recipe.images // 2}))
     return recipe.model_copy(update={"snapshots": snapshots})
 
@@ -53,7 +184,7 @@ def half_and_end(folder: Path, recipe: Recipe) -> tuple[Path, Path]:
 
 
 def made_by(*settings: Strict) -> dict[str, str]:
-    """The hash of a training's settings: blocks that were trained apart are judged together where it is the same.
+    """The hash of a training's settings: blocks that were trained apart are judged together where it is equal.
 
     Settings that have since become possible, and stand at their default, change nothing.
     """
@@ -62,7 +193,7 @@ def made_by(*settings: Strict) -> dict[str, str]:
 
 
 def costs_of(outcome: Outcome) -> dict[str, Any]:
-    """What a training has cost by itself; in seconds by its log, which a resumed one has written in parts."""
+    """Images, FLOPs and seconds of a training alone; seconds by its log, which a resumed one has written in parts."""
     record, seconds, seen = trained_record(outcome), 0.0, 0
     for line in curve(outcome.trained.log):
         seconds += (line["images_seen"] - seen) / line["images_per_second"]
@@ -71,61 +202,17 @@ def costs_of(outcome: Outcome) -> dict[str, Any]:
 
 
 def emphasis_of(outcome: Outcome) -> dict[str, Any]:
-    """What a training has learned to put its weight on, to six digits; nothing where its settings tell it."""
-    found = {name: [float(f"{one:.6g}") for one in told] for name, told in outcome.trained.effective_weighting.items()}
-    return {"emphasis": found} if found else {}
+    """The weighting that a training has learned, to six digits; nothing where its settings fix it."""
+    learned = {
+        name: [float(f"{one:.6g}") for one in values] for name, values in outcome.trained.effective_weighting.items()
+    }
+    return {"emphasis": learned} if learned else {}
 
 
 def own_costs(totals: Mapping[str, Any]) -> dict[str, Any]:
-    """What a plan has cost beyond its base."""
+    """Costs of a plan beyond its base."""
     return {
         "images": sum(one["images_seen"] for one in totals["groups"]),
         "training_flops": sum(one["training_flops"] for one in totals["groups"]),
         "training_seconds": totals["training_seconds"] + totals["pruning_seconds"],
     }
-
-
-#: Trains by a recipe, given a place to do it in, the data, a name and the seed of its draws.
-Train = Callable[[Workspace, Recipe, PreparedData, str, int], Outcome]
-#: Measures models at half and at the end of a training, under a name.
-Measure = Callable[[Measuring, Path, Path, str], dict[str, Any]]
-
-
-class TriesSettings(MeasuringSettings):
-    """Keys of params.yaml that say what is tried of an arm."""
-
-    tries: dict[str, Try] = key("pilot.tries")
-    share: float = key("pilot.share")
-    recipe: Recipe = key("recipes.{arm}")
-
-
-class FreshTries(TriesSettings):
-    """Those of an arm that is a recipe, and nothing else."""
-
-    schedule: Schedule
-    network: AnyNetwork
-    training: Training
-
-    def trained_from(self, block: int) -> Train:
-        """How each try trains the fresh weights of a block."""
-
-        def train(place: Workspace, recipe: Recipe, data: PreparedData, name: str, seed: int) -> Outcome:
-            job = TrainingJob(name, recipe, self.training, data, seed)
-            return train_weights(place, job, block, self.network, self.schedule)
-
-        return train
-
-
-def try_all(
-    measuring: Measuring, settings: TriesSettings, arm: str, train: Train, measure: Measure = Measuring.path
-) -> dict[str, Any]:
-    """Train and measure an arm once for each try, at half and at the end of each training; what came out, by try."""
-    place, block, tried = measuring.workspace, measuring.block, {}
-    for label, one in settings.tries.items():
-        recipe = with_half(shortened(settings.recipe, settings.share, one))
-        name = f"{arm}_{label}"  # with draws of its own, as in the study
-        outcome = train(Nested(place, name), recipe, measuring.data, f"{name}/block_{block}", arm_seed(block, name))
-        write_models(folder := place.work / f"{name}_models", outcome)
-        figures = measure(measuring, *half_and_end(folder, recipe), name)
-        tried[label] = figures | {"lr": recipe.optimizer.lr, "costs": figures["costs"] | costs_of(outcome)}
-    return tried

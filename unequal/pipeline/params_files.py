@@ -1,4 +1,4 @@
-"""Whole params files: which model checks a file, by the folder that it lies in, and JSON schemas of the models."""
+"""Whole params files: the gate of the graph next to a file reads it; and JSON schemas of their models."""
 
 import json
 from importlib import import_module
@@ -6,44 +6,37 @@ from pathlib import Path
 from typing import Any
 
 from unequal.errors import UserError
-from unequal.pipeline.workdirs import checkout
+from unequal.pipeline.gate import Gate
 from unequal.settings.params.core import Core
 from unequal.settings.params.pipeline import Params
-from unequal.settings.strict import PARAMS, STUDIES
+from unequal.settings.strict import PARAMS, read_yaml
 
 #: The committed schema of the pipeline's params.yaml.
 SCHEMA = "params.schema.json"
-
-
-def study_of(path: Path) -> str | None:
-    """The study in whose folder a params file lies, or in one of its runs on other data; None: in none."""
-    folder = path.absolute().parent
-    parts = folder.relative_to(checkout(folder)).parts
-    return parts[1] if len(parts) > 1 and parts[0] == STUDIES else None
-
-
-def params_of_study(name: str) -> type[Core]:
-    """What checks the params files of a study. Raises UserError where there is no such study."""
-    module = f"{STUDIES}.{name}.params"
-    try:
-        found: type[Core] = import_module(module).Params
-    except ModuleNotFoundError as error:
-        if error.name is None or not module.startswith(error.name):
-            raise
-        raise UserError(f"{STUDIES}/{name}: no study; it has no params.py") from None
-    return found
+#: The stage of every graph that checks params.yaml as a whole, and the gate of comparisons without a graph.
+GATE, COMPARISON_GATE = "check_params", "unequal.comparison.stages.check_params"
 
 
 def read_params(path: Path = PARAMS) -> Core:
-    """Read and check a whole params file: a study's where it lies in one, else the pipeline's. Raises UserError."""
-    name = study_of(path)
-    return Params.read(path) if name is None else params_of_study(name).read(path)
+    """Read and check a whole params file.
+
+    The gate that the dvc.yaml in its folder names reads it; without a graph, a file with a section `comparison` is a
+    comparison's, any other the pipeline's.
+
+    Raises:
+        UserError: the file is missing or not sound.
+    """
+    graph = path.with_name("dvc.yaml")
+    if graph.exists():
+        words = read_yaml(graph)["stages"][GATE]["cmd"].split()
+        return gate_of(words[words.index("-m") + 1]).read(path)
+    return gate_of(COMPARISON_GATE).read(path) if "comparison" in read_yaml(path) else Params.read(path)
 
 
-def params_models(root: Path) -> dict[Path, type[Core]]:
-    """The folder of every kind of params file below a project's root → what checks it."""
-    studies = sorted(gate.parents[1] for gate in root.glob(f"{STUDIES}/*/stages/check_params.py"))
-    return {root: Params} | {folder: params_of_study(folder.name) for folder in studies}
+def gate_of(module: str) -> Gate:
+    """The gate that a module holds."""
+    gate: Gate = import_module(module).main
+    return gate
 
 
 def json_schema(model: type[Core]) -> dict[str, Any]:
@@ -52,6 +45,8 @@ def json_schema(model: type[Core]) -> dict[str, Any]:
 
 
 def schema_of(kind: str) -> str:
-    """The text of the JSON schema of the pipeline's params files, or of a study's. Raises UserError."""
-    model = Params if kind == "pipeline" else params_of_study(kind)
+    """The text of the JSON schema of params files: `pipeline`, or `compare` for comparisons. Raises UserError."""
+    if kind not in ("pipeline", "compare"):
+        raise UserError(f"'{kind}': no kind of params file; allowed: pipeline, compare")
+    model = Params if kind == "pipeline" else gate_of(COMPARISON_GATE).model
     return json.dumps(json_schema(model), indent=2) + "\n"

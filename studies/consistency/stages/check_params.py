@@ -4,7 +4,7 @@ from studies.consistency.params import Params
 from unequal.data.labels import check_labels
 from unequal.pipeline.gate import gate
 
-main = gate(__file__, Params.read, check_labels)
+main = gate(__file__, Params, check_labels)
 
 if __name__ == "__main__":
     main()

@@ -5,17 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
-from click.testing import CliRunner
-from html_tables import uneven_tables
-from piloted import write_pilot
-from stage_project import write_params
 
-from studies.curricula.ease import Ease, eases
-from studies.curricula.stages import report_curriculum
-from studies.curricula.tables import ease_rows, ease_table
+from studies.curricula.report_ease import Ease, ease_rows, ease_table, eases
 from unequal.errors import UserError
-from unequal.files import read_json, write_json
 
 STUDY = Path(__file__).parents[1] / "params.yaml"
 FIRST = [0, 10, 30, 50, 70, 90]
@@ -88,31 +80,3 @@ def test_timesteps_that_make_no_ends_are_refused() -> None:
     one["curve"] = one["curve"] | {"first": [0], "timesteps": [100]}
     with pytest.raises(UserError, match=r"no bin of 100 timesteps lies within 0\.3·T of an end"):
         eases([one])
-
-
-def test_the_page_has_all_sections(project: Path) -> None:
-    settings = yaml.safe_load(STUDY.read_text(encoding="utf-8"))
-    write_params(**{name: settings[name] for name in ("subject", "blocks", "effects", "schedule", "recipes")})
-    generator = np.random.default_rng(0)
-    for arm in settings["blocks"]["arms"]:
-        for block in settings["blocks"]["seeds"]:
-            made = training(0.01 * generator.normal())
-            endpoints = {one: float(np.exp(0.01 * generator.normal())) for one in settings["blocks"]["endpoints"]}
-            costs = dict.fromkeys(("images", "training_flops", "sampling_flops", "parameters"), 200)
-            more = {
-                "arm": arm,
-                "block": block,
-                "made_by": arm,
-                "scores": {},
-                "costs": costs,
-                "conditions": {"data": "made-up images"},
-            }
-            write_json(project / f"results/endpoints/{arm}/block_{block}.json", made | {"endpoints": endpoints} | more)
-    write_pilot(project / "results", *settings["blocks"]["endpoints"])
-    result = CliRunner().invoke(report_curriculum.main, [])
-    assert result.exit_code == 0, result.output
-    page = (project / "results/report.html").read_text(encoding="utf-8")
-    assert uneven_tables(page) == []
-    assert all(one in page for one in ("Speed", "Is learning easier near noise?", "Along the training", "Speed by FID"))
-    assert {one.stem for one in (project / "results/pictures").iterdir()} >= {"along", "ease", "samplers", "curves"}
-    assert "images_for_fid" in read_json(project / "results/findings.json")["endpoints"]

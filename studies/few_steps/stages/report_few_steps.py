@@ -15,7 +15,6 @@ from studies.few_steps.tables import (
     score_rows,
     scores_table,
 )
-from unequal.comparison.settings import Subject
 from unequal.files import write_bytes
 from unequal.pipeline.stage import Run, stage
 from unequal.report.page import Report, publish
@@ -26,7 +25,7 @@ from unequal.settings.strict import StageSettings
 class Settings(StageSettings):
     """Keys of params.yaml that this stage reads."""
 
-    subject: Subject
+    subject: str
     schedule: Schedule
     sweep: Sweep
 

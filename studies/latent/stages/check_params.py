@@ -5,7 +5,7 @@ from unequal.data.labels import check_labels
 from unequal.pipeline.gate import gate
 from unequal.pruning.reach import check_reach
 
-main = gate(__file__, Params.read, check_labels, check_reach)
+main = gate(__file__, Params, check_labels, check_reach)
 
 if __name__ == "__main__":
     main()

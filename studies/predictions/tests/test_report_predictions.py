@@ -1,20 +1,20 @@
 """The study's page, of made-up heads whose answers are known."""
 
-import csv
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from html_tables import uneven_tables
-from piloted import write_pilot
-from stage_project import write_params
 
-from studies.predictions.findings import COMBINATIONS, Heads, read_heads
-from studies.predictions.stages.report_predictions import main
-from studies.predictions.tables import combinations_table, swaps_table, winners_table
-from studies.predictions.wins import won
+from studies.predictions.measure_heads import won
+from studies.predictions.report_heads import (
+    COMBINATIONS,
+    Heads,
+    combinations_table,
+    read_heads,
+    swaps_table,
+    winners_table,
+)
 from unequal.errors import UserError
 from unequal.files import write_json, write_npz
 
@@ -83,62 +83,3 @@ def test_what_does_not_fit_is_refused_in_a_line(tmp_path: Path, changes: dict[st
     with pytest.raises(UserError, match=complaint) as refusal:
         read_heads(tmp_path, ["three"], BLOCKS)
     assert "\n" not in str(refusal.value)
-
-
-def training(arm: str, block: int, value: float) -> dict[str, Any]:
-    return {
-        "arm": arm,
-        "block": block,
-        "made_by": arm,
-        "endpoints": {"fid": value},
-        "scores": {"kid": 0.01},
-        "costs": dict.fromkeys(("images", "training_flops", "sampling_flops", "parameters"), 100),
-        "curve": {"timesteps": [10], "first": [0, 2, 4], "loss": [value] * 3},
-        "conditions": {"data": "images, made up", "extractor": "a classifier"},
-    }
-
-
-@pytest.mark.slow
-def test_the_page_has_it_all(project: Path) -> None:
-    recipe = {
-        "images": 100,
-        "sampler": {"density": "uniform"},
-        "loss_weight": {"kind": "none"},
-        "optimizer": {"lr": 1e-3, "betas": [0.9, 0.999], "weight_decay": 0.0, "warmup_images": 0, "decay": "cosine"},
-    }
-    alone = ["epsilon", "again", "v_prediction", "sample"]
-    predicted = {"again": "epsilon", "three": "mixed"}
-    mixing = {"train": "best_common", "select": "profile"}
-    write_params(
-        subject="made-up images",
-        effects={},
-        blocks={
-            "question": "Do they gain?",
-            "seeds": list(BLOCKS),
-            "arms": [*alone, "three"],
-            "comparisons": [{"arm": arm, "control": "epsilon"} for arm in ("v_prediction", "sample", "three")],
-            "repeated": {"arm": "again", "control": "epsilon"},
-            "endpoints": {"fid": 0.05},
-        },
-        recipes={
-            arm: recipe | {"prediction": predicted.get(arm, arm)} | ({"mixing": mixing} if arm == "three" else {})
-            for arm in (*alone, "three")
-        },
-        predictions={"single": alone, "mixed": ["three"], "tried": ["three"], "ranges": 2, "samples": 100},
-    )
-    write_pilot(Path("results"), "loss_over_timesteps", "fid")
-    generator = np.random.default_rng(0)
-    for block in BLOCKS:
-        for arm in (*alone, "three"):
-            value = float((1.3 if arm == "three" else 1.0) * np.exp(0.01 * generator.normal()))
-            write_json(Path(f"results/endpoints/{arm}/block_{block}.json"), training(arm, block, value))
-        write_json(Path(f"results/heads/three/block_{block}.json"), heads(block))
-    result = CliRunner().invoke(main, [])
-    assert result.exit_code == 0, result.output
-    page = Path("results/report.html").read_text()
-    assert uneven_tables(page) == []
-    assert all(text in page for text in ("Where the quality is lost", "Which head is best", "other combinations"))
-    assert "| three against epsilon | +" in Path("results/findings.md").read_text()
-    with Path("results/swaps.csv").open() as file:
-        assert len(list(csv.DictReader(file))) == len(BLOCKS) * 2 * 3
-    assert {path.stem for path in Path("results/pictures").glob("*.png")} >= {"errors", "winners", "comparisons"}

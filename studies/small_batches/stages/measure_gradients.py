@@ -6,7 +6,7 @@ from typing import Any
 from studies.small_batches.densities import Densities
 from studies.small_batches.gradients import figures_of, meter_of
 from studies.small_batches.settings import Gradients
-from studies.small_batches.training import BatchSettings, optimizer_of
+from studies.small_batches.training import BatchSettings, job_of
 from unequal.data.prepared import PreparedData
 from unequal.models.folder import load_model, load_record, model_and_snapshots
 from unequal.pipeline.stage import Run, stage
@@ -39,7 +39,8 @@ def measured(
     net, record = load_model(folder)
     state = TrainingState.load(folder)
     net.load_state_dict(state.weights)
-    chosen, second_beta = settings.gradients, optimizer_of(settings.recipe, settings.arm, settings.training).betas[1]
+    job = job_of(record.name, settings.recipe, settings.arm, settings.training, data, block)
+    chosen, second_beta = settings.gradients, job.recipe.optimizer.betas[1]
     meter = meter_of(net, record, data, chosen, torch_seed(settings.seed, block), run.device)
     samples = AdamMeter(meter, adam_scales(meter.net, state.moments, second_beta)).samples(densities.cells)
     figures = {metric: figures_of(one, densities, chosen.batch_size) for metric, one in samples.items()}

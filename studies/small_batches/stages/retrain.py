@@ -3,19 +3,22 @@
 from studies.small_batches.densities import Densities
 from studies.small_batches.retrained import Looking, changes
 from studies.small_batches.settings import Retraining
-from studies.small_batches.training import ChosenSettings, job_of, retrain, retrained_by, sampler_along
-from unequal.comparison.settings import arm_seed
+from studies.small_batches.training import BatchSettings, job_of, retrained_by, sampler_along
+from unequal.comparison.settings import arm_seed, shortened
+from unequal.comparison.training import ChosenSettings
 from unequal.data.prepared import PreparedData
 from unequal.files import write_npz
 from unequal.models.folder import load_record
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.evaluation import Sampling
 from unequal.settings.profile import Profile
+from unequal.training.initialisation import Start
 from unequal.training.results import write_models
+from unequal.training.train import train
 from unequal.workspace import Nested
 
 
-class Settings(ChosenSettings):
+class Settings(BatchSettings, ChosenSettings):
     """Keys of params.yaml that this stage reads."""
 
     seed: int
@@ -32,11 +35,16 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     slots = Densities.read(run.input("results/densities.json"), load_record(model).spec.timesteps).slots
     looking = Looking(data, settings.profile, settings.sampling, chosen.samples, settings.seed, block, run.device)
     before, pictures = looking.at(model)
-    found, shown, recipe = {}, {"before": pictures}, retrained_by(settings.recipe_of(arm), chosen)
+    found, shown, recipe = (
+        {},
+        {"before": pictures},
+        retrained_by(shortened(settings.recipe, 1.0, settings.tried(arm)), chosen),
+    )
     for way in chosen.ways:
         name, seed = f"{arm}_{way}/block_{block}", arm_seed(block, f"{arm}_{way}")
         job = job_of(name, recipe, settings.arm, settings.training, data, seed)
-        outcome = retrain(Nested(run, way), job, model, sampler_along(way, slots, chosen.power))
+        sampler = sampler_along(way, slots, chosen.power)
+        outcome = train(Nested(run, way), job, Start.of_model(model), sampler)
         folder = run.work / f"{way}_model"
         write_models(folder, outcome)
         after, shown[way] = looking.at(folder)

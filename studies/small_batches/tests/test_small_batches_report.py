@@ -91,16 +91,19 @@ def test_what_a_block_has_lost_in_noise_is_left_out() -> None:
 @pytest.fixture
 def study(project: Path) -> Path:
     write_params(
-        subject="made-up images",
-        effects={},
-        blocks={
+        comparison={
             "question": "Does it fail?",
+            "subject": "made-up images",
             "seeds": list(BLOCKS),
-            "arms": ARMS,
+            "arms": {"bases": [], "fresh": ARMS, "heads": [], "continued": []},
+            "batch_sizes": {},
+            "confirm": {"seeds": []},
             "comparisons": [{"arm": "small", "control": "large", "test": "welch"}],
             "repeated": {"arm": "again", "control": "large", "test": "welch"},
             "endpoints": dict.fromkeys(ENDPOINTS, 0.05),
         },
+        schedule={"name": "linear", "timesteps": 50},
+        recipes={},
         mechanism=list(BLOCKS),
         gradients={"arms": ["small"]},
         retraining={
@@ -114,6 +117,8 @@ def study(project: Path) -> Path:
         },
     )
     write_pilot(Path("results"), *ENDPOINTS)
+    for folder in ("trainings", "confirm"):
+        Path("results", folder).mkdir()
     densities = {"slots": [[0, 2], [3, 5], [6, 7]], "second_moments": [4, 2, 1], "second_moments_stderr": [0, 0, 0]}
     scout = {"cells": densities["slots"], "uniform_share": 0.1, "scout": {}}
     write_json(Path("results/densities.json"), densities | scout)
@@ -152,9 +157,9 @@ def test_the_page_holds_words_and_mechanism(study: Path) -> None:
         assert text in page
     drawn = {path.stem for path in Path("results/pictures").glob("*.png")}
     assert drawn == {"comparisons", "curves", "losses", "scatter", "cosines", "retrained", "pictures", "densities"}
-    rows = list(csv.DictReader(Path("results/retrained.csv").read_text().splitlines()))
+    rows = list(csv.DictReader(Path("results/rows/retrained.csv").read_text().splitlines()))
     assert len(rows) == len(BLOCKS) * len(WAYS) * 3
-    assert len(list(csv.DictReader(Path("results/gradients.csv").read_text().splitlines()))) == len(BLOCKS) * 4
+    assert len(list(csv.DictReader(Path("results/rows/gradients.csv").read_text().splitlines()))) == len(BLOCKS) * 4
 
 
 def test_blocks_measured_at_other_points_are_refused(study: Path) -> None:

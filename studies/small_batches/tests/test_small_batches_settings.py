@@ -14,14 +14,14 @@ STUDY = Path(__file__).parents[1] / "params.yaml"
 
 def test_params_are_sound() -> None:
     found = Params.read(STUDY)
-    assert set(found.arms) == set(found.blocks.arms)
+    assert set(found.arms) == set(found.comparison.arms.all)
     assert {found.recipes[arm].images for arm in found.arms} == {found.recipes["base"].images}
     assert found.slots.count == found.gradients.batch_size
 
 
 def test_arms_that_are_compared_differ_in_what_is_asked_alone() -> None:
     found = Params.read(STUDY)
-    for one in found.blocks.compared:
+    for one in found.comparison.compared:
         arm, control = (found.recipes[name].optimizer for name in one.arms)
         kept = {"lr"} if one.test == "paired" else set()
         assert arm.model_dump(exclude=kept) == control.model_dump(exclude=kept)
@@ -35,7 +35,7 @@ def test_arms_that_are_compared_differ_in_what_is_asked_alone() -> None:
     [
         ({"arms.stratified.serves": DELETE}, "arms.stratified: serves: is needed by a density"),
         ({"arms.stratified.density": DELETE}, "arms.stratified: serves: has no meaning without a density"),
-        ({"arms.batch_8": DELETE}, "arms: 'batch_8' of blocks.arms is missing"),
+        ({"arms.batch_8": DELETE}, "arms: 'batch_8' of comparison.arms is missing"),
         ({"arms.other": {"batch_size": 8}}, "arms: 'other' is no arm; there is: batch_128"),
         ({"arms.batch_8.batch_size": 200000}, "arms.batch_8.batch_size: 200000; recipes.batch_8 sees 180000 images"),
         (

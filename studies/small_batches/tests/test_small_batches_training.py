@@ -10,7 +10,6 @@ from studies.small_batches.densities import Densities, sampler_of
 from studies.small_batches.params import Params
 from studies.small_batches.training import (
     ArmSettings,
-    ChosenSettings,
     conditions,
     job_of,
     retrained_by,
@@ -121,15 +120,3 @@ def test_training_on_goes_at_a_steady_share_of_the_rate() -> None:
     assert (found.optimizer.decay, found.images, found.snapshots) == ("constant", 10000, ())
     retrained = job_of("batch_8_slot_2", found, PARAMS.arms["batch_8"], PARAMS.training, DATA, 3)
     assert (retrained.training.batch_size, retrained.recipe.images) == (8, 10000)
-
-
-def test_an_arm_has_the_rate_that_was_chosen_for_it() -> None:
-    changes = {"chosen": {"batch_8": "rate_2"}}
-    settings = ChosenSettings(
-        training=PARAMS.training,
-        recipe=PARAMS.recipes["batch_8"],
-        arm=PARAMS.arms["batch_8"],
-        pilot=PARAMS.pilot.model_copy(update=changes),
-    )
-    assert settings.recipe_of("batch_8").optimizer.lr == PARAMS.pilot.tries["rate_2"].lr == 2e-3
-    assert settings.recipe_of("batch_32") == settings.recipe

@@ -1,7 +1,4 @@
-"""Gate of the blocks of a study whose arms are plans: every arm has been given its try by the pilot.
-
-The pilot itself does not wait for it. Recipes need no such gate: without a try, none can be trained.
-"""
+"""Gate of the blocks: every arm has been given its try by the pilot, which itself does not wait for it."""
 
 from unequal.comparison.settings import Arms, Pilot, choice
 from unequal.errors import UserError
@@ -13,15 +10,15 @@ from unequal.settings.strict import StageSettings, key
 class Settings(StageSettings):
     """Keys of params.yaml that this stage reads."""
 
-    arms: Arms = key("blocks.arms")
+    arms: Arms = key("comparison.arms")
     pilot: Pilot
 
 
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
-    """Refuse arms that would be trained by what has not been tried."""
+    """Refuse arms that would be trained by settings that have not been tried."""
     pilot = settings.pilot
-    if missing := [arm for arm in settings.arms if choice(pilot.chosen, arm) is None]:
+    if missing := [arm for arm in settings.arms.all if choice(pilot.chosen, arm) is None]:
         raise UserError(
             f"pilot.chosen: no try is named for {', '.join(missing)}; run the pilot, then name one of each: "
             f"{', '.join(pilot.tries)}"

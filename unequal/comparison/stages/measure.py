@@ -1,13 +1,13 @@
-"""Measure the endpoints of a training, an arm's or a base's, and of its snapshots."""
+"""Measure the endpoints of a training, an arm's or a base's, and of its snapshots by half of the samples."""
 
-from unequal.comparison.measuring import Measuring, MeasuringSettings
+from unequal.comparison.measuring import Measuring, MeasuringSettings, along
 from unequal.data.prepared import PreparedData
 from unequal.evaluation.fidelity import BuiltExtractor
 from unequal.files import read_json
 from unequal.models.folder import RECORD, model_and_snapshots
 from unequal.pipeline.stage import Run, stage
 
-#: What a training's own figures tell of its costs that its models do not.
+#: Costs that a training's own figures hold and its models do not.
 OWN_COSTS = ("search_flops", "measuring_flops", "pruning_seconds", "training_seconds")
 
 
@@ -20,13 +20,13 @@ def main(run: Run, settings: MeasuringSettings, arm: str, block: int) -> None:
     own = read_json(run.input(f"results/trainings/{arm}/block_{block}.json"))
     measuring = Measuring(run, settings, data, extractor, block)
     *snapshots, end = model_and_snapshots(folder) if (folder / RECORD).exists() else [folder]
-    figures = measuring.figures(end, f"{arm}_{block}")
-    figures["costs"] |= {name: own[name] for name in OWN_COSTS if name in own}
-    path = {one.name: measuring.figures(one, f"{arm}_{block}_{one.name}")["endpoints"] for one in snapshots}
+    name = f"{arm}_{block}"
+    figures = along(measuring, snapshots, end, name) if snapshots else measuring.figures(end, name)
+    figures["costs"] |= {cost: own[cost] for cost in OWN_COSTS if cost in own}
     run.metrics(
         f"results/endpoints/{arm}/block_{block}.json",
-        {"arm": arm, "block": block, "made_by": own["made_by"]} | figures | {"snapshots": path},
-        {f"{name}_{arm}_{block}": value for name, value in figures["endpoints"].items()},
+        {"arm": arm, "block": block, "made_by": own["made_by"]} | figures,
+        {f"{endpoint}_{name}": value for endpoint, value in figures["endpoints"].items()},
     )
 
 

@@ -1,13 +1,13 @@
-"""Set the arms of a study beside their controls, from the endpoints of its trainings alone, on one page."""
+"""Show every arm next to its control, with verdicts, from the figures of the trainings alone, on one page."""
 
-from unequal.comparison.report import PageSettings, Study, write_page
+from unequal.comparison.report import ReportSettings, write_report
 from unequal.pipeline.stage import Run, stage
 
 
-@stage(PageSettings)
-def main(run: Run, settings: PageSettings) -> None:
-    """Write the study's page, its findings and what its README says of them."""
-    write_page(run, Study.read(run.input, settings))
+@stage(ReportSettings)
+def main(run: Run, settings: ReportSettings) -> None:
+    """Write the page and the verdicts."""
+    write_report(run, settings)
 
 
 if __name__ == "__main__":

@@ -1,35 +1,26 @@
 """Train the base of a block from fresh weights."""
 
-from unequal.comparison.settings import arm_seed
-from unequal.comparison.training import costs_of, made_by, train_weights
+from unequal.comparison.training import Block, NetworkSettings, costs_of, made_by
 from unequal.data.prepared import PreparedData
 from unequal.pipeline.stage import Run, stage
-from unequal.settings.network import AnyNetwork
 from unequal.settings.recipe import Recipe
-from unequal.settings.schedule import Schedule
-from unequal.settings.strict import StageSettings, key
-from unequal.settings.training import Training
+from unequal.settings.strict import key
 from unequal.training.results import write_results
-from unequal.training.train import TrainingJob
 
 
-class Settings(StageSettings):
+class Settings(NetworkSettings):
     """Keys of params.yaml that this stage reads."""
 
-    schedule: Schedule
-    network: AnyNetwork
-    training: Training
-    recipe: Recipe = key("recipes.base")
+    recipe: Recipe = key("recipes.{base}")
 
 
 @stage(Settings, shared=True)
-def main(run: Run, settings: Settings, block: int) -> None:
+def main(run: Run, settings: Settings, base: str, block: int) -> None:
     """Train a base."""
     data = PreparedData.open(run.input("artifacts/data"))
-    job = TrainingJob(f"base/block_{block}", settings.recipe, settings.training, data, arm_seed(block, "base"))
-    outcome = train_weights(run, job, block, settings.network, settings.schedule)
+    outcome = Block(settings, data, block).train(run, settings.recipe, base)
     write_results(run, outcome)
-    run.metrics(f"results/trainings/base/block_{block}.json", made_by(settings) | costs_of(outcome))
+    run.metrics(f"results/trainings/{base}/block_{block}.json", made_by(settings) | costs_of(outcome))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,269 @@
+"""Boundaries between two experts in all units that are in use, and what resulted from each, as part of the page."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from unequal.comparison.figures import WIDTH
+from unequal.comparison.judgement import Family
+from unequal.comparison.report import Extras, Judged, ReportSettings, write_report
+from unequal.comparison.results import Found
+from unequal.comparison.settings import Comparison, Contrast
+from unequal.comparison.tables import NAMES
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.diffusion.spacing import spaced_timesteps
+from unequal.errors import UserError
+from unequal.measures.loss_profile import endpoints
+from unequal.pipeline.stage import Run, stage
+from unequal.report.drawing import GOLD, INK, PALE, RED, SOFT
+from unequal.report.formatting import label, percent
+from unequal.report.page import Drawing, Table
+from unequal.settings.evaluation import Sampling
+from unequal.settings.groups import ByTimesteps, Plan, TwoGroups
+from unequal.settings.schedule import FlowSchedule
+from unequal.timesteps.boundary import Boundary
+
+#: Wan 2.2's, by the time after the shift from which its expert for noise is asked (its configurations of text to video
+#: and of image to video).
+WAN = {"Wan 2.2, text to video": Boundary.at_time(0.875), "Wan 2.2, image to video": Boundary.at_time(0.9)}
+#: λ in decibels is so many times λ in nats.
+DECIBELS = 10 / np.log(10)
+
+
+class Border(NamedTuple):
+    """A boundary on the study's schedule.
+
+    Attributes:
+        name: of the arm, or of whom it is published by.
+        log_snr: λ, natural.
+        timestep: the first of the expert at the noise end.
+        shifted, unshifted: the time s of the flow after and before the schedule's shift.
+        noise_steps: share of the sampling steps that the expert at the noise end takes.
+        noise_mass: share of uniformly drawn timesteps that are its own.
+        by_timesteps: whether experts train on images in proportion to their timesteps; else on as many each.
+    """
+
+    name: str
+    log_snr: float
+    timestep: int
+    shifted: float
+    unshifted: float
+    noise_steps: float
+    noise_mass: float
+    by_timesteps: bool
+
+    @property
+    def decibels(self) -> float:
+        """λ in dB."""
+        return float(DECIBELS * self.log_snr)
+
+
+def steps_of(sampling: Sampling, schedule: FlowSchedule) -> list[int]:
+    """Timesteps of the sampling steps, falling."""
+    return spaced_timesteps(sampling.steps, schedule.tables(), sampling.spacing)
+
+
+def border(
+    name: str, boundary: Boundary, schedule: FlowSchedule, steps: Sequence[int], by_timesteps: bool = False
+) -> Border:
+    """A boundary on a schedule, which is sampled at these timesteps."""
+    first = boundary.timestep(schedule.tables())
+    return Border(
+        name,
+        boundary.log_snr,
+        first,
+        boundary.time(),
+        boundary.time(schedule.shift),
+        float(np.mean(np.array(steps) >= first)),
+        1 - first / schedule.timesteps,
+        by_timesteps,
+    )
+
+
+def borders(plans: Mapping[str, Plan], schedule: FlowSchedule, steps: Sequence[int]) -> list[Border]:
+    """Those of all plans that have one, from the data end to the noise end."""
+    found = [
+        border(name, Boundary(plan.groups.log_snr), schedule, steps, isinstance(plan.allocation, ByTimesteps))
+        for name, plan in plans.items()
+        if isinstance(plan.groups, TwoGroups)
+    ]
+    return sorted(found, key=lambda one: (-one.log_snr, one.by_timesteps))
+
+
+def planned(shown: Sequence[Border], plan: Comparison) -> dict[str, Contrast]:
+    """Arm → its comparison with the joint model, or, with images by timesteps, with the same boundary and as many each.
+
+    The latter differ in how images are shared out alone. What is not planned is left out.
+    """
+    alike = {one.log_snr: one.name for one in shown if not one.by_timesteps}
+    controls = {one.name: alike.get(one.log_snr) if one.by_timesteps else plan.repeated.control for one in shown}
+    return {one.arm: one for one in plan.compared if controls.get(one.arm) == one.control}
+
+
+def loss_shares(found: Found, schedule: NoiseSchedule, first: int) -> tuple[float, float]:
+    """How much of the joint model's held-out loss of ε lies from a timestep on: of that over timesteps, and over λ.
+
+    By the bins of its curve, as if the loss were level in each.
+    """
+    lengths = np.diff([*found.any["curve"]["first"], found.timesteps])
+    losses = np.repeat(found.curves(found.plan.repeated.control).mean(0), lengths)
+    told = endpoints(schedule)
+    parts = [losses * told[name].weights for name in ("loss_over_timesteps", "loss_over_log_snr")]
+    over_timesteps, over_log_snr = (float(one[first:].sum() / one.sum()) for one in parts)
+    return over_timesteps, over_log_snr
+
+
+def published(schedule: FlowSchedule, steps: Sequence[int]) -> list[Border]:
+    """Those of others, on this schedule."""
+    return [border(name, boundary, schedule, steps) for name, boundary in WAN.items()]
+
+
+COLUMNS = (
+    "boundary",
+    "λ",
+    "in dB",
+    "t",
+    "s, shifted",
+    "s, unshifted",
+    "of the sampling steps",
+    "of timesteps",
+    "of the loss over timesteps",
+    "of that over log-SNR",
+    "images",
+    "against",
+)
+
+
+def border_table(
+    families: Sequence[Family], found: Found, shown: Sequence[Border], schedule: FlowSchedule, steps: Sequence[int]
+) -> Table:
+    """A row a boundary, from the data end to the noise end, with those of others below."""
+    tables, compared = schedule.tables(), planned(shown, found.plan)
+
+    def units(one: Border) -> tuple[str, ...]:
+        """A boundary in all of them, and what of all lies in the range of the expert for noise."""
+        return in_units(one, loss_shares(found, tables, one.timestep))
+
+    rows = [(label(one.name), *units(one), given(one), *changes(families, compared.get(one.name))) for one in shown]
+    none = [""] * (2 + len(families))
+    references = [(one.name, *units(one), *none) for one in published(schedule, steps)]
+    joint = label(found.plan.repeated.control)
+    note = (
+        "λ = ln(α²/σ²) is the same for every path and shift; t is the first timestep of the expert at the noise end, s "
+        f"the time of the flow there, after its shift by {schedule.shift:g} and before. Shares are those of the expert "
+        f"at the noise end, of losses those of the held-out loss of ε of {joint}, by the bins of its curve. Endpoints: "
+        f"change against the arm that is named, and the study's word; that arm is {joint} for a boundary with as many "
+        "images for each expert, and such a boundary for the same one with images by timesteps. Below: where others "
+        "hand over, by the λ of their time after their own shift."
+    )
+    return Table("Boundaries", (*COLUMNS, *(NAMES[one.endpoint] for one in families)), rows, note, references)
+
+
+def in_units(one: Border, losses: Sequence[float]) -> tuple[str, ...]:
+    """A boundary in all units, with shares of losses."""
+    numbers = (f"{one.log_snr:.3f}", f"{one.decibels:.2f}", str(one.timestep), f"{one.shifted:.3f}")
+    shares = f"{one.unshifted:.3f}", *map(percent, (one.noise_steps, one.noise_mass, *losses))
+    return tuple(text.replace("-", "−") for text in (*numbers, *shares))
+
+
+def given(one: Border) -> str:
+    """How images are given out."""
+    return "by timesteps" if one.by_timesteps else "as many each"
+
+
+def changes(families: Sequence[Family], comparison: Contrast | None) -> Iterator[str]:
+    """What an arm is held against, and its change by all endpoints."""
+    yield "–" if comparison is None else label(comparison.control)
+    for family in families:
+        finding = None if comparison is None else family.found[comparison]
+        yield "not compared" if finding is None else f"{percent(finding.change, sign=True)}: {finding.word}"
+
+
+def border_rows(shown: Sequence[Border], found: Found, schedule: FlowSchedule) -> list[dict[str, Any]]:
+    """A row a boundary, as numbers."""
+    shares, tables = ("noise_loss_over_timesteps", "noise_loss_over_log_snr"), schedule.tables()
+    return [
+        one._asdict()
+        | {"decibels": one.decibels}
+        | dict(zip(shares, loss_shares(found, tables, one.timestep), strict=True))
+        for one in shown
+    ]
+
+
+#: Inches of a panel.
+PANEL = 2.3
+#: Whether images go by timesteps → colour, text, and how far it is moved aside, in λ.
+KINDS = {
+    False: (INK, "as many images each, against {joint}", -0.06),
+    True: (RED, "images by timesteps, against as many each", 0.06),
+}
+CAPTION = (
+    "Change of every endpoint over λ = ln SNR of the boundary, falling towards the noise, with its 95 % interval; "
+    "below the line is better, shaded: within δ. Dark: two experts that see as many images each, against {joint}. Red: "
+    "the same boundary with images in proportion to timesteps, against the dark one at the same λ, which tells what "
+    "sharing them out so does. Dotted: where Wan 2.2 hands over."
+)
+
+
+def sweep(families: Sequence[Family], found: Found, shown: Sequence[Border]) -> Drawing:
+    """A panel an endpoint."""
+    draw = partial(draw_sweep, families=families, found=found, shown=shown)
+    caption = CAPTION.format(joint=label(found.plan.repeated.control))
+    return Drawing("boundaries", (WIDTH, 0.8 + PANEL * len(families)), draw, "Where to hand over", caption)
+
+
+def draw_sweep(figure: Figure, families: Sequence[Family], found: Found, shown: Sequence[Border]) -> None:
+    """A line for each way of giving out images, a point a boundary."""
+    panels = np.atleast_1d(figure.subplots(len(families), 1, sharex=True))
+    compared, joint = planned(shown, found.plan), label(found.plan.repeated.control)
+    for axes, family in zip(panels, families, strict=True):
+        axes.axhspan(*(100 * np.expm1([-family.delta, family.delta])), color=PALE, linewidth=0, zorder=0)
+        axes.axhline(0, color=SOFT, linewidth=1)
+        for boundary in WAN.values():
+            axes.axvline(boundary.log_snr, color=GOLD, linewidth=1, linestyle=":")
+        for kind, (ink, text, aside) in KINDS.items():
+            kindred = [one for one in shown if one.by_timesteps == kind and one.name in compared]
+            points = [(one.log_snr, family.found[compared[one.name]]) for one in kindred]
+            if points:
+                middles = [100 * one.change for _, one in points]
+                bars = np.array([[100 * (one.change - one.low), 100 * (one.high - one.change)] for _, one in points]).T
+                places = [at + aside for at, _ in points]
+                name = text.format(joint=joint)
+                axes.errorbar(places, middles, bars, color=ink, label=name, marker="o", markersize=4, linewidth=1.2)
+        axes.set_title(NAMES[family.endpoint], loc="left", fontsize=10)
+        axes.set_ylabel("change in %")
+    panels[0].legend(loc="best")
+    panels[0].invert_xaxis()
+    panels[-1].set_xlabel("λ of the boundary")
+
+
+class Settings(ReportSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    sampling: Sampling
+    plans: dict[str, Plan]
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings) -> None:
+    """Write the comparison's page, with the boundaries in all units and where they lie."""
+    schedule = settings.schedule
+    if not isinstance(schedule, FlowSchedule):
+        raise UserError(f"schedule.name: '{schedule.name}'; boundaries are reported in times of a flow: flow")
+    steps = steps_of(settings.sampling, schedule)
+    shown = borders(settings.plans, schedule, steps)
+
+    def own(judged: Judged) -> Extras:
+        found, families = judged.found, judged.families
+        table = border_table(families, found, shown, schedule, steps)
+        rows = {"borders": border_rows(shown, found, schedule)}
+        return Extras([table], [sweep(families, found, shown)], rows)
+
+    write_report(run, settings, own)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""Stages of the study: its gate and its page."""

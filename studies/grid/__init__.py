@@ -1,1 +1,0 @@
-"""What studies share that train a grid of recipes, batches and training seeds."""

@@ -1,1 +1,0 @@
-"""Which density or weight of timesteps trains best?"""

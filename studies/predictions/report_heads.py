@@ -1,0 +1,299 @@
+"""What three heads of one network are in other combinations, over all blocks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from studies.predictions.measure_heads import BY_ERRORS, BY_SAMPLES, Combinations
+from studies.small_batches.findings import Estimate
+from unequal.artifacts.figures import Figures, read_figures
+from unequal.comparison.figures import WIDTH
+from unequal.comparison.report import Extras, Judged, ReportSettings, write_report
+from unequal.comparison.results import Found, file_of
+from unequal.diffusion.predictions import HEADS
+from unequal.errors import UserError
+from unequal.files import rounded
+from unequal.pipeline.stage import Run, stage
+from unequal.report.drawing import INK, colour, log_scale, log_timesteps
+from unequal.report.formatting import label, mean_and_sd, percent
+from unequal.report.page import Drawing, Table
+from unequal.timesteps.partition import TimestepRange
+
+#: Every combination of three heads.
+COMBINATIONS = (*BY_ERRORS, BY_SAMPLES)
+
+
+class HeadFigures(Figures):
+    """results/heads/<arm>/block_<seed>.json."""
+
+    arm: str
+    block: int
+    combinations: dict[str, dict[str, float]]
+    swaps: dict[str, Any]
+    curves: list[list[float]]
+    wins: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Of an arm, figures of every block."""
+
+    arm: str
+    blocks: Sequence[dict[str, Any]]
+
+    def told(self, combination: str, figure: str) -> list[float]:
+        """A figure of a combination, one a block."""
+        return [one["combinations"][combination][figure] for one in self.blocks]
+
+    @property
+    def ranges(self) -> list[TimestepRange]:
+        """In which one head speaks for once."""
+        return [TimestepRange(*one) for one in self.blocks[0]["swaps"]["ranges"]]
+
+    def swap(self, number: int, head: int) -> Estimate:
+        """ln of the FID where a head speaks in a range, over that where the head that errs least speaks there."""
+        found = [one["swaps"] for one in self.blocks]
+        return Estimate.of(np.log([one["fid"][number][head] / one["least"] for one in found]))
+
+    def wins(self, figure: str) -> np.ndarray:
+        """A figure of who had the smallest error, [blocks, …]; NaN where no image came."""
+        rows = [one["wins"][figure] for one in self.blocks]
+        return np.array([without_none(row) for row in rows], dtype=float)
+
+    @property
+    def starts(self) -> list[int]:
+        """The first timestep of each bin of the winners."""
+        return list(self.blocks[0]["wins"]["starts"])
+
+    def curve(self, head: int) -> np.ndarray:
+        """Losses of ε of a head over the bins of all arms' curves, [blocks, bins]."""
+        return np.array([one["curves"][head] for one in self.blocks])
+
+
+def without_none(row: Any) -> Any:
+    """Rows of shares as numbers."""
+    return [[np.nan] * len(HEADS) if one is None else one for one in row] if isinstance(row, list) else row
+
+
+def read_heads(folder: Path, arms: Sequence[str], blocks: Sequence[int]) -> list[Heads]:
+    """Those of some arms. Raises UserError where a file is missing, of another training, or without a combination."""
+    found = []
+    for arm in arms:
+        files = {block: folder / file_of(arm, block) for block in blocks}
+        read = {block: read_figures(file, HeadFigures) for block, file in files.items()}
+        for block, one in read.items():
+            if (one["arm"], one["block"]) != (arm, block):
+                raise UserError(f"{files[block]}: tells of '{one['arm']}' in block {one['block']}; measure it again")
+            if gone := [name for name in COMBINATIONS if name not in one["combinations"]]:
+                raise UserError(f"{files[block]}: combination '{gone[0]}' is missing; measure the heads again")
+            if one["swaps"]["ranges"] != read[blocks[0]]["swaps"]["ranges"]:
+                raise UserError(f"{files[block]}: other ranges than {files[blocks[0]]} has; measure the heads again")
+        found.append(Heads(arm, [dict(one) for one in read.values()]))
+    return found
+
+
+#: Of every combination.
+FIGURES = ("fid", "loss_over_timesteps")
+SYMBOLS = {"sample": "x0", "v_prediction": "v", "epsilon": "ε"}
+#: How people read the combinations.
+NAMES = {
+    "profile": "the head with the least error",
+    "blend": "blend of least variance",
+    "blend_diagonal": "blend by errors alone",
+    BY_SAMPLES: "the head with the best samples, range by range",
+} | {head: f"{symbol} alone" for head, symbol in SYMBOLS.items()}
+
+
+def combinations_table(found: Sequence[Heads]) -> Table:
+    """A row an arm and combination."""
+    columns = ("heads of", "combination", "FID", "held-out loss of ε, over timesteps")
+    rows = [
+        (label(one.arm), NAMES[name], *(mean_and_sd(one.told(name, figure)) for figure in FIGURES))
+        for one in found
+        for name in COMBINATIONS
+    ]
+    note = (
+        "Of the same trained networks, without words; ± is the standard deviation over blocks. Combinations are "
+        "chosen by one half of the held-out images, by errors or by FID from other noise, and these figures are of the "
+        "other half: FIDs are not on the scale of the tables above, whose reference is all of them."
+    )
+    return Table("What three heads are in other combinations", columns, rows, note)
+
+
+def swaps_table(found: Sequence[Heads]) -> Table:
+    """A row an arm and range of timesteps."""
+    columns = ("heads of", "timesteps", *(f"{SYMBOLS[head]} speaks there" for head in HEADS))
+    rows = [
+        (label(one.arm), f"{part.first} … {part.last}", *swap_cells(one, number))
+        for one in found
+        for number, part in enumerate(one.ranges)
+    ]
+    note = (
+        "Change of FID where one head speaks in these timesteps in the place of the one that errs least; elsewhere "
+        "that one speaks. Mean over blocks ± its standard error. Where the quality is lost, a change is large; where a "
+        "head that errs more makes better samples, it is negative."
+    )
+    return Table("Where the quality is lost", columns, rows, note)
+
+
+def swap_cells(found: Heads, number: int) -> Iterator[str]:
+    """A cell a head."""
+    for head in range(len(HEADS)):
+        change = found.swap(number, head)
+        yield f"{percent(float(np.expm1(change.mean)), sign=True)} ± {percent(change.stderr)}"
+
+
+def winners_table(found: Sequence[Heads]) -> Table:
+    """A row an arm."""
+    columns = ("heads of", *(f"{SYMBOLS[head]} is best" for head in HEADS), "timesteps that keep their leader")
+    rows = [
+        (label(one.arm), *(percent(share) for share in one.wins("shares").mean(0)), percent(kept(one))) for one in found
+    ]
+    note = (
+        "Of all images of the training, how many each head had the smallest error of; and the share of the timesteps "
+        "that the same head leads in the first twentieth of the training and in the last."
+    )
+    return Table("Which head is best", columns, rows, note)
+
+
+def kept(found: Heads) -> float:
+    """Mean over blocks."""
+    return float(found.wins("kept_lead").mean())
+
+
+def combination_rows(found: Sequence[Heads]) -> list[dict[str, Any]]:
+    """A row a block and combination."""
+    return [
+        {"arm": one.arm, "block": block["block"], "combination": name}
+        | {figure: rounded(value) for figure, value in block["combinations"][name].items()}
+        for one in found
+        for block in one.blocks
+        for name in COMBINATIONS
+    ]
+
+
+def swap_rows(found: Sequence[Heads]) -> list[dict[str, Any]]:
+    """A row a block, range and head."""
+    return [
+        {"arm": one.arm, "block": block["block"], "first": part.first, "last": part.last, "head": head}
+        | {"fid": rounded(block["swaps"]["fid"][number][place]), "fid_of_least": rounded(block["swaps"]["least"])}
+        for one in found
+        for block in one.blocks
+        for number, part in enumerate(one.ranges)
+        for place, head in enumerate(HEADS)
+    ]
+
+
+#: Ratios beyond these are cut off.
+LIMITS = (0.5, 4.0)
+#: Parts of a training at which winners are shown.
+MOMENTS = {"first": "first twentieth", "last": "last twentieth"}
+
+
+def drawings(found: Found, heads: Sequence[Heads], alone: Mapping[str, str]) -> list[Drawing]:
+    """All pictures of the study's own; `alone` are the arms that predict one thing, by what they predict."""
+    return [
+        Drawing(
+            "errors",
+            (WIDTH, 2.6 + 2.6 * ((len(heads) + 1) // 2)),
+            partial(errors, found=found, heads=heads, alone=alone),
+            "Where each prediction errs less",
+            "Held-out loss of ε over that of the network that predicts ε alone, of the same draws: of networks that "
+            "predict one thing, and of the heads of networks that predict all three. Geometric mean over blocks ± its "
+            "standard error; what lies beyond the picture is cut off.",
+        ),
+        Drawing(
+            "winners",
+            (WIDTH, 0.8 + 2.2 * len(heads)),
+            partial(winners, heads=heads, timesteps=int(found.any["curve"]["timesteps"][0])),
+            "Which head wins how often",
+            "Share of the training images at which each head had the smallest error, over timesteps, mean over blocks; "
+            "white: no image came. Where the smallest loss decides, only the winner of an image learns from it.",
+        ),
+    ]
+
+
+def errors(figure: Figure, found: Found, heads: Sequence[Heads], alone: Mapping[str, str]) -> None:
+    """A panel for networks of one head, and one for each of three."""
+    sources = {"alone": {head: found.curves(arm) for head, arm in alone.items()}} | {
+        f"heads of {label(one.arm)}": {head: one.curve(place) for place, head in enumerate(HEADS)} for one in heads
+    }
+    first, timesteps = np.array(found.any["curve"]["first"]) + 1.0, int(found.any["curve"]["timesteps"][0])
+    middle = np.sqrt(first * np.append(first[1:], timesteps + 1))
+    grid = figure.subplots((len(sources) + 1) // 2, 2, sharex=True, sharey=True, squeeze=False)
+    for axes, (source, curves) in zip(grid.flat, sources.items(), strict=False):
+        for head in HEADS:
+            ratio_curve(axes, middle, curves[head], found.curves(alone["epsilon"]), head)
+        axes.axhline(1, color=INK, linewidth=1)
+        log_scale(axes, "{:g} ×")
+        axes.set_ylim(*LIMITS)
+        log_timesteps(axes, timesteps)
+        axes.set_title(source, loc="left", fontsize=10)
+    for axes in list(grid.flat)[len(sources) :]:
+        axes.set_visible(False)
+    grid[0, 0].legend(loc="upper left")
+
+
+def ratio_curve(axes: Axes, middle: np.ndarray, losses: np.ndarray, others: np.ndarray, head: str) -> None:
+    """Losses [blocks, bins] over others'."""
+    logs = np.log(losses) - np.log(others)
+    mean, error = logs.mean(0), logs.std(0, ddof=1) / np.sqrt(len(logs))
+    axes.plot(middle, np.exp(mean), color=colour(head), linewidth=1.6, label=SYMBOLS[head])
+    axes.fill_between(middle, np.exp(mean - error), np.exp(mean + error), color=colour(head), alpha=0.2, linewidth=0)
+
+
+def winners(figure: Figure, heads: Sequence[Heads], timesteps: int) -> None:
+    """A row an arm, a column a part of its training."""
+    grid = figure.subplots(len(heads), len(MOMENTS), sharex=True, sharey=True, squeeze=False)
+    for row, one in zip(grid, heads, strict=True):
+        for axes, (moment, text) in zip(row, MOMENTS.items(), strict=True):
+            stack(axes, np.array([*one.starts, timesteps]) + 1.0, one.wins(moment).mean(0))
+            log_timesteps(axes, timesteps)
+            axes.set_ylim(0, 1)
+            axes.grid(False)
+            axes.set_title(f"{label(one.arm)}, {text}", loc="left", fontsize=10)
+    handles, texts = grid[0, 0].get_legend_handles_labels()
+    figure.legend(handles, texts, loc="outside upper right", ncols=len(HEADS))
+
+
+def stack(axes: Axes, edges: np.ndarray, shares: np.ndarray) -> None:
+    """Shares of the heads, [bins, 3], on top of each other: ε, v, x0."""
+    below = np.zeros(len(shares))
+    for head in reversed(HEADS):
+        above = below + shares[:, HEADS.index(head)]
+        low, high = (np.append(edge, edge[-1]) for edge in (below, above))
+        axes.fill_between(edges, low, high, step="post", color=colour(head), linewidth=0, label=SYMBOLS[head])
+        below = above
+
+
+class Settings(ReportSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    study: Combinations
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings) -> None:
+    """Write the comparison's page, with the heads of the trained networks in other combinations."""
+    folder, recipes = run.input("results/heads"), settings.recipes
+    # The first arm of each prediction is the plain one; others differ from it in what is asked about.
+    single = settings.comparison.arms.fresh
+    alone = {str(head): next(arm for arm in single if recipes[arm].prediction == head) for head in HEADS}
+
+    def own(judged: Judged) -> Extras:
+        heads = read_heads(folder, settings.study.tried, judged.found.complete)
+        tables = [combinations_table(heads), swaps_table(heads), winners_table(heads)]
+        rows = {"combinations": combination_rows(heads), "swaps": swap_rows(heads)}
+        return Extras(tables, drawings(judged.found, heads, alone), rows)
+
+    write_report(run, settings, own)
+
+
+if __name__ == "__main__":
+    main()

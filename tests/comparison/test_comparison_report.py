@@ -1,0 +1,262 @@
+"""A study's words, from the files of its trainings alone."""
+
+import csv
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from blocks_data import PILOT, design, write_trainings
+from click.testing import CliRunner, Result
+from html_tables import uneven_tables
+from piloted import pilot_told, write_pilot
+from scipy import stats
+from stage_project import write_params
+
+from unequal.comparison.judgement import Family, families, family
+from unequal.comparison.results import file_of, read_found
+from unequal.comparison.stages import report as report_stage
+from unequal.comparison.tables import bound, promise, scattering
+from unequal.errors import UserError
+from unequal.files import read_json, write_json
+from unequal.statistics.power import Design, textbook_effect, upper_deviation
+from unequal.statistics.verdicts import BETTER, NOT_TESTABLE, SAME, WORSE
+
+TESTS = {"lower": "pooled", "alike": "paired", "other": "welch"}
+
+
+@pytest.fixture
+def trainings(project: Path) -> Path:
+    write_trainings(project / "results/endpoints", design())
+    return project / "results/endpoints"
+
+
+def test_words_are_those_of_the_known_answers(trainings: Path) -> None:
+    for one in families(read_found(trainings, design()), PILOT):
+        words = {comparison.arm: finding.word for comparison, finding in one.found.items()}
+        assert words == {"lower": BETTER, "alike": SAME, "other": WORSE}
+        assert one.repeated.word == SAME
+        assert max(one.visible.values()) < one.delta
+
+
+def test_a_block_as_hard_as_may_be_changes_no_estimate_but_welchs(trainings: Path) -> None:
+    plan = design(comparisons=[{"arm": arm, "control": "control", "test": test} for arm, test in TESTS.items()])
+    before = family(read_found(trainings, plan), "fid", PILOT)
+    for arm in plan.arms.all:
+        path = trainings / f"{arm}/block_0.json"
+        figures = read_json(path)
+        figures["endpoints"]["fid"] *= 7
+        write_json(path, figures)
+    after = family(read_found(trainings, plan), "fid", PILOT)
+    for one in before.found:
+        assert after.found[one].change == pytest.approx(before.found[one].change)
+        same = after.found[one].high == pytest.approx(before.found[one].high)
+        assert same == (one.test != "welch")
+
+
+def test_beside_the_pooled_interval_stands_that_of_students_pairs(trainings: Path) -> None:
+    found = read_found(trainings, design())
+    told = family(found, "fid", PILOT)
+    for one, ends in told.alone.items():
+        arm, control = found.logarithms("fid", one.arms)
+        assert np.log1p(ends) == pytest.approx(stats.ttest_rel(arm, control).confidence_interval(0.95))
+
+
+def test_an_arm_that_scatters_otherwise_than_the_rest_is_named(trainings: Path) -> None:
+    assert not family(read_found(trainings, design()), "fid", PILOT).unlike
+    for block, factor in enumerate((0.8, 1.2, 0.9, 1.3, 0.7)):
+        path = trainings / f"lower/block_{block}.json"
+        figures = read_json(path)
+        figures["endpoints"]["fid"] *= factor
+        write_json(path, figures)
+    told = family(read_found(trainings, design()), "fid", PILOT)
+    assert list(told.unlike) == ["lower"]
+    assert "more than twice as much in: lower (" in scattering(told)
+
+
+def test_of_what_a_study_cannot_see_nothing_is_said(trainings: Path) -> None:
+    blind = pilot_told("fid", upper_deviation=0.02)
+    losses, fid = families(read_found(trainings, design()), blind)
+    assert {one.word for one in losses.found.values()} == {NOT_TESTABLE}
+    for comparison, one in fid.found.items():
+        assert (one.word != NOT_TESTABLE) == (abs(np.log1p(one.change)) >= fid.visible[comparison])
+    assert {one.word for one in fid.found.values()} == {BETTER, NOT_TESTABLE, WORSE}
+    # Of what the pilot has told nothing, nothing is promised.
+    assert {*losses.visible.values()} == {np.inf}
+    # A claim of twice what is seen can be tested, whatever counts as the same.
+    _, asked = families(read_found(trainings, design(effects={"fid": 2 * max(fid.visible.values())})), blind)
+    assert {one.word for one in asked.found.values()} == {BETTER, SAME, WORSE}
+
+
+def test_words_are_bounded_test_by_test_and_the_page_says_by_which(trainings: Path) -> None:
+    plan = design(comparisons=[{"arm": arm, "control": "control", "test": test} for arm, test in TESTS.items()])
+    found = read_found(trainings, plan)
+
+    def asking(effect: float) -> Family:
+        return family(replace(found, plan=plan.model_copy(update={"effects": {"fid": 2 * effect}})), "fid", PILOT)
+
+    told = asking(1.0)
+    assert bound(told) == ""
+    pooled, paired, welch = (told.visible[one] for one in plan.compared)
+    between = asking((pooled + paired) / 2)
+    assert pooled < between.needed < min(paired, welch)
+    assert "less than what is seen by that of two arms within blocks and by that of two arms, blocks" in bound(between)
+    none = asking(pooled / 2)
+    assert "less than what is seen: of these" in bound(none)
+
+
+def test_the_repeated_control_has_no_word_where_no_other_arm_has_one(trainings: Path) -> None:
+    (_, fid) = families(read_found(trainings, design()), pilot_told("fid", upper_deviation=0.02))
+    assert fid.repeated.word == NOT_TESTABLE
+
+
+def test_a_block_without_an_arm_or_measured_otherwise_is_left_out(trainings: Path) -> None:
+    (trainings / "lower/block_1.json").unlink()
+    path = trainings / "alike/block_3.json"
+    figures = read_json(path)
+    figures["conditions"]["extractor"] = "another"
+    write_json(path, figures)
+    found = read_found(trainings, design())
+    assert found.complete == (0, 2, 4)
+    assert found.missing == {1: "without lower", 3: "its arms differ in extractor"}
+    assert found.logarithms("fid", ["lower"]).shape == (1, 3)
+    # A block that was measured elsewhere as a whole is one like others.
+    for arm in design().arms.all:
+        path = trainings / f"{arm}/block_3.json"
+        write_json(path, read_json(path) | {"conditions": {"extractor": "another"}})
+    assert read_found(trainings, design()).complete == (0, 2, 3, 4)
+
+
+def test_one_complete_block_tells_nothing(trainings: Path) -> None:
+    for block in (0, 1, 2, 3):
+        (trainings / f"again/block_{block}.json").unlink()
+    with pytest.raises(UserError, match="fewer than 2 complete blocks; block 0: without again; block 1"):
+        read_found(trainings, design())
+
+
+def test_an_endpoint_that_was_not_measured_is_named(trainings: Path) -> None:
+    plan = design(endpoints={"loss_over_log_snr": 0.01})
+    with pytest.raises(UserError, match=r"block_0\.json: endpoint 'loss_over_log_snr' is missing; measure"):
+        read_found(trainings, plan)
+
+
+def write_settings() -> None:
+    write_params(comparison=design().model_dump(mode="json"), schedule={"name": "linear", "timesteps": 50}, recipes={})
+    for folder in ("trainings", "confirm"):
+        Path("results", folder).mkdir(parents=True)
+
+
+def report() -> Result:
+    return CliRunner().invoke(report_stage.main, [])
+
+
+def test_trainings_of_other_settings_are_not_judged_together(trainings: Path) -> None:
+    file = trainings / file_of("lower", 3)
+    write_json(file, read_json(file) | {"made_by": "others"})
+    with pytest.raises(UserError, match="'lower' was trained by other settings in block 3 than in block 0; train"):
+        read_found(trainings, design())
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        ('{"arm": "low', "not valid JSON"),
+        ("[]", "Input should be an object"),
+        ({"arm": "alike"}, "tells of 'alike' in block 0; measure 'lower' in block 0 again"),
+        ({"block": 3}, "tells of 'lower' in block 3; measure 'lower' in block 0 again"),
+        ({"endpoints": {"loss_over_timesteps": 0.0, "fid": 1.0}}, "endpoints.loss_over_timesteps: 0.0"),
+        ({"endpoints": {"loss_over_timesteps": 1.0, "fid": float("nan")}}, "endpoints.fid"),
+        ({"endpoints": {"loss_over_timesteps": 1.0, "fid": float("inf")}}, "endpoints.fid"),
+        ({"endpoints": {"fid": 1.0}}, "endpoint 'loss_over_timesteps' is missing"),
+        ({"scores": {"kid": "low"}}, "scores.kid"),
+        ({"costs": {"images": 100}}, "costs.training_flops"),
+        ({"curve": {"timesteps": [8], "first": [0, 2], "loss": [1.0, 1.0]}}, "a curve over other bins"),
+        ({"curve": {"timesteps": [8], "first": [0, 2, 4], "loss": [1.0]}}, "a curve over other bins"),
+        ({"curve": {"timesteps": [8], "first": [], "loss": []}}, "curve.first"),
+        ({"conditions": None}, "conditions"),
+    ],
+)
+def test_a_file_of_a_training_that_cannot_be_is_refused_in_a_line(trainings: Path, damage: Any, complaint: str) -> None:
+    file = trainings / file_of("lower", 0)
+    file.write_text(damage if isinstance(damage, str) else json.dumps(read_json(file) | damage))
+    write_settings()
+    write_pilot(Path("results"), *design().endpoints)
+    refused_in_a_line(report(), f"lower/block_0.json: .*{complaint}")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["{", "3", '{"endpoints": []}', '{"endpoints": {"fid": {}}}', json.dumps(pilot_told("fid", upper_deviation=-1.0))],
+)
+def test_a_pilot_that_cannot_be_is_refused_in_a_line(trainings: Path, damage: str) -> None:
+    write_settings()
+    Path("results/pilot.json").write_text(damage)
+    refused_in_a_line(report(), "results/pilot.json: ")
+
+
+def refused_in_a_line(result: Result, pattern: str) -> None:
+    """The report says why, and has written nothing."""
+    assert result.exit_code == 1, result.output
+    assert re.fullmatch(f"report: .*{pattern}.*\n", result.output), result.output
+    assert not Path("results/findings.json").exists()
+    assert not Path("results/report.html").exists()
+
+
+def test_the_page_says_what_was_judged_and_what_was_not(trainings: Path) -> None:
+    (trainings / "lower/block_4.json").unlink()
+    write_settings()
+    write_pilot(Path("results"), *design().endpoints)
+    result = report()
+    assert result.exit_code == 0, result.output
+    page = Path("results/report.html").read_text(encoding="utf-8")
+    assert uneven_tables(page) == []
+    assert "On pictures, made up, with a network of 100 parameters and 1.40 k images" in page
+    assert "Real images, training against held-out, have a FID of 0.123." in page
+    with Path("results/rows/curves.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["arm"] == "lower"]
+    # Made-up curves are level at the FID of their training.
+    assert [(row["first"], row["last"]) for row in rows] == [("0", "1"), ("2", "3"), ("4", "7")]
+    fid = read_found(trainings, design()).logarithms("fid", ["lower"])
+    assert [np.log(float(row["loss"])) for row in rows] == pytest.approx([fid.mean()] * 3)
+    assert float(rows[0]["log_sd"]) == pytest.approx(fid.std(ddof=1))
+    changes = fid - read_found(trainings, design()).logarithms("fid", ["control"])
+    assert float(rows[0]["log_change"]) == pytest.approx(changes.mean())
+    assert float(rows[0]["log_change_stderr"]) == pytest.approx(stats.sem(changes[0]))
+    assert "Not judged: block 4: without lower" in page
+    assert "lower against control" in page
+    document = json.loads(Path("results/findings.json").read_text())
+    assert document["blocks"] == [0, 1, 2, 3]
+    told = document["endpoints"]["fid"]["comparisons"]["lower against control"]
+    assert told["word"] == BETTER
+    assert told["change"] == pytest.approx(np.expm1(-0.1), abs=0.01)
+    markdown = Path("results/findings.md").read_text(encoding="utf-8")
+    assert f"{100 * told['change']:.2f} %: better".replace("-", "−") in markdown
+    assert "the same within 2.00 %" in markdown
+
+
+def test_by_the_blocks_own_scatter_words_do_not_go_by_a_pilot_of_other_trainings(project: Path) -> None:
+    write_trainings(project / "results/endpoints", design())
+    short = pilot_told("loss_over_timesteps", "fid", upper_deviation=0.5)
+    words = {}
+    for scatter in ("pilot", "blocks"):
+        found = read_found(project / "results/endpoints", design(scatter=scatter))
+        family = families(found, short)[1]
+        words[scatter] = {one.arm: finding.word for one, finding in family.found.items()}
+    assert set(words["pilot"].values()) == {NOT_TESTABLE}
+    assert (words["blocks"]["lower"], words["blocks"]["alike"]) == (BETTER, SAME)
+    assert "of this size: by the scatter of these very trainings" in promise(family)
+    # Residuals of four arms in five blocks, and the t distribution's own formula for what they see.
+    (lower,) = (one for one in family.visible if one.arm == "lower")
+    values = found.logarithms("fid", found.plan.pooled_arms)
+    residuals = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
+    deviation = float(np.sqrt((residuals**2).sum() / 12))
+    expected = upper_deviation(deviation, 12) * textbook_effect(Design(4, 5, 3))
+    assert family.visible[lower] == pytest.approx(expected, rel=0.25)
+    # Two arms alone know their scatter by four degrees of freedom, and see less by it.
+    (other,) = (one for one in family.visible if one.arm == "other")
+    apart = np.diff(found.logarithms("fid", other.arms), axis=0).std(ddof=1) / 2**0.5
+    expected = upper_deviation(float(apart), 4) * textbook_effect(Design(2, 5, 3))
+    assert family.visible[other] == pytest.approx(expected, rel=0.25)

@@ -1,0 +1,152 @@
+"""Plans of studies in blocks: what is impossible is refused in one line."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blocks_data import DESIGN
+from params_files import edited
+
+from unequal.comparison.params import ComparisonParams
+from unequal.comparison.settings import AS_IT_IS, Comparison, Pilot, PilotArms, Try, arm_seed, shortened
+from unequal.errors import UserError
+from unequal.settings.loss_weights import NoWeight
+from unequal.settings.recipe import Optimizer, Recipe
+from unequal.settings.samplers import Uniform
+from unequal.settings.training import PowerAverage
+
+ARMS = DESIGN["arms"]
+#: No arm goes on with what a trained network does not bring, either.
+PRETRAINED: dict[str, Any] = {"network.pretrained": "runs/base", "pilot.tries": {"own": {}}} | {
+    f"plans.{arm}.recipe.warm_start": {} for arm in ("joint", "joint_again")
+}
+STUDY = Path(__file__).parents[2] / "studies/experts/params.yaml"
+
+
+@pytest.mark.parametrize(
+    ("edits", "complaint"),
+    [
+        ({"comparison.seeds": [0, 0]}, "comparison: seeds: [0, 0] names one twice"),
+        ({"comparison.seeds": [0]}, "comparison: seeds: [0], with earlier ones; allowed: 2 or more blocks"),
+        ({"comparison.earlier": [4]}, "comparison: seeds: [4, 0, 1, 2, 3, 4] names one twice"),
+        (
+            {"comparison.repeated.arm": "joint"},
+            "comparison: comparisons: 'joint' is compared with itself; allowed: another arm",
+        ),
+        (
+            {"comparison.repeated.arm": "none"},
+            "comparison: comparisons: 'none' is no arm; there is: joint, joint_again",
+        ),
+        (
+            {"comparison.comparisons": [{"arm": "snr", "control": "joint"}]},
+            "comparison: arms: 'joint_fresh' is in no comparison",
+        ),
+        ({"comparison.comparisons": []}, "comparison: comparisons: name some, or a control of all arms, and not both"),
+        ({"comparison.control": "joint"}, "comparison: comparisons: name some, or a control of all arms, and not both"),
+        ({"comparison.endpoints": {"speed": 0.1}}, "comparison.endpoints.speed: "),
+        ({"pilot.seeds": [4, 5]}, "pilot.seeds: 4 is a block of the comparison; allowed: others"),
+        ({"recipes.base.keep_state": False}, "plans.joint.recipe.warm_start: weights last, moments carried needs"),
+        (
+            {"recipes.base.keep_state": False}
+            | {f"plans.{arm}.recipe.warm_start": {} for arm in ("joint", "joint_again")},
+            "pilot.tries.carried, of plans.joint.warm_start: weights last, moments carried needs",
+        ),
+        ({"pilot.arms.continued": ["none"]}, "pilot.arms.continued: 'none' is no such arm; there is: joint"),
+        (
+            {"pilot.arms.continued": ["joint"], "pilot.tries": {"own": {}}},
+            "pilot: arms: one arm with one try has no scatter within blocks",
+        ),
+        ({"pilot.chosen": {"snr": "best"}}, "pilot: chosen.snr: 'best' is no try; there is: carried, "),
+        (
+            {"pilot.chosen": {"joint": "fresh", "joint_again": "carried"}},
+            "pilot.chosen.joint_again: 'carried'; allowed: 'fresh', as joint",
+        ),
+        ({"pilot.chosen": {"none": "fresh"}}, "pilot.chosen: 'none' is no such arm; there is: joint"),
+        (
+            {"recipes.base.keep_state": False, "pilot.arms.continued": ["snr"], "pilot.tries.carried_half": {}}
+            | {"pilot.tries.carried": {"warm_start": {"moments": "carried"}}, "pilot.tries.carried_double": {}}
+            | {f"plans.{arm}.recipe.warm_start": {} for arm in ("joint", "joint_again")}
+            | {"pilot.chosen": {"timesteps": "carried"}},
+            "plans.timesteps.recipe.warm_start: weights averaged, moments carried needs",
+        ),
+        ({"plans.other": {}}, "plans.other"),
+        (PRETRAINED, "network.pretrained: 'runs/base'; blocks begin with fresh weights: null"),
+        ({"profile.floor": "all"}, "profile.floor: all; arms are compared without one: none"),
+        ({"plans.snr.groups.kind": "excess_loss"}, "plans.snr.groups.kind: 'excess_loss' needs a floor"),
+        ({"plans.snr.groups.count": 600}, "plans.snr: of 600 groups, number 2 from the data end is empty"),
+        ({"plans.snr.recipe.prediction": "v_prediction"}, "plans.snr: recipe.prediction: 'v_prediction'; the base's"),
+    ],
+)
+def test_impossible_plans_are_refused_in_one_line(tmp_path: Path, edits: dict[str, Any], complaint: str) -> None:
+    path = edited(STUDY, {"pilot.chosen": {}} | edits, tmp_path)
+    with pytest.raises(UserError) as refusal:
+        ComparisonParams.read(path)
+    assert str(refusal.value).startswith(f"{path}: {complaint}"), refusal.value
+    assert "\n" not in str(refusal.value)
+
+
+def test_arms_that_share_no_variance_are_left_out_of_the_pool() -> None:
+    assert Comparison.model_validate(DESIGN, strict=False).pooled_arms == ("control", "again", "lower", "alike")
+
+
+def test_every_arm_of_a_block_has_draws_of_its_own() -> None:
+    seeds = {arm_seed(block, arm) for block in range(50) for arm in ("joint", "joint_again", "snr", "base")}
+    assert len(seeds) == 200
+    assert arm_seed(0, "joint") == arm_seed(0, "joint")
+
+
+def test_an_arm_is_trained_by_the_try_that_was_chosen_for_it() -> None:
+    tries = {"own": Try(), "half": Try(lr=5e-4)}
+    pilot = Pilot(
+        arms=PilotArms(fresh=("a",), continued=()), tries=tries, seeds=(0, 1), share=0.5, chosen={"b": "half"}
+    )
+    assert pilot.tried("b") == tries["half"]
+    assert pilot.tried("a") == AS_IT_IS
+
+
+def test_a_shortened_recipe_keeps_its_shape() -> None:
+    optimizer = Optimizer(lr=1e-3, betas=(0.9, 0.999), weight_decay=0.0, warmup_images=40, decay="cosine")
+    whole = Recipe(
+        images=1000,
+        snapshots=(500,),
+        prediction="epsilon",
+        sampler=Uniform(density="uniform"),
+        loss_weight=NoWeight(kind="none"),
+        optimizer=optimizer,
+    )
+    short = shortened(whole, 0.25, Try(lr=2e-3))
+    assert (short.images, short.snapshots, short.optimizer.warmup_images) == (250, (125,), 10)
+    assert short.optimizer.lr == pytest.approx(2e-3)
+    assert shortened(whole, 1.0) == whole
+    average = PowerAverage(kind="power", width=0.1)
+    assert shortened(whole, 1.0, Try(average=average)) == whole.model_copy(update={"average": average})
+    own = whole.model_copy(update={"average": average})
+    assert shortened(own, 1.0) == own
+
+
+def test_arms_may_be_whatever_stands_in_a_mapping() -> None:
+    found = Comparison.model_validate(
+        DESIGN | {"arms": ARMS | {"fresh": {arm: {"images": 1} for arm in ARMS["fresh"]}}}, strict=False
+    )
+    assert found.arms.all == tuple(ARMS["fresh"])
+
+
+def test_arms_that_are_not_named_go_by_the_try_of_the_others() -> None:
+    settings = {
+        "arms": {"fresh": ["a", "b"], "continued": []},
+        "tries": {"one": {}, "two": {"lr": 1e-3}},
+        "seeds": [9, 10],
+        "share": 0.5,
+    }
+    pilot = Pilot.model_validate(settings | {"chosen": {"b": "one", "others": "two"}}, strict=False)
+    assert pilot.tried("a") == pilot.tried("entered later") == Try(lr=1e-3)
+    assert pilot.tried("b") == Try()
+
+
+def test_a_control_of_all_arms_is_compared_with_each_but_its_repetition() -> None:
+    told = {name: value for name, value in DESIGN.items() if name != "comparisons"} | {"control": "control"}
+    found = Comparison.model_validate(told, strict=False)
+    assert [one.arms for one in found.compared] == [(arm, "control") for arm in ("lower", "alike", "other")]
+    assert {one.test for one in found.compared} == {"pooled"}
+    with pytest.raises(ValueError, match="comparisons: 'none' is no arm"):
+        Comparison.model_validate(told | {"control": "none"}, strict=False)

@@ -1,0 +1,150 @@
+"""Images for the same FID, of made-up curves whose distance is known."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from blocks_data import design, write_trainings
+from click.testing import CliRunner
+from piloted import pilot_told
+from stage_project import write_params
+
+from unequal.comparison.judgement import families
+from unequal.comparison.results import read_found
+from unequal.comparison.settings import images_for
+from unequal.comparison.speed import arrivals, compared, curve_of, piloted, with_images
+from unequal.comparison.stages import judge_pilot
+from unequal.comparison.tables import speed_table
+from unequal.errors import UserError
+from unequal.files import read_json, write_json
+from unequal.statistics.verdicts import BETTER, SAME, WORSE
+
+SPEED = {"baseline": "control", "delta": 0.2}
+IMAGES = images_for("fid")
+#: How many times as fast as the control's arms are.
+FACTORS = {"control": 1.0, "again": 1.0, "lower": 2.0, "alike": 1.05, "other": 0.5, "base": 1.0}
+POINTS = (100, 200, 300, 400)
+
+
+def path(factor: float, level: float = 0.0, slope: float = -0.5) -> list[dict[str, Any]]:
+    """FID e^level·(factor·n)^slope after n images."""
+    return [{"images": n, "fid": float(np.exp(level) * (factor * n) ** slope), "curve": [1.0, 1.0]} for n in POINTS]
+
+
+def training(factor: float, level: float = 0.0, slope: float = -0.5) -> dict[str, Any]:
+    return {"endpoints": {"fid": 1.0}, "path": path(factor, level, slope)}
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 2.6])
+def test_a_training_twice_as_fast_takes_half_of_the_images(factor: float) -> None:
+    found = with_images(training(factor, 3.0), training(1.0, 3.0), "fid")
+    assert found["endpoints"][IMAGES] == pytest.approx(1 / factor)
+    assert found["endpoints"]["fid"] == 1.0
+
+
+def test_a_bias_of_all_fids_that_grows_with_them_moves_no_shift() -> None:
+    """Any rising function of FID leaves where two curves are level; here a power, as on an axis of its own."""
+    one, other = training(1.7), training(1.0)
+    plain = with_images(one, other, "fid")["endpoints"][IMAGES]
+    for each in (one, other):
+        for point in each["path"]:
+            point["fid"] = 3 * point["fid"] ** 1.4
+    assert with_images(one, other, "fid")["endpoints"][IMAGES] == pytest.approx(plain)
+
+
+def test_an_arm_without_a_path_is_refused() -> None:
+    blocks = {0: training(1.0), 1: training(1.0) | {"path": None}}
+    with pytest.raises(UserError, match="a training without a path of fid"):
+        compared({"control": {0: training(1.0), 1: training(1.0)}, "lost": blocks}, "control", ["fid"])
+
+
+def test_an_arm_that_never_comes_to_where_its_control_begins_is_bounded() -> None:
+    found = compared({"control": {0: training(1.0)}, "lost": {0: training(1.0, level=9.0)}}, "control", ["fid"])
+    assert found["lost"][0]["endpoints"][IMAGES] == pytest.approx(POINTS[-1] / POINTS[0])
+
+
+def test_arrivals_are_last_ones_and_may_never_come() -> None:
+    faster, slower, lost = training(2.0), training(0.5), training(2.0)
+    lost["path"][-1]["fid"] = 9.0  # there once, and gone again
+    reached = arrivals({0: faster, 1: slower, 2: lost}, dict.fromkeys(range(3), training(1.0)), "fid")
+    assert reached == [pytest.approx(200), None, None]
+
+
+def test_a_training_measured_at_its_end_alone_has_no_curve() -> None:
+    with pytest.raises(UserError, match="a training without a path of fid; measure it along its snapshots"):
+        curve_of({"path": None}, "fid")
+
+
+def test_in_a_pilot_a_doubling_is_worth_a_doubling() -> None:
+    tries = {name: training(factor) | {"half": {"fid": 2.0}} for name, factor in (("own", 1.0), ("twice", 2.0))}
+    found = piloted(tries, tries["own"], "fid")
+    for one, images in (("own", 1.0), ("twice", 0.5)):
+        assert found[one]["endpoints"][IMAGES] == pytest.approx(images)
+        assert found[one]["half"] == {"fid": 2.0, IMAGES: pytest.approx(2 * images)}
+
+
+@pytest.fixture
+def trainings(project: Path) -> Path:
+    """Trainings with paths, which scatter by 1 % of FID, about a level of their block."""
+    folder, generator = project / "results/endpoints", np.random.default_rng(1)
+    write_trainings(folder, design())
+    for file in sorted(folder.rglob("*.json")):
+        one = read_json(file)
+        level = one["block"] + 0.01 * generator.normal()
+        write_json(file, one | {"path": path(FACTORS[one["arm"]], level)})
+    return folder
+
+
+def test_speed_is_judged_like_any_endpoint(trainings: Path) -> None:
+    found = read_found(trainings, design(speed=SPEED))
+    (family,) = (one for one in families(found, pilot_told(*found.plan.judged)) if one.endpoint == IMAGES)
+    words = {comparison.arm: finding.word for comparison, finding in family.found.items()}
+    assert words == {"lower": BETTER, "alike": SAME, "other": WORSE}
+    change = {comparison.arm: finding.change for comparison, finding in family.found.items()}
+    assert change["lower"] == pytest.approx(-0.5, abs=0.05)
+    rows = {row[0]: row[1:] for row in speed_table(found, "control", "fid").rows}
+    assert rows["lower"][1:3] == ("5 of 5", rows["lower"][2])
+    assert rows["other"][1:3] == ("0 of 5", "never")
+
+
+def test_speed_by_a_loss_goes_by_the_losses_along_the_training(trainings: Path) -> None:
+    for file in sorted(trainings.rglob("*.json")):
+        one = read_json(file)
+        faster = 3.0 if one["arm"] == "alike" else 1.0
+        losses = [(faster * point["images"]) ** -0.25 for point in one["path"]]
+        points = [point | {"loss_over_timesteps": loss} for point, loss in zip(one["path"], losses, strict=True)]
+        write_json(file, one | {"path": points})
+    found = read_found(trainings, design(speed=SPEED | {"by": ("loss_over_timesteps", "fid")}))
+    told = found.trainings["alike"][0]["endpoints"]
+    assert told[images_for("loss_over_timesteps")] == pytest.approx(1 / 3)
+    assert told[IMAGES] == pytest.approx(1 / 1.05, rel=0.1)
+    first, second = (speed_table(found, "control", one) for one in ("loss_over_timesteps", "fid"))
+    assert {row[0]: row[1] for row in first.rows}["alike"].startswith("3.0")
+    assert {row[0]: row[2] for row in second.rows}["lower"] == "5 of 5"
+
+
+def test_a_pilot_bounds_the_scatter_of_speed(project: Path) -> None:
+    tries = {"own": {}, "half": {"lr": 5e-4}}
+    pilot: dict[str, Any] = {"arms": {"fresh": ["control", "lower"], "continued": []}, "tries": tries}
+    pilot |= {"seeds": [7, 8], "share": 0.5, "chosen": {}}
+    write_params(comparison=design(speed=SPEED).model_dump(mode="json"), pilot=pilot)
+    generator = np.random.default_rng(2)
+    costs = {"images": 400, "training_seconds": 1.0, "measuring_seconds": 1.0}
+    for arm in pilot["arms"]["fresh"]:
+        for block in pilot["seeds"]:
+            found = {}
+            for label in pilot["tries"]:
+                made = path(FACTORS[arm], 0.01 * generator.normal())
+                scores = {"loss_over_timesteps": 1.0 + 0.01 * generator.random(), "fid": made[-1]["fid"]}
+                half = {"loss_over_timesteps": 1.1, "fid": made[1]["fid"]}
+                found[label] = {"endpoints": scores, "half": half, "lr": 1e-3, "costs": costs, "path": made}
+            write_json(
+                project / f"results/pilot/{arm}/block_{block}.json", {"arm": arm, "block": block, "tries": found}
+            )
+    result = CliRunner().invoke(judge_pilot.main, [])
+    assert result.exit_code == 0, result.output
+    told = read_json(project / "results/pilot.json")
+    # ln FID scatters by 0.01 and falls half as fast as ln images rise: twice that in ln images.
+    assert told["endpoints"][IMAGES]["slope_per_doubling"] == pytest.approx(-np.log(2))
+    assert 0.002 < told["endpoints"][IMAGES]["deviation"] < 0.1

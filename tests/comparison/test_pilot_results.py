@@ -1,0 +1,81 @@
+"""The files of a pilot's trainings: what is read of them, and what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blocks_data import design
+
+from unequal.comparison.pilot_results import read_arms, read_bases
+from unequal.comparison.settings import Pilot, PilotArms, Try
+from unequal.errors import UserError
+from unequal.files import read_json, write_json
+
+PILOT = Pilot(
+    arms=PilotArms(fresh=(), continued=("control", "lower")),
+    tries={"half": Try(lr=5e-4), "whole": Try()},
+    seeds=(8, 9),
+    share=0.25,
+    chosen={},
+)
+ENDPOINTS = {"loss_over_timesteps": 0.5, "fid": 2.0}
+TRAINING = {
+    "endpoints": ENDPOINTS,
+    "costs": {"images": 100, "training_seconds": 5.0, "measuring_seconds": 1.0},
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for seed in PILOT.seeds:
+        write_json(tmp_path / f"base/block_{seed}.json", TRAINING | {"block": seed, "half": ENDPOINTS})
+        for arm in PILOT.arms.all:
+            tries = {label: TRAINING | {"lr": 1e-3} for label in ("whole", "half")}
+            write_json(tmp_path / f"{arm}/block_{seed}.json", {"arm": arm, "block": seed, "tries": tries})
+    return tmp_path
+
+
+def read(folder: Path, pilot: Pilot = PILOT) -> Any:
+    return read_bases(folder, design(), pilot), read_arms(folder, design(), pilot)
+
+
+def test_what_was_tried_comes_in_the_order_of_the_settings(folder: Path) -> None:
+    bases, arms = read(folder)
+    assert [one["block"] for one in bases] == [8, 9]
+    assert {arm: [[*block] for block in blocks] for arm, blocks in arms.items()} == dict.fromkeys(
+        PILOT.arms.all, [["half", "whole"]] * 2
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "complaint"),
+    [
+        ("base", '{"block": 8', "not valid JSON"),
+        ("base", "[]", "should be an object"),
+        ("base", {"block": 9}, "tells of another"),
+        ("base", {"half": None}, "half"),
+        ("base", {"half": {"fid": 1.0}}, "endpoint 'loss_over_timesteps' is missing"),
+        ("base", {"endpoints": {"loss_over_timesteps": 1.0, "fid": -1.0}}, "endpoints.fid: -1.0"),
+        ("base", {"costs": {}}, "costs.images"),
+        ("lower", {"arm": "control"}, "tells of another"),
+        ("lower", {"tries": {}}, "tells of another"),
+        ("lower", {"tries": {"half": TRAINING | {"lr": 1e-3}}}, "tells of another"),
+        ("lower", {"tries": {"half": TRAINING, "whole": TRAINING}}, "lr"),
+        ("lower", {"tries": 3}, "tries: 3"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_line(folder: Path, name: str, damage: Any, complaint: str) -> None:
+    file = folder / name / "block_8.json"
+    changed = read_json(file) | damage if isinstance(damage, dict) else damage
+    file.write_text(changed if isinstance(changed, str) else json.dumps(changed))
+    with pytest.raises(UserError) as refusal:
+        read(folder)
+    assert str(refusal.value).startswith(f"{file}: ")
+    assert complaint in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_arms_that_begin_fresh_need_their_halves(folder: Path) -> None:
+    with pytest.raises(UserError, match=r"control/block_8\.json: endpoint 'loss_over_timesteps' is missing"):
+        read(folder, PILOT.model_copy(update={"arms": PilotArms(fresh=PILOT.arms.all, continued=())}))

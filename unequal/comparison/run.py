@@ -1,0 +1,108 @@
+"""A comparison in a folder: its graph is laid, and an engine runs it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from unequal.errors import UserError
+from unequal.files import write_bytes
+from unequal.pipeline.engines import command, surroundings
+from unequal.pipeline.fingerprint import ROOT
+from unequal.settings.strict import PARAMS, read_yaml
+
+#: The graph of every comparison, and a folder's own stages, which are added to it or replace it.
+SHARED, OWN, GRAPH = Path(__file__).with_name("dvc.yaml"), "stages.yaml", "dvc.yaml"
+#: First line of a graph that was laid into a folder; one without it is the folder's own.
+LAID = "# Laid by `unequal compare` from the shared graph; a change of it is lost."
+#: Makes a folder a DVC project of its own, so that the one around it sees none of its stages.
+DVC_CONFIG = "[core]\n    analytics = false\n    autostage = false\n    no_scm = true\n"
+DVC_IGNORED = "__pycache__\n.snakemake_timestamp\n.snakemake\nlogs\nwork\nmlartifacts\n"
+#: Stages of the pilot, and its judgement.
+PILOT_TARGETS, PILOT = ("check_params", "judge_pilot"), Path("results/pilot.json")
+
+
+def prepare(folder: Path) -> None:
+    """Make a folder with a params.yaml ready for an engine.
+
+    Raises:
+        UserError: there is no params.yaml, or a stage of stages.yaml is no stage.
+    """
+    if not (folder / PARAMS).exists():
+        raise UserError(f"{folder}: no {PARAMS}; allowed: a folder with the settings of a comparison")
+    if not (ROOT / "Snakefile").exists():
+        raise UserError(f"{ROOT}: no checkout of the project; stages are its programs: install it by `pip install -e`")
+    graph = folder / GRAPH
+    if not graph.exists() or graph.read_text(encoding="utf-8").startswith(LAID):
+        text = laid(SHARED, folder / OWN)
+        if not graph.exists() or graph.read_text(encoding="utf-8") != text:
+            write_bytes(graph, text.encode())
+    if not (folder / ".dvc").is_dir():
+        write_bytes(folder / ".dvc/config", DVC_CONFIG.encode())
+        write_bytes(folder / ".dvcignore", DVC_IGNORED.encode())
+
+
+def laid(shared: Path, own: Path) -> str:
+    """The shared graph with a folder's own stages: one of the same name replaces the shared one, null removes it."""
+    if not own.exists():
+        return f"{LAID}\n{shared.read_text(encoding='utf-8')}"
+    document, added = read_yaml(shared), read_yaml(own)
+    for name, stage in added.items():
+        if stage is not None and not isinstance(stage, dict):
+            raise UserError(f"{own}: {name}: {stage!r} is no stage; allowed: a stage as in dvc.yaml, or null")
+    stages = {name: one for name, one in (document["stages"] | added).items() if one is not None}
+    plain = json.loads(json.dumps(document | {"stages": stages}))  # without aliases
+    return f"{LAID}\n{yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=120)}"
+
+
+def run_engine(folder: Path, engine: str, cores: int, targets: Sequence[str] = (), dry_run: bool = False) -> None:
+    """Run the graph of a folder, or continue it.
+
+    Raises:
+        UserError: the engine ended with an error.
+    """
+    if engine == "snakemake":
+        dry = ["-n"] if dry_run else []
+        words = command(ROOT, folder, "--cores", str(cores), *dry, *targets)
+        where = ROOT
+    else:
+        dry = ["--dry"] if dry_run else []
+        words = [
+            sys.executable,
+            "-m",
+            "dvc",
+            "repro",
+            *dry,
+            *(target for target in targets if target != "check_params"),
+        ]
+        where = folder
+    process = subprocess.Popen(words, cwd=where, env=surroundings(ROOT))
+    try:
+        status = process.wait()
+    except BaseException:
+        process.terminate()  # stages save their state; the same command continues
+        process.wait()
+        raise
+    if status:
+        raise UserError(f"{folder}: {engine} ended with status {status}; logs of stages: {folder / 'logs'}")
+
+
+def pilot_lines(pilot: Mapping[str, Any]) -> list[str]:
+    """The judgement of a pilot, as text."""
+    heads = " ".join(f"{head:>8}" for head in ("δ", "visible", "needed", "sd", "≤"))
+    lines = [f"{'endpoint':24} {heads} {'ν':>3} {'doubling':>9} {'images for δ':>12} {'blocks':>6} {'hours':>6}"]
+    for name, one in pilot["endpoints"].items():
+        shares = [one[key] for key in ("delta", "visible_effect", "needed", "deviation", "upper_deviation")]
+        images, blocks = one["images_worth_delta"], one["blocks_needed"]
+        factor = "–" if images is None else f"× {images:.2f}"
+        hours = "–" if blocks is None else f"{blocks * pilot['block_seconds'] / 3600:.1f}"
+        lines.append(
+            f"{name:24} {' '.join(f'{share:8.2%}' for share in shares)} {one['freedom']:3} "
+            f"{one['slope_per_doubling']:+9.2%} {factor:>12} {blocks or '> 40':>6} {hours:>6}"
+        )
+    lines += [f"{arm}: best of {', '.join(one['tried'])}: {one['best']}" for arm, one in pilot["tries"].items()]
+    return [*lines, f"the comparison as planned, on one thread here: {pilot['study_seconds'] / 3600:.1f} hours"]

@@ -1,0 +1,32 @@
+"""Train the arm that came first and its control once more within a fresh block, and measure both."""
+
+from typing import Any
+
+from unequal.comparison.confirmation import CONTROL, FIRST, First, trained_again
+from unequal.comparison.measuring import Measuring, MeasuringSettings
+from unequal.comparison.training import NetworkSettings
+from unequal.data.prepared import PreparedData
+from unequal.evaluation.fidelity import BuiltExtractor
+from unequal.pipeline.stage import Run, stage
+
+
+class Settings(MeasuringSettings, NetworkSettings):
+    """Keys of params.yaml that this stage reads."""
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings, block: int) -> None:
+    """Train and measure both within a block."""
+    data = PreparedData.open(run.input("artifacts/data"))
+    extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
+    first = First.load(run.input("results/confirm/first.json"))
+    measuring = Measuring(run, settings, data, extractor, block)
+    pair: dict[str, Any] = {
+        place: trained_again(measuring, settings, place, one, first.base)
+        for place, one in ((FIRST, first.first), (CONTROL, first.control))
+    }
+    run.metrics(f"results/confirm/block_{block}.json", pair)
+
+
+if __name__ == "__main__":
+    main()

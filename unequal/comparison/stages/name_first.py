@@ -1,0 +1,23 @@
+"""Name the arm that came first, and its control, with the settings that they were trained by."""
+
+from unequal.comparison.confirmation import named_first
+from unequal.comparison.params import ComparisonParams
+from unequal.comparison.results import read_found
+from unequal.pipeline.stage import Run, stage
+from unequal.settings.strict import StageSettings
+
+
+class Settings(StageSettings):
+    """None of its own: the stage reads the whole file as a dependency."""
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings) -> None:
+    """Write which arms are trained once more, and by which settings."""
+    params = ComparisonParams.read(run.input("params.yaml"))
+    found = read_found(run.input("results/endpoints"), params.comparison)
+    run.metrics("results/confirm/first.json", named_first(found, params).model_dump(mode="json"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Carry an arm's plan out on the base of a block of the pilot, once for each try."""
+
+from unequal.comparison.measuring import Measuring, MeasuringSettings
+from unequal.comparison.settings import Pilot
+from unequal.comparison.training import try_plan
+from unequal.data.prepared import PreparedData
+from unequal.evaluation.fidelity import BuiltExtractor
+from unequal.pipeline.stage import Run, stage
+from unequal.settings.groups import Plan
+from unequal.settings.strict import key
+from unequal.settings.training import Training
+
+
+class Settings(MeasuringSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    pilot: Pilot
+    training: Training
+    plan: Plan = key("plans.{arm}")
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings, arm: str, block: int) -> None:
+    """Train and measure an arm once for each try."""
+    data = PreparedData.open(run.input("artifacts/data"))
+    extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
+    base = run.input(f"artifacts/pilot/base/block_{block}")
+    run.source(f"plans/{arm}")
+    measuring = Measuring(run, settings, data, extractor, block, "choice")
+    pilot = settings.pilot
+    tried = try_plan(measuring, settings.training, arm, settings.plan, pilot.tries, pilot.share, base)
+    run.metrics(f"results/pilot/{arm}/block_{block}.json", {"arm": arm, "block": block, "tries": tried})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""Train the fresh weights of a block of the pilot by an arm's recipe, once for each try."""
+
+from unequal.comparison.measuring import Measuring, MeasuringSettings
+from unequal.comparison.settings import Pilot
+from unequal.comparison.training import Block, FreshSettings, try_fresh
+from unequal.data.prepared import PreparedData
+from unequal.evaluation.fidelity import BuiltExtractor
+from unequal.pipeline.stage import Run, stage
+
+
+class Settings(MeasuringSettings, FreshSettings):
+    """Keys of params.yaml that this stage reads."""
+
+    pilot: Pilot
+
+
+@stage(Settings)
+def main(run: Run, settings: Settings, arm: str, block: int) -> None:
+    """Train and measure an arm once for each try, at half and at the end of each training."""
+    data = PreparedData.open(run.input("artifacts/data"))
+    extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
+    measuring = Measuring(run, settings, data, extractor, block, "choice")
+    trainings = Block(settings, data, block, settings.batch_sizes.get(arm), settings.profile)
+    pilot = settings.pilot
+    tried = try_fresh(measuring, trainings.train, arm, settings.recipe, pilot.tries, pilot.share)
+    run.metrics(f"results/pilot/{arm}/block_{block}.json", {"arm": arm, "block": block, "tries": tried})
+
+
+if __name__ == "__main__":
+    main()
