@@ -110,14 +110,14 @@ def stop_deferred() -> Iterator[Callable[[], bool]]:
         if number == signal.SIGINT:
             signal.signal(number, previous[number])
 
-    previous = {int(one): signal.getsignal(one) for one in stop_signals()}
-    for one in previous:
-        signal.signal(one, note)
+    previous = {int(number): signal.getsignal(number) for number in stop_signals()}
+    for number in previous:
+        signal.signal(number, note)
     try:
         yield lambda: bool(received)
     finally:
-        for one, handler in previous.items():
-            signal.signal(one, handler)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
     if received:
         os.kill(os.getpid(), received[0])
 

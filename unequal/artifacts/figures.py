@@ -199,9 +199,9 @@ class SearchFigures(PruningFigures):
 
 def read_figures(path: Path, kind: type[Figures]) -> dict[str, Any]:
     """Read the figures of a file, unchanged. Raises UserError where it is missing, or lacks a field that is used."""
-    found: dict[str, Any] = read_json(path)
-    validate(kind, found, path)
-    return found
+    figures: dict[str, Any] = read_json(path)
+    validate(kind, figures, path)
+    return figures
 
 
 #: Endpoint → the field that it stands at in the figures of a score, or of a profile.
@@ -248,12 +248,12 @@ def by_endpoint(
 
 def read_replicas(path: Path) -> Replicas:
     """Read results/replicas.json. Raises UserError where it is missing, damaged, or lacks figures of a seed."""
-    found = read_figures(path, ReplicaFigures)
-    for endpoint, models in found["endpoints"].items():
+    figures = read_figures(path, ReplicaFigures)
+    for endpoint, models in figures["endpoints"].items():
         for name, values in models.items():
-            if len(values) != len(found["seeds"]):
+            if len(values) != len(figures["seeds"]):
                 raise UserError(
-                    f"{path}: {endpoint} of '{name}' has {len(values)} values for {len(found['seeds'])} seeds; "
+                    f"{path}: {endpoint} of '{name}' has {len(values)} values for {len(figures['seeds'])} seeds; "
                     "make it again"
                 )
-    return Replicas(found["seeds"], found["endpoints"])
+    return Replicas(figures["seeds"], figures["endpoints"])

@@ -111,12 +111,12 @@ def find_finished(work: Path) -> Finished | None:
 
     A hard link shares its content with the published file: writing into that one alters both.
     """
-    found = read_note(work)
-    if found is None:
+    finished = read_note(work)
+    if finished is None:
         return None
-    outputs = {path: work / OUTPUTS / path for path in found.outputs}
-    whole = all(path.exists() and content_hash(path) == found.outputs[name] for name, path in outputs.items())
-    return found if whole and not recorded_by_dvc(work, outputs) else None
+    outputs = {path: work / OUTPUTS / path for path in finished.outputs}
+    unaltered = all(path.exists() and content_hash(path) == finished.outputs[name] for name, path in outputs.items())
+    return finished if unaltered and not recorded_by_dvc(work, outputs) else None
 
 
 def read_note(work: Path) -> Finished | None:
@@ -162,7 +162,7 @@ def delete_outputs(needless: Callable[[Finished], bool], besides: Iterable[Path]
     """Delete the stored outputs of finished runs for which `needless` holds, except of running stages and `besides`."""
     for work in {note.parent for note in work_root().glob(f"*/{NOTE}")}.difference(besides):
         with try_lock(work) as free:
-            if free and (found := read_note(work)) is not None and needless(found):
+            if free and (finished := read_note(work)) is not None and needless(finished):
                 clear(work)
 
 

@@ -133,7 +133,7 @@ def out_of_memory(error: BaseException) -> bool:
 def remedies_in(settings: StageSettings, keys: Mapping[str, str]) -> list[str]:
     """List the settings of a stage that reduce its memory, those first that change no result."""
     dumped = settings.model_dump(mode="json")
-    found = [dotted for dotted, _ in leaves({dotted: dumped[field] for field, dotted in keys.items()})]
-    parts = [f"raise {dotted}" for dotted in found if dotted.endswith("gradient_accumulation")]
-    parts += [f"lower {dotted}" for dotted in found if dotted.endswith("batch_size")]
-    return parts or [f"lower {dotted}" for dotted in found if dotted.endswith(COUNTS)]
+    declared = [dotted for dotted, _ in leaves({dotted: dumped[field] for field, dotted in keys.items()})]
+    parts = [f"raise {dotted}" for dotted in declared if dotted.endswith("gradient_accumulation")]
+    parts += [f"lower {dotted}" for dotted in declared if dotted.endswith("batch_size")]
+    return parts or [f"lower {dotted}" for dotted in declared if dotted.endswith(COUNTS)]

@@ -83,12 +83,14 @@ class Tree:
         todo, seen = {program, *initialisers(program.parent, self.root)}, set[Path]()
         while todo:
             seen |= todo
-            todo = {file for one in todo for file in self.reached(one).files} - seen
-        found = {label(file, self.root): self.reached(file) for file in sorted(seen)}
-        texts: dict[str, str | None] = {name: text for one in found.values() for name, text in one.texts.items()}
-        libraries = {name for one in found.values() for name in one.libraries}
+            todo = {imported for file in todo for imported in self.reached(file).files} - seen
+        modules = {label(file, self.root): self.reached(file) for file in sorted(seen)}
+        texts: dict[str, str | None] = {
+            name: text for module in modules.values() for name, text in module.texts.items()
+        }
+        libraries = {name for module in modules.values() for name in module.libraries}
         return {
-            "modules": ordered({name: one.digest for name, one in found.items()}),
+            "modules": ordered({name: module.digest for name, module in modules.items()}),
             "texts": ordered(texts),
             "libraries": ordered({name: public_version(name) for name in libraries}),
         }
@@ -104,7 +106,7 @@ class Tree:
                 module.digest,
                 {label(text, self.root): digest(text.read_text(encoding="utf-8")) for text in texts},
                 frozenset(name.split(".")[0] for name in libraries),
-                frozenset(found for name in ours for found in files_of(name, self.root)),
+                frozenset(path for name in ours for path in files_of(name, self.root)),
             )
         return self.looked_at[file]
 
@@ -114,9 +116,9 @@ def fingerprint(program: Path, root: Path = ROOT) -> Fingerprint:
     return Tree(root).fingerprint(program)
 
 
-def ordered(found: dict[str, str | None]) -> dict[str, str | None]:
+def ordered(entries: dict[str, str | None]) -> dict[str, str | None]:
     """Sort entries by name."""
-    return dict(sorted(found.items()))
+    return dict(sorted(entries.items()))
 
 
 def digest(text: str) -> str:
@@ -134,7 +136,7 @@ def module_of(file: Path, changed: int, package: str) -> Module:
     """Parse a file; `changed` is its time stamp, so that the cache notices an edit."""
     source = file.read_text(encoding="utf-8")
     running = list(nodes_that_run(ast.parse(source)))
-    strings = {one.value for one in running if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+    strings = {node.value for node in running if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     names = frozenset(text for text in strings if text.endswith((".md", ".j2")) and "/" not in text)
     imports = frozenset(name for node in running for name in imported(node, package))
     return Module(digest(canonical(source)), imports, names)
@@ -160,8 +162,8 @@ def imported(node: ast.AST, package: str) -> set[str]:
         return {alias.name for alias in node.names}
     if isinstance(node, ast.ImportFrom):
         above = package.split(".")[: -(node.level - 1) or None] if node.level else []
-        whole = ".".join([*above, *filter(None, [node.module])])
-        return {whole, *(f"{whole}.{alias.name}" for alias in node.names)}
+        module = ".".join([*above, *filter(None, [node.module])])
+        return {module, *(f"{module}.{alias.name}" for alias in node.names)}
     return set()
 
 
@@ -173,8 +175,7 @@ def package_of(file: Path, root: Path) -> str:
 def files_of(name: str, root: Path) -> Iterator[Path]:
     """Yield the file of a module of the project, if it is one, and the `__init__.py` files on the way."""
     path = root.joinpath(*name.split("."))
-    found = [file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()]
-    yield from found
+    yield from (file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file())
     yield from initialisers(path.parent, root)
 
 
@@ -212,7 +213,7 @@ def programs(graph: Path) -> dict[str, Path]:
     Raises:
         UserError: a command starts none, or two programs have one name.
     """
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for stage, content in read_yaml(graph)["stages"].items():
         words = content["cmd"].split()
         if "-m" not in words:
@@ -221,9 +222,9 @@ def programs(graph: Path) -> dict[str, Path]:
         if is_harness(module):
             continue
         path = Path(*module.split(".")).with_suffix(".py")
-        if found.setdefault(path.stem, path) != path:
+        if paths.setdefault(path.stem, path) != path:
             raise UserError(f"{graph}: {stage}: there are two programs named {path.stem}")
-    return found
+    return paths
 
 
 def write_fingerprints(graph: Path, root: Path = ROOT) -> list[str]:
@@ -234,12 +235,12 @@ def write_fingerprints(graph: Path, root: Path = ROOT) -> list[str]:
     Raises:
         UserError: a command starts none of the project's programs.
     """
-    found = programs(graph)
-    for program in found.values():
+    paths = programs(graph)
+    for program in paths.values():
         if not (root / program).is_file():
             raise UserError(f"{graph}: there is no program {program}")
     tree = Tree(root)
-    codes = {name: tree.fingerprint(root / program) for name, program in found.items()}
+    codes = {name: tree.fingerprint(root / program) for name, program in paths.items()}
     changed = sync_json(graph.parent / CODE, codes)
     return [
         f"{file}: {', '.join(differences(old, codes[file.stem])) if what == 'changed' and old else what}"
@@ -249,7 +250,7 @@ def write_fingerprints(graph: Path, root: Path = ROOT) -> list[str]:
 
 def differences(old: Any, new: Any) -> list[str]:
     """Name the modules, texts and libraries that differ between two fingerprints."""
-    entries = [{(kind, *item) for kind, names in one.items() for item in names.items()} for one in (old, new)]
+    entries = [{(kind, *item) for kind, names in code.items() for item in names.items()} for code in (old, new)]
     return sorted({name for _, name, _ in entries[0] ^ entries[1]})
 
 

@@ -82,12 +82,12 @@ class ProcessGroup:
         self.stopped_by: int | None = None
 
     def __enter__(self) -> Self:
-        self.previous = {one: signal.signal(one, self.on_signal) for one in OUTSIDE}
+        self.previous = {number: signal.signal(number, self.on_signal) for number in OUTSIDE}
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for one, handler in self.previous.items():
-            signal.signal(one, handler)
+        for number, handler in self.previous.items():
+            signal.signal(number, handler)
         self.kill_all()
         for process in self.processes:
             process.wait()
@@ -177,8 +177,8 @@ def follow_launcher() -> None:
         os.read(0, 1)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    for one in OUTSIDE:
-        signal.signal(one, signal.SIG_IGN)
+    for number in OUTSIDE:
+        signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=watch, daemon=True).start()
 
 

@@ -54,9 +54,9 @@ def found_at(document: dict[str, Any], section: str, *keys: str) -> Iterator[tup
     if keys[0] != "*":
         yield section, KeyedSource(f"{section}.{'.'.join(keys)}", named(content, *keys))
         return
-    for name, one in content.items():
+    for name, entry in content.items():
         if USER_NAME.fullmatch(str(name)):
-            yield f"{section}/{name}", KeyedSource(f"{section}.{name}.{'.'.join(keys[1:])}", named(one, *keys[1:]))
+            yield f"{section}/{name}", KeyedSource(f"{section}.{name}.{'.'.join(keys[1:])}", named(entry, *keys[1:]))
 
 
 def named(content: Any, *keys: str) -> str | None:
@@ -121,8 +121,8 @@ def write_sources(graph: Path) -> list[str]:
         UserError: the params file cannot be read, or names a missing source.
     """
     folder, params = graph.parent, graph.with_name(PARAMS.name)
-    found = {name: KeyedSource(f"{params}: {key}", value) for name, (key, value) in sources(read_yaml(params)).items()}
-    changed = sync_json(folder / SOURCES, {name: content_of(source, folder) for name, source in found.items()})
+    keyed = {name: KeyedSource(f"{params}: {key}", value) for name, (key, value) in sources(read_yaml(params)).items()}
+    changed = sync_json(folder / SOURCES, {name: content_of(source, folder) for name, source in keyed.items()})
     return [f"{file}: {what}" for file, (what, _) in changed.items()]
 
 

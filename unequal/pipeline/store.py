@@ -105,9 +105,9 @@ class Store:
         with self.lock:
             experiment = self._experiment_id()
             tagged = f"tags.`{CONFIGURATION_TAG}` = '{configuration}'"
-            found = self.client.search_runs([experiment], tagged, max_results=1)
-            if found:
-                self.parent = found[0].info.run_id
+            runs = self.client.search_runs([experiment], tagged, max_results=1)
+            if runs:
+                self.parent = runs[0].info.run_id
                 self.client.update_run(self.parent, status="RUNNING")
                 return
             name = os.environ.get("DVC_EXP_NAME", f"{study() or 'pipeline'}-{configuration[:8]}")
@@ -184,8 +184,8 @@ class Store:
 
     def _experiment_id(self) -> str:
         """Find or create the experiment; with a database its files lie next to the project."""
-        if found := self.client.get_experiment_by_name(self.experiment):
-            return str(found.experiment_id)
+        if experiment := self.client.get_experiment_by_name(self.experiment):
+            return str(experiment.experiment_id)
         files = (self.root / "mlartifacts").as_uri() if self.database else None
         return str(self.client.create_experiment(self.experiment, artifact_location=files, tags=MODEL_TRAINING))
 

@@ -139,11 +139,11 @@ def clear_old_states(work: Path, instance: str) -> None:
     Finished runs, whose outputs are stored for an engine, and directories in use by other processes stay.
     """
     name = re.compile(rf"{re.escape(instance)}-[0-9a-f]{{12}}")
-    others = [one for one in work.parent.iterdir() if one != work and name.fullmatch(one.name) and one.is_dir()]
-    for one in sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)[STATES_STORED:]:
-        with try_lock(one) as free:
-            if free and not (one / NOTE).exists():
-                clear(one)
+    others = [path for path in work.parent.iterdir() if path != work and name.fullmatch(path.name) and path.is_dir()]
+    for other in sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)[STATES_STORED:]:
+        with try_lock(other) as free:
+            if free and not (other / NOTE).exists():
+                clear(other)
 
 
 def latest_note(instance: str) -> Path:
