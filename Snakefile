@@ -1,31 +1,35 @@
 """The graph of a dvc.yaml as Snakemake rules: one rule a stage instance, made from DVC's resolved index.
 
-`snakemake --cores 2` runs independent stages side by side; `unequal record` then records the results
-in DVC. `--directory studies/<name>` runs a study's graph.
+`snakemake --cores 2` runs independent stages side by side. dvc.lock says which stages are stale, as for `dvc repro`, and
+takes up what has finished: neither engine has anything left to do after the other.
+`--directory studies/<name>` runs a study's graph.
 """
 
-import json
 import os
 import re
 import shutil
 from pathlib import Path
 from uuid import uuid4
 
-from dvc.repo import Repo
 from filelock import FileLock, Timeout
 
 from unequal.errors import UserError
-from unequal.pipeline.attempt import ENGINE, delete_of_folder, delete_recorded
+from unequal.pipeline.attempt import ENGINE, delete_of_folder
 from unequal.pipeline.fingerprint import write_fingerprints
+from unequal.pipeline.recording import record_finished, stages_of, stale_stages
 from unequal.pipeline.sources import write_sources
 from unequal.settings.training import Runtime
 from unequal.settings.strict import PARAMS, read_yaml
+
+if unknown := sorted(config.keys() - {"cluster", "gpu"}):
+    raise WorkflowError(f"--config {unknown[0]}: unknown; allowed: cluster, gpu; all settings stand in {PARAMS}")
 
 # The profile of a cluster sets it, and must name a partition.
 ON_CLUSTER = config.get("cluster") is not None
 if config.get("cluster") == "slurm" and "slurm_partition" not in workflow.resource_settings.default_resources:
     raise WorkflowError("profile: default-resources: slurm_partition: missing; `sinfo` lists the partitions")
 
+GRAPH = Path("dvc.yaml")
 # The gate and DVC's stage `code`, done here: a rule `code` would make all later rules run again. Jobs skip both: their
 # code must not change under them, and the imports of the checks take seconds.
 if workflow.is_main_process:
@@ -33,10 +37,14 @@ if workflow.is_main_process:
 
     try:
         read_params()
-        write_fingerprints(Path("dvc.yaml"), Path(workflow.basedir))
-        write_sources(Path("dvc.yaml"))
+        write_fingerprints(GRAPH, Path(workflow.basedir))
+        write_sources(GRAPH)
+        record_finished(GRAPH)  # what a killed engine has left
     except UserError as error:
         raise WorkflowError(str(error)) from None
+
+# The stages of the dvc.yaml in the working directory: the pipeline's, or a study's.
+STAGES = stages_of(GRAPH)
 
 # Jobs inherit it, on a cluster too: their outputs stay stored until this Snakemake has recorded them.
 os.environ.setdefault(ENGINE, f"snakemake-{uuid4()}")
@@ -61,12 +69,13 @@ onstart:
 
 
 onsuccess:
-    delete_recorded(os.environ[ENGINE])
+    record_finished(GRAPH)
 
 
-# The stages of the dvc.yaml in the working directory: the pipeline's, or a study's.
-STAGES = sorted(Repo().stage.load_all("dvc.yaml"), key=lambda stage: stage.name)
-STAGES = [stage for stage in STAGES if stage.name != "code"]
+onerror:
+    record_finished(GRAPH)
+
+
 OUTPUTS = {out.def_path: stage for stage in STAGES for out in stage.outs}
 RUNTIME = read_yaml(PARAMS)["runtime"]
 THREADS, PROCESSES = RUNTIME.get("threads", Runtime.model_fields["threads"].default), RUNTIME.get("processes") or 1
@@ -100,10 +109,11 @@ def memory(stage):
     return lambda wildcards, attempt: first * PROCESSES * 2 ** (attempt - 1)
 
 
-def settings(stage):
-    """Return the values of the keys of params.yaml that a stage declares; a change of them makes it stale."""
-    declared = [dep for dep in stage.deps if hasattr(dep, "params")]
-    return json.dumps([dep.read_params(flatten=False) for dep in declared], sort_keys=True)
+# Stale stages read this file, which is newer than any output. The times of all other files do not count.
+STALE, TO_RUN = set(), Path(".snakemake/stale")
+if workflow.is_main_process:
+    STALE = stale_stages(STAGES, lambda stage: set(inputs(stage)))
+    TO_RUN.touch()
 
 
 rule all:
@@ -118,13 +128,12 @@ for stage in STAGES:
         name:
             rule_name(stage)
         input:
-            list(inputs(stage)),
+            [ancient(path) for path in inputs(stage)] + [str(TO_RUN)] * (stage.name in STALE),
         output:
             outputs(stage),
         params:
             # Shell commands are filled in when they run, long after this loop: they must not name `stage`.
             command=stage.cmd,
-            settings=settings(stage),
         log:
             f"logs/{rule_name(stage)}.log",
         benchmark:

@@ -8,7 +8,7 @@ into place again; whatever would change a result changes the key of the work dir
 These outputs are deleted when
 
 - DVC, which runs one stage after the other, starts another stage;
-- Snakemake comes to its end, or is asked to run stages by force;
+- they are recorded in dvc.lock (`unequal.pipeline.recording`), or Snakemake is asked to run stages by force;
 - the same stage is started in the same folder with other settings, inputs or code.
 
 So each stage instance has at most one set of outputs; an engine that was not killed leaves at most DVC's last one.
@@ -18,9 +18,9 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import psutil
 from filelock import FileLock
@@ -29,6 +29,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from unequal import processes
 from unequal.errors import UserError
 from unequal.files import content_hash, files_below, put_into_place, sync, write_bytes, write_json
+from unequal.pipeline.fingerprint import Fingerprint
 from unequal.pipeline.workdirs import (
     NOTE,
     OUTPUTS,
@@ -66,9 +67,13 @@ class Finished(BaseModel):
     """The note of a finished run: its outputs and results.
 
     Attributes:
+        stage: name of the stage's program.
         instance: name of the stage and its options.
         folder: where it ran.
         engine: the run of the engine that started it, None: a person.
+        params: content hash of params.yaml when it was read.
+        inputs: path, from that folder → content hash.
+        code: fingerprint of the program.
         outputs: path, from that folder → content hash.
         results, parent_results: logged figures, the latter with the whole pipeline.
         parent_artifacts: outputs that are logged with the whole pipeline too.
@@ -76,9 +81,13 @@ class Finished(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    stage: str
     instance: str
     folder: str
     engine: str | None
+    params: str
+    inputs: dict[str, str]
+    code: Fingerprint
     outputs: dict[Inside, str]
     results: dict[str, Any]
     parent_results: dict[str, float]
@@ -158,17 +167,25 @@ def leave_outputs(work: Path) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def delete_outputs(needless: Callable[[Finished], bool], besides: Iterable[Path] = ()) -> None:
+def delete_outputs(needless: Callable[[Finished], bool], besides: Collection[Path] = ()) -> None:
     """Delete the stored outputs of finished runs for which `needless` holds, except of running stages and `besides`."""
-    for work in {note.parent for note in work_root().glob(f"*/{NOTE}")}.difference(besides):
-        with try_lock(work) as free:
-            if free and (finished := read_note(work)) is not None and needless(finished):
-                clear(work)
+    for work, finished in finished_runs():
+        if work not in besides and needless(finished):
+            clear_finished(work)
 
 
-def delete_recorded(by: str) -> None:
-    """Delete the stored outputs of an engine run that has ended, and so has recorded them."""
-    delete_outputs(lambda finished: finished.engine == by)
+def finished_runs() -> Iterator[tuple[Path, Finished]]:
+    """Yield the work directories of runs that have finished, with their notes."""
+    for note in sorted(work_root().glob(f"*/{NOTE}")):
+        if (found := read_note(note.parent)) is not None:
+            yield note.parent, found
+
+
+def clear_finished(work: Path) -> None:
+    """Delete the stored outputs of a finished run, unless the stage is being started again."""
+    with try_lock(work) as free:
+        if free:
+            clear(work)
 
 
 def delete_of_folder() -> None:
@@ -176,12 +193,41 @@ def delete_of_folder() -> None:
     delete_outputs(lambda finished: finished.folder == str(Path.cwd()))
 
 
+class Conditions(NamedTuple):
+    """What shapes the results of a run, beside its options.
+
+    Attributes:
+        params: content hash of params.yaml when it was read.
+        inputs: path → content hash.
+        code: fingerprint of the program.
+    """
+
+    params: str
+    inputs: Mapping[str, str]
+    code: Fingerprint
+
+
+class Logged(NamedTuple):
+    """What a run has logged, to be logged again where its outputs are reused.
+
+    Attributes:
+        results, parent_results: figures, the latter with the whole pipeline.
+        parent_artifacts: outputs that are logged with the whole pipeline too.
+    """
+
+    results: Mapping[str, Any]
+    parent_results: Mapping[str, float]
+    parent_artifacts: list[str]
+
+
 class Attempt:
     """The work directory of one execution of a stage.
 
     Args:
+        stage: name of the stage's program.
         instance: name of the stage and its options, as one of a file.
         key: hash of all that shapes a result; it names the directory.
+        conditions: what the key is of, as far as a record of the run has to repeat it.
         engine: the run of the engine that started it, None: a person.
         publishes: whether its outputs become the stage's; of processes that share a stage, those of the first do.
 
@@ -193,8 +239,11 @@ class Attempt:
         UserError: a file stands where work directories are to be.
     """
 
-    def __init__(self, instance: str, key: str, engine: str | None, publishes: bool) -> None:
-        self.instance, self.key, self.engine = instance, key, engine
+    def __init__(
+        self, stage: str, instance: str, key: str, conditions: Conditions, engine: str | None, publishes: bool
+    ) -> None:
+        self.stage, self.instance, self.key, self.engine = stage, instance, key, engine
+        self.conditions = conditions
         self.folder = work_root() / f"{instance}-{key[:12]}"
         self.outputs: dict[Path, Path] = {}
         self._finished: Finished | None = None
@@ -243,13 +292,8 @@ class Attempt:
         self.outputs[path] = staged
         return staged
 
-    def publish(
-        self, results: Mapping[str, Any], parent_results: Mapping[str, float], parent_artifacts: Sequence[str]
-    ) -> None:
+    def publish(self, logged: Logged) -> None:
         """Note that the run has finished, then move the outputs into place.
-
-        Args:
-            results, parent_results, parent_artifacts: logged by the run; logged again where its outputs are reused.
 
         Raises:
             UserError: the stage was started with another key since: a run may outlive its engine.
@@ -262,15 +306,14 @@ class Attempt:
             )
         for path in self.outputs:  # a folder that cannot be made is refused before any output moves
             path.parent.mkdir(parents=True, exist_ok=True)
-        hashes = self._written()
         finished = Finished(
+            stage=self.stage,
             instance=self.instance,
             folder=str(Path.cwd()),
             engine=self.engine,
-            outputs=hashes,
-            results=dict(results),
-            parent_results=dict(parent_results),
-            parent_artifacts=list(parent_artifacts),
+            outputs=self._written(),
+            **self.conditions._asdict(),
+            **logged._asdict(),
         )
         write_note(self.folder, finished)
         for path, staged in self.outputs.items():

@@ -31,11 +31,7 @@ from unequal.files import (
     settings_hash,
     write_json,
 )
-from unequal.pipeline.attempt import (
-    Attempt,
-    FinishedBefore,
-    engine_run,
-)
+from unequal.pipeline.attempt import Attempt, Conditions, FinishedBefore, Logged, engine_run
 from unequal.pipeline.endings import errors_reported, exit_at_once, memory_refusal, stop_requested
 from unequal.pipeline.fingerprint import Fingerprint, fingerprint, refuse_other_code
 from unequal.pipeline.launching import launch, num_processes, same_command
@@ -71,6 +67,7 @@ class Run:
         options: Mapping[str, str | int],
         runtime: Runtime,
         code: Fingerprint,
+        params: str,
     ) -> None:
         self.name = name
         self.code = code
@@ -79,6 +76,7 @@ class Run:
         self.runtime = runtime
         #: Whether this process, of those that share the stage, locks, logs and publishes.
         self.leads = processes.rank() == 0
+        self._params = params
         self._inputs: dict[str, str] = {}
         self._sources: list[str] = []
         self._results: dict[str, Any] = {}
@@ -132,7 +130,8 @@ class Run:
     def _begun(self) -> Attempt:
         """Begin the attempt at the first use of its work directory."""
         if self._attempt is None:
-            self._attempt = Attempt(self.instance, self._key(), self._engine, self.leads)
+            conditions = Conditions(self._params, self._inputs, self.code)
+            self._attempt = Attempt(self.name, self.instance, self._key(), conditions, self._engine, self.leads)
             if processes.agreed(self._finds_outputs):
                 raise FinishedBefore
         return self._attempt
@@ -217,7 +216,7 @@ class Run:
         if self._attempt is not None:
             outputs = list(self._attempt.outputs)
             artifacts = list(map(str, self._parent_artifacts))
-            self._attempt.publish(self._results, self._parent_results, artifacts)
+            self._attempt.publish(Logged(self._results, self._parent_results, artifacts))
         self._tracker.artifacts(outputs)
         self._tracker.parent_artifacts(self._parent_artifacts)
         self._tracker.finish("FINISHED")
@@ -269,13 +268,14 @@ class StageCommand(click.Command):
     def run(self, **options: str | int) -> None:
         """Execute the stage; a failure ends the process with a status."""
         with imports_frozen(), errors_reported(self.stage_name):
+            params = content_hash(PARAMS)
             settings = self.settings.read(PARAMS, **options)
             runtime = RuntimeSettings.read(PARAMS).runtime
             if self.shared and (count := num_processes(runtime)) > 1:
                 sys.exit(launch(count, same_command()))
             code = fingerprint(self.program)
             refuse_other_code(self.stage_name, code)
-            run = Run(self.stage_name, settings, options, runtime, code)
+            run = Run(self.stage_name, settings, options, runtime, code, params)
             try:
                 with suppress(FinishedBefore), threads(runtime.threads):
                     self.function(run, settings, **options)

@@ -1,0 +1,111 @@
+"""Stale stages, and the record of finished ones: dvc.lock answers for both engines.
+
+DVC compares the content of everything that a stage declares with dvc.lock. Snakemake alone would go by times, and by a
+memory of its own that knows nothing of what DVC has made. So the Snakefile asks `stale_stages` which stages to run, and
+records what has finished by `record_finished`, when it begins and when it ends.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unequal.errors import UserError
+from unequal.files import content_hash, json_or_none
+from unequal.pipeline.attempt import Finished, clear_finished, finished_runs
+from unequal.pipeline.fingerprint import CODE
+from unequal.settings.strict import PARAMS, read_yaml
+
+if TYPE_CHECKING:
+    from dvc.stage import Stage
+
+#: The stage behind all others, which DVC always runs; under Snakemake the main process does its work.
+ALWAYS = "code"
+
+
+def stages_of(graph: Path) -> list["Stage"]:
+    """Return the stages of a dvc.yaml in the working directory, by name, without the one that always runs."""
+    from dvc.repo import Repo
+
+    found = (stage for stage in Repo().stage.load_all(str(graph)) if stage.name != ALWAYS)
+    return sorted(found, key=lambda stage: stage.name)
+
+
+def stale_stages(stages: Sequence["Stage"], read_by: Callable[["Stage"], Collection[str]]) -> set[str]:
+    """Return the names of the stages that dvc.lock does not describe as they are now, and of all that follow them.
+
+    Args:
+        stages: of one graph.
+        read_by: a stage → paths of the outputs that it waits for.
+    """
+    makers = {out.def_path: stage.name for stage in stages for out in stage.outs}
+    before = {stage.name: {makers[path] for path in read_by(stage) if path in makers} for stage in stages}
+    stale = {stage.name for stage in stages if is_changed(stage)}
+    while more := {name for name, needed in before.items() if name not in stale and needed & stale}:
+        stale |= more
+    return stale
+
+
+def is_changed(stage: "Stage") -> bool:
+    """Say whether the command, a dependency, a setting or an output of a stage differs from dvc.lock."""
+    return stage.changed_stage() or any(item.status() for item in (*stage.deps, *stage.outs))
+
+
+def record_finished(graph: Path) -> list[str]:
+    """Record in DVC what stages have finished here, and return their names.
+
+    A run is recorded if its outputs are in place and its settings, inputs and code are those of now. Any other stays
+    unrecorded, so that both engines run the stage again.
+
+    Raises:
+        UserError: another process holds DVC's lock.
+    """
+    from dvc.lock import LockError
+
+    by_outputs = {frozenset(out.def_path for out in stage.outs): stage for stage in stages_of(graph)}
+    runs = {work: by_outputs.get(frozenset(run.outputs)) for work, run in current_runs()}
+    found = {work: stage for work, stage in runs.items() if stage is not None}
+    if not found:
+        return []
+    try:
+        write_lock(graph, list(found.values()))
+    except LockError:
+        raise UserError(f"{graph}: another process uses DVC; run `unequal record` when it has ended") from None
+    for work in found:
+        clear_finished(work)
+    return sorted(stage.name for stage in found.values())
+
+
+def current_runs() -> Iterator[tuple[Path, Finished]]:
+    """Yield the work directories of finished runs of this folder, with their notes, whose conditions still hold."""
+    hashed = cache(lambda path: content_hash(Path(path)) if Path(path).exists() else None)
+    for work, run in finished_runs():
+        contents = run.outputs | run.inputs | {str(PARAMS): run.params}
+        if run.folder != str(Path.cwd()) or json_or_none(CODE / f"{run.stage}.json") != run.code:
+            continue
+        if all(hashed(path) == known for path, known in contents.items()):
+            yield work, run
+
+
+def write_lock(graph: Path, stages: Sequence["Stage"]) -> None:
+    """Take the outputs of stages into DVC's cache and describe the stages in dvc.lock; other entries stay.
+
+    `dvc commit` does the same and writes the whole file again for each stage: minutes for two hundred stages.
+    """
+    from dvc.stage.serialize import to_lockfile
+    from dvc.utils.serialize import dump_yaml
+
+    lock = graph.with_name("dvc.lock")
+    with stages[0].repo.lock:
+        entries: dict[str, Any] = dict(read_yaml(lock)["stages"]) if lock.exists() else {}
+        for stage in stages:
+            stage.save()
+            stage.commit()
+            entries |= to_lockfile(stage)
+        dump_yaml(str(lock), {"schema": "2.0", "stages": without_aliases(dict(sorted(entries.items())))})
+
+
+def without_aliases(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy in which nothing is shared: settings that share an anchor would become aliases in the file."""
+    return dict(json.loads(json.dumps(document)))
