@@ -109,11 +109,11 @@ def memory(stage):
     return lambda wildcards, attempt: first * PROCESSES * 2 ** (attempt - 1)
 
 
-# Stale stages read this file, which is newer than any output. The times of all other files do not count.
+# Stale stages read this file, which is newer than any output and never the same. The times of other files do not count.
 STALE, TO_RUN = set(), Path(".snakemake/stale")
 if workflow.is_main_process:
     STALE = stale_stages(STAGES, lambda stage: set(inputs(stage)))
-    TO_RUN.touch()
+    TO_RUN.write_text(str(uuid4()))
 
 
 rule all:

@@ -13,7 +13,7 @@ from stage_project import RUNTIME, Recorder
 
 from unequal.files import read_json, write_json
 from unequal.pipeline import attempt
-from unequal.pipeline.attempt import DVC_STAGE, ENGINE, delete_of_folder, delete_recorded
+from unequal.pipeline.attempt import DVC_STAGE, ENGINE, delete_of_folder
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.strict import StageSettings
 
@@ -165,14 +165,6 @@ def test_what_is_not_whole_or_not_wanted_is_computed_anew(spoil: Callable[[], No
     assert Path("artifacts/folder/inner.txt").read_text() == "hello"
     assert len(kept()) == 1
     assert len(list(Path("work").iterdir())) == 1
-
-
-def test_an_engine_that_ends_well_leaves_only_what_others_have_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    run("one")
-    monkeypatch.setenv(ENGINE, "second")
-    run("two")
-    delete_recorded("second")
-    assert [work.name[:17] for work in kept()] == ["test_finished-one"]
 
 
 def test_dvc_has_recorded_a_stage_when_it_starts_another(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 What does the work is imported inside of each, so that help appears at once.
 """
 
+from contextlib import chdir
 from pathlib import Path
 
 import click
@@ -107,19 +108,16 @@ def average(model: Path, target: Path, width: float) -> None:
 
 @click.command()
 @click.argument("file", type=GRAPH, default="dvc.yaml")
-@click.option("--finished", is_flag=True, help="Record what Snakemake has nothing to do for; other entries stay.")
-def record(file: Path, finished: bool) -> None:
-    """Record in DVC what Snakemake has made of the graph FILE.
+def record(file: Path) -> None:
+    """Record in DVC what stages of the graph FILE have finished.
 
-    `dvc commit -f` does the same, and writes the whole lock file again for each stage. A graph of many hours is made
-    in several sittings: --finished records the stages that are finished. Where the outputs of others are absent,
-    `dvc repro --allow-missing` continues with the rest.
+    Snakemake does so when it begins and when it ends; this is for what a killed one has left.
     """
-    from unequal.cli.record import record as record_all
-    from unequal.cli.record import record_finished
+    from unequal.pipeline.recording import record_finished
 
-    count = record_finished(file) if finished else record_all(file)
-    click.echo(f"{file}: {count} stages recorded")
+    with chdir(file.parent):
+        names = record_finished(Path(file.name))
+    click.echo(f"{file}: {len(names)} stages recorded")
 
 
 @click.command()

@@ -19,7 +19,7 @@ SUBCOMMANDS = {
     "sample": (f"{COMMANDS}:sample", "Sample pictures from a trained model or set of experts."),
     "export": (f"{COMMANDS}:export", "Export a model to diffusers, or as a folder of its own."),
     "average": (f"{COMMANDS}:average", "Make a model's weight average of another width."),
-    "record": (f"{COMMANDS}:record", "Record in DVC what Snakemake has made."),
+    "record": (f"{COMMANDS}:record", "Record in DVC what a killed engine has left."),
     "clean": (f"{COMMANDS}:clean", "List or delete states of unfinished runs."),
     "schema": (f"{COMMANDS}:schema", "Print or write the JSON schema of a params file."),
     "compare": ("unequal.comparison.command:compare", "Run a comparison of arms in blocks, or its pilot."),

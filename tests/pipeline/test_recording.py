@@ -1,0 +1,182 @@
+"""dvc.lock for both engines: what is stale by content, and what of a finished run is recorded."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from unequal.files import write_json
+from unequal.pipeline.attempt import ENGINE, finished_runs
+from unequal.pipeline.fingerprint import CODE, fingerprint
+from unequal.pipeline.recording import record_finished, stages_of, stale_stages, write_lock
+from unequal.pipeline.stage import Run, stage
+from unequal.settings.strict import StageSettings
+
+GRAPH = Path("dvc.yaml")
+STAGES = """
+stages:
+  gate:
+    cmd: "true"
+    deps: [params.yaml]
+    outs: [gate.json]
+    meta: {gate: true}
+  draw:
+    cmd: "true"
+    params: [seed, colour]
+    deps: [gate.json, input.txt, artifacts/code/test_recording.json]
+    outs: [drawn]
+  join:
+    cmd: "true"
+    deps: [drawn]
+    metrics:
+      - figures.json: {cache: false}
+  other:
+    cmd: "true"
+    deps: [input.txt]
+    outs: [other.txt]
+"""
+RUNTIME = {
+    "device": "cpu",
+    "compile": False,
+    "channels_last": False,
+    "progress": False,
+    "tracking": {"uri": None, "experiment": "tests", "artifact_limit_mb": 1.0, "timeout_s": 5.0},
+}
+
+
+class Settings(StageSettings):
+    seed: int
+
+
+class Unheard:
+    """Takes the tracker's place and logs nothing."""
+
+    def __init__(self, *_: object, active: bool) -> None: ...
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_: None
+
+
+def run(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def write_params(seed: int = 1) -> None:
+    shared = "{edge: &shade [red, blue], face: *shade}"
+    Path("params.yaml").write_text(f"seed: {seed}\ncolour: {shared}\n" + yaml.safe_dump({"runtime": RUNTIME}))
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project of four stages, whose outputs lie there and are recorded."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("unequal.pipeline.stage.Tracker", Unheard)
+    monkeypatch.setenv(ENGINE, "first")
+    run("git", "init", "-q")
+    run("dvc", "init", "-q")
+    write_params()
+    GRAPH.write_text(STAGES)
+    for name in ("input.txt", "gate.json", "figures.json", "other.txt"):
+        Path(name).write_text(name)
+    Path("drawn").mkdir()
+    Path("drawn/1.txt").write_text("1")
+    write_json(CODE / "test_recording.json", fingerprint(Path(__file__)))
+    write_lock(GRAPH, stages_of(GRAPH))
+
+
+def draw() -> None:
+    """Run the stage `draw`, which ends well."""
+
+    @stage(Settings)
+    def main(run: Run, settings: Settings) -> None:
+        run.input("input.txt")
+        folder = run.output("drawn")
+        folder.mkdir()
+        (folder / "1.txt").write_text(f"seed {settings.seed}")
+
+    with pytest.raises(SystemExit) as ended:
+        main.main([], prog_name="draw")
+    assert not ended.value.code
+
+
+def stale() -> set[str]:
+    """Names of stale stages, where nothing waits for the gate."""
+    stages = stages_of(GRAPH)
+    return stale_stages(stages, lambda one: {dep.def_path for dep in one.deps} - {"gate.json"})
+
+
+def test_the_lock_file_is_that_of_dvc_commit() -> None:
+    written = yaml.safe_load(Path("dvc.lock").read_text())
+    assert "Data and pipelines are up to date." in run("dvc", "status")
+    Path("dvc.lock").unlink()
+    run("dvc", "commit", "-f")
+    assert yaml.safe_load(Path("dvc.lock").read_text()) == written
+
+
+def test_settings_that_share_an_anchor_stand_in_the_lock_file_one_by_one() -> None:
+    assert Path("dvc.lock").read_text().count("- red") == 2
+
+
+def test_outputs_are_in_the_cache() -> None:
+    Path("drawn/1.txt").unlink()
+    run("dvc", "checkout", "--force")
+    assert Path("drawn/1.txt").read_text() == "1"
+
+
+def other_setting() -> None:
+    write_params(seed=2)
+
+
+def other_input() -> None:
+    Path("input.txt").write_text("other")
+
+
+def other_code() -> None:
+    write_json(CODE / "test_recording.json", {"modules": {}, "texts": {}, "libraries": {}})
+
+
+def other_output() -> None:
+    Path("drawn/1.txt").write_text("other")
+
+
+def lost_output() -> None:
+    Path("drawn/1.txt").unlink()
+    Path("drawn").rmdir()
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda: None, set()),
+        (lambda: Path("params.yaml").touch(), set()),
+        (other_setting, {"gate", "draw", "join"}),
+        (other_input, {"draw", "join", "other"}),
+        (other_code, {"draw", "join"}),
+        (other_output, {"draw", "join"}),
+        (lost_output, {"draw", "join"}),
+    ],
+)
+def test_content_decides_what_is_stale(change: Callable[[], None], expected: set[str]) -> None:
+    change()
+    assert stale() == expected
+
+
+def test_a_finished_run_is_recorded_and_makes_what_follows_stale() -> None:
+    write_params(seed=2)
+    draw()
+    assert record_finished(GRAPH) == ["draw"]
+    assert list(finished_runs()) == []
+    assert stale() == {"gate", "join"}
+
+
+@pytest.mark.parametrize("change", [other_setting, other_input, other_code, other_output, lost_output])
+def test_a_run_whose_conditions_no_longer_hold_is_not_recorded(change: Callable[[], None]) -> None:
+    before = Path("dvc.lock").read_text()
+    draw()
+    change()
+    assert record_finished(GRAPH) == []
+    assert Path("dvc.lock").read_text() == before
+    assert "draw" in stale()
+    assert len(list(finished_runs())) == 1
