@@ -107,7 +107,7 @@ BAD: dict[str, Bad] = {
     "a path that is not there": Bad(
         edited("network.pretrained", "/nowhere/at/all"), "network.pretrained: /nowhere/at/all: missing; allowed"
     ),
-    "two replicas": Bad(edited("replicas", 2), "params.yaml: replicas: 2: two trainings do not tell how much a third"),
+    "two replicas": Bad(edited("replicas", 2), "params.yaml: replicas: 2: two trainings do not show how much a third"),
     "no replica": Bad(edited("replicas", 0), "params.yaml: replicas: 0: Input should be greater than or equal to 1"),
     "replicas without seeds": Bad(
         replaced("seed: 0\nreplicas: 1", f"seed: {2**63 - 2}\nreplicas: 3"), "replicas: 3 of them have seeds"

@@ -66,7 +66,5 @@ def test_clusters_that_cannot_be_are_refused() -> None:
         gradient_clusters(Affinity(Partition([(0, 9)]), np.eye(2)), 1)
     with pytest.raises(UserError, match="measure more images where a mean gradient is lost in noise"):
         gradient_clusters(Affinity(Partition([(0, 9)]), np.array([[np.nan]])), 1)
-    with pytest.raises(
-        UserError, match=r"^clusters alike in gradients need a model to measure these of; allowed: timestep"
-    ):
+    with pytest.raises(UserError, match=r"^clusters by gradients need a model to measure these of; allowed: timestep"):
         clusters_by_any("gradients", NoiseSchedule.linear(50), 2)

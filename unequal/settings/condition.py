@@ -1,7 +1,7 @@
-"""`network.condition`: what a network is told beside a noisy image and its timestep.
+"""`network.condition`: what a network gets besides a noisy image and its timestep.
 
-A condition knows how it is made of a batch and how a network is told it, so that training, profiling, pruning and
-sampling do it alike. A further one is a class here and a line in `AnyCondition`.
+A condition is made from a batch and bound to a network, so that training, profiling, pruning and
+sampling do it in one way. A further one is a class here and a line in `AnyCondition`.
 """
 
 from abc import ABC, abstractmethod
@@ -21,14 +21,14 @@ from unequal.settings.values import Width
 
 
 class Condition(Strict, ABC):
-    """What all conditions answer. Told to a network is a tensor with a row an image, or None where there is nothing."""
+    """A condition: a tensor with a row an image, or None where there is nothing."""
 
     kind: str
 
     @property
     @abstractmethod
     def title(self) -> str:
-        """What a model with this condition is called in messages."""
+        """Name of a model with this condition in messages."""
 
     @property
     def embedded_classes(self) -> int | None:
@@ -41,7 +41,7 @@ class Condition(Strict, ABC):
 
     @abstractmethod
     def of(self, images: Tensor | None, labels: Tensor | None) -> Tensor | None:
-        """What is told of a batch; it may be made elsewhere too, and is checked when it is told.
+        """Condition of a batch; one made elsewhere is checked when it is bound.
 
         Args:
             images: [B, C, H, W] in the model's range, where they are known.
@@ -49,10 +49,10 @@ class Condition(Strict, ABC):
         """
 
     def of_samples(self, ids: Sequence[int], seed: int, images: Tensor | None, labels: Tensor | None) -> Tensor | None:
-        """What is told of the images that are sampled from a seed under these numbers; see `of`.
+        """Condition of the images that are sampled from a seed under these numbers; see `of`.
 
         Raises:
-            UserError: labels for a model that is told none.
+            UserError: labels for a model that takes none.
         """
         if labels is not None:
             raise UserError(f"{self.title} takes no labels")
@@ -60,11 +60,11 @@ class Condition(Strict, ABC):
 
     @abstractmethod
     def check(self, condition: Tensor | None) -> None:
-        """Raise UserError where a network is told what it does not take, or not told what it needs."""
+        """Raise UserError where a network gets a condition that it does not take, or lacks one that it needs."""
 
     @abstractmethod
     def bind(self, net: NetworkFunction, condition: Tensor | None) -> NetworkFunction:
-        """The network, told this of the images that it will be asked for."""
+        """The network with this condition of the images that it is called with."""
 
     def check_size(self, image_size: int) -> None:
         """Raise ValueError where images of that size have no such condition."""
@@ -148,7 +148,7 @@ class DroppedLabels(ClassLabels):
 
     @property
     def null(self) -> int:
-        """What stands for no label."""
+        """The class index of no label."""
         return self.classes
 
 

@@ -121,7 +121,7 @@ class Sampling(Strict):
 
 
 class Evaluation(Strict):
-    """How many samples and seeds stand behind a score."""
+    """Samples and seeds of a score."""
 
     samples: int = Field(ge=2, le=10**7, description="images a seed")
     seeds: tuple[Seed, ...] = Field(min_length=1, description="seeds of the noise; spread is over them")

@@ -37,7 +37,7 @@ class Groups(Strict):
 
     @property
     def needs_excess(self) -> bool:
-        """Whether the base's excess loss, and with it a floor, has to be known."""
+        """True where the base's excess over the optimal-denoiser loss has to be known."""
         return self.kind in BY_EXCESS
 
     @model_validator(mode="after")
@@ -73,7 +73,7 @@ class InterleavedGroups(Strict):
 
     @property
     def needs_excess(self) -> bool:
-        """They are made without measuring."""
+        """False: these groups need no measurement."""
         return False
 
     def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
@@ -82,7 +82,7 @@ class InterleavedGroups(Strict):
 
 
 class TwoGroups(Strict):
-    """Two groups with a boundary between them, told by what is the same for every schedule and every shift."""
+    """Two groups with a boundary between them, in λ, which is the same for every schedule and shift."""
 
     kind: Literal["boundary"]
     log_snr: float = Field(description="λ = ln(α²/σ²): timesteps with so much noise or more are the second group's")
@@ -90,7 +90,7 @@ class TwoGroups(Strict):
 
     @property
     def needs_excess(self) -> bool:
-        """They are made without measuring."""
+        """False: these groups need no measurement."""
         return False
 
     def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
@@ -107,7 +107,7 @@ class SeveralGroups(Strict):
 
     @property
     def needs_excess(self) -> bool:
-        """Whether the base's excess loss, and with it a floor, has to be known."""
+        """True where the base's excess over the optimal-denoiser loss has to be known."""
         return self.kind in BY_EXCESS
 
     def made(self, schedule: NoiseSchedule, excess: np.ndarray | None = None) -> list[TimestepGroup]:
@@ -117,7 +117,7 @@ class SeveralGroups(Strict):
 
 
 class Equal(Strict):
-    """As many images for each group: what the budgets that paper 3 tells amount to."""
+    """Equally many images for each group, as paper 3's budgets amount to."""
 
     kind: Literal["equal"]
 
@@ -129,10 +129,10 @@ class ByTimesteps(Strict):
 
 
 class ByGain(Strict):
-    """First alike, then in rounds: each to the group whose held-out error has last fallen fastest by the image."""
+    """Equal at first, then in rounds: each to the group whose held-out error has last fallen fastest by the image."""
 
     kind: Literal["gain"]
-    first: float = Field(gt=0, lt=1, description="share of the budget that is given out alike")
+    first: float = Field(gt=0, lt=1, description="share of the budget that is given out equally")
     rounds: int = Field(gt=0, le=1000, description="in which the rest is given out, as many images each")
 
 
@@ -140,7 +140,7 @@ Allocation = Annotated[Equal | ByTimesteps | ByGain, Field(discriminator="kind")
 
 
 class Plan(Strict):
-    """How the models for groups of timesteps come about."""
+    """A way to train models for groups of timesteps."""
 
     groups: Annotated[OneGroup | InterleavedGroups | TwoGroups | SeveralGroups, Field(discriminator="kind")]
     pruning: Pruning | None = Field(description="to each group's limit; null: all have the base's architecture")
@@ -156,10 +156,10 @@ class Plan(Strict):
     base_share: float = Field(
         default=0.0,
         ge=0,
-        description="from scratch: so much of the base's training FLOPs is spent too, given out alike",
+        description="from scratch: so much of the base's training FLOPs is spent too, given out equally",
     )
     holdout_images: DrawCount | None = Field(
-        default=None, description="held-out images by which a group's model is set beside the base; null: it is not"
+        default=None, description="held-out images on which a group's model is compared with the base; null: it is not"
     )
     keep_base: bool = Field(
         default=False, description="leave a group with the base where that has the smaller error on held-out images"
@@ -204,7 +204,7 @@ class Plan(Strict):
         return self
 
     def check(self, schedule: NoiseSchedule, base: Recipe, batch_size: int) -> None:
-        """Raise UserError where it cannot be carried out, but for what only measured losses can tell.
+        """Raise UserError where it cannot be carried out, except where only measured losses can show it.
 
         Args:
             schedule: whose timesteps are grouped.
@@ -224,7 +224,7 @@ class Plan(Strict):
             recipe.sampler.inside(group.range, schedule)
 
     def foreseen(self, schedule: NoiseSchedule) -> list[TimestepGroup]:
-        """The groups; where they go by measured losses, as if those were alike everywhere."""
+        """The groups; where they go by measured losses, as if those were equal everywhere."""
         return self.groups.made(schedule, np.ones(schedule.timesteps) if self.groups.needs_excess else None)
 
     def least_limit(self, schedule: NoiseSchedule) -> float:

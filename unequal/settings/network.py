@@ -13,14 +13,14 @@ Variance = Literal["fixed", "learned"]
 
 
 class Network(Strict):
-    """What the settings of every kind of network have; `unequal.models.backbones` makes networks of them."""
+    """Settings of any kind of network; `unequal.models.backbones` makes networks of them."""
 
     kind: str
     pretrained: Outside | None = Field(
         description="a trained network, taken as base instead of training one; null trains"
     )
     condition: AnyCondition = Field(
-        default=Unconditional(), description="what the network is told: nothing, labels, or the image at low resolution"
+        default=Unconditional(), description="condition of the network: none, labels, or the image at low resolution"
     )
     variance: Variance = Field(
         default="fixed",
@@ -28,16 +28,16 @@ class Network(Strict):
     )
 
     def check_size(self, image_size: int) -> None:
-        """Raise ValueError where the network cannot be told of images of that size, or not see them."""
+        """Raise ValueError where the network cannot take images of that size."""
         self.condition.check_size(image_size)
 
 
 class OpenAIFlags(Strict):
-    """How a network of improved-diffusion or guided-diffusion was made, as far as its tensors do not tell."""
+    """Options of a network of improved-diffusion or guided-diffusion that its tensors do not show."""
 
     num_heads: PositiveInt | None = Field(default=None, description="attention heads of every level")
     num_head_channels: PositiveInt | None = Field(default=None, description="or the channels of each head")
-    use_new_attention_order: bool = Field(default=False, description="as guided-diffusion was told")
+    use_new_attention_order: bool = Field(default=False, description="as in guided-diffusion")
     rescale_timesteps: bool = Field(default=True, description="improved-diffusion's default; the same at T = 1000")
 
     @model_validator(mode="after")
@@ -96,7 +96,7 @@ class UNet2D(Network):
         super().check_size(image_size)
 
     def attends(self, image_size: int) -> list[bool]:
-        """Whether each level has attention, for images of that size. Raises ValueError where that cannot be."""
+        """Attention of each level, for images of that size. Raises ValueError where that cannot be."""
         levels = len(self.block_out_channels)
         if image_size % 2 ** (levels - 1):
             raise ValueError(
@@ -131,7 +131,7 @@ class DiT(Network):
         "taken as base instead of training one; null trains"
     )
     trained_by: Literal["dit", "sit"] | None = Field(
-        default=None, description="whose code a pretrained .pt file is from, which tells how it is told the time"
+        default=None, description="whose code a pretrained .pt file is from, which decides how it takes the time"
     )
     depth: Depth = Field(description="blocks, each of attention and an MLP of four times the width")
     width: Width = Field(description="channels of a patch on its way; a multiple of heads, and of 4")
@@ -164,5 +164,5 @@ class DiT(Network):
         super().check_size(image_size)
 
 
-#: Chosen by its `kind`, which is `unet2d` where none is told.
+#: Chosen by its `kind`, `unet2d` by default.
 AnyNetwork = Annotated[UNet2D | DiT, Field(discriminator="kind")]

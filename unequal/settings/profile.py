@@ -14,7 +14,7 @@ from unequal.timesteps.partition import Partition
 
 
 class SampledFloor(Strict):
-    """The floor of a large set, estimated at each timestep from a sample of it (cDOL, 2506.13763)."""
+    """The optimal-denoiser loss of a large set, estimated at each timestep from a sample of it (cDOL, 2506.13763)."""
 
     sampled: DrawCount = Field(ge=2, description="images of the sample, another one for each timestep")
 
@@ -23,7 +23,7 @@ class SampledFloor(Strict):
 
 
 class Profile(Strict):
-    """How many draws a timestep, and against which floor."""
+    """Draws a timestep, and the images of the optimal denoiser."""
 
     images: DrawCount = Field(ge=2, description="images a timestep and split (two or more: standard errors)")
     batch_size: BatchSize
@@ -34,20 +34,22 @@ class Profile(Strict):
 
     @property
     def profiled(self) -> slice:
-        """Which of the training images are profiled: those that the floor is of, all where there is none."""
+        """Training images that are profiled: those of the optimal denoiser, all where there is none."""
         return slice(self.floor if isinstance(self.floor, int) else None)
 
     @property
     def sampled(self) -> int | None:
-        """Images from which the floor is estimated at a timestep; None: it is that of all."""
+        """Images from which the optimal-denoiser loss is estimated at a timestep; None: all."""
         return self.floor.sampled if isinstance(self.floor, SampledFloor) else None
 
 
 class Slots(Strict):
-    """How many slots, made of which loss, and which of them are fine-tuned."""
+    """Number of slots, the loss that they divide, and those that are fine-tuned."""
 
     count: PositiveInt
-    loss: Literal["total", "excess"] = Field(description="of the profile, or of what it exceeds the floor by")
+    loss: Literal["total", "excess"] = Field(
+        description="of the profile, or of its excess over the optimal-denoiser loss"
+    )
     finetune: tuple[PositiveInt, ...] = Field(default=(), description="slots counted from 1, as the paper does")
 
     @model_validator(mode="after")
@@ -62,7 +64,7 @@ class Slots(Strict):
 
 
 def made_of(form: Any, build: Callable[[Any], Any]) -> GetPydanticSchema:
-    """How a file's lists of this form become a value."""
+    """Conversion of a file's lists of this form to a value."""
     return GetPydanticSchema(lambda _, schema: schema(Annotated[form, AfterValidator(build)]))
 
 

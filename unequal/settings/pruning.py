@@ -42,7 +42,7 @@ class DiffPruning(Strict):
     threshold: float = Field(gt=0, lt=1, description="share of the largest loss so far under which the sum ends")
 
 
-#: Methods that tell how important each channel is.
+#: Methods that rate the importance of each channel.
 Importance = Annotated[Random | Magnitude | Taylor | DiffPruning, Field(discriminator="method")]
 
 
@@ -72,7 +72,7 @@ class Llm(Strict):
 
     @model_validator(mode="after")
     def secrets_stand_elsewhere(self) -> Self:
-        """What is in params.yaml ends in logs: no key in it, and no password. The values are not repeated."""
+        """Refuse keys and passwords, since params.yaml ends in logs; values are not repeated."""
         if self.api_key_env is not None and not re.fullmatch(r"[A-Z][A-Z0-9_]*", self.api_key_env):
             raise ValueError(
                 "api_key_env: holds no name of an environment variable (capital letters, digits and _); "
@@ -87,7 +87,7 @@ class Llm(Strict):
 
 
 def is_address(url: str) -> bool:
-    """Whether a URL of the web can be asked: with a host that name servers take, a port and no control characters."""
+    """Check a URL of the web: a host that name servers take, a port and no control characters."""
     try:
         address = urlsplit(url)
         host, port = (address.hostname or "").encode("idna"), address.port
@@ -97,7 +97,7 @@ def is_address(url: str) -> bool:
 
 
 class Finetuning(Strict):
-    """A short training of a candidate before its loss is measured; what is kept is untrained."""
+    """A short training of a candidate before its loss is measured; the result is untrained."""
 
     images: Budget
     batch_size: BatchSize
@@ -117,7 +117,7 @@ class Proxy(Strict):
     finetuning: Finetuning | None = Field(description="before that loss is measured; null: none")
     control: Literal["random"] | None = Field(
         default=None,
-        description="as many random schemes as were tried, the best of which is scored beside the chosen one on draws "
+        description="as many random schemes as were tried, the best of which is compared with the chosen one on draws "
         "that neither was chosen by; null: none",
     )
     replay: Outside | None = Field(

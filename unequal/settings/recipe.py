@@ -35,7 +35,7 @@ class Optimizer(Strict):
     name: Literal["adamw", "sgd"] = "adamw"
     lr: PositiveFloat
     betas: tuple[float, float] = Field(
-        description="of AdamW; the first is SGD's momentum, beside which stands 0.999, AdamW's usual second"
+        description="of AdamW; the first is SGD's momentum, followed by 0.999, AdamW's usual second"
     )
     weight_decay: float = Field(ge=0)
     warmup_images: NonNegativeInt = Field(description="images over which lr rises from 0")
@@ -80,7 +80,7 @@ Selection = Literal["profile", "blend", "blend_diagonal", "epsilon", "v_predicti
 
 
 class Mixing(Strict):
-    """How three heads are trained and combined (prediction `mixed`)."""
+    """Training and combination of three heads (prediction `mixed`)."""
 
     train: Literal["best_common", "best_native", "balanced"] = Field(
         description="of an image the best head learns, by errors of x0 or by losses as they are; or all, each loss "
@@ -90,7 +90,7 @@ class Mixing(Strict):
         default=None, description="of balanced: images after which a loss counts half in its head's running mean"
     )
     bins: DrawCount = Field(
-        default=BINS, description="ranges of timesteps, alike in log-SNR, in which losses are averaged and wins counted"
+        default=BINS, description="ranges of timesteps, equal in log-SNR, in which losses are averaged and wins counted"
     )
     select: Selection = Field(description="which head speaks at a timestep when sampling")
 
@@ -143,7 +143,7 @@ class MeasuredGradients(Strict):
 
 
 class WarmStart(Strict):
-    """Where a training that goes on from a model begins: with its average as a fresh training, or as it was left."""
+    """Start of a training that continues a model: fresh from its average, or from its last state."""
 
     weights: Literal["averaged", "last"] = Field(default="averaged", description="of the model")
     moments: Literal["fresh", "carried"] = Field(
@@ -152,7 +152,7 @@ class WarmStart(Strict):
 
     @property
     def needs_state(self) -> bool:
-        """Whether the model's folder must hold more than its averaged weights."""
+        """True where the model's folder must hold more than its averaged weights."""
         return self != WarmStart()
 
     def __str__(self) -> str:
@@ -171,12 +171,12 @@ class Recipe(Strict):
     conflicts: Conflicts | None = Field(
         default=None,
         exclude_if=lambda remedy: remedy is None,  # what was recorded before there was one stays as it is
-        description="remedy of conflicts between timesteps' gradients; null: none",
+        description="gradient surgery between timesteps; null: none",
     )
     gradients: MeasuredGradients | None = Field(
         default=None,
         exclude_if=lambda measured: measured is None,
-        description="measured for what goes by clusters that are alike in gradients; null: nothing does",
+        description="measured for clusters by gradients; null: there are none",
     )
     average: Average | None = Field(
         default=None,
@@ -185,10 +185,10 @@ class Recipe(Strict):
     )
     warm_start: WarmStart = Field(default=WarmStart(), description="with what a recipe that trains a model on begins")
     keep_state: bool = Field(
-        default=False, description="keep last weights and moments beside each model, for recipes that go on from them"
+        default=False, description="save last weights and moments with each model, for recipes that continue them"
     )
     snapshots: tuple[PositiveInt, ...] = Field(
-        default=(), description="images seen at which the averaged weights are kept as models of their own"
+        default=(), description="images seen at which the averaged weights are saved as models"
     )
 
     def clusters_by_gradients(self) -> dict[str, int]:
@@ -209,7 +209,7 @@ class Recipe(Strict):
 
     @model_validator(mode="after")
     def gradients_are_measured_for_something(self) -> Self:
-        """What goes by clusters of like gradients needs them measured, and nothing else does."""
+        """Clusters by gradients need these measured, and nothing else does."""
         by_gradients = self.clusters_by_gradients()
         if self.gradients is None:
             if by_gradients:

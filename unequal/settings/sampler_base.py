@@ -1,4 +1,4 @@
-"""What samplers of all densities have in common: how a batch is drawn, and how losses are weighted back.
+"""Keys of samplers of all densities: how a batch is drawn, and how losses are weighted back.
 
 Where a combination has no meaning, the density's class narrows the type of a key, and pydantic refuses the rest.
 """
@@ -43,7 +43,7 @@ class Sampler(Strict):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What must have been measured of the base: keys of `BaseMeasurements`."""
+        """Measurements of the base that it needs: keys of `BaseMeasurements`."""
         return ("loss",) if self.normalised else ()
 
     def check(self, images: int, plain_epsilon: bool) -> None:

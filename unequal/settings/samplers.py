@@ -114,7 +114,7 @@ class Formula(FixedDensity):
 
 
 class OverParts(Sampler):
-    """The same probability for each of several ranges, uniform within it."""
+    """Equal probability for each of several ranges, uniform within it."""
 
     draw: AnyDraw = "independent"
 
@@ -128,7 +128,7 @@ class OverParts(Sampler):
 
 
 class OverSlots(OverParts):
-    """The same probability for each slot of equal loss."""
+    """Equal probability for each slot of equal loss."""
 
     density: Literal["slots"]
 
@@ -141,7 +141,7 @@ class OverSlots(OverParts):
 
 
 class OverClusters(OverParts):
-    """The same probability for each cluster; with draw `stratified` as ANT (2306.00354) trains."""
+    """Equal probability for each cluster; with draw `stratified` as ANT (2306.00354) trains."""
 
     density: Literal["clusters"]
     count: PositiveInt = Field(description="K, by dynamic programming; ANT takes 5")

@@ -13,7 +13,7 @@ from unequal.settings.values import Shift
 
 
 class ScheduleSettings(Strict):
-    """What all kinds have in common: their number of timesteps T."""
+    """A schedule of any kind, with its number of timesteps T."""
 
     name: str
     timesteps: int = Field(gt=20, le=100_000, description="T; timesteps count 0 … T−1")
@@ -29,7 +29,7 @@ class ScheduleSettings(Strict):
 
 
 class BetaSchedule(ScheduleSettings):
-    """Which betas, and how many timesteps T."""
+    """Betas over T timesteps."""
 
     name: Literal["linear", "cosine", "scaled_linear"] = Field(description="DDPM, IDDPM, latent diffusion")
 

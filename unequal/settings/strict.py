@@ -141,7 +141,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def look_up(document: dict[str, Any], dotted: str, path: Path) -> Any:
-    """The value at a dotted key. Raises UserError naming the keys that exist beside it."""
+    """The value at a dotted key. Raises UserError naming the keys next to it."""
     value: Any = document
     for part in dotted.split("."):
         if not isinstance(value, dict) or part not in value:
@@ -188,7 +188,7 @@ def with_kinds(model: type[Strict], values: Any) -> Any:
 
 
 def default_kind(annotation: Any) -> str | None:
-    """That of the section in an annotation which needs not tell its kind; None where there is none."""
+    """Kind of the section in an annotation that may leave its kind out; None where there is none."""
     fields = (one.model_fields["kind"] for one in sections_in(annotation) if "kind" in one.model_fields)
     return next((field.default for field in fields if not field.is_required()), None)
 
@@ -196,7 +196,7 @@ def default_kind(annotation: Any) -> str | None:
 def one_line(error: ValidationError, model: type[Strict], values: Any, keys: dict[str, str]) -> str:
     """The first complaint as `key: value: what is allowed`."""
     complaints = [(place_of(one["loc"], values, one["type"] == "missing"), one) for one in error.errors()]
-    # An unknown key explains the missing one beside it, and an item of a list says more than the list.
+    # An unknown key explains the missing one next to it, and an item of a list says more than the list.
     place, first = min(complaints, key=lambda one: (one[1]["type"] != "extra_forbidden", -len(one[0])))
     same = [one["msg"] for where, one in complaints if where == place]
     value = first["input"]

@@ -49,5 +49,5 @@ def one_of(kinds: Sequence[type[Strict]], key: str = "kind") -> Any:
 
 
 def keywords(settings: Strict, function: Callable[..., Any]) -> dict[str, Any]:
-    """What settings made by `settings_of` say of a function's keywords."""
+    """Values of a function's keywords in settings made by `settings_of`."""
     return {key: getattr(settings, key) for key in signature(function).parameters if key in type(settings).model_fields}

@@ -15,7 +15,7 @@ WIDEST = 12**-0.5
 
 
 class ExponentialAverage(Strict):
-    """The same horizon, some 1/(1 − decay) steps, in a training of any length; its first steps are not averaged."""
+    """A fixed horizon, some 1/(1 − decay) steps, in a training of any length; its first steps are not averaged."""
 
     kind: Literal["exponential"]
     decay: float = Field(
@@ -28,7 +28,7 @@ class ExponentialAverage(Strict):
 
 
 class PowerAverage(Strict):
-    """The same share of a training of any length: EDM2's power-function average (2312.02696)."""
+    """A fixed share of a training of any length: EDM2's power-function average (2312.02696)."""
 
     kind: Literal["power"]
     width: float = Field(
@@ -38,12 +38,12 @@ class PowerAverage(Strict):
         default=None,
         gt=0,
         le=1000,
-        description="points of the training at which averages of two widths are kept, from which "
+        description="points of the training at which averages of two widths are saved, from which "
         "`unequal average` makes any other; null: none",
     )
 
     def at_batch(self, ratio: float) -> Self:
-        """Itself: a share of the training is the same share at any batch."""
+        """Return itself: a share of the training is the same share at any batch."""
         return self
 
 
@@ -75,9 +75,7 @@ class Training(Strict):
 class Tracking(Strict):
     """MLflow."""
 
-    uri: str | None = Field(
-        description="tracking server; null: $MLFLOW_TRACKING_URI, else mlflow.db beside the project"
-    )
+    uri: str | None = Field(description="tracking server; null: $MLFLOW_TRACKING_URI, else mlflow.db in the project")
     experiment: str = Field(min_length=1)
     artifact_limit_mb: PositiveFloat = Field(le=10**6, description="larger files are logged as a reference only")
     timeout_s: PositiveFloat = Field(le=86_400, description="longest wait for the tracking server at a stage's end")

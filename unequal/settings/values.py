@@ -28,7 +28,7 @@ DrawCount = Annotated[int, Field(gt=0, le=10**6)]
 Width = Annotated[int, Field(gt=0, le=2**16)]
 #: Layers of a kind.
 Depth = Annotated[int, Field(gt=0, le=100)]
-#: Of the times of a flow, or of a density: k, which divides the SNR by k²; beyond, all timesteps would be alike.
+#: Of the times of a flow, or of a density: k, which divides the SNR by k²; beyond, all timesteps would be the same.
 Shift = Annotated[float, Field(ge=1e-3, le=1e3)]
 #: Steps between two events.
 Interval = Annotated[int, Field(gt=0, le=10**9)]
@@ -37,7 +37,7 @@ Interval = Annotated[int, Field(gt=0, le=10**9)]
 def tells_of_scatter(replicas: int) -> int:
     """A number of replicas from which something can be said. Raises ValueError."""
     if replicas == 2:
-        raise ValueError("two trainings do not tell how much a third would differ; allowed: 1, or 3 … 40")
+        raise ValueError("two trainings do not show how much a third would differ; allowed: 1, or 3 … 40")
     return replicas
 
 
@@ -52,7 +52,7 @@ NUMBER = "[1-9][0-9]{0,8}"
 
 
 def fitting(pattern: str, refusal: str) -> tuple[AfterValidator, WithJsonSchema]:
-    """What makes strings a type: a pattern for the whole of it, and what is said of those that do not match."""
+    """Annotations of strings that match a pattern as a whole, and the refusal of others."""
 
     def check(text: str) -> str:
         if re.fullmatch(pattern, text) is None:

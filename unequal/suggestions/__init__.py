@@ -1,1 +1,1 @@
-"""What the losses of a model at its timesteps suggest for its training and sampling; torch and NumPy alone."""
+"""Suggestions for training and sampling from a model's losses at its timesteps; torch and NumPy alone."""

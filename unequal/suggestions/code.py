@@ -7,7 +7,7 @@ from unequal.suggestions.density import Nearest
 from unequal.suggestions.suggestions import Suggestions
 
 TEMPLATE = '''\
-"""What a profile suggests, as objects of a training loop."""
+"""Suggestions as objects of a training loop."""
 
 from functools import partial
 from pathlib import Path

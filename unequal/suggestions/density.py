@@ -1,7 +1,7 @@
 """A density of timesteps from measured losses, and the nearest of the densities that trainers know by name.
 
 Nearest is the q of least Kullback–Leibler divergence KL(p‖q), under which draws from p are likeliest. How near it is,
-is told by the total variation distance ½·Σ|p − q|: the share of draws that would have to lie elsewhere.
+is measured by the total variation distance ½·Σ|p − q|: the share of draws that would have to lie elsewhere.
 """
 
 import math
@@ -22,7 +22,7 @@ FINEST = 1e-5
 
 
 def compass_search(function: Callable[[np.ndarray], float], start: np.ndarray, step: float = 0.5) -> np.ndarray:
-    """Where a function is least near `start`: go to the best neighbour a step away, or halve the step.
+    """Minimum of a function near `start`: go to the best neighbour a step away, or halve the step.
 
     It converges on smooth functions (Kolda, Lewis and Torczon, SIAM Review 45, 2003), to a minimum that may be local.
 
@@ -106,12 +106,12 @@ def relative_moment(p: np.ndarray, second_moments: np.ndarray) -> float:
     return float((second_moments / p).sum() / (len(p) ** 2 * second_moments.mean()))
 
 
-#: A point that is searched → what is asked of `masses`, and the arguments as they are told.
+#: A point that is searched → what is asked of `masses`, and the arguments as reported.
 Member = Callable[[np.ndarray], tuple[Callable[..., np.ndarray], float, dict[str, float]]]
 
 
 def logit_normal_at(point: np.ndarray) -> tuple[Callable[..., np.ndarray], float, dict[str, float]]:
-    """Of a mean and ln of a standard deviation."""
+    """Arguments from a mean and ln of a standard deviation."""
     mean, std = float(point[0]), limited_exp(point[1])
     return partial(logit_normal, mean=mean, std=std), 1.0, {"mean": mean, "std": std}
 
@@ -123,7 +123,7 @@ def shift_at(point: np.ndarray) -> tuple[Callable[..., np.ndarray], float, dict[
 
 
 def beta_at(point: np.ndarray) -> tuple[Callable[..., np.ndarray], float, dict[str, float]]:
-    """Of the logit of the mean and ln(a + b), which change its likelihood almost independently."""
+    """Arguments from the logit of the mean and ln(a + b), which change its likelihood almost independently."""
     share, total = float(expit(point[:1])[0]), limited_exp(point[1])
     a, b = max(share * total, TINY), max((1 - share) * total, TINY)
     return partial(beta, a=a, b=b), 1.0, {"a": a, "b": b}
@@ -169,7 +169,7 @@ def nearest_of(p: np.ndarray, schedule: NoiseSchedule, family: str, member: Memb
 
 
 def two_levels(p: np.ndarray) -> TwoLevels:
-    """Of all densities with one step the nearest by KL(p‖q): for each border its two levels are the means of p."""
+    """The nearest density with one step by KL(p‖q): for each border its two levels are the means of p."""
     count, below = np.arange(1, len(p)), p.cumsum()[:-1]
     above = 1 - below
     levels = np.stack([below / count, above / (len(p) - count)]).clip(TINY)

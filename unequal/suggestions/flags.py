@@ -1,7 +1,7 @@
 """Suggestions as flags of other trainers' scripts: diffusers' examples and kohya's sd-scripts.
 
 What the scripts accept stands in `script_flags.json`, with the day and the commits that were looked at. A phrase is
-printed for those scripts alone that accept every one of its flags and values; a line says what no script can be told.
+printed for those scripts alone that accept every one of its flags and values; a line lists what no script accepts.
 """
 
 import json
@@ -34,7 +34,7 @@ class Phrase:
     """Flags for some scripts.
 
     Attributes:
-        scripts: paths in the trainer's repository; none: no script can be told so.
+        scripts: paths in the trainer's repository; none: no script accepts it.
         flags: with their values.
         says: what they say, or why there are none.
     """
@@ -45,13 +45,13 @@ class Phrase:
 
     @property
     def line(self) -> str:
-        """As it is typed."""
+        """The flags as typed."""
         return " ".join(flag if value is None else f"{flag} {shown(value)}" for flag, value in self.flags.items())
 
 
 @cache
 def facts() -> dict[str, Any]:
-    """What scripts accept, the day on which it was looked up, and the commits."""
+    """Facts on scripts: accepted flags, the day on which it was looked up, and the commits."""
     return json.loads(FACTS.read_text(encoding="utf-8"))
 
 
@@ -61,12 +61,12 @@ def shown(value: str | float) -> str:
 
 
 def accepts(known: dict[str, dict[str, Any]], flags: Flags) -> bool:
-    """Whether a script with these facts accepts all flags with their values."""
+    """True where a script with these facts accepts all flags with their values."""
     return all(flag in known and allowed(known[flag], value) for flag, value in flags.items())
 
 
 def allowed(fact: dict[str, Any], value: str | float | None) -> bool:
-    """Whether a flag takes a value."""
+    """True where a flag takes a value."""
     if not isinstance(value, KINDS[fact["type"]]) or value not in fact.get("choices", [value]):
         return False
     return value is None or isinstance(value, str) or fact.get("lowest", value) <= value <= fact.get("highest", value)
@@ -80,12 +80,12 @@ def phrase(trainer: Trainer, families: Sequence[str], says: str, flags: Flags) -
 
 
 def nothing(says: str) -> Phrase:
-    """Of what no script can be told."""
+    """A line on what no script accepts."""
     return Phrase(says, {})
 
 
 def phrases(found: Suggestions, trainer: Trainer) -> list[Phrase]:
-    """All that scripts for this kind of model can be told, and a line on all that they cannot."""
+    """All that scripts for this kind of model accept, and a line on the rest."""
     preserving, prediction = found.measured.schedule.preserves_variance, found.measured.prediction
     if prediction not in (known := PREDICTED[preserving]):
         return [
@@ -102,8 +102,8 @@ def phrases(found: Suggestions, trainer: Trainer) -> list[Phrase]:
 
 
 def diffusers_sd(found: Suggestions) -> list[Phrase]:
-    """Of models that preserve variance, by diffusers' examples."""
-    told, two = {"--prediction_type": found.measured.prediction}, found.density.two_levels
+    """Flags for models that preserve variance, by diffusers' examples."""
+    common, two = {"--prediction_type": found.measured.prediction}, found.density.two_levels
     gamma = {"--snr_gamma": found.gamma.gamma}
     bias: Flags = {
         "--timestep_bias_strategy": "range",
@@ -112,7 +112,7 @@ def diffusers_sd(found: Suggestions) -> list[Phrase]:
         "--timestep_bias_multiplier": two.multiplier,
     }
     return [
-        phrase("diffusers", ["sd", "sdxl"], "Min-SNR", {**told, **gamma}),
+        phrase("diffusers", ["sd", "sdxl"], "Min-SNR", {**common, **gamma}),
         phrase("diffusers", ["dreambooth"], "Min-SNR", {**gamma}),
         phrase(
             "diffusers",
@@ -125,7 +125,7 @@ def diffusers_sd(found: Suggestions) -> list[Phrase]:
 
 
 def diffusers_flow(found: Suggestions) -> list[Phrase]:
-    """Of flows, by diffusers' examples, which count times from the noise end: the mean has the other sign."""
+    """Flags for flows, by diffusers' examples, which count times from the noise end: the mean has the other sign."""
     normal = of_family(found, "logit_normal")
     flags: Flags = {
         "--weighting_scheme": "logit_normal",
@@ -143,18 +143,18 @@ def diffusers_flow(found: Suggestions) -> list[Phrase]:
 
 
 def kohya_sd(found: Suggestions) -> list[Phrase]:
-    """Of models that preserve variance, by sd-scripts, which train on a schedule of their own."""
+    """Flags for models that preserve variance, by sd-scripts, which train on a schedule of their own."""
     first = found.border.boundary.timestep(schedule_of_sd_scripts())
-    told: Flags = {"--v_parameterization": None} if found.measured.prediction == "v_prediction" else {}
+    common: Flags = {"--v_parameterization": None} if found.measured.prediction == "v_prediction" else {}
     return [
-        phrase("kohya", ["sd"], "Min-SNR", {**told, "--min_snr_gamma": found.gamma.gamma}),
+        phrase("kohya", ["sd"], "Min-SNR", {**common, "--min_snr_gamma": found.gamma.gamma}),
         nothing("density: no flag of these scripts but a range, of uniform timesteps"),
         *kohya_experts("sd", first, "index of the scripts' own schedule, scaled_linear 0.00085 … 0.012"),
     ]
 
 
 def kohya_flow(found: Suggestions) -> list[Phrase]:
-    """Of flows, by sd-scripts, in s after all shifts."""
+    """Flags for flows, by sd-scripts, in s after all shifts."""
     k, normal, shifted = found.measured.shift, of_family(found, "logit_normal"), of_family(found, "shift")
     mean, std, shift = normal.arguments["mean"] + math.log(k), normal.arguments["std"], shifted.arguments["shift"] * k
     logit_normal: Flags = {"--weighting_scheme": "logit_normal", "--logit_mean": mean, "--logit_std": std}
@@ -204,7 +204,7 @@ def of_family(found: Suggestions, family: str) -> Nearest:
 
 
 def near(one: Nearest) -> str:
-    """What a density is, and how near."""
+    """Name of a density, and its distance."""
     return f"as {one.family} ({one.distance:.0%} of draws elsewhere), not weighted back"
 
 

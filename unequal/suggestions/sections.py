@@ -12,7 +12,7 @@ from unequal.suggestions.density import Nearest
 from unequal.suggestions.suggestions import LOSSES, Suggestions
 from unequal.timesteps.partition import Partition
 
-#: Total variation from which on a named density is told to be far.
+#: Total variation from which on a named density is reported as far.
 FAR = 0.1
 #: What halves are halves over, in words.
 HALVES = {"timesteps": "timesteps", "log_snr": "log-SNR"}
@@ -51,11 +51,11 @@ def slots(found: Suggestions) -> Section:
         (str(number), f"{one.first} … {one.last}", f"{snr[one.first]:.1f} … {snr[one.last]:.1f}", f"{share:.1%}")
         for number, (one, share) in enumerate(zip(found.slots, shares, strict=True), 1)
     ]
-    alike = equal_ranges(len(losses), count).shares_of(losses)
+    equal = equal_ranges(len(losses), count).shares_of(losses)
     return Section(
         f"{count} slots of equal loss in {space}",
         [("slot", "timesteps", "SNR in dB", "share of loss"), *rows],
-        f"{count} ranges of equally many timesteps have from {alike.min():.1%} to {alike.max():.1%} of the loss; it is "
+        f"{count} ranges of equally many timesteps have from {equal.min():.1%} to {equal.max():.1%} of the loss; it is "
         f"{losses.max() / losses.min():.3g} times as high at t = {losses.argmax()} as at t = {losses.argmin()}.",
         "Slots even out losses, not gradients; draws that are stratified by them change what is learned unless they "
         "are weighted back.",
@@ -63,7 +63,7 @@ def slots(found: Suggestions) -> Section:
 
 
 def equal_ranges(timesteps: int, count: int) -> Partition:
-    """As many timesteps in each range, or one more."""
+    """Ranges of equally many timesteps, or one more."""
     return Partition([(0, timesteps - 1)]).split(count)
 
 
@@ -72,7 +72,7 @@ def density(found: Suggestions) -> Section:
     one, k = found.density, found.measured.shift
     shares = zip(found.slots, found.slots.sums(one.probabilities), found.slots.shares, strict=True)
     table = [(f"t = {r.first} … {r.last}", f"{p:.1%} of draws", f"{u:.1%} if uniform") for r, p, u in shares]
-    named = [(near.family, told(near.arguments, k), f"{near.distance:.1%} elsewhere") for near in one.nearest]
+    named = [(near.family, rendered(near.arguments, k), f"{near.distance:.1%} elsewhere") for near in one.nearest]
     step = one.two_levels
     levels = f"{step.multiplier:.3g} times as often below t = {step.border}"
     two = ("two levels", levels, f"{step.distance:.1%} elsewhere")
@@ -86,14 +86,14 @@ def density(found: Suggestions) -> Section:
     )
 
 
-def told(arguments: Mapping[str, float], shift: float) -> str:
+def rendered(arguments: Mapping[str, float], shift: float) -> str:
     """Arguments of a named density; on a flow with a shift, of times before it."""
     shown = ", ".join(f"{name} {value:.3g}" for name, value in arguments.items())
     if shift == 1:
         return shown
     after = {"mean": lambda mean: mean + math.log(shift), "shift": lambda own: own * shift}
-    beside = [f"; {name} {after[name](value):.3g} after it" for name, value in arguments.items() if name in after]
-    return f"{shown} before the shift of {shift:.3g}{''.join(beside)}"
+    shifted = [f"; {name} {after[name](value):.3g} after it" for name, value in arguments.items() if name in after]
+    return f"{shown} before the shift of {shift:.3g}{''.join(shifted)}"
 
 
 def far(best: Nearest) -> str:
@@ -104,7 +104,7 @@ def far(best: Nearest) -> str:
 
 
 def gamma(found: Suggestions) -> Section:
-    """Of Min-SNR."""
+    """The section on Min-SNR."""
     one = found.gamma
     end = " It lies at the end of the schedule's SNRs: a constant weight would be as even." if one.at_end else ""
     return Section(
@@ -121,7 +121,7 @@ def gamma(found: Suggestions) -> Section:
 
 
 def border(found: Suggestions) -> Section:
-    """Of two experts."""
+    """The section on two experts."""
     k = found.measured.shift
     rows = [
         (
@@ -142,12 +142,12 @@ def border(found: Suggestions) -> Section:
         f"It gives each expert half of the loss over {over}; over log-SNR ½·∫ L dλ is {nats:.3g} nats a value, and "
         "between the ends of the schedule noisy images tell no more of an image.",
         "Losses favour the data end, where details are: compare how many timesteps each expert gets, which the table "
-        "tells for the one at the noise end; Wan's borders were found by training.",
+        "shows for the one at the noise end; Wan's borders were found by training.",
     )
 
 
 def steps(found: Suggestions) -> Section:
-    """Of sampling."""
+    """The section on sampling."""
     told_at = rescaled_profile(found.measured.schedule, found.measured.losses)
     pieces = -np.diff(told_at[found.uniform_steps]) / told_at[-1]
     widest = f"from {pieces.min():.2%} to {pieces.max():.2%}" if len(pieces) else "all"

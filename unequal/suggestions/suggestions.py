@@ -102,18 +102,18 @@ class Border:
 def halves(losses: np.ndarray, schedule: NoiseSchedule) -> Boundary:
     """λ with half of ∫ L dλ on each side, by the trapezoidal rule.
 
-    By I-MMSE ½·L dλ is what an observation tells of the image, so that both experts have as much to learn, in nats.
+    By I-MMSE ½·L dλ is the information of an observation, so that both experts learn equally much, in nats.
 
     Args:
         losses: of ε, [T].
         schedule: of the model.
     """
-    told = profile(schedule, losses)
-    return Boundary(float(np.interp(told[-1] / 2, told, schedule.snr.log().numpy())))
+    sums = profile(schedule, losses)
+    return Boundary(float(np.interp(sums[-1] / 2, sums, schedule.snr.log().numpy())))
 
 
 def borders(losses: np.ndarray, schedule: NoiseSchedule) -> list[Border]:
-    """That of two equal sums over timesteps, that of halves over log-SNR, and those of others, in this order.
+    """Borders of two equal sums over timesteps, of halves over log-SNR, and of others, in this order.
 
     Raises UserError where the losses have no two equal sums.
     """
@@ -128,10 +128,10 @@ def borders(losses: np.ndarray, schedule: NoiseSchedule) -> list[Border]:
 
 def border(name: str, boundary: Boundary, losses: np.ndarray, schedule: NoiseSchedule) -> Border:
     """A boundary with what it leaves to the expert at the noise end."""
-    told, falling = profile(schedule, losses), -schedule.snr.log().numpy()
-    below = float(np.interp(-boundary.log_snr, falling, told))
+    sums, falling = profile(schedule, losses), -schedule.snr.log().numpy()
+    below = float(np.interp(-boundary.log_snr, falling, sums))
     timestep = boundary.timestep(schedule)
-    return Border(name, boundary, timestep, 1 - timestep / schedule.timesteps, 1 - below / float(told[-1]))
+    return Border(name, boundary, timestep, 1 - timestep / schedule.timesteps, 1 - below / float(sums[-1]))
 
 
 #: Spaces whose losses can be shared out among slots → the prediction whose squared error is meant.
@@ -144,7 +144,7 @@ Halves = Literal["timesteps", "log_snr"]
 
 @dataclass(frozen=True)
 class Options:
-    """What is asked for.
+    """Options of the suggestions.
 
     Attributes:
         slots: K.
@@ -163,7 +163,7 @@ class Options:
 
 @dataclass(frozen=True)
 class MeasuredProfile:
-    """What was measured, at every timestep.
+    """Measured losses at every timestep.
 
     Attributes:
         schedule: of the model.
@@ -245,7 +245,7 @@ class Suggestions:
 
     @classmethod
     def of(cls, measured: MeasuredProfile, asked: Options) -> Self:
-        """What follows. Raises UserError where more is asked for than was measured, or losses are beyond all bounds."""
+        """The suggestions. Raises UserError for options beyond the measurements, or losses beyond all bounds."""
         if asked.slots > measured.points:
             raise UserError(
                 f"{asked.slots} slots from losses at {measured.points} timesteps; allowed: 2 … {measured.points}, "
@@ -269,9 +269,9 @@ class Suggestions:
 def density_of(measured: MeasuredProfile, slots: Partition, kind: Kind) -> Density:
     """The density of least variance of the loss that is trained, the network's own, or that of stratified draws."""
     moments = measured.second_moments * measured.in_space(measured.prediction) ** 2
-    alike = uniform(len(moments))
+    plain = uniform(len(moments))
     if not math.isfinite(float(moments.max()) * len(moments)) or not (moments > 0).all():
         raise UserError(f"second moments of losses from {moments.min():.3g} to {moments.max():.3g} give no density")
-    p = equal_over(slots) if kind == "slots" else least_variance(alike, moments)
+    p = equal_over(slots) if kind == "slots" else least_variance(plain, moments)
     found = nearest(p, measured.schedule)
-    return Density(kind, p, relative_moment(p, moments), total_variation(p, alike), found, two_levels(p))
+    return Density(kind, p, relative_moment(p, moments), total_variation(p, plain), found, two_levels(p))

@@ -1,1 +1,1 @@
-"""Which timesteps are trained on, how often and with what weight."""
+"""Timesteps of training: densities, draws, weights, partitions."""

@@ -1,4 +1,4 @@
-"""The boundary between two experts, told by what is the same for every path and every shift: λ = ln SNR."""
+"""The boundary between two experts as λ = ln SNR, which is the same for every path and shift."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from unequal.timesteps.partition import Partition
 
 @dataclass(frozen=True)
 class Boundary:
-    """Where one expert hands over to another: what has more noise, or as much, is for the one at the noise end.
+    """Boundary between two experts: more noise, or as much, is for the one at the noise end.
 
     Attributes:
         log_snr: λ = ln(α²/σ²), natural; × 10/ln 10 in decibels.
@@ -25,7 +25,7 @@ class Boundary:
     def at_time(cls, time: float, shift: float = 1.0) -> Self:
         """At a time s of a flow before it is shifted by k; with k = 1, at s = σ/(α + σ) itself.
 
-        What is told after the shift, as 1000·s ≥ 875 by Wan 2.2, is a time of k = 1. Raises UserError outside (0, 1).
+        A time after the shift, as 1000·s ≥ 875 by Wan 2.2, is a time of k = 1. Raises UserError outside (0, 1).
         """
         if not 0 < time < 1 or not shift > 0:
             raise UserError(f"a boundary at s = {time} with a shift of {shift}; allowed: in (0, 1), above 0")
@@ -57,6 +57,6 @@ class Boundary:
         return Partition.of_lengths([first, schedule.timesteps - first])
 
     def masses(self, probabilities: np.ndarray, schedule: NoiseSchedule) -> tuple[float, float]:
-        """How much of the draws from p_t [T] either expert gets, data end first."""
+        """Share of the draws from p_t [T] of each expert, data end first."""
         low, high = self.ranges(schedule).sums(probabilities).tolist()
         return low, high

@@ -1,7 +1,7 @@
-"""Clusters of timesteps that are alike, as multi-task learning has them: 2306.00354 (ANT), section 4.3.
+"""Clusters of similar timesteps, as multi-task learning has them: 2306.00354 (ANT), section 4.3.
 
 A cluster is a range, its centre the timestep ⌊(first + last)/2⌋, its cost the sum of distances from the centre. What
-the distance is of decides what is alike: timesteps, log-SNRs, or the directions of gradients.
+the distance is of decides what a cluster shares: timesteps, log-SNRs, or the directions of gradients.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.timesteps.partition import Partition
 
-#: What timesteps of a cluster may be alike in, where nothing has been measured.
+#: What timesteps of a cluster share, where nothing has been measured.
 ClusterMetric = Literal["timestep", "log_snr"]
 #: And where gradients have been.
 GradientClusterMetric = Literal["timestep", "log_snr", "gradients"]
@@ -23,7 +23,7 @@ FOLDS = 4
 
 @dataclass(frozen=True)
 class Affinity:
-    """How much the gradients of timesteps point the same way.
+    """Cosines between the gradients of timesteps.
 
     Attributes:
         cells: of the timesteps, in each of which one mean gradient was measured.
@@ -37,7 +37,7 @@ class Affinity:
 def clusters_by_any(
     likeness: GradientClusterMetric, schedule: NoiseSchedule, count: int, affinity: Affinity | None = None
 ) -> Partition:
-    """Clusters of timesteps that are alike in whatever is asked, gradients where their affinity has been measured.
+    """Clusters of timesteps by any metric; by gradients where their affinity has been measured.
 
     Raises:
         UserError: more clusters than timesteps or cells, or cosines that are lost in noise.
@@ -45,7 +45,7 @@ def clusters_by_any(
     if likeness != "gradients":
         return clusters_by(likeness, schedule, count)
     if affinity is None:
-        raise UserError("clusters alike in gradients need a model to measure these of; allowed: timestep, log_snr")
+        raise UserError("clusters by gradients need a model to measure these of; allowed: timestep, log_snr")
     return gradient_clusters(affinity, count)
 
 

@@ -1,6 +1,6 @@
 """Densities of timesteps that others train by, as probabilities p_t on the grid of any schedule.
 
-A density is told by its distribution function F: over s, the time of a flow before it is shifted, or over λ = ln SNR.
+A density is given by its distribution function F: over s, the time of a flow before it is shifted, or over λ = ln SNR.
 Timestep t has the mass between the edges of its cell, p_t = |F(e_{t+1}) − F(e_t)|. The cells of a flow end at s = t/T,
 those of other schedules halfway between neighbouring λ_t; the outermost reach to the ends of all times, or end at the
 outermost timesteps. Values of a density, normalised over t, would forget that cells differ in width.
@@ -62,7 +62,7 @@ class Edges(NamedTuple):
         return -self.log_snr / 2
 
     def shifted(self, shift: float) -> "Edges":
-        """Where the edges were before times were shifted by k, s to k·s/(1 + (k − 1)·s), which lowers λ by 2·ln k."""
+        """Edges before times were shifted by k, s to k·s/(1 + (k − 1)·s), which lowers λ by 2·ln k."""
         times, rise = self.time / (shift - (shift - 1) * self.time), 2 * math.log(shift)
         return Edges(times, self.log_snr + rise, (self.reach[0] + rise, self.reach[1] + rise))
 
@@ -71,7 +71,7 @@ def edges_of(schedule: NoiseSchedule, ends: Ends) -> Edges:
     """The edges of a schedule's timesteps."""
     log_snr = schedule.snr.log().cpu().numpy()
     if isinstance(schedule, Flow):
-        # Densities over the times of a flow are told for times before they are shifted.
+        # Densities over the times of a flow are stated for times before they are shifted.
         times, edges = schedule.times.cpu().numpy(), np.arange(schedule.timesteps + 1) / schedule.timesteps
         log_snr_edges = -2 * (logit(edges) + math.log(schedule.shift))
     else:
@@ -114,7 +114,7 @@ def masses(density: Callable[[Edges], np.ndarray], schedule: NoiseSchedule, shif
 
 
 def uniform_time(edges: Edges) -> np.ndarray:
-    """Uniform in s: on a flow every timestep alike."""
+    """Uniform in s: on a flow every timestep equally likely."""
     return edges.time
 
 

@@ -1,4 +1,4 @@
-"""How a batch of timesteps is drawn from a density: one timestep after another, evenly spread, by strata, in pairs.
+"""Draws of a batch of timesteps from a density: one timestep after another, evenly spread, by strata, in pairs.
 
 Each draw is a function of a generator and of probabilities [T], and remembers nothing.
 """
@@ -33,7 +33,7 @@ class LowDiscrepancy(Independent):
 
 @dataclass(frozen=True)
 class Stratified(Independent):
-    """The same number of timesteps from each part, uniform within it: the density `equal_over` these parts.
+    """Equally many timesteps from each part, uniform within it: the density `equal_over` these parts.
 
     Where the batch is no multiple of the number of parts, the remainder goes to parts drawn without replacement, so
     that over batches every part gets its share.

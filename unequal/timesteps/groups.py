@@ -141,7 +141,7 @@ def limited(partition: Partition, limits: Sequence[float]) -> list[TimestepGroup
 
 
 def alike_limited(groups: Sequence[TimestepGroup]) -> list[TimestepGroup]:
-    """The same groups, all with the mean of their limits over timesteps."""
+    """Groups with equal limits, the mean of their limits over timesteps."""
     return [group._replace(limit_ratio=mean_limit(groups)) for group in groups]
 
 

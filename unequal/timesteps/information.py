@@ -1,8 +1,8 @@
-"""InfoNoise (2602.18647): timesteps by how much a network learns of the image there, as its own losses tell.
+"""InfoNoise (2602.18647): timesteps by how much a network learns of the image there, by its own losses.
 
-By I-MMSE an observation tells of the image, in nats a value, dI = ½·L dλ, where λ = ln SNR and L is the squared error
-of ε by the best denoiser. Draws from p, of which each error of x0 is weighted by w, put p·w on a timestep. So much
-shall be ½·L_t·|Δλ_t|, times a gate r³/(r³ + c³), r = σ/α: without it what there is for each r, m/r³
+By I-MMSE the information of an observation is dI = ½·L dλ, in nats a value, where λ = ln SNR and L is the squared
+error of ε by the best denoiser. Draws from p, of which each error of x0 is weighted by w, put p·w on a timestep. So
+much shall be ½·L_t·|Δλ_t|, times a gate r³/(r³ + c³), r = σ/α: without it what there is for each r, m/r³
 with m = L·r² the error of x0, would go on rising to the data end, where there is nothing left to decide.
 """
 
@@ -21,7 +21,7 @@ ONSET_SHARE = 0.002
 
 
 def information(losses: np.ndarray, log_snr: np.ndarray) -> np.ndarray:
-    """What each timestep tells of an image by the trapezoidal rule, ½·L_t·|Δλ_t| in nats a value, [T].
+    """Information of each timestep about an image by the trapezoidal rule, ½·L_t·|Δλ_t| in nats a value, [T].
 
     Args:
         losses: L_t, squared errors of ε, [T].

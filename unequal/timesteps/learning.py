@@ -1,4 +1,4 @@
-"""What a timestep sampler can learn while a network trains: losses of timesteps, gradients of bins of them.
+"""Learned states of timestep samplers: losses of timesteps, gradients of bins of them.
 
 Arrays in, arrays out; states are plain numbers and lists, which JSON carries without loss.
 """
@@ -14,13 +14,13 @@ from unequal.timesteps.partition import Partition
 class LossHistory:
     """The last losses of every timestep, and p ∝ √E[L²] of them (improved-diffusion, 2102.09672, eq. 18).
 
-    Until every timestep has its full history, p is uniform. Where all of T are alike, that takes more
+    Until every timestep has its full history, p is uniform. Where all of T are equally likely, that takes more
     than T·length draws, since the rarest is waited for: about 23,000 for T = 1000 and a length of 10.
 
     Args:
         timesteps: T.
-        length: losses that are kept of each timestep; improved-diffusion keeps 10.
-        uniform_share: of the probability, spread over all timesteps alike; improved-diffusion takes 0.001.
+        length: losses stored of each timestep; improved-diffusion stores 10.
+        uniform_share: of the probability, spread over all timesteps equally; improved-diffusion takes 0.001.
     """
 
     def __init__(self, timesteps: int, length: int, uniform_share: float) -> None:
@@ -40,7 +40,7 @@ class LossHistory:
 
     @property
     def warm(self) -> bool:
-        """Whether every timestep has its full history."""
+        """True where every timestep has its full history."""
         return bool((self.counts >= self.losses.shape[1]).all())
 
     @property

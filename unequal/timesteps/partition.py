@@ -20,7 +20,7 @@ class TimestepRange(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How many timesteps it holds."""
+        """Number of its timesteps."""
         return self.last - self.first + 1
 
     @property
@@ -29,7 +29,7 @@ class TimestepRange(NamedTuple):
         return slice(self.first, self.last + 1)
 
     def holds(self, timestep: int) -> bool:
-        """Whether a timestep lies in it."""
+        """True where a timestep lies in it."""
         return self.first <= timestep <= self.last
 
 
@@ -42,7 +42,7 @@ class Interleaved(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How many timesteps it holds."""
+        """Number of its timesteps."""
         return (self.last - self.first) // self.stride + 1
 
     @property
@@ -61,7 +61,7 @@ def timesteps_of(first: int, last: int, stride: int) -> TimestepSet:
 
 
 def stride_of(chosen: TimestepSet) -> int:
-    """How far apart some timesteps are; 1 in a range."""
+    """Distance of neighbouring timesteps; 1 in a range."""
     return chosen.stride if isinstance(chosen, Interleaved) else 1
 
 
@@ -106,7 +106,7 @@ class Partition(tuple[TimestepRange, ...]):
 
     @property
     def lengths(self) -> np.ndarray:
-        """How many timesteps each range holds, [K]."""
+        """Number of timesteps of each range, [K]."""
         return np.array([one.length for one in self])
 
     @property

@@ -98,7 +98,7 @@ class TimestepSampler:
         """Measure gradients of `measured_images` single images."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What a sampler has learned, as JSON can carry it; most learn nothing."""
+        """Learned state, as JSON can carry it; most learn nothing."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -153,7 +153,7 @@ class LossSecondMomentSampler(TimestepSampler):
 class EasyToHardSampler(TimestepSampler):
     """The difficulty curriculum (2403.10348): the cluster at the noise end, then one harder after another, at last all.
 
-    Within those that are open every timestep is alike. Losses decide when the next one is opened; see `Patience`.
+    Within those that are open every timestep is equally likely. Losses open the next one; see `Patience`
 
     Args:
         clusters: of the timesteps; the paper takes 20.

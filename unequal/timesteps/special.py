@@ -67,5 +67,5 @@ def fraction(x: np.ndarray, a: float, b: float) -> np.ndarray:
 
 
 def away_from_zero(x: np.ndarray) -> np.ndarray:
-    """The same, without zeros."""
+    """Replace zeros by a tiny number."""
     return np.where(np.abs(x) < TINY, TINY, x)

@@ -1,4 +1,4 @@
-"""What every params.yaml holds, the pipeline's or a study's, and the recipes that its stages train by."""
+"""Sections of every params.yaml, the pipeline's or a study's, and the roles of its recipes."""
 
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
@@ -16,7 +16,7 @@ from unequal.settings.values import Name, Seed
 
 
 class Role(NamedTuple):
-    """What a recipe is for: every params file says it of each of its recipes.
+    """Purpose of a recipe; every params file states it for each of its recipes.
 
     Attributes:
         start: its training starts from fresh weights, or trains the base on.
@@ -81,7 +81,7 @@ def check_continuing(name: str, role: Role, recipe: Recipe) -> None:
         raise ValueError(f"recipes.{name}.warm_start: has no meaning for a recipe that starts from fresh weights")
     if role.start == "fresh" and recipe.gradients is not None:
         raise ValueError(
-            f"recipes.{name}.gradients: measured of a model that is trained on; fresh weights tell nothing"
+            f"recipes.{name}.gradients: measured of a model that is trained on; fresh weights show nothing"
         )
     if role.pruned and recipe.warm_start.needs_state:
         raise ValueError(
@@ -163,7 +163,7 @@ class Core(Strict):
 
     @model_validator(mode="after")
     def warm_ups_end(self) -> Self:
-        """Otherwise the learning rate that a recipe tells would never be reached."""
+        """Warm-ups end within the training, or the learning rate would never be reached."""
         for place, recipe in self.placed_recipes.items():
             if (warm_up := recipe.optimizer.warmup_images) > recipe.images:
                 raise ValueError(
@@ -173,7 +173,7 @@ class Core(Strict):
 
     @model_validator(mode="after")
     def states_are_kept(self) -> Self:
-        """What goes on from the base's last weights or moments will find them."""
+        """Recipes that continue the base's last weights or moments find them saved."""
         base = self.recipes.get("base")
         for place, recipe in self.placed_recipes.items():
             asked = recipe.warm_start
@@ -198,14 +198,14 @@ class Core(Strict):
 
     @model_validator(mode="after")
     def predictions_fit_the_schedule(self) -> Self:
-        """Found out here, and not by a training."""
+        """Predictions without a meaning are refused before a training."""
         predictions = {place: recipe.prediction for place, recipe in self.placed_recipes.items()}
         self.schedule.check(predictions, self.network.variance == "learned")
         return self
 
     @model_validator(mode="after")
     def recipes_fit_the_schedule(self) -> Self:
-        """Found out here as far as it can be, and not by a stage."""
+        """Recipes that a schedule rules out are refused before all stages, as far as that is known."""
         for place, recipe in self.placed_recipes.items():
             try:
                 recipe.check_schedule(self.schedule.tables())
@@ -215,7 +215,7 @@ class Core(Strict):
 
     @model_validator(mode="after")
     def samplers_learn_enough_of_the_base(self) -> Self:
-        """Found out here, and not after the base has been profiled."""
+        """Samplers that need more than the profile holds are refused before the base is profiled."""
         for name, recipe in self.recipes.items():
             try:
                 recipe.sampler.check_profile(self.profiled_images, self.network.variance == "learned")

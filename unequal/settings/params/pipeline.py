@@ -64,7 +64,7 @@ class Params(Continued, Slotted, Grouped, Compared):
 
     @model_validator(mode="after")
     def experts_can_be_merged(self) -> Self:
-        """Where every group's weight is given, there are as many as groups."""
+        """Weights of single groups are as many as groups."""
         weights, groups = self.merging.weights, len(self.groups.ids)
         if isinstance(weights, tuple) and len(weights) != groups:
             raise ValueError(f"merging.weights: {len(weights)} weights for {groups} groups; allowed: one for each")

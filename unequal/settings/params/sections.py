@@ -26,17 +26,17 @@ class Profiled(Core):
 
     @property
     def profiled_images(self) -> int:
-        """Of the training images, as of the held-out ones."""
+        """Draws per timestep, of training and of held-out images."""
         return self.profile.images
 
     @property
     def has_floor(self) -> bool:
-        """Whether the least possible loss is profiled too."""
+        """True where the optimal-denoiser loss is profiled too."""
         return self.profile.floor != "none"
 
     @model_validator(mode="after")
     def profiled_models_are_trained(self) -> Self:
-        """What is profiled is also trained."""
+        """Profiled models are trained."""
         check_models("profiled_models", self.profiled_models, (*self.trained_models, *self.expert_sets))
         return self
 
@@ -59,7 +59,7 @@ class Slotted(Profiled):
 
     @model_validator(mode="after")
     def slots_can_be_made(self) -> Self:
-        """No more slots than timesteps, and an excess only over a floor."""
+        """At most one slot a timestep, and an excess only over the optimal-denoiser loss."""
         count, timesteps = self.slots.count, self.schedule.timesteps
         if count > timesteps:
             raise ValueError(f"slots.count: {count} ranges of {timesteps} timesteps; at most schedule.timesteps")
@@ -80,7 +80,7 @@ class Grouped(Profiled):
 
     @property
     def pruning_limits(self) -> dict[str, float]:
-        """That of the group whose model is the smallest."""
+        """Limit of the group with the smallest model."""
         chosen = self.groups
         return {"groups.min_ratio": least_limit(chosen.kind, self.schedule.tables(), len(chosen.ids), chosen.min_ratio)}
 
@@ -93,7 +93,7 @@ class Grouped(Profiled):
 
     @model_validator(mode="after")
     def timesteps_can_be_grouped(self) -> Self:
-        """Found out here, and not after the base has been trained, but for groups by its measured loss."""
+        """Groups that cannot be made are refused before the base is trained, except those by its measured loss."""
         count, min_ratio, kind = len(self.groups.ids), self.groups.min_ratio, self.groups.kind
         try:
             schedule = self.schedule.tables()
@@ -133,12 +133,12 @@ class Sampled(Core):
 
     @property
     def spaced_by_profile(self) -> bool:
-        """Whether the base's losses are known where models are sampled."""
+        """True where the base's losses are known when models are sampled."""
         return False
 
     @property
     def samples_three_heads(self) -> bool:
-        """Whether a model of three heads is among those that are sampled."""
+        """True where a model of three heads is sampled."""
         return False
 
     @model_validator(mode="after")
@@ -153,7 +153,7 @@ class Sampled(Core):
 
     @model_validator(mode="after")
     def spacing_has_its_profile(self) -> Self:
-        """Only some stages that sample have read one."""
+        """Spacing by a profile needs a stage that reads one."""
         if self.sampling.spacing in BY_PROFILE and not self.spaced_by_profile:
             raise ValueError(
                 f"sampling.spacing: '{self.sampling.spacing}'; no loss profile is at hand where this file's models are "
@@ -163,7 +163,7 @@ class Sampled(Core):
 
     @model_validator(mode="after")
     def learned_variance_is_there(self) -> Self:
-        """Only models that have learned a variance are sampled with it; three heads learn none."""
+        """Sampling with a learned variance needs a model that has one; three heads have none."""
         if self.sampling.variance != "learned":
             return self
         if self.network.variance != "learned":
@@ -174,12 +174,12 @@ class Sampled(Core):
 
     @model_validator(mode="after")
     def guidance_has_its_labels(self) -> Self:
-        """Only a model that has also learned without labels is guided by them."""
+        """Guidance needs a model that has also learned without labels."""
         return self if self.sampling.guidance is None else guidable(self)
 
 
 def guidable(params: AnySampled) -> AnySampled:
-    """The same params. Raises ValueError where models have learned no answers without labels."""
+    """Return the params. Raises ValueError where models have not learned without labels."""
     if not isinstance(condition := params.network.condition, DroppedLabels):
         raise ValueError(
             f"sampling.guidance: needs a model that has learned without labels too, not {condition.title}; "
@@ -212,7 +212,7 @@ class Scored(Sampled):
 
 
 def scorable(params: AnySampled) -> AnySampled:
-    """The same params. Raises ValueError where the features of FID come from the labels."""
+    """Return the params. Raises ValueError where the features of FID come from the labels."""
     if isinstance(params, Scored) and params.extractor.kind == "classifier":
         raise ValueError(
             "sampling.guidance: cannot be scored by extractor.kind 'classifier', whose features know the labels; "
@@ -236,7 +236,7 @@ class Compared(Scored):
 
     @model_validator(mode="after")
     def variants_are_trained(self) -> Self:
-        """What is scored is also trained."""
+        """Scored models are trained."""
         check_models("variants", self.variants, (*self.trained_models, *self.expert_sets))
         return self
 
@@ -254,7 +254,7 @@ class Continued(Core):
 
     @property
     def roles(self) -> dict[str, Role]:
-        """Further recipes beside the others."""
+        """Recipes for finetuning, and the others."""
         return super().roles | dict.fromkeys(self.finetune_recipes, CONTINUED)
 
     @property

@@ -1,4 +1,4 @@
-"""What weights of losses learn: running means of bins, and uncertainties of the noise or of clusters of timesteps.
+"""States of learned weights: running means of bins, and uncertainties of the noise or of clusters of timesteps.
 
 `unequal.training.objectives.objective` applies them.
 """

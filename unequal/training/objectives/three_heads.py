@@ -56,7 +56,7 @@ def columns(sums: Tensor) -> dict[str, Tensor]:
 
 
 class Tally(nn.Module):
-    """Sums over the images of each part of a training and bin of timesteps, kept on the device.
+    """Sums over the images of each part of a training and bin of timesteps, on the device.
 
     Summed are the images, the wins, losses and x0-errors of each head, and the least x0-error of each image.
     """
