@@ -17,7 +17,7 @@ from dvc.repo import Repo
 from harness.projects import run
 
 from unequal.files import content_hash, write_json
-from unequal.pipeline.fingerprint import fingerprint
+from unequal.pipeline.fingerprint import HARNESS, fingerprint
 from unequal.processes import threads
 from unequal.settings.training import Runtime
 
@@ -58,15 +58,16 @@ def uncounted(project: Path, notes: Path, program: Path, *given: str) -> set[str
     """
     excluded = (":!*params.yaml", ":!results", *(f":!{pattern}" for pattern in given))
     tracked = {project / path for path in run(project, "git", "ls-files", *excluded).split()}
-    pipeline = project / "unequal/pipeline"
+    own = [project.joinpath(*name.split(".")) for name in HARNESS]
+    modules = {file for place in own for file in (*place.glob("*.py"), place.with_suffix(".py")) if file.is_file()}
     # What the harness alone imports belongs to it.
-    harness = {project / path for file in pipeline.glob("*.py") for path in fingerprint(file, project)["modules"]}
+    harness = modules | {project / path for file in modules for path in fingerprint(file, project)["modules"]}
     files = list(notes.glob(f"{'.'.join(program.with_suffix('').parts)}.*"))
     opened = {Path(line) for file in files for line in file.read_text().split("\n")}
     assert project / program in opened
     code = fingerprint(project / program, project)
     counted = {project / path for kind in ("modules", "texts") for path in code[kind]}
-    return {str(file) for file in (opened & tracked) - counted - harness if pipeline not in file.parents}
+    return {str(file) for file in (opened & tracked) - counted - harness}
 
 
 class Stub:

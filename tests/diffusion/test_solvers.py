@@ -13,7 +13,7 @@ from torch import Tensor
 
 from unequal.diffusion.predictions import to_x0
 from unequal.diffusion.schedule import CLEAN, Level, NoiseSchedule
-from unequal.diffusion.solvers import SOLVERS, ddim, ddim_step, dpm_solver_2m, heun, network_calls, steps_of
+from unequal.diffusion.solvers import SOLVERS, ancestral, ddim, ddim_step, dpm_solver_2m, heun, network_calls, steps_of
 from unequal.diffusion.spacing import sampling_timesteps
 from unequal.errors import UserError
 
@@ -135,6 +135,24 @@ def test_a_perfect_denoiser_ends_at_the_image_itself(
     x0, x_t = normal(seed, 2, 3), normal(seed + 1, 2, 3)
     found = ddim(x_t, chosen, schedule, lambda *_: x0, eta, lambda step: normal(seed + step, 2, 3))
     torch.testing.assert_close(found, x0, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_a_learned_variance_lies_between_the_posteriors_and_beta(share: float) -> None:
+    schedule, t = NoiseSchedule.linear(50), 9
+    beta = schedule.betas[t]
+    posterior = beta * (schedule.sigma[t - 1] / schedule.sigma[t]) ** 2
+    seen: list[Tensor] = []
+
+    def predict(x_t: Tensor, at: int) -> tuple[Tensor, Tensor]:
+        seen.append(x_t)
+        return torch.zeros_like(x_t), torch.full_like(x_t, share)
+
+    for noise in (torch.zeros(1), torch.ones(1)):
+        ancestral(torch.ones(1), [t, t - 1], schedule, predict, lambda _, noise=noise: noise)
+    _, without, _, with_noise = seen
+    expected = torch.exp(share / 2 * torch.log(beta) + (1 - share) / 2 * torch.log(posterior))
+    torch.testing.assert_close((with_noise - without).squeeze(), expected.float())
 
 
 def test_the_next_timestep_is_the_next_of_the_list() -> None:

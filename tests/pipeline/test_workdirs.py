@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from unequal.errors import UserError
 from unequal.pipeline.workdirs import (
     NOTE,
+    OWNER,
     STATES_STORED,
+    claim,
     clear_old_states,
     lock_of,
     project_root,
@@ -15,6 +18,18 @@ from unequal.pipeline.workdirs import (
     try_lock,
     work_root,
 )
+
+
+def test_a_work_directory_belongs_to_the_run_that_claims_it_first(tmp_path: Path) -> None:
+    for _ in range(2):
+        claim(tmp_path, "own")
+    with pytest.raises(UserError, match="holds the state of another run; delete it to start again"):
+        claim(tmp_path, "another")
+    (tmp_path / "state").touch()
+    claim(tmp_path, "own")
+    (tmp_path / OWNER).unlink()
+    with pytest.raises(UserError, match="holds the state of another run"):
+        claim(tmp_path, "own")
 
 
 @pytest.mark.parametrize("copy", [".dvc/tmp/exps/standalone/tmpsda0st2i", ".dvc/tmp/exps/tmpvp4yyc0c"])

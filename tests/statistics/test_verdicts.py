@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from unequal.errors import UserError
 from unequal.statistics.estimates import BlockModel, Estimate, welch
 from unequal.statistics.power import Design, upper_deviation, visible_effect
-from unequal.statistics.verdicts import BETTER, NOT_TESTABLE, SAME, UNDECIDED, WORSE, Verdict, holm, judge
+from unequal.statistics.verdicts import BETTER, NOT_TESTABLE, SAME, UNDECIDED, WORSE, Verdict, holm, judge, two_sided
 
 STUDIES = 2000
 #: Three standard errors of a share of 0.05 in so many studies.
@@ -61,6 +61,7 @@ def test_without_effects_at_most_one_family_in_twenty_claims_one(deviations: lis
     assert share(found, BETTER, WORSE) <= 0.05 + MARGIN
 
 
+@pytest.mark.thorough
 def test_three_times_the_scatter_in_the_control_is_borne_nearly():
     assert share(families([3] + [1] * 8, [0] * 9, delta=1e-9), BETTER, WORSE) <= 0.07
 
@@ -151,6 +152,7 @@ def test_changes_are_relative():
 def test_what_has_no_scatter_is_judged_by_its_sign():
     told = judge([Estimate(-1, 0, 4), Estimate(0, 0, 4)], delta=0.5)
     assert [one.word for one in told] == [BETTER, SAME]
+    assert [two_sided(Estimate(one, 0, 4)) for one in (-1, 0)] == [0, 1]
 
 
 def test_no_comparison_and_no_delta_are_refused():
