@@ -103,7 +103,7 @@ BAD: dict[str, Bad] = {
         not_finite, "extractor.weights: network: weight 'layernorm.weight' holds NaN or infinite values"
     ),
     "a config of no JSON": Bad(
-        lambda: CONFIG.write_text("{"), "network: config.json tells of no model_type; allowed: 'dinov2'"
+        lambda: CONFIG.write_text("{"), "network: config.json names no model_type; allowed: 'dinov2'"
     ),
     "another model": Bad(config(model_type="vit"), "network: config.json has the model_type 'vit'; allowed: 'dinov2'"),
     "a smaller config": Bad(

@@ -258,7 +258,7 @@ def rest(job: TrainingJob) -> tuple[Training, PreparedData, int]:
 def test_fresh_weights_are_refused(trained: Callable[..., tuple[Here, TrainingJob, Start]]) -> None:
     here, job, start = trained(SURGERY, fresh=True)
     with pytest.raises(
-        UserError, match=r"^recipes\.longer\.gradients: measured of a model that is trained on; this one"
+        UserError, match=r"^recipes\.longer\.gradients: measured where a model is trained further; this one"
     ):
         measured_affinity(here, job, start)
 
