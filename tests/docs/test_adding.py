@@ -17,6 +17,8 @@ from unequal.settings.strict import read_yaml
 
 #: Modules whose programs take seconds.
 QUICK = ("pytest", "stages.", "unequal.pipeline.")
+#: Subcommands that take seconds.
+QUICK_COMMANDS = (["schema"], ["check"])
 
 
 #: Pages that are carried out in every run; they stand for the others.
@@ -77,11 +79,10 @@ def command(project: Path, block: Block) -> None:
     """Run what is quick; of all else, see that there is what it names."""
     for line in block.text.splitlines():
         program, *arguments = shlex.split(line, comments=True)
-        if (program == "python" and arguments[1].startswith(QUICK)) or (program, *arguments[:1]) == (
-            "unequal",
-            "schema",
-        ):
+        if program == "python" and arguments[1].startswith(QUICK):
             call(project, program, *arguments)
+        elif program == "unequal" and arguments[:1] in QUICK_COMMANDS:
+            call(project, "python", "-m", program, *arguments)
         else:
             with chdir(project):
                 CHECKS[program](arguments)
