@@ -67,10 +67,10 @@ PROFILES: dict[str, Bad] = {
     "infinite": Bad(losses(BASE, LOSSES / 0.0), f"{BASE}: the loss profile holds inf at t = 0; losses are finite"),
     "below zero": Bad(losses(BASE, -LOSSES), "at t = 0; losses are finite and not negative"),
     "zero": Bad(losses(BASE, 0 * LOSSES), "the loss profile is 0 at every timestep; there is nothing to split"),
-    "fewer timesteps": Bad(losses(BASE, LOSSES[:-1]), "losses of shape [49, 4] have no floor of shape [50, 4]"),
+    "fewer timesteps": Bad(losses(BASE, LOSSES[:-1]), "[49, 4] and optimal-denoiser losses of shape [50, 4]"),
     "no floor": Bad(FLOOR.unlink, f"{FLOOR}: missing"),
     "a floor that is no number": Bad(losses(FLOOR, NOT_FINITE), f"{FLOOR}: the loss profile holds nan at t = 7"),
-    "a floor of fewer draws": Bad(losses(FLOOR, LOSSES[:, :2]), "shape [50, 4] have no floor of shape [50, 2]"),
+    "a floor of fewer draws": Bad(losses(FLOOR, LOSSES[:, :2]), "[50, 4] and optimal-denoiser losses of shape [50, 2]"),
 }  # fmt: skip
 
 

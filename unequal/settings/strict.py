@@ -12,8 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from unequal.errors import UserError, plain
 
 PARAMS = Path("params.yaml")
-#: A study is a folder in here, with a params.yaml and a dvc.yaml of its own.
-STUDIES = "studies"
 #: Keys by which one of several kinds of a section is chosen.
 DISCRIMINATORS = ("kind", "method", "name", "density")
 #: Octal in YAML 1.1, decimal for DVC.
