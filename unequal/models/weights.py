@@ -1,4 +1,9 @@
-"""Weights of networks: read from foreign files, checked, merged, and moved to a device one network at a time."""
+"""Weights of networks: read from foreign files, checked, merged, and moved to a device one network at a time.
+
+Networks that were trained further from one base are merged by task arithmetic (2212.04089),
+θ = θ_base + Σ_i w_i·(θ_i − θ_base); Decouple-Then-Merge (2410.06664) makes one diffusion model of the experts for
+ranges of timesteps in this way.
+"""
 
 import math
 import pickle
