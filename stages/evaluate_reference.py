@@ -56,7 +56,7 @@ def main(run: Run, settings: Settings, data: str = "data") -> None:
             "real_against_real": asdict(best) | {"images": [len(one) for one in ends]},
             "noise_against_real": asdict(noised) | {"images": [chosen.samples, len(real)]},
             "real_sets": SETS[chosen.against],
-            "reference": reference.told,
+            "reference": reference.description,
             "extractor": extractor.label,
             "noise_seed": chosen.seeds[0],
             "kid_subset": {"real_against_real": subset, "noise_against_real": chosen.kid_subset},

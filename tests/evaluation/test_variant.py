@@ -66,4 +66,4 @@ def test_the_images_that_samples_are_compared_with_are_told(
     expected = prepared.images[:border] if against == "train" else prepared.images[border:]
     np.testing.assert_array_equal(reference.images, expected)
     assert reference.name == f"{prepared.facts['sha256'][:12]}, {said}"
-    assert reference.told.startswith("training" if against == "train" else "held-out")
+    assert reference.description.startswith("training" if against == "train" else "held-out")

@@ -93,7 +93,7 @@ def dinov2_of(folder: Path, place: str) -> Dinov2:
     with errors_in_one_line(place):
         from transformers import Dinov2Model
 
-        network, told = Dinov2Model.from_pretrained(
+        network, loading = Dinov2Model.from_pretrained(
             str(folder),
             local_files_only=True,
             use_safetensors=True,
@@ -101,7 +101,7 @@ def dinov2_of(folder: Path, place: str) -> Dinov2:
             ignore_mismatched_sizes=True,  # those are reported, and are refused below
             output_loading_info=True,
         )
-    check_whole(told, place)
+    check_whole(loading, place)
     check_sizes(network.config, place)
     return Dinov2(network.float().eval().requires_grad_(False))
 
@@ -114,16 +114,16 @@ def check_files(folder: Path, place: str) -> None:
     config = json_or_none(folder / CONFIG)
     kind = config.get("model_type") if isinstance(config, dict) else None
     if kind != MODEL_TYPE:
-        told = "names no model_type" if kind is None else f"has the model_type {kind!r}"
-        raise UserError(f"{place}: {CONFIG} {told}; allowed: {MODEL_TYPE!r}")
+        kind_found = "names no model_type" if kind is None else f"has the model_type {kind!r}"
+        raise UserError(f"{place}: {CONFIG} {kind_found}; allowed: {MODEL_TYPE!r}")
 
 
-def check_whole(told: dict[str, Any], place: str) -> None:
+def check_whole(loading: dict[str, Any], place: str) -> None:
     """Raise UserError where weights are not just those of the network of their config.json."""
-    for what, names in (("lacks", told["missing_keys"]), ("has no place for", told["unexpected_keys"])):
+    for what, names in (("lacks", loading["missing_keys"]), ("has no place for", loading["unexpected_keys"])):
         if names:
             raise UserError(f"{place}: {what} '{min(names)}', by its {CONFIG}; allowed: all weights of a Dinov2Model")
-    if other := sorted(told["mismatched_keys"]):
+    if other := sorted(loading["mismatched_keys"]):
         name, has, needed = other[0]
         raise UserError(f"{place}: '{name}' has the shape {list(has)}, and {list(needed)} by its {CONFIG}")
 

@@ -86,13 +86,13 @@ class Reference:
     Attributes:
         images: uint8 [N, C, H, W], mapped from disk.
         name: which images of which data set, by content.
-        told: the same for people.
+        description: of the images, for people.
         what: the same in a refusal, with the setting that chose them.
     """
 
     images: np.ndarray
     name: str
-    told: str
+    description: str
     what: str
 
     @classmethod

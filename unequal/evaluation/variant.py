@@ -170,7 +170,7 @@ class Scoring:
             "extractor": self.extractor.label,
             "extractor_accuracy": self.extractor.holdout_accuracy,
             "features": self.extractor.features,
-            "reference": real.told,
+            "reference": real.description,
             "fid_half": f"FID of the first {half} samples of a seed, from the same reference",
             "neighbourhood": self.evaluation.neighbourhood,
             "sampling": self.sampling.model_dump(mode="json"),

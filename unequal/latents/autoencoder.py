@@ -115,8 +115,8 @@ def take_over(chosen: PretrainedAutoencoder, image_size: int, channels: int) -> 
     place = located(chosen.source, "autoencoder.source")
     net = find_net(str(place)) if isinstance(place, Path) else find_net(*place)
     shape = latent_shape(net, image_size, channels, f"'{chosen.source}'")
-    told = (chosen.latent_channels, image_size // chosen.factor, image_size // chosen.factor)
-    if told != shape:
+    expected = (chosen.latent_channels, image_size // chosen.factor, image_size // chosen.factor)
+    if expected != shape:
         raise UserError(
             f"autoencoder: '{chosen.source}' has latent_channels: {shape[0]} and factor: {image_size // shape[1]}; "
             f"the settings say {chosen.latent_channels} and {chosen.factor}"

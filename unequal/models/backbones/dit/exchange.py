@@ -167,10 +167,10 @@ def pretrained_transformer(source: str) -> tuple[Any, dict[str, Tensor]]:
             kind = DiTTransformer2DModel.load_config(folder, subfolder=subfolder, revision=revision)["_class_name"]
             if kind != DIFFUSERS:
                 raise UserError(f"network.pretrained: '{source}' is a {kind}; allowed: {DIFFUSERS}")
-            net, told = DiTTransformer2DModel.from_pretrained(
+            net, loading = DiTTransformer2DModel.from_pretrained(
                 folder, subfolder=subfolder, revision=revision, use_safetensors=True, output_loading_info=True
             )
-            if missing := sorted(told["missing_keys"]):
+            if missing := sorted(loading["missing_keys"]):
                 raise UserError(f"network.pretrained: '{source}' lacks '{missing[0]}'")
             return net, {name: tensor.float() for name, tensor in net.state_dict().items()}
         except UserError:

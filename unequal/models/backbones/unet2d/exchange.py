@@ -76,7 +76,7 @@ def whole_network(source: str, place: str, subfolder: str | None, revision: str 
     level = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
-        net, told = UNet2DModel.from_pretrained(
+        net, loading = UNet2DModel.from_pretrained(
             place,
             subfolder=subfolder,
             revision=revision,
@@ -86,7 +86,7 @@ def whole_network(source: str, place: str, subfolder: str | None, revision: str 
         )
     finally:
         logging.set_verbosity(level)
-    if missing := sorted(told["missing_keys"]):
+    if missing := sorted(loading["missing_keys"]):
         raise UserError(f"network.pretrained: '{source}' lacks {len(missing)} weights of its network: '{missing[0]}'")
     return net
 
