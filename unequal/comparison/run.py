@@ -16,7 +16,7 @@ from unequal.pipeline.fingerprint import ROOT
 from unequal.settings.strict import PARAMS, read_yaml
 
 #: The graph of every comparison, and a folder's own stages, which are added to it or replace it.
-SHARED, OWN, GRAPH = Path(__file__).with_name("dvc.yaml"), "stages.yaml", "dvc.yaml"
+SHARED, OWN, GRAPH = Path(__file__).with_name("graph.yaml"), "stages.yaml", "dvc.yaml"
 #: First line of a graph that was laid into a folder; one without it is the folder's own.
 LAID = "# Laid by `unequal compare` from the shared graph; a change of it is lost."
 #: Makes a folder a DVC project of its own, so that the one around it sees none of its stages.

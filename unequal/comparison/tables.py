@@ -188,14 +188,14 @@ def speed_cells(found: Found, arm: str, baseline: str, endpoint: str) -> Iterato
 
 
 def training_rows(found: Found) -> list[dict[str, Any]]:
-    """A row a training, with its endpoints, scores and costs; an endpoint that some trainings lack is empty there."""
-    measured = (one["endpoints"] for own in found.trainings.values() for one in own.values())
-    endpoints = dict.fromkeys(name for one in measured for name in one)
-    return [
-        {"arm": arm, "block": block} | endpoints | one["endpoints"] | one["scores"] | one["costs"]
+    """A row a training, with its endpoints, scores and costs; a figure that some trainings lack is empty there."""
+    rows = [
+        {"arm": arm, "block": block} | one["endpoints"] | one["scores"] | one["costs"]
         for arm, trainings in found.trainings.items()
         for block, one in trainings.items()
     ]
+    columns = dict.fromkeys(name for row in rows for name in row)
+    return [columns | row for row in rows]
 
 
 def curve_rows(found: Found) -> list[dict[str, Any]]:

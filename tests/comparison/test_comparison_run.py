@@ -1,0 +1,72 @@
+"""A comparison of every kind of arm, from its settings to its page, by the command; and graphs that are laid."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from unequal.comparison.run import LAID, SHARED, laid, prepare
+from unequal.errors import UserError
+from unequal.files import read_json
+from unequal.settings.strict import read_yaml
+
+ROOT = Path(__file__).parents[2]
+TINY = Path(__file__).with_name("tiny") / "params.yaml"
+
+
+def compare(folder: Path, *options: str) -> str:
+    command = [sys.executable, "-m", "unequal", "compare", str(folder), *options]
+    done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_a_comparison_runs_from_its_settings_to_its_page(tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_bytes(TINY.read_bytes())
+    pilot = compare(tmp_path, "--pilot")
+    assert "plain: best of one, double: " in pilot
+    assert not (tmp_path / "results/endpoints").exists()
+    compare(tmp_path)
+    findings = read_json(tmp_path / "results/findings.json")
+    assert findings["blocks"] == [0, 1]
+    for endpoint in ("loss_over_timesteps", "fid"):
+        judged = findings["endpoints"][endpoint]["comparisons"]
+        assert set(judged) == {f"{arm} against plain" for arm in ("small", "mixed", "experts")}
+        assert endpoint in findings["confirmed"]
+    assert read_json(tmp_path / "results/confirm/first.json")["first"]["arm"] == "experts"
+    assert (tmp_path / "results/report.html").exists()
+    assert "Nothing to be done" in compare(tmp_path, "--dry-run")
+
+
+def test_a_folders_own_stages_are_added_replace_shared_ones_or_remove_them(tmp_path: Path) -> None:
+    own = {"report": {"cmd": "python -m own.report"}, "confirm": None, "further": {"cmd": "python -m own.further"}}
+    (tmp_path / "stages.yaml").write_text(yaml.safe_dump(own), encoding="utf-8")
+    graph = tmp_path / "dvc.yaml"
+    graph.write_text(laid(SHARED, tmp_path / "stages.yaml"), encoding="utf-8")
+    shared, stages = read_yaml(SHARED)["stages"], read_yaml(graph)["stages"]
+    assert set(stages) == {*shared, "further"} - {"confirm"}
+    assert stages["report"] == own["report"]
+    assert stages["measure_fresh"] == shared["measure_fresh"]
+    (tmp_path / "stages.yaml").write_text("report: later", encoding="utf-8")
+    with pytest.raises(UserError, match="report: 'later' is no stage"):
+        laid(SHARED, tmp_path / "stages.yaml")
+
+
+def test_a_graph_of_the_folders_own_stays(tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_bytes(TINY.read_bytes())
+    graph = tmp_path / "dvc.yaml"
+    prepare(tmp_path)
+    assert graph.read_text(encoding="utf-8").startswith(LAID)
+    graph.write_text("stages: {}", encoding="utf-8")
+    prepare(tmp_path)
+    assert graph.read_text(encoding="utf-8") == "stages: {}"
+    assert "no_scm = true" in (tmp_path / ".dvc/config").read_text(encoding="utf-8")
+
+
+def test_a_folder_without_settings_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no params\.yaml; allowed: a folder with the settings of a comparison"):
+        prepare(tmp_path)
