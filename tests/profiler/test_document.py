@@ -48,10 +48,10 @@ def test_tables_are_means_errors_and_mean_squares() -> None:
 def test_between_measured_timesteps_logarithms_are_linear_in_log_snr() -> None:
     """A power of the SNR is given back to the last digit inside, and held beyond both ends."""
     schedule, steps = NoiseSchedule.linear(T), (3, 10, 40)
-    wanted = schedule.snr.numpy() ** 0.3
+    config = schedule.snr.numpy() ** 0.3
     found = document(timesteps=steps, losses={"train": Losses.of(np.stack([LOSSES[0]] * 3))})
-    everywhere = found.everywhere(tuple(wanted[list(steps)].tolist()))
-    np.testing.assert_allclose(everywhere[3:41], wanted[3:41], rtol=1e-12)
+    everywhere = found.everywhere(tuple(config[list(steps)].tolist()))
+    np.testing.assert_allclose(everywhere[3:41], config[3:41], rtol=1e-12)
     assert set(everywhere[:4]) == {everywhere[3]}
     assert set(everywhere[40:]) == {everywhere[40]}
 

@@ -44,10 +44,10 @@ print(json.dumps(sorted(HIDDEN)))
 
 def test_every_module_of_the_command_is_imported_with_its_extra_alone():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["profile"]]
-    names = [re.match(r"[\w.-]+", one)[0] for one in wanted]  # type: ignore[index]
+    config = [*project["dependencies"], *project["optional-dependencies"]["profile"]]
+    names = [re.match(r"[\w.-]+", one)[0] for one in config]  # type: ignore[index]
     families = [file.stem for file in (ROOT / "unequal/profiler/families").glob("*.py") if file.stem != "__init__"]
-    modules = ["unequal.profiler.profile_command", *(f"unequal.profiler.families.{one}" for one in families)]
+    modules = ["unequal.profiler.commands", *(f"unequal.profiler.families.{one}" for one in families)]
     command = [sys.executable, "-c", IMPORT, json.dumps(names), json.dumps(modules)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, cwd="/", env=environment)

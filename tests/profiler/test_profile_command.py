@@ -35,7 +35,7 @@ def run(folder: Path, *arguments: str) -> int:
 
 def test_a_profile_leaves_a_page_and_a_file(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert run(folder, "--draws", "2", "--out", str(tmp_path / "out")) == 0
-    assert {file.name for file in (tmp_path / "out").iterdir()} == {"index.html", "timesteps.json", "kept"}
+    assert {file.name for file in (tmp_path / "out").iterdir()} == {"index.html", "timesteps.json", "cache"}
     assert "index.html" in capsys.readouterr().out
 
 

@@ -7,8 +7,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from profiled import document
 
+from unequal.profiler.measure import SplitName
 from unequal.profiler.page import losses_over, shares_of, table_of_changes
-from unequal.profiler.profile import SplitName
 
 
 def test_a_measured_timestep_stands_for_those_that_it_is_nearest_to() -> None:

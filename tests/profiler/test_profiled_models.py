@@ -18,9 +18,9 @@ from unequal.measures.profiling import profile as own_profile
 from unequal.models.denoiser import Denoiser
 from unequal.models.spec import ModelSpec, Space
 from unequal.profiler.document import Losses, Timesteps
+from unequal.profiler.epsilon_errors import spread
+from unequal.profiler.measure import CACHE, ProfileConfig, profile
 from unequal.profiler.page import page
-from unequal.profiler.profile import KEPT, Wanted, profile
-from unequal.profiler.strata import spread
 from unequal.settings.condition import Unconditional
 from unequal.settings.schedule import BetaSchedule
 
@@ -37,8 +37,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def wanted(folders: Path, tmp_path: Path) -> Wanted:
-    return Wanted(
+def config(folders: Path, tmp_path: Path) -> ProfileConfig:
+    return ProfileConfig(
         str(folders / "model"), folders / "train", folders / "held_out", tmp_path / "out", CPU, draws=5, batch_size=4
     )
 
@@ -46,10 +46,10 @@ def wanted(folders: Path, tmp_path: Path) -> Wanted:
 def test_a_unet_is_profiled_to_the_last_digit_as_the_pipeline_profiles_its_own(folders: Path, tmp_path: Path):
     """On the named schedule of the pipeline, in batches that cross timesteps, with images out of files."""
     tiny.ddpm(tmp_path / "model", trained_betas=None, beta_schedule="squaredcos_cap_v2")
-    wanted = Wanted(
+    config = ProfileConfig(
         str(tmp_path / "model"), folders / "train", None, tmp_path / "out", CPU, draws=5, batch_size=4, seed=3
     )
-    found = profile(wanted)
+    found = profile(config)
     spec = ModelSpec(
         prediction="epsilon",
         schedule=BetaSchedule(name="cosine", timesteps=24),
@@ -64,40 +64,40 @@ def test_a_unet_is_profiled_to_the_last_digit_as_the_pipeline_profiles_its_own(f
     assert found.document.losses["train"] == Losses.of(own)
 
 
-def test_the_same_command_gives_the_same_bytes_from_the_beginning_and_after_an_interruption(wanted: Wanted):
-    profile(wanted).document.write(wanted.out / "first.json")
-    again = replace(wanted, out=wanted.out.parent / "again")
+def test_the_same_command_gives_the_same_bytes_from_the_beginning_and_after_an_interruption(config: ProfileConfig):
+    profile(config).document.write(config.out / "first.json")
+    again = replace(config, out=config.out.parent / "again")
     profile(again).document.write(again.out / "second.json")
-    chunks = sorted((again.out / KEPT).rglob("losses/*.npy"))
+    chunks = sorted((again.out / CACHE).rglob("losses/*.npy"))
     for file in chunks[::2]:
         file.unlink()
     kept = chunks[1].stat().st_mtime_ns
     profile(again).document.write(again.out / "third.json")
-    first = (wanted.out / "first.json").read_bytes()
+    first = (config.out / "first.json").read_bytes()
     assert first == (again.out / "second.json").read_bytes() == (again.out / "third.json").read_bytes()
     assert chunks[1].stat().st_mtime_ns == kept
 
 
-def test_other_settings_keep_chunks_of_their_own(wanted: Wanted):
-    profile(wanted)
-    profile(replace(wanted, seed=1))
-    assert len(list((wanted.out / KEPT).iterdir())) == 2
+def test_other_settings_keep_chunks_of_their_own(config: ProfileConfig):
+    profile(config)
+    profile(replace(config, seed=1))
+    assert len(list((config.out / CACHE).iterdir())) == 2
 
 
-def test_a_timestep_has_the_same_draws_whichever_others_are_asked(wanted: Wanted):
-    few, every = profile(replace(wanted, timesteps=4, batch_size=5)), profile(replace(wanted, batch_size=5))
+def test_a_timestep_has_the_same_draws_whichever_others_are_asked(config: ProfileConfig):
+    few, every = profile(replace(config, timesteps=4, batch_size=5)), profile(replace(config, batch_size=5))
     chosen = list(few.document.timesteps)
     assert chosen == spread(few.document.noise_schedule, 4).tolist()
     assert np.array_equal(few.model["train"], every.model["train"][chosen])
 
 
-def test_a_model_against_itself_has_not_changed_and_against_another_it_has(wanted: Wanted, tmp_path: Path):
-    same = profile(replace(wanted, against=wanted.model)).document.compared
+def test_a_model_against_itself_has_not_changed_and_against_another_it_has(config: ProfileConfig, tmp_path: Path):
+    same = profile(replace(config, against=config.model)).document.compared
     assert same is not None
     assert set(same.relative["held_out"]) == set(same.relative_stderr["held_out"]) == {0.0}
     other = tiny.ddpm(tmp_path / "other", seed=1)
-    found = profile(replace(wanted, against=str(other)))
-    compared, other_itself = found.document.compared, profile(replace(wanted, model=str(other)))
+    found = profile(replace(config, against=str(other)))
+    compared, other_itself = found.document.compared, profile(replace(config, model=str(other)))
     assert compared is not None
     assert compared.losses == other_itself.document.losses
     expected = np.array(compared.losses["train"].mean) / found.document.losses["train"].mean - 1
@@ -110,10 +110,10 @@ def test_a_velocity_of_a_flow_is_told_as_an_error_of_epsilon(folders: Path, tmp_
 
     net = tiny.unet2d()
     DDPMPipeline(net, FlowMatchEulerDiscreteScheduler(shift=3.0)).save_pretrained(tmp_path / "flow")
-    wanted = Wanted(
+    config = ProfileConfig(
         str(tmp_path / "flow"), folders / "train", None, tmp_path / "out", CPU, draws=2, timesteps=2, batch_size=2
     )
-    found = profile(wanted)
+    found = profile(config)
     assert found.document.prediction == "velocity"
     images = np.stack([np.asarray(Image.open(file))[None] for file in sorted((folders / "train").glob("*.png"))])
     draws = Draws.of(torch.from_numpy(images), 1000, 2, 0, CPU)
@@ -127,17 +127,17 @@ def test_a_velocity_of_a_flow_is_told_as_an_error_of_epsilon(folders: Path, tmp_
     assert np.allclose(found.model["train"][1], losses, rtol=1e-5)
 
 
-def test_the_file_can_be_read_again_and_the_page_holds_its_pictures(wanted: Wanted):
-    found = profile(replace(wanted, against=wanted.model))
-    found.document.write(wanted.out / "timesteps.json")
-    assert Timesteps.read(wanted.out / "timesteps.json") == found.document
-    text = page(found, wanted)
+def test_the_file_can_be_read_again_and_the_page_holds_its_pictures(config: ProfileConfig):
+    found = profile(replace(config, against=config.model))
+    found.document.write(config.out / "timesteps.json")
+    assert Timesteps.read(config.out / "timesteps.json") == found.document
+    text = page(found, config)
     assert text.count("data:image/png;base64,") == 4
-    assert "not told apart" in text and "Nothing is held out" not in text
+    assert "not distinguishable" in text
 
 
-def test_without_held_out_images_the_page_says_so(wanted: Wanted):
-    alone = replace(wanted, held_out=None)
+def test_without_held_out_images_the_page_says_so(config: ProfileConfig):
+    alone = replace(config, held_out=None)
     assert "Nothing is held out" in page(profile(alone), alone)
 
 
@@ -145,13 +145,15 @@ def test_classes_are_told_by_the_numbers_of_subfolders(tmp_path: Path):
     tiny.ddpm(tmp_path / "model", classes=3)
     for name in ("0", "2"):
         tiny.write_images(tmp_path / "train" / name, 4, seed=int(name))
-    wanted = Wanted(str(tmp_path / "model"), tmp_path / "train", None, tmp_path / "out", CPU, draws=2, batch_size=3)
-    first = profile(wanted).model["train"]
+    config = ProfileConfig(
+        str(tmp_path / "model"), tmp_path / "train", None, tmp_path / "out", CPU, draws=2, batch_size=3
+    )
+    first = profile(config).model["train"]
     (tmp_path / "train" / "2").rename(tmp_path / "train" / "1")
-    assert not np.array_equal(first, profile(wanted).model["train"])
+    assert not np.array_equal(first, profile(config).model["train"])
     (tmp_path / "train" / "1").rename(tmp_path / "train" / "7")
     with pytest.raises(UserError, match=r"class 7; the model knows classes 0 … 2"):
-        profile(wanted)
+        profile(config)
 
 
 def test_a_transformer_sees_latents_and_is_told_classes_or_that_there_is_none(tmp_path: Path):
@@ -159,16 +161,16 @@ def test_a_transformer_sees_latents_and_is_told_classes_or_that_there_is_none(tm
     for name in ("cat", "dog", "owl"):
         tiny.write_images(tmp_path / "train" / name, 3, seed=len(name), size=16, channels=3)
     tiny.write_images(tmp_path / "flat", 9, size=20, channels=3)
-    wanted = Wanted(
+    config = ProfileConfig(
         str(tmp_path / "model"), tmp_path / "train", None, tmp_path / "out", CPU, draws=3, batch_size=4, timesteps=3
     )
-    found = profile(wanted).document
+    found = profile(config).document
     assert (found.family, found.shape, found.prediction) == ("DiTTransformer2DModel", (4, 8, 8), "epsilon")
-    profile(replace(wanted, train=tmp_path / "flat"))
+    profile(replace(config, train=tmp_path / "flat"))
     (tmp_path / "train" / "cat" / "00.png").rename(tmp_path / "train" / "loose.png")
     tiny.write_images(tmp_path / "held_out" / "cat", 3, seed=8, size=16, channels=3)
     with pytest.raises(UserError, match="needed: images in a subfolder for each class"):
-        profile(replace(wanted, held_out=tmp_path / "held_out"))
+        profile(replace(config, held_out=tmp_path / "held_out"))
 
 
 def test_latents_are_the_means_of_the_autoencoder_shifted_and_scaled(tmp_path: Path):
@@ -176,8 +178,10 @@ def test_latents_are_the_means_of_the_autoencoder_shifted_and_scaled(tmp_path: P
 
     tiny.dit(tmp_path / "model")
     tiny.write_images(tmp_path / "train", 2, size=16, channels=3)
-    profile(Wanted(str(tmp_path / "model"), tmp_path / "train", None, tmp_path / "out", CPU, draws=2, timesteps=2))
-    (file,) = (tmp_path / "out" / KEPT).rglob("images/*.safetensors")
+    profile(
+        ProfileConfig(str(tmp_path / "model"), tmp_path / "train", None, tmp_path / "out", CPU, draws=2, timesteps=2)
+    )
+    (file,) = (tmp_path / "out" / CACHE).rglob("images/*.safetensors")
     from diffusers import AutoencoderKL
 
     net = AutoencoderKL.from_pretrained(tmp_path / "model" / "vae").eval()
@@ -187,17 +191,17 @@ def test_latents_are_the_means_of_the_autoencoder_shifted_and_scaled(tmp_path: P
     assert torch.allclose(load_file(file)["latent"], 0.5 * (mean - 0.1), atol=1e-5)
 
 
-def test_what_cannot_be_profiled_is_refused_in_one_line(wanted: Wanted, tmp_path: Path):
+def test_what_cannot_be_profiled_is_refused_in_one_line(config: ProfileConfig, tmp_path: Path):
     def said(**changed: object) -> str:
         with pytest.raises(UserError) as caught:
-            profile(replace(wanted, **changed))
+            profile(replace(config, **changed))
         assert "\n" not in str(caught.value)
         return str(caught.value)
 
     assert "no such folder" in said(model="nowhere")
-    assert "no diffusion pipeline" in said(model=str(wanted.train))
+    assert "no diffusion pipeline" in said(model=str(config.train))
     assert "no such folder" in said(train=tmp_path / "nowhere")
-    assert "training images, too" in said(held_out=wanted.train)
+    assert "training images, too" in said(held_out=config.train)
     assert "the schedule of" in said(timesteps=25)
     assert "--resolution 5: not a multiple of 2, as the UNet2DModel needs" in said(resolution=5)
     tiny.write_images(tmp_path / "broken", 3)
@@ -206,28 +210,28 @@ def test_what_cannot_be_profiled_is_refused_in_one_line(wanted: Wanted, tmp_path
     other = tiny.ddpm(tmp_path / "cosine", trained_betas=None, beta_schedule="squaredcos_cap_v2")
     assert "its schedules differ" in said(against=str(other))
     assert "its classes differ" in said(against=str(tiny.ddpm(tmp_path / "told", classes=3)))
-    assert "takes no LoRA" in said(lora=wanted.train)
+    assert "takes no LoRA" in said(lora=config.train)
     weights = other / "unet" / "diffusion_pytorch_model.safetensors"
     os.truncate(weights, weights.stat().st_size - 1)
     assert "unet/diffusion_pytorch_model.safetensors: " in said(model=str(other))
-    assert not wanted.out.exists()
+    assert not config.out.exists()
     shutil.rmtree(other / "unet")
     assert "unet/config.json is missing" in said(model=str(other))
 
 
-def test_why_the_hub_gives_nothing_is_said(wanted: Wanted, monkeypatch: pytest.MonkeyPatch):
+def test_why_the_hub_gives_nothing_is_said(config: ProfileConfig, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(UserError, match=r"no/where: no such folder, and none from the Hub: .*offline"):
-        profile(replace(wanted, model="no/where"))
+        profile(replace(config, model="no/where"))
 
 
-def test_another_kind_of_network_or_scheduler_is_refused_by_its_name(wanted: Wanted, tmp_path: Path):
+def test_another_kind_of_network_or_scheduler_is_refused_by_its_name(config: ProfileConfig, tmp_path: Path):
     from diffusers import DDPMPipeline, EDMEulerScheduler
 
     DDPMPipeline(tiny.unet2d(), EDMEulerScheduler()).save_pretrained(tmp_path / "edm")
     with pytest.raises(UserError, match="its scheduler is a EDMEulerScheduler; allowed"):
-        profile(replace(wanted, model=str(tmp_path / "edm")))
+        profile(replace(config, model=str(tmp_path / "edm")))
     index = tiny.ddpm(tmp_path / "other") / "model_index.json"
     index.write_text(index.read_text().replace("UNet2DModel", "UNet1DModel"))
     with pytest.raises(UserError, match="its network is a UNet1DModel; allowed: UNet2DModel"):
-        profile(replace(wanted, model=str(tmp_path / "other")))
+        profile(replace(config, model=str(tmp_path / "other")))

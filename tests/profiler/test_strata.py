@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unequal.diffusion.schedule import Flow, NoiseSchedule
-from unequal.profiler.strata import spread
+from unequal.profiler.epsilon_errors import spread
 
 SCHEDULES = [NoiseSchedule.linear(1000), NoiseSchedule.cosine(1000), Flow(1000, 3.0)]
 

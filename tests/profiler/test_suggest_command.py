@@ -13,9 +13,9 @@ from commands import done as done_by
 from profiled import FLOW, LINEAR, document, written
 
 from unequal.diffusion.schedule import SCHEDULES, NoiseSchedule
-from unequal.profiler import profile_command, suggest_command
-from unequal.profiler.profile import PRECISIONS, STRATA
-from unequal.profiler.suggest_command import suggest
+from unequal.profiler import commands
+from unequal.profiler.commands import suggest
+from unequal.profiler.measure import PRECISIONS, STRATA
 from unequal.suggestions.suggestions import LOSSES, Halves, Kind, Options
 
 ROOT = Path(__file__).parents[2]
@@ -87,9 +87,9 @@ def test_the_page_shows_what_is_printed(arguments: str, said: str, monkeypatch: 
 
 
 def test_options_are_those_of_the_mathematics():
-    assert tuple(PRECISIONS) == profile_command.PRECISIONS and profile_command.STRATA == STRATA
-    assert tuple(LOSSES) == suggest_command.SPACES and tuple(SCHEDULES) == suggest_command.SCHEDULES
-    assert get_args(Kind) == suggest_command.DENSITIES and get_args(Halves) == suggest_command.HALVES
+    assert tuple(PRECISIONS) == commands.PRECISIONS and commands.STRATA == STRATA
+    assert tuple(LOSSES) == commands.SPACES and tuple(SCHEDULES) == commands.SCHEDULES
+    assert get_args(Kind) == commands.DENSITIES and get_args(Halves) == commands.HALVES
     defaults = {one.name: one.default for one in suggest.params}
     assert Options(**{name: defaults[name] for name in ("slots", "steps", "space", "density", "halves")}) == Options()
 

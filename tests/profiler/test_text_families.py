@@ -28,8 +28,8 @@ from torch import Tensor
 
 from unequal.errors import UserError
 from unequal.measures.profiling import Draws, noise_at
-from unequal.profiler.families.flux import packed, places, unpacked
-from unequal.profiler.profile import Wanted, profile
+from unequal.profiler.families.text_to_image import packed, places, unpacked
+from unequal.profiler.measure import ProfileConfig, profile
 
 CPU = torch.device("cpu")
 RUN = "from unequal.__main__ import main; main()"
@@ -82,13 +82,15 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def wanted(root: Path, kind: str, out: Path) -> Wanted:
-    return Wanted(str(root / kind), root / "train", None, out, CPU, draws=3, timesteps=3, batch_size=1, resolution=16)
+def config(root: Path, kind: str, out: Path) -> ProfileConfig:
+    return ProfileConfig(
+        str(root / kind), root / "train", None, out, CPU, draws=3, timesteps=3, batch_size=1, resolution=16
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_losses_are_those_of_the_pipeline_asked_by_hand(root: Path, tmp_path: Path, kind: str):
-    found = profile(wanted(root, kind, tmp_path))
+    found = profile(config(root, kind, tmp_path))
     schedule, k, draw = found.document.noise_schedule, 1, 2
     t = found.document.timesteps[k]
     image = int(Draws.of(torch.empty(5, 0), schedule.timesteps, 3, 0, CPU).index[t, draw])
@@ -111,7 +113,7 @@ def test_the_losses_are_those_of_the_pipeline_asked_by_hand(root: Path, tmp_path
 
 
 def test_captions_come_from_texts_or_a_list_and_are_missed_where_there_are_none(root: Path, tmp_path: Path):
-    asked = wanted(root, "stable_diffusion", tmp_path / "out")
+    asked = config(root, "stable_diffusion", tmp_path / "out")
     first = profile(asked).model["train"]
     folder = tiny.write_images(tmp_path / "listed", 5, size=16, channels=3)
     asked = replace(asked, train=folder)
@@ -130,13 +132,13 @@ def test_captions_come_from_texts_or_a_list_and_are_missed_where_there_are_none(
 
 def test_sd3_does_without_its_largest_text_encoder(tmp_path: Path, root: Path):
     tiny.stable_diffusion_3(tmp_path / "small", with_t5=False)
-    found = profile(replace(wanted(root, "stable_diffusion_3", tmp_path / "out"), model=str(tmp_path / "small")))
+    found = profile(replace(config(root, "stable_diffusion_3", tmp_path / "out"), model=str(tmp_path / "small")))
     assert found.document.losses["train"].mean[0] > 0
 
 
 def test_a_shift_that_depends_on_the_size_is_that_of_the_size(tmp_path: Path, root: Path):
     """16 tokens, between 4 with μ = 0.5 and 64 with μ = 1.15."""
-    schedule = profile(wanted(root, "flux", tmp_path)).document.schedule
+    schedule = profile(config(root, "flux", tmp_path)).document.schedule
     assert schedule.kind == "flow"
     assert schedule.shift == pytest.approx(np.exp(0.5 + 0.65 * 12 / 60))
 
@@ -180,7 +182,7 @@ def test_a_lora_is_paired_and_the_same_as_its_weights_added(
             if "lora" in name:
                 parameter.normal_(std=0.5)
     save(tmp_path / "lora", net)
-    asked = wanted(root, kind, tmp_path / "out")
+    asked = config(root, kind, tmp_path / "out")
     found = profile(replace(asked, lora=tmp_path / "lora"))
     assert found.other is not None and found.document.compared is not None
     assert np.array_equal(found.model["train"], profile(replace(asked, out=tmp_path / "alone")).model["train"])
@@ -193,7 +195,7 @@ def test_a_lora_is_paired_and_the_same_as_its_weights_added(
 
 
 def test_what_is_no_lora_is_refused(root: Path, tmp_path: Path):
-    asked = wanted(root, "stable_diffusion", tmp_path / "out")
+    asked = config(root, "stable_diffusion", tmp_path / "out")
     with pytest.raises(UserError, match="no such file"):
         profile(replace(asked, lora=tmp_path / "nowhere"))
     (tmp_path / "bad.safetensors").write_bytes(b"no tensors")
@@ -216,7 +218,7 @@ def test_a_lora_of_another_network_is_refused_in_one_line_before_anything_is_com
     capfd.readouterr()
     for lora, said in (("wide", "size mismatch"), ("far.safetensors", "1 of its 2 layers are none of the UNet2D")):
         with pytest.raises(UserError, match=said) as refused:
-            profile(replace(wanted(root, "stable_diffusion", tmp_path / "out"), lora=tmp_path / lora))
+            profile(replace(config(root, "stable_diffusion", tmp_path / "out"), lora=tmp_path / lora))
         assert str(refused.value).isprintable()
     assert not (tmp_path / "out").exists()
     assert capfd.readouterr().err == ""
@@ -228,14 +230,14 @@ def test_weights_that_would_have_to_be_unpickled_are_refused_before_anything_is_
         for file in (model / part).glob("*.safetensors"):
             file.rename(file.with_suffix(".bin"))
         with pytest.raises(UserError, match=f"{part} has no weights in safetensors"):
-            profile(replace(wanted(root, "stable_diffusion", tmp_path / "out"), model=str(model)))
+            profile(replace(config(root, "stable_diffusion", tmp_path / "out"), model=str(model)))
     assert not (tmp_path / "out").exists()
 
 
 def test_losses_that_a_shift_leaves_at_zero_are_refused(root: Path, tmp_path: Path):
     """With 4096 tokens, where the tiny pipeline has 64 at most, k = exp(44.8): α² is less than float32 can tell."""
     with pytest.raises(UserError, match="all errors of ε at t = 0 are 0"):
-        profile(replace(wanted(root, "flux", tmp_path / "out"), resolution=256, draws=2, timesteps=2))
+        profile(replace(config(root, "flux", tmp_path / "out"), resolution=256, draws=2, timesteps=2))
 
 
 @pytest.mark.parametrize(
@@ -250,7 +252,7 @@ def test_sizes_that_a_transformer_cannot_answer_are_refused_before_anything_is_c
     root: Path, tmp_path: Path, kind: str, resolution: int, why: str
 ):
     with pytest.raises(UserError, match=rf"--resolution {resolution}: .*{why}"):
-        profile(replace(wanted(root, kind, tmp_path / "out"), resolution=resolution))
+        profile(replace(config(root, kind, tmp_path / "out"), resolution=resolution))
     assert not (tmp_path / "out").exists()
 
 

@@ -23,8 +23,8 @@ SUBCOMMANDS = {
     "clean": (f"{COMMANDS}:clean", "List or delete states of unfinished runs."),
     "schema": (f"{COMMANDS}:schema", "Print or write the JSON schema of a params file."),
     "compare": ("unequal.comparison.command:compare", "Run a comparison of arms in blocks, or its pilot."),
-    "profile": ("unequal.profiler.profile_command:profile", "Measure what a diffusion model loses at each timestep."),
-    "suggest": ("unequal.profiler.suggest_command:suggest", "Say what those losses suggest for training and sampling."),
+    "profile": ("unequal.profiler.commands:profile", "Measure what a diffusion model loses at each timestep."),
+    "suggest": ("unequal.profiler.commands:suggest", "Say what those losses suggest for training and sampling."),
 }
 #: Added to a signal's number: the exit status by which shells report it.
 SIGNALLED = 128

@@ -1,4 +1,4 @@
-"""timesteps.json: what a profile has measured, for people, for other programs and for what is suggested from it.
+"""timesteps.json, the measurements of a profile.
 
 Losses are mean squared errors of ε per value, at some timesteps of the model's schedule or at all of them. In the other
 spaces they are these times a factor of the schedule alone, see `loss_profile.space_factor`.
@@ -18,7 +18,7 @@ from unequal.errors import UserError
 from unequal.files import read_json, write_json
 from unequal.settings.strict import Strict, validate
 
-#: Images that a model was trained on, or like them, and such as it was not.
+#: Images that a model was trained on, and others.
 Split = Literal["train", "held_out"]
 
 
@@ -61,8 +61,8 @@ class Losses(Strict):
         return cls(**{name: tuple(row.tolist()) for name, row in zip(cls.model_fields, rows, strict=True)})
 
 
-class Change(Strict):
-    """What another model loses on the same draws, and by how much that differs."""
+class OtherModel(Strict):
+    """Losses of another model on the same draws, and their change."""
 
     model: str = Field(description="the other one: a checkpoint, or the model with an adapter")
     losses: dict[Split, Losses]
@@ -86,7 +86,7 @@ class Timesteps(Strict):
     draws: PositiveInt = Field(ge=2, description="n, at each measured timestep")
     timesteps: tuple[NonNegativeInt, ...] = Field(min_length=2, description="those that were measured, rising, [K]")
     losses: dict[Split, Losses]
-    compared: Change | None = Field(default=None, description="null: one model alone was measured")
+    compared: OtherModel | None = Field(default=None, description="null: one model alone was measured")
     conditions: dict[str, str] = Field(default={}, description="what else the figures depend on, in words")
 
     @model_validator(mode="after")
@@ -107,12 +107,12 @@ class Timesteps(Strict):
 
     @property
     def noise_schedule(self) -> NoiseSchedule:
-        """The model's schedule, whole."""
+        """The model's schedule."""
         return self.schedule.tables()
 
     @property
     def judged(self) -> Losses:
-        """Those of held-out images where there are any, else of training images."""
+        """Losses of held-out images, else of training images."""
         return self.losses.get("held_out") or self.losses["train"]
 
     def everywhere(self, values: tuple[float, ...]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The page of a profile: what the model loses where, and what another one has learned and destroyed."""
+"""The page of a profile: losses over timesteps, and changes by another model."""
 
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -10,28 +10,28 @@ from matplotlib.figure import Figure
 
 from unequal.measures.loss_profile import SPACES, LossProfile, relative_change, space_factor
 from unequal.profiler.document import Losses, Timesteps
-from unequal.profiler.profile import Measured, SplitName, Wanted
+from unequal.profiler.measure import ProfileConfig, ProfileResult, SplitName
 from unequal.report.drawing import INK, RED, SOFT, log_scale, save
 from unequal.report.page import Drawing, Picture, Report, Table, render
 
 TITLES: dict[SplitName, str] = {"train": "training images", "held_out": "held-out images"}
 COLOURS: dict[SplitName, str] = {"train": INK, "held_out": RED}
-#: How the squared errors of each space are called.
+#: Space → name of its squared error.
 ERRORS = {"epsilon": "error of ε", "v": "error of v", "x0": "error of x0"}
-#: Parts of the timesteps in the table of changes, and standard errors from which on one is told from 0.
-PARTS, TOLD_APART = 8, 3.0
+#: Parts of the timesteps in the table of changes, and standard errors from which on a change is distinguishable.
+PARTS, DISTINGUISHABLE = 8, 3.0
 BAND = 2.0
-#: From the highest over the lowest loss on, powers of ten suffice below an axis.
+#: Ratio of the highest to the lowest loss from which on an axis shows powers of ten alone.
 DECADES = 100
 
 
-def page(found: Measured, wanted: Wanted) -> str:
-    """The whole page, with its pictures inside."""
+def page(found: ProfileResult, config: ProfileConfig) -> str:
+    """Render the page, with its pictures inside."""
     report = Report(
         title=f"Timesteps of {found.document.model}",
         lead=lead(found.document),
         tables=list(tables(found)),
-        conditions=conditions(found.document, wanted),
+        conditions=conditions(found.document, config),
         drawings=list(drawings(found)),
         rows={},
     )
@@ -44,33 +44,36 @@ def page(found: Measured, wanted: Wanted) -> str:
 
 
 def lead(document: Timesteps) -> str:
-    """What was measured, in a few sentences."""
+    """The main result in a few sentences."""
     total = document.noise_schedule.timesteps
-    measured = f"{len(document.timesteps)} of {total} timesteps, {document.draws} draws each."
-    what = f"What the {document.family} loses at {measured}"
-    held_out = "" if "held_out" in document.losses else " Nothing is held out: what was learned by heart does not show."
-    other = "" if document.compared is None else f" {document.compared.model} answers the same draws beside it."
-    return what + held_out + other
+    ratio = scaled(document.judged, "epsilon", document).largest_over_smallest
+    text = (
+        f"The loss of the {document.family} varies by a factor of {ratio:.3g} over timesteps: "
+        f"{len(document.timesteps)} of {total} measured, {document.draws} draws each."
+    )
+    held_out = "" if "held_out" in document.losses else " Without held-out images memorization does not show."
+    other = "" if document.compared is None else f" {document.compared.model} is compared on the same draws."
+    return text + held_out + other
 
 
-def conditions(document: Timesteps, wanted: Wanted) -> dict[str, str]:
-    """What the figures mean nothing without."""
+def conditions(document: Timesteps, config: ProfileConfig) -> dict[str, str]:
+    """Conditions that the figures depend on."""
     images = ", ".join(f"{count} {TITLES[split]}" for split, count in document.images.items())
-    folders = ", ".join(str(folder) for folder in (wanted.train, wanted.held_out) if folder is not None)
+    folders = ", ".join(str(folder) for folder in (config.train, config.held_out) if folder is not None)
     return {
         "model": document.model,
         "predicts": document.prediction,
         "schedule": f"{document.schedule.kind}, {document.noise_schedule.timesteps} timesteps",
         "images": f"{images} ({folders})",
-        "seen by the network": " × ".join(map(str, document.shape)),
+        "input of the network": " × ".join(map(str, document.shape)),
         "seed": str(document.seed),
         **document.conditions,
         "error bands": f"{BAND:g} standard errors over draws; timesteps have draws of their own",
     }
 
 
-def tables(found: Measured) -> Iterator[Table]:
-    """Means by space, and changes by parts of the timesteps where there is another model."""
+def tables(found: ProfileResult) -> Iterator[Table]:
+    """Means by space, and changes by parts of the timesteps if there is another model."""
     document = found.document
     shares = shares_of(np.array(document.timesteps), document.noise_schedule.timesteps)
     profiles = {
@@ -88,14 +91,14 @@ def tables(found: Measured) -> Iterator[Table]:
         "How unequal timesteps are",
         ("mean squared error per value", "mean over timesteps", "largest over smallest"),
         rows,
-        "The same answers of the network in three spaces: its prediction's own is the one that training has seen.",
+        "The same predictions of the network in three spaces.",
     )
     if found.other is not None:
         yield table_of_changes(found.document, found.model, found.other)
 
 
 def shares_of(measured: np.ndarray, total: int) -> np.ndarray:
-    """The share of all T timesteps that each measured one stands for, being the nearest, [K]; half of a tie."""
+    """Share of all T timesteps that are nearest to each measured one, [K]; ties are halved."""
     middles = (measured[1:] + measured[:-1]) / 2
     return np.diff(np.concatenate([[-0.5], middles, [total - 0.5]])) / total
 
@@ -103,7 +106,7 @@ def shares_of(measured: np.ndarray, total: int) -> np.ndarray:
 def table_of_changes(
     document: Timesteps, ours: Mapping[SplitName, np.ndarray], theirs: Mapping[SplitName, np.ndarray]
 ) -> Table:
-    """Where the other model has learned and what it has destroyed, from the data to the noise."""
+    """Changes by the other model, from the data to the noise."""
     parts = [part for part in np.array_split(np.arange(len(document.timesteps)), PARTS) if len(part)]
     rows = []
     for part in parts:
@@ -112,20 +115,20 @@ def table_of_changes(
         cells = [f"{100 * change:+.2f} ± {100 * error:.2f} %, {word(change, error)}" for change, error in changes]
         rows.append((str(first) if first == last else f"{first} … {last}", *cells))
     return Table(
-        "Where it learned, and what it destroyed",
+        "Changes by parts of the timesteps",
         ("timesteps", *(TITLES[split] for split in ours)),
         rows,
-        "Change of the summed error of ε by the other model, with its standard error over paired draws. Learned or "
-        f"destroyed is said beyond {TOLD_APART:g} standard errors. What is learned of training images and destroyed of "
-        "held-out ones was learned by heart.",
+        "Change of the summed error of ε by the other model, with its standard error over paired draws. Better or "
+        f"worse: beyond {DISTINGUISHABLE:g} standard errors. Better on training images and worse on held-out ones: "
+        "memorized.",
     )
 
 
 def word(change: float, error: float) -> str:
-    """What a relative change of the loss amounts to."""
-    if abs(change) <= TOLD_APART * error:
-        return "not told apart"
-    return "learned" if change < 0 else "destroyed"
+    """Verdict on a relative change of the loss."""
+    if abs(change) <= DISTINGUISHABLE * error:
+        return "not distinguishable"
+    return "better" if change < 0 else "worse"
 
 
 def plus_minus(mean: float, error: float) -> str:
@@ -133,7 +136,7 @@ def plus_minus(mean: float, error: float) -> str:
     return f"{mean:.4g} ± {error:.2g}"
 
 
-def drawings(found: Measured) -> Iterator[Drawing]:
+def drawings(found: ProfileResult) -> Iterator[Drawing]:
     """All pictures of a profile."""
     document = found.document
     size = (11.0, 3.6)
@@ -159,8 +162,8 @@ def drawings(found: Measured) -> Iterator[Drawing]:
             size,
             lambda figure: gap(figure, document),
             "Held-out images over training images",
-            "Loss of held-out images over that of training images, less 1: where it rises above 0, training images are "
-            "known by heart, or held-out ones are of another kind.",
+            "Loss of held-out images over that of training images, less 1: above 0, training images are memorized, or "
+            "held-out ones are of another kind.",
         )
     if document.compared is not None:
         yield Drawing(
@@ -168,7 +171,7 @@ def drawings(found: Measured) -> Iterator[Drawing]:
             size,
             lambda figure: changes(figure, document),
             "Change by the other model",
-            "Its loss over the model's, less 1, on paired draws: below 0 it has learned, above 0 it has destroyed.",
+            "Its loss over the model's, less 1, on paired draws: below 0 is better, above 0 is worse.",
         )
 
 
@@ -179,13 +182,13 @@ def scaled(losses: Losses, space: str, document: Timesteps) -> LossProfile:
 
 
 def places(document: Timesteps, by_log_snr: bool) -> np.ndarray:
-    """Where the measured timesteps stand on the axis, [K]."""
+    """Positions of the measured timesteps on the axis, [K]."""
     chosen = list(document.timesteps)
     return document.noise_schedule.snr.log().numpy()[chosen] if by_log_snr else np.array(chosen)
 
 
 def name_axis(axes: Axes, by_log_snr: bool) -> None:
-    """What stands below, and the noise on the right."""
+    """Name an axis, with the noise on the right."""
     axes.set_xlabel("λ = ln SNR" if by_log_snr else "timestep t")
     if by_log_snr:
         axes.invert_xaxis()

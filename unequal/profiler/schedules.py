@@ -1,4 +1,4 @@
-"""The noise schedule and the prediction that a pipeline's scheduler tells of."""
+"""Noise schedule and prediction type of a pipeline's scheduler."""
 
 import math
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from unequal.profiler.document import Betas, Shifted
 FLOWS = ("FlowMatchEulerDiscreteScheduler", "FlowMatchHeunDiscreteScheduler")
 BETA_SCHEDULES = ("linear", "scaled_linear", "squaredcos_cap_v2", "sigmoid")
 PREDICTIONS: tuple[Prediction, ...] = ("epsilon", "v_prediction", "sample")
-#: What diffusers takes for ᾱ_{T−1} where betas are rescaled to end without signal: σ stays finite.
+#: ᾱ_{T−1} in diffusers for betas that are rescaled to end without signal: σ stays finite.
 LAST_SIGNAL_POWER = 2.0**-24
 #: Where the sigmoid of betas begins and ends.
 SIGMOID = 6.0

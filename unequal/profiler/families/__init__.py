@@ -1,1 +1,1 @@
-"""Kinds of networks: how each is loaded, and what it is told. A kind is a `Family`, named in FAMILIES."""
+"""Kinds of networks: how each is loaded, and its input. A kind is a `Family`."""

@@ -1,9 +1,10 @@
-"""What all kinds of pipelines answer: how noise was added in training, what the network sees, and what it says."""
+"""The interface of all kinds of pipelines: noise schedule, input of the network, prediction. FAMILIES lists them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -17,9 +18,9 @@ from unequal.diffusion.predictions import Prediction
 from unequal.errors import UserError
 from unequal.latents.autoencoder import Autoencoder, Net, latent_shape, on_device
 from unequal.profiler.document import Betas, Shifted
-from unequal.profiler.kept import Rows
-from unequal.profiler.pipelines import PipelineFolder
+from unequal.profiler.pipeline_folder import PipelineFolder, errors_in_one_line
 from unequal.profiler.schedules import schedule_of
+from unequal.profiler.shard_cache import Rows
 
 AUTOENCODERS: dict[str, type[Any]] = {"AutoencoderKL": AutoencoderKL, "VQModel": VQModel}
 #: Where pipelines keep theirs.
@@ -27,24 +28,34 @@ PLACES = ("vae", "vqvae")
 KINDS_OF_IMAGES = (1, 3)
 #: Images that go through an autoencoder at once: memory is bounded by it.
 ENCODED = 4
-#: Makes what the network is told of texts.
+#: Encodes captions for the network.
 TextEncoder = Callable[[Sequence[str]], Rows]
 LATENT, LABEL = "latent", "label"
+#: Class of the network → module and class here; imported when needed.
+FAMILIES = {
+    "UNet2DModel": ("class_conditional", "UNet2D"),
+    "DiTTransformer2DModel": ("class_conditional", "DiT"),
+    "UNet2DConditionModel": ("text_to_image", "UNet2DCondition"),
+    "SD3Transformer2DModel": ("text_to_image", "SD3"),
+    "FluxTransformer2DModel": ("text_to_image", "Flux"),
+}
+#: Where pipelines keep their networks.
+NETWORK_PARTS = ("unet", "transformer")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a network is asked of a batch.
+class ModelInput:
+    """Input of a network for a batch.
 
     Attributes:
         x_t: noisy images or latents, [B, C, H, W] float32.
-        told: its times as the schedule tells them, [B].
-        known: of the images: rows of encoded texts, labels.
+        timestep: as the network takes it, [B].
+        conditions: name → encoded captions or labels of the images.
     """
 
     x_t: Tensor
-    told: Tensor
-    known: Mapping[str, Tensor]
+    timestep: Tensor
+    conditions: Mapping[str, Tensor]
 
 
 class Family(ABC):
@@ -61,9 +72,9 @@ class Family(ABC):
     #: The part of the pipeline that is the network, and its class.
     part: ClassVar[str]
     kind: ClassVar[type[Any]]
-    #: Whether it is told texts.
-    told_texts: ClassVar[bool] = False
-    #: What a network that was distilled for guidance is told of it.
+    #: Whether it takes captions.
+    takes_texts: ClassVar[bool] = False
+    #: Input of networks distilled for guidance.
     guidance: float = 1.0
 
     def __init__(self, pipeline: PipelineFolder, resolution: int | None = None) -> None:
@@ -81,7 +92,7 @@ class Family(ABC):
         return dict(kind.load_config(str(self.pipeline.path), subfolder=part, local_files_only=True))
 
     def check(self) -> None:
-        """Raise UserError where the configuration is of a kind that is not profiled, or does not fit the images."""
+        """Raise UserError where the configuration is of an unsupported kind, or does not fit the images."""
         if self.image_channels not in KINDS_OF_IMAGES:
             raise self.refusal(f"is for images of {self.image_channels} channels; allowed: 1 (grey) or 3 (RGB)")
         if self.input_channels != self.shape[0]:
@@ -106,17 +117,17 @@ class Family(ABC):
 
     @property
     def multiple(self) -> int:
-        """Of which the side of what the network sees has to be one: that of a patch, or of what it halves to."""
+        """Divisor of the side of the network's input: of its patches, or of its halvings."""
         return 1
 
     @property
     def classes(self) -> int | None:
-        """How many classes the network is told of; None: it is told none."""
+        """Number of classes that the network takes; None: it takes none."""
         return None
 
     @property
     def null_class(self) -> int | None:
-        """What stands for no class; None: there is no such."""
+        """Label for no class; None: there is none."""
         return None
 
     @cached_property
@@ -136,11 +147,11 @@ class Family(ABC):
 
     @property
     def default_resolution(self) -> int:
-        """The size of images by the network's configuration. Raises UserError where that tells none."""
+        """The size of images by the network's configuration. Raises UserError where it names none."""
         size = self.config.get("sample_size")
         side = size[0] if isinstance(size, (list, tuple)) else size
         if not side:
-            raise self.refusal("does not tell the size of its images; say it by --resolution")
+            raise self.refusal("names no size of its images; give it by --resolution")
         return int(side) * self.factor
 
     @property
@@ -150,7 +161,7 @@ class Family(ABC):
 
     @cached_property
     def shape(self) -> tuple[int, int, int]:
-        """[C, H, W] of what the network sees. Raises UserError where no image of that size becomes such."""
+        """[C, H, W] of the network's input. Raises UserError for a size that does not divide."""
         config = self.autoencoder_config
         if config is None:
             return self.image_channels, self.resolution, self.resolution
@@ -161,11 +172,11 @@ class Family(ABC):
 
     @property
     def tokens(self) -> int:
-        """Of an image, in patches of 2 × 2; shifts of flows may go by it."""
+        """Patches of 2 × 2 of an image; shifts of flows may depend on them."""
         return (self.shape[1] // 2) * (self.shape[2] // 2)
 
     def process(self) -> tuple[Betas | Shifted, Prediction]:
-        """The schedule of the noise, and what the network predicts."""
+        """Noise schedule and prediction type."""
         import diffusers
 
         config = self.pipeline.config("scheduler")
@@ -178,7 +189,7 @@ class Family(ABC):
             raise UserError(f"{self.pipeline.name}: its scheduler cannot be read ({type(error).__name__})") from None
 
     def image_encoder(self, device: torch.device) -> Callable[[Tensor], Tensor]:
-        """uint8 [B, C, H, W] → what the network sees; latents are the means that the autoencoder gives, in float32."""
+        """uint8 [B, C, H, W] → input of the network; latents are means of the autoencoder, in float32."""
         if self.latents_of is None:
             return to_model_range
         kind = AUTOENCODERS[self.pipeline.parts[self.latents_of]]
@@ -187,8 +198,8 @@ class Family(ABC):
         return Autoencoder(on_device(net, device), ENCODED).encode
 
     def text_encoder(self, device: torch.device, dtype: torch.dtype) -> TextEncoder:
-        """Texts → rows of what the network is told of them."""
-        raise NotImplementedError(f"{self.title} is told no texts")
+        """Captions → rows of input for the network."""
+        raise NotImplementedError(f"{self.title} takes no captions")
 
     def network(self, device: torch.device, dtype: torch.dtype) -> nn.Module:
         """The network, on a device. Raises UserError where it is not whole."""
@@ -203,14 +214,29 @@ class Family(ABC):
         self.check_adapter(lora)
 
     @abstractmethod
-    def answer(self, net: nn.Module, asked: Asked) -> Tensor:
-        """What the network predicts, [B, C, H, W] float32."""
+    def predict(self, net: nn.Module, given: ModelInput) -> Tensor:
+        """Predict, [B, C, H, W] float32."""
 
     def without_variance(self, answer: Tensor) -> Tensor:
-        """An answer without the half that tells a learned variance."""
+        """The prediction without a learned variance."""
         return answer[:, : self.shape[0]].float()
 
 
 def dtype_of(net: nn.Module) -> torch.dtype:
-    """What a network computes in."""
+    """Precision of a network."""
     return next(net.parameters()).dtype
+
+
+def family_of(pipeline: PipelineFolder, resolution: int | None = None) -> Family:
+    """The family of a pipeline. Raises UserError where its network is of none, or its configuration is unsound."""
+    kinds = [pipeline.parts[part] for part in NETWORK_PARTS if part in pipeline.parts]
+    allowed = ", ".join(FAMILIES)
+    if len(kinds) != 1:
+        found = " and ".join(kinds) or "no denoising network"
+        raise UserError(f"{pipeline.name}: a {pipeline.index['_class_name']} with {found}; allowed: one of {allowed}")
+    if kinds[0] not in FAMILIES:
+        raise UserError(f"{pipeline.name}: its network is a {kinds[0]}; allowed: {allowed}")
+    module, name = FAMILIES[kinds[0]]
+    with errors_in_one_line(pipeline.name):
+        kind: type[Family] = getattr(import_module(f"{__package__}.{module}"), name)
+        return kind(pipeline, resolution)

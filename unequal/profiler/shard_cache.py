@@ -1,4 +1,4 @@
-"""What encoders make of images and texts, computed once and kept on disk, where the network's batches are read from."""
+"""Encoded images and captions on disk, computed once; batches of the network are read from there."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -18,15 +18,15 @@ from unequal.files import write_bytes
 SHARD = 32
 #: Tensors by name, each with a row an image.
 Rows = dict[str, Tensor]
-#: Makes such rows of the images with these numbers.
+#: Encodes images by number.
 Encode = Callable[[Sequence[int]], Rows]
 
 
-class Kept:
-    """Rows of some images in a folder, SHARD images a file; those that an earlier attempt has left are not made again.
+class ShardCache:
+    """Rows of some images in a folder, SHARD images a file; an earlier attempt's files are used again.
 
     Args:
-        folder: of this encoding alone, with all that shapes it.
+        folder: for this encoding alone.
         numbers: of the images, rising, [M].
     """
 
@@ -37,11 +37,11 @@ class Kept:
 
     @cached_property
     def missing(self) -> list[int]:
-        """Files that are yet to be made, by number."""
+        """Numbers of the files that are missing."""
         return [one for one in range(-(-len(self.numbers) // SHARD)) if not self.file(one).exists()]
 
     def make(self, encode: Encode, title: str) -> None:
-        """Make what is missing. Raises UserError where a row is NaN or infinite."""
+        """Encode and write the missing files. Raises UserError if a row is NaN or infinite."""
         for one in tqdm(self.missing, desc=title, unit=f"×{SHARD}", disable=None):
             rows = encode(self.numbers[one * SHARD : (one + 1) * SHARD].tolist())
             for name, tensor in rows.items():
@@ -58,13 +58,13 @@ class Kept:
         return {name: torch.cat([part[name] for part in parts]) for name in parts[0]} if parts else {}
 
     def row(self, place: int) -> Rows:
-        """That of an image, [1, …] each."""
+        """Rows of one image, [1, …] each."""
         shard, at = divmod(place, SHARD)
         opened = self.opened(shard)
         return {name: opened.get_slice(name)[at : at + 1] for name in opened.keys()}  # noqa: SIM118
 
     def opened(self, shard: int) -> safe_open:
-        """A file, mapped and not read."""
+        """A file, memory-mapped."""
         if shard not in self._open:
             try:
                 self._open[shard] = safe_open(self.file(shard), framework="pt")
@@ -75,5 +75,5 @@ class Kept:
         return self._open[shard]
 
     def file(self, shard: int) -> Path:
-        """Where it is kept."""
+        """Path of a file."""
         return self.folder / f"{shard}.safetensors"

@@ -1,4 +1,4 @@
-"""A timesteps.json that is asked for suggestions, and what is said of them, as text and as figures."""
+"""Suggestions from a timesteps.json, as text and as figures."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ PARTS = ("slots", "density", "gamma", "boundary", "steps")
 
 
 @dataclass(frozen=True)
-class Profiled:
+class LoadedProfile:
     """A profile and the file that it comes from.
 
     Attributes:
@@ -102,11 +102,11 @@ class Profiled:
         """Write all figures, reasons and caveats. Raises UserError where that cannot be done."""
         whose = {"model": self.document.model, "prediction": self.document.prediction, "asked": asdict(found.asked)}
         why = zip(PARTS, sections(found), strict=True)
-        told = {
+        parts = {
             part: figures(found)[part] | {"reason": section.reason, "caveat": section.caveat} for part, section in why
         }
         try:
-            write_json(path, whose | told)
+            write_json(path, whose | parts)
         except OSError as error:
             raise UserError(f"{path}: cannot be written: {error.strerror}") from None
 

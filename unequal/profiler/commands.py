@@ -1,9 +1,10 @@
-"""`unequal profile`: options, what they come to, and the files that are written."""
+"""`unequal profile` and `unequal suggest`: options and files. PyTorch is imported when a command runs."""
 
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -12,7 +13,7 @@ from unequal.errors import UserError
 if TYPE_CHECKING:
     import torch
 
-#: Names and a number of `unequal.profiler.profile`, whose import takes seconds, while help appears at once.
+#: Names and a number of `unequal.profiler.measure`, whose import takes seconds, while help appears at once.
 PRECISIONS, STRATA = ("fp32", "bf16", "fp16"), 100
 FOLDER = click.Path(path_type=Path)
 DOCUMENT, PAGE = "timesteps.json", "index.html"
@@ -43,17 +44,17 @@ def profile(device: str, out: Path, **options: Any) -> None:
     Writes OUT/index.html and OUT/timesteps.json. When stopped, the same command goes on.
     """
     from unequal.files import write_bytes
+    from unequal.profiler.measure import ProfileConfig
+    from unequal.profiler.measure import profile as measure
     from unequal.profiler.page import page
-    from unequal.profiler.profile import Wanted
-    from unequal.profiler.profile import profile as measure
 
     if not math.isfinite(options["guidance"]):
         raise UserError(f"--guidance {options['guidance']}: not a finite number")
     if options["against"] and options["lora"]:
         raise UserError("--against and --lora: one at a time")
-    wanted = Wanted(device=chosen_device(device), out=placed(out), **options)
-    found = measure(wanted)
-    page_written = page(found, wanted)
+    config = ProfileConfig(device=chosen_device(device), out=placed(out), **options)
+    found = measure(config)
+    page_written = page(found, config)
     found.document.write(out / DOCUMENT)
     write_bytes(out / PAGE, page_written.encode())
     click.echo(f"{out / PAGE}, {out / DOCUMENT}")
@@ -88,3 +89,46 @@ def chosen_device(name: str) -> "torch.device":
         torch.use_deterministic_algorithms(True, warn_only=True)
         torch.backends.cudnn.benchmark = False
     return device
+
+
+FILE = click.Path(path_type=Path)
+FORMS = ("table", "python", "diffusers", "kohya")
+#: As they are known to the mathematics, which takes seconds to import, and help shall come at once.
+SPACES = ("epsilon", "v", "x0", "velocity")
+DENSITIES = ("least_variance", "slots")
+HALVES = ("timesteps", "log_snr")
+SCHEDULES = ("linear", "cosine", "scaled_linear", "flow")
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def choice(name: str, allowed: tuple[str, ...], what: str) -> Callable[[F], F]:
+    """An option with a few values, the first of them taken unless it is told."""
+    return click.option(name, type=click.Choice(allowed), default=allowed[0], show_default=True, help=what)
+
+
+@click.command()
+@click.argument("file", type=FILE)
+@click.option("--as", "form", type=click.Choice(FORMS), default=FORMS[0], show_default=True, help="what is printed")
+@click.option("--slots", default=10, show_default=True, type=click.IntRange(2), help="ranges of equal loss")
+@click.option("--steps", default=20, show_default=True, type=click.IntRange(2), help="of sampling")
+@choice("--space", SPACES, "whose squared error the slots share")
+@choice("--density", DENSITIES, "that named densities are to be near to")
+@choice("--halves", HALVES, "over what each of two experts gets half of the loss")
+@click.option("--schedule", type=click.Choice(SCHEDULES), help="that you train on: a file of another one is refused")
+@click.option("--shift", type=float, help="of the flow that you train on")
+@click.option("--json", "facts", type=FILE, help="a file for all figures, the whole density among them")
+def suggest(file: Path, form: str, facts: Path | None, schedule: str | None, shift: float | None, **asked: Any) -> None:
+    """Say what the losses in FILE, a timesteps.json, suggest, with the measured reason and the caveat of each."""
+    # Imported here, so that help comes at once.
+    from unequal.profiler.suggest import LoadedProfile
+    from unequal.suggestions.suggestions import Options
+
+    loaded = LoadedProfile.read(file)
+    loaded.refuse_another(schedule, shift)
+    found = loaded.suggested(Options(**asked))
+    text = loaded.said(found, form)
+    if facts:
+        loaded.write(found, facts)
+    click.echo(text)

@@ -1,4 +1,4 @@
-"""Folders of diffusers' pipelines, and those on the Hub: what they say of themselves, and their parts.
+"""Folders of diffusers' pipelines, and pipelines on the Hub: their index, configurations and parts.
 
 Nothing is unpickled, and no code of theirs is run: classes are those of diffusers and transformers,
 weights safetensors.
@@ -32,7 +32,7 @@ class PipelineFolder:
     """A pipeline on this machine.
 
     Attributes:
-        name: as it is told of: the folder as it was named, or owner/name@commit.
+        name: the folder as it was given, or owner/name@commit.
         path: the folder.
         index: content of its model_index.json.
     """
@@ -94,7 +94,7 @@ class PipelineFolder:
     def network(self, part: str, kind: type[Any], dtype: torch.dtype) -> nn.Module:
         """A network among the parts, on the CPU, to be asked only. Raises UserError where it is not whole."""
         with errors_in_one_line(f"{self.name}: {part}"):
-            net, told = kind.from_pretrained(
+            net, loading = kind.from_pretrained(
                 str(self.path),
                 subfolder=part,
                 use_safetensors=True,
@@ -102,7 +102,7 @@ class PipelineFolder:
                 output_loading_info=True,
                 local_files_only=True,
             )
-        if missing := sorted(told["missing_keys"]):
+        if missing := sorted(loading["missing_keys"]):
             raise UserError(f"{self.name}: {part}: lacks {len(missing)} weights of its network: '{missing[0]}'")
         check_finite(net.state_dict(), f"{self.name}: {part}")
         net.eval().requires_grad_(False)

@@ -1,4 +1,4 @@
-"""Folders of images that a model is profiled on, with their captions or classes where it is told such."""
+"""Folders of images that a model is profiled on, with captions or classes."""
 
 import json
 import os
@@ -24,14 +24,14 @@ NAMED = 3
 
 
 @dataclass(frozen=True)
-class Pictures:
+class ImageFolder:
     """Image files of a folder, at any depth, in the order of their paths."""
 
     folder: Path
     files: tuple[Path, ...]
 
     @classmethod
-    def below(cls, folder: Path) -> "Pictures":
+    def below(cls, folder: Path) -> "ImageFolder":
         """All images of a folder. Raises UserError where there is no folder, or no image in it."""
         if not folder.is_dir():
             raise UserError(f"{folder}: {'not a folder' if folder.exists() else 'no such folder'}; needed: images")
@@ -55,7 +55,7 @@ class Pictures:
         if missing := [file for file, text in zip(self.files, found, strict=True) if text is None]:
             raise UserError(
                 f"{self.folder}: captions missing of {len(missing)} of {len(self)} images ({names(missing)}); "
-                f"needed: name.txt beside name.png, or {METADATA} with {FILE} and {TEXT}"
+                f"needed: name.txt next to name.png, or {METADATA} with {FILE} and {TEXT}"
             )
         return [text for text in found if text is not None]
 
@@ -76,7 +76,7 @@ def picture(file: Path, channels: int, size: int) -> np.ndarray:
 
 
 def metadata(folder: Path) -> dict[Path, str]:
-    """Captions that stand in the file of all; empty where there is none. Raises UserError at a line of another form."""
+    """Captions in the folder's list; empty: there is none. Raises UserError at a line of another form."""
     path = folder / METADATA
     if not path.is_file():
         return {}
@@ -101,9 +101,9 @@ def caption_of(entry: dict[str, object]) -> str:
 
 
 def caption(file: Path, listed: dict[Path, str]) -> str | None:
-    """The text beside an image, or that of the list; None where there is neither."""
-    beside = file.with_suffix(".txt")
-    return beside.read_text(encoding="utf-8", errors="replace").strip() if beside.is_file() else listed.get(file)
+    """The text next to an image, else that of the list; None: there is neither."""
+    own = file.with_suffix(".txt")
+    return own.read_text(encoding="utf-8", errors="replace").strip() if own.is_file() else listed.get(file)
 
 
 def names(files: Sequence[Path]) -> str:
@@ -111,11 +111,11 @@ def names(files: Sequence[Path]) -> str:
     return ", ".join(file.name for file in files[:NAMED]) + (", …" if len(files) > NAMED else "")
 
 
-def refuse_shared(train: Pictures, held_out: Pictures) -> None:
-    """Raise UserError where held-out images are training images too."""
+def refuse_shared(train: ImageFolder, held_out: ImageFolder) -> None:
+    """Raise UserError if a held-out image is a training image too."""
     known = {os.path.realpath(file) for file in train.files}
     if shared := [file for file in held_out.files if os.path.realpath(file) in known]:
-        raise UserError(f"{held_out.folder}: {len(shared)} of its images are training images, too ({names(shared)})")
+        raise UserError(f"{held_out.folder}: {len(shared)} of its images are training images too ({names(shared)})")
 
 
 def class_labels(subfolders: Sequence[str], known: Sequence[str], classes: int, folder: Path) -> list[int]:

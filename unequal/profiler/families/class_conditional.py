@@ -1,0 +1,54 @@
+"""Networks without captions: UNet2DModel, and DiT's transformer of latents (2212.09748)."""
+
+from diffusers.models.transformers.dit_transformer_2d import DiTTransformer2DModel
+from diffusers.models.unets.unet_2d import UNet2DModel
+from torch import Tensor, nn
+
+from unequal.profiler.families.family import LABEL, Family, ModelInput, dtype_of
+
+
+class UNet2D(Family):
+    """Pipelines such as DDPMPipeline and LDMPipeline."""
+
+    part, kind = "unet", UNet2DModel
+
+    def check(self) -> None:
+        super().check()
+        if self.config.get("time_embedding_type") == "fourier":
+            raise self.refusal("takes noise levels; allowed: networks that take timesteps")
+        if self.config.get("class_embed_type") is not None:
+            raise self.refusal(f"takes classes as '{self.config['class_embed_type']}'; allowed: as labels, or none")
+
+    @property
+    def multiple(self) -> int:
+        return int(2 ** (len(self.config["block_out_channels"]) - 1))
+
+    @property
+    def classes(self) -> int | None:
+        return self.config.get("num_class_embeds")
+
+    def predict(self, net: nn.Module, given: ModelInput) -> Tensor:
+        labels = given.conditions.get(LABEL)
+        return self.without_variance(net(given.x_t.to(dtype_of(net)), given.timestep, class_labels=labels).sample)
+
+
+class DiT(Family):
+    """DiTPipeline."""
+
+    part, kind = "transformer", DiTTransformer2DModel
+
+    @property
+    def multiple(self) -> int:
+        return int(self.config["patch_size"])
+
+    @property
+    def classes(self) -> int:
+        return int(self.config["num_embeds_ada_norm"])
+
+    @property
+    def null_class(self) -> int:
+        return self.classes
+
+    def predict(self, net: nn.Module, given: ModelInput) -> Tensor:
+        x_t = given.x_t.to(dtype_of(net))
+        return self.without_variance(net(x_t, timestep=given.timestep, class_labels=given.conditions[LABEL]).sample)

@@ -1,0 +1,239 @@
+"""Text-to-image networks: Stable Diffusion 1, 2 and XL, Stable Diffusion 3 (2403.03206) and Flux."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from diffusers.models.transformers.transformer_flux import FluxTransformer2DModel
+from diffusers.models.transformers.transformer_sd3 import SD3Transformer2DModel
+from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
+from torch import Tensor, nn
+
+from unequal.diffusion.schedule import REFERENCE_TIMESTEPS
+from unequal.errors import UserError
+from unequal.profiler.families.family import Family, ModelInput, TextEncoder, dtype_of
+from unequal.profiler.pipeline_folder import errors_in_one_line
+from unequal.profiler.shard_cache import Rows
+
+#: Names of encoded captions.
+TEXTS, POOLED = "prompt_embeds", "pooled_prompt_embeds"
+#: Beginnings of the names of parts that captions go through.
+TEXT_ENCODER = "text_encoder"
+ENCODERS = (TEXT_ENCODER, "tokenizer")
+#: Endings of the names of the first of a LoRA's two matrices, one pair a layer.
+DOWN = (".lora_A.weight", ".down.weight")
+
+
+class TextToImage(Family):
+    """A pipeline whose class encodes captions and takes LoRAs."""
+
+    takes_texts = True
+    #: Supported classes of pipelines.
+    pipelines: ClassVar[tuple[str, ...]]
+
+    def check(self) -> None:
+        super().check()
+        if (name := self.pipeline.index["_class_name"]) not in self.pipelines:
+            raise self.refusal(f"stands in a {name}; allowed: {', '.join(self.pipelines)}")
+        for part in self.pipeline.parts:
+            if part.startswith(TEXT_ENCODER):
+                self.pipeline.check_weights(part)
+
+    @abstractmethod
+    def encoded(self, pipe: Any, texts: list[str], device: torch.device) -> Rows:
+        """Captions as the pipeline encodes them for its network, [B, …] each."""
+
+    def text_encoder(self, device: torch.device, dtype: torch.dtype) -> TextEncoder:
+        # Some pipelines read the network's configuration, and nothing else of it.
+        pipe = self.pipe(self.without_weights(dtype), True, dtype)
+        for name, part in pipe.components.items():
+            if name.startswith(TEXT_ENCODER) and part is not None:
+                part.to(device)
+
+        @torch.no_grad()
+        def encode(texts: Sequence[str]) -> Rows:
+            with errors_in_one_line(f"{self.pipeline.name}: captions cannot be encoded"):
+                return self.encoded(pipe, list(texts), device)
+
+        return encode
+
+    def without_weights(self, dtype: torch.dtype) -> nn.Module:
+        """The network's layers and shapes, which take no memory."""
+        with torch.device("meta"):
+            return nn.Module.to(self.kind.from_config(self.config), dtype)
+
+    @property
+    def pipeline_kind(self) -> Any:
+        """The pipeline's class; at its import image processors warn of missing libraries that it does not need."""
+        import diffusers
+
+        with errors_in_one_line(self.pipeline.name):
+            return getattr(diffusers, self.pipeline.index["_class_name"])
+
+    def pipe(self, net: nn.Module, with_texts: bool, dtype: torch.dtype) -> Any:
+        """The pipeline around a network, with its text encoders or without, and without other large parts."""
+        kept = ("scheduler", *(name for name in self.pipeline.parts if with_texts and name.startswith(ENCODERS)))
+        left_out = {name: None for name, value in self.pipeline.index.items() if isinstance(value, list)}
+        others = {name: None for name in left_out if name not in kept} | {self.part: net}
+        with errors_in_one_line(f"{self.pipeline.name}: text encoders"):
+            return self.pipeline_kind.from_pretrained(
+                str(self.pipeline.path), **others, torch_dtype=dtype, use_safetensors=True, local_files_only=True
+            )
+
+    def check_adapter(self, lora: Path) -> None:
+        with errors_in_one_line(f"--lora {lora}"):
+            found = self.pipeline_kind.lora_state_dict(str(lora), use_safetensors=True, local_files_only=True)
+        names = found[0] if isinstance(found, tuple) else found
+        if others := [name for name in names if name.startswith(TEXT_ENCODER)]:
+            raise UserError(f"--lora {lora}: also changes a text encoder ('{others[0]}'); allowed: the network alone")
+        if not any(name.startswith(f"{self.part}.") for name in names):
+            raise UserError(f"--lora {lora}: nothing in it for the {self.title}, as '{self.part}.…'")
+        net = self.without_weights(torch.float32)
+        self.adapt(net, lora)
+        theirs = sum(name.startswith(f"{self.part}.") and name.endswith(DOWN) for name in names)
+        ours = sum(".lora_A." in name for name, _ in net.named_parameters())
+        if ours < theirs:
+            raise UserError(f"--lora {lora}: {theirs - ours} of its {theirs} layers are none of the {self.title}'s")
+
+    def adapt(self, net: nn.Module, lora: Path) -> None:
+        pipe = self.pipe(net, False, next(net.parameters()).dtype)
+        with errors_in_one_line(f"--lora {lora}"):
+            pipe.load_lora_weights(str(lora), use_safetensors=True, local_files_only=True)
+        net.eval().requires_grad_(False)
+
+
+#: Supported conditions next to time and text: none, or a pooled text with sizes.
+ADDITIONS = (None, "text_time")
+#: Keys of the configuration for further conditions.
+MORE = ("class_embed_type", "num_class_embeds", "encoder_hid_dim_type", "time_cond_proj_dim")
+
+
+class UNet2DCondition(TextToImage):
+    """Stable Diffusion's pipelines."""
+
+    part, kind = "unet", UNet2DConditionModel
+    pipelines = ("StableDiffusionPipeline", "StableDiffusionXLPipeline")
+
+    def check(self) -> None:
+        super().check()
+        if further := [name for name in MORE if self.config.get(name) is not None]:
+            raise self.refusal(f"takes more than time and captions ({further[0]}); allowed: these alone")
+        if (addition := self.config.get("addition_embed_type")) not in ADDITIONS:
+            raise self.refusal(f"has addition_embed_type '{addition}'; allowed: none, or text_time")
+        if self.pipeline.index.get("requires_aesthetics_score"):
+            raise self.refusal("is a refiner, which takes an aesthetic score; allowed: base models")
+
+    @property
+    def extra_large(self) -> bool:
+        """Whether it takes a pooled text and sizes, as SDXL does."""
+        return self.config.get("addition_embed_type") == "text_time"
+
+    def encoded(self, pipe: Any, texts: list[str], device: torch.device) -> Rows:
+        found = pipe.encode_prompt(texts, device=device, num_images_per_prompt=1, do_classifier_free_guidance=False)
+        return {TEXTS: found[0], POOLED: found[2]} if self.extra_large else {TEXTS: found[0]}
+
+    def predict(self, net: nn.Module, given: ModelInput) -> Tensor:
+        dtype, added = dtype_of(net), None
+        if self.extra_large:
+            side = self.resolution
+            # The original size, the corner of the crop, and the requested size.
+            sizes = torch.tensor([side, side, 0, 0, side, side], dtype=dtype, device=given.x_t.device)
+            added = {"text_embeds": given.conditions[POOLED].to(dtype), "time_ids": sizes.expand(len(given.x_t), -1)}
+        return self.without_variance(
+            net(given.x_t.to(dtype), given.timestep, given.conditions[TEXTS].to(dtype), added_cond_kwargs=added).sample
+        )
+
+
+class SD3(TextToImage):
+    """StableDiffusion3Pipeline."""
+
+    part, kind = "transformer", SD3Transformer2DModel
+    pipelines = ("StableDiffusion3Pipeline",)
+
+    @property
+    def multiple(self) -> int:
+        return int(self.config["patch_size"])
+
+    def check(self) -> None:
+        super().check()
+        largest = int(self.config["pos_embed_max_size"]) * self.multiple * self.factor
+        if self.resolution > largest:
+            raise UserError(f"--resolution {self.resolution}: the {self.title} knows places of up to {largest} pixels")
+
+    def encoded(self, pipe: Any, texts: list[str], device: torch.device) -> Rows:
+        found = pipe.encode_prompt(texts, None, None, device=device, do_classifier_free_guidance=False)
+        return {TEXTS: found[0], POOLED: found[2]}
+
+    def predict(self, net: nn.Module, given: ModelInput) -> Tensor:
+        dtype = dtype_of(net)
+        answer = net(
+            hidden_states=given.x_t.to(dtype),
+            encoder_hidden_states=given.conditions[TEXTS].to(dtype),
+            pooled_projections=given.conditions[POOLED].to(dtype),
+            timestep=given.timestep,
+        )
+        return self.without_variance(answer.sample)
+
+
+PATCH = 2
+#: Latent pixels a side that Flux's pipeline samples by default; the configuration names no size.
+LATENT_SIDE = 128
+
+
+class Flux(TextToImage):
+    """FluxPipeline."""
+
+    part, kind = "transformer", FluxTransformer2DModel
+    pipelines = ("FluxPipeline",)
+
+    @property
+    def default_resolution(self) -> int:
+        return LATENT_SIDE * self.factor
+
+    @property
+    def input_channels(self) -> int:
+        return int(self.config["in_channels"]) // PATCH**2
+
+    @property
+    def multiple(self) -> int:
+        return PATCH
+
+    def encoded(self, pipe: Any, texts: list[str], device: torch.device) -> Rows:
+        prompt, pooled, _ = pipe.encode_prompt(texts, None, device=device)
+        return {TEXTS: prompt, POOLED: pooled}
+
+    def predict(self, net: nn.Module, given: ModelInput) -> Tensor:
+        dtype, texts = dtype_of(net), given.conditions[TEXTS]
+        count, _, height, width = given.x_t.shape
+        device = given.x_t.device
+        guidance = torch.full((count,), self.guidance, device=device) if self.config.get("guidance_embeds") else None
+        answer = net(
+            hidden_states=packed(given.x_t).to(dtype),
+            timestep=(given.timestep / REFERENCE_TIMESTEPS).to(dtype),
+            guidance=guidance,
+            pooled_projections=given.conditions[POOLED].to(dtype),
+            encoder_hidden_states=texts.to(dtype),
+            txt_ids=torch.zeros(texts.shape[1], 3, device=device, dtype=dtype),
+            img_ids=places(height // PATCH, width // PATCH).to(device, dtype),
+        )
+        return unpacked(answer.sample, height, width).float()
+
+
+def packed(latents: Tensor) -> Tensor:
+    """Patch latents [B, C, H, W] into rows, [B, H/2·W/2, 4·C]."""
+    patches = latents.unflatten(3, (-1, PATCH)).unflatten(2, (-1, PATCH))
+    return patches.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
+
+
+def unpacked(rows: Tensor, height: int, width: int) -> Tensor:
+    """Undo `packed`, [B, C, H, W]."""
+    patches = rows.unflatten(1, (height // PATCH, width // PATCH)).unflatten(3, (-1, PATCH, PATCH))
+    return patches.permute(0, 3, 1, 4, 2, 5).flatten(4).flatten(2, 3)
+
+
+def places(rows: int, columns: int) -> Tensor:
+    """Position of each patch: 0, its row, its column, [rows·columns, 3]."""
+    grid = torch.cartesian_prod(torch.arange(rows), torch.arange(columns))
+    return torch.cat([torch.zeros(len(grid), 1, dtype=grid.dtype), grid], dim=1)
