@@ -104,7 +104,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def choice(name: str, allowed: tuple[str, ...], what: str) -> Callable[[F], F]:
-    """An option with a few values, the first of them taken unless it is told."""
+    """An option with a few values, the first of them by default."""
     return click.option(name, type=click.Choice(allowed), default=allowed[0], show_default=True, help=what)
 
 
@@ -121,7 +121,7 @@ def choice(name: str, allowed: tuple[str, ...], what: str) -> Callable[[F], F]:
 @click.option("--json", "facts", type=FILE, help="a file for all figures, the whole density among them")
 def suggest(file: Path, form: str, facts: Path | None, schedule: str | None, shift: float | None, **asked: Any) -> None:
     """Say what the losses in FILE, a timesteps.json, suggest, with the measured reason and the caveat of each."""
-    # Imported here, so that help comes at once.
+    # Imported here, so that help appears at once.
     from unequal.profiler.suggest import LoadedProfile
     from unequal.suggestions.suggestions import Options
 
