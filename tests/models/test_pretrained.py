@@ -55,17 +55,13 @@ def load(network_settings: Callable[..., Any]) -> Load:
     return load
 
 
-def test_pretrained_from_a_folder_of_a_model(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load) -> None:
-    net = tiny_net()
-    net.save_pretrained(tmp_path / "model")
-    assert same_weights(load(tmp_path / "model"), net)
-
-
-def test_pretrained_from_a_folder_of_a_pipeline(
+def test_pretrained_from_a_folder_of_a_model_or_a_pipeline(
     tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load
 ) -> None:
     net = tiny_net()
+    net.save_pretrained(tmp_path / "model")
     DDPMPipeline(net, DDPMScheduler()).save_pretrained(tmp_path / "pipeline")
+    assert same_weights(load(tmp_path / "model"), net)
     assert same_weights(load(tmp_path / "pipeline"), net)
 
 

@@ -3,6 +3,7 @@
 from itertools import permutations
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +11,14 @@ from torch import Tensor
 
 from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch
-from unequal.training.gradient_surgery import ClusterGradients, Surgery, bargained, bargaining_weights, projected
+from unequal.training.gradient_surgery import (
+    ClusterGradients,
+    Combine,
+    Surgery,
+    bargained,
+    bargaining_weights,
+    projected,
+)
 from unequal.training.objectives.objective import Losses
 
 SURGERY_OF_HALVES = Surgery(Partition([(0, 4), (5, 9)]), projected)
@@ -21,9 +29,20 @@ def rows(*found: tuple[float, ...]) -> Tensor:
     return torch.tensor(found, dtype=torch.float64)
 
 
-def test_two_gradients_in_conflict_give_the_known_sum() -> None:
-    found = projected(rows((1, 0), (-1, 1)), np.random.default_rng(0))
-    torch.testing.assert_close(found, rows((0.5, 1.5))[0])
+@pytest.mark.parametrize(
+    ("combine", "gradients", "expected", "atol"),
+    [
+        (projected, [(1, 0), (-1, 1)], (0.5, 1.5), 1e-7),
+        (projected, [(0, 0), (1, 2), (0, 0)], (1, 2), 1e-7),  # clusters without images
+        (bargained, [(3, 0), (-1, 0)], (0, 0), 1e-3),  # against each other there is no way to go
+        (bargained, [(0, 0), (3, 4), (0, 0)], (0.6, 0.8), 1e-7),
+    ],
+)
+def test_known_combinations(
+    combine: Combine, gradients: list[tuple[float, ...]], expected: tuple[float, ...], atol: float
+) -> None:
+    found = combine(rows(*gradients), np.random.default_rng(0))
+    torch.testing.assert_close(found, rows(expected)[0], atol=atol, rtol=1e-7)
 
 
 @given(seeds)
@@ -52,11 +71,6 @@ def test_each_gradient_gives_way_to_the_others_as_they_came_in_some_order(seed: 
     assert min(np.abs(found - one).max() for one in sums) < 1e-12
 
 
-def test_a_cluster_without_images_changes_nothing() -> None:
-    found = projected(rows((0, 0), (1, 2), (0, 0)), np.random.default_rng(0))
-    torch.testing.assert_close(found, rows((1, 2))[0])
-
-
 def test_two_gradients_at_60_degrees_have_the_known_bargain() -> None:
     np.testing.assert_allclose(bargaining_weights(np.array([[1, 0.5], [0.5, 1]])), [0.8165, 0.8165], atol=5e-5)
 
@@ -69,16 +83,6 @@ def test_in_a_bargain_each_gains_in_inverse_proportion_to_its_weight(seed: int, 
     np.testing.assert_allclose(gradients @ gradients.T @ weights, 1 / weights, rtol=1e-4)
     found = bargained(torch.from_numpy(gradients), generator).numpy()
     np.testing.assert_allclose(np.linalg.norm(found), count**0.5, rtol=1e-4)
-
-
-def test_against_each_other_there_is_no_way_to_go() -> None:
-    found = bargained(rows((3, 0), (-1, 0)), np.random.default_rng(0))
-    torch.testing.assert_close(found, rows((0, 0))[0], atol=1e-3, rtol=0)
-
-
-def test_a_cluster_without_images_has_no_say_in_a_bargain() -> None:
-    found = bargained(rows((0, 0), (1, 2), (0, 0)), np.random.default_rng(0))
-    torch.testing.assert_close(found, rows((1, 2))[0] / 5**0.5)
 
 
 class Line(torch.nn.Module):

@@ -373,21 +373,25 @@ def test_three_heads_need_more_than_a_recipe(
         run_training("a", start_of(tiny_net(heads=3), spec_of("mixed")), recipe("mixed"))
 
 
-def test_a_single_head_does_not_train_a_mixed_model_on(
-    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
+@pytest.mark.parametrize(
+    ("heads", "model", "said"),
+    [
+        (3, {"prediction": "mixed"}, "a recipe of prediction 'epsilon' cannot train 'mixed' of base on"),
+        (1, {"autoencoder": "abc"}, "'base' works in other latents than those of the data, or in pixels"),
+    ],
+)
+def test_a_model_of_another_kind_is_not_trained_further(
+    run_training: Callable[..., Here],
+    tiny_net: Callable[..., UNet2DModel],
+    make_record: Callable[..., Any],
+    heads: int,
+    model: dict[str, str],
+    said: str,
 ) -> None:
-    net = tiny_net(heads=3)
-    parent = make_record(net, name="base", prediction="mixed")
-    with pytest.raises(UserError, match=r"^a recipe of prediction 'epsilon' cannot train 'mixed' of base on$"):
+    net = tiny_net(heads=heads)
+    parent = make_record(net, name="base", **model)
+    with pytest.raises(UserError, match=f"^{said}"):
         run_training("child", replace(start_of(net, parent.spec), parent=parent), recipe("epsilon"))
-
-
-def test_a_model_of_other_latents_is_not_trained_on(
-    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
-) -> None:
-    parent = make_record(tiny_net(), name="base", autoencoder="abc")
-    with pytest.raises(UserError, match=r"^'base' works in other latents than those of the data, or in pixels"):
-        run_training("more", replace(start_of(tiny_net(), parent.spec), parent=parent), recipe())
 
 
 def test_a_batch_of_a_thousand_times_the_images_is_refused(
