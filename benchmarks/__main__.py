@@ -56,7 +56,7 @@ def on_cpu(device: torch.device) -> dict[str, Benchmark]:
         "data": lambda: data.measure(params_of(DIGITS, device, 16), device, 100_000, 64, 5, 300, 3),
         "shares": lambda: steps.shares(params_of(DIGITS, device), device, 50, 3),
         "own_loop": lambda: steps.own_loop(params_of(DIGITS, device), device, 20, 7),
-        "remedies": lambda: steps.remedies(params_of(PATCHES, device, 128), device, 2, 7),
+        "gradient_surgery": lambda: steps.gradient_surgery(params_of(PATCHES, device, 128), device, 2, 7),
         "checkpoint": lambda: steps.checkpoints(digits(), device, 20, 15),
         "overhead": lambda: overhead.measure(5),
         "first_run": overhead.first_run,
@@ -84,7 +84,7 @@ def on_gpu(device: torch.device) -> dict[str, Benchmark]:
         "profile": lambda: profile.measure(digits(), device, 5),
         "data": lambda: data.measure(compiled(params_of(IDDPM, device)), device, 100_000, 64, 50, 300, 3),
         "shares": lambda: steps.shares(compiled(params_of(IDDPM, device)), device, 100, 3),
-        "remedies": lambda: steps.remedies(compiled(params_of(PATCHES, device)), device, 50, 7),
+        "gradient_surgery": lambda: steps.gradient_surgery(compiled(params_of(PATCHES, device)), device, 50, 7),
         "overhead": lambda: overhead.measure(5),
         "utilisation": lambda: training.utilisation(compiled(params_of(IDDPM, device)), device, 50, 7, 8192, 50),
     }

@@ -1,4 +1,4 @@
-"""Parts of a training step: their shares, timesteps in a loop of one's own, remedies of conflicts, checkpoints."""
+"""Parts of a training step: their shares, timesteps in a loop of one's own, gradient surgery, checkpoints."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -108,7 +108,7 @@ def recipes(params: Params) -> Mapping[str, Recipe]:
     return {name: params.recipes["base"].model_copy(update=update) for name, update in updates.items()}
 
 
-def remedies(params: Params, device: torch.device, steps: int, rounds: int) -> dict[str, Any]:
+def gradient_surgery(params: Params, device: torch.device, steps: int, rounds: int) -> dict[str, Any]:
     """Seconds of so many steps with each kind of gradient surgery, and over those without."""
     with tempfile.TemporaryDirectory() as folder:
         work = {

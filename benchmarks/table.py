@@ -98,8 +98,8 @@ ROWS: dict[str, tuple[str, Callable[[Figures], str]]] = {
         "timesteps that are drawn and learned, share of a step's passes, digits net",
         lambda one: share(one["share"]["median"]),
     ),
-    "remedies": (
-        "remedies of conflicts between timesteps, five clusters, a U-Net on 16 × 16 pixels: time over that without one",
+    "gradient_surgery": (
+        "gradient surgery between timesteps, five clusters, a U-Net on 16 × 16 pixels: time over that without one",
         lambda one: ", ".join(f"{surgery} {spread(found)}" for surgery, found in one["over_none"].items()),
     ),
     "checkpoint": ("checkpoints, share of a training of the digits net", lambda one: f"{100 * one['share']:.2f} %"),

@@ -49,7 +49,7 @@ SMALL: dict[str, tuple[Callable[[], Any], str]] = {
     "data": (lambda: data.measure(long(), CPU, 40, 8, 2, 3, 1), "gathered_per_second"),
     "shares": (lambda: steps.shares(long(), CPU, 2, 1), "shares"),
     "own_loop": (lambda: steps.own_loop(long(), CPU, 1, 1), "share"),
-    "remedies": (lambda: steps.remedies(long(), CPU, 1, 1), "over_none"),
+    "gradient_surgery": (lambda: steps.gradient_surgery(long(), CPU, 1, 1), "over_none"),
     "checkpoints": (lambda: steps.checkpoints(long(), CPU, 1, 1), "share"),
 }
 

@@ -3,7 +3,7 @@
 The product is what the expected gradient is made of. Weights are told for errors of the velocity ε − x0, whatever a
 recipe predicts: of all spaces it is the one in which the weights of both ends are bounded. Of a weight that is learned
 or follows the losses, the density alone is known beforehand, and of a density that is learned, what it begins with;
-what a training has learned takes their place. Where a remedy of conflicts makes the gradient, which shares of it are
+what a training has learned takes their place. Where gradient surgery makes the gradient, which shares of it are
 which cluster's changes from step to step, and no training tells of it: the density alone is known.
 """
 

@@ -170,7 +170,7 @@ class Recipe(Strict):
     optimizer: Optimizer
     conflicts: Conflicts | None = Field(
         default=None,
-        exclude_if=lambda remedy: remedy is None,  # what was recorded before there was one stays as it is
+        exclude_if=lambda surgery: surgery is None,  # what was recorded before there was one stays as it is
         description="gradient surgery between timesteps; null: none",
     )
     gradients: MeasuredGradients | None = Field(
