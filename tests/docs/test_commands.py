@@ -146,7 +146,7 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
-        ("unequal nothing", click.UsageError),
+        ("unequal nothing", AssertionError),
         ("unequal clean --forever", click.NoSuchOption),
         ("unequal record studies/none/dvc.yaml", click.BadParameter),
         ("dvc repro no_such_stage", AssertionError),
