@@ -44,7 +44,7 @@ def test_every_key_has_a_file_of_its_own(write: Write):
     expert, drawn = {"method": "proxy", "replay": "bank.jsonl"}, {"method": "random"}
     plans = {"ratios/half": {"pruning": expert}, "ratios/all": {"pruning": None}}
     write(pruning={"expert": expert, "drawn": drawn}, plans=plans, extractor={"weights": None})
-    write_sources(GRAPH)
+    assert len(write_sources(GRAPH)) == 7
     assert sorted(file.relative_to(SOURCES).as_posix() for file in SOURCES.rglob("*.json")) == [
         "data.json", "extractor.json", "network.json", "plans/ratios/all.json", "plans/ratios/half.json",
         "pruning/drawn.json", "pruning/expert.json",
@@ -52,6 +52,9 @@ def test_every_key_has_a_file_of_its_own(write: Write):
     assert recorded("extractor") == recorded("pruning/drawn") == recorded("plans/ratios/all") == {"source": None}
     assert recorded("pruning/expert") == recorded("plans/ratios/half")
     assert set(recorded("data")) == {"source", "sha256"}
+    write()
+    gone = [line for line in write_sources(GRAPH) if line.endswith(": deleted")]
+    assert len(gone) == 5, "files of vanished keys go"
 
 
 def test_a_file_changes_with_the_content_alone(write: Write):
@@ -104,26 +107,12 @@ def test_a_damaged_memory_costs_a_hash_and_nothing_else(write: Write, content: s
     assert read_json(Path("work/sources.json"))
 
 
-def test_files_of_vanished_keys_go(write: Write):
-    write(pruning={"expert": {"replay": "bank.jsonl"}})
-    write_sources(GRAPH)
-    write()
-    assert write_sources(GRAPH) == [f"{SOURCES}/pruning/expert.json: deleted"]
-
-
 def test_a_model_on_the_hub_is_told_by_its_commit(write: Write):
     write(network={"pretrained": f"someone/something@{COMMIT}"})
     write_sources(GRAPH)
     assert recorded("network") == {"source": f"someone/something@{COMMIT}"}
     write(network={"pretrained": f"someone/something@{COMMIT[::-1]}"})
     assert write_sources(GRAPH) == [f"{SOURCES}/network.json: changed"]
-
-
-def test_a_folder_goes_before_the_hub(write: Write):
-    Path("someone/something").mkdir(parents=True)
-    write(network={"pretrained": "someone/something"})
-    write_sources(GRAPH)
-    assert "sha256" in recorded("network")
 
 
 @pytest.mark.parametrize(

@@ -100,19 +100,13 @@ def work_of(body: Callable[[Run], None] = write_two, recipe: str = "plain") -> P
     return seen[0]
 
 
-def test_a_stage_shows_its_name_settings_and_options() -> None:
-    command = program(write_two)
-    assert command.settings is Settings
-    assert command.stage_name == "test_stage"
-    assert [parameter.opts for parameter in command.params] == [["--recipe"]]
-
-
 def test_outputs_appear_and_the_work_directory_goes(project: Path) -> None:
     assert status(write_two) == 0
     assert Path("artifacts/file.txt").read_text() == "hello"
     assert Path("artifacts/folder/inner.txt").read_text() == "hellohello"
     assert list((project / "work").iterdir()) == []
     assert Recorder.calls[-1] == ("finish", "FINISHED")
+    assert ("tags", {"device": "cpu", "fp32": "ieee"}) in Recorder.calls
 
 
 def test_outputs_replace_older_ones_entirely() -> None:
@@ -449,13 +443,6 @@ def test_metrics_are_an_output_and_the_headline_goes_to_the_pipeline() -> None:
     assert ("results", content) in Recorder.calls
     assert ("parent_results", {"fid_base": 3.5}) in Recorder.calls
     assert ("artifacts", [Path("results/fid.json")]) in Recorder.calls
-
-
-def test_the_device_is_what_was_asked_for() -> None:
-    seen: list[torch.device] = []
-    assert status(lambda run: seen.append(run.device)) == 0
-    assert seen == [torch.device("cpu")]
-    assert ("tags", {"device": "cpu", "fp32": "ieee"}) in Recorder.calls
 
 
 def test_of_several_processes_only_the_leader_publishes(monkeypatch: pytest.MonkeyPatch) -> None:

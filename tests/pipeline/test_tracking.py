@@ -17,7 +17,7 @@ from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
 from unequal.pipeline import tracker as tracking
 from unequal.pipeline.store import CONFIGURATION_TAG, StageExecution, Store, database_file, prepare_database
-from unequal.pipeline.tracker import Tracker, numbers, without_credentials
+from unequal.pipeline.tracker import Tracker, without_credentials
 from unequal.settings.training import Tracking
 
 ROOT = Path(__file__).parents[2]
@@ -126,9 +126,18 @@ def test_a_child_has_settings_curves_files_and_a_parent(project: Path) -> None:
     for step in (10, 20):
         log.log({"loss": 1 / step}, step)
     log.tags({"device": "cpu"})
+    log.results({"fid": {"mean": 3, "sd": 0.5}, "name": "base", "ok": True, "values": [1, 2], "none": None})
     log.artifacts([Path("results")])
+    log.parent_results({"fid_base": 18.2})
+    log.parent_artifacts([Path("results")])
     log.finish("FINISHED")
     (parent,), (child,) = runs(project)
+    assert parent.data.metrics == {"fid_base": 18.2}
+    assert {name: child.data.metrics[name] for name in child.data.metrics if name != "loss"} == {
+        "fid.mean": 3,
+        "fid.sd": 0.5,
+    }
+    assert artifacts(project, parent) == {"results/small.json": "{}"}
     assert child.data.tags["mlflow.parentRunId"] == parent.info.run_id
     assert (child.data.tags["stage"], child.data.tags["option.recipe"]) == ("train", "base")
     assert child.data.tags["device"] == "cpu"
@@ -154,19 +163,6 @@ def test_stages_with_the_same_settings_share_a_parent(project: Path, monkeypatch
     assert {parent.info.run_id for parent in parents} == set(parent_of.values())
     assert "huger-inks" in {parent.info.run_name for parent in parents}
     assert by_name["second base"].info.status == "FAILED"
-
-
-def test_the_pipelines_figures_and_pictures_are_the_parents(project: Path) -> None:
-    Path("report.html").write_text("page")
-    log = tracker("report")
-    log.parent_results({"fid_base": 18.2})
-    log.parent_artifacts([Path("report.html")])
-    log.finish("FINISHED")
-    (parent,), (child,) = runs(project)
-    assert parent.data.metrics == {"fid_base": 18.2}
-    assert artifacts(project, parent) == {"report.html": "page"}
-    assert not child.data.metrics
-    assert not artifacts(project, child)
 
 
 def test_a_table_is_one_for_mlflow_also_when_it_is_logged_again(project: Path) -> None:
@@ -376,8 +372,3 @@ def test_a_database_of_the_users_choice_counts_from_the_root(tmp_path: Path) -> 
 def test_credentials_are_taken_out() -> None:
     text = "request to https://me:p@ss@host:5000/api failed, see http://host/a@b"
     assert without_credentials(text) == "request to https://host:5000/api failed, see http://host/a@b"
-
-
-def test_numbers_of_a_document() -> None:
-    document = {"fid": {"mean": 3, "sd": 0.5}, "name": "base", "ok": True, "values": [1, 2], "none": None}
-    assert numbers(document) == {"fid.mean": 3, "fid.sd": 0.5}
