@@ -200,7 +200,7 @@ def test_what_no_pipeline_of_diffusers_holds_is_exported_as_it_is(
     export("mine", project / "taken")
     assert not {AVERAGES, STATE} & {path.name for path in (project / "taken").iterdir()}
     assert capsys.readouterr().out == (
-        f"{project / 'taken'}: diffusers cannot load {obstacle}; unequal.sampling.ensemble.Ensemble.load does\n"
+        f"{project / 'taken'}: diffusers cannot load {obstacle}; unequal.Ensemble.load does\n"
     )
     (taken, record), (net, _) = load_any_model(project / "taken"), load_any_model(source)
     assert record == Ensemble.load(project / "taken").record

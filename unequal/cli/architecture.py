@@ -1,4 +1,4 @@
-"""How large the network of a params file is, and what its groups may cost: counted, neither trained nor timed."""
+"""Size of the network of a params file and cost limits of its groups: counted, neither trained nor timed."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -51,14 +51,14 @@ class Architecture(Strict):
 
 @dataclass(frozen=True)
 class Limits:
-    """What groups of timesteps may cost, and k."""
+    """Cost limits of groups of timesteps, and k."""
 
     groups: list[TimestepGroup]
     min_ratio: float
 
     @classmethod
     def of(cls, schedule: Schedule, groups: Groups) -> "Limits":
-        """As the stage that groups timesteps makes them; what a measured loss decides counts as equal everywhere."""
+        """Limits as the stage that groups timesteps sets them; a measured loss counts as equal everywhere."""
         table = schedule.tables()
         even = np.ones(schedule.timesteps)
         return cls(timestep_groups(groups.kind, table, len(groups.ids), groups.min_ratio, even), groups.min_ratio)
@@ -69,8 +69,8 @@ class Limits:
         return mean_limit(self.groups)
 
 
-def seen(params: Architecture | Core) -> Space:
-    """What the network sees: images, or latents of an autoencoder that need not be there yet."""
+def network_space(params: Architecture | Core) -> Space:
+    """The space that the network works in: images, or latents of an autoencoder that may not exist yet."""
     size, channels = params.data.image_size, params.data.channels
     chosen = params.autoencoder if isinstance(params, Architecture) else None
     if chosen is None:
@@ -79,18 +79,18 @@ def seen(params: Architecture | Core) -> Space:
 
 
 def spec_of(params: Architecture | Core, prediction: Prediction = "epsilon") -> ModelSpec:
-    """What the base is asked and answers; which of the single predictions it makes changes no cost."""
-    return ModelSpec.of(params.network, params.schedule, prediction, seen(params))
+    """The base's inputs and outputs; all single predictions cost the same."""
+    return ModelSpec.of(params.network, params.schedule, prediction, network_space(params))
 
 
 def network_of(params: Architecture | Core) -> nn.Module:
-    """The base's network, with fresh weights or as the settings name it. Raises UserError."""
+    """The base's network, with fresh weights or the pretrained ones of the settings. Raises UserError."""
     make = build_network if params.network.pretrained is None else load_pretrained
     return make(params.network, spec_of(params))
 
 
 def network_cost(params: Architecture) -> Cost:
-    """Cost of the base; one that is yet to be trained is built without memory for its weights."""
+    """Cost of the base; an untrained one is built without memory for its weights."""
     with torch.device("meta") if params.network.pretrained is None else nullcontext():
         return count_cost(network_of(params))
 

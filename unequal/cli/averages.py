@@ -1,4 +1,4 @@
-"""Make a trained model's average of another width, from averages that its training has kept (EDM2, appendix C)."""
+"""Make a trained model's average of another width from averages stored during training (EDM2, appendix C)."""
 
 import re
 from dataclasses import dataclass
@@ -14,29 +14,29 @@ from unequal.models.pruned import load_any_model
 from unequal.training.averaging import KEPT_WIDTHS, PowerProfile, combination, exponent_of, relative_error
 from unequal.training.checkpoint import read_whole, strip_prefix
 
-#: Of an average's profile, in the mean square: what may be missed where none of this width was kept.
+#: Largest error of an average's profile, in the mean square, relative to the profile.
 MOST_MISSED = 0.1
 
 
 @dataclass(frozen=True)
-class KeptAverages:
-    """The averages beside a model: `files` has those of all widths that were kept at the same step."""
+class StoredAverages:
+    """Averages in a model's folder: `files` maps a step to a file with averages of all widths."""
 
     files: dict[int, Path]
 
     @classmethod
     def of(cls, model: Path) -> Self:
-        """Those in a model's folder. Raises UserError where there are none, or a file is not named by its step."""
-        found = {step_of(path): path for path in (model / AVERAGES).glob("*.safetensors")}
-        if not found:
+        """Read the folder of a model. Raises UserError where it has none, or a file is not named by its step."""
+        files = {step_of(path): path for path in (model / AVERAGES).glob("*.safetensors")}
+        if not files:
             raise UserError(
                 f"{model}: keeps no averages; set keep in training.average (kind power), and train it again"
             )
-        return cls(dict(sorted(found.items())))
+        return cls(dict(sorted(files.items())))
 
     @property
     def profiles(self) -> list[PowerProfile]:
-        """Of all averages, in the order of steps and widths."""
+        """Profiles of all averages, in the order of steps and widths."""
         return [PowerProfile(step, exponent_of(width)) for step in self.files for width in KEPT_WIDTHS]
 
     def combined(self, weights: np.ndarray) -> dict[str, Tensor]:
@@ -53,7 +53,7 @@ class KeptAverages:
 
 
 def step_of(path: Path) -> int:
-    """The step that a kept average is named by. Raises UserError where it is named otherwise."""
+    """The step in the name of a stored average. Raises UserError where there is none."""
     if not re.fullmatch(r"[0-9]{1,18}", path.stem):
         raise UserError(f"{path}: no step in its name; allowed: the names that training gives, as 5000.safetensors")
     return int(path.stem)
@@ -63,29 +63,29 @@ def average(model: Path, width: float, target: Path) -> float:
     """Write a model of another width's average into a new folder.
 
     Args:
-        model: folder of a model whose training has kept averages.
+        model: folder of a model with stored averages.
         width: relative; see `unequal.training.averaging`.
         target: the new folder.
 
     Returns:
-        How much of the profile is missed, as a share of it.
+        The error of the profile, relative to the profile.
 
     Raises:
-        UserError: no averages, one of an odd name, a width that cannot be made of them, or a model of three heads.
+        UserError: no averages, one of an odd name, a width that cannot be made from them, or a model of three heads.
     """
     if target.exists():
         raise UserError(f"{target}: exists already; name a new folder")
     net, record = load_any_model(model)
     if record.spec.prediction == "mixed":
         raise UserError(f"{model}: has three heads, which were combined by errors of its own average; train it anew")
-    kept = KeptAverages.of(model)
-    wanted = PowerProfile(record.steps, exponent_of(width))
-    weights = combination(kept.profiles, wanted)
-    if (share := relative_error(kept.profiles, wanted, weights)) > MOST_MISSED:
+    stored = StoredAverages.of(model)
+    target_profile = PowerProfile(record.steps, exponent_of(width))
+    weights = combination(stored.profiles, target_profile)
+    if (share := relative_error(stored.profiles, target_profile, weights)) > MOST_MISSED:
         raise UserError(
-            f"{model}: {len(kept.files)} kept point(s) miss {share:.0%} of an average of width {width:g}; at most "
+            f"{model}: {len(stored.files)} kept point(s) miss {share:.0%} of an average of width {width:g}; at most "
             f"{MOST_MISSED:.0%}; keep more of them, or take a width nearer to {' and '.join(map(str, KEPT_WIDTHS))}"
         )
-    net.load_state_dict(net.state_dict() | kept.combined(weights))
+    net.load_state_dict(net.state_dict() | stored.combined(weights))
     save_model(target, net, record, load_removals(model))
     return share

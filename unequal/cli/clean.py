@@ -1,4 +1,4 @@
-"""Show and delete work directories: states of runs that were stopped, and outputs kept until an engine records them."""
+"""List and delete work directories: states of stopped runs, and outputs that no engine has recorded yet."""
 
 import shutil
 import time
@@ -13,14 +13,14 @@ SECONDS_PER_DAY = 86_400
 
 
 def size_and_age(folder: Path) -> tuple[int, float]:
-    """Bytes that go with a folder, and days since anything in it changed; what has a second name elsewhere stays."""
+    """Bytes that deleting a folder frees, and days since its last change; files with a second name free nothing."""
     stats = [path.stat() for path in (folder, *files_below(folder))]
     changed = max(stat.st_mtime for stat in stats)
     return sum(stat.st_size for stat in stats[1:] if stat.st_nlink == 1), (time.time() - changed) / SECONDS_PER_DAY
 
 
 def visit(folder: Path, delete: bool, older_than: float) -> int:
-    """List or delete a work directory that is held; gives its bytes, 0 where it is passed over."""
+    """List or delete a locked work directory; its bytes, or 0 where it is skipped."""
     if not folder.exists():  # its stage has just ended
         return 0
     size, age = size_and_age(folder)

@@ -1,4 +1,4 @@
-"""What a params file will cost in time, disk, memory and FLOPs, before anything runs.
+"""Cost of a params file in time, disk, memory and FLOPs, before anything runs.
 
 FLOPs follow from the settings. Times follow from FLOPs by rates that are measured here and now:
 a few training steps, a few forward passes, one start of a stage's imports.
@@ -36,12 +36,12 @@ TIMED_MACS = 1e10
 STATES_A_CHECKPOINT = 4
 NOTES = """\
 On disk: {weights:.1f} MB of weights, in the workspace and in DVC's cache, and the data set as often; while a model
-is trained, {state:.1f} MB of resumable state besides.
+is trained, {state:.1f} MB of resumable state as well.
 FLOPs are multiply–accumulates without attention's products; a training step counts three forward passes.
 Times are measured without torch.compile, on a few images; those of training in the precision that is chosen."""
 #: Copies of the weights in training: themselves, gradients, average, two moments, what the optimizer has in hand.
 TRAINED_COPIES = 6
-MEMORY = "Memory: a training takes about {:.1f} GB in float32, beside 1 GB of the libraries (3.5 GB with CUDA)."
+MEMORY = "Memory: a training takes about {:.1f} GB in float32, plus 1 GB of libraries (3.5 GB with CUDA)."
 #: The stage that makes all the others once more.
 REPEATED = "replicate"
 IMPORTS = "import torch, diffusers, mlflow"
@@ -72,13 +72,13 @@ def workload(params: Params, net: nn.Module) -> list[Work]:
     slots, count = [1.0] * len(params.slots.finetune), len(limits)
     steps = params.sampling.steps if isinstance(params.sampling.steps, int) else len(params.sampling.steps)
 
-    def asked(models: Sequence[str]) -> float:
-        """Networks of the base's cost that models come to: a timestep of pruned experts costs its group's limit."""
+    def relative_cost(models: Sequence[str]) -> float:
+        """Cost of models relative to the base: a timestep of pruned experts costs its group's limit."""
         return sum(groups.mean if model == EXPERTS[1] else 1 for model in models)
 
-    profiled = asked(params.profiled_models) * params.schedule.timesteps * 2 * params.profile.images
+    profiled = relative_cost(params.profiled_models) * params.schedule.timesteps * 2 * params.profile.images
     calls = steps * (1 if params.sampling.guidance is None else PASSES)
-    sampled = asked(params.variants) * params.evaluation.samples * len(params.evaluation.seeds) * calls
+    sampled = relative_cost(params.variants) * params.evaluation.samples * len(params.evaluation.seeds) * calls
     once = [
         Work("the others", 9 + len(params.finetune_recipes)),
         trained("train_base", "base", [1.0] if params.network.pretrained is None else []),
@@ -137,7 +137,7 @@ class Rates:
 
 
 def rates(params: Params, net: nn.Module, device: torch.device, compiled: bool) -> Rates:
-    """Measured with the batch sizes of the params file: training in float32 and in bf16, and compiled if asked for.
+    """Measure with the batch sizes of the params file: training in float32, in bf16, and compiled on request.
 
     On a CPU also with a thread for each core, if those are more than the settings say.
     """
@@ -179,7 +179,7 @@ def comparison(measured: Rates, params: Params, device: torch.device) -> str:
 
 def processor() -> str:
     """This machine's, the vector instructions that PyTorch uses, and whether bf16 has units of its own (AMX)."""
-    known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # earlier versions of PyTorch do not tell
+    known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # absent in earlier versions of PyTorch
     amx = {True: ", AMX", False: ", no AMX", None: ""}[known.get("amx_bf16")]
     return f"{known.get('cpu_name', 'the processor')} ({torch.backends.cpu.get_cpu_capability()}{amx})"
 

@@ -1,4 +1,4 @@
-"""Take models away: as a folder that diffusers loads, or as one that this library loads."""
+"""Export models: as a folder that diffusers loads, or as one that this library loads."""
 
 import shutil
 from pathlib import Path
@@ -27,7 +27,7 @@ def export_model(source: Path, target: Path) -> None:
         backbone_of(net).export(net, record.spec, target, autoencoder_of(record))
     except Unexportable as what:
         shutil.copytree(source, target, ignore=shutil.ignore_patterns(SNAPSHOTS, AVERAGES, STATE))
-        click.echo(f"{target}: diffusers cannot load {what}; unequal.sampling.ensemble.Ensemble.load does")
+        click.echo(f"{target}: diffusers cannot load {what}; unequal.Ensemble.load does")
 
 
 def check_process(spec: ModelSpec) -> None:
@@ -38,9 +38,9 @@ def check_process(spec: ModelSpec) -> None:
 
 
 def autoencoder_of(record: ModelRecord) -> Path | None:
-    """The folder of the autoencoder in whose latents a model works; None where it works in none or that is gone."""
-    wanted = record.spec.space.autoencoder
-    return AUTOENCODER if wanted is not None and AUTOENCODER.exists() and identity(AUTOENCODER) == wanted else None
+    """The folder of a model's autoencoder; None for a model of pixels, or where the autoencoder is gone."""
+    name = record.spec.space.autoencoder
+    return AUTOENCODER if name is not None and AUTOENCODER.exists() and identity(AUTOENCODER) == name else None
 
 
 def export_experts(source: Path, target: Path) -> None:

@@ -1,4 +1,4 @@
-"""The command group: subcommands are imported when they are asked for, and every failure ends in one line."""
+"""The command group: subcommands are imported at their use, and every failure ends in one line."""
 
 import os
 import signal
@@ -48,8 +48,8 @@ class Subcommands(click.Group):
         if cmd_name not in SUBCOMMANDS:
             return None
         module, _, name = SUBCOMMANDS[cmd_name][0].partition(":")
-        found: click.Command = getattr(import_module(module), name)
-        return found
+        command: click.Command = getattr(import_module(module), name)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -96,7 +96,7 @@ class Request:
 
 
 def device_of(runtime: Runtime) -> torch.device:
-    """The device of runtime.device. Raises UserError where CUDA is asked for and absent."""
+    """The device of runtime.device. Raises UserError where it is CUDA and CUDA is absent."""
     if runtime.device == "cuda" and not torch.cuda.is_available():
         raise UserError("runtime.device: 'cuda': PyTorch finds no CUDA device; allowed here: auto, cpu")
     return torch.device("cuda" if torch.cuda.is_available() and runtime.device != "cpu" else "cpu")

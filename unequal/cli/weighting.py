@@ -22,7 +22,7 @@ from unequal.training.objectives.objective import objective_for
 
 
 class Recipes(Strict):
-    """What a params file, of whichever kind, says of its recipes and plans; all else in it is passed over."""
+    """Recipes and plans of a params file of any kind; other sections are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -56,16 +56,16 @@ class Recipes(Strict):
 
 
 def learned(name: str, recipe: Recipe, schedule: NoiseSchedule, folder: Path) -> dict[str, np.ndarray]:
-    """What trainings of a recipe have learned to put their weight on, if any have been kept: tables [T]."""
+    """Densities and weights that trainings of a recipe have learned, if any are stored: tables [T]."""
     if files := sorted((folder / "results/trainings" / name).glob("*.json")):
         return learned_by(files)
     return weight_beside(folder / "artifacts/models" / name, recipe, schedule)
 
 
 def weight_beside(model: Path, recipe: Recipe, schedule: NoiseSchedule) -> dict[str, np.ndarray]:
-    """`factors` [T] of a weight whose parameters lie beside a model.
+    """`factors` [T] of a weight whose parameters are stored with a model.
 
-    None of another weight, nor of clusters that are alike in gradients, of which a model does not tell.
+    Other weights have none, nor have clusters by gradients, which no model stores.
 
     Raises:
         UserError: what lies there was learned by other settings.

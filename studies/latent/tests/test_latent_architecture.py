@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from unequal.cli.architecture import Architecture, Limits, network_cost, seen, spec_of
+from unequal.cli.architecture import Architecture, Limits, network_cost, network_space, spec_of
 from unequal.models.backbones.backbone import build_network
 from unequal.models.cost import count_cost
 
@@ -15,7 +15,7 @@ def test_latent_diffusions_network_is_that_of_paper_3() -> None:
     """274.1 M parameters and 96.1 G in its Table I; the shape of latents is known without their autoencoder."""
     params = Architecture.read(STUDY / "ffhq256-ldm.yaml")
     cost = network_cost(params)
-    assert seen(params).shape == (3, 64, 64)
+    assert network_space(params).shape == (3, 64, 64)
     assert (cost.parameters / 1e6, cost.macs / 1e9) == pytest.approx((274.1, 96.1), rel=5e-3)
     assert params.groups
     assert (len(params.groups.ids), params.groups.min_ratio) == (10, 0.5)
