@@ -58,7 +58,7 @@ def empty(project: Path) -> Path:
         ("sample base --out folder", "folder: exists already; name a new folder"),
         ("export bass taken", "artifacts/models/bass: no such model; there are: none; `dvc repro` trains them"),
         ("average folder taken --width 0.1", "folder/model.json: "),
-        ("schema none", "studies/none: no study"),
+        ("schema none", "'none': no kind of params file; allowed: pipeline, compare"),
         ("suggest none.json", "none.json: no such file; `unequal profile` writes it"),
         ("profile folder --train folder --guidance nan", "--guidance nan: not a finite number"),
     ],

@@ -1,1 +1,5 @@
-"""What studies share that compare arms in blocks of trainings, and find out beforehand what they can see."""
+"""Comparisons of arms in blocks of trainings; a pilot estimates which differences they can detect."""
+
+from unequal.errors import needs
+
+needs(__name__, "pipeline", "click", "matplotlib", "pydantic", "scipy", "yaml")
