@@ -53,7 +53,7 @@ def gate_of(folder: Path) -> Gate:
 
 def model_of(folder: Path) -> type[Core]:
     """What checks the params file of a folder."""
-    return gate_of(folder).read.__self__
+    return gate_of(folder).model
 
 
 def model_of_file(file: Path) -> type[Core]:
