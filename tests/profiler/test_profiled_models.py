@@ -136,11 +136,6 @@ def test_the_file_can_be_read_again_and_the_page_holds_its_pictures(config: Prof
     assert "not distinguishable" in text
 
 
-def test_without_held_out_images_the_page_says_so(config: ProfileConfig):
-    alone = replace(config, held_out=None)
-    assert "Nothing is held out" in page(profile(alone), alone)
-
-
 def test_classes_are_told_by_the_numbers_of_subfolders(tmp_path: Path):
     tiny.ddpm(tmp_path / "model", classes=3)
     for name in ("0", "2"):
@@ -201,7 +196,7 @@ def test_what_cannot_be_profiled_is_refused_in_one_line(config: ProfileConfig, t
     assert "no such folder" in said(model="nowhere")
     assert "no diffusion pipeline" in said(model=str(config.train))
     assert "no such folder" in said(train=tmp_path / "nowhere")
-    assert "training images, too" in said(held_out=config.train)
+    assert "training images too" in said(held_out=config.train)
     assert "the schedule of" in said(timesteps=25)
     assert "--resolution 5: not a multiple of 2, as the UNet2DModel needs" in said(resolution=5)
     tiny.write_images(tmp_path / "broken", 3)

@@ -16,6 +16,7 @@ from unequal.diffusion.spacing import sampling_timesteps
 from unequal.profiler.document import Timesteps
 from unequal.timesteps.boundary import Boundary
 from unequal.timesteps.densities import beta, logit_normal, masses, uniform_time
+from unequal.timesteps.draws import Stratified, equal_over
 from unequal.timesteps.learning import least_variance
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import TimestepSampler, uniform
