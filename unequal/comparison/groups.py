@@ -1,4 +1,4 @@
-"""Each group's expert beside the joint model: what both were fed there, and how they err."""
+"""Each group's expert compared with the joint model: images inside the group, and losses there."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class GroupComparison:
 
     @property
     def part(self) -> float:
-        """What the group changes of the loss over all timesteps, as a share of the joint model's; mean over blocks."""
+        """Change of the loss over all timesteps by the group, as a share of the joint model's; mean over blocks."""
         return float(((self.loss - self.joint_loss) / self.joint_whole).mean())
 
     @property
@@ -171,7 +171,7 @@ def row(one: GroupComparison) -> tuple[str, ...]:
 
 
 def group_rows(told: Sequence[GroupComparison]) -> list[dict[str, Any]]:
-    """The same as numbers."""
+    """Rows of the table as numbers."""
     return [
         {
             "arm": one.arm,

@@ -54,7 +54,7 @@ class Family:
         return {arm: one for arm, one in self.deviations.items() if one > UNLIKE * usual}
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
+        """The family as JSON."""
         told = {
             f"{one.arm} against {one.control}": asdict(finding)
             | {"alone": list(self.alone[one]), "visible": finite(self.visible[one]), "visible_by_own": self.own[one]}
@@ -66,7 +66,7 @@ class Family:
 
 
 def finite(value: float) -> float | None:
-    """As JSON has it."""
+    """The value, or None where it is infinite, which JSON does not know."""
     return value if isfinite(value) else None
 
 
@@ -104,7 +104,7 @@ def family(found: Found, endpoint: str, pilot: Mapping[str, Any]) -> Family:
 
 
 def seen_by_own(found: Found, endpoint: str, comparison: Contrast) -> float:
-    """What a comparison shows in four of five studies, by the 80 % upper bound of how trainings of its test scatter.
+    """The difference that a comparison detects in four of five cases, by an upper bound (80 %) of its scatter.
 
     These are residuals, which know nothing of differences between arms: to plan by them favours no word.
     """

@@ -1,4 +1,4 @@
-"""What a pilot tells beforehand: how trainings scatter, what a study of them can see, and how long it will take."""
+"""Judgement of a pilot: how trainings scatter, what a comparison of them can detect, and how long it will take."""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -105,7 +105,7 @@ def slope(endpoint: str, paths: Trainings, delta: float) -> dict[str, Any]:
 
 
 def promise(plan: Comparison, asked: float, scatter: Mapping[str, float]) -> dict[str, Any]:
-    """What the planned study shows in four of five cases, and how many blocks would show what it asks for.
+    """The effect that the planned comparison detects in four of five cases, and the blocks that detect what it needs.
 
     Of its comparisons the one that shows least is told, and each kind of test by itself; null: more than 40 blocks.
     """
@@ -183,6 +183,6 @@ def promised(test: str, plan: Comparison, blocks: int, pilot: Mapping[str, Any] 
 
 
 def promised_all(plan: Comparison, blocks: int, pilot: Mapping[str, Any] | None) -> dict[Contrast, float]:
-    """The same of all that is compared."""
+    """The smallest detectable differences of all comparisons."""
     by_test = {test: promised(test, plan, blocks, pilot) for test in {one.test for one in plan.compared}}
     return {one: by_test[one.test] for one in plan.compared}

@@ -1,4 +1,4 @@
-"""What the trainings of a pilot have come to, as it lies in results/pilot, and what results/pilot.json says of them."""
+"""Figures of a pilot's trainings, in results/pilot, and its judgement in results/pilot.json, as tables."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ from unequal.report.page import Table
 
 
 class Costs(Figures):
-    """What a training of the pilot has cost."""
+    """Costs of a training of the pilot."""
 
     images: PositiveInt
     training_seconds: NonNegativeFloat
@@ -54,7 +54,7 @@ class Arm(Figures):
 
 
 class Promise(Figures):
-    """What results/pilot.json says of an endpoint, as far as a study is judged by it."""
+    """An endpoint in results/pilot.json, as far as a comparison is judged by it."""
 
     upper_deviation: NonNegativeFloat
     whole_upper_deviation: NonNegativeFloat
@@ -68,7 +68,7 @@ class Promise(Figures):
 
 
 class BestTry(Figures):
-    """What results/pilot.json says of an arm's tries."""
+    """An arm's tries in results/pilot.json."""
 
     best: str
     tried: dict[str, dict[str, float]]
@@ -167,7 +167,7 @@ def endpoint_row(name: str, one: Mapping[str, Any], block_seconds: float) -> tup
 
 
 def hours(seconds: float) -> str:
-    """As text."""
+    """Hours, as text."""
     return f"{seconds / 3600:.1f}"
 
 

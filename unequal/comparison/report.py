@@ -112,7 +112,7 @@ class Judged:
         return shared | classifier
 
     def further(self, settings: ReportSettings, trainings: Path) -> Extras:
-        """What a comparison of its kind shows: speed, a ranking, groups of timesteps, a confirmation."""
+        """Further contents of the page: speed, a ranking, groups of timesteps, a confirmation."""
         plan, found, extras = self.found.plan, self.found, Extras()
         if (speed := plan.speed) is not None:
             extras += Extras(

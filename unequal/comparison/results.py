@@ -1,4 +1,4 @@
-"""What the trainings of a study have come to, as it lies in results/endpoints: no model is needed for it."""
+"""Figures of a comparison's trainings, read from results/endpoints: no model is needed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Point(Figures):
 
 
 class CostFigures(Figures):
-    """What a training and its samples have cost."""
+    """Costs of a training and of its samples."""
 
     images: NonNegativeInt
     training_flops: NonNegativeFloat

@@ -61,7 +61,7 @@ def images_for(endpoint: str) -> str:
 
 
 def names(arms: object) -> object:
-    """Those of a list, or of a mapping, as of all recipes or plans, in its order."""
+    """Names in a list, or the keys of a mapping, in its order."""
     return tuple(arms) if isinstance(arms, dict | list) else arms
 
 
@@ -120,7 +120,7 @@ class Arms(PilotArms):
 
 
 class Confirm(Strict):
-    """Whichever arm came first is trained once more with its control, in blocks that had no say in that."""
+    """Train the arm that came first once more with its control, in blocks that had no say in that."""
 
     seeds: tuple[Seed, ...] = Field(description="of blocks of their own; []: nothing is confirmed")
     by: Endpoint | None = Field(default=None, description="the endpoint that ranks; null: the first of `endpoints`")

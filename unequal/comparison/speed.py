@@ -34,7 +34,7 @@ class Curve(NamedTuple):
         return np.log(images), np.log(figures)
 
     def second_half(self) -> tuple[np.ndarray, np.ndarray]:
-        """The same from half of the images on. Raises UserError where the end alone lies there."""
+        """ln images and ln figures from half of the images on. Raises UserError where the end alone lies there."""
         images, figures = self.logarithms()
         late = images >= images[-1] - np.log(2)
         if late.sum() < 2:
@@ -143,7 +143,7 @@ def arrivals(trainings: Mapping[int, Training], baseline: Mapping[int, Training]
 
 
 def piloted(tries: Mapping[str, Training], baseline: Training, endpoint: str) -> dict[str, dict[str, Any]]:
-    """The same for all tries of an arm in a block of a pilot, against one training of that block.
+    """Compare all tries of an arm in a block of a pilot with one training of that block.
 
     What brought a training to half of its images takes twice as many for the same: a doubling is worth a doubling.
 

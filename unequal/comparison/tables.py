@@ -1,4 +1,4 @@
-"""What a study says, as tables of its page, as rows of files and in Markdown for its README."""
+"""Results of a comparison as tables of its page, as rows of files and in Markdown."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import isinf
@@ -66,7 +66,7 @@ def row(comparison: Contrast, finding: Verdict, family: Family) -> tuple[str, ..
 
 
 def scattering(family: Family) -> str:
-    """Which pooled arms scatter otherwise than the rest, and what that does to the others."""
+    """Name the pooled arms that scatter otherwise than the rest, and the effect on the others."""
     if not family.unlike:
         return ""
     told = ", ".join(f"{label(arm)} ({percent(one)})" for arm, one in family.unlike.items())
@@ -78,7 +78,7 @@ def scattering(family: Family) -> str:
 
 
 def promise(family: Family) -> str:
-    """What so many blocks can see, and whether that is enough."""
+    """State which difference so many blocks detect, and whether that is enough."""
     if all(map(isinf, family.visible.values())):
         return "The pilot has told nothing of it, so nothing is said."
     own = f"by the scatter of these very trainings, at most (80 %), {seen(family.own)}"
@@ -154,7 +154,7 @@ def arm_cells(trainings: Sequence[Any], endpoints: Sequence[str], scores: Sequen
 
 
 def real_cells(real: Mapping[str, Any], endpoints: Sequence[str], scores: Sequence[str]) -> Iterator[str]:
-    """What real images come to beside real ones, as text: they have neither losses nor costs."""
+    """Scores of real images against real ones, as text: they have neither losses nor costs."""
     yield from (f"{real[name]:.3g}".replace("-", "−") if name in real else "" for name in (*endpoints, *scores))
     yield from ("",) * len(COSTS)
 
@@ -240,7 +240,7 @@ def confirmation_rows(told: Mapping[str, Verdict], again: Sequence[Mapping[str, 
 
 
 def markdown(families: Sequence[Family], first: str) -> str:
-    """What a README says: data, network and budget in a sentence, and a row a comparison with a word an endpoint."""
+    """Data, network and budget in a sentence, and a row a comparison with a verdict an endpoint, in Markdown."""
     head = ["arm against control", *(f"{NAMES[one.endpoint]} (δ {percent(one.delta)})" for one in families)]
     lines = [first, "", f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     for comparison in families[0].found:

@@ -63,7 +63,7 @@ class ChosenSettings(StageSettings):
 
 @dataclass(frozen=True)
 class Block:
-    """What the trainings of a block from fresh weights share: settings, data, and the seed of those weights.
+    """Common ground of a block's trainings from fresh weights: settings, data, and the seed of those weights.
 
     Attributes:
         settings: how networks are made and trained.

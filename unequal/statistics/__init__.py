@@ -1,4 +1,4 @@
-"""What a study has found out: estimates with their errors, words that say no more, and what a study can see at all."""
+"""Statistics of comparisons: estimates with their errors, verdicts, and the smallest detectable effect."""
 
 from unequal.errors import needs
 

@@ -16,7 +16,7 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a study says of one planned comparison; endpoints are such that less is better.
+    """Verdict on one planned comparison; endpoints are such that less is better.
 
     Attributes:
         word: `not testable here`, `the same` (within δ), `better`, `worse` or `undecided`.
@@ -70,7 +70,7 @@ def allowed(word: str, estimate: Estimate, visible: float, needed: float) -> str
 
 
 def word(estimate: Estimate, p_difference: float, p_same: float) -> str:
-    """What the tests say of one comparison."""
+    """The verdict of the tests on one comparison."""
     if p_same < LEVEL:
         return SAME
     if p_difference < LEVEL:
