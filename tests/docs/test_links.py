@@ -75,8 +75,8 @@ def test_the_trees_folders_exist():
     assert [str(folder) for folder in folders if not folder.exists() and folder not in made] == []
 
 
-#: Without those that tell of all studies; README's words are filled in.
-FOUND = (":!docs/findings.md", ":!README.md")
+#: Pages on all studies and on comparisons, and tests that read a study as an example.
+FOUND = (":!docs/findings.md", ":!docs/compare.md", ":!README.md", ":!tests")
 
 
 def test_a_study_is_named_in_its_own_folder_and_in_the_index_alone():
