@@ -13,7 +13,7 @@ from torch import Tensor
 
 from unequal.diffusion.predictions import to_x0
 from unequal.diffusion.schedule import CLEAN, Level, NoiseSchedule
-from unequal.diffusion.solvers import SOLVERS, ancestral, ddim, ddim_step, dpm_solver_2m, heun, network_calls, steps_of
+from unequal.diffusion.solvers import SOLVERS, ancestral, ddim, ddim_step, heun, network_calls, steps_of
 from unequal.diffusion.spacing import sampling_timesteps
 from unequal.errors import UserError
 
@@ -262,16 +262,6 @@ def test_calls_are_counted_as_they_are_made(solver: str) -> None:
         SOLVERS[solver](torch.ones(1, dtype=torch.float64), timesteps, schedule, predict)
         assert asked == network_calls(solver, timesteps)
     assert len(network_calls("heun", range(18))) == 35
-
-
-def test_a_solver_that_always_begins_anew_is_ddim() -> None:
-    schedule, timesteps = straight(10), range(10)[::-1]
-    start = torch.ones(1, dtype=torch.float64)
-    alone = dpm_solver_2m(start, timesteps, schedule, exact(schedule), lambda before, now: True)
-    torch.testing.assert_close(alone, ddim(start, timesteps, schedule, exact(schedule)))
-    asked = []
-    dpm_solver_2m(start, [9, 5, 2], schedule, exact(schedule), lambda before, now: bool(asked.append((before, now))))
-    assert asked == [(9, 5), (5, 2)]
 
 
 def test_a_step_of_heun_is_the_mean_of_two_slopes() -> None:
