@@ -1,0 +1,129 @@
+"""Chains of both engines and of DVC's own commands: what stands at the end is what the settings ask for."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from engines_said import rules_of_dry_run, stages_of_repro
+from harness.projects import commit, edit, run, small_copy
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from unequal.files import read_json
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_start")]
+
+#: Pictures of scikit-learn's digits, of which `data.holdout` is held out.
+DIGITS = 1797
+HOLDOUTS = (0.1, 0.2, 0.3)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small graph that Snakemake has run."""
+    made = small_copy(tmp_path_factory.mktemp("agree") / "project")
+    run(made, "snakemake", "--cores", "2")
+    commit(made, "made")
+    return made
+
+
+def held_out(project: Path) -> int:
+    first, last = read_json(project / "results/metrics/data.json")["split"]["holdout"]
+    return int(last - first)
+
+
+def ask_for(share: float) -> Callable[[Path], None]:
+    return lambda project: edit(project, {"data.holdout": share})
+
+
+def by_dvc(project: Path) -> None:
+    run(project, "dvc", "repro")
+
+
+def by_snakemake(project: Path) -> None:
+    run(project, "snakemake", "--cores", "2")
+
+
+def experiment(project: Path) -> None:
+    run(project, "dvc", "exp", "run", "--quiet")
+
+
+def check_out(project: Path) -> None:
+    """Outputs return to what dvc.lock describes."""
+    run(project, "dvc", "checkout", "--force", "--allow-missing")
+
+
+def check_out_committed(project: Path) -> None:
+    """Outputs and their record return to the last commit, the settings do not."""
+    run(project, "git", "checkout", "--", "dvc.lock", "results")
+    check_out(project)
+
+
+def touch(project: Path) -> None:
+    run(project, "snakemake", "--cores", "2", "--touch")
+
+
+def record(project: Path) -> None:
+    run(project, "python", "-m", "unequal", "record")
+
+
+def lose_data(project: Path) -> None:
+    shutil.rmtree(project / "artifacts/data", ignore_errors=True)
+
+
+def lose_states(project: Path) -> None:
+    shutil.rmtree(project / "work", ignore_errors=True)
+
+
+ENGINES = (by_dvc, by_snakemake)
+OTHERS = (experiment, check_out, check_out_committed, touch, record, lose_data, lose_states)
+
+
+def after(project: Path, steps: list[Callable[[Path], None]], share: float) -> None:
+    """Take the steps; whichever engine runs last leaves what the settings ask for, and nothing for the other."""
+    for step in steps:
+        step(project)
+    for engine in ENGINES:
+        engine(project)
+        assert held_out(project) == round(share * DIGITS), engine.__name__
+    assert stages_of_repro(run(project, "dvc", "repro")) == set()
+    assert rules_of_dry_run(run(project, "snakemake", "--cores", "2", "-n")) == set()
+
+
+def test_snakemake_sees_what_changed_since_dvc_ran(project: Path) -> None:
+    ask_for(0.2)(project)
+    by_dvc(project)
+    ask_for(0.3)(project)
+    by_snakemake(project)
+    assert held_out(project) == round(0.3 * DIGITS)
+    ask_for(0.2)(project)
+    by_dvc(project)
+    ask_for(0.3)(project)
+    by_snakemake(project)
+    assert held_out(project) == round(0.3 * DIGITS)
+    assert stages_of_repro(run(project, "dvc", "repro")) == set()
+
+
+def test_outputs_of_other_settings_are_stale_for_both(project: Path) -> None:
+    ask_for(0.2)(project)
+    by_snakemake(project)
+    check_out_committed(project)
+    chosen = rules_of_dry_run(run(project, "snakemake", "--cores", "2", "-n"))
+    assert {"prepare_data", "profile_floor"} <= chosen
+    assert chosen == stages_of_repro(run(project, "dvc", "repro"))
+
+
+@pytest.mark.thorough
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    steps=st.lists(st.sampled_from((*ENGINES, *OTHERS, *map(ask_for, HOLDOUTS))), min_size=3, max_size=5),
+    share=st.sampled_from(HOLDOUTS),
+)
+def test_whatever_was_run_before(project: Path, steps: list[Callable[[Path], None]], share: float) -> None:
+    after(project, [*steps, ask_for(share)], share)
+
+
+def test_an_unknown_key_of_config_is_refused(project: Path) -> None:
+    said = run(project, "snakemake", "--cores", "2", "--config", "seed=5", ok=False)
+    assert "--config seed: unknown; allowed: cluster, gpu; all settings stand in params.yaml" in said
