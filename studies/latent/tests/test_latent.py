@@ -69,7 +69,7 @@ def test_what_is_said_is_what_was_put_in() -> None:
     assert figures["experts_unpruned"]["fid_change_percent"] == pytest.approx(-25)
     assert figures["experts_pruned"]["fid_change_percent"] == pytest.approx(100 / 3)
     assert figures["losses"]["ratio"] == pytest.approx(1000, rel=0.2)
-    assert "not far enough" in first.statements[0].text
+    assert "not good enough" in first.statements[0].text
 
 
 def test_groups_stand_beside_what_their_experts_take() -> None:
