@@ -268,9 +268,9 @@ class StageCommand(click.Command):
     def run(self, **options: str | int) -> None:
         """Execute the stage; a failure ends the process with a status."""
         with imports_frozen(), errors_reported(self.stage_name):
+            runtime = RuntimeSettings.read(PARAMS).runtime
             params = content_hash(PARAMS)
             settings = self.settings.read(PARAMS, **options)
-            runtime = RuntimeSettings.read(PARAMS).runtime
             if self.shared and (count := num_processes(runtime)) > 1:
                 sys.exit(launch(count, same_command()))
             code = fingerprint(self.program)
