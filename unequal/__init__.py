@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from unequal.measures.validation import Validation as Validation
     from unequal.sampling.ensemble import Ensemble as Ensemble
     from unequal.timesteps.boundary import Boundary as Boundary
-    from unequal.timesteps.curricula import asymmetric as asymmetric
-    from unequal.timesteps.curricula import curriculum as curriculum
-    from unequal.timesteps.curricula import gaussian_target as gaussian_target
-    from unequal.timesteps.curricula import mirror as mirror
-    from unequal.timesteps.curricula import noise_rate_target as noise_rate_target
+    from unequal.timesteps.densities import asymmetric as asymmetric
     from unequal.timesteps.densities import beta as beta
     from unequal.timesteps.densities import cauchy as cauchy
     from unequal.timesteps.densities import cosmap as cosmap
+    from unequal.timesteps.densities import curriculum as curriculum
+    from unequal.timesteps.densities import gaussian_target as gaussian_target
     from unequal.timesteps.densities import laplace as laplace
     from unequal.timesteps.densities import log_normal as log_normal
     from unequal.timesteps.densities import logit_normal as logit_normal
     from unequal.timesteps.densities import masses as masses
+    from unequal.timesteps.densities import mirror as mirror
     from unequal.timesteps.densities import mode as mode
+    from unequal.timesteps.densities import noise_rate_target as noise_rate_target
     from unequal.timesteps.densities import uniform_log_snr as uniform_log_snr
     from unequal.timesteps.densities import uniform_time as uniform_time
     from unequal.timesteps.draws import Independent as Independent
@@ -76,9 +76,9 @@ _PUBLIC = {
     "measures.validation": "Points Validated Validation",
     "sampling.ensemble": "Ensemble",
     "timesteps.boundary": "Boundary",
-    "timesteps.curricula": "asymmetric curriculum gaussian_target mirror noise_rate_target",
     "timesteps.densities": (
-        "beta cauchy cosmap laplace log_normal logit_normal masses mode uniform_log_snr uniform_time"
+        "asymmetric beta cauchy cosmap curriculum gaussian_target laplace log_normal logit_normal masses mirror mode "
+        "noise_rate_target uniform_log_snr uniform_time"
     ),
     "timesteps.draws": "Independent LowDiscrepancy Mirrored Stratified equal_over",
     "timesteps.groups": "timestep_groups",

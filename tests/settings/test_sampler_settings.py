@@ -12,12 +12,10 @@ from unequal.settings.profile import BaseMeasurements
 from unequal.settings.recipe import RangeRecipe
 from unequal.settings.sampler_base import Sampler
 from unequal.settings.samplers import AnySampler, Slot
-from unequal.timesteps.clusters import distances_between, least_cost
-from unequal.timesteps.curricula import mirror
-from unequal.timesteps.densities import DENSITIES
+from unequal.timesteps.densities import DENSITIES, mirror
 from unequal.timesteps.draws import Independent, LowDiscrepancy, Mirrored, Stratified
 from unequal.timesteps.groups import timestep_groups
-from unequal.timesteps.partition import Partition, TimestepRange, equal_log_snr
+from unequal.timesteps.partition import Partition, TimestepRange, distances_between, equal_log_snr, least_cost
 from unequal.timesteps.samplers import AdaptiveSampler, EasyToHardSampler, within
 
 T = 60

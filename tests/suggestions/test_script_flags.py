@@ -22,8 +22,7 @@ from unequal.suggestions.flags import (
     text,
 )
 from unequal.suggestions.suggestions import Options, Suggestions
-from unequal.timesteps.densities import edges_of
-from unequal.timesteps.special import expit, logit, normal_cdf
+from unequal.timesteps.densities import edges_of, expit, logit, normal_cdf
 
 TYPES = {"float": float, "int": int, "str": str}
 CASES: list[tuple[Trainer, NoiseSchedule, Prediction]] = [

@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.timesteps.clusters import Affinity, clusters_by_any, distances_between, gradient_clusters, least_cost
-from unequal.timesteps.partition import Partition
+from unequal.timesteps.partition import (
+    Affinity,
+    Partition,
+    clusters_by_any,
+    distances_between,
+    gradient_clusters,
+    least_cost,
+)
 
 SNR = NoiseSchedule.linear(1000).snr.numpy()
 

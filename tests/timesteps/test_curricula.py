@@ -9,7 +9,7 @@ from scipy.stats import norm
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.randomness import numpy_generator
-from unequal.timesteps.curricula import asymmetric, curriculum, gaussian_target, mirror, noise_rate_target
+from unequal.timesteps.densities import asymmetric, curriculum, gaussian_target, mirror, noise_rate_target
 from unequal.timesteps.draws import Mirrored
 from unequal.timesteps.samplers import ChangingSampler, TimestepSampler
 

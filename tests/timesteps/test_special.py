@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import special
 
 from unequal.errors import UserError
-from unequal.timesteps.special import beta_cdf, expit, logit, normal_cdf
+from unequal.timesteps.densities import beta_cdf, expit, logit, normal_cdf
 
 SHARES = np.concatenate([[0.0, 1e-300, 1e-9], np.linspace(0.001, 0.999, 999), [1 - 1e-9, 1.0]])
 

@@ -20,8 +20,7 @@ from unequal.settings.loss_weights import LearnedClusterUncertainty, NoWeight
 from unequal.settings.recipe import Conflicts, MeasuredGradients, Optimizer, Recipe
 from unequal.settings.samplers import Uniform
 from unequal.settings.training import Runtime, Training
-from unequal.timesteps.clusters import Affinity, gradient_clusters
-from unequal.timesteps.partition import Partition, TimestepRange, equal_log_snr
+from unequal.timesteps.partition import Affinity, Partition, TimestepRange, equal_log_snr, gradient_clusters
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import Batch
 from unequal.training.checkpoint import moments

@@ -20,7 +20,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.settings.recipe import MomentumDecay, Optimizer
 from unequal.settings.training import Runtime, Training
-from unequal.timesteps.curricula import curriculum, noise_rate_target
+from unequal.timesteps.densities import curriculum, noise_rate_target
 from unequal.timesteps.information import InfoNoiseSampler
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import (

@@ -9,7 +9,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.strict import Strict
 from unequal.settings.tabled import keywords, one_of, settings_of
 from unequal.settings.values import DrawCount
-from unequal.timesteps.clusters import GradientClusterMetric, clusters_by_any
+from unequal.timesteps.partition import GradientClusterMetric, clusters_by_any
 from unequal.timesteps.weights import WEIGHTS, loss_weights
 
 #: Ranges of timesteps, equal in log-SNR, in which losses are averaged, where the settings say nothing else.

@@ -12,8 +12,7 @@ from unequal.settings.samplers import AnySampler, Slot
 from unequal.settings.strict import Strict
 from unequal.settings.training import Average
 from unequal.settings.values import Budget, DrawCount
-from unequal.timesteps.clusters import FOLDS, Affinity, GradientClusterMetric, clusters_by_any
-from unequal.timesteps.partition import Partition
+from unequal.timesteps.partition import FOLDS, Affinity, GradientClusterMetric, Partition, clusters_by_any
 
 #: What stands for SGD where AdamW has the coefficient of its second moment: recipes that share betas differ in name.
 UNUSED_BETA = 0.999

@@ -12,7 +12,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.settings.profile import BaseMeasurements
 from unequal.settings.strict import Strict
-from unequal.timesteps.curricula import mirror
+from unequal.timesteps.densities import mirror
 from unequal.timesteps.draws import Independent, LowDiscrepancy, Mirrored, Stratified
 from unequal.timesteps.partition import Partition, TimestepSet
 from unequal.timesteps.samplers import TimestepSampler, of_length

@@ -14,11 +14,17 @@ from unequal.settings.profile import BaseMeasurements
 from unequal.settings.sampler_base import AnyDraw, Sampler, Spread, SpreadOrMirrored
 from unequal.settings.tabled import keywords, one_of, settings_of
 from unequal.settings.values import Budget, Shift
-from unequal.timesteps.clusters import ClusterMetric, clusters_by
-from unequal.timesteps.curricula import asymmetric, curriculum, gaussian_target, noise_rate_target
-from unequal.timesteps.densities import DENSITIES, Ends, masses
+from unequal.timesteps.densities import (
+    DENSITIES,
+    Ends,
+    asymmetric,
+    curriculum,
+    gaussian_target,
+    masses,
+    noise_rate_target,
+)
 from unequal.timesteps.draws import equal_over
-from unequal.timesteps.partition import Partition, TimestepSet
+from unequal.timesteps.partition import ClusterMetric, Partition, TimestepSet, clusters_by
 from unequal.timesteps.samplers import (
     ChangingSampler,
     TimestepSampler,

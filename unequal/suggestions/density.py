@@ -13,9 +13,8 @@ import numpy as np
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.timesteps.densities import beta, edges_of, logit_normal, masses, uniform_time
+from unequal.timesteps.densities import beta, edges_of, expit, logit, logit_normal, masses, uniform_time
 from unequal.timesteps.partition import Partition
-from unequal.timesteps.special import expit, logit
 
 #: Length of a step below which the search ends.
 FINEST = 1e-5

@@ -1,22 +1,25 @@
-"""Densities of timesteps that others train by, as probabilities p_t on the grid of any schedule.
+"""Densities of timesteps that others train by, as probabilities p_t [T] on the grid of any schedule.
 
-A density is given by its distribution function F: over s, the time of a flow before it is shifted, or over λ = ln SNR.
+Most are given by a distribution function F: over s, the time of a flow before it is shifted, or over λ = ln SNR.
 Timestep t has the mass between the edges of its cell, p_t = |F(e_{t+1}) − F(e_t)|. The cells of a flow end at s = t/T,
 those of other schedules halfway between neighbouring λ_t; the outermost reach to the ends of all times, or end at the
 outermost timesteps. Values of a density, normalised over t, would forget that cells differ in width.
 
-Each function takes `Edges` and gives F there, up to a factor; keywords are keys of the settings.
+Each of these functions takes `Edges` and gives F there, up to a factor; keywords are keys of the settings. Steps and
+curricula, given on the timesteps themselves, follow them, and functions of statistics that NumPy has not. Nothing here
+is random, and nothing is remembered.
 """
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
+import torch
 
 from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.errors import UserError
-from unequal.timesteps.special import beta_cdf, expit, logit, normal_cdf
 
 
 class Above(NamedTuple):
@@ -168,7 +171,7 @@ def cauchy(edges: Edges, *, mean: float = 0.0, scale: Positive = 1.0) -> np.ndar
     return np.arctan((edges.log_snr - mean) / scale) / np.pi
 
 
-#: All of them, by the names under which a recipe's sampler chooses them.
+#: All that are given by F, by the names under which a recipe's sampler chooses them.
 DENSITIES: tuple[Callable[..., np.ndarray], ...] = (
     uniform_time,
     uniform_log_snr,
@@ -180,3 +183,145 @@ DENSITIES: tuple[Callable[..., np.ndarray], ...] = (
     laplace,
     cauchy,
 )
+
+
+#: Rise of σ over the whole range of t/T, below which SpeeD calls a timestep slow: its 1e-4 a step of 1000.
+SLOW = 0.1
+
+
+@dataclass(frozen=True)
+class Changing:
+    """Probabilities that change: images trained on → p_t [T], and the images after which they change no more."""
+
+    at: Callable[[int], np.ndarray]
+    horizon: int
+
+
+def noise_rate_target(schedule: NoiseSchedule) -> np.ndarray:
+    """q̂ ∝ 1 − σ_t: the lower the noise rate, the harder the timestep, the more often it comes (2404.07946)."""
+    hardness = 1 - schedule.sigma.numpy()
+    return hardness / hardness.sum()
+
+
+def gaussian_target(timesteps: int, mean: float, std: float) -> np.ndarray:
+    """q̂: a normal over t with mean·T and standard deviation std·T, summing to 1 over 0 … T−1."""
+    if not 0 <= mean < 1 or std <= 0:
+        raise UserError(f"a target around {mean:g}·T ± {std:g}·T; allowed: mean in [0, 1), std above 0")
+    exponent = -0.5 * ((np.arange(timesteps) / timesteps - mean) / std) ** 2
+    bell = np.exp(exponent - exponent.max())
+    return bell / bell.sum()
+
+
+def mixed_with_uniform(probabilities: np.ndarray, uniform_share: float) -> np.ndarray:
+    """q = u/T + (1 − u)·q̂: every timestep keeps a share u of its uniform probability."""
+    return uniform_share / len(probabilities) + (1 - uniform_share) * probabilities
+
+
+def curriculum(target: np.ndarray, *, ramp_images: int, uniform_share: float) -> Changing:
+    """Paper 2's schedule (2404.07946): p_s = (1 − λ)·uniform + λ·q, λ = min(1, images trained on/ramp).
+
+    Easier timesteps, those nearer pure noise, come less and less often.
+
+    Args:
+        target: q̂, [T]: `noise_rate_target` or `gaussian_target`.
+        ramp_images: images over which λ rises from 0 to 1.
+        uniform_share: of its uniform probability, which every timestep keeps in q, in [0, 1).
+    """
+    if ramp_images <= 0 or not 0 <= uniform_share < 1:
+        raise UserError(
+            f"a ramp of {ramp_images} images with a uniform share of {uniform_share}; allowed: above 0, and in [0, 1)"
+        )
+    goal = mixed_with_uniform(target, uniform_share)
+
+    def at(images_trained: int) -> np.ndarray:
+        share = min(1.0, images_trained / ramp_images)
+        return (1 - share) / len(goal) + share * goal
+
+    return Changing(at, ramp_images)
+
+
+def asymmetric(timesteps: int, boundary: float, ratio: float) -> np.ndarray:
+    """SpeeD's step function (2405.17403): t below the boundary·T is `ratio` times as likely as t above it."""
+    weights = np.where(np.arange(timesteps) < round(boundary * timesteps), ratio, 1.0)
+    return weights / weights.sum()
+
+
+def mirror(schedule: NoiseSchedule) -> np.ndarray:
+    """SpeeD's pairs (2405.17403): the timestep that every t is trained with in the other half of a batch, [T].
+
+    M − t below M and t − M from there on, where M is one more than the first timestep at which σ rises by less than
+    0.1 over a training's range of t/T: 642 of 1000 on the linear schedule. All of them lie near the data.
+
+    Raises:
+        UserError: a schedule whose σ never rises so slowly, or not before its last timestep.
+    """
+    timesteps = schedule.timesteps
+    slow = np.flatnonzero(np.gradient(schedule.sigma.numpy()) * timesteps < SLOW)
+    if not len(slow) or (middle := int(slow[0]) + 1) >= timesteps:
+        raise UserError(f"schedule '{schedule.name}': σ rises too fast up to its end to be mirrored where it is slow")
+    t = np.arange(timesteps)
+    return np.where(t < middle, middle - t, t - middle)
+
+
+#: Terms of the continued fraction: it takes about as many as the root of the larger of a and b.
+TERMS = 20_000
+#: Relative change of the fraction by its last term, at which it has converged.
+CONVERGED = 4 * np.finfo(np.float64).eps
+#: Takes the place of 0, by which Lentz's method would divide.
+TINY = 1e-300
+
+
+def logit(share: np.ndarray) -> np.ndarray:
+    """ln(x/(1 − x)); −∞ at 0, ∞ at 1."""
+    return torch.special.logit(torch.as_tensor(share, dtype=torch.float64)).numpy()
+
+
+def expit(x: np.ndarray) -> np.ndarray:
+    """1/(1 + e^(−x))."""
+    return torch.special.expit(torch.as_tensor(x, dtype=torch.float64)).numpy()
+
+
+def normal_cdf(x: np.ndarray) -> np.ndarray:
+    """The standard normal's distribution function, by erfc, which keeps its digits far below the mean."""
+    return torch.special.erfc(torch.as_tensor(-x / math.sqrt(2), dtype=torch.float64)).numpy() / 2
+
+
+def beta_cdf(x: np.ndarray, a: float, b: float) -> np.ndarray:
+    """The distribution function I_x(a, b) of Beta(a, b), for x in [0, 1].
+
+    By its continued fraction (DLMF 8.17.22), which converges fast below the mean; above, I_x(a, b) = 1 − I_{1−x}(b, a).
+
+    Raises:
+        UserError: a or b so large that the fraction does not converge.
+    """
+    below = x < (a + 1) / (a + b + 2)
+    return np.where(below, lower_part(np.where(below, x, 0), a, b), 1 - lower_part(np.where(below, 0, 1 - x), b, a))
+
+
+def lower_part(x: np.ndarray, a: float, b: float) -> np.ndarray:
+    """I_x(a, b) below the mean: x^a·(1 − x)^b/(a·B(a, b)) over the continued fraction."""
+    log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+    with np.errstate(divide="ignore"):  # at 0, where the power is 0
+        front = np.exp(a * np.log(x) + b * np.log1p(-x) - log_beta) / a
+    return front / fraction(x, a, b)
+
+
+def fraction(x: np.ndarray, a: float, b: float) -> np.ndarray:
+    """1 + d_1/(1 + d_2/(1 + …)) of DLMF 8.17.23, by the modified Lentz's method."""
+    value = above = np.ones_like(x)
+    below = np.zeros_like(x)
+    for n in range(1, TERMS):
+        m = n // 2
+        grown = m * (b - m) if n % 2 == 0 else -(a + m) * (a + b + m)
+        term = grown * x / ((a + n - 1) * (a + n))
+        below = 1 / away_from_zero(1 + term * below)
+        above = away_from_zero(1 + term / above)
+        value = value * above * below
+        if (np.abs(above * below - 1) <= CONVERGED).all():
+            return value
+    raise UserError(f"Beta({a:g}, {b:g}) is too narrow to be computed; allowed: a and b up to 1e8")
+
+
+def away_from_zero(x: np.ndarray) -> np.ndarray:
+    """Replace zeros by a tiny number."""
+    return np.where(np.abs(x) < TINY, TINY, x)

@@ -50,7 +50,7 @@ class Stratified(Independent):
 
 @dataclass(frozen=True)
 class Mirrored(Independent):
-    """Timesteps in pairs, one drawn and the other its mirror image (SpeeD, 2405.17403); see `curricula.mirror`.
+    """Timesteps in pairs, one drawn and the other its mirror image (SpeeD, 2405.17403); see `densities.mirror`.
 
     The marginal is that of drawn and mirrored timesteps: on the linear schedule SpeeD's 5 : 1 below 0.7·T become
     10.4 : 1.

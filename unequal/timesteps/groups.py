@@ -9,8 +9,7 @@ from torch import Tensor
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.timesteps.clusters import clusters_by
-from unequal.timesteps.partition import Interleaved, Partition, TimestepSet, equal_log_snr, equal_sums
+from unequal.timesteps.partition import Interleaved, Partition, TimestepSet, clusters_by, equal_log_snr, equal_sums
 
 #: How timesteps are grouped and limits given out: paper 3's Table II, by the measured excess loss (ours), and ANT's.
 Grouping = Literal[

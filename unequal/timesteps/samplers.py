@@ -13,7 +13,7 @@ import numpy as np
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.timesteps.curricula import Changing
+from unequal.timesteps.densities import Changing
 from unequal.timesteps.draws import Independent, LowDiscrepancy
 from unequal.timesteps.learning import BinMoments, LossHistory, Patience, least_variance
 from unequal.timesteps.partition import Partition, TimestepSet, check_losses

@@ -22,8 +22,7 @@ from unequal.errors import UserError
 from unequal.measures.gradients import GradientSample, flat_gradients, gradients_of, gram, squared_norms
 from unequal.randomness import Stream, numpy_generator
 from unequal.settings.recipe import MeasuredGradients
-from unequal.timesteps.clusters import FOLDS, Affinity
-from unequal.timesteps.partition import Partition, TimestepRange, equal_log_snr
+from unequal.timesteps.partition import FOLDS, Affinity, Partition, TimestepRange, equal_log_snr
 from unequal.training.batches import Batch, draw_at
 from unequal.training.objectives.objective import Objective
 from unequal.workspace import UNSTORED, Chunks

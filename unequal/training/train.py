@@ -21,8 +21,7 @@ from unequal.settings.network import Network
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.training import Training
-from unequal.timesteps.clusters import Affinity, gradient_clusters
-from unequal.timesteps.partition import Partition
+from unequal.timesteps.partition import Affinity, Partition, gradient_clusters
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.timesteps.weights import epsilon_error_factor, normalising_factor
 from unequal.training.batches import BatchSource, window_of, withholding

@@ -17,8 +17,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.spec import ModelSpec
 from unequal.settings.condition import Condition, Unconditional
 from unequal.settings.loss_weights import LearnedClusterUncertainty, LearnedUncertainty, LossWeight, RunningMean
-from unequal.timesteps.clusters import Affinity, clusters_by_any
-from unequal.timesteps.partition import Partition, equal_log_snr
+from unequal.timesteps.partition import Affinity, Partition, clusters_by_any, equal_log_snr
 from unequal.training.batches import Batch
 from unequal.training.objectives.learned_weights import ClusterUncertainty, RunningMeans, Uncertainty
 
