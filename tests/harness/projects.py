@@ -14,6 +14,8 @@ import yaml
 ROOT = Path(__file__).parents[2]
 #: Settings of a small run by dotted keys: the pipeline's; those of a study stand next to its params.yaml.
 TINY = ROOT / "tests/tiny.yaml"
+#: Stages of a small copy.
+FEW = ("code", "check_params", "prepare_data", "profile_floor")
 #: Longest time of a command: what hangs is to say how far it came.
 LIMIT_SECONDS = 1000
 
@@ -92,6 +94,14 @@ def tiny_copy(target: Path, changes: Mapping[str, object], folder: str = ".") ->
     project = copy_of_repository(target)
     shrink(project / folder / "params.yaml", tiny_settings(project / folder))
     edit(project, changes, f"{folder}/params.yaml")
+    return project
+
+
+def small_copy(target: Path) -> Path:
+    """A tiny copy with the first few stages alone, in a repository of its own with all files committed."""
+    project = tiny_copy(target, {})
+    keep_stages(project, FEW)
+    commit(project, "small")
     return project
 
 
