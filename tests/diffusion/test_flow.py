@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from diffusers import FlowMatchEulerDiscreteScheduler
-from diffusers.models.unets.unet_2d import UNet2DModel
 from hypothesis import given
 from hypothesis import strategies as st
 from specs import spec_of
@@ -68,9 +67,7 @@ def test_its_groups_are_the_known_ones(shift: float) -> None:
     assert mean_limit(found) == pytest.approx(0.775)
 
 
-def test_a_network_is_profiled_against_the_optimum_and_cut_into_slots(
-    images: Tensor, tiny_net: Callable[..., UNet2DModel]
-) -> None:
+def test_a_network_is_profiled_against_the_optimum_and_cut_into_slots(images: Tensor, tiny_net: Callable) -> None:
     few, spec = images[:12], flow_spec()
     draws = Draws.of(few, T, 12, 0, CPU)
     losses = profile(Denoiser(tiny_net(), spec), draws, 60).epsilon

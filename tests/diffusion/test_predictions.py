@@ -87,10 +87,7 @@ def test_noisy_images_and_velocities_are_those_of_diffusers(t: int) -> None:
         add_noise(x0, epsilon, alpha, sigma), theirs.add_noise(x0, epsilon, steps), rtol=1e-4, atol=1e-4
     )
     torch.testing.assert_close(
-        target("v_prediction", x0, epsilon, alpha, sigma),
-        theirs.get_velocity(x0, epsilon, steps),
-        rtol=1e-4,
-        atol=1e-4,
+        target("v_prediction", x0, epsilon, alpha, sigma), theirs.get_velocity(x0, epsilon, steps), rtol=1e-4, atol=1e-4
     )
 
 

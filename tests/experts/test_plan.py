@@ -8,19 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
 
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.experts import plan as plans
 from unequal.experts.plan import ExpertsJob, carry_out, totals, train_expert
 from unequal.models.cost import count_cost
-from unequal.models.folder import ModelRecord, load_record, load_removals, save_model
+from unequal.models.folder import load_record, load_removals, save_model
 from unequal.models.pruned import load_any_model
 from unequal.pruning.bank import read_bank
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.groups import Plan
-from unequal.settings.training import Runtime, Training
+from unequal.settings.training import Runtime
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +71,7 @@ def plan(**choices: Any) -> Plan:
 
 
 @pytest.fixture
-def base(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., ModelRecord]) -> Path:
+def base(tmp_path: Path, tiny_net: Callable, make_record: Callable) -> Path:
     """A base that has cost 24,000 forward passes of one image."""
     net = tiny_net()
     record = make_record(net, name="base", images_seen=8000, training_flops=24000 * count_cost(net).macs)
@@ -81,7 +80,7 @@ def base(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Call
 
 
 @pytest.fixture
-def make(base: Path, prepared: PreparedData, training_settings: Callable[..., Training]) -> Callable[..., ExpertsJob]:
+def make(base: Path, prepared: PreparedData, training_settings: Callable) -> Callable:
     """A plan, to be carried out on the tiny data set."""
 
     def build(excess: np.ndarray | None = None, **choices: Any) -> ExpertsJob:
@@ -97,7 +96,7 @@ def place(tmp_path: Path, runtime: Runtime) -> Somewhere:
 
 @pytest.mark.parametrize("pruning", [TAYLOR, PROXY, {"method": "random"}], ids=lambda one: one["method"])
 def test_every_group_gets_a_model_within_its_limit(
-    pruning: dict[str, Any], make: Callable[..., ExpertsJob], place: Somewhere, base: Path
+    pruning: dict[str, Any], make: Callable, place: Somewhere, base: Path
 ) -> None:
     whole = load_record(base)
     models, figures = carry_out(place, make(pruning=pruning))
@@ -114,9 +113,7 @@ def test_every_group_gets_a_model_within_its_limit(
         assert load_removals(model) is not None
 
 
-def test_its_models_are_experts_that_can_be_sampled(
-    make: Callable[..., ExpertsJob], place: Somewhere, tmp_path: Path
-) -> None:
+def test_its_models_are_experts_that_can_be_sampled(make: Callable, place: Somewhere, tmp_path: Path) -> None:
     models, _ = carry_out(place, make())
     for number, model in enumerate(models):
         model.rename(tmp_path / f"group_{number}")
@@ -125,25 +122,21 @@ def test_its_models_are_experts_that_can_be_sampled(
     assert samples.dtype == torch.uint8
 
 
-def test_without_pruning_the_architecture_is_the_bases(
-    make: Callable[..., ExpertsJob], place: Somewhere, base: Path
-) -> None:
+def test_without_pruning_the_architecture_is_the_bases(make: Callable, place: Somewhere, base: Path) -> None:
     models, figures = carry_out(place, make(pruning=None))
     assert {one["macs"] for one in figures} == {load_record(base).macs}
     assert [one["pruning"] for one in figures] == [None, None]
     assert all(load_record(model).parent == "base" for model in models)
 
 
-def test_one_group_of_all_timesteps_keeps_its_share(
-    make: Callable[..., ExpertsJob], place: Somewhere, base: Path
-) -> None:
+def test_one_group_of_all_timesteps_keeps_its_share(make: Callable, place: Somewhere, base: Path) -> None:
     (model,), (figures,) = carry_out(place, make(groups=WHOLE))
     assert (figures["first"], figures["last"]) == (0, T - 1)
     assert 0.97 * 0.7 <= figures["macs"] / load_record(base).macs <= 0.7
     assert Ensemble.load(model).record.groups == 1
 
 
-def test_groups_of_equal_excess_take_the_measured_loss(make: Callable[..., ExpertsJob], place: Somewhere) -> None:
+def test_groups_of_equal_excess_take_the_measured_loss(make: Callable, place: Somewhere) -> None:
     excess = np.repeat([3.0, 1.0], [10, 40])  # sums 30 and 40: half of 70 is reached within t = 15
     groups = {"kind": "excess_loss", "count": 2, "min_ratio": 0.5}
     _, figures = carry_out(place, make(excess, groups=groups, pruning=None))
@@ -151,9 +144,7 @@ def test_groups_of_equal_excess_take_the_measured_loss(make: Callable[..., Exper
     assert [one["limit_ratio"] for one in figures] == [1.0, 0.75]
 
 
-def test_from_scratch_nothing_of_the_base_is_left(
-    make: Callable[..., ExpertsJob], place: Somewhere, base: Path
-) -> None:
+def test_from_scratch_nothing_of_the_base_is_left(make: Callable, place: Somewhere, base: Path) -> None:
     models, figures = carry_out(place, make(start="scratch"))
     pruned = [load_any_model(place.work / f"group_{i}" / "pruned")[0] for i in range(2)]
     for model, before in zip(models, pruned, strict=True):
@@ -166,7 +157,7 @@ def test_from_scratch_nothing_of_the_base_is_left(
     assert totals(figures)["images"] == 32
 
 
-def test_from_scratch_at_equal_compute(make: Callable[..., ExpertsJob], place: Somewhere, base: Path) -> None:
+def test_from_scratch_at_equal_compute(make: Callable, place: Somewhere, base: Path) -> None:
     """Each group has its recipe's images, and half of the base's 24,000 forward passes, three an image."""
     whole = load_record(base).macs
     small = RECIPE | {"images": 8}
@@ -178,7 +169,7 @@ def test_from_scratch_at_equal_compute(make: Callable[..., ExpertsJob], place: S
 
 
 def test_a_plan_that_was_stopped_goes_on_and_ends_alike(
-    make: Callable[..., ExpertsJob], place: Somewhere, runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Callable, place: Somewhere, runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, _ = carry_out(Somewhere(tmp_path / "uninterrupted", runtime), make(pruning=PROXY))
     real, calls = plans.train_expert, []
@@ -199,7 +190,7 @@ def test_a_plan_that_was_stopped_goes_on_and_ends_alike(
         assert load_record(model) == load_record(other)  # with the hashes of all files
 
 
-def test_the_memory_bank_lies_with_the_model(make: Callable[..., ExpertsJob], place: Somewhere) -> None:
+def test_the_memory_bank_lies_with_the_model(make: Callable, place: Somewhere) -> None:
     models, figures = carry_out(place, make(pruning=PROXY))
     candidates = read_bank(models[0] / "memory_bank.jsonl")
     assert [one.loss for one in candidates] == [one["loss"] for one in figures[0]["pruning"]["bank"]]
@@ -208,7 +199,7 @@ def test_the_memory_bank_lies_with_the_model(make: Callable[..., ExpertsJob], pl
     assert not (models[1] / "memory_bank.jsonl").exists()
 
 
-def test_curves_are_named_for_their_group(make: Callable[..., ExpertsJob], place: Somewhere) -> None:
+def test_curves_are_named_for_their_group(make: Callable, place: Somewhere) -> None:
     carry_out(place, make())
     assert {name.split("/")[0] for name in place.logged} == {"group_0", "group_1"}
 
@@ -236,7 +227,7 @@ def asked_of_training(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
 
 def test_in_rounds_each_group_ends_with_one_training_of_its_budget(
-    make: Callable[..., ExpertsJob], place: Somewhere, asked_of_training: list[Any], runtime: Runtime, tmp_path: Path
+    make: Callable, place: Somewhere, asked_of_training: list[Any], runtime: Runtime, tmp_path: Path
 ) -> None:
     models, figures = carry_out(place, make(**GAIN))
     # 108 images: 4·2 + 3 errors of 6 images are 14 paid, and half of the rest is given out before the rate falls.
@@ -259,12 +250,7 @@ def test_in_rounds_each_group_ends_with_one_training_of_its_budget(
 
 @pytest.mark.parametrize("number", [1, 3, 5])
 def test_rounds_that_were_stopped_go_on_and_end_alike(
-    make: Callable[..., ExpertsJob],
-    place: Somewhere,
-    runtime: Runtime,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    number: int,
+    make: Callable, place: Somewhere, runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     whole, _ = carry_out(Somewhere(tmp_path / "uninterrupted", runtime), make(**GAIN))
     real, calls = plans.train_expert, []
@@ -283,7 +269,7 @@ def test_rounds_that_were_stopped_go_on_and_end_alike(
 
 
 def test_a_group_that_training_spoils_keeps_the_base(
-    make: Callable[..., ExpertsJob], place: Somewhere, base: Path, tmp_path: Path
+    make: Callable, place: Somewhere, base: Path, tmp_path: Path
 ) -> None:
     wild = RECIPE | {"optimizer": RECIPE["optimizer"] | {"lr": 1.0}}
     models, figures = carry_out(place, make(pruning=None, recipe=wild, keep_base=True, holdout_images=6))
@@ -300,7 +286,7 @@ def test_a_group_that_training_spoils_keeps_the_base(
     Ensemble.load(tmp_path)
 
 
-def test_images_in_proportion_to_timesteps(make: Callable[..., ExpertsJob], place: Somewhere) -> None:
+def test_images_in_proportion_to_timesteps(make: Callable, place: Somewhere) -> None:
     shared = {"allocation": {"kind": "timesteps"}, "pruning": None, "recipe": RECIPE | {"images": 100}}
     _, figures = carry_out(place, make(**shared))
     for told in figures:
@@ -308,9 +294,7 @@ def test_images_in_proportion_to_timesteps(make: Callable[..., ExpertsJob], plac
         assert expected <= told["images_seen"] < expected + 4  # whole batches
 
 
-def test_interleaved_groups_are_sampled_by_remainder(
-    make: Callable[..., ExpertsJob], place: Somewhere, tmp_path: Path
-) -> None:
+def test_interleaved_groups_are_sampled_by_remainder(make: Callable, place: Somewhere, tmp_path: Path) -> None:
     models, figures = carry_out(place, make(groups={"kind": "interleaved", "count": 3}, pruning=None))
     assert [(one["first"], one["last"], one["stride"]) for one in figures] == [(0, 48, 3), (1, 49, 3), (2, 47, 3)]
     assert totals(figures)["images"] == 8000 + 3 * 12  # 32 images in thirds, in batches of four
@@ -321,11 +305,7 @@ def test_interleaved_groups_are_sampled_by_remainder(
 
 
 def test_a_plan_may_start_from_a_snapshot_of_the_base(
-    make: Callable[..., ExpertsJob],
-    place: Somewhere,
-    base: Path,
-    tiny_net: Callable[..., UNet2DModel],
-    make_record: Callable[..., ModelRecord],
+    make: Callable, place: Somewhere, base: Path, tiny_net: Callable, make_record: Callable
 ) -> None:
     net = tiny_net()
     earlier = make_record(net, name="base/snapshots/3001", images_seen=3001, training_flops=9003)
@@ -337,7 +317,7 @@ def test_a_plan_may_start_from_a_snapshot_of_the_base(
         carry_out(place, make(pruning=None, from_images=2000))
 
 
-def test_a_limit_out_of_reach_is_refused(make: Callable[..., ExpertsJob], place: Somewhere) -> None:
+def test_a_limit_out_of_reach_is_refused(make: Callable, place: Somewhere) -> None:
     with pytest.raises(UserError, match=r"a limit of .* is out of reach"):
         carry_out(place, make(groups=WHOLE | {"ratio": 0.01}))
 

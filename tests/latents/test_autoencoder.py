@@ -245,7 +245,7 @@ def test_what_does_not_load_is_refused_in_one_line(tmp_path: Path, harm: Callabl
     assert "\n" not in str(refusal.value)
 
 
-def test_a_model_belongs_to_one_autoencoder(tmp_path: Path, make_record: Callable[..., Any], tiny_net: Any) -> None:
+def test_a_model_belongs_to_one_autoencoder(tmp_path: Path, make_record: Callable, tiny_net: Any) -> None:
     kl().save_pretrained(tmp_path / "one")
     kl(scaling_factor=0.6).save_pretrained(tmp_path / "other")
     record = make_record(tiny_net(), autoencoder=identity(tmp_path / "one"))

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -297,7 +296,7 @@ def test_slots_are_mixtures_of_their_cells() -> None:
 
 @pytest.mark.slow
 @pytest.mark.thorough
-def test_a_network_scatters_as_its_moments_say(prepared: PreparedData, tiny_net: Callable[..., UNet2DModel]) -> None:
+def test_a_network_scatters_as_its_moments_say(prepared: PreparedData, tiny_net: Callable) -> None:
     """Brute force: 200 batches of each sampler, with the whole gradient of each."""
     net = tiny_net().requires_grad_(True)
     parameters, images = list(net.parameters()), tensor_of(prepared.train)

@@ -29,7 +29,7 @@ from unequal.settings.network import Network
 from unequal.settings.recipe import Optimizer, Recipe
 from unequal.settings.samplers import Slot, Uniform
 from unequal.settings.schedule import BetaSchedule
-from unequal.settings.training import Runtime, Training
+from unequal.settings.training import Runtime
 from unequal.timesteps.partition import TimestepRange
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.initialisation import Scope, Start
@@ -102,11 +102,7 @@ UNIFORM = Uniform(density="uniform")
     "condition", [spec_of().condition, class_labels(2), low_resolution(2)], ids=lambda condition: condition.kind
 )
 def test_a_second_backbone_goes_all_the_way(
-    condition: Condition,
-    tmp_path: Path,
-    runtime: Runtime,
-    prepared: PreparedData,
-    training_settings: Callable[..., Training],
+    condition: Condition, tmp_path: Path, runtime: Runtime, prepared: PreparedData, training_settings: Callable
 ) -> None:
     here, settings = Here(tmp_path, runtime), training_settings()
     network, schedule = StackSettings(pretrained=None, condition=condition), BetaSchedule(name="linear", timesteps=50)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
 from specs import class_labels, low_resolution, spec_of
 from torch import Tensor, nn
 
@@ -73,7 +72,7 @@ def test_channels_of_the_variance_are_no_part_of_the_prediction(
     torch.testing.assert_close(share, (epsilon + 1) / 2)
 
 
-def test_a_network_without_learned_variance_has_none(tiny_net: Callable[..., UNet2DModel]) -> None:
+def test_a_network_without_learned_variance_has_none(tiny_net: Callable) -> None:
     with pytest.raises(UserError, match="has learned no variance"):
         Denoiser(tiny_net(), spec_of("epsilon")).x0_and_share(torch.zeros(4, 1, 8, 8), T)
 
@@ -86,7 +85,7 @@ def test_any_mixture_of_true_heads_is_true(weights: tuple[float, ...], draw: tup
     torch.testing.assert_close(denoiser.x0_of_heads(x_t, T), x0.expand(3, -1, -1, -1, -1), atol=1e-3, rtol=0)
 
 
-def test_heads_are_weighted_by_their_own_timestep(tiny_net: Callable[..., UNet2DModel]) -> None:
+def test_heads_are_weighted_by_their_own_timestep(tiny_net: Callable) -> None:
     weights = torch.eye(3).repeat(17, 1)[:50]
     denoiser = Denoiser(tiny_net(heads=3), spec_of("mixed"), weights)
     x_t = torch.randn(4, 1, 8, 8, generator=torch.Generator().manual_seed(1))
@@ -96,9 +95,7 @@ def test_heads_are_weighted_by_their_own_timestep(tiny_net: Callable[..., UNet2D
 
 
 @pytest.mark.parametrize(("prediction", "weights"), [("mixed", None), ("epsilon", torch.ones(50, 3) / 3)])
-def test_head_weights_belong_to_mixed(
-    tiny_net: Callable[..., UNet2DModel], prediction: str, weights: Tensor | None
-) -> None:
+def test_head_weights_belong_to_mixed(tiny_net: Callable, prediction: str, weights: Tensor | None) -> None:
     with pytest.raises(UserError, match="head weights"):
         Denoiser(tiny_net(), spec_of(prediction), weights)
 
@@ -139,7 +136,7 @@ def test_super_resolution_sees_the_image_at_low_resolution(
     torch.testing.assert_close(denoiser.epsilon(x_t, T), (x_t - alpha * found) / sigma, atol=1e-4, rtol=1e-4)
 
 
-def test_a_condition_belongs_to_super_resolution(tiny_net: Callable[..., UNet2DModel]) -> None:
+def test_a_condition_belongs_to_super_resolution(tiny_net: Callable) -> None:
     x_t = torch.zeros(4, 1, 8, 8)
     plain = Denoiser(tiny_net(), spec_of("epsilon"))
     assert torch.equal(plain.conditioned_on(x_t).x0(x_t, T), plain.x0(x_t, T))
@@ -151,7 +148,7 @@ def test_a_condition_belongs_to_super_resolution(tiny_net: Callable[..., UNet2DM
             ask()
 
 
-def test_a_class_conditional_network_is_told_labels(tiny_net: Callable[..., UNet2DModel]) -> None:
+def test_a_class_conditional_network_is_told_labels(tiny_net: Callable) -> None:
     x_t, labels = torch.linspace(-1, 1, 4 * 64).reshape(4, 1, 8, 8), torch.tensor([0, 2, 1, 0])
     net = tiny_net(condition=class_labels(3))
     denoiser = Denoiser(net, spec_of("epsilon", condition=class_labels(3)))
@@ -174,9 +171,7 @@ def test_being_told_of_a_batch_leaves_the_denoiser_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("prediction", ["epsilon", "mixed"])
-def test_from_a_folder(
-    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any], prediction: str
-) -> None:
+def test_from_a_folder(tmp_path: Path, tiny_net: Callable, make_record: Callable, prediction: str) -> None:
     net = tiny_net(heads=3 if prediction == "mixed" else 1)
     weights = torch.full((50, 3), 1 / 3) if prediction == "mixed" else None
     heads = None if weights is None else Heads(weights, torch.eye(3).expand(50, 3, 3))
@@ -188,9 +183,7 @@ def test_from_a_folder(
     assert record.spec.prediction == prediction
 
 
-def test_super_resolution_from_a_folder(
-    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
-) -> None:
+def test_super_resolution_from_a_folder(tmp_path: Path, tiny_net: Callable, make_record: Callable) -> None:
     net = tiny_net(condition=low_resolution(4))
     save_model(tmp_path, net, make_record(net, condition=low_resolution(4)))
     denoiser, record = load_denoiser(tmp_path, torch.device("cpu"))
@@ -200,9 +193,7 @@ def test_super_resolution_from_a_folder(
     assert record.spec.condition == low_resolution(4)
 
 
-def test_another_selection_needs_no_training(
-    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
-) -> None:
+def test_another_selection_needs_no_training(tmp_path: Path, tiny_net: Callable, make_record: Callable) -> None:
     net, products = tiny_net(heads=3), torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64).diag().expand(50, 3, 3)
     save_model(tmp_path, net, make_record(net, prediction="mixed"), heads=selected_heads("blend", products))
     x_t = torch.randn(4, 1, 8, 8)
@@ -212,9 +203,7 @@ def test_another_selection_needs_no_training(
         torch.testing.assert_close(denoiser.x0(x_t, T), expected)
 
 
-def test_one_head_leaves_nothing_to_select(
-    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
-) -> None:
+def test_one_head_leaves_nothing_to_select(tmp_path: Path, tiny_net: Callable, make_record: Callable) -> None:
     net = tiny_net()
     save_model(tmp_path, net, make_record(net, prediction="v_prediction"))
     with pytest.raises(UserError, match=r"prediction 'v_prediction' has one head; 'blend' selects among three$"):

@@ -23,17 +23,15 @@ from unequal.diffusion.spacing import sampling_timesteps
 from unequal.errors import UserError
 from unequal.latents.autoencoder import Autoencoder, identity
 from unequal.models.backbones.backbone import Unexportable, backbone_of, load_pretrained, take_over
-from unequal.models.backbones.dit.network import DiffusionTransformer
 from unequal.models.denoiser import Denoiser
 from unequal.models.folder import load_model, save_model
 from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble, Expert
 from unequal.sampling.guidance import guided
 from unequal.settings.evaluation import Guidance
-from unequal.settings.network import DiT
 
-BuildDiT = Callable[..., DiffusionTransformer]
-DiTSettings = Callable[..., DiT]
+BuildDiT = Callable
+DiTSettings = Callable
 LABELS = dropped_labels(5)
 #: Of the network that the tests' files hold: images of 4 channels and 8 × 8 pixels, in patches of 2.
 SIZES: dict[str, Any] = {"depth": 2, "width": 16, "channels": 4, "answers": 8, "patch": 2, "side": 4, "rows": 6}
@@ -63,7 +61,7 @@ def test_a_file_of_dit_answers_as_there(tmp_path: Path, dit_settings: DiTSetting
 
 
 def test_a_file_of_sit_answers_with_our_velocity(
-    tmp_path: Path, dit_settings: DiTSettings, make_record: Callable[..., Any]
+    tmp_path: Path, dit_settings: DiTSettings, make_record: Callable
 ) -> None:
     """SiT goes from noise at 0 to the data at 1, and answers x0 − ε; here 1000·s leads from the data to the noise."""
     state, (x, _, y) = checkpoint(**SIZES), asked()
@@ -142,7 +140,7 @@ def without(name: str) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
     ],
 )
 def test_files_of_other_networks(
-    tmp_path: Path, dit_settings: DiTSettings, changes: dict[str, Any], spoil: Callable[..., Any], said: str
+    tmp_path: Path, dit_settings: DiTSettings, changes: dict[str, Any], spoil: Callable, said: str
 ) -> None:
     torch.save(spoil(checkpoint(**SIZES)), tmp_path / "dit.pt")
     settings = dit_settings(
@@ -174,7 +172,7 @@ def test_settings_that_are_not_those_of_a_files_training(
 
 
 def test_a_flow_is_sampled_by_the_scheduler_of_diffusers_and_comes_back(
-    tmp_path: Path, tiny_dit: BuildDiT, dit_settings: DiTSettings, make_record: Callable[..., Any]
+    tmp_path: Path, tiny_dit: BuildDiT, dit_settings: DiTSettings, make_record: Callable
 ) -> None:
     facts = {"channels": 4, "condition": LABELS, "schedule": "flow", "shift": 3.0, "timesteps": 1000}
     spec, net = spec_of("velocity", **facts), tiny_dit(channels=4, condition=LABELS).eval()
@@ -261,7 +259,7 @@ def autoencoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("variance", ["fixed", "learned"])
 def test_diffusers_samples_the_same_pictures(
-    project: Path, tiny_dit: BuildDiT, make_record: Callable[..., Any], autoencoder: Path, variance: str
+    project: Path, tiny_dit: BuildDiT, make_record: Callable, autoencoder: Path, variance: str
 ) -> None:
     changes = {"channels": 4, "condition": dropped_labels(1000), "variance": variance}
     spec, net = latent_spec(**changes, autoencoder=identity(autoencoder)), tiny_dit(**changes).eval()

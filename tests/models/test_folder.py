@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -29,7 +28,7 @@ from unequal.models.folder import (
 from unequal.models.pruned import load_any_model, replay
 from unequal.timesteps.partition import TimestepRange
 
-BuildNet = Callable[..., UNet2DModel]
+BuildNet = Callable
 
 
 def answer(net: UNet2DModel) -> torch.Tensor:
@@ -39,7 +38,7 @@ def answer(net: UNet2DModel) -> torch.Tensor:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any]) -> Path:
+def folder(tmp_path: Path, tiny_net: BuildNet, make_record: Callable) -> Path:
     net = tiny_net()
     save_model(tmp_path / "model", net, make_record(net))
     return tmp_path / "model"
@@ -54,7 +53,7 @@ def refusal(folder: Path, load: Loader = load_model) -> str:
 
 @pytest.mark.parametrize("value", [float("nan"), float("-inf")])
 def test_weights_that_are_no_numbers_are_not_saved(
-    tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any], value: float
+    tmp_path: Path, tiny_net: BuildNet, make_record: Callable, value: float
 ) -> None:
     net = tiny_net()
     with torch.no_grad():
@@ -66,7 +65,7 @@ def test_weights_that_are_no_numbers_are_not_saved(
     assert not (tmp_path / "model").exists()
 
 
-def test_what_was_saved_comes_back(folder: Path, tiny_net: BuildNet, make_record: Callable[..., Any]) -> None:
+def test_what_was_saved_comes_back(folder: Path, tiny_net: BuildNet, make_record: Callable) -> None:
     net, record = load_model(folder)
     assert torch.equal(answer(net), answer(tiny_net()))
     assert record.sha256[WEIGHTS] == content_hash(folder / WEIGHTS)
@@ -78,7 +77,7 @@ def test_what_was_saved_comes_back(folder: Path, tiny_net: BuildNet, make_record
 
 
 def test_a_model_saved_again_over_one_with_snapshots_is_sound(
-    tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any]
+    tmp_path: Path, tiny_net: BuildNet, make_record: Callable
 ) -> None:
     other = tiny_net()
     with torch.no_grad():
@@ -93,7 +92,7 @@ def test_diffusers_reads_the_folder_by_itself(folder: Path, tiny_net: BuildNet) 
     assert torch.equal(answer(UNet2DModel.from_pretrained(folder)), answer(tiny_net()))
 
 
-def test_a_pruned_model(tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any]) -> None:
+def test_a_pruned_model(tmp_path: Path, tiny_net: BuildNet, make_record: Callable) -> None:
     net = tiny_net()
     removals = [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6]), ("mid_block.attentions.0.to_q", [4, 5, 6, 7])]
     replay(net, removals)
@@ -105,7 +104,7 @@ def test_a_pruned_model(tmp_path: Path, tiny_net: BuildNet, make_record: Callabl
 
 
 def test_where_nothing_is_pruned_a_pruned_model_is_refused(
-    tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any]
+    tmp_path: Path, tiny_net: BuildNet, make_record: Callable
 ) -> None:
     save_model(tmp_path, tiny_net(), make_record(tiny_net()), [])
     assert refusal(tmp_path) == f"{tmp_path}: a pruned model; allowed here: models that were never pruned"
@@ -121,7 +120,7 @@ def test_any_model_may_also_be_one_that_was_never_pruned(folder: Path, tiny_net:
     assert not net.training
 
 
-def test_a_model_with_three_heads(tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any]) -> None:
+def test_a_model_with_three_heads(tmp_path: Path, tiny_net: BuildNet, make_record: Callable) -> None:
     net, heads = tiny_net(heads=3), Heads(torch.rand(50, 3, dtype=torch.float64), torch.rand(50, 3, 3))
     save_model(tmp_path / "mixed", net, make_record(net, prediction="mixed"), heads=heads)
     assert torch.equal(answer(load_model(tmp_path / "mixed")[0]), answer(net))
@@ -137,13 +136,13 @@ def test_heads_are_combined_by_their_products() -> None:
     assert torch.equal(selected_heads("epsilon", products).weights, torch.tensor([[0.0, 0, 1]]).expand(4, 3).double())
 
 
-def test_weights_are_stored_in_float32(tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any]) -> None:
+def test_weights_are_stored_in_float32(tmp_path: Path, tiny_net: BuildNet, make_record: Callable) -> None:
     net = tiny_net()
     save_model(tmp_path / "half", net.bfloat16(), make_record(tiny_net()))
     assert all(parameter.dtype == torch.float32 for parameter in load_model(tmp_path / "half")[0].parameters())
 
 
-def test_sums_of_a_record(tiny_net: BuildNet, make_record: Callable[..., Any]) -> None:
+def test_sums_of_a_record(tiny_net: BuildNet, make_record: Callable) -> None:
     record = make_record(tiny_net(), images_seen=5, inherited_images=7, training_flops=11, inherited_flops=13)
     assert record.total_images == 12
     assert record.total_flops == 24
@@ -225,7 +224,7 @@ def test_a_pruning_record_that_leaves_nothing(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 20, -1])
-def test_heads_cut_short(tmp_path: Path, tiny_net: BuildNet, make_record: Callable[..., Any], kept: int) -> None:
+def test_heads_cut_short(tmp_path: Path, tiny_net: BuildNet, make_record: Callable, kept: int) -> None:
     net = tiny_net(heads=3)
     save_model(
         tmp_path, net, make_record(net, prediction="mixed"), heads=Heads(torch.rand(50, 3), torch.rand(50, 3, 3))

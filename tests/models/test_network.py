@@ -1,12 +1,10 @@
 """Networks from settings, and their cost; what cannot be built is refused in one line."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 from diffusers.models.attention_processor import Attention
-from diffusers.models.unets.unet_2d import UNet2DModel
 from specs import low_resolution, spec_of
 
 from unequal.errors import UserError
@@ -16,7 +14,7 @@ from unequal.models.cost import count_cost, training_flops
 ENLARGING = low_resolution(4)
 
 
-def test_cost_of_attention_is_its_two_products(tiny_net: Callable[..., UNet2DModel]) -> None:
+def test_cost_of_attention_is_its_two_products(tiny_net: Callable) -> None:
     cost = count_cost(tiny_net())
     # The middle block: 4×4 positions, 16 channels; queries by keys, then weights by values.
     assert cost.macs_with_attention - cost.macs == 2 * 16 * 16 * 16
@@ -26,7 +24,7 @@ def test_cost_of_attention_is_its_two_products(tiny_net: Callable[..., UNet2DMod
     assert cost.macs - without.macs == 4 * 16 * 16 * 16
 
 
-def test_super_resolution_sees_two_images_side_by_side(tiny_net: Callable[..., UNet2DModel]) -> None:
+def test_super_resolution_sees_two_images_side_by_side(tiny_net: Callable) -> None:
     net, plain = tiny_net(channels=3, condition=ENLARGING), tiny_net(channels=3)
     assert net(torch.zeros(2, 6, 8, 8), torch.tensor([0, 5])).sample.shape == (2, 3, 8, 8)
     # Three further channels into the first layer of 3×3 filters with 8 channels; nothing else is larger.
@@ -34,7 +32,7 @@ def test_super_resolution_sees_two_images_side_by_side(tiny_net: Callable[..., U
     assert count_cost(net).macs - count_cost(plain).macs == 3 * 9 * 8 * 64
 
 
-def test_learned_variance_doubles_the_output(tiny_net: Callable[..., UNet2DModel]) -> None:
+def test_learned_variance_doubles_the_output(tiny_net: Callable) -> None:
     net, plain = tiny_net(channels=3, variance="learned"), tiny_net(channels=3)
     assert net(torch.zeros(2, 3, 8, 8), torch.tensor([0, 5])).sample.shape == (2, 6, 8, 8)
     assert count_cost(net).parameters - count_cost(plain).parameters == 3 * (9 * 8 + 1)
@@ -47,32 +45,30 @@ def test_training_costs_three_forward_passes() -> None:
 
 
 @pytest.mark.parametrize(("heads", "channels"), [(1, 1), (3, 1), (3, 3)])
-def test_shapes(tiny_net: Callable[..., UNet2DModel], heads: int, channels: int) -> None:
+def test_shapes(tiny_net: Callable, heads: int, channels: int) -> None:
     net = tiny_net(heads=heads, channels=channels)
     answer = net(torch.zeros(2, channels, 8, 8), torch.tensor([0, 5])).sample
     assert answer.shape == (2, heads * channels, 8, 8)
 
 
-def test_attention_stands_where_it_is_asked_for(tiny_net: Callable[..., UNet2DModel]) -> None:
+def test_attention_stands_where_it_is_asked_for(tiny_net: Callable) -> None:
     config = tiny_net(attention_resolutions=(8,)).config
     assert config["down_block_types"] == ("AttnDownBlock2D", "DownBlock2D")
     assert config["up_block_types"] == ("UpBlock2D", "AttnUpBlock2D")
 
 
 @pytest.mark.parametrize("scale_shift", [True, False])
-def test_every_attention_is_normed(tiny_net: Callable[..., UNet2DModel], scale_shift: bool) -> None:
+def test_every_attention_is_normed(tiny_net: Callable, scale_shift: bool) -> None:
     net = tiny_net(attention_resolutions=(8,), scale_shift=scale_shift)
     norms = [module.group_norm.num_groups for module in net.modules() if isinstance(module, Attention)]
     assert norms == [4] * 4
 
 
-def test_attention_at_a_size_that_there_is_not(tiny_net: Callable[..., UNet2DModel]) -> None:
+def test_attention_at_a_size_that_there_is_not(tiny_net: Callable) -> None:
     with pytest.raises(UserError, match=r"attention_resolutions: 16 is no feature-map size; allowed: \[8, 4\]"):
         tiny_net(attention_resolutions=(16,))
 
 
-def test_an_odd_number_of_layers_still_returns_to_the_image_size(
-    network_settings: Callable[..., Any],
-) -> None:
+def test_an_odd_number_of_layers_still_returns_to_the_image_size(network_settings: Callable) -> None:
     net = build_network(network_settings(block_out_channels=(8, 8, 16)), spec_of(size=12))
     assert net(torch.zeros(1, 1, 12, 12), 0).sample.shape == (1, 1, 12, 12)

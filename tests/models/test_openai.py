@@ -108,7 +108,7 @@ def test_the_order_of_attention_and_its_heads_matter(right: Any, wrong: Any, tmp
 
 
 @torch.no_grad()
-def test_a_checkpoint_becomes_a_model_folder_and_is_pruned(tmp_path: Path, make_record: Callable[..., Any]) -> None:
+def test_a_checkpoint_becomes_a_model_folder_and_is_pruned(tmp_path: Path, make_record: Callable) -> None:
     net = network(heads=16, by_width=True, updown=True)
     loaded = load(saved(net, tmp_path), num_head_channels=16)
     save_model(tmp_path / "base", loaded, make_record(loaded, size=16, channels=3, variance="learned"))
@@ -129,7 +129,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> tuple[OpenAIUNet, UNet2
 
 @torch.no_grad()
 def test_heads_of_several_widths_stay_in_a_model_folder(
-    several: tuple[OpenAIUNet, UNet2DModel], tmp_path: Path, make_record: Callable[..., Any]
+    several: tuple[OpenAIUNet, UNet2DModel], tmp_path: Path, make_record: Callable
 ) -> None:
     net, loaded = several
     save_model(tmp_path, loaded, make_record(loaded, size=16, channels=3, variance="learned"))
@@ -149,7 +149,7 @@ def test_heads_of_several_widths_stay_in_a_model_folder(
 
 @torch.no_grad()
 def test_pruning_takes_whole_heads_of_several_widths(
-    several: tuple[OpenAIUNet, UNet2DModel], tmp_path: Path, make_record: Callable[..., Any]
+    several: tuple[OpenAIUNet, UNet2DModel], tmp_path: Path, make_record: Callable
 ) -> None:
     """Heads whose outputs go nowhere can be pruned without a change of the answer."""
     loaded = copy.deepcopy(several[1])
@@ -169,7 +169,7 @@ def test_pruning_takes_whole_heads_of_several_widths(
 
 
 def test_diffusers_cannot_hold_heads_of_several_widths(
-    several: tuple[OpenAIUNet, UNet2DModel], tmp_path: Path, make_record: Callable[..., Any]
+    several: tuple[OpenAIUNet, UNet2DModel], tmp_path: Path, make_record: Callable
 ) -> None:
     record = make_record(several[1], size=16, channels=3, variance="learned")
     with pytest.raises(Unexportable, match="attention heads of several widths"):

@@ -28,7 +28,7 @@ from unequal.models.backbones.unet2d.exchange import load_pretrained
 from unequal.models.spec import ModelSpec
 from unequal.settings.network import OpenAIFlags, UNet2D
 
-Load = Callable[..., UNet2DModel]
+Load = Callable
 ENLARGING = low_resolution(4)
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -45,7 +45,7 @@ def same_weights(one: UNet2DModel, other: UNet2DModel) -> bool:
 
 
 @pytest.fixture
-def load(network_settings: Callable[..., Any]) -> Load:
+def load(network_settings: Callable) -> Load:
     """Take the network of a folder, as the settings of a tiny one name it."""
 
     def load(source: Path, size: int = 8, channels: int = 1, **changes: Any) -> UNet2DModel:
@@ -55,9 +55,7 @@ def load(network_settings: Callable[..., Any]) -> Load:
     return load
 
 
-def test_pretrained_from_a_folder_of_a_model_or_a_pipeline(
-    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load
-) -> None:
+def test_pretrained_from_a_folder_of_a_model_or_a_pipeline(tmp_path: Path, tiny_net: Callable, load: Load) -> None:
     net = tiny_net()
     net.save_pretrained(tmp_path / "model")
     DDPMPipeline(net, DDPMScheduler()).save_pretrained(tmp_path / "pipeline")
@@ -65,7 +63,7 @@ def test_pretrained_from_a_folder_of_a_model_or_a_pipeline(
     assert same_weights(load(tmp_path / "pipeline"), net)
 
 
-def test_dropout_is_that_of_the_settings(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load) -> None:
+def test_dropout_is_that_of_the_settings(tmp_path: Path, tiny_net: Callable, load: Load) -> None:
     tiny_net(dropout=0.5).save_pretrained(tmp_path)
     for chosen in (0.0, 0.2):
         net, fresh = load(tmp_path, dropout=chosen), tiny_net(dropout=chosen)
@@ -75,7 +73,7 @@ def test_dropout_is_that_of_the_settings(tmp_path: Path, tiny_net: Callable[...,
         assert same_weights(net, fresh)
 
 
-def test_pretrained_for_super_resolution(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load) -> None:
+def test_pretrained_for_super_resolution(tmp_path: Path, tiny_net: Callable, load: Load) -> None:
     net = tiny_net(condition=ENLARGING)
     net.save_pretrained(tmp_path / "enlarging")
     tiny_net().save_pretrained(tmp_path / "generating")
@@ -86,7 +84,7 @@ def test_pretrained_for_super_resolution(tmp_path: Path, tiny_net: Callable[...,
     )
 
 
-def test_pretrained_with_learned_variance(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load) -> None:
+def test_pretrained_with_learned_variance(tmp_path: Path, tiny_net: Callable, load: Load) -> None:
     net = tiny_net(variance="learned")
     net.save_pretrained(tmp_path / "learned")
     tiny_net().save_pretrained(tmp_path / "plain")
@@ -104,16 +102,14 @@ def refusal(load: Load, *args: Any, **changes: Any) -> str:
 
 
 @pytest.mark.parametrize(("size", "channels"), [(16, 1), (8, 3)])
-def test_pretrained_for_other_images(
-    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load, size: int, channels: int
-) -> None:
+def test_pretrained_for_other_images(tmp_path: Path, tiny_net: Callable, load: Load, size: int, channels: int) -> None:
     tiny_net().save_pretrained(tmp_path)
     said = refusal(load, tmp_path, size, channels)
     assert "size 8 with 1 channels in and 1 out" in said
     assert f"the data have size {size} and {channels} channels" in said
 
 
-def test_pretrained_with_three_heads(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load) -> None:
+def test_pretrained_with_three_heads(tmp_path: Path, tiny_net: Callable, load: Load) -> None:
     tiny_net(heads=3).save_pretrained(tmp_path)
     assert "1 channels in and 3 out" in refusal(load, tmp_path)
 
@@ -128,7 +124,7 @@ def test_pretrained_that_is_not_there(tmp_path: Path, load: Load, monkeypatch: p
 
 
 @pytest.mark.parametrize("kept", [0, 5, 1000, -1])
-def test_pretrained_cut_short(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load, kept: int) -> None:
+def test_pretrained_cut_short(tmp_path: Path, tiny_net: Callable, load: Load, kept: int) -> None:
     tiny_net().save_pretrained(tmp_path)
     weights = tmp_path / "diffusion_pytorch_model.safetensors"
     weights.write_bytes(weights.read_bytes()[:kept])
@@ -148,7 +144,7 @@ def harmed(change: dict[str, Any]) -> Callable[[Any], Any]:
     ids=range(6),
 )
 def test_pretrained_whose_config_describes_no_network(
-    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load, harm: Callable[[Any], Any]
+    tmp_path: Path, tiny_net: Callable, load: Load, harm: Callable[[Any], Any]
 ) -> None:
     tiny_net().save_pretrained(tmp_path)
     config = tmp_path / "config.json"
@@ -158,7 +154,7 @@ def test_pretrained_whose_config_describes_no_network(
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_pretrained_weights_are_finite(
-    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], load: Load, take: Load, value: float
+    tmp_path: Path, tiny_net: Callable, load: Load, take: Load, value: float
 ) -> None:
     net, theirs = tiny_net(), OpenAIUNet(layers=1, attended=())
     with torch.no_grad():
@@ -172,7 +168,7 @@ def test_pretrained_weights_are_finite(
 
 
 @pytest.fixture
-def take(network_settings: Callable[..., Any]) -> Load:
+def take(network_settings: Callable) -> Load:
     """Take the network of a source over as a base of 50 timesteps that predicts ε, or as told."""
 
     def take(
@@ -219,7 +215,7 @@ AGREEING = [
 
 @pytest.mark.parametrize(("scheduler", "told"), AGREEING, ids=range(len(AGREEING)))
 def test_a_pipeline_that_agrees(
-    scheduler: Any, told: dict[str, Any], tmp_path: Path, tiny_net: Callable[..., UNet2DModel], take: Load
+    scheduler: Any, told: dict[str, Any], tmp_path: Path, tiny_net: Callable, take: Load
 ) -> None:
     net = tiny_net(variance=told.get("variance", "fixed"))
     assert same_weights(take(pipeline(tmp_path, net, scheduler), **told), net)
@@ -258,11 +254,7 @@ DISAGREEING = [
     (DDPMScheduler(beta_schedule="sigmoid"), {}, "schedule.name: linear, betas 0.0001 … 0.02, but {} was trained with"),
     (DDPMScheduler(trained_betas=[*LINEAR[:-1], 0.03]), {}, "schedule.name: linear, betas 0.0001 … 0.02, but {} was"),
     (DDPMScheduler(rescale_betas_zero_snr=True), {}, "schedule.name: linear, betas 0.0001 … 0.02, but {} was"),
-    (
-        DDPMScheduler(prediction_type="sample"),
-        {},
-        "recipes.base.prediction: epsilon, but {} was trained with sample",
-    ),
+    (DDPMScheduler(prediction_type="sample"), {}, "recipes.base.prediction: epsilon, but {} was trained with sample"),
     (
         DDPMScheduler(variance_type="learned_range"),
         {},
@@ -286,7 +278,7 @@ DISAGREEING = [
 
 @pytest.mark.parametrize(("scheduler", "told", "said"), DISAGREEING, ids=range(len(DISAGREEING)))
 def test_a_pipeline_that_disagrees(
-    scheduler: Any, told: dict[str, Any], said: str, tmp_path: Path, tiny_net: Callable[..., UNet2DModel], take: Load
+    scheduler: Any, told: dict[str, Any], said: str, tmp_path: Path, tiny_net: Callable, take: Load
 ) -> None:
     folder = pipeline(tmp_path, tiny_net(variance=told.get("variance", "fixed")), scheduler)
     expected = said.format(f"network.pretrained '{folder}'").replace(
@@ -295,9 +287,7 @@ def test_a_pipeline_that_disagrees(
     assert refusal(take, folder, **told).startswith(expected)
 
 
-def test_a_scheduler_beside_the_model_is_read_too(
-    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], take: Load
-) -> None:
+def test_a_scheduler_beside_the_model_is_read_too(tmp_path: Path, tiny_net: Callable, take: Load) -> None:
     tiny_net().save_pretrained(tmp_path)
     assert same_weights(take(tmp_path, timesteps=77), tiny_net())  # a network alone says nothing of its schedule
     DDPMScheduler().save_pretrained(tmp_path)
@@ -305,16 +295,14 @@ def test_a_scheduler_beside_the_model_is_read_too(
 
 
 @pytest.mark.parametrize("content", ["[]", "{", json.dumps({"beta_schedule": "steps"})])
-def test_a_scheduler_that_cannot_be_read(
-    content: str, tmp_path: Path, tiny_net: Callable[..., UNet2DModel], take: Load
-) -> None:
+def test_a_scheduler_that_cannot_be_read(content: str, tmp_path: Path, tiny_net: Callable, take: Load) -> None:
     tiny_net().save_pretrained(tmp_path)
     (tmp_path / "scheduler_config.json").write_text(content)
     assert str(tmp_path) in refusal(take, tmp_path)
 
 
 def test_a_scheduler_on_the_hub(
-    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], take: Load, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tiny_net: Callable, take: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = pipeline(tmp_path, tiny_net(), DDPMScheduler())
 

@@ -178,7 +178,7 @@ def test_clipping_keeps_predicted_images_in_range(clip: bool) -> None:
     torch.testing.assert_close(found, torch.full_like(found, 1.0 if clip else 3.0))
 
 
-def test_experts_of_one_mind_are_one_model(tiny_net: Callable[..., UNet2DModel]) -> None:
+def test_experts_of_one_mind_are_one_model(tiny_net: Callable) -> None:
     nets = [tiny_net() for _ in range(3)]
     routed = experts_of(nets, [(0, 9), (10, 30), (31, 49)])
     for eta in (0.0, 0.8):
@@ -232,21 +232,10 @@ def test_experts_may_predict_differently() -> None:
 
 
 @pytest.mark.parametrize(
-    "ranges",
-    [
-        [(1, 49)],
-        [(0, 48)],
-        [(0, 20), (22, 49)],
-        [(0, 20), (20, 49)],
-        [(0, 49), (0, 49)],
-        [(0, 49), (10, 20)],
-    ],
+    "ranges", [[(1, 49)], [(0, 48)], [(0, 20), (22, 49)], [(0, 20), (20, 49)], [(0, 49), (0, 49)], [(0, 49), (10, 20)]]
 )
 def test_gaps_and_overlaps_are_refused(ranges: list[tuple[int, int]]) -> None:
-    with pytest.raises(
-        UserError,
-        match=r"^experts \[.* do not cover timesteps|^the experts end at t = 48, the",
-    ):
+    with pytest.raises(UserError, match=r"^experts \[.* do not cover timesteps|^the experts end at t = 48, the"):
         experts_of([Answering() for _ in ranges], ranges)
 
 
@@ -344,7 +333,7 @@ def save(folder: Path, net: UNet2DModel, made: ModelRecord) -> None:
 
 
 @pytest.fixture
-def groups(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]) -> Path:
+def groups(tmp_path: Path, tiny_net: Callable, make_record: Callable) -> Path:
     """Experts of two groups, as folders."""
     net = tiny_net()
     for group, (first, last) in enumerate([(0, 19), (20, 49)]):
@@ -353,15 +342,13 @@ def groups(tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Ca
     return tmp_path
 
 
-def test_experts_from_a_folder(groups: Path, tiny_net: Callable[..., UNet2DModel]) -> None:
+def test_experts_from_a_folder(groups: Path, tiny_net: Callable) -> None:
     experts = Ensemble.load(groups)
     assert [expert.record.group for expert in experts.experts] == [0, 1]
     assert torch.equal(experts.sample(3, STEPS), single(tiny_net()).sample(3, STEPS))
 
 
-def test_a_folder_left_from_more_groups_is_ignored(
-    groups: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
-) -> None:
+def test_a_folder_left_from_more_groups_is_ignored(groups: Path, tiny_net: Callable, make_record: Callable) -> None:
     save(groups / "group_2", tiny_net(), make_record(tiny_net(), first=30, last=49, group=2, groups=3))
     assert len(Ensemble.load(str(groups)).experts) == 2
 
@@ -377,17 +364,13 @@ def test_a_folder_without_models(tmp_path: Path) -> None:
         Ensemble.load(tmp_path)
 
 
-def test_a_group_of_another_division(
-    groups: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
-) -> None:
+def test_a_group_of_another_division(groups: Path, tiny_net: Callable, make_record: Callable) -> None:
     save(groups / "group_1", tiny_net(), make_record(tiny_net(), first=25, last=49, group=1, groups=2))
     with pytest.raises(UserError, match=r"experts \[\[0, 19\], \[25, 49\]\] do not cover"):
         Ensemble.load(groups)
 
 
-def test_a_model_alone_answers_for_all_timesteps(
-    tmp_path: Path, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
-) -> None:
+def test_a_model_alone_answers_for_all_timesteps(tmp_path: Path, tiny_net: Callable, make_record: Callable) -> None:
     save(tmp_path / "slot", tiny_net(), make_record(tiny_net(), first=7, last=9))
     experts = Ensemble.load(tmp_path / "slot", "cpu")
     assert (experts.record.first, experts.record.last) == (0, 49)

@@ -17,7 +17,7 @@ from learn_in_processes import OBJECTIVE, OPTIMIZER, T, adaptive, learned_by_all
 
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.pipeline.launching import launch
-from unequal.settings.training import Runtime, Training
+from unequal.settings.training import Runtime
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import BatchSource
 from unequal.training.feedback import Feedback
@@ -47,7 +47,7 @@ class Recorder(TimestepSampler):
 
 
 @pytest.fixture
-def source(prepared: PreparedData) -> Callable[..., BatchSource]:
+def source(prepared: PreparedData) -> Callable:
     def make(sampler: TimestepSampler, batch_size: int = 6) -> BatchSource:
         return BatchSource(tensor_of(prepared.train), batch_size, sampler, 0, False, CPU)
 
@@ -56,12 +56,8 @@ def source(prepared: PreparedData) -> Callable[..., BatchSource]:
 
 @pytest.fixture
 def train(
-    source: Callable[..., BatchSource],
-    tiny_net: Callable[..., UNet2DModel],
-    training_settings: Callable[..., Training],
-    runtime: Runtime,
-    tmp_path: Path,
-) -> Callable[..., Trainer]:
+    source: Callable, tiny_net: Callable, training_settings: Callable, runtime: Runtime, tmp_path: Path
+) -> Callable:
     """A finished run of two steps."""
 
     def run(sampler: TimestepSampler, parts: int, net: UNet2DModel | None = None) -> Trainer:
@@ -104,7 +100,7 @@ def test_measurements_come_first_and_after_every_so_many_images(batch_size: int,
 
 @pytest.mark.parametrize("parts", [1, 2, 4])
 def test_the_losses_of_a_whole_batch_are_handed_on_without_importance_weights(
-    train: Callable[..., Trainer], tiny_net: Callable[..., UNet2DModel], parts: int
+    train: Callable, tiny_net: Callable, parts: int
 ) -> None:
     sampler = Recorder()
     source = train(sampler, parts).source
@@ -117,9 +113,7 @@ def test_the_losses_of_a_whole_batch_are_handed_on_without_importance_weights(
     np.testing.assert_allclose(losses, expected, rtol=2e-4)
 
 
-def test_single_gradients_are_those_of_backward(
-    source: Callable[..., BatchSource], tiny_net: Callable[..., UNet2DModel]
-) -> None:
+def test_single_gradients_are_those_of_backward(source: Callable, tiny_net: Callable) -> None:
     net = tiny_net().requires_grad_(True)
     feedback = Feedback(Accelerator(cpu=True), net, source(adaptive()), OBJECTIVE)
     timesteps = np.array([0, 3, 49])
@@ -135,7 +129,7 @@ def test_single_gradients_are_those_of_backward(
     assert len(set(squares)) == 3
 
 
-def test_measured_images_are_others_at_each_step(source: Callable[..., BatchSource]) -> None:
+def test_measured_images_are_others_at_each_step(source: Callable) -> None:
     one = source(adaptive())
     timesteps = np.arange(6)
     assert torch.equal(one.measured(2, timesteps).epsilon, one.measured(2, timesteps).epsilon)
@@ -143,20 +137,14 @@ def test_measured_images_are_others_at_each_step(source: Callable[..., BatchSour
     assert not torch.equal(one.measured(2, timesteps).epsilon, one.draw(2).epsilon)
 
 
-def test_without_anything_to_learn_nothing_is_read_back(
-    train: Callable[..., Trainer], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_anything_to_learn_nothing_is_read_back(train: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Feedback, "all_gather", lambda *_: pytest.fail("figures were read back"))
     train(TimestepSampler(uniform(T)), 1)
 
 
 @pytest.mark.slow
 def test_two_processes_learn_the_same_as_one(
-    prepared: PreparedData,
-    network_settings: Callable[..., object],
-    training_settings: Callable[..., Training],
-    runtime: Runtime,
-    tmp_path: Path,
+    prepared: PreparedData, network_settings: Callable, training_settings: Callable, runtime: Runtime, tmp_path: Path
 ) -> None:
     settings = {"network": network_settings(), "training": training_settings(batch_size=6), "runtime": runtime}
     given = {name: value.model_dump(mode="json") for name, value in settings.items()}  # type: ignore[attr-defined]

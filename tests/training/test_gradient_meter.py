@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
 from here import Here
 from specs import spec_of
 from torch import Tensor, nn
@@ -15,7 +14,6 @@ from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.predictions import NetworkFunction
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.models.folder import ModelRecord
 from unequal.settings.loss_weights import LearnedClusterUncertainty, NoWeight
 from unequal.settings.recipe import Conflicts, MeasuredGradients, Optimizer, Recipe
 from unequal.settings.samplers import Uniform
@@ -36,7 +34,7 @@ OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50))
 
 
 @pytest.fixture
-def meter(prepared: PreparedData, tiny_net: Callable[..., UNet2DModel]) -> Callable[..., GradientMeter]:
+def meter(prepared: PreparedData, tiny_net: Callable) -> Callable:
     def make(seed: int = 0, dropout: float = 0.0) -> GradientMeter:
         net = tiny_net(dropout=dropout).train().requires_grad_(True)
         return GradientMeter(net, OBJECTIVE, tensor_of(prepared.train), 4, single_images=8, mean_images=16, seed=seed)
@@ -44,7 +42,7 @@ def meter(prepared: PreparedData, tiny_net: Callable[..., UNet2DModel]) -> Calla
     return make
 
 
-def test_a_sample_is_made_of_cells_and_folds(meter: Callable[..., GradientMeter]) -> None:
+def test_a_sample_is_made_of_cells_and_folds(meter: Callable) -> None:
     sample = meter().sample(CELLS)
     assert sample.squares.shape == (3, 4, 2)
     assert sample.products.shape == (3, 4, 3, 4)
@@ -53,7 +51,7 @@ def test_a_sample_is_made_of_cells_and_folds(meter: Callable[..., GradientMeter]
     assert (np.linalg.eigvalsh(table) > -1e-9 * table.max()).all()
 
 
-def test_timesteps_are_drawn_inside_the_cell(meter: Callable[..., GradientMeter]) -> None:
+def test_timesteps_are_drawn_inside_the_cell(meter: Callable) -> None:
     generator = np.random.default_rng(0)
     for cell in CELLS:
         batch = meter().drawn(cell, 400, generator)
@@ -61,14 +59,14 @@ def test_timesteps_are_drawn_inside_the_cell(meter: Callable[..., GradientMeter]
         assert torch.equal(batch.weights, torch.ones(400))
 
 
-def test_a_cell_does_not_depend_on_the_others(meter: Callable[..., GradientMeter]) -> None:
+def test_a_cell_does_not_depend_on_the_others(meter: Callable) -> None:
     whole, alone = meter(dropout=0.3).sample(CELLS), meter(dropout=0.3).sample(CELLS[1:2])
     np.testing.assert_array_equal(whole.squares[1], alone.squares[0])
     np.testing.assert_allclose(whole.products[1, :, 1], alone.products[0, :, 0], rtol=1e-9)
     assert not np.array_equal(meter(seed=1).sample(CELLS[1:2]).squares, alone.squares)
 
 
-def test_lengths_and_means_are_of_the_same_loss(meter: Callable[..., GradientMeter]) -> None:
+def test_lengths_and_means_are_of_the_same_loss(meter: Callable) -> None:
     """With one image and one timestep, single gradients and means differ by the noise alone: E‖g‖² > ‖μ‖² > 0."""
     one, cell = meter(), TimestepRange(10, 10)
     moments = (
@@ -125,13 +123,8 @@ def test_lengths_are_those_of_scaled_gradients() -> None:
         torch.testing.assert_close(column, torch.stack([plain, scaled]))
 
 
-def test_both_metrics_are_of_the_draws_of_the_plain_meter(
-    prepared: PreparedData, tiny_net: Callable[..., UNet2DModel]
-) -> None:
-    net, objective = (
-        tiny_net().train().requires_grad_(True),
-        SingleHead("epsilon", NoiseSchedule.linear(50)),
-    )
+def test_both_metrics_are_of_the_draws_of_the_plain_meter(prepared: PreparedData, tiny_net: Callable) -> None:
+    net, objective = (tiny_net().train().requires_grad_(True), SingleHead("epsilon", NoiseSchedule.linear(50)))
     meter = GradientMeter(net, objective, tensor_of(prepared.train), 4, single_images=8, mean_images=16, seed=0)
     found = AdamMeter(meter, tuple(torch.full_like(one, 2.0) for one in net.parameters())).samples(CELLS)
     plain = meter.sample(CELLS)
@@ -207,10 +200,10 @@ def trained(
     tmp_path: Path,
     runtime: Runtime,
     prepared: PreparedData,
-    tiny_net: Callable[..., UNet2DModel],
-    make_record: Callable[..., ModelRecord],
-    training_settings: Callable[..., Training],
-) -> Callable[..., tuple[Here, TrainingJob, Start]]:
+    tiny_net: Callable,
+    make_record: Callable,
+    training_settings: Callable,
+) -> Callable:
     def make(chosen: Recipe, fresh: bool = False) -> tuple[Here, TrainingJob, Start]:
         net, spec = tiny_net(), spec_of()
         start = Start(net, spec, Scope.whole(spec), parent=None if fresh else make_record(net))
@@ -220,7 +213,7 @@ def trained(
 
 
 @pytest.mark.parametrize("chosen", [SURGERY, UNCERTAIN], ids=["conflicts", "uncertainty"])
-def test_what_is_measured_counts_in_the_budget(trained: Callable[..., tuple[Here, TrainingJob, Start]], chosen: Recipe):
+def test_what_is_measured_counts_in_the_budget(trained: Callable, chosen: Recipe):
     here, job, start = trained(chosen)
     assert chosen.gradients is not None
     assert chosen.gradients.cost == 6 * (8 + 4)
@@ -235,7 +228,7 @@ def test_what_is_measured_counts_in_the_budget(trained: Callable[..., tuple[Here
     assert (len(clusters), clusters[0][0], clusters[-1][1]) == (3, 0, 49)
 
 
-def test_clusters_go_by_what_was_measured(trained: Callable[..., tuple[Here, TrainingJob, Start]]) -> None:
+def test_clusters_go_by_what_was_measured(trained: Callable) -> None:
     here, job, start = trained(SURGERY)
     affinity, cost = measured_affinity(here, job, start)
     assert affinity is not None and cost == 72
@@ -254,7 +247,7 @@ def rest(job: TrainingJob) -> tuple[Training, PreparedData, int]:
     return job.training, job.data, job.seed
 
 
-def test_fresh_weights_are_refused(trained: Callable[..., tuple[Here, TrainingJob, Start]]) -> None:
+def test_fresh_weights_are_refused(trained: Callable) -> None:
     here, job, start = trained(SURGERY, fresh=True)
     with pytest.raises(
         UserError, match=r"^recipes\.longer\.gradients: measured where a model is trained further; this one"
@@ -262,7 +255,7 @@ def test_fresh_weights_are_refused(trained: Callable[..., tuple[Here, TrainingJo
         measured_affinity(here, job, start)
 
 
-def test_a_gradient_that_is_lost_in_noise_is_told(trained: Callable[..., tuple[Here, TrainingJob, Start]]) -> None:
+def test_a_gradient_that_is_lost_in_noise_is_told(trained: Callable) -> None:
     *_, start = trained(SURGERY)
     lost = Affinity(AFFINITY_CELLS, np.full((len(AFFINITY_CELLS),) * 2, np.nan))
     with pytest.raises(UserError, match="measure more images where a mean gradient is lost in noise"):

@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 import torch
 from accelerate.state import AcceleratorState
-from diffusers.models.unets.unet_2d import UNet2DModel
 from torch import Tensor
 
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.settings.recipe import MomentumDecay, Optimizer
-from unequal.settings.training import Runtime, Training
+from unequal.settings.training import Runtime
 from unequal.timesteps.densities import curriculum, noise_rate_target
 from unequal.timesteps.information import InfoNoiseSampler
 from unequal.timesteps.partition import Partition
@@ -47,7 +46,7 @@ CPU = torch.device("cpu")
 OPTIMIZER = Optimizer(lr=2e-3, betas=(0.9, 0.99), weight_decay=0.01, warmup_images=8, decay="cosine")
 OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50))
 
-Build = Callable[..., Trainer]
+Build = Callable
 
 
 @pytest.fixture(autouse=True)
@@ -60,11 +59,7 @@ def _fresh_accelerator() -> Iterator[None]:
 
 @pytest.fixture
 def build(
-    tmp_path: Path,
-    prepared: PreparedData,
-    tiny_net: Callable[..., UNet2DModel],
-    training_settings: Callable[..., Training],
-    runtime: Runtime,
+    tmp_path: Path, prepared: PreparedData, tiny_net: Callable, training_settings: Callable, runtime: Runtime
 ) -> Build:
     """A trainer of the tiny network, in the work folder of that name."""
 
@@ -603,11 +598,7 @@ def test_snapshots_are_the_average_at_that_point_and_survive_a_kill(
 
 @pytest.mark.gpu
 def test_a_step_does_not_wait_for_the_gpu(
-    prepared: PreparedData,
-    tiny_net: Callable[..., UNet2DModel],
-    training_settings: Callable[..., Training],
-    runtime: Runtime,
-    tmp_path: Path,
+    prepared: PreparedData, tiny_net: Callable, training_settings: Callable, runtime: Runtime, tmp_path: Path
 ) -> None:
     device = torch.device("cuda")
     settings = training_settings(horizontal_flips=True, log_every=100)

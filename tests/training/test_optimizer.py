@@ -8,13 +8,7 @@ from torch import nn
 
 from unequal.settings.recipe import MomentumDecay, Optimizer
 from unequal.training.checkpoint import load_moments, moments
-from unequal.training.optimizer import (
-    build_optimizer,
-    compensation,
-    learning_rate,
-    momentum,
-    set_schedule,
-)
+from unequal.training.optimizer import build_optimizer, compensation, learning_rate, momentum, set_schedule
 
 CPU = torch.device("cpu")
 

@@ -11,7 +11,6 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
 from here import Here
 from pydantic import TypeAdapter
 from specs import class_labels, low_resolution, spec_of
@@ -31,11 +30,10 @@ from unequal.models.pruned import load_any_model, replay
 from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.loss_weights import AnyLossWeight, NoWeight
-from unequal.settings.network import UNet2D
 from unequal.settings.recipe import Mixing, Optimizer, Recipe
 from unequal.settings.samplers import Slot, Uniform
 from unequal.settings.schedule import BetaSchedule
-from unequal.settings.training import PowerAverage, Runtime, Training
+from unequal.settings.training import PowerAverage, Runtime
 from unequal.timesteps.partition import TimestepRange
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import BatchSource
@@ -44,7 +42,7 @@ from unequal.training.initialisation import Scope, Start
 from unequal.training.mixed_prediction import mixed_objective
 from unequal.training.objectives.three_heads import PERIODS, BalancedHeads, BestHead
 from unequal.training.results import trained_record, write_model, write_results
-from unequal.training.train import Outcome, TrainingJob, batches_of, single_head, take_over, train, train_fresh
+from unequal.training.train import TrainingJob, batches_of, single_head, take_over, train, train_fresh
 
 SCHEDULE = NoiseSchedule.linear(50)
 
@@ -61,9 +59,7 @@ def recipe(prediction: str = "epsilon", images: int = 16) -> Recipe:
 
 
 @pytest.fixture
-def run_training(
-    tmp_path: Path, runtime: Runtime, prepared: PreparedData, training_settings: Callable[..., Training]
-) -> Callable[..., Here]:
+def run_training(tmp_path: Path, runtime: Runtime, prepared: PreparedData, training_settings: Callable) -> Callable:
     """Carry a recipe out in a folder of its own."""
 
     def run(
@@ -83,7 +79,7 @@ def start_of(net: nn.Module, spec: ModelSpec | None = None) -> Start:
     return Start(net, spec, Scope.whole(spec))
 
 
-def test_a_base_from_fresh_weights(run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]) -> None:
+def test_a_base_from_fresh_weights(run_training: Callable, tiny_net: Callable) -> None:
     net = tiny_net()
     here = run_training("base", start_of(net), recipe())
     loaded, record = load_model(here.root / "artifacts/models/base")
@@ -102,11 +98,7 @@ def test_a_base_from_fresh_weights(run_training: Callable[..., Here], tiny_net: 
 
 
 def test_the_settings_make_a_base(
-    tmp_path: Path,
-    runtime: Runtime,
-    prepared: PreparedData,
-    training_settings: Callable[..., Training],
-    network_settings: Callable[..., UNet2D],
+    tmp_path: Path, runtime: Runtime, prepared: PreparedData, training_settings: Callable, network_settings: Callable
 ) -> None:
     job, schedule = (
         TrainingJob("base", recipe(), training_settings(), prepared, 5),
@@ -122,9 +114,7 @@ def test_the_settings_make_a_base(
     assert not any(torch.equal(value, weights[name]) for name, value in untrained.items())
 
 
-def test_a_recipe_may_have_an_average_of_its_own(
-    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]
-) -> None:
+def test_a_recipe_may_have_an_average_of_its_own(run_training: Callable, tiny_net: Callable) -> None:
     last, mean = ({"kind": "exponential", "decay": 0.0}, {"kind": "power", "width": 0.2})
     own = recipe().model_copy(update={"average": PowerAverage.model_validate(mean)})
     models = []
@@ -136,9 +126,7 @@ def test_a_recipe_may_have_an_average_of_its_own(
     assert not all(torch.equal(value, other[name]) for name, value in found.items())
 
 
-def test_averages_for_other_widths_lie_beside_the_model(
-    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]
-) -> None:
+def test_averages_for_other_widths_lie_beside_the_model(run_training: Callable, tiny_net: Callable) -> None:
     kept = {"kind": "power", "width": 0.2, "keep": 2}
     here = run_training("base", start_of(tiny_net()), recipe(), average=kept)
     folder = here.root / "artifacts/models/base"
@@ -153,9 +141,7 @@ def test_averages_for_other_widths_lie_beside_the_model(
     assert (record.steps, record.images_seen) == (4, 16)
 
 
-def test_a_child_inherits_what_its_parent_has_cost(
-    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]
-) -> None:
+def test_a_child_inherits_what_its_parent_has_cost(run_training: Callable, tiny_net: Callable) -> None:
     here = run_training("base", start_of(tiny_net()), recipe())
     net, parent = load_model(here.root / "artifacts/models/base")
     removals = [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6])]
@@ -179,9 +165,9 @@ def test_the_expert_of_a_group_is_trained_within_a_range(
     tmp_path: Path,
     runtime: Runtime,
     prepared: PreparedData,
-    tiny_net: Callable[..., UNet2DModel],
-    make_record: Callable[..., Any],
-    training_settings: Callable[..., Training],
+    tiny_net: Callable,
+    make_record: Callable,
+    training_settings: Callable,
     fresh_weights: bool,
 ) -> None:
     net, removals = tiny_net(), [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6])]
@@ -204,7 +190,7 @@ def test_the_expert_of_a_group_is_trained_within_a_range(
     assert (moved > 0.02) == fresh_weights
 
 
-def watching(drawn: list[int]) -> Callable[..., BatchSource]:
+def watching(drawn: list[int]) -> Callable:
     def watched(*asked: Any) -> BatchSource:
         source = batches_of(*asked)
         for step in range(4):
@@ -215,9 +201,7 @@ def watching(drawn: list[int]) -> Callable[..., BatchSource]:
 
 
 def test_a_child_sees_other_noise_than_its_parent(
-    run_training: Callable[..., Here],
-    tiny_net: Callable[..., UNet2DModel],
-    make_record: Callable[..., Any],
+    run_training: Callable, tiny_net: Callable, make_record: Callable
 ) -> None:
     ends = []
     for name, parent in (("fresh", None), ("child", make_record(tiny_net())), ("again", make_record(tiny_net()))):
@@ -228,9 +212,7 @@ def test_a_child_sees_other_noise_than_its_parent(
     assert torch.equal(ends[1], ends[2])
 
 
-def test_super_resolution_is_trained_and_handed_down(
-    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]
-) -> None:
+def test_super_resolution_is_trained_and_handed_down(run_training: Callable, tiny_net: Callable) -> None:
     condition = low_resolution(2)
     net = tiny_net(condition=condition)
     before = net.conv_in.weight.detach().clone()
@@ -245,9 +227,7 @@ def test_super_resolution_is_trained_and_handed_down(
     assert load_record(here.root / "artifacts/models/child").spec.condition == condition
 
 
-def test_learned_variance_is_trained_and_handed_down(
-    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]
-) -> None:
+def test_learned_variance_is_trained_and_handed_down(run_training: Callable, tiny_net: Callable) -> None:
     net = tiny_net(variance="learned")
     before = net.conv_out.weight.detach().clone()
     here = run_training("base", start_of(net, spec_of(variance="learned")), recipe())
@@ -262,9 +242,7 @@ def test_learned_variance_is_trained_and_handed_down(
 
 
 @pytest.mark.slow
-def test_a_label_decides_what_is_sampled(
-    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]
-) -> None:
+def test_a_label_decides_what_is_sampled(run_training: Callable, tiny_net: Callable) -> None:
     """Images of label 0 are bright above, those of label 1 below; a child learns with labels too."""
     condition = class_labels(2)
     start = start_of(tiny_net(condition=condition), spec_of("sample", condition=condition))
@@ -285,10 +263,10 @@ def test_other_classes_than_those_of_the_data(
     tmp_path: Path,
     runtime: Runtime,
     prepared: PreparedData,
-    tiny_net: Callable[..., UNet2DModel],
-    training_settings: Callable[..., Training],
-    network_settings: Callable[..., UNet2D],
-    made: Callable[..., Outcome],
+    tiny_net: Callable,
+    training_settings: Callable,
+    network_settings: Callable,
+    made: Callable,
     classes: int,
     found: int | None,
     said: str,
@@ -304,7 +282,7 @@ def test_other_classes_than_those_of_the_data(
         made(Here(tmp_path, runtime), job, network, schedule)
 
 
-def test_three_heads(run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]) -> None:
+def test_three_heads(run_training: Callable, tiny_net: Callable) -> None:
     products = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64).diag().expand(50, 3, 3)
     start = start_of(tiny_net(heads=3), spec_of("mixed"))
     here = run_training("mixed", start, recipe("mixed"), lambda net: selected_heads("profile", products))
@@ -320,7 +298,7 @@ def test_three_heads(run_training: Callable[..., Here], tiny_net: Callable[..., 
 
 
 def test_an_unconditional_network_looks_at_no_labels(
-    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel], prepared: PreparedData
+    run_training: Callable, tiny_net: Callable, prepared: PreparedData
 ) -> None:
     here = run_training("with", start_of(tiny_net()), recipe())
     unlabelled = replace(prepared, labels=None, facts=prepared.facts | {"labels": None})
@@ -333,9 +311,9 @@ def test_a_pretrained_base_takes_no_step(
     tmp_path: Path,
     runtime: Runtime,
     prepared: PreparedData,
-    tiny_net: Callable[..., UNet2DModel],
-    training_settings: Callable[..., Training],
-    network_settings: Callable[..., UNet2D],
+    tiny_net: Callable,
+    training_settings: Callable,
+    network_settings: Callable,
 ) -> None:
     here, net = Here(tmp_path, runtime), tiny_net()
     net.save_pretrained(tmp_path / "net")
@@ -366,9 +344,7 @@ def test_objective_of_balanced_heads() -> None:
     assert (balanced.means.half_life, balanced.tally.budget) == (7, 16)
 
 
-def test_three_heads_need_more_than_a_recipe(
-    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]
-) -> None:
+def test_three_heads_need_more_than_a_recipe(run_training: Callable, tiny_net: Callable) -> None:
     with pytest.raises(UserError, match=r"^prediction 'mixed' of a lacks a way to combine three heads$"):
         run_training("a", start_of(tiny_net(heads=3), spec_of("mixed")), recipe("mixed"))
 
@@ -381,12 +357,7 @@ def test_three_heads_need_more_than_a_recipe(
     ],
 )
 def test_a_model_of_another_kind_is_not_trained_further(
-    run_training: Callable[..., Here],
-    tiny_net: Callable[..., UNet2DModel],
-    make_record: Callable[..., Any],
-    heads: int,
-    model: dict[str, str],
-    said: str,
+    run_training: Callable, tiny_net: Callable, make_record: Callable, heads: int, model: dict[str, str], said: str
 ) -> None:
     net = tiny_net(heads=heads)
     parent = make_record(net, name="base", **model)
@@ -395,7 +366,7 @@ def test_a_model_of_another_kind_is_not_trained_further(
 
 
 def test_a_batch_of_a_thousand_times_the_images_is_refused(
-    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel], prepared: PreparedData
+    run_training: Callable, tiny_net: Callable, prepared: PreparedData
 ) -> None:
     most = 1000 * len(prepared.train)
     with pytest.raises(UserError, match=rf"^training.batch_size: {most + 1} of 36 training images; at most {most}"):
@@ -406,9 +377,9 @@ def test_nor_is_a_base_taken_over_for_such_a_batch(
     tmp_path: Path,
     runtime: Runtime,
     prepared: PreparedData,
-    tiny_net: Callable[..., UNet2DModel],
-    training_settings: Callable[..., Training],
-    network_settings: Callable[..., UNet2D],
+    tiny_net: Callable,
+    training_settings: Callable,
+    network_settings: Callable,
 ) -> None:
     tiny_net().save_pretrained(tmp_path / "net")
     job = TrainingJob("base", recipe(), training_settings(batch_size=10**6), prepared, 5)
@@ -417,9 +388,7 @@ def test_nor_is_a_base_taken_over_for_such_a_batch(
         take_over(Here(tmp_path, runtime), job, network, schedule)
 
 
-def test_a_sampler_for_other_timesteps_is_refused(
-    run_training: Callable[..., Here], tiny_net: Callable[..., UNet2DModel]
-) -> None:
+def test_a_sampler_for_other_timesteps_is_refused(run_training: Callable, tiny_net: Callable) -> None:
     with pytest.raises(UserError, match=r"^the sampler is made for 50 timesteps, the model for 60$"):
         run_training("a", start_of(tiny_net(), spec_of(timesteps=60)), recipe())
 

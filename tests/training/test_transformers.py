@@ -18,9 +18,8 @@ from torch import Tensor
 from unequal.cli import estimate
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.models.backbones.dit.network import DiffusionTransformer
 from unequal.models.cost import count_cost
-from unequal.models.folder import ModelRecord, load_model, load_record, load_removals, save_model
+from unequal.models.folder import load_model, load_record, load_removals, save_model
 from unequal.models.pruned import load_any_model
 from unequal.models.weights import merge
 from unequal.pruning.anatomy import Anatomy
@@ -31,7 +30,7 @@ from unequal.settings.loss_weights import NoWeight
 from unequal.settings.pruning import Magnitude
 from unequal.settings.recipe import Optimizer, Recipe
 from unequal.settings.samplers import Slot
-from unequal.settings.training import Runtime, Training
+from unequal.settings.training import Runtime
 from unequal.timesteps.partition import Partition, TimestepRange
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import BatchSource, withholding
@@ -46,8 +45,8 @@ pytestmark = pytest.mark.slow
 
 CPU = torch.device("cpu")
 LABELS = dropped_labels(2, 0.5)
-BuildDiT = Callable[..., DiffusionTransformer]
-MakeRecord = Callable[..., ModelRecord]
+BuildDiT = Callable
+MakeRecord = Callable
 OPTIMIZER = Optimizer(lr=2e-3, betas=(0.9, 0.99), weight_decay=0.0, warmup_images=0, decay="constant")
 
 
@@ -60,9 +59,7 @@ def _fresh_accelerator() -> Iterator[None]:
 
 
 @pytest.fixture
-def train(
-    tmp_path: Path, prepared: PreparedData, training_settings: Callable[..., Training], runtime: Runtime
-) -> Callable[..., Path]:
+def train(tmp_path: Path, prepared: PreparedData, training_settings: Callable, runtime: Runtime) -> Callable:
     """Train a model folder on inside a range of timesteps; the folder of what comes out."""
 
     def make(base: Path, first: int, last: int, group: int) -> Path:
@@ -86,7 +83,7 @@ def train(
 
 
 def test_experts_are_trained_routed_and_merged(
-    tmp_path: Path, tiny_dit: BuildDiT, make_record: MakeRecord, train: Callable[..., Path], prepared: PreparedData
+    tmp_path: Path, tiny_dit: BuildDiT, make_record: MakeRecord, train: Callable, prepared: PreparedData
 ) -> None:
     net = tiny_dit(condition=LABELS)
     save_model(tmp_path / "base", net, make_record(net, condition=LABELS))
@@ -111,7 +108,7 @@ def test_experts_are_trained_routed_and_merged(
 
 
 def test_a_pruned_expert_is_trained_on_as_it_is(
-    tmp_path: Path, tiny_dit: BuildDiT, make_record: MakeRecord, train: Callable[..., Path], prepared: PreparedData
+    tmp_path: Path, tiny_dit: BuildDiT, make_record: MakeRecord, train: Callable, prepared: PreparedData
 ) -> None:
     net = tiny_dit(depth=3).eval()
     target = Target(
@@ -148,9 +145,9 @@ def build(
     tmp_path: Path,
     prepared: PreparedData,
     tiny_dit: BuildDiT,
-    training_settings: Callable[..., Training],
+    training_settings: Callable,
     runtime: Runtime,
-) -> Callable[..., Trainer]:
+) -> Callable:
     """A trainer of a transformer that half of the labels are withheld from, in the work folder of that name."""
 
     def make(work: str, stop_at: int | None = None, compile: bool = False, **training: Any) -> Trainer:
@@ -181,7 +178,7 @@ def weights(trainer: Trainer) -> dict[str, Tensor]:
     return dict(trainer.net.state_dict())
 
 
-def test_a_killed_run_ends_as_if_never_killed(build: Callable[..., Trainer]) -> None:
+def test_a_killed_run_ends_as_if_never_killed(build: Callable) -> None:
     through = build("through")
     through.run()
     with pytest.raises(Stop):
@@ -196,7 +193,7 @@ def test_a_killed_run_ends_as_if_never_killed(build: Callable[..., Trainer]) -> 
     assert (moved > 0).all()
 
 
-def test_half_precision_trains_much_the_same(build: Callable[..., Trainer]) -> None:
+def test_half_precision_trains_much_the_same(build: Callable) -> None:
     exact, half = build("exact"), build("half", precision="bf16")
     start = {name: value.clone() for name, value in weights(exact).items()}
     exact.run()
@@ -209,7 +206,7 @@ def test_half_precision_trains_much_the_same(build: Callable[..., Trainer]) -> N
 
 
 @pytest.mark.thorough
-def test_compiled_it_trains_the_same(build: Callable[..., Trainer]) -> None:
+def test_compiled_it_trains_the_same(build: Callable) -> None:
     plain, compiled = build("plain"), build("compiled", compile=True)
     plain.run()
     compiled.run()

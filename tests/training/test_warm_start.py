@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
 from here import Here
 from specs import spec_of
 
@@ -21,7 +20,7 @@ from unequal.models.pruned import replay
 from unequal.settings.loss_weights import NoWeight
 from unequal.settings.recipe import Optimizer, Recipe, WarmStart
 from unequal.settings.samplers import Slot, Uniform
-from unequal.settings.training import Runtime, Training
+from unequal.settings.training import Runtime
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import TrainingState
@@ -67,12 +66,8 @@ def recipe(warm_start: WarmStart = AS_IT_WAS, sampler: Any = None, keep_state: b
 
 @pytest.fixture
 def trained(
-    tmp_path: Path,
-    runtime: Runtime,
-    prepared: PreparedData,
-    tiny_net: Callable[..., UNet2DModel],
-    training_settings: Callable[..., Training],
-) -> Callable[..., Path]:
+    tmp_path: Path, runtime: Runtime, prepared: PreparedData, tiny_net: Callable, training_settings: Callable
+) -> Callable:
     """Train fresh weights, or a start, by a recipe; the model's folder."""
 
     def run(name: str, chosen: Recipe, start: Start | None = None) -> Path:
@@ -87,12 +82,8 @@ def trained(
 
 @pytest.fixture
 def stretch(
-    tmp_path: Path,
-    runtime: Runtime,
-    prepared: PreparedData,
-    tiny_net: Callable[..., UNet2DModel],
-    training_settings: Callable[..., Training],
-) -> Callable[..., TrainingState]:
+    tmp_path: Path, runtime: Runtime, prepared: PreparedData, tiny_net: Callable, training_settings: Callable
+) -> Callable:
     """The state after a stretch of steps of one long stream of batches, from the state of an earlier one on."""
 
     def run(work: str, steps: int, after: int = 0, state: TrainingState | None = None, **chosen: Any) -> TrainingState:
@@ -126,7 +117,7 @@ def assert_equal(one: TrainingState, other: TrainingState) -> None:
 
 
 @pytest.mark.parametrize("optimizer", [{}, {"name": "sgd", "betas": (0.9, 0.999), "lr": 1e-2}], ids=["adamw", "sgd"])
-def test_two_stretches_that_carry_all_on_are_one(stretch: Callable[..., TrainingState], optimizer: Any) -> None:
+def test_two_stretches_that_carry_all_on_are_one(stretch: Callable, optimizer: Any) -> None:
     whole = stretch("whole", 8, **optimizer)
     first = stretch("first", 4, **optimizer)
     assert_equal(stretch("second", 4, after=4, state=first, **optimizer), whole)
@@ -134,7 +125,7 @@ def test_two_stretches_that_carry_all_on_are_one(stretch: Callable[..., Training
     assert not torch.equal(forgetful.weights["conv_in.weight"], whole.weights["conv_in.weight"])
 
 
-def test_a_model_keeps_its_training_s_last_weights_and_moments(trained: Callable[..., Path]) -> None:
+def test_a_model_keeps_its_training_s_last_weights_and_moments(trained: Callable) -> None:
     folder = trained("base", recipe(WarmStart()))
     state, (net, _) = TrainingState.load(folder), load_model(folder)
     parameters = dict(net.named_parameters())
@@ -150,9 +141,7 @@ def test_a_model_keeps_its_training_s_last_weights_and_moments(trained: Callable
 
 @pytest.mark.parametrize("weights", ["averaged", "last"])
 @pytest.mark.parametrize("moments", ["fresh", "carried"])
-def test_what_a_recipe_asks_for_is_where_a_training_goes_on_from(
-    trained: Callable[..., Path], weights: Any, moments: Any
-) -> None:
+def test_what_a_recipe_asks_for_is_where_a_training_goes_on_from(trained: Callable, weights: Any, moments: Any) -> None:
     folder = trained("base", recipe(WarmStart()))
     start, state = Start.of_model(folder), TrainingState.load(folder)
     average = {name: value.clone() for name, value in start.net.state_dict().items()}
@@ -168,7 +157,7 @@ def steps_of(folder: Path) -> set[float]:
     return {float(value) for name, value in TrainingState.load(folder).moments.items() if name.endswith(".step")}
 
 
-def test_a_training_goes_on_as_its_recipe_says(trained: Callable[..., Path]) -> None:
+def test_a_training_goes_on_as_its_recipe_says(trained: Callable) -> None:
     base = trained("base", recipe(WarmStart()))
     carried = trained("carried", recipe(), Start.of_model(base))
     assert steps_of(carried) == {8}
@@ -177,7 +166,7 @@ def test_a_training_goes_on_as_its_recipe_says(trained: Callable[..., Path]) -> 
     assert steps_of(trained("further", recipe(), Start.of_model(carried))) == {12}
 
 
-def test_a_branch_begins_at_an_earlier_point(trained: Callable[..., Path]) -> None:
+def test_a_branch_begins_at_an_earlier_point(trained: Callable) -> None:
     kept = recipe(WarmStart()).model_copy(update={"snapshots": (8,)})
     base = trained("base", kept)
     assert steps_of(base / "snapshots/8") == {2}
@@ -189,11 +178,7 @@ def test_a_branch_begins_at_an_earlier_point(trained: Callable[..., Path]) -> No
 
 
 def test_an_expert_of_the_same_architecture_carries_moments(
-    trained: Callable[..., Path],
-    tmp_path: Path,
-    runtime: Runtime,
-    prepared: PreparedData,
-    training_settings: Callable[..., Training],
+    trained: Callable, tmp_path: Path, runtime: Runtime, prepared: PreparedData, training_settings: Callable
 ) -> None:
     base = trained("base", recipe(WarmStart()))
     job = TrainingJob("expert", recipe(sampler=Slot(density="slot")), training_settings(), prepared, 5)
@@ -240,7 +225,7 @@ def damaged(folder: Path) -> Start:
     ],
 )
 def test_what_cannot_be_gone_on_from_is_refused(
-    trained: Callable[..., Path], make: Callable[[Path], Start], chosen: dict[str, Any], said: str
+    trained: Callable, make: Callable[[Path], Start], chosen: dict[str, Any], said: str
 ) -> None:
     start = make(trained("base", recipe(WarmStart())))
     with pytest.raises(UserError) as caught:

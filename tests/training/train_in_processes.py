@@ -78,7 +78,7 @@ def uncertain(*arguments: Any) -> Objective:
 
 PCGRAD = Surgery(Partition([(0, 9), (10, 24), (25, 49)]), projected)
 #: What is trained, and how.
-KINDS: dict[str, tuple[Network, Callable[..., Objective], Surgery | None]] = {
+KINDS: dict[str, tuple[Network, Callable, Surgery | None]] = {
     "unet2d": (NETWORK, InDouble, None),
     "dit": (TRANSFORMER, InDouble, None),
     "uncertain": (NETWORK, uncertain, None),

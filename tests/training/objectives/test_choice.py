@@ -1,11 +1,9 @@
 """The objective that a model's record asks for."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
 from pydantic import TypeAdapter
 from specs import class_labels, low_resolution, spec_of
 
@@ -17,9 +15,7 @@ SCHEDULE = NoiseSchedule.linear(50)
 
 
 @pytest.mark.parametrize(("learned", "kind"), [(False, SingleHead), (True, Hybrid)])
-def test_objective_of_a_record(
-    learned: bool, kind: type, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
-) -> None:
+def test_objective_of_a_record(learned: bool, kind: type, tiny_net: Callable, make_record: Callable) -> None:
     record = make_record(tiny_net(), prediction="v_prediction", variance="learned" if learned else "fixed")
     plain = objective_for(record.spec, SCHEDULE)
     assert type(plain) is kind
@@ -28,24 +24,17 @@ def test_objective_of_a_record(
     snr = SCHEDULE.snr.float()
     weight = TypeAdapter(AnyLossWeight).validate_python({"kind": "min_snr", "gamma": 5.0})
     torch.testing.assert_close(
-        objective_for(record.spec, SCHEDULE, weight).weights,
-        snr.clamp(max=5) / (snr + 1),
-        rtol=1e-5,
-        atol=0,
+        objective_for(record.spec, SCHEDULE, weight).weights, snr.clamp(max=5) / (snr + 1), rtol=1e-5, atol=0
     )
 
 
-def test_objective_of_a_class_conditional_model(
-    tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
-) -> None:
+def test_objective_of_a_class_conditional_model(tiny_net: Callable, make_record: Callable) -> None:
     found = objective_for(spec_of(condition=class_labels(3)), SCHEDULE)
     assert isinstance(found, Conditioned)
     assert type(found.objective) is SingleHead
 
 
-def test_objective_of_a_model_of_super_resolution(
-    tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., Any]
-) -> None:
+def test_objective_of_a_model_of_super_resolution(tiny_net: Callable, make_record: Callable) -> None:
     found = objective_for(spec_of(condition=low_resolution(4), variance="learned"), SCHEDULE)
     assert isinstance(found, Conditioned)
     assert found.condition == low_resolution(4)
