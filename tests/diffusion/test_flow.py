@@ -16,10 +16,9 @@ from torch import Tensor, nn
 from unequal.data.prepared import PreparedData, tensor_of, to_model_range
 from unequal.diffusion import schedule as schedules
 from unequal.diffusion.optimal_denoiser import optimal_x0
-from unequal.diffusion.posterior import posterior_between
 from unequal.diffusion.predictions import to_x0, x0_error_factor
-from unequal.diffusion.schedule import Flow, Level, NoiseSchedule
-from unequal.diffusion.solvers import ddim, ddim_step
+from unequal.diffusion.schedule import Flow, NoiseSchedule
+from unequal.diffusion.solvers import ddim
 from unequal.diffusion.spacing import sampling_timesteps
 from unequal.errors import UserError
 from unequal.measures.loss_profile import Errors, LossProfile, endpoints, excess_loss, space_factor
@@ -159,21 +158,6 @@ def test_the_scheduler_of_diffusers_shifts_its_last_time_twice_where_it_is_told_
     assert float(scheduler.sigmas[-2]) == pytest.approx(0.0089, abs=5e-5)
     scheduler.set_timesteps(sigmas=np.linspace(1, 0.001, 10))
     assert float(scheduler.sigmas[-2]) == pytest.approx(0.0030, abs=5e-5)
-
-
-def test_a_step_of_ddim_is_eulers_and_that_of_its_twin() -> None:
-    """x = 1.3 with velocity 0.8 from (0.3, 0.7) to (0.6, 0.4): 1.06; so by √ᾱ = α/√(α² + σ²), and x scaled likewise."""
-    now, after, x_t = Level(0.3, 0.7), Level(0.6, 0.4), torch.tensor([1.3], dtype=torch.float64)
-    x0 = x_t - 0.7 * 0.8
-    assert ddim_step(x_t, x0, now, after, 0.0, None).item() == pytest.approx(1.06)
-    norms = [(one.alpha**2 + one.sigma**2) ** 0.5 for one in (now, after)]
-    twins = [Level(one.alpha / norm, one.sigma / norm) for one, norm in zip((now, after), norms, strict=True)]
-    assert ddim_step(x_t / norms[0], x0, *twins, 0.0, None).item() * norms[1] == pytest.approx(1.06)
-
-
-def test_its_posterior_is_the_known_one() -> None:
-    found = posterior_between(Level(0.3, 0.7), Level(0.6, 0.4))
-    assert found == pytest.approx((0.5510, 0.1633, 0.1469), abs=5e-5)
 
 
 @given(st.integers(1, T), st.floats(0.2, 20))

@@ -35,12 +35,6 @@ def test_enlarging_is_pillows_bilinear(seed: int, factor: int) -> None:
     np.testing.assert_allclose(enlarge(small, factor)[0, 0].numpy(), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("factor", [2, 4, 8, 16])
-def test_a_plain_image_stays_as_it_is(factor: int) -> None:
-    plain = torch.full((2, 3, 16, 16), 0.3)
-    torch.testing.assert_close(blurred(plain, factor), plain)
-
-
 @given(SEEDS, st.sampled_from([2, 4]))
 def test_blurring_stays_within_the_range_of_the_image(seed: int, factor: int) -> None:
     images = pictures(seed, 4, 3, 8, 8)

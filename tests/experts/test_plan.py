@@ -113,22 +113,6 @@ def test_every_group_gets_a_model_within_its_limit(
         assert load_removals(model) is not None
 
 
-def test_its_models_are_experts_that_can_be_sampled(make: Callable, place: Somewhere, tmp_path: Path) -> None:
-    models, _ = carry_out(place, make())
-    for number, model in enumerate(models):
-        model.rename(tmp_path / f"group_{number}")
-    samples = Ensemble.load(tmp_path).sample(2, [40, 20, 0], batch_size=2)
-    assert samples.shape == (2, 1, 8, 8)
-    assert samples.dtype == torch.uint8
-
-
-def test_without_pruning_the_architecture_is_the_bases(make: Callable, place: Somewhere, base: Path) -> None:
-    models, figures = carry_out(place, make(pruning=None))
-    assert {one["macs"] for one in figures} == {load_record(base).macs}
-    assert [one["pruning"] for one in figures] == [None, None]
-    assert all(load_record(model).parent == "base" for model in models)
-
-
 def test_one_group_of_all_timesteps_keeps_its_share(make: Callable, place: Somewhere, base: Path) -> None:
     (model,), (figures,) = carry_out(place, make(groups=WHOLE))
     assert (figures["first"], figures["last"]) == (0, T - 1)

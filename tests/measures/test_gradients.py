@@ -1,6 +1,6 @@
 """Gradients and their moments: against stacked gradients, and against populations that are known whole."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -9,8 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from unequal.data.prepared import PreparedData, tensor_of
-from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures import gradients
 from unequal.measures.gradients import (
     GradientSample,
@@ -27,9 +25,6 @@ from unequal.measures.gradients import (
 from unequal.timesteps.draws import LowDiscrepancy, Stratified, equal_over
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import AdaptiveSampler, TimestepSampler, normalised, tilt, uniform
-from unequal.training.batches import Batch, draw_at
-from unequal.training.gradient_meter import GradientMeter
-from unequal.training.objectives.objective import SingleHead
 
 CELLS, COUNT, FOLDS = 3, 8, 4
 
@@ -175,7 +170,6 @@ SLOTS = Partition([(0, 2), (3, 9), (10, 24), (25, 49)])
 CELLS = SLOTS.split(3)
 SHARES = CELLS.shares
 LOSS = 1 / (1 + np.arange(T))
-CPU = torch.device("cpu")
 
 
 def adaptive() -> TimestepSampler:
@@ -215,14 +209,6 @@ def test_closed_forms_are_what_drawn_batches_show(name: str, batch_size: int) ->
     np.testing.assert_allclose(seen.mean, known.mean, atol=0.05 * known.mean.max())
     np.testing.assert_allclose(seen.squares, known.squares, atol=0.06 * known.squares.max())
     assert (np.abs(seen.covariance - known.covariance) < 0.05 * scale + 0.03 * scale.max()).all()
-
-
-@in_closed_form
-def test_closed_forms_draw_nothing(name: str) -> None:
-    generator = np.random.default_rng(3)
-    before = generator.bit_generator.state
-    exposure_of(SAMPLERS[name], CELLS, 4, generator)
-    assert generator.bit_generator.state == before
 
 
 @each_sampler
@@ -292,27 +278,3 @@ def test_slots_are_mixtures_of_their_cells() -> None:
     table = np.arange(T, dtype=float)
     by_cell = np.array([table[first : last + 1].mean() for first, last in CELLS])
     np.testing.assert_allclose(mixing @ by_cell, [table[first : last + 1].mean() for first, last in SLOTS])
-
-
-@pytest.mark.slow
-@pytest.mark.thorough
-def test_a_network_scatters_as_its_moments_say(prepared: PreparedData, tiny_net: Callable) -> None:
-    """Brute force: 200 batches of each sampler, with the whole gradient of each."""
-    net = tiny_net().requires_grad_(True)
-    parameters, images = list(net.parameters()), tensor_of(prepared.train)
-    objective = SingleHead("epsilon", NoiseSchedule.linear(T))
-    generator = np.random.default_rng(13)
-
-    meter = GradientMeter(net, objective, images, folds=4, single_images=24, mean_images=64, seed=0)
-    moments = meter.sample(CELLS).moments()
-    for name in ("stratified", "adaptive"):
-        found = scatter(exposure_of(SAMPLERS[name], CELLS, 4, generator), moments, SHARES)
-        gradients = []
-        for _ in range(200):
-            drawn = SAMPLERS[name].sample(4, generator)
-            batch = draw_at(images, drawn.timesteps, generator, CPU)
-            weighted = Batch(batch.x0, batch.epsilon, batch.timesteps, torch.from_numpy(drawn.weights).float())
-            whole = torch.autograd.grad(objective(net, weighted).weighted.mean(), parameters)
-            gradients.append(torch.cat([part.flatten() for part in whole]))
-        seen = float(torch.stack(gradients).var(0).sum())
-        assert found.variance == pytest.approx(seen, rel=0.2), name

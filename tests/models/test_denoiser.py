@@ -162,14 +162,6 @@ def test_a_class_conditional_network_is_told_labels(tiny_net: Callable) -> None:
     assert torch.equal(plain.conditioned_on(x_t, labels).epsilon(x_t, T), plain.epsilon(x_t, T))
 
 
-def test_being_told_of_a_batch_leaves_the_denoiser_as_it_was() -> None:
-    denoiser, x0 = Denoiser(Remembering(1), spec_of("sample", condition=low_resolution(2))), torch.ones(4, 1, 8, 8)
-    one, other = denoiser.conditioned_on(x0), denoiser.conditioned_on(-x0)
-    torch.testing.assert_close(one.x0(x0, T), x0)
-    torch.testing.assert_close(other.x0(x0, T), -x0)
-    assert denoiser.condition is None
-
-
 @pytest.mark.parametrize("prediction", ["epsilon", "mixed"])
 def test_from_a_folder(tmp_path: Path, tiny_net: Callable, make_record: Callable, prediction: str) -> None:
     net = tiny_net(heads=3 if prediction == "mixed" else 1)
@@ -181,16 +173,6 @@ def test_from_a_folder(tmp_path: Path, tiny_net: Callable, make_record: Callable
     assert torch.equal(denoiser.x0(x_t, T), Denoiser(net, spec_of(prediction), weights).x0(x_t, T))
     assert denoiser.device == torch.device("cpu")
     assert record.spec.prediction == prediction
-
-
-def test_super_resolution_from_a_folder(tmp_path: Path, tiny_net: Callable, make_record: Callable) -> None:
-    net = tiny_net(condition=low_resolution(4))
-    save_model(tmp_path, net, make_record(net, condition=low_resolution(4)))
-    denoiser, record = load_denoiser(tmp_path, torch.device("cpu"))
-    x0, x_t = torch.randn(4, 1, 8, 8), torch.randn(4, 1, 8, 8)
-    expected = Denoiser(net, spec_of("epsilon", condition=low_resolution(4))).conditioned_on(x0).x0(x_t, T)
-    assert torch.equal(denoiser.conditioned_on(x0).x0(x_t, T), expected)
-    assert record.spec.condition == low_resolution(4)
 
 
 def test_another_selection_needs_no_training(tmp_path: Path, tiny_net: Callable, make_record: Callable) -> None:

@@ -12,13 +12,12 @@ from torch import nn
 
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.errors import UserError
-from unequal.measures.loss_profile import LossProfile, excess_loss
-from unequal.measures.profiling import Draws, profile, profile_optimal_loss
+from unequal.measures.profiling import Draws, profile
 from unequal.models.backbones.backbone import build_network
 from unequal.models.backbones.dit.network import DiffusionTransformer
 from unequal.models.cost import count_cost
-from unequal.models.denoiser import Denoiser, load_denoiser
-from unequal.models.folder import load_model, load_record, save_model
+from unequal.models.denoiser import load_denoiser
+from unequal.models.folder import load_record
 from unequal.models.spec import ModelSpec, Space
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.condition import Condition
@@ -28,7 +27,6 @@ from unequal.settings.recipe import Optimizer, Recipe
 from unequal.settings.samplers import Uniform
 from unequal.settings.schedule import BetaSchedule
 from unequal.settings.training import Runtime
-from unequal.timesteps.partition import equal_sums
 from unequal.training.initialisation import reinitialise
 from unequal.training.results import write_results
 from unequal.training.train import TrainingJob, train_fresh
@@ -125,31 +123,6 @@ def test_drawn_anew_it_begins_in_the_same_way(tiny_dit: BuildDiT) -> None:
 def test_settings_that_make_no_network(dit_settings: Callable, changes: dict, said: str) -> None:
     with pytest.raises((UserError, ValueError), match=said):
         build_network(dit_settings(**changes), spec_of())
-
-
-def test_a_saved_network_is_loaded_as_it_was(tmp_path: Path, tiny_dit: BuildDiT, make_record: Callable) -> None:
-    net = tiny_dit(condition=class_labels(2)).eval()
-    save_model(tmp_path, net, make_record(net, condition=class_labels(2)))
-    loaded, record = load_model(tmp_path)
-    told = torch.randn(2, 1, 8, 8), torch.tensor([3, 40]), torch.tensor([0, 1])
-    assert record.backbone == "dit"
-    assert torch.equal(loaded(*told).sample, net(*told).sample)
-
-
-@pytest.mark.parametrize("schedule", ["linear", "flow"])
-def test_it_is_held_against_the_least_loss_and_cut_into_slots(
-    tiny_dit: BuildDiT, prepared: PreparedData, schedule: str
-) -> None:
-    few, spec = tensor_of(prepared.train)[:12], spec_of(schedule=schedule)
-    draws = Draws.of(few, spec.timesteps, 12, 0, torch.device("cpu"))
-    losses = profile(Denoiser(tiny_dit(schedule=schedule), spec), draws, 100).epsilon
-    floor = profile_optimal_loss(few, spec.noise_schedule(), draws)
-    assert (LossProfile.of(losses).mean > LossProfile.of(floor).mean).all()
-    excess = excess_loss(losses, floor)
-    slots = equal_sums(excess, 4)
-    assert slots.timesteps == spec.timesteps
-    # A slot ends with a whole timestep.
-    assert slots.shares_of(excess) == pytest.approx([0.25] * 4, abs=(excess / excess.sum()).max())
 
 
 def recipe(images: int, prediction: str = "sample") -> Recipe:

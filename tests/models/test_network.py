@@ -44,13 +44,6 @@ def test_training_costs_three_forward_passes() -> None:
     assert training_flops(macs=7, images=10) == 210
 
 
-@pytest.mark.parametrize(("heads", "channels"), [(1, 1), (3, 1), (3, 3)])
-def test_shapes(tiny_net: Callable, heads: int, channels: int) -> None:
-    net = tiny_net(heads=heads, channels=channels)
-    answer = net(torch.zeros(2, channels, 8, 8), torch.tensor([0, 5])).sample
-    assert answer.shape == (2, heads * channels, 8, 8)
-
-
 def test_attention_stands_where_it_is_asked_for(tiny_net: Callable) -> None:
     config = tiny_net(attention_resolutions=(8,)).config
     assert config["down_block_types"] == ("AttnDownBlock2D", "DownBlock2D")

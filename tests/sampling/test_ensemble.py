@@ -74,11 +74,6 @@ def test_another_seed_gives_other_images(eta: float) -> None:
     assert len({image.numpy().tobytes() for image in one}) == 4
 
 
-def test_added_noise_changes_the_images() -> None:
-    plain, noisy = (single(Answering()).sample(4, STEPS, eta=eta) for eta in (0.0, 1.0))
-    assert not torch.equal(plain, noisy)
-
-
 @pytest.mark.parametrize("eta", [0.0, 0.5, 1.0])
 def test_a_model_that_always_sees_one_image_samples_it(eta: float) -> None:
     image = torch.linspace(-1, 1, 64).reshape(1, 1, 8, 8)
@@ -166,24 +161,11 @@ def test_a_learned_variance_needs_its_noise(eta: float) -> None:
         learned(lambda x: x, 0.0).sample(2, STEPS, eta=eta, variance="learned")
 
 
-def test_a_model_that_has_learned_no_variance() -> None:
-    with pytest.raises(UserError, match="has learned no variance"):
-        single(Answering()).sample(2, STEPS, eta=1, variance="learned")
-
-
 @pytest.mark.parametrize("clip", [True, False])
 def test_clipping_keeps_predicted_images_in_range(clip: bool) -> None:
     experts = single(Answering(lambda x: 3 * torch.ones_like(x)), "sample")
     found = experts.denoise(torch.randn(2, 1, 8, 8), STEPS, clip=clip)
     torch.testing.assert_close(found, torch.full_like(found, 1.0 if clip else 3.0))
-
-
-def test_experts_of_one_mind_are_one_model(tiny_net: Callable) -> None:
-    nets = [tiny_net() for _ in range(3)]
-    routed = experts_of(nets, [(0, 9), (10, 30), (31, 49)])
-    for eta in (0.0, 0.8):
-        one = single(tiny_net()).sample(4, STEPS, seed=1, eta=eta)
-        assert torch.equal(routed.sample(4, STEPS, seed=1, eta=eta), one)
 
 
 def test_each_timestep_goes_to_its_expert() -> None:
@@ -356,17 +338,6 @@ def test_a_folder_left_from_more_groups_is_ignored(groups: Path, tiny_net: Calla
 def test_a_group_that_is_missing(groups: Path) -> None:
     shutil.rmtree(groups / "group_1")
     with pytest.raises(UserError, match="group_1: missing"):
-        Ensemble.load(groups)
-
-
-def test_a_folder_without_models(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"model\.json: missing"):
-        Ensemble.load(tmp_path)
-
-
-def test_a_group_of_another_division(groups: Path, tiny_net: Callable, make_record: Callable) -> None:
-    save(groups / "group_1", tiny_net(), make_record(tiny_net(), first=25, last=49, group=1, groups=2))
-    with pytest.raises(UserError, match=r"experts \[\[0, 19\], \[25, 49\]\] do not cover"):
         Ensemble.load(groups)
 
 

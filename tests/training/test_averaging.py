@@ -61,24 +61,6 @@ def test_distance_to_a_constant_target_is_the_product_of_the_decays(decay: float
         assert float(average.average["bias"]) == pytest.approx(1 + remaining, rel=1e-5)
 
 
-def test_long_after_the_warm_up_it_decays_geometrically() -> None:
-    net = filled(0.0)
-    average = averaged(net, exponential(0.9))
-    average.updates = 10_000
-    fill(net, 1.0)
-    for _ in range(5):
-        average.update()
-    assert float(average.average["bias"]) == pytest.approx(1 - 0.9**5, rel=1e-5)
-
-
-def test_the_first_update_forgets_nine_tenths_of_the_start() -> None:
-    net = filled(1.0)
-    average = averaged(net, exponential(0.9999))
-    fill(net, 0.0)
-    average.update()
-    assert float(average.average["bias"]) == pytest.approx(0.1)
-
-
 @pytest.mark.parametrize("width", [0.05, 0.1, WIDEST])
 def test_an_average_by_width_weights_steps_by_a_power_and_forgets_the_start(width: float) -> None:
     """After T updates the weight of the t-th is (t/T)^(γ+1) − ((t−1)/T)^(γ+1), and the initial weights have none."""

@@ -33,13 +33,6 @@ def same(one: Batch, other: Batch) -> bool:
     return all(torch.equal(a, b) for a, b in zip(fields(one), fields(other), strict=True))
 
 
-def test_shapes_and_types() -> None:
-    batch = source().draw(3)
-    assert [tuple(field.shape) for field in fields(batch)] == [(6, 1, 4, 4), (6, 1, 4, 4), (6,), (6,)]
-    assert [field.dtype for field in fields(batch)] == [torch.float32, torch.float32, torch.int64, torch.float32]
-    assert -1 <= batch.x0.min() < batch.x0.max() <= 1
-
-
 def test_steps_may_be_asked_for_in_any_order() -> None:
     forwards = [source().draw(step) for step in range(5)]
     one = source()
@@ -111,12 +104,6 @@ def test_an_image_is_not_always_flipped_alike() -> None:
         ids = image_indices(0, step, 10, 10)
         left_is_bright.append(bool(x0[list(ids).index(3), 0, 0, 0] > x0[list(ids).index(3), 0, 0, 3]))
     assert set(left_is_bright) == {True, False}
-
-
-def test_images_may_be_mapped_from_disk(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    np.save(tmp_path / "a.npy", IMAGES.numpy())
-    mapped = torch.from_numpy(np.load(tmp_path / "a.npy", mmap_mode="c"))
-    assert same(source(images=mapped).draw(2), source().draw(2))
 
 
 @pytest.mark.parametrize("window", [None, 3])

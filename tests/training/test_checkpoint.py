@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
 
 from unequal.errors import UserError
 from unequal.training import checkpoint
@@ -73,27 +72,8 @@ def test_a_write_cut_off_between_its_two_moves_leaves_the_state_before(path: Pat
     assert read.facts == facts
 
 
-@pytest.mark.parametrize("kept", [0, 4, 100, -1])
-def test_cut_short(path: Path, kept: int) -> None:
-    path.write_bytes(path.read_bytes()[:kept])
-    assert "cut short or altered" in refusal(path)
-
-
-@pytest.mark.parametrize("place", [-1, -20, -40])
-def test_one_bit_of_a_tensor_changed(path: Path, place: int) -> None:
-    content = bytearray(path.read_bytes())
-    content[place] ^= 1
-    path.write_bytes(content)
-    assert "altered since it was saved" in refusal(path)
-
-
 def test_a_fact_changed(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"12345", b"12346"))
-    assert "altered since it was saved" in refusal(path)
-
-
-def test_a_foreign_file(path: Path) -> None:
-    save_file({"weights": torch.zeros(1)}, path)
     assert "altered since it was saved" in refusal(path)
 
 

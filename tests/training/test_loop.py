@@ -30,7 +30,7 @@ from unequal.timesteps.samplers import (
     TimestepSampler,
     uniform,
 )
-from unequal.training import checkpoint, loop
+from unequal.training import loop
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import moments, read_checkpoint
 from unequal.training.gradient_surgery import Combine, Surgery, bargained, projected
@@ -252,14 +252,6 @@ def test_an_objective_that_remembers_resumes_exactly(
         assert "density" not in trained.effective_weighting
 
 
-def test_an_objective_that_remembers_learns_the_same_in_parts(build: Build, tmp_path: Path) -> None:
-    whole = build("whole", objective=balanced(), heads=3).run()
-    split = build("split", objective=balanced(), heads=3, gradient_accumulation=2).run()
-    for one, other in zip(lines(tmp_path / "whole"), lines(tmp_path / "split"), strict=True):
-        assert other == pytest.approx(one, rel=1e-3)
-    np.testing.assert_allclose(split.statistics["errors"], whole.statistics["errors"], rtol=1e-2)
-
-
 LEARNING: dict[str, Callable[[], TimestepSampler]] = {
     "loss_second_moment": partial(LossSecondMomentSampler, 50, history=1, uniform_share=0.1, unbiased=True),
     "adaptive": partial(
@@ -334,26 +326,6 @@ def test_gradients_of_clusters_resume_exactly(build: Build, tmp_path: Path, comb
     ends_as_if_never_killed(build, tmp_path, **chosen)
 
 
-def test_running_a_finished_run_again_changes_nothing(build: Build, tmp_path: Path) -> None:
-    first = build()
-    first.run()
-    before = lines(tmp_path / "work")
-    again = build()
-    again.run()
-    assert all(torch.equal(value, weights(again)[name]) for name, value in weights(first).items())
-    assert lines(tmp_path / "work") == before
-
-
-def test_a_line_cut_by_the_kill_is_dropped(build: Build, tmp_path: Path) -> None:
-    build("through").run()
-    with pytest.raises(Stop):
-        build("killed", log=stop_at(6)).run()
-    with (tmp_path / "killed" / LOG).open("a") as file:
-        file.write('{"step": 8, "images_se')
-    build("killed").run()
-    assert lines(tmp_path / "killed") == lines(tmp_path / "through")
-
-
 @pytest.mark.parametrize("parts", [2, 3, 4])
 def test_a_batch_in_parts_is_the_batch(build: Build, tmp_path: Path, parts: int) -> None:
     whole = build("whole", images=16)
@@ -395,15 +367,6 @@ def test_the_averaged_weights_are_left_in_the_network(build: Build) -> None:
     assert not any(parameter.requires_grad for parameter in trainer.net.parameters())
 
 
-def test_no_averaging_leaves_the_last_weights(build: Build, tmp_path: Path) -> None:
-    trainer = build(images=16, average={"kind": "exponential", "decay": 0.0})
-    trainer.run()
-    saved = read_checkpoint(tmp_path / "work" / CHECKPOINT)
-    assert saved is not None
-    assert saved.facts["step"] == 4
-    assert all(torch.equal(saved.tensors[f"net.{name}"], value) for name, value in weights(trainer).items())
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize(("log_every", "step", "last_good"), [(2, 6, 4), (4, 5, 4), (4, 9, 8), (1, 0, None)])
 def test_a_loss_that_is_no_number(
@@ -433,28 +396,6 @@ def test_resuming_is_exact_with_channels_last_too(build: Build, tmp_path: Path) 
     ends_as_if_never_killed(build, tmp_path, runtime_changes={"channels_last": True})
 
 
-def test_from_the_last_good_state_a_mended_run_goes_on(build: Build) -> None:
-    through = build("through")
-    through.run()
-    with pytest.raises(UserError):
-        build("broken", objective=broken_at(6)).run()
-    mended = build("broken")
-    mended.run()
-    assert all(torch.equal(value, weights(mended)[name]) for name, value in weights(through).items())
-
-
-@pytest.mark.parametrize("kept", [0, 100, -1])
-def test_after_a_damaged_checkpoint_the_one_before_is_taken_up(build: Build, tmp_path: Path, kept: int) -> None:
-    build("through").run()
-    build().run()
-    path = tmp_path / "work" / CHECKPOINT
-    path.write_bytes(path.read_bytes()[:kept])
-    resumed = build()
-    assert resumed.step == 8
-    resumed.run()
-    assert lines(tmp_path / "work") == lines(tmp_path / "through")
-
-
 def test_no_state_is_on_the_disk_before_its_lines_of_the_log(
     build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -465,14 +406,6 @@ def test_no_state_is_on_the_disk_before_its_lines_of_the_log(
     build(log_every=4).run()
     saved = {1: 4, 2: 8, 3: 10}
     assert order == [word for n, step in saved.items() for word in (f"training.jsonl of {n}", f"step {step}")]
-
-
-def test_damaged_checkpoints_are_refused(build: Build, tmp_path: Path) -> None:
-    build().run()
-    for path in (tmp_path / "work").glob(f"*{CHECKPOINT}"):
-        path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(UserError, match=r"checkpoint\.safetensors: cut short or altered"):
-        build()
 
 
 @pytest.mark.parametrize("precisions", [("fp32", "bf16"), ("bf16", "fp32")])
@@ -518,22 +451,6 @@ def test_a_spoiled_state_is_not_saved_where_no_line_of_the_log_falls_due(build: 
     with pytest.raises(UserError, match="NaN or infinite at step 3"):
         build(objective=broken_at(3), log_every=100, checkpoint_every=2).run()
     assert build().step == 2
-
-
-def test_a_full_disk_keeps_the_checkpoint_before(build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    build("through").run()
-
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    trainer = build(log=lambda figures, step: step == 6 and monkeypatch.setattr(checkpoint, "save_file", full))
-    with pytest.raises(OSError, match="No space left"):
-        trainer.run()
-    monkeypatch.undo()
-    resumed = build()
-    assert resumed.step == 4
-    resumed.run()
-    assert lines(tmp_path / "work") == lines(tmp_path / "through")
 
 
 def test_channels_last_and_half_precision_train_much_the_same(build: Build, tmp_path: Path) -> None:

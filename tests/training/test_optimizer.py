@@ -18,11 +18,6 @@ def settings(**changes: Any) -> Optimizer:
     return Optimizer(**(plain | changes))
 
 
-@pytest.mark.parametrize("seen", [0, 1, 500, 1000])
-def test_constant_without_warm_up(seen: int) -> None:
-    assert learning_rate(settings(), seen, 1000) == 1e-2
-
-
 @pytest.mark.parametrize(("seen", "share"), [(0, 0.01), (9, 0.1), (49, 0.5), (99, 1), (100, 1), (700, 1)])
 def test_warm_up_is_linear(seen: int, share: float) -> None:
     assert learning_rate(settings(warmup_images=100), seen, 1000) == pytest.approx(share * 1e-2)
@@ -40,11 +35,6 @@ def test_linear_falls_to_the_share_that_is_asked_for(seen: int, share: float) ->
     assert learning_rate(settings(decay="linear", final_share=0.0), seen, 1000) == pytest.approx(share * 1e-2)
     tenth = learning_rate(settings(decay="linear"), seen, 1000)
     assert tenth == pytest.approx((0.1 + 0.9 * share) * 1e-2)
-
-
-def test_cosine_may_fall_to_nothing() -> None:
-    chosen = settings(decay="cosine", final_share=0.0)
-    assert [learning_rate(chosen, seen, 1000) for seen in (0, 500, 1000)] == pytest.approx([1e-2, 5e-3, 0])
 
 
 def test_warm_up_and_cosine_multiply() -> None:

@@ -13,7 +13,7 @@ import pytest
 import torch
 from here import Here
 from pydantic import TypeAdapter
-from specs import class_labels, low_resolution, spec_of
+from specs import class_labels, spec_of
 from torch import nn
 
 from unequal.artifacts.timestep_files import NumberedGroup
@@ -212,21 +212,6 @@ def test_a_child_sees_other_noise_than_its_parent(
     assert torch.equal(ends[1], ends[2])
 
 
-def test_super_resolution_is_trained_and_handed_down(run_training: Callable, tiny_net: Callable) -> None:
-    condition = low_resolution(2)
-    net = tiny_net(condition=condition)
-    before = net.conv_in.weight.detach().clone()
-    here = run_training("base", start_of(net, spec_of(condition=condition)), recipe())
-    folder = here.root / "artifacts/models/base"
-    start = Start.of_model(folder)
-    assert start.spec.condition == condition
-    assert here.figures["results/metrics/train_base.json"]["spec"]["condition"] == condition.model_dump()
-    # The weights that look at the enlarged image have learned too.
-    assert not torch.equal(start.net.conv_in.weight[:, 1:], before[:, 1:])
-    here = run_training("child", start, recipe(images=8))
-    assert load_record(here.root / "artifacts/models/child").spec.condition == condition
-
-
 def test_learned_variance_is_trained_and_handed_down(run_training: Callable, tiny_net: Callable) -> None:
     net = tiny_net(variance="learned")
     before = net.conv_out.weight.detach().clone()
@@ -371,21 +356,6 @@ def test_a_batch_of_a_thousand_times_the_images_is_refused(
     most = 1000 * len(prepared.train)
     with pytest.raises(UserError, match=rf"^training.batch_size: {most + 1} of 36 training images; at most {most}"):
         run_training("a", start_of(tiny_net(), spec_of()), recipe(), batch_size=most + 1)
-
-
-def test_nor_is_a_base_taken_over_for_such_a_batch(
-    tmp_path: Path,
-    runtime: Runtime,
-    prepared: PreparedData,
-    tiny_net: Callable,
-    training_settings: Callable,
-    network_settings: Callable,
-) -> None:
-    tiny_net().save_pretrained(tmp_path / "net")
-    job = TrainingJob("base", recipe(), training_settings(batch_size=10**6), prepared, 5)
-    network, schedule = network_settings(pretrained=str(tmp_path / "net")), BetaSchedule(name="linear", timesteps=50)
-    with pytest.raises(UserError, match=r"^training.batch_size: 1000000 of 36 training images; at most 36000$"):
-        take_over(Here(tmp_path, runtime), job, network, schedule)
 
 
 def test_a_sampler_for_other_timesteps_is_refused(run_training: Callable, tiny_net: Callable) -> None:

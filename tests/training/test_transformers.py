@@ -4,20 +4,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-import yaml
 from accelerate.state import AcceleratorState
-from commands import done
-from graph import ROOT
 from here import Here
 from specs import dropped_labels, spec_of
 from torch import Tensor
 
-from unequal.cli import estimate
 from unequal.data.prepared import PreparedData, tensor_of
-from unequal.diffusion.schedule import NoiseSchedule
 from unequal.models.cost import count_cost
 from unequal.models.folder import load_model, load_record, load_removals, save_model
 from unequal.models.pruned import load_any_model
@@ -31,13 +25,12 @@ from unequal.settings.pruning import Magnitude
 from unequal.settings.recipe import Optimizer, Recipe
 from unequal.settings.samplers import Slot
 from unequal.settings.training import Runtime
-from unequal.timesteps.partition import Partition, TimestepRange
+from unequal.timesteps.partition import TimestepRange
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import BatchSource, withholding
-from unequal.training.gradient_meter import GradientMeter
 from unequal.training.initialisation import Scope, Start
 from unequal.training.loop import Trainer
-from unequal.training.objectives.objective import SingleHead, objective_for
+from unequal.training.objectives.objective import objective_for
 from unequal.training.results import write_results
 from unequal.training.train import TrainingJob, train_further
 
@@ -124,17 +117,6 @@ def test_a_pruned_expert_is_trained_on_as_it_is(
     assert not torch.equal(after.blocks[0].attn.qkv.weight, pruned.net.blocks[0].attn.qkv.weight)
 
 
-def test_interference_of_timesteps_is_measured(tiny_dit: BuildDiT, prepared: PreparedData) -> None:
-    net = tiny_dit().train().requires_grad_(True)
-    objective = SingleHead("epsilon", NoiseSchedule.linear(50))
-    cells = Partition([(0, 0), (1, 20), (21, 49)])
-    meter = GradientMeter(net, objective, tensor_of(prepared.train), 4, single_images=8, mean_images=16, seed=0)
-    sample = meter.sample(cells)
-    assert (sample.squares > 0).all()
-    table = sample.products.reshape(12, 12)
-    assert (np.linalg.eigvalsh(table) > -1e-9 * table.max()).all()
-
-
 class Stop(Exception):
     """The process is ended from outside."""
 
@@ -193,18 +175,6 @@ def test_a_killed_run_ends_as_if_never_killed(build: Callable) -> None:
     assert (moved > 0).all()
 
 
-def test_half_precision_trains_much_the_same(build: Callable) -> None:
-    exact, half = build("exact"), build("half", precision="bf16")
-    start = {name: value.clone() for name, value in weights(exact).items()}
-    exact.run()
-    half.run()
-
-    def way(trainer: Trainer) -> Tensor:
-        return torch.cat([(value - start[name]).flatten() for name, value in weights(trainer).items()])
-
-    assert float(torch.cosine_similarity(way(exact), way(half), dim=0)) > 0.9
-
-
 @pytest.mark.thorough
 def test_compiled_it_trains_the_same(build: Callable) -> None:
     plain, compiled = build("plain"), build("compiled", compile=True)
@@ -220,16 +190,3 @@ def shaping(trainer: Trainer) -> dict[str, Tensor]:
     biases = {name: value.chunk(3) for name, value in found.items() if name.endswith("qkv.bias")}
     assert len(biases) > 0
     return found | {name: torch.cat([queries, values]) for name, (queries, _, values) in biases.items()}
-
-
-def test_what_it_costs_is_estimated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimate, "start_seconds", lambda: 1.0)
-    monkeypatch.setattr(estimate, "TIMED_MACS", 1e8)
-    params = yaml.safe_load((ROOT / "params.yaml").read_text())
-    params["network"] = {
-        "kind": "dit", "pretrained": None, "depth": 2, "width": 32, "heads": 2, "patch": 2,
-    }  # fmt: skip
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
-    output = done("estimate", tmp_path / "params.yaml")
-    assert "Speed of training" in output
-    assert "Memory: a training takes about" in output

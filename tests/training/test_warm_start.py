@@ -10,16 +10,14 @@ import torch
 from here import Here
 from specs import spec_of
 
-from unequal.artifacts.timestep_files import NumberedGroup
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.experts.plan import train_expert
 from unequal.models.folder import STATE, load_model
 from unequal.models.pruned import replay
 from unequal.settings.loss_weights import NoWeight
 from unequal.settings.recipe import Optimizer, Recipe, WarmStart
-from unequal.settings.samplers import Slot, Uniform
+from unequal.settings.samplers import Uniform
 from unequal.settings.training import Runtime
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import Batch, BatchSource
@@ -175,16 +173,6 @@ def test_a_branch_begins_at_an_earlier_point(trained: Callable) -> None:
     bare = trained("bare", kept.model_copy(update={"keep_state": False}))
     assert not (bare / STATE).exists()
     assert not (bare / "snapshots/8" / STATE).exists()
-
-
-def test_an_expert_of_the_same_architecture_carries_moments(
-    trained: Callable, tmp_path: Path, runtime: Runtime, prepared: PreparedData, training_settings: Callable
-) -> None:
-    base = trained("base", recipe(WarmStart()))
-    job = TrainingJob("expert", recipe(sampler=Slot(density="slot")), training_settings(), prepared, 5)
-    group, here = NumberedGroup(group=1, first=20, last=29, limit_ratio=1), Here(tmp_path / "expert", runtime)
-    write_results(here, train_expert(here, job, base, group, 3))
-    assert steps_of(here.root / "artifacts/models/expert") == {8}
 
 
 def pruned(folder: Path) -> Start:

@@ -232,15 +232,3 @@ def test_what_goes_beyond_the_budget_belongs_to_its_last_part(batch: Batch) -> N
     for _ in range(23):
         trained_on(objective, batch, errors_of(0.1, 0.2, 0.3))
     assert objective.statistics()["images"].sum(1).tolist() == [*19 * [5.0], 20.0]
-
-
-@pytest.mark.parametrize("build", [best_head, balanced_heads])
-def test_a_saved_state_goes_on_alike(build: Callable[[], Objective], batch: Batch) -> None:
-    through, resumed = build(), build()
-    trained_on(through, batch, errors_of(0.04, 0.09, 0.16))
-    resumed.load_state_dict(through.state_dict())
-    for objective in (through, resumed):
-        trained_on(objective, batch, errors_of(0.3, 0.01, 0.2))
-    assert through.state_dict()
-    for name, value in through.state_dict().items():
-        assert torch.equal(resumed.state_dict()[name], value), name
