@@ -18,11 +18,10 @@ from torch import nn
 
 from unequal.data.preparation import prepare
 from unequal.data.prepared import PreparedData
-from unequal.models.backbones.backbone import backbone_of
+from unequal.models.backbones.backbone import backbone_of, count_cost
 from unequal.models.backbones.dit.backbone import config_for
 from unequal.models.backbones.dit.network import DiffusionTransformer
 from unequal.models.backbones.unet2d.backbone import UNet2DModel, build_unet
-from unequal.models.cost import count_cost
 from unequal.models.folder import ModelRecord
 from unequal.settings.data import Data
 from unequal.settings.network import DiT, UNet2D

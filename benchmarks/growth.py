@@ -28,7 +28,7 @@ from unequal.diffusion.spacing import sampling_timesteps
 from unequal.measures.profiling import Draws, profile
 from unequal.models.backbones.backbone import build_network
 from unequal.models.denoiser import Denoiser
-from unequal.pipeline.launching import launch
+from unequal.pipeline.program import launch
 from unequal.settings.params.pipeline import Params
 from unequal.timesteps.partition import TimestepRange
 

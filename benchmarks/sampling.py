@@ -20,8 +20,7 @@ from torch import nn
 from benchmarks.timing import in_turns, ratio
 from unequal.cli.architecture import Limits, spec_of
 from unequal.diffusion.spacing import sampling_timesteps
-from unequal.models.backbones.backbone import build_network
-from unequal.models.cost import count_cost
+from unequal.models.backbones.backbone import build_network, count_cost
 from unequal.models.denoiser import Denoiser
 from unequal.models.folder import ModelRecord
 from unequal.pruning.anatomy import Anatomy, units_by

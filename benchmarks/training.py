@@ -20,8 +20,7 @@ from benchmarks.documented_loop import DocumentedLoop, Pictures
 from benchmarks.documented_loop import Recipe as DocumentedRecipe
 from benchmarks.timing import in_turns, ratio
 from unequal.cli.architecture import spec_of
-from unequal.models.backbones.backbone import build_network
-from unequal.models.cost import count_cost, training_flops
+from unequal.models.backbones.backbone import build_network, count_cost, training_flops
 from unequal.settings.network import DiT
 from unequal.settings.params.pipeline import Params
 from unequal.settings.recipe import Recipe

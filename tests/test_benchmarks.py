@@ -16,8 +16,7 @@ from benchmarks.table import growth as growth_of
 from benchmarks.timing import in_turns, keep, ratio
 from unequal.cli.architecture import spec_of
 from unequal.files import read_json
-from unequal.models.backbones.backbone import build_network
-from unequal.models.cost import count_cost
+from unequal.models.backbones.backbone import build_network, count_cost
 from unequal.settings.params.pipeline import Params
 
 CPU = torch.device("cpu")

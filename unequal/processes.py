@@ -1,6 +1,6 @@
 """Processes that share one piece of work: their number and rank, how they wait for each other, how they stop.
 
-RANK and WORLD_SIZE are those that torch.distributed reads. What `unequal.pipeline.launching` has started also has a
+RANK and WORLD_SIZE are those that torch.distributed reads. What `unequal.pipeline.program` has started also has a
 common folder, in which a process says that it has done its part, or why it could not.
 """
 

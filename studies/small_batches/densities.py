@@ -10,8 +10,8 @@ from studies.small_batches.settings import Arm, DensityName
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import read_json
-from unequal.settings.profile import SlotRanges
 from unequal.settings.recipe import Recipe
+from unequal.settings.sampler_base import SlotRanges
 from unequal.settings.strict import Strict, validate
 from unequal.timesteps.draws import Stratified, equal_over
 from unequal.timesteps.samplers import TimestepSampler, WeightedSampler, least_variance_density

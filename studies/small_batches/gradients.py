@@ -17,7 +17,7 @@ from unequal.randomness import numpy_generator
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.gradient_meter import GradientMeter
-from unequal.training.objectives.objective import objective_for
+from unequal.training.objectives import objective_for
 
 
 def meter_of(

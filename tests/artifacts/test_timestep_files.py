@@ -11,7 +11,7 @@ from unequal.artifacts.timestep_files import read_groups, read_sampler, read_slo
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
-from unequal.settings.profile import BaseMeasurements
+from unequal.settings.sampler_base import BaseMeasurements
 from unequal.settings.samplers import AnySampler
 from unequal.timesteps.partition import Partition
 

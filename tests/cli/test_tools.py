@@ -24,8 +24,7 @@ from unequal.cli.architecture import spec_of as base_spec
 from unequal.cli.export import export
 from unequal.diffusion.spacing import sampling_timesteps
 from unequal.errors import UserError
-from unequal.models.backbones.backbone import build_network, take_over
-from unequal.models.cost import count_cost
+from unequal.models.backbones.backbone import build_network, count_cost, take_over
 from unequal.models.folder import AVERAGES, STATE, ModelRecord, save_model
 from unequal.models.pruned import load_any_model, replay
 from unequal.models.spec import ModelSpec
@@ -34,7 +33,7 @@ from unequal.settings.network import UNet2D
 from unequal.settings.params.pipeline import Params
 from unequal.settings.samplers import AnySampler
 from unequal.training.batches import Batch
-from unequal.training.objectives.objective import objective_for
+from unequal.training.objectives import objective_for
 
 TIMESTEPS = 100
 REMOVALS = [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6])]

@@ -20,7 +20,7 @@ from unequal.files import write_json
 from unequal.report.effective_weighting import Emphasis, emphasis
 from unequal.settings.strict import read_yaml, validate
 from unequal.timesteps.partition import TimestepRange
-from unequal.training.objectives.objective import objective_for
+from unequal.training.objectives import objective_for
 
 FLOW = {"name": "flow", "timesteps": 200, "shift": 3.0}
 

@@ -13,7 +13,7 @@ from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.experts import plan as plans
 from unequal.experts.plan import ExpertsJob, carry_out, totals, train_expert
-from unequal.models.cost import count_cost
+from unequal.models.backbones.backbone import count_cost
 from unequal.models.folder import load_record, load_removals, save_model
 from unequal.models.pruned import load_any_model
 from unequal.pruning.bank import read_bank

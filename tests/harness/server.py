@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from unequal.pipeline.launching import free_port
+from unequal.pipeline.program import free_port
 
 #: Longest wait for its first answer, and its longest life if whoever started it is killed.
 START_SECONDS, LIFE_SECONDS = 300, 3600

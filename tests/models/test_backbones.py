@@ -16,8 +16,7 @@ from unequal.errors import UserError
 from unequal.measures.profiling import Draws, profile
 from unequal.models import pruned
 from unequal.models.backbones import backbone as registry
-from unequal.models.backbones.backbone import Backbone, Unexportable
-from unequal.models.cost import count_cost
+from unequal.models.backbones.backbone import Backbone, Unexportable, count_cost
 from unequal.models.denoiser import load_denoiser
 from unequal.models.folder import load_model, load_record
 from unequal.models.pruned import PrunableKind, PrunableLayer, prunable_kind_of, replay

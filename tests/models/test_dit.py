@@ -13,9 +13,8 @@ from torch import nn
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.errors import UserError
 from unequal.measures.profiling import Draws, profile
-from unequal.models.backbones.backbone import build_network
+from unequal.models.backbones.backbone import build_network, count_cost
 from unequal.models.backbones.dit.network import DiffusionTransformer
-from unequal.models.cost import count_cost
 from unequal.models.denoiser import load_denoiser
 from unequal.models.folder import load_record
 from unequal.models.spec import ModelSpec, Space

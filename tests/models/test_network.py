@@ -8,8 +8,7 @@ from diffusers.models.attention_processor import Attention
 from specs import low_resolution, spec_of
 
 from unequal.errors import UserError
-from unequal.models.backbones.backbone import build_network
-from unequal.models.cost import count_cost, training_flops
+from unequal.models.backbones.backbone import build_network, count_cost, training_flops
 
 ENLARGING = low_resolution(4)
 

@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from unequal.errors import UserError
-from unequal.pipeline.launching import launch, num_processes
+from unequal.pipeline.program import launch, num_processes
 from unequal.settings.training import Runtime
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-LAUNCHER = "import sys; from unequal.pipeline.launching import launch; sys.exit(launch(2, sys.argv[1:]))"
+LAUNCHER = "import sys; from unequal.pipeline.program import launch; sys.exit(launch(2, sys.argv[1:]))"
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
     def write(text: str) -> list[str]:
-        Path("program.py").write_text("from unequal.pipeline.launching import *\n" + textwrap.dedent(text))
+        Path("program.py").write_text("from unequal.pipeline.program import *\n" + textwrap.dedent(text))
         return [sys.executable, "program.py"]
 
     return write

@@ -9,7 +9,7 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from search_place import Here
 
 from unequal.data.prepared import PreparedData, tensor_of
-from unequal.models.cost import count_cost
+from unequal.models.backbones.backbone import count_cost
 from unequal.models.folder import ModelRecord
 from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.evaluator import Evaluator

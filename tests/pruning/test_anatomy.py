@@ -11,9 +11,9 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unequal.models.backbones.backbone import count_cost
 from unequal.models.backbones.unet2d.backbone import build_unet
 from unequal.models.backbones.unet2d.pruning import block_of
-from unequal.models.cost import count_cost
 from unequal.pruning.anatomy import Anatomy, Unit, across, blocks_of, scale_at, scaled_order, scheme_of, units_by
 from unequal.pruning.fit import remove, removed_channels
 from unequal.settings.params.pipeline import Params

@@ -15,9 +15,9 @@ from specs import class_labels, dropped_labels, spec_of
 
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
+from unequal.models.backbones.backbone import count_cost
 from unequal.models.backbones.dit.network import Absent, DiffusionTransformer
 from unequal.models.backbones.dit.pruning import PrunableDiT
-from unequal.models.cost import count_cost
 from unequal.models.folder import save_model
 from unequal.models.pruned import load_any_model, take_away
 from unequal.pruning.anatomy import Anatomy, Unit, units_by

@@ -9,7 +9,7 @@ import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 
 from unequal.errors import UserError
-from unequal.models.cost import count_cost
+from unequal.models.backbones.backbone import count_cost
 from unequal.pruning.anatomy import blocks_of, scheme_of
 from unequal.pruning.evaluator import Evaluator
 from unequal.settings.pruning import Finetuning

@@ -18,7 +18,7 @@ from specs import low_resolution
 from torch.nn import functional as F
 
 from unequal.errors import UserError
-from unequal.models.cost import count_cost
+from unequal.models.backbones.backbone import count_cost
 from unequal.models.pruned import Block, replay
 from unequal.pruning import fit
 from unequal.pruning.anatomy import Anatomy, Unit

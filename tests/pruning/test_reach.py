@@ -10,7 +10,7 @@ from diffusers.models.unets.unet_2d import UNet2DModel
 from params_files import edited
 
 from unequal.errors import UserError
-from unequal.models.cost import count_cost
+from unequal.models.backbones.backbone import count_cost
 from unequal.pruning.anatomy import Anatomy, units_by
 from unequal.pruning.fit import fit_to_limit
 from unequal.pruning.reach import check_reach, least_share

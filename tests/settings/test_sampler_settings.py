@@ -8,9 +8,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.settings.profile import BaseMeasurements
 from unequal.settings.recipe import RangeRecipe
-from unequal.settings.sampler_base import Sampler
+from unequal.settings.sampler_base import BaseMeasurements, Sampler
 from unequal.settings.samplers import AnySampler, Slot
 from unequal.timesteps.densities import DENSITIES, mirror
 from unequal.timesteps.draws import Independent, LowDiscrepancy, Mirrored, Stratified

@@ -15,7 +15,7 @@ from stage_project import write_params
 from stages import prune
 from unequal.data.prepared import PreparedData
 from unequal.files import write_json
-from unequal.models.cost import count_cost
+from unequal.models.backbones.backbone import count_cost
 from unequal.models.folder import ModelRecord, load_removals, save_model
 from unequal.models.pruned import load_any_model
 from unequal.pipeline.stage import Run

@@ -20,7 +20,7 @@ from unequal.timesteps.samplers import AdaptiveSampler, LossSecondMomentSampler,
 from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import BatchSource
 from unequal.training.loop import Trainer
-from unequal.training.objectives.objective import SingleHead
+from unequal.training.objectives import SingleHead
 
 T = 50
 SCHEDULE = NoiseSchedule.linear(T)

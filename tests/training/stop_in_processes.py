@@ -13,11 +13,11 @@ from train_in_processes import InDouble, trainer_of
 
 from unequal import processes
 from unequal.diffusion.predictions import NetworkFunction
-from unequal.pipeline.endings import errors_reported
-from unequal.training import loop, stop_sync
+from unequal.pipeline.program import errors_reported
+from unequal.training import loop
 from unequal.training.batches import Batch
 from unequal.training.checkpoint import Checkpoint, write_checkpoint
-from unequal.training.objectives.objective import Losses
+from unequal.training.objectives import Losses
 
 SAVING_SECONDS = 2.0
 
@@ -44,6 +44,6 @@ def write_slowly(path: Path, checkpoint: Checkpoint) -> None:
 if __name__ == "__main__":
     loop.write_checkpoint = write_slowly
     # However slow the machine is, they talk after steps 1, 11, 21 …
-    stop_sync.SECONDS = 1000.0
+    loop.SECONDS_BETWEEN = 1000.0
     with errors_reported("training"):
         trainer_of(Path(sys.argv[1]), int(sys.argv[3]), Telling).run()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from learn_in_processes import OBJECTIVE, OPTIMIZER, T, adaptive, learned_by_all
 
 from unequal.data.prepared import PreparedData, tensor_of
-from unequal.pipeline.launching import launch
+from unequal.pipeline.program import launch
 from unequal.settings.training import Runtime
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import BatchSource

@@ -13,7 +13,7 @@ from unequal.measures.landscape import hessian_product
 from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import Batch
 from unequal.training.fixed_loss import FixedLoss, fixed_batches
-from unequal.training.objectives.objective import SingleHead
+from unequal.training.objectives import SingleHead
 
 T, DRAWS = 50, 20
 SCHEDULE = NoiseSchedule.linear(T)

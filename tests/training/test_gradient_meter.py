@@ -24,7 +24,7 @@ from unequal.training.batches import Batch
 from unequal.training.checkpoint import moments
 from unequal.training.gradient_meter import AdamMeter, GradientMeter, adam_scales, affinity_of, squared_norms_in_both
 from unequal.training.initialisation import Scope, Start
-from unequal.training.objectives.objective import Losses, Objective, OverUncertainty, SingleHead
+from unequal.training.objectives import Losses, Objective, OverUncertainty, SingleHead
 from unequal.training.results import write_results
 from unequal.training.train import TrainingJob, measured_affinity, single_head, surgery_of, train
 from unequal.workspace import Chunks

@@ -19,7 +19,7 @@ from unequal.training.gradient_surgery import (
     bargaining_weights,
     projected,
 )
-from unequal.training.objectives.objective import Losses
+from unequal.training.objectives import Losses
 
 SURGERY_OF_HALVES = Surgery(Partition([(0, 4), (5, 9)]), projected)
 seeds = st.integers(0, 2**32 - 1)

@@ -32,13 +32,19 @@ from unequal.timesteps.samplers import (
 )
 from unequal.training import loop
 from unequal.training.batches import Batch, BatchSource
-from unequal.training.checkpoint import moments, read_checkpoint
+from unequal.training.checkpoint import LOG, drop_lines_after, moments, read_checkpoint
 from unequal.training.gradient_surgery import Combine, Surgery, bargained, projected
-from unequal.training.log import LOG, drop_lines_after
 from unequal.training.loop import CHECKPOINT, Log, Trained, Trainer
-from unequal.training.objectives.learned_weights import ClusterUncertainty, Uncertainty
-from unequal.training.objectives.objective import Losses, Objective, OverRunningMean, OverUncertainty, SingleHead
-from unequal.training.objectives.three_heads import BalancedHeads
+from unequal.training.objectives import (
+    ClusterUncertainty,
+    Losses,
+    Objective,
+    OverRunningMean,
+    OverUncertainty,
+    SingleHead,
+    Uncertainty,
+)
+from unequal.training.three_heads import BalancedHeads
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from train_in_processes import KINDS, train
 
-from unequal.pipeline.launching import launch
+from unequal.pipeline.program import launch
 from unequal.training.checkpoint import read_checkpoint
 from unequal.training.loop import CHECKPOINT
 
@@ -19,9 +19,9 @@ STOPPED = Path(__file__).with_name("stop_in_processes.py")
 #: A launcher that waits much shorter for the others, where one has left, than one of them saves.
 IMPATIENT = """
 import sys
-from unequal.pipeline import launching
-launching.GRACE_SECONDS = 0.2
-sys.exit(launching.launch(2, sys.argv[1:]))
+from unequal.pipeline import program
+program.GRACE_SECONDS = 0.2
+sys.exit(program.launch(2, sys.argv[1:]))
 """
 
 

@@ -23,7 +23,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.experts.plan import train_expert
 from unequal.files import read_npz
-from unequal.models.cost import count_cost
+from unequal.models.backbones.backbone import count_cost
 from unequal.models.denoiser import selected_heads
 from unequal.models.folder import AVERAGES, load_heads, load_model, load_record, load_removals, save_model
 from unequal.models.pruned import load_any_model, replay
@@ -40,8 +40,8 @@ from unequal.training.batches import BatchSource
 from unequal.training.checkpoint import read_whole
 from unequal.training.initialisation import Scope, Start
 from unequal.training.mixed_prediction import mixed_objective
-from unequal.training.objectives.three_heads import PERIODS, BalancedHeads, BestHead
 from unequal.training.results import trained_record, write_model, write_results
+from unequal.training.three_heads import PERIODS, BalancedHeads, BestHead
 from unequal.training.train import TrainingJob, batches_of, single_head, take_over, train, train_fresh
 
 SCHEDULE = NoiseSchedule.linear(50)

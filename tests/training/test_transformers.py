@@ -12,7 +12,7 @@ from specs import dropped_labels, spec_of
 from torch import Tensor
 
 from unequal.data.prepared import PreparedData, tensor_of
-from unequal.models.cost import count_cost
+from unequal.models.backbones.backbone import count_cost
 from unequal.models.folder import load_model, load_record, load_removals, save_model
 from unequal.models.pruned import load_any_model
 from unequal.models.weights import merge
@@ -30,7 +30,7 @@ from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import BatchSource, withholding
 from unequal.training.initialisation import Scope, Start
 from unequal.training.loop import Trainer
-from unequal.training.objectives.objective import objective_for
+from unequal.training.objectives import objective_for
 from unequal.training.results import write_results
 from unequal.training.train import TrainingJob, train_further
 

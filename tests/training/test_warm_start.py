@@ -24,7 +24,7 @@ from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import TrainingState
 from unequal.training.initialisation import Scope, Start, warm_start
 from unequal.training.loop import Trainer
-from unequal.training.objectives.objective import SingleHead
+from unequal.training.objectives import SingleHead
 from unequal.training.results import write_results
 from unequal.training.train import TrainingJob, train
 

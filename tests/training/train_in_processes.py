@@ -24,8 +24,7 @@ from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.gradient_surgery import Surgery, projected
 from unequal.training.loop import Trainer
-from unequal.training.objectives.learned_weights import Uncertainty
-from unequal.training.objectives.objective import Losses, Objective, OverUncertainty, SingleHead
+from unequal.training.objectives import Losses, Objective, OverUncertainty, SingleHead, Uncertainty
 
 #: No number of processes but one divides it.
 BATCH = 7

@@ -11,7 +11,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
 from unequal.measures.loss_profile import excess_loss
-from unequal.settings.profile import BaseMeasurements, SlotRanges, partition_of
+from unequal.settings.sampler_base import BaseMeasurements, SlotRanges, partition_of
 from unequal.settings.samplers import AnySampler
 from unequal.settings.strict import Strict, validate
 from unequal.timesteps.groups import TimestepGroup

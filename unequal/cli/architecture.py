@@ -13,8 +13,7 @@ from pydantic import ConfigDict
 from torch import nn
 
 from unequal.diffusion.predictions import Prediction
-from unequal.models.backbones.backbone import build_network, load_pretrained
-from unequal.models.cost import Cost, count_cost
+from unequal.models.backbones.backbone import Cost, build_network, count_cost, load_pretrained
 from unequal.models.spec import ModelSpec, Space
 from unequal.settings.data import AnyAutoencoder, Data
 from unequal.settings.groups import Groups

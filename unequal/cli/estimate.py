@@ -20,9 +20,8 @@ from torch import nn
 
 from unequal.cli.architecture import Limits, network_of
 from unequal.errors import UserError, one_line
-from unequal.models.backbones.backbone import backbone_of
-from unequal.models.cost import count_cost, training_flops
-from unequal.pipeline.endings import QUOTED, out_of_memory
+from unequal.models.backbones.backbone import backbone_of, count_cost, training_flops
+from unequal.pipeline.program import QUOTED, out_of_memory
 from unequal.processes import threads
 from unequal.sampling.guidance import PASSES
 from unequal.settings.params.pipeline import EXPERTS, Params

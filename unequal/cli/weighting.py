@@ -18,7 +18,7 @@ from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import Strict, read_yaml, validate
 from unequal.timesteps.partition import TimestepRange, TimestepSet
-from unequal.training.objectives.objective import objective_for
+from unequal.training.objectives import objective_for
 
 
 class Recipes(Strict):

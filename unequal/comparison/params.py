@@ -11,7 +11,7 @@ from unequal.settings.params.core import FRESH, THREE_HEADS, Role
 from unequal.settings.params.sections import Scored
 from unequal.settings.recipe import Recipe
 from unequal.settings.values import Name
-from unequal.training.objectives.three_heads import PERIODS
+from unequal.training.three_heads import PERIODS
 
 
 class ComparisonParams(Scored):

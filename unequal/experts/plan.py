@@ -23,7 +23,7 @@ from unequal.errors import UserError
 from unequal.experts.allocation import Point, Trace, by_gain, shared_out
 from unequal.experts.held_out import CHOICE, REPORT, HeldOut
 from unequal.files import read_json, write_json
-from unequal.models.cost import FORWARDS_PER_STEP, images_affordable
+from unequal.models.backbones.backbone import FORWARDS_PER_STEP, images_affordable
 from unequal.models.folder import SNAPSHOTS, ModelRecord, Removal, load_record, save_model
 from unequal.models.pruned import load_any_model
 from unequal.pruning.bank import Candidate
@@ -108,7 +108,7 @@ def groups_of(asked: ExpertsJob, base: ModelRecord) -> list[NumberedGroup]:
 def allocated(asked: ExpertsJob, parts: "Sequence[Part]") -> list[int]:
     """Images of each group's training, of the plan's. Those that are measured to choose by are paid for first.
 
-    A forward pass alone costs a third of an image in training, see `unequal.models.cost`.
+    A forward pass alone costs a third of an image in training, see `FORWARDS_PER_STEP`.
     """
     plan, chosen = asked.plan, asked.plan.allocation
     images = plan.recipe.images - math.ceil(plan.measured_to_choose(len(parts)) / FORWARDS_PER_STEP)

@@ -32,9 +32,16 @@ from unequal.files import (
     write_json,
 )
 from unequal.pipeline.attempt import Attempt, Conditions, FinishedBefore, Logged, engine_run
-from unequal.pipeline.endings import errors_reported, exit_at_once, memory_refusal, stop_requested
 from unequal.pipeline.fingerprint import Fingerprint, fingerprint, refuse_other_code
-from unequal.pipeline.launching import launch, num_processes, same_command
+from unequal.pipeline.program import (
+    errors_reported,
+    exit_at_once,
+    launch,
+    memory_refusal,
+    num_processes,
+    same_command,
+    stop_requested,
+)
 from unequal.pipeline.sources import refuse_other_source
 from unequal.pipeline.store import StageExecution
 from unequal.pipeline.tracker import Tracker

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from unequal.errors import UserError
-from unequal.models.cost import training_flops
+from unequal.models.backbones.backbone import training_flops
 from unequal.pruning.anatomy import Anatomy, Scheme, Unit, scaled_order
 from unequal.pruning.fit import PrunedNetwork, fit_to_limit
 from unequal.pruning.importance import Target

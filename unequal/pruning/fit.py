@@ -8,7 +8,7 @@ import numpy as np
 from torch import nn
 
 from unequal.errors import UserError
-from unequal.models.cost import Cost, count_cost
+from unequal.models.backbones.backbone import Cost, count_cost
 from unequal.models.folder import Removal
 from unequal.models.pruned import take_away
 from unequal.pruning.anatomy import Anatomy, Unit

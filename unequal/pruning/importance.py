@@ -20,8 +20,8 @@ from unequal.settings.pruning import Timesteps
 from unequal.timesteps.partition import Partition, TimestepRange, TimestepSet
 from unequal.timesteps.samplers import TimestepSampler, within
 from unequal.training.batches import BatchSource, draw_at
-from unequal.training.objectives.objective import Objective, conditioned, objective_for
-from unequal.training.objectives.three_heads import BestHead
+from unequal.training.objectives import Objective, conditioned, objective_for
+from unequal.training.three_heads import BestHead
 
 #: Images go through the network in parts of so many pixels, 64 of 32 × 32, so that large ones fit.
 PIXELS_AT_ONCE = 64 * 32**2

@@ -6,8 +6,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.loss_weights import BINS
-from unequal.settings.profile import BaseMeasurements
-from unequal.settings.sampler_base import Sampler, Spread
+from unequal.settings.sampler_base import BaseMeasurements, Sampler, Spread
 from unequal.settings.values import Budget, DrawCount
 from unequal.timesteps.information import InfoNoiseSampler
 from unequal.timesteps.partition import equal_log_snr

@@ -1,16 +1,11 @@
-"""`profile` and `slots`: measuring the loss of every timestep, and what samplers take from it."""
+"""`profile` and `slots`: measuring the loss of every timestep, and dividing the timesteps by it."""
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Literal, Self
 
-import numpy as np
-from pydantic import AfterValidator, Field, GetPydanticSchema, NonNegativeInt, PositiveInt, model_validator
-from typing_extensions import TypedDict
+from pydantic import Field, PositiveInt, model_validator
 
-from unequal.errors import UserError
 from unequal.settings.strict import Strict
 from unequal.settings.values import BatchSize, DrawCount
-from unequal.timesteps.partition import Partition
 
 
 class SampledFloor(Strict):
@@ -61,31 +56,3 @@ class Slots(Strict):
         if len(set(self.finetune)) < len(self.finetune):
             raise ValueError(f"finetune: {list(self.finetune)} names a slot twice")
         return self
-
-
-def made_of(form: Any, build: Callable[[Any], Any]) -> GetPydanticSchema:
-    """Conversion of a file's lists of this form to a value."""
-    return GetPydanticSchema(lambda _, schema: schema(Annotated[form, AfterValidator(build)]))
-
-
-def partition_of(ranges: Sequence[Sequence[int]], what: str = "slots") -> Partition:
-    """Ranges of a file as a partition. Raises ValueError where they are none, which says in which file."""
-    try:
-        return Partition(ranges, what)
-    except UserError as error:
-        raise ValueError(str(error)) from None
-
-
-#: Slots in a file: [first, last] of each, both inclusive, from the data end to the noise end.
-SlotRanges = Annotated[Partition, made_of(tuple[tuple[NonNegativeInt, NonNegativeInt], ...], partition_of)]
-
-
-class BaseMeasurements(TypedDict, total=False):
-    """All that a sampler's settings may name in `needs`; losses are those of the base's profile."""
-
-    #: Mean loss of each timestep, [T].
-    loss: Annotated[np.ndarray, made_of(tuple[float, ...], np.array)]
-    #: Loss of each draw, [T, n].
-    losses: Annotated[np.ndarray, made_of(tuple[tuple[float, ...], ...], np.array)]
-    #: Ranges of equal loss.
-    slots: SlotRanges

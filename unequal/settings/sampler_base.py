@@ -1,21 +1,52 @@
-"""Keys of samplers of all densities: how a batch is drawn, and how losses are weighted back.
+"""Keys of samplers of all densities: how a batch is drawn, how losses are weighted back, what is needed of a base.
 
 Where a combination has no meaning, the density's class narrows the type of a key, and pydantic refuses the rest.
 """
 
 from abc import abstractmethod
-from typing import Annotated, ClassVar, Literal, Self
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+import numpy as np
+from pydantic import AfterValidator, Field, GetPydanticSchema, NonNegativeInt
+from typing_extensions import TypedDict
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.settings.profile import BaseMeasurements
 from unequal.settings.strict import Strict
 from unequal.timesteps.densities import mirror
 from unequal.timesteps.draws import Independent, LowDiscrepancy, Mirrored, Stratified
 from unequal.timesteps.partition import Partition, TimestepSet
 from unequal.timesteps.samplers import TimestepSampler, of_length
+
+
+def made_of(form: Any, build: Callable[[Any], Any]) -> GetPydanticSchema:
+    """Conversion of a file's lists of this form to a value."""
+    return GetPydanticSchema(lambda _, schema: schema(Annotated[form, AfterValidator(build)]))
+
+
+def partition_of(ranges: Sequence[Sequence[int]], what: str = "slots") -> Partition:
+    """Ranges of a file as a partition. Raises ValueError where they are none, which says in which file."""
+    try:
+        return Partition(ranges, what)
+    except UserError as error:
+        raise ValueError(str(error)) from None
+
+
+#: Slots in a file: [first, last] of each, both inclusive, from the data end to the noise end.
+SlotRanges = Annotated[Partition, made_of(tuple[tuple[NonNegativeInt, NonNegativeInt], ...], partition_of)]
+
+
+class BaseMeasurements(TypedDict, total=False):
+    """All that a sampler's settings may name in `needs`; losses are those of the base's profile."""
+
+    #: Mean loss of each timestep, [T].
+    loss: Annotated[np.ndarray, made_of(tuple[float, ...], np.array)]
+    #: Loss of each draw, [T, n].
+    losses: Annotated[np.ndarray, made_of(tuple[tuple[float, ...], ...], np.array)]
+    #: Ranges of equal loss.
+    slots: SlotRanges
+
 
 HOW = Field(
     description="one timestep after another, evenly spread, half of a batch the other half's mirror image (SpeeD), or "

@@ -3,11 +3,13 @@
 A write that a power cut ends early leaves the previous file; one that a disk damages later is detected by its digest,
 and the previous state is used. The same format holds the training state of a model (its last weights and its
 optimizer's moments), from which a further training resumes, and the snapshots of stated points of a training.
+The log, means of named terms over intervals of steps with a line of JSON each, is cut back to the state that is read.
 """
 
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +21,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn, uint8
 
 from unequal.errors import UserError
-from unequal.files import sync
+from unequal.files import sync, write_bytes
 from unequal.models.folder import STATE
 
 FACTS, DIGEST = "facts", "digest"
@@ -220,3 +222,49 @@ class Snapshots:
         """All snapshots that have been written, in order; `images` maps steps to images seen."""
         present = (step for step in self.steps if self.file(step).exists())
         return tuple(Snapshot(step, images(step), self.file(step)) for step in present)
+
+
+LOG = "training.jsonl"
+
+
+class LogInterval:
+    """Sums of named terms since the last line of the log, kept on the device.
+
+    `steps` and `sums` are those of an earlier process, whose time counts for no speed.
+    """
+
+    def __init__(self, steps: int = 0, sums: dict[str, Tensor] | None = None) -> None:
+        self.steps = self.earlier_steps = steps
+        self.sums = sums or {}
+        self.start = time.perf_counter()
+
+    def add(self, terms: dict[str, Tensor]) -> None:
+        """Take in one step."""
+        self.steps += 1
+        self.sums = {name: value + self.sums[name].to(value) if self.sums else value for name, value in terms.items()}
+
+    def means(self) -> dict[str, Tensor]:
+        """Mean of each term, still on the device."""
+        return {name: value / self.steps for name, value in self.sums.items()}
+
+    def speed(self) -> float:
+        """Steps a second of this process."""
+        return (self.steps - self.earlier_steps) / (time.perf_counter() - self.start)
+
+
+def drop_lines_after(log: Path, step: int) -> None:
+    """Cut a log back to a step, so that a resumed run writes no line twice; damaged lines are dropped too."""
+    if log.exists():
+        kept = [
+            line for line in log.read_bytes().split(b"\n") if (found := step_of(line)) is not None and found <= step
+        ]
+        write_bytes(log, b"".join(line + b"\n" for line in kept))
+
+
+def step_of(line: bytes) -> int | None:
+    """The step of a line of the log; None where a kill or a power cut has left something else in its place."""
+    try:
+        found = json.loads(line)["step"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return found if isinstance(found, int) else None

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from unequal.randomness import Stream, numpy_generator, torch_seed
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.training.batches import BatchSource
-from unequal.training.objectives.objective import Objective
+from unequal.training.objectives import Objective
 
 
 class Feedback:

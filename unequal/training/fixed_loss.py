@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from unequal.timesteps.draws import LowDiscrepancy
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import Batch, BatchSource
-from unequal.training.objectives.objective import Objective
+from unequal.training.objectives import Objective
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from unequal.randomness import Stream, numpy_generator
 from unequal.settings.recipe import MeasuredGradients
 from unequal.timesteps.partition import FOLDS, Affinity, Partition, TimestepRange, equal_log_snr
 from unequal.training.batches import Batch, draw_at
-from unequal.training.objectives.objective import Objective
+from unequal.training.objectives import Objective
 from unequal.workspace import UNSTORED, Chunks
 
 #: PyTorch's, which nobody changes here.

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch
-from unequal.training.objectives.objective import Losses
+from unequal.training.objectives import Losses
 
 #: Gradients [K, P], and a generator of whatever is drawn → what the parameters are moved by, [P].
 Combine = Callable[[Tensor, np.random.Generator], Tensor]

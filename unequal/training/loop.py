@@ -5,6 +5,7 @@ the same batch whether or not the process was stopped before it, and the checkpo
 """
 
 import json
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -29,11 +30,14 @@ from unequal.settings.training import Training
 from unequal.training.averaging import Averages
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import (
+    LOG,
     Checkpoint,
+    LogInterval,
     Snapshot,
     Snapshots,
     TrainingState,
     add_prefix,
+    drop_lines_after,
     load_moments,
     moments,
     read_checkpoint,
@@ -42,8 +46,7 @@ from unequal.training.checkpoint import (
     write_checkpoint,
 )
 from unequal.training.feedback import Feedback, effective_weighting
-from unequal.training.log import LOG, LogInterval, drop_lines_after
-from unequal.training.objectives.objective import Losses, Objective
+from unequal.training.objectives import Losses, Objective
 from unequal.training.optimizer import (
     build_optimizer,
     momentum,
@@ -51,7 +54,6 @@ from unequal.training.optimizer import (
     restore_objective,
     set_schedule,
 )
-from unequal.training.stop_sync import StopSync
 
 if TYPE_CHECKING:
     from unequal.settings.training import Runtime
@@ -354,3 +356,34 @@ class Trainer:
 def memory_format(runtime: "Runtime") -> torch.memory_format:
     """Memory format of images and filters; set before optimizer and average copy the parameters' strides."""
     return torch.channels_last if runtime.channels_last else torch.contiguous_format
+
+
+#: Most steps, and about the most seconds, between two exchanges. A cluster may kill 30 s after it has asked to stop,
+#: and the state has to be saved by then.
+STEPS_BETWEEN, SECONDS_BETWEEN = 10, 1.0
+
+
+class StopSync:
+    """Agreement of all processes of a training on when to stop.
+
+    Attributes:
+        last, at: the step, and the moment, of the last exchange.
+        next: the step after which they exchange again, the same in all of them.
+    """
+
+    def __init__(self, accelerator: Accelerator, step: int) -> None:
+        self.accelerator, self.last, self.at, self.next = accelerator, step, time.monotonic(), step + 1
+
+    def stops(self, step: int, asked: Callable[[], bool]) -> bool:
+        """Whether to stop after this step; `asked` says whether this process was asked to."""
+        if self.accelerator.num_processes == 1:
+            return asked()
+        if step < self.next:
+            return False
+        seconds = (time.monotonic() - self.at) / (step - self.last)
+        ours = torch.tensor([float(asked()), seconds], device=self.accelerator.device)
+        asking, seconds = self.accelerator.reduce(ours).tolist()
+        # The mean over processes, so that all compute the same number of steps.
+        between = int(SECONDS_BETWEEN * self.accelerator.num_processes / max(seconds, 1e-9))
+        self.last, self.at, self.next = step, time.monotonic(), step + min(max(between, 1), STEPS_BETWEEN)
+        return asking > 0

@@ -21,8 +21,8 @@ from unequal.settings.profile import Profile
 from unequal.settings.recipe import Mixing, Recipe, Selection
 from unequal.settings.schedule import Schedule
 from unequal.timesteps.partition import equal_log_snr
-from unequal.training.objectives.objective import Objective, conditioned
-from unequal.training.objectives.three_heads import BalancedHeads, BestHead, OnFlow
+from unequal.training.objectives import Objective, conditioned
+from unequal.training.three_heads import BalancedHeads, BestHead, OnFlow
 from unequal.training.train import TrainingJob, spec_for
 
 

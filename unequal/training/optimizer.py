@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from unequal.settings.recipe import MomentumDecay, Optimizer
 from unequal.training.checkpoint import strip_prefix
-from unequal.training.objectives.objective import Objective
+from unequal.training.objectives import Objective
 
 #: Where the settings say nothing else, a falling rate ends at this share of the peak.
 FINAL_SHARE = 0.1

@@ -11,8 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from unequal.files import write_csv, write_npz
-from unequal.models.backbones.backbone import backbone_of
-from unequal.models.cost import count_cost, training_flops
+from unequal.models.backbones.backbone import backbone_of, count_cost, training_flops
 from unequal.models.folder import AVERAGES, OBJECTIVE, SNAPSHOTS, ModelRecord, save_model
 from unequal.timesteps.partition import stride_of
 from unequal.training.checkpoint import Snapshot

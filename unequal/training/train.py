@@ -25,10 +25,10 @@ from unequal.timesteps.partition import Affinity, Partition, gradient_clusters
 from unequal.timesteps.samplers import TimestepSampler
 from unequal.timesteps.weights import epsilon_error_factor, normalising_factor
 from unequal.training.batches import BatchSource, window_of, withholding
+from unequal.training.checkpoint import LOG
 from unequal.training.initialisation import Start, warm_start
-from unequal.training.log import LOG
 from unequal.training.loop import Trained, Trainer
-from unequal.training.objectives.objective import Objective, objective_for
+from unequal.training.objectives import Objective, objective_for
 from unequal.workspace import Chunks, Workspace
 
 if TYPE_CHECKING:

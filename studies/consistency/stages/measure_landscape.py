@@ -23,7 +23,7 @@ from unequal.settings.network import UNet2D
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import StageSettings, key
 from unequal.training.fixed_loss import FixedLoss, fixed_batches
-from unequal.training.objectives.objective import objective_for
+from unequal.training.objectives import objective_for
 
 
 class Settings(StageSettings):

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from unequal.cli.architecture import Architecture, Limits, network_cost, network_space, spec_of
-from unequal.models.backbones.backbone import build_network
-from unequal.models.cost import count_cost
+from unequal.models.backbones.backbone import build_network, count_cost
 
 STUDY = Path(__file__).parents[1]
 

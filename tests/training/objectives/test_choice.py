@@ -9,7 +9,7 @@ from specs import class_labels, low_resolution, spec_of
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.loss_weights import AnyLossWeight
-from unequal.training.objectives.objective import Conditioned, Hybrid, SingleHead, objective_for
+from unequal.training.objectives import Conditioned, Hybrid, SingleHead, objective_for
 
 SCHEDULE = NoiseSchedule.linear(50)
 

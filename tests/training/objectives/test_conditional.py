@@ -13,8 +13,8 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.condition import Unconditional
 from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch
-from unequal.training.objectives.objective import Objective, SingleHead, conditioned
-from unequal.training.objectives.three_heads import BalancedHeads, BestHead
+from unequal.training.objectives import Objective, SingleHead, conditioned
+from unequal.training.three_heads import BalancedHeads, BestHead
 
 SCHEDULE = NoiseSchedule.linear(50)
 T = torch.tensor([0, 7, 20, 35, 49])

@@ -11,7 +11,7 @@ from unequal.diffusion.predictions import PREDICTIONS
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import Batch
-from unequal.training.objectives.objective import Hybrid, SingleHead
+from unequal.training.objectives import Hybrid, SingleHead
 
 T = 50
 SCHEDULE = NoiseSchedule.linear(T)

@@ -10,7 +10,7 @@ from unequal.diffusion.predictions import PREDICTIONS
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import Batch
-from unequal.training.objectives.objective import SingleHead
+from unequal.training.objectives import SingleHead
 
 SCHEDULE = NoiseSchedule.linear(50)
 RATIO = torch.cumprod(1 - torch.linspace(2e-3, 0.4, 50, dtype=torch.float64), 0)

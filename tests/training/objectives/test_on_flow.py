@@ -10,7 +10,7 @@ from unequal.diffusion.predictions import HEADS_OF_FLOW, target, x0_error_factor
 from unequal.diffusion.schedule import Flow
 from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch
-from unequal.training.objectives.three_heads import BalancedHeads, BestHead, OnFlow
+from unequal.training.three_heads import BalancedHeads, BestHead, OnFlow
 
 FLOW = Flow(50, 3.0)
 BINS = Partition.of_lengths([10] * 5)

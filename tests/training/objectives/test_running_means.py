@@ -14,8 +14,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.loss_weights import RunningMean
 from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch
-from unequal.training.objectives.learned_weights import RunningMeans
-from unequal.training.objectives.objective import Objective, OverRunningMean, SingleHead, objective_for
+from unequal.training.objectives import Objective, OverRunningMean, RunningMeans, SingleHead, objective_for
 
 CPU = torch.device("cpu")
 SCHEDULE = NoiseSchedule.linear(50)

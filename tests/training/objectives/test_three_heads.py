@@ -14,8 +14,8 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import Batch
-from unequal.training.objectives.objective import Objective
-from unequal.training.objectives.three_heads import PERIODS, BalancedHeads, BestHead
+from unequal.training.objectives import Objective
+from unequal.training.three_heads import PERIODS, BalancedHeads, BestHead
 
 SCHEDULE = NoiseSchedule.linear(50)
 RATIO = torch.cumprod(1 - torch.linspace(2e-3, 0.4, 50, dtype=torch.float64), 0)

@@ -12,8 +12,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.loss_weights import LearnedClusterUncertainty, LearnedUncertainty
 from unequal.settings.recipe import Optimizer
 from unequal.training.batches import Batch
-from unequal.training.objectives.learned_weights import FEATURES
-from unequal.training.objectives.objective import OverUncertainty, objective_for
+from unequal.training.objectives import FEATURES, OverUncertainty, objective_for
 from unequal.training.optimizer import build_optimizer, objective_group, set_schedule
 
 SCHEDULE = NoiseSchedule.linear(50)

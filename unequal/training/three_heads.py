@@ -24,8 +24,7 @@ from unequal.diffusion.predictions import (
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.timesteps.partition import Partition
 from unequal.training.batches import Batch
-from unequal.training.objectives.learned_weights import RunningMeans
-from unequal.training.objectives.objective import Losses, Objective, Wrapped
+from unequal.training.objectives import Losses, Objective, RunningMeans, Wrapped
 
 #: Equal parts of a training in which heads are counted apart.
 PERIODS = 20
