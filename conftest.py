@@ -68,7 +68,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
-    """Tiny networks are faster so, and sums come out alike on every machine."""
+    """Tiny networks are faster so, and sums are equal on every machine."""
     torch.set_num_threads(1)
 
 
@@ -79,11 +79,11 @@ def warm_place(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path
     One serves all workers, and ends when they have.
     """
     alone, base = worker_id == "master", tmp_path_factory.getbasetemp()
-    told = (base if alone else base.parent) / "warm"
-    with FileLock(told.with_suffix(".lock")):
-        if not told.exists():
-            told.write_text(str(start_warm(watched=os.getpid() if alone else os.getppid())[0]))
-    return Path(told.read_text())
+    address = (base if alone else base.parent) / "warm"
+    with FileLock(address.with_suffix(".lock")):
+        if not address.exists():
+            address.write_text(str(start_warm(watched=os.getpid() if alone else os.getppid())[0]))
+    return Path(address.read_text())
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ def params_of(path: Path, device: torch.device, batch_size: int | None = None) -
 
 
 def experts(path: Path, device: torch.device, images: int, count: int, rounds: int) -> dict[str, Any]:
-    """Sampling with untrained experts of a preset's sizes, beside their FLOPs."""
+    """Sampling with untrained experts of a preset's sizes, and their FLOPs."""
     params = Params.read(path)
     timesteps = sampling_timesteps(count, params.schedule.timesteps, params.sampling.spacing)
     return sampling.measure(sampling.untrained(params, device), timesteps, images, images, rounds)
@@ -67,7 +67,7 @@ def on_cpu(device: torch.device) -> dict[str, Benchmark]:
 
 
 def on_gpu(device: torch.device) -> dict[str, Benchmark]:
-    """The same on a GPU, at the presets' batches, compiled and in bf16 where they say so."""
+    """Benchmarks on a GPU, at the presets' batches, compiled and in bf16 where they say so."""
     digits, colour = (partial(Params.read, path) for path in (DIGITS, COLOUR))
     return {
         "training_digits": lambda: training.measure(compiled(params_of(DIGITS, device)), device, 200, 9),

@@ -70,7 +70,7 @@ def png(image: Image.Image) -> bytes:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What both loops are given: settings, peak learning rate and length of the schedule in steps."""
+    """Recipe of both loops: settings, peak learning rate and length of the schedule in steps."""
 
     training: Training
     lr: float

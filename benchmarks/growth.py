@@ -86,7 +86,7 @@ def of_image_size(params: Params, device: torch.device, work: Path) -> dict[str,
 
 
 def of_processes(params_file: Path, steps: int) -> dict[str, Work]:
-    """The same training steps, shared by more and more processes, their start included."""
+    """Training steps shared by more and more processes, their start included."""
     program = [sys.executable, "-m", "benchmarks.growth", str(params_file), str(steps)]
     return {str(count): partial(launch, count, program) for count in (1, 2)}
 
@@ -151,7 +151,7 @@ def one_core_busy() -> Iterator[None]:
 
 
 def trainings(command: list[str], threads: int, at_once: int) -> None:
-    """As many trainings as there are cores, some of them at once. Raises RuntimeError where one fails."""
+    """Run as many trainings as there are cores, some of them at once. Raises RuntimeError where one fails."""
     environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
     for _ in range(CORES // at_once):
         running = [subprocess.Popen(command, env=environment) for _ in range(at_once)]
@@ -161,13 +161,13 @@ def trainings(command: list[str], threads: int, at_once: int) -> None:
 
 
 def beside_a_program(command: list[str], threads: int, at_once: int) -> None:
-    """The same while one core is busy."""
+    """Run the trainings while one core is busy."""
     with one_core_busy():
         trainings(command, threads, at_once)
 
 
 def busy(params_file: Path, steps: int, rounds: int) -> dict[str, Any]:
-    """Ratios of wall times: of each way beside a program to the same without, and of the two ways to each other."""
+    """Ratios of wall times: of each way with a busy core to without, and of the two ways to each other."""
     command = [sys.executable, "-m", "benchmarks.growth", str(params_file), str(steps)]
     ways = {ONE_BY_ONE: (command, CORES, 1), SIDE_BY_SIDE: (command, 1, CORES)}
     works = {(way, IDLE): partial(trainings, *how) for way, how in ways.items()}

@@ -72,7 +72,7 @@ def finished_project(folder: Path) -> Path:
 
 
 def outputs(folder: Path) -> list[Path]:
-    """What all stages of a project make."""
+    """Outputs of all stages of a project."""
     from dvc.repo import Repo
 
     with Repo(str(folder)) as repo:

@@ -21,7 +21,7 @@ def share(part: float) -> str:
 
 
 def pruned(figures: Figures) -> str:
-    """What pruned experts save, beside what they should."""
+    """Time of pruned experts, and the FLOPs that should bound it."""
     one = figures["experts_pruned"]
     return f"{one['time_ratio']:.2f} of the time for {one['flops_ratio']:.2f} of the FLOPs"
 
@@ -38,12 +38,12 @@ def faster(figures: Figures) -> str:
         "its images decoded beforehand": "ratio_decoded",
         "the network's passes alone, which no loop can beat,": "ratio_of_passes",
     }
-    told = [f"{way} {spread(figures[key])}" for way, key in ways.items() if key in figures]
-    return "; ".join([f"{spread(figures['ratio'])} at a batch of {figures['batch_size']}", *told])
+    others = [f"{way} {spread(figures[key])}" for way, key in ways.items() if key in figures]
+    return "; ".join([f"{spread(figures['ratio'])} at a batch of {figures['batch_size']}", *others])
 
 
 def growths(figures: Figures) -> str:
-    """What more and more of each thing costs, of what the least of it does."""
+    """Cost of each size, as a multiple of the smallest size's cost."""
     return "; ".join(f"{what} {growth(found)}" for what, found in figures["seconds"].items())
 
 
@@ -54,7 +54,7 @@ def growth(found: Mapping[str, float]) -> str:
 
 
 def beside_a_busy_core(figures: Figures) -> str:
-    """What each way of training loses on a machine that does something else too, and how the two ways compare."""
+    """Loss of each way of training on a busy machine, and the ratio of the two ways."""
     lost = [f"{way} {spread(one)}" for way, one in figures["busy_over_idle"].items()]
     compared = [f"{state} {spread(one)}" for state, one in figures["side_by_side_over_one_by_one"].items()]
     return f"{'; '.join(lost)}; side by side over one after the other: {', '.join(compared)}"

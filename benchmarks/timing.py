@@ -1,7 +1,7 @@
-"""What the benchmarks share: turns, clocks, and the machine behind the figures.
+"""Shared parts of the benchmarks: turns, clocks, and the machine behind the figures.
 
 Contestants take turns, in an order that is turned round from round to round, and a ratio is the median over
-rounds: what else the machine is doing slows neighbours alike. On a CPU they are compared by processor time, which
+rounds: what else the machine is doing slows neighbours equally. On a CPU they are compared by processor time, which
 is wall time where one thread computes on a machine of its own, and says the same on one that is shared.
 """
 
@@ -42,7 +42,7 @@ def effort(work: Callable[[], object], device: torch.device) -> float:
 
 
 def processor_seconds() -> float:
-    """Of this process and of the programs that it has waited for."""
+    """Processor time of this process and of the programs that it has waited for."""
     programs = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + programs.ru_utime + programs.ru_stime
 

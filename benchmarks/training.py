@@ -118,14 +118,14 @@ def passes(params: Params, device: torch.device) -> Callable[[int], None]:
 
 
 def compiled(params: Params) -> Params:
-    """The same with `runtime.compile`, which changes results by rounding alone."""
+    """Settings with `runtime.compile`, which changes results by rounding alone."""
     return params.model_copy(update={"runtime": params.runtime.model_copy(update={"compile": True})})
 
 
 def contestants(
     params: Params, device: torch.device, steps: int, work: Path, also_compiled: bool = False
 ) -> dict[str, Callable[[], None]]:
-    """What is timed: so many steps of each loop."""
+    """Timed work: so many steps of each loop."""
     ours = {"ours": params} | ({"ours_compiled": compiled(params)} if also_compiled else {})
     return {name: partial(advance, our_loop(one, device, work / name), steps) for name, one in ours.items()} | {
         "documented": partial(documented(params, device, encoded=True).run, steps),
@@ -171,13 +171,13 @@ def conditions(params: Params, steps: int, rounds: int) -> dict[str, Any]:
 
 
 def transformer(params: Params) -> Params:
-    """The same with a transformer of 96 channels and four blocks, on patches of 2."""
+    """Settings with a transformer of 96 channels and four blocks, on patches of 2."""
     small = DiT(kind="dit", pretrained=None, depth=4, width=96, heads=4, patch=2)
     return params.model_copy(update={"network": small})
 
 
 def measure_beside_passes(params: Params, device: torch.device, steps: int, rounds: int) -> dict[str, Any]:
-    """What our loop takes of what the network's passes alone take, for networks of any kind."""
+    """Time of our loop over that of the network's passes alone, for networks of any kind."""
     with tempfile.TemporaryDirectory() as folder:
         work: dict[str, Callable[[], object]] = {
             "ours": partial(advance, our_loop(params, device, Path(folder)), steps),

@@ -1,13 +1,18 @@
-"""What a pilot of a study tells, made up, for tests of studies' pages."""
+"""Made-up judgement of a pilot, for tests of pages; and the textbook's smallest detectable effect."""
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from scipy.stats import t as student_t
+
 from unequal.files import write_json
+from unequal.statistics.power import POWER, Design
+from unequal.statistics.verdicts import LEVEL
 
 
-def pilot_told(*endpoints: str, upper_deviation: float = 0.004) -> dict[str, Any]:
-    """What results/pilot.json holds, of some endpoints."""
+def pilot_figures(*endpoints: str, upper_deviation: float = 0.004) -> dict[str, Any]:
+    """Contents of results/pilot.json for some endpoints."""
     one = {
         "deviation": upper_deviation / 2,
         "freedom": 4,
@@ -25,10 +30,16 @@ def pilot_told(*endpoints: str, upper_deviation: float = 0.004) -> dict[str, Any
     return {"share": 0.25, "endpoints": dict.fromkeys(endpoints, one), "tries": tries} | seconds
 
 
-def write_pilot(results: Path, *endpoints: str, **told: float) -> None:
-    """results/pilot.json, and what is told of the extractor and of real images, as a page reads them."""
-    write_json(results / "pilot.json", pilot_told(*endpoints, **told))
+def write_pilot(results: Path, *endpoints: str, **changes: float) -> None:
+    """Write results/pilot.json, and the figures of the extractor and of real images that a page reads."""
+    write_json(results / "pilot.json", pilot_figures(*endpoints, **changes))
     write_json(results / "metrics/extractor.json", {"holdout_accuracy": 0.9})
     real = {"fid": 0.1234, "fid_half": 0.2, "kid": 0.0, "precision": 0.8, "recall": 0.8}
     ends = {"real_against_real": real, "noise_against_real": real | {"fid": 80.0}}
     write_json(results / "fid/reference.json", ends | {"real_sets": "training against held-out"})
+
+
+def textbook_effect(plan: Design) -> float:
+    """(t_{1−0.05/2m,ν} + t_{0.8,ν})·√(2/B): detectable by the pooled variance alone, for a deviation of 1."""
+    quantiles = student_t.ppf([1 - LEVEL / 2 / plan.comparisons, POWER], plan.freedom).sum()
+    return float(quantiles * np.sqrt(2 / plan.blocks))

@@ -1,4 +1,4 @@
-"""What a computation gets from whoever runs it: files, a device, a log, and a folder for finished chunks."""
+"""Workspace of a computation: files, a device, a log, and a folder for finished chunks."""
 
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A flow-matching loop with two experts: SD3's density of times, shifted, and a boundary that is told as a time.
+"""A flow-matching loop with two experts: SD3's density of times, shifted, and a boundary that is given as a time.
 
 Both experts are trained by one loop, each on the timesteps of its own; a loop for one of them draws from its range
 alone. The lines that end in `# unequal` are all that the loop needs of this library.
@@ -13,15 +13,15 @@ from unequal import Experts, Flow, LowDiscrepancy, Timesteps, TimestepSampler, l
 
 
 class Velocity(nn.Module):
-    """Predicts ε − x0 of points in the plane, told 1000·s."""
+    """Predicts ε − x0 of points in the plane, from x_t and 1000·s."""
 
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(3, 64), nn.SiLU(), nn.Linear(64, 2))
 
     def forward(self, x_t: Tensor, time: Tensor) -> Tensor:
-        told: Tensor = self.layers(torch.cat([x_t, time[:, None] / 1000], dim=1))
-        return told
+        velocity: Tensor = self.layers(torch.cat([x_t, time[:, None] / 1000], dim=1))
+        return velocity
 
 
 def train(steps: int = 300, batch_size: int = 64, device: str = "cpu") -> list[float]:

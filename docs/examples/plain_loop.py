@@ -1,7 +1,7 @@
 """A loop of PyTorch alone that trains a small network to predict ε, by timesteps that learn from its losses.
 
-Improved-diffusion's sampler draws p ∝ √E[L²] and weights losses back, Min-SNR's weight is beside it. The lines that
-end in `# unequal` are all that the loop needs of this library.
+Improved-diffusion's sampler draws p ∝ √E[L²] and weights losses back, Min-SNR's weight is multiplied with it. The lines
+that end in `# unequal` are all that the loop needs of this library.
 """
 
 import torch
@@ -20,8 +20,8 @@ class Denoiser(nn.Module):
         self.layers = nn.Sequential(nn.Linear(3, 64), nn.SiLU(), nn.Linear(64, 2))
 
     def forward(self, x_t: Tensor, timesteps: Tensor) -> Tensor:
-        told: Tensor = self.layers(torch.cat([x_t, timesteps[:, None] / T], dim=1))
-        return told
+        noise: Tensor = self.layers(torch.cat([x_t, timesteps[:, None] / T], dim=1))
+        return noise
 
 
 def train(steps: int = 300, batch_size: int = 64, device: str = "cpu") -> list[float]:

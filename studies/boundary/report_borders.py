@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from unequal.comparison.figures import WIDTH
 from unequal.comparison.judgement import Family
 from unequal.comparison.report import Extras, Judged, ReportSettings, write_report
-from unequal.comparison.results import Found
+from unequal.comparison.results import ComparisonResults
 from unequal.comparison.settings import Comparison, Contrast
 from unequal.comparison.tables import NAMES
 from unequal.diffusion.schedule import NoiseSchedule
@@ -85,12 +85,12 @@ def border(
 
 def borders(plans: Mapping[str, Plan], schedule: FlowSchedule, steps: Sequence[int]) -> list[Border]:
     """Those of all plans that have one, from the data end to the noise end."""
-    found = [
+    borders = [
         border(name, Boundary(plan.groups.log_snr), schedule, steps, isinstance(plan.allocation, ByTimesteps))
         for name, plan in plans.items()
         if isinstance(plan.groups, TwoGroups)
     ]
-    return sorted(found, key=lambda one: (-one.log_snr, one.by_timesteps))
+    return sorted(borders, key=lambda one: (-one.log_snr, one.by_timesteps))
 
 
 def planned(shown: Sequence[Border], plan: Comparison) -> dict[str, Contrast]:
@@ -103,13 +103,13 @@ def planned(shown: Sequence[Border], plan: Comparison) -> dict[str, Contrast]:
     return {one.arm: one for one in plan.compared if controls.get(one.arm) == one.control}
 
 
-def loss_shares(found: Found, schedule: NoiseSchedule, first: int) -> tuple[float, float]:
+def loss_shares(results: ComparisonResults, schedule: NoiseSchedule, first: int) -> tuple[float, float]:
     """How much of the joint model's held-out loss of ε lies from a timestep on: of that over timesteps, and over λ.
 
     By the bins of its curve, as if the loss were level in each.
     """
-    lengths = np.diff([*found.any["curve"]["first"], found.timesteps])
-    losses = np.repeat(found.curves(found.plan.repeated.control).mean(0), lengths)
+    lengths = np.diff([*results.any_training["curve"]["first"], results.timesteps])
+    losses = np.repeat(results.curves(results.plan.repeated.control).mean(0), lengths)
     told = endpoints(schedule)
     parts = [losses * told[name].weights for name in ("loss_over_timesteps", "loss_over_log_snr")]
     over_timesteps, over_log_snr = (float(one[first:].sum() / one.sum()) for one in parts)
@@ -138,19 +138,23 @@ COLUMNS = (
 
 
 def border_table(
-    families: Sequence[Family], found: Found, shown: Sequence[Border], schedule: FlowSchedule, steps: Sequence[int]
+    families: Sequence[Family],
+    results: ComparisonResults,
+    shown: Sequence[Border],
+    schedule: FlowSchedule,
+    steps: Sequence[int],
 ) -> Table:
     """A row a boundary, from the data end to the noise end, with those of others below."""
-    tables, compared = schedule.tables(), planned(shown, found.plan)
+    tables, compared = schedule.tables(), planned(shown, results.plan)
 
     def units(one: Border) -> tuple[str, ...]:
         """A boundary in all of them, and what of all lies in the range of the expert for noise."""
-        return in_units(one, loss_shares(found, tables, one.timestep))
+        return in_units(one, loss_shares(results, tables, one.timestep))
 
     rows = [(label(one.name), *units(one), given(one), *changes(families, compared.get(one.name))) for one in shown]
     none = [""] * (2 + len(families))
     references = [(one.name, *units(one), *none) for one in published(schedule, steps)]
-    joint = label(found.plan.repeated.control)
+    joint = label(results.plan.repeated.control)
     note = (
         "λ = ln(α²/σ²) is the same for every path and shift; t is the first timestep of the expert at the noise end, s "
         f"the time of the flow there, after its shift by {schedule.shift:g} and before. Shares are those of the expert "
@@ -178,17 +182,17 @@ def changes(families: Sequence[Family], comparison: Contrast | None) -> Iterator
     """What an arm is held against, and its change by all endpoints."""
     yield "–" if comparison is None else label(comparison.control)
     for family in families:
-        finding = None if comparison is None else family.found[comparison]
+        finding = None if comparison is None else family.verdicts[comparison]
         yield "not compared" if finding is None else f"{percent(finding.change, sign=True)}: {finding.word}"
 
 
-def border_rows(shown: Sequence[Border], found: Found, schedule: FlowSchedule) -> list[dict[str, Any]]:
+def border_rows(shown: Sequence[Border], results: ComparisonResults, schedule: FlowSchedule) -> list[dict[str, Any]]:
     """A row a boundary, as numbers."""
     shares, tables = ("noise_loss_over_timesteps", "noise_loss_over_log_snr"), schedule.tables()
     return [
         one._asdict()
         | {"decibels": one.decibels}
-        | dict(zip(shares, loss_shares(found, tables, one.timestep), strict=True))
+        | dict(zip(shares, loss_shares(results, tables, one.timestep), strict=True))
         for one in shown
     ]
 
@@ -208,17 +212,17 @@ CAPTION = (
 )
 
 
-def sweep(families: Sequence[Family], found: Found, shown: Sequence[Border]) -> Drawing:
+def sweep(families: Sequence[Family], results: ComparisonResults, shown: Sequence[Border]) -> Drawing:
     """A panel an endpoint."""
-    draw = partial(draw_sweep, families=families, found=found, shown=shown)
-    caption = CAPTION.format(joint=label(found.plan.repeated.control))
+    draw = partial(draw_sweep, families=families, results=results, shown=shown)
+    caption = CAPTION.format(joint=label(results.plan.repeated.control))
     return Drawing("boundaries", (WIDTH, 0.8 + PANEL * len(families)), draw, "Where to hand over", caption)
 
 
-def draw_sweep(figure: Figure, families: Sequence[Family], found: Found, shown: Sequence[Border]) -> None:
+def draw_sweep(figure: Figure, families: Sequence[Family], results: ComparisonResults, shown: Sequence[Border]) -> None:
     """A line for each way of giving out images, a point a boundary."""
     panels = np.atleast_1d(figure.subplots(len(families), 1, sharex=True))
-    compared, joint = planned(shown, found.plan), label(found.plan.repeated.control)
+    compared, joint = planned(shown, results.plan), label(results.plan.repeated.control)
     for axes, family in zip(panels, families, strict=True):
         axes.axhspan(*(100 * np.expm1([-family.delta, family.delta])), color=PALE, linewidth=0, zorder=0)
         axes.axhline(0, color=SOFT, linewidth=1)
@@ -226,7 +230,7 @@ def draw_sweep(figure: Figure, families: Sequence[Family], found: Found, shown: 
             axes.axvline(boundary.log_snr, color=GOLD, linewidth=1, linestyle=":")
         for kind, (ink, text, aside) in KINDS.items():
             kindred = [one for one in shown if one.by_timesteps == kind and one.name in compared]
-            points = [(one.log_snr, family.found[compared[one.name]]) for one in kindred]
+            points = [(one.log_snr, family.verdicts[compared[one.name]]) for one in kindred]
             if points:
                 middles = [100 * one.change for _, one in points]
                 bars = np.array([[100 * (one.change - one.low), 100 * (one.high - one.change)] for _, one in points]).T
@@ -257,10 +261,10 @@ def main(run: Run, settings: Settings) -> None:
     shown = borders(settings.plans, schedule, steps)
 
     def own(judged: Judged) -> Extras:
-        found, families = judged.found, judged.families
-        table = border_table(families, found, shown, schedule, steps)
-        rows = {"borders": border_rows(shown, found, schedule)}
-        return Extras([table], [sweep(families, found, shown)], rows)
+        results, families = judged.results, judged.families
+        table = border_table(families, results, shown, schedule, steps)
+        rows = {"borders": border_rows(shown, results, schedule)}
+        return Extras([table], [sweep(families, results, shown)], rows)
 
     write_report(run, settings, own)
 

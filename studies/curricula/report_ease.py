@@ -199,7 +199,7 @@ def main(run: Run, settings: ReportSettings) -> None:
 
     def own(judged: Judged) -> Extras:
         control = settings.comparison.repeated.control
-        measured = eases(list(judged.found.trainings[control].values()))
+        measured = eases(list(judged.results.trainings[control].values()))
         pictures = drawings(measured, settings.recipes, settings.schedule)
         return Extras([ease_table(measured, control)], pictures, {"ease": ease_rows(measured)})
 

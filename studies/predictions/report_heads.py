@@ -15,7 +15,7 @@ from studies.small_batches.findings import Estimate
 from unequal.artifacts.figures import Figures, read_figures
 from unequal.comparison.figures import WIDTH
 from unequal.comparison.report import Extras, Judged, ReportSettings, write_report
-from unequal.comparison.results import Found, file_of
+from unequal.comparison.results import ComparisonResults, file_of
 from unequal.diffusion.predictions import HEADS
 from unequal.errors import UserError
 from unequal.files import rounded
@@ -196,13 +196,13 @@ LIMITS = (0.5, 4.0)
 MOMENTS = {"first": "first twentieth", "last": "last twentieth"}
 
 
-def drawings(found: Found, heads: Sequence[Heads], alone: Mapping[str, str]) -> list[Drawing]:
+def drawings(results: ComparisonResults, heads: Sequence[Heads], alone: Mapping[str, str]) -> list[Drawing]:
     """All pictures of the study's own; `alone` are the arms that predict one thing, by what they predict."""
     return [
         Drawing(
             "errors",
             (WIDTH, 2.6 + 2.6 * ((len(heads) + 1) // 2)),
-            partial(errors, found=found, heads=heads, alone=alone),
+            partial(errors, results=results, heads=heads, alone=alone),
             "Where each prediction errs less",
             "Held-out loss of ε over that of the network that predicts ε alone, of the same draws: of networks that "
             "predict one thing, and of the heads of networks that predict all three. Geometric mean over blocks ± its "
@@ -211,7 +211,7 @@ def drawings(found: Found, heads: Sequence[Heads], alone: Mapping[str, str]) -> 
         Drawing(
             "winners",
             (WIDTH, 0.8 + 2.2 * len(heads)),
-            partial(winners, heads=heads, timesteps=int(found.any["curve"]["timesteps"][0])),
+            partial(winners, heads=heads, timesteps=int(results.any_training["curve"]["timesteps"][0])),
             "Which head wins how often",
             "Share of the training images at which each head had the smallest error, over timesteps, mean over blocks; "
             "white: no image came. Where the smallest loss decides, only the winner of an image learns from it.",
@@ -219,17 +219,20 @@ def drawings(found: Found, heads: Sequence[Heads], alone: Mapping[str, str]) -> 
     ]
 
 
-def errors(figure: Figure, found: Found, heads: Sequence[Heads], alone: Mapping[str, str]) -> None:
+def errors(figure: Figure, results: ComparisonResults, heads: Sequence[Heads], alone: Mapping[str, str]) -> None:
     """A panel for networks of one head, and one for each of three."""
-    sources = {"alone": {head: found.curves(arm) for head, arm in alone.items()}} | {
+    sources = {"alone": {head: results.curves(arm) for head, arm in alone.items()}} | {
         f"heads of {label(one.arm)}": {head: one.curve(place) for place, head in enumerate(HEADS)} for one in heads
     }
-    first, timesteps = np.array(found.any["curve"]["first"]) + 1.0, int(found.any["curve"]["timesteps"][0])
+    first, timesteps = (
+        np.array(results.any_training["curve"]["first"]) + 1.0,
+        int(results.any_training["curve"]["timesteps"][0]),
+    )
     middle = np.sqrt(first * np.append(first[1:], timesteps + 1))
     grid = figure.subplots((len(sources) + 1) // 2, 2, sharex=True, sharey=True, squeeze=False)
     for axes, (source, curves) in zip(grid.flat, sources.items(), strict=False):
         for head in HEADS:
-            ratio_curve(axes, middle, curves[head], found.curves(alone["epsilon"]), head)
+            ratio_curve(axes, middle, curves[head], results.curves(alone["epsilon"]), head)
         axes.axhline(1, color=INK, linewidth=1)
         log_scale(axes, "{:g} ×")
         axes.set_ylim(*LIMITS)
@@ -287,10 +290,10 @@ def main(run: Run, settings: Settings) -> None:
     alone = {str(head): next(arm for arm in single if recipes[arm].prediction == head) for head in HEADS}
 
     def own(judged: Judged) -> Extras:
-        heads = read_heads(folder, settings.study.tried, judged.found.complete)
+        heads = read_heads(folder, settings.study.tried, judged.results.complete)
         tables = [combinations_table(heads), swaps_table(heads), winners_table(heads)]
         rows = {"combinations": combination_rows(heads), "swaps": swap_rows(heads)}
-        return Extras(tables, drawings(judged.found, heads, alone), rows)
+        return Extras(tables, drawings(judged.results, heads, alone), rows)
 
     write_report(run, settings, own)
 

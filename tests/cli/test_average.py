@@ -64,7 +64,7 @@ def test_refusals_in_one_line(wandered: dict[float, Any], tmp_path: Path, make_r
         return output
 
     assert "a relative width of 0.3; allowed: above 0, at most 0.2887" in refusal(0.3)
-    assert "12 kept point(s) miss 31% of an average of width 0.285; at most 10%" in refusal(0.285)
+    assert "12 stored snapshot(s) miss 31% of an average of width 0.285; at most 10%" in refusal(0.285)
     damaged = model / AVERAGES / f"{STEPS}.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:-8])
     assert f"{damaged}: " in (said := refusal()) and said.endswith("make the model again\n")

@@ -17,7 +17,7 @@ from torch import nn
 from unequal.cli.weighting import Recipes
 from unequal.errors import UserError
 from unequal.files import write_json
-from unequal.report.effective_weighting import Emphasis, emphasis
+from unequal.report.effective_weighting import EffectiveWeighting, effective_weighting
 from unequal.settings.strict import read_yaml, validate
 from unequal.timesteps.partition import TimestepRange
 from unequal.training.objectives import objective_for
@@ -46,9 +46,9 @@ def params(tmp_path: Path) -> Path:
     return tmp_path / "params.yaml"
 
 
-def found(params: Path, name: str) -> Emphasis:
+def found(params: Path, name: str) -> EffectiveWeighting:
     settings = validate(Recipes, read_yaml(params), params)
-    return emphasis(name, settings.named(name), settings.schedule.tables(), params.parent)
+    return effective_weighting(name, settings.named(name), settings.schedule.tables(), params.parent)
 
 
 def test_the_velocity_alone_has_no_weight_to_speak_of(params: Path) -> None:
@@ -72,7 +72,7 @@ def test_what_was_learned_takes_the_place_of_what_is_not_known(params: Path) -> 
 
     def learned(name: str, **tables: np.ndarray) -> np.ndarray | None:
         recipe, schedule = settings.named(name), settings.schedule.tables()
-        return emphasis(name, recipe, schedule, params.parent, learned=tables).product
+        return effective_weighting(name, recipe, schedule, params.parent, learned=tables).product
 
     product = learned("learning", density=density, importance=1 / density)
     assert product is not None
@@ -118,7 +118,9 @@ def test_the_command_draws_and_tells(params: Path) -> None:
 def test_inside_a_range_the_density_is_uniform_and_weights_are_the_recipes(params: Path) -> None:
     settings, held = validate(Recipes, read_yaml(params), params), np.zeros(200)
     held[20:40] = 1 / 20
-    slot = emphasis("slot_2", settings.named("slot"), settings.schedule.tables(), Path(), TimestepRange(20, 39))
+    slot = effective_weighting(
+        "slot_2", settings.named("slot"), settings.schedule.tables(), Path(), TimestepRange(20, 39)
+    )
     weighed = found(params, "weighed").weight
     assert slot.product is not None and slot.weight is not None and weighed is not None
     np.testing.assert_allclose(slot.density, held)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from piloted import pilot_told
+from piloted import pilot_figures
 
 from unequal.comparison.settings import Comparison
 from unequal.files import write_json
@@ -27,7 +27,7 @@ DESIGN: dict[str, Any] = {
 }
 #: In ln(endpoint), against the control; trainings scatter by 0.003 within blocks, blocks by 0.2.
 EFFECTS = {"lower": -0.1, "other": 0.1}
-PILOT = pilot_told(*DESIGN["endpoints"])
+PILOT = pilot_figures(*DESIGN["endpoints"])
 
 
 def design(**changes: Any) -> Comparison:

@@ -12,17 +12,17 @@ import pytest
 from blocks_data import PILOT, design, write_trainings
 from click.testing import CliRunner, Result
 from html_tables import uneven_tables
-from piloted import pilot_told, write_pilot
+from piloted import pilot_figures, textbook_effect, write_pilot
 from scipy import stats
 from stage_project import write_params
 
 from unequal.comparison.judgement import Family, families, family
-from unequal.comparison.results import file_of, read_found
+from unequal.comparison.results import file_of, read_results
 from unequal.comparison.stages import report as report_stage
 from unequal.comparison.tables import bound, promise, scattering
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
-from unequal.statistics.power import Design, textbook_effect, upper_deviation
+from unequal.statistics.power import Design, upper_deviation
 from unequal.statistics.verdicts import BETTER, NOT_TESTABLE, SAME, WORSE
 
 TESTS = {"lower": "pooled", "alike": "paired", "other": "welch"}
@@ -35,8 +35,8 @@ def trainings(project: Path) -> Path:
 
 
 def test_words_are_those_of_the_known_answers(trainings: Path) -> None:
-    for one in families(read_found(trainings, design()), PILOT):
-        words = {comparison.arm: finding.word for comparison, finding in one.found.items()}
+    for one in families(read_results(trainings, design()), PILOT):
+        words = {comparison.arm: finding.word for comparison, finding in one.verdicts.items()}
         assert words == {"lower": BETTER, "alike": SAME, "other": WORSE}
         assert one.repeated.word == SAME
         assert max(one.visible.values()) < one.delta
@@ -44,21 +44,21 @@ def test_words_are_those_of_the_known_answers(trainings: Path) -> None:
 
 def test_a_block_as_hard_as_may_be_changes_no_estimate_but_welchs(trainings: Path) -> None:
     plan = design(comparisons=[{"arm": arm, "control": "control", "test": test} for arm, test in TESTS.items()])
-    before = family(read_found(trainings, plan), "fid", PILOT)
+    before = family(read_results(trainings, plan), "fid", PILOT)
     for arm in plan.arms.all:
         path = trainings / f"{arm}/block_0.json"
         figures = read_json(path)
         figures["endpoints"]["fid"] *= 7
         write_json(path, figures)
-    after = family(read_found(trainings, plan), "fid", PILOT)
-    for one in before.found:
-        assert after.found[one].change == pytest.approx(before.found[one].change)
-        same = after.found[one].high == pytest.approx(before.found[one].high)
+    after = family(read_results(trainings, plan), "fid", PILOT)
+    for one in before.verdicts:
+        assert after.verdicts[one].change == pytest.approx(before.verdicts[one].change)
+        same = after.verdicts[one].high == pytest.approx(before.verdicts[one].high)
         assert same == (one.test != "welch")
 
 
 def test_beside_the_pooled_interval_stands_that_of_students_pairs(trainings: Path) -> None:
-    found = read_found(trainings, design())
+    found = read_results(trainings, design())
     told = family(found, "fid", PILOT)
     for one, ends in told.alone.items():
         arm, control = found.logarithms("fid", one.arms)
@@ -66,34 +66,34 @@ def test_beside_the_pooled_interval_stands_that_of_students_pairs(trainings: Pat
 
 
 def test_an_arm_that_scatters_otherwise_than_the_rest_is_named(trainings: Path) -> None:
-    assert not family(read_found(trainings, design()), "fid", PILOT).unlike
+    assert not family(read_results(trainings, design()), "fid", PILOT).unlike
     for block, factor in enumerate((0.8, 1.2, 0.9, 1.3, 0.7)):
         path = trainings / f"lower/block_{block}.json"
         figures = read_json(path)
         figures["endpoints"]["fid"] *= factor
         write_json(path, figures)
-    told = family(read_found(trainings, design()), "fid", PILOT)
+    told = family(read_results(trainings, design()), "fid", PILOT)
     assert list(told.unlike) == ["lower"]
     assert "more than twice as much in: lower (" in scattering(told)
 
 
 def test_of_what_a_study_cannot_see_nothing_is_said(trainings: Path) -> None:
-    blind = pilot_told("fid", upper_deviation=0.02)
-    losses, fid = families(read_found(trainings, design()), blind)
-    assert {one.word for one in losses.found.values()} == {NOT_TESTABLE}
-    for comparison, one in fid.found.items():
+    blind = pilot_figures("fid", upper_deviation=0.02)
+    losses, fid = families(read_results(trainings, design()), blind)
+    assert {one.word for one in losses.verdicts.values()} == {NOT_TESTABLE}
+    for comparison, one in fid.verdicts.items():
         assert (one.word != NOT_TESTABLE) == (abs(np.log1p(one.change)) >= fid.visible[comparison])
-    assert {one.word for one in fid.found.values()} == {BETTER, NOT_TESTABLE, WORSE}
+    assert {one.word for one in fid.verdicts.values()} == {BETTER, NOT_TESTABLE, WORSE}
     # Of what the pilot has told nothing, nothing is promised.
     assert {*losses.visible.values()} == {np.inf}
     # A claim of twice what is seen can be tested, whatever counts as the same.
-    _, asked = families(read_found(trainings, design(effects={"fid": 2 * max(fid.visible.values())})), blind)
-    assert {one.word for one in asked.found.values()} == {BETTER, SAME, WORSE}
+    _, asked = families(read_results(trainings, design(effects={"fid": 2 * max(fid.visible.values())})), blind)
+    assert {one.word for one in asked.verdicts.values()} == {BETTER, SAME, WORSE}
 
 
 def test_words_are_bounded_test_by_test_and_the_page_says_by_which(trainings: Path) -> None:
     plan = design(comparisons=[{"arm": arm, "control": "control", "test": test} for arm, test in TESTS.items()])
-    found = read_found(trainings, plan)
+    found = read_results(trainings, plan)
 
     def asking(effect: float) -> Family:
         return family(replace(found, plan=plan.model_copy(update={"effects": {"fid": 2 * effect}})), "fid", PILOT)
@@ -103,13 +103,13 @@ def test_words_are_bounded_test_by_test_and_the_page_says_by_which(trainings: Pa
     pooled, paired, welch = (told.visible[one] for one in plan.compared)
     between = asking((pooled + paired) / 2)
     assert pooled < between.needed < min(paired, welch)
-    assert "less than what is seen by that of two arms within blocks and by that of two arms, blocks" in bound(between)
+    assert "too small to detect by that of two arms within blocks and by that of two arms, blocks" in bound(between)
     none = asking(pooled / 2)
-    assert "less than what is seen: of these" in bound(none)
+    assert "too small to detect: only larger" in bound(none)
 
 
 def test_the_repeated_control_has_no_word_where_no_other_arm_has_one(trainings: Path) -> None:
-    (_, fid) = families(read_found(trainings, design()), pilot_told("fid", upper_deviation=0.02))
+    (_, fid) = families(read_results(trainings, design()), pilot_figures("fid", upper_deviation=0.02))
     assert fid.repeated.word == NOT_TESTABLE
 
 
@@ -119,7 +119,7 @@ def test_a_block_without_an_arm_or_measured_otherwise_is_left_out(trainings: Pat
     figures = read_json(path)
     figures["conditions"]["extractor"] = "another"
     write_json(path, figures)
-    found = read_found(trainings, design())
+    found = read_results(trainings, design())
     assert found.complete == (0, 2, 4)
     assert found.missing == {1: "without lower", 3: "its arms differ in extractor"}
     assert found.logarithms("fid", ["lower"]).shape == (1, 3)
@@ -127,20 +127,20 @@ def test_a_block_without_an_arm_or_measured_otherwise_is_left_out(trainings: Pat
     for arm in design().arms.all:
         path = trainings / f"{arm}/block_3.json"
         write_json(path, read_json(path) | {"conditions": {"extractor": "another"}})
-    assert read_found(trainings, design()).complete == (0, 2, 3, 4)
+    assert read_results(trainings, design()).complete == (0, 2, 3, 4)
 
 
 def test_one_complete_block_tells_nothing(trainings: Path) -> None:
     for block in (0, 1, 2, 3):
         (trainings / f"again/block_{block}.json").unlink()
     with pytest.raises(UserError, match="fewer than 2 complete blocks; block 0: without again; block 1"):
-        read_found(trainings, design())
+        read_results(trainings, design())
 
 
 def test_an_endpoint_that_was_not_measured_is_named(trainings: Path) -> None:
     plan = design(endpoints={"loss_over_log_snr": 0.01})
     with pytest.raises(UserError, match=r"block_0\.json: endpoint 'loss_over_log_snr' is missing; measure"):
-        read_found(trainings, plan)
+        read_results(trainings, plan)
 
 
 def write_settings() -> None:
@@ -157,7 +157,7 @@ def test_trainings_of_other_settings_are_not_judged_together(trainings: Path) ->
     file = trainings / file_of("lower", 3)
     write_json(file, read_json(file) | {"made_by": "others"})
     with pytest.raises(UserError, match="'lower' was trained by other settings in block 3 than in block 0; train"):
-        read_found(trainings, design())
+        read_results(trainings, design())
 
 
 @pytest.mark.parametrize(
@@ -165,8 +165,8 @@ def test_trainings_of_other_settings_are_not_judged_together(trainings: Path) ->
     [
         ('{"arm": "low', "not valid JSON"),
         ("[]", "Input should be an object"),
-        ({"arm": "alike"}, "tells of 'alike' in block 0; measure 'lower' in block 0 again"),
-        ({"block": 3}, "tells of 'lower' in block 3; measure 'lower' in block 0 again"),
+        ({"arm": "alike"}, "holds 'alike' in block 0; measure 'lower' in block 0 again"),
+        ({"block": 3}, "holds 'lower' in block 3; measure 'lower' in block 0 again"),
         ({"endpoints": {"loss_over_timesteps": 0.0, "fid": 1.0}}, "endpoints.loss_over_timesteps: 0.0"),
         ({"endpoints": {"loss_over_timesteps": 1.0, "fid": float("nan")}}, "endpoints.fid"),
         ({"endpoints": {"loss_over_timesteps": 1.0, "fid": float("inf")}}, "endpoints.fid"),
@@ -189,7 +189,13 @@ def test_a_file_of_a_training_that_cannot_be_is_refused_in_a_line(trainings: Pat
 
 @pytest.mark.parametrize(
     "damage",
-    ["{", "3", '{"endpoints": []}', '{"endpoints": {"fid": {}}}', json.dumps(pilot_told("fid", upper_deviation=-1.0))],
+    [
+        "{",
+        "3",
+        '{"endpoints": []}',
+        '{"endpoints": {"fid": {}}}',
+        json.dumps(pilot_figures("fid", upper_deviation=-1.0)),
+    ],
 )
 def test_a_pilot_that_cannot_be_is_refused_in_a_line(trainings: Path, damage: str) -> None:
     write_settings()
@@ -219,10 +225,10 @@ def test_the_page_says_what_was_judged_and_what_was_not(trainings: Path) -> None
         rows = [row for row in csv.DictReader(file) if row["arm"] == "lower"]
     # Made-up curves are level at the FID of their training.
     assert [(row["first"], row["last"]) for row in rows] == [("0", "1"), ("2", "3"), ("4", "7")]
-    fid = read_found(trainings, design()).logarithms("fid", ["lower"])
+    fid = read_results(trainings, design()).logarithms("fid", ["lower"])
     assert [np.log(float(row["loss"])) for row in rows] == pytest.approx([fid.mean()] * 3)
     assert float(rows[0]["log_sd"]) == pytest.approx(fid.std(ddof=1))
-    changes = fid - read_found(trainings, design()).logarithms("fid", ["control"])
+    changes = fid - read_results(trainings, design()).logarithms("fid", ["control"])
     assert float(rows[0]["log_change"]) == pytest.approx(changes.mean())
     assert float(rows[0]["log_change_stderr"]) == pytest.approx(stats.sem(changes[0]))
     assert "Not judged: block 4: without lower" in page
@@ -239,15 +245,15 @@ def test_the_page_says_what_was_judged_and_what_was_not(trainings: Path) -> None
 
 def test_by_the_blocks_own_scatter_words_do_not_go_by_a_pilot_of_other_trainings(project: Path) -> None:
     write_trainings(project / "results/endpoints", design())
-    short = pilot_told("loss_over_timesteps", "fid", upper_deviation=0.5)
+    short = pilot_figures("loss_over_timesteps", "fid", upper_deviation=0.5)
     words = {}
     for scatter in ("pilot", "blocks"):
-        found = read_found(project / "results/endpoints", design(scatter=scatter))
+        found = read_results(project / "results/endpoints", design(scatter=scatter))
         family = families(found, short)[1]
-        words[scatter] = {one.arm: finding.word for one, finding in family.found.items()}
+        words[scatter] = {one.arm: finding.word for one, finding in family.verdicts.items()}
     assert set(words["pilot"].values()) == {NOT_TESTABLE}
     assert (words["blocks"]["lower"], words["blocks"]["alike"]) == (BETTER, SAME)
-    assert "of this size: by the scatter of these very trainings" in promise(family)
+    assert "of this size: by the scatter of these trainings" in promise(family)
     # Residuals of four arms in five blocks, and the t distribution's own formula for what they see.
     (lower,) = (one for one in family.visible if one.arm == "lower")
     values = found.logarithms("fid", found.plan.pooled_arms)

@@ -3,9 +3,11 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from params_files import DELETE, edited
 
 from unequal.comparison.run import LAID, SHARED, laid, prepare
 from unequal.errors import UserError
@@ -21,6 +23,26 @@ def compare(folder: Path, *options: str) -> str:
     done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     assert done.returncode == 0, done.stdout
     return done.stdout
+
+
+@pytest.mark.slow
+def test_a_small_comparison_runs_through_the_shared_graph(tmp_path: Path) -> None:
+    edits: dict[str, Any] = {
+        "comparison.arms": {"bases": [], "fresh": ["plain", "again", "small"], "heads": [], "continued": []},
+        "comparison.confirm": {"seeds": []},
+        "pilot.arms": {"fresh": ["plain"], "continued": []},
+        "plans": {},
+        "extractor.images": 1280,
+        "recipes.mixed": DELETE,
+        "recipes.base": DELETE,
+    }
+    edited(TINY, edits | {f"recipes.{name}.images": 256 for name in ("plain", "again", "small")}, tmp_path)
+    compare(tmp_path)
+    findings = read_json(tmp_path / "results/findings.json")
+    assert findings["blocks"] == [0, 1]
+    assert set(findings["endpoints"]["fid"]["comparisons"]) == {"small against plain"}
+    assert (tmp_path / "results/report.html").exists()
+    assert "Nothing to be done" in compare(tmp_path, "--dry-run")
 
 
 @pytest.mark.slow

@@ -20,7 +20,13 @@ ARMS = DESIGN["arms"]
 PRETRAINED: dict[str, Any] = {"network.pretrained": "runs/base", "pilot.tries": {"own": {}}} | {
     f"plans.{arm}.recipe.warm_start": {} for arm in ("joint", "joint_again")
 }
-STUDY = Path(__file__).parents[2] / "studies/experts/params.yaml"
+STUDIES = Path(__file__).parents[2] / "studies"
+STUDY, CURRICULA, TINY = (
+    STUDIES / "experts/params.yaml",
+    STUDIES / "curricula/params.yaml",
+    Path(__file__).with_name("tiny") / "params.yaml",
+)
+SPEED = {"baseline": "plain", "delta": 0.2}
 
 
 @pytest.mark.parametrize(
@@ -79,6 +85,88 @@ STUDY = Path(__file__).parents[2] / "studies/experts/params.yaml"
 )
 def test_impossible_plans_are_refused_in_one_line(tmp_path: Path, edits: dict[str, Any], complaint: str) -> None:
     path = edited(STUDY, {"pilot.chosen": {}} | edits, tmp_path)
+    with pytest.raises(UserError) as refusal:
+        ComparisonParams.read(path)
+    assert str(refusal.value).startswith(f"{path}: {complaint}"), refusal.value
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "edits", "complaint"),
+    [
+        (TINY, {"comparison.batch_sizes": {"none": 32}}, "comparison: batch_sizes: 'none' is no arm; there is: plain"),
+        (
+            TINY,
+            {"comparison.batch_sizes": {"experts": 32}},
+            "comparison.batch_sizes: 'experts' is a plan; allowed: arms from fresh weights",
+        ),
+        (
+            TINY,
+            {"comparison.batch_sizes": {"small": 2000}},
+            "comparison.batch_sizes.small: 2000; recipes.small sees 1280 images",
+        ),
+        (
+            TINY,
+            {"recipes.mixed.images": 640},
+            "recipes.mixed.images: 640; three heads are compared over 20 periods of their training: at least 1280",
+        ),
+        (
+            TINY,
+            {"comparison.batch_sizes": {"mixed": 128}},
+            "recipes.mixed.images: 1280; three heads are compared over 20 periods of their training: at least 2560",
+        ),
+        (TINY, {"comparison.arms.bases": []}, "comparison.arms: bases: []; allowed with these plans: ['base']"),
+        (TINY, {"comparison.confirm.seeds": [20]}, "comparison: confirm.seeds: [20]; allowed: none, or 2 or more"),
+        (TINY, {"comparison.confirm.seeds": [20, 20]}, "comparison: confirm.seeds: [20, 20] names one twice"),
+        (
+            TINY,
+            {"comparison.confirm.seeds": [1, 20]},
+            "comparison: confirm.seeds: 1 is a judged block; allowed: others",
+        ),
+        (TINY, {"comparison.confirm.among": ["none"]}, "comparison: confirm.among: 'none' is no arm; there is: plain"),
+        (
+            TINY,
+            {"comparison.confirm.by": "x0_loss_over_log_snr"},
+            "comparison: confirm.by: 'x0_loss_over_log_snr' is not judged; there is: loss_over_timesteps, fid",
+        ),
+        (TINY, {"pilot.seeds": [10, 20]}, "pilot.seeds: 20 is a block of the comparison; allowed: others"),
+        (
+            TINY,
+            {"comparison.speed": SPEED | {"baseline": "none"}},
+            "comparison: speed.baseline: 'none' is no arm; there is: plain",
+        ),
+        (
+            TINY,
+            {"comparison.speed": SPEED | {"by": ["x0_loss_over_log_snr"]}},
+            "comparison: speed.by: 'x0_loss_over_log_snr' is not judged; there is: loss_over_timesteps, fid",
+        ),
+        (
+            TINY,
+            {"comparison.speed": SPEED | {"baseline": "small"}},
+            "pilot.arms: must hold 'small', comparison.speed.baseline",
+        ),
+        (TINY, {"comparison.speed": SPEED}, "comparison.speed: arms that are plans store no snapshots; allowed: null"),
+        (
+            CURRICULA,
+            {"recipes.uniform.snapshots": [60000]},
+            "recipes.uniform.snapshots: [60000]; for comparison.speed one or more must lie in the second half",
+        ),
+        (
+            CURRICULA,
+            {"recipes.gaussian.snapshots": [400000]},
+            "recipes.gaussian: images and snapshots must be those of 'uniform' for comparison.speed: 480000 and",
+        ),
+        (
+            CURRICULA,
+            {"evaluation.samples": 100, "evaluation.kid_subset": 10, "extractor.features": 64},
+            "evaluation.samples: snapshots are scored by half of them, 50, which is fewer than extractor.features 64",
+        ),
+    ],
+)
+def test_batches_heads_speed_and_confirmations_that_cannot_be_are_refused(
+    tmp_path: Path, settings: Path, edits: dict[str, Any], complaint: str
+) -> None:
+    path = edited(settings, edits, tmp_path)
     with pytest.raises(UserError) as refusal:
         ComparisonParams.read(path)
     assert str(refusal.value).startswith(f"{path}: {complaint}"), refusal.value

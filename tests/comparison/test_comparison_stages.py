@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -100,7 +101,7 @@ def study(
         extractor={"kind": "classifier", "weights": None, "features": 4, "images": 64, "batch_size": 8, "lr": 1.0e-3},
         sampling={"steps": 3, "spacing": "uniform", "eta": 0.0, "clip": True, "batch_size": 16},
         evaluation={
-            "samples": 12,
+            "samples": 20,
             "seeds": [0],
             "against": "holdout",
             "kid_subset": 6,
@@ -142,14 +143,16 @@ def test_a_block_comes_to_its_endpoints() -> None:
 
 def test_recipes_of_a_block_share_its_first_weights_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = []
-    monkeypatch.setattr(
-        "unequal.comparison.training.train",
-        lambda *given: begun.append((given[1].seed, given[2].net.state_dict()["conv_in.weight"])),
-    )
+
+    def train(place: Any, job: Any, start: Any, sampler: Any) -> Any:
+        begun.append((job.seed, start.net.state_dict()["conv_in.weight"]))
+        return SimpleNamespace(job=job)
+
+    monkeypatch.setattr("unequal.comparison.training.train", train)
     for program in (train_base, train_fresh):
         monkeypatch.setattr(f"{program.__name__}.write_results", lambda *_: None)
         monkeypatch.setattr(f"{program.__name__}.costs_of", lambda *_: {})
-    monkeypatch.setattr(f"{train_fresh.__name__}.emphasis_of", lambda *_: {})
+    monkeypatch.setattr(f"{train_fresh.__name__}.learned_weighting", lambda *_: {})
     run(train_base, "--base", "base", "--block", 3)
     run(train_fresh, "--arm", "arm", "--block", 3)
     run(train_fresh, "--arm", "arm", "--block", 4)

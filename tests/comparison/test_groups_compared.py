@@ -8,14 +8,14 @@ from grouped import write_study
 
 from unequal.comparison.groups import bins_inside, compare_groups, group_table
 from unequal.comparison.measuring import curve
-from unequal.comparison.results import read_found
+from unequal.comparison.results import read_results
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
 
 
 def test_a_group_is_told_beside_the_joint_model_where_both_were_fed_and_err(tmp_path: Path) -> None:
     plan = write_study(tmp_path)
-    first, second = compare_groups(read_found(tmp_path / "endpoints", plan), tmp_path / "trainings")
+    first, second = compare_groups(read_results(tmp_path / "endpoints", plan), tmp_path / "trainings")
     assert (first.arm, first.first, first.last, second.first, second.last) == ("experts", 0, 3, 4, 9)
     # The joint model's 1000 images lie uniformly over timesteps; an expert's own are all inside, its base's in part.
     assert (first.joint_images, second.joint_images) == pytest.approx((400, 600))
@@ -34,12 +34,12 @@ def test_a_group_is_told_beside_the_joint_model_where_both_were_fed_and_err(tmp_
 
 def test_groups_that_are_none_of_adjacent_timesteps_have_no_row(tmp_path: Path) -> None:
     plan = write_study(tmp_path)
-    told = compare_groups(read_found(tmp_path / "endpoints", plan), tmp_path / "trainings")
+    told = compare_groups(read_results(tmp_path / "endpoints", plan), tmp_path / "trainings")
     assert [row[:2] for row in group_table(told, "joint").rows] == [("experts", "0 – 3"), ("experts", "4 – 9")]
 
 
 def test_a_range_without_a_whole_bin_is_refused(tmp_path: Path) -> None:
-    found = read_found(tmp_path / "endpoints", write_study(tmp_path))
+    found = read_results(tmp_path / "endpoints", write_study(tmp_path))
     with pytest.raises(UserError, match="no bin of the curves lies within timesteps 5 to 7; measure by finer ones"):
         bins_inside(found, 5, 7)
 
@@ -52,7 +52,7 @@ def test_losses_of_every_timestep_are_told_over_bins_and_taken_inside_the_very_b
         told = read_json(file)
         losses = measured[told["arm"], told["block"]] = generator.uniform(1, 2, timesteps).tolist()
         write_json(file, told | {"curve": curve(np.array(losses)[:, None], "timesteps")})
-    found = read_found(tmp_path / "endpoints", plan)
+    found = read_results(tmp_path / "endpoints", plan)
     inside, over = bins_inside(found, 123, 456)
     assert over == (123, 456)
     by_block = [np.mean(measured["experts", block][123:457]) for block in (0, 1, 2)]
@@ -61,7 +61,7 @@ def test_losses_of_every_timestep_are_told_over_bins_and_taken_inside_the_very_b
     assert len(found.bins) <= 40
     coarse = curve(np.array(measured["experts", 1])[:, None])
     assert found.bins.tolist() == coarse["first"]
-    assert found.told_curves("experts")[1] == pytest.approx(coarse["loss"], rel=1e-4)
+    assert found.binned_curves("experts")[1] == pytest.approx(coarse["loss"], rel=1e-4)
 
 
 def test_groups_of_one_block_that_are_not_those_of_another_are_refused(tmp_path: Path) -> None:
@@ -69,4 +69,4 @@ def test_groups_of_one_block_that_are_not_those_of_another_are_refused(tmp_path:
     file = tmp_path / "trainings/experts/block_1.json"
     file.write_text(file.read_text(encoding="utf-8").replace('"last": 3', '"last": 4'), encoding="utf-8")
     with pytest.raises(UserError, match="'experts' has other groups in one block than in another; train it again"):
-        compare_groups(read_found(tmp_path / "endpoints", plan), tmp_path / "trainings")
+        compare_groups(read_results(tmp_path / "endpoints", plan), tmp_path / "trainings")

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from blocks_data import design, write_trainings
 from click.testing import CliRunner
-from piloted import pilot_told
+from piloted import pilot_figures
 from stage_project import write_params
 
 from unequal.comparison.judgement import families
-from unequal.comparison.results import read_found
+from unequal.comparison.results import read_results
 from unequal.comparison.settings import images_for
-from unequal.comparison.speed import arrivals, compared, curve_of, piloted, with_images
+from unequal.comparison.speed import arrivals, curve_of, piloted, with_all_images, with_images
 from unequal.comparison.stages import judge_pilot
 from unequal.comparison.tables import speed_table
 from unequal.errors import UserError
@@ -56,11 +56,11 @@ def test_a_bias_of_all_fids_that_grows_with_them_moves_no_shift() -> None:
 def test_an_arm_without_a_path_is_refused() -> None:
     blocks = {0: training(1.0), 1: training(1.0) | {"path": None}}
     with pytest.raises(UserError, match="a training without a path of fid"):
-        compared({"control": {0: training(1.0), 1: training(1.0)}, "lost": blocks}, "control", ["fid"])
+        with_all_images({"control": {0: training(1.0), 1: training(1.0)}, "lost": blocks}, "control", ["fid"])
 
 
 def test_an_arm_that_never_comes_to_where_its_control_begins_is_bounded() -> None:
-    found = compared({"control": {0: training(1.0)}, "lost": {0: training(1.0, level=9.0)}}, "control", ["fid"])
+    found = with_all_images({"control": {0: training(1.0)}, "lost": {0: training(1.0, level=9.0)}}, "control", ["fid"])
     assert found["lost"][0]["endpoints"][IMAGES] == pytest.approx(POINTS[-1] / POINTS[0])
 
 
@@ -97,11 +97,11 @@ def trainings(project: Path) -> Path:
 
 
 def test_speed_is_judged_like_any_endpoint(trainings: Path) -> None:
-    found = read_found(trainings, design(speed=SPEED))
-    (family,) = (one for one in families(found, pilot_told(*found.plan.judged)) if one.endpoint == IMAGES)
-    words = {comparison.arm: finding.word for comparison, finding in family.found.items()}
+    found = read_results(trainings, design(speed=SPEED))
+    (family,) = (one for one in families(found, pilot_figures(*found.plan.judged)) if one.endpoint == IMAGES)
+    words = {comparison.arm: finding.word for comparison, finding in family.verdicts.items()}
     assert words == {"lower": BETTER, "alike": SAME, "other": WORSE}
-    change = {comparison.arm: finding.change for comparison, finding in family.found.items()}
+    change = {comparison.arm: finding.change for comparison, finding in family.verdicts.items()}
     assert change["lower"] == pytest.approx(-0.5, abs=0.05)
     rows = {row[0]: row[1:] for row in speed_table(found, "control", "fid").rows}
     assert rows["lower"][1:3] == ("5 of 5", rows["lower"][2])
@@ -115,7 +115,7 @@ def test_speed_by_a_loss_goes_by_the_losses_along_the_training(trainings: Path) 
         losses = [(faster * point["images"]) ** -0.25 for point in one["path"]]
         points = [point | {"loss_over_timesteps": loss} for point, loss in zip(one["path"], losses, strict=True)]
         write_json(file, one | {"path": points})
-    found = read_found(trainings, design(speed=SPEED | {"by": ("loss_over_timesteps", "fid")}))
+    found = read_results(trainings, design(speed=SPEED | {"by": ("loss_over_timesteps", "fid")}))
     told = found.trainings["alike"][0]["endpoints"]
     assert told[images_for("loss_over_timesteps")] == pytest.approx(1 / 3)
     assert told[IMAGES] == pytest.approx(1 / 1.05, rel=0.1)

@@ -1,4 +1,4 @@
-"""What a pilot tells of a study, on made-up trainings whose scatter and slope are known."""
+"""Judgement of a pilot, on made-up trainings whose scatter and slope are known."""
 
 from typing import Any
 

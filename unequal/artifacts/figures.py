@@ -82,7 +82,7 @@ class SeedFigures(Figures):
 
 
 class FidFigures(Figures):
-    """The same file: the score of all seeds together."""
+    """Score of all seeds together, in the file of `SeedScore`s."""
 
     fid_mean: float
 
@@ -149,7 +149,7 @@ class TrainedFigures(Figures):
 
 
 class SeenFigures(Figures):
-    """The same file: images that a model was trained with, and those of the model that it resumed from."""
+    """Images that a model was trained with, and those of the model that it resumed from."""
 
     images_seen: NonNegativeInt
     inherited_images: NonNegativeInt

@@ -83,8 +83,8 @@ def average(model: Path, width: float, target: Path) -> float:
     weights = combination(stored.profiles, target_profile)
     if (share := relative_error(stored.profiles, target_profile, weights)) > MOST_MISSED:
         raise UserError(
-            f"{model}: {len(stored.files)} kept point(s) miss {share:.0%} of an average of width {width:g}; at most "
-            f"{MOST_MISSED:.0%}; keep more of them, or take a width nearer to {' and '.join(map(str, KEPT_WIDTHS))}"
+            f"{model}: {len(stored.files)} stored snapshot(s) miss {share:.0%} of an average of width {width:g}; "
+            f"at most {MOST_MISSED:.0%}; store more, or take a width nearer to {' and '.join(map(str, KEPT_WIDTHS))}"
         )
     net.load_state_dict(net.state_dict() | stored.combined(weights))
     save_model(target, net, record, load_removals(model))

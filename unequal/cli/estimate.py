@@ -58,7 +58,7 @@ class Work:
 
 
 def workload(params: Params, net: nn.Module) -> list[Work]:
-    """What each kind of stage has to do. Mixed and pruned networks are counted as the base and its limits."""
+    """Work of each kind of stage. Mixed and pruned networks are counted as the base and its limits."""
     cost = count_cost(net)
     groups = Limits.of(params.schedule, params.groups)
     limits = [group.limit_ratio for group in groups.groups]
@@ -102,7 +102,7 @@ def repeated(once: Sequence[Work], times: int) -> Work:
 
 
 def pruned(method: Pruning, macs: list[float]) -> Work:
-    """What pruning to these costs takes: trials of a decision maker, and of its control as many random ones.
+    """Work of pruning to these costs: trials of a decision maker, and as many random ones of its control.
 
     A method's own gradients are not worth a line.
     """

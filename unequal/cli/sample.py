@@ -41,7 +41,7 @@ class Settings(Strict):
 
 @dataclass(frozen=True)
 class Request:
-    """What is sampled: `best`, a name or a folder; how many; `steps` in place of the settings' own; one class."""
+    """Model to sample (`best`, a name or a folder), count, `steps` in place of the settings' own, and one class."""
 
     model: str
     count: int

@@ -12,7 +12,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.models.folder import OBJECTIVE, load_record
 from unequal.report.drawing import save
-from unequal.report.effective_weighting import Emphasis, draw, emphasis, learned_by
+from unequal.report.effective_weighting import EffectiveWeighting, draw, effective_weighting, learned_by
 from unequal.settings.groups import Plan
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
@@ -32,12 +32,12 @@ class Recipes(Strict):
 
     def named(self, name: str) -> Recipe:
         """The recipe of that name, or of the plan of that name. Raises UserError where there is none."""
-        if name not in (found := self.recipes | {plan: one.recipe for plan, one in self.plans.items()}):
-            raise UserError(f"recipes: there is no '{name}'; allowed: {', '.join(found)}")
-        return found[name]
+        if name not in (known := self.recipes | {plan: one.recipe for plan, one in self.plans.items()}):
+            raise UserError(f"recipes: there is no '{name}'; allowed: {', '.join(known)}")
+        return known[name]
 
-    def curves(self, name: str, folder: Path) -> list[Emphasis]:
-        """One of a recipe, or one for each range that it trains inside.
+    def curves(self, name: str, folder: Path) -> list[EffectiveWeighting]:
+        """Effective weightings of a recipe: one, or one for each range that it trains inside.
 
         Args:
             name: of the recipe, or of a plan.
@@ -49,26 +49,30 @@ class Recipes(Strict):
         recipe, schedule, artifacts = self.named(name), self.schedule.tables(), folder / "artifacts"
         samplers = artifacts / "samplers"
         if recipe.sampler.for_all:
-            return [emphasis(name, recipe, schedule, samplers, learned=learned(name, recipe, schedule, folder))]
+            return [
+                effective_weighting(name, recipe, schedule, samplers, learned=learned(name, recipe, schedule, folder))
+            ]
         plan = None if name in self.recipes else self.plans[name]
         ranges = ranges_of(name, artifacts, schedule.timesteps) if plan is None else groups_of(name, plan, schedule)
-        return [emphasis(f"{name}_{number}", recipe, schedule, samplers, one) for number, one in ranges.items()]
+        return [
+            effective_weighting(f"{name}_{number}", recipe, schedule, samplers, one) for number, one in ranges.items()
+        ]
 
 
 def learned(name: str, recipe: Recipe, schedule: NoiseSchedule, folder: Path) -> dict[str, np.ndarray]:
     """Densities and weights that trainings of a recipe have learned, if any are stored: tables [T]."""
     if files := sorted((folder / "results/trainings" / name).glob("*.json")):
         return learned_by(files)
-    return weight_beside(folder / "artifacts/models" / name, recipe, schedule)
+    return stored_weight(folder / "artifacts/models" / name, recipe, schedule)
 
 
-def weight_beside(model: Path, recipe: Recipe, schedule: NoiseSchedule) -> dict[str, np.ndarray]:
+def stored_weight(model: Path, recipe: Recipe, schedule: NoiseSchedule) -> dict[str, np.ndarray]:
     """`factors` [T] of a weight whose parameters are stored with a model.
 
     Other weights have none, nor have clusters by gradients, which no model stores.
 
     Raises:
-        UserError: what lies there was learned by other settings.
+        UserError: the stored weight was learned by other settings.
     """
     weight, file = recipe.loss_weight, model / OBJECTIVE
     if weight.fixed or getattr(weight, "cluster_by", None) == "gradients" or not file.exists():
@@ -85,7 +89,7 @@ def weight_beside(model: Path, recipe: Recipe, schedule: NoiseSchedule) -> dict[
 def groups_of(name: str, plan: Plan, schedule: NoiseSchedule) -> dict[int, TimestepSet]:
     """A plan's groups, counted from 0. Raises UserError where they go by what is measured."""
     if plan.groups.needs_excess:
-        raise UserError(f"plans.{name}.groups: they go by the base's excess loss, which settings do not tell")
+        raise UserError(f"plans.{name}.groups: they go by the base's excess loss, which settings do not fix")
     return {number: one.range for number, one in enumerate(plan.groups.made(schedule))}
 
 
@@ -99,7 +103,7 @@ def ranges_of(name: str, artifacts: Path, timesteps: int) -> dict[int, TimestepR
 def draw_recipes(recipes: Sequence[str], params: Path, target: Path) -> list[str]:
     """Draw some recipes of a params file; lines that describe them. Raises UserError."""
     settings = validate(Recipes, read_yaml(params), params)
-    found = [one for name in recipes for one in settings.curves(name, params.parent)]
-    save(target, (13, 7), lambda figure: draw(figure, found, settings.schedule.tables()))
+    weightings = [one for name in recipes for one in settings.curves(name, params.parent)]
+    save(target, (13, 7), lambda figure: draw(figure, weightings, settings.schedule.tables()))
     head = f"{'recipe':24} {'p_0':>10} {'p_(T-1)':>10} {'mean t':>12} {'× weight':>12}"
-    return [head, *(one.line for one in found), f"drawn: {target}"]
+    return [head, *(one.line for one in weightings), f"drawn: {target}"]

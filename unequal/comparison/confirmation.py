@@ -9,7 +9,7 @@ import numpy as np
 from unequal.artifacts.figures import Figures, read_figures
 from unequal.comparison.measuring import Measuring
 from unequal.comparison.params import ComparisonParams
-from unequal.comparison.results import Found, TrainingFigures
+from unequal.comparison.results import ComparisonResults, TrainingFigures
 from unequal.comparison.settings import arm_seed, shortened, shortened_plan
 from unequal.comparison.training import (
     Block,
@@ -69,17 +69,17 @@ class PairFigures(Figures):
     control: TrainingFigures
 
 
-def standings(found: Found, arms: Sequence[str], endpoint: str) -> list[tuple[str, float]]:
+def standings(results: ComparisonResults, arms: Sequence[str], endpoint: str) -> list[tuple[str, float]]:
     """Arms with the geometric mean of an endpoint over blocks, the best first."""
-    means = np.exp(found.logarithms(endpoint, arms).mean(1)).tolist()
+    means = np.exp(results.logarithms(endpoint, arms).mean(1)).tolist()
     return sorted(zip(arms, means, strict=True), key=lambda one: one[1])
 
 
-def named_first(found: Found, params: ComparisonParams) -> First:
+def named_first(results: ComparisonResults, params: ComparisonParams) -> First:
     """The arm that came first, and the control of all arms."""
     comparison = params.comparison
     endpoint: str = comparison.confirm.by or next(iter(comparison.endpoints))
-    best, _ = standings(found, comparison.candidates, endpoint)[0]
+    best, _ = standings(results, comparison.candidates, endpoint)[0]
 
     def named(arm: str) -> Named:
         tried = params.pilot.tried(arm)
@@ -124,13 +124,13 @@ def trained_again(
     return {"arm": arm, "block": block} | figures | {"costs": figures["costs"] | costs} | known
 
 
-def read_pairs(folder: Path, found: Found) -> list[Mapping[str, Any]]:
+def read_pairs(folder: Path, results: ComparisonResults) -> list[Mapping[str, Any]]:
     """Both trainings of every fresh block, each with its figures.
 
     Raises:
         UserError: a file lacks a figure, or holds another arm than the one that came first.
     """
-    comparison, arms = found.plan, First.load(folder / "first.json").arms
+    comparison, arms = results.plan, First.load(folder / "first.json").arms
     files = [folder / f"block_{seed}.json" for seed in comparison.confirm.seeds]
     pairs: list[Mapping[str, Any]] = [read_figures(file, PairFigures) for file in files]
     for file, pair in zip(files, pairs, strict=True):
@@ -142,11 +142,11 @@ def read_pairs(folder: Path, found: Found) -> list[Mapping[str, Any]]:
     return pairs
 
 
-def confirmed(found: Found, pairs: Sequence[Mapping[str, Any]]) -> dict[str, Verdict]:
+def confirmed(results: ComparisonResults, pairs: Sequence[Mapping[str, Any]]) -> dict[str, Verdict]:
     """Verdict of fresh blocks on the first arm against the control, by endpoint."""
-    pooled, verdicts = found.plan.pooled_arms, dict[str, Verdict]()
-    for endpoint, delta in found.plan.endpoints.items():
-        own = BlockModel(pooled, found.logarithms(endpoint, pooled))
+    pooled, verdicts = results.plan.pooled_arms, dict[str, Verdict]()
+    for endpoint, delta in results.plan.endpoints.items():
+        own = BlockModel(pooled, results.logarithms(endpoint, pooled))
         logs = [[pair[place]["endpoints"][endpoint] for place in (FIRST, CONTROL)] for pair in pairs]
         (verdicts[endpoint],) = judge([once_more(own, np.log(logs))], delta)
     return verdicts

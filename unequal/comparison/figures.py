@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from unequal.comparison.judgement import Family
-from unequal.comparison.results import Found
+from unequal.comparison.results import ComparisonResults
 from unequal.comparison.speed import curve_of
 from unequal.comparison.tables import NAMES, against
 from unequal.report.drawing import GOLD, INK, OTHER_COLOURS, PALE, RED, SOFT, log_scale, log_timesteps
@@ -24,14 +24,14 @@ WORD_COLOURS, OTHER = {BETTER: "#2a9d74", WORSE: RED, SAME: INK}, "#5f6f7a"
 ROW, AROUND, WIDTH = 0.28, 1.1, 8.5
 
 
-def drawings(families: Sequence[Family], found: Found) -> list[Drawing]:
+def drawings(families: Sequence[Family], results: ComparisonResults) -> list[Drawing]:
     """All pictures of a page."""
-    rows = len(families[0].found) + 1
+    rows = len(families[0].verdicts) + 1
     return [
         Drawing(
             "comparisons",
             (WIDTH, len(families) * (AROUND + ROW * rows)),
-            lambda figure: comparisons(figure, families, found),
+            lambda figure: comparisons(figure, families, results),
             "Arms against their controls",
             "Change of every endpoint with its 95 % interval; left is better. Shaded: within δ. Dotted: the least "
             "change that so many blocks show in four of five studies. Grey, below: the control trained once more.",
@@ -39,47 +39,47 @@ def drawings(families: Sequence[Family], found: Found) -> list[Drawing]:
         Drawing(
             "curves",
             (WIDTH, 4.6),
-            lambda figure: curves(figure, found),
+            lambda figure: curves(figure, results),
             "Where in time arms differ",
             "Held-out loss of ε of arms over that of their controls, geometric mean over blocks ± its standard error.",
         ),
         Drawing(
             "losses",
             (WIDTH, 4.6),
-            lambda figure: losses(figure, found),
+            lambda figure: losses(figure, results),
             "Loss of every arm over timesteps",
             "Held-out loss of ε, geometric mean over blocks; both axes are logarithmic. The same as rows: curves.csv.",
         ),
     ]
 
 
-def along_trainings(found: Found, by: Sequence[str]) -> Drawing:
+def along_trainings(results: ComparisonResults, by: Sequence[str]) -> Drawing:
     """Endpoints over images."""
     return Drawing(
         "along",
         (WIDTH, 4.6 * len(by)),
-        lambda figure: paths(figure, found, by),
+        lambda figure: paths(figure, results, by),
         "Along the training",
         "Lines are geometric means over blocks, points single trainings; both axes are logarithmic. A curve that lies "
         "to the left of another takes fewer images, by the factor of that distance.",
     )
 
 
-def paths(figure: Figure, found: Found, by: Sequence[str]) -> None:
+def paths(figure: Figure, results: ComparisonResults, by: Sequence[str]) -> None:
     """A panel an endpoint, in it a line an arm, a point a training and snapshot."""
     for axes, endpoint in zip(np.atleast_1d(figure.subplots(len(by), 1)), by, strict=True):
-        path(axes, found, endpoint)
+        path(axes, results, endpoint)
         half = " of half of the samples" if endpoint == "fid" else ""
         axes.set_ylabel(f"{NAMES[endpoint]}{half} (lower is better)")
 
 
-def path(axes: Axes, found: Found, endpoint: str) -> None:
+def path(axes: Axes, results: ComparisonResults, endpoint: str) -> None:
     """One endpoint over images."""
     axes.set_prop_cycle(color=CYCLE)
-    for arm in found.plan.arms.all:
-        curves = [curve_of(one, endpoint) for one in found.trainings[arm].values()]
+    for arm in results.plan.arms.all:
+        curves = [curve_of(one, endpoint) for one in results.trainings[arm].values()]
         images, figures = np.array([one.images for one in curves]), np.array([one.figures for one in curves])
-        style: dict[str, Any] = {"color": SOFT, "linestyle": "--"} if arm == found.plan.repeated.arm else {}
+        style: dict[str, Any] = {"color": SOFT, "linestyle": "--"} if arm == results.plan.repeated.arm else {}
         (line,) = axes.plot(images[0], np.exp(np.log(figures).mean(0)), label=label(arm), linewidth=1.6, **style)
         axes.plot(images.T, figures.T, "o", color=line.get_color(), markersize=2.6, alpha=0.5)
     log_scale(axes, "{:g}")
@@ -88,22 +88,22 @@ def path(axes: Axes, found: Found, endpoint: str) -> None:
     axes.legend(loc="best", ncols=2)
 
 
-def comparisons(figure: Figure, families: Sequence[Family], found: Found) -> None:
+def comparisons(figure: Figure, families: Sequence[Family], results: ComparisonResults) -> None:
     """A panel an endpoint, a row a comparison."""
-    again = found.plan.repeated
+    again = results.plan.repeated
     panels = np.atleast_1d(figure.subplots(len(families), 1))
     for axes, family in zip(panels, families, strict=True):
-        names = [against(one.arm, one.control) for one in family.found]
-        rows = [*family.found.values(), family.repeated]
+        names = [against(one.arm, one.control) for one in family.verdicts]
+        rows = [*family.verdicts.values(), family.repeated]
         axes.axvspan(*(100 * np.expm1([-family.delta, family.delta])), color=PALE, linewidth=0, zorder=0)
         axes.axvline(0, color=SOFT, linewidth=1)
         for place, finding in enumerate(rows):
-            checked = place == len(family.found)
+            checked = place == len(family.verdicts)
             interval(axes, place, finding, SOFT if checked else WORD_COLOURS.get(finding.word, OTHER))
         drawn = axes.get_xlim()
         for edge in (sign * one for one in {*family.visible.values()} - {np.inf} for sign in (-1, 1)):
             axes.axvline(100 * np.expm1(edge), color=GOLD, linewidth=1, linestyle=":")
-        axes.set_xlim(drawn)  # a pilot that sees little shall not hide what was found
+        axes.set_xlim(drawn)  # keep the intervals visible where a pilot detects little
         axes.set_yticks(range(len(rows)), [*names, f"{against(again.arm, again.control)} (A/A)"])
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.grid(axis="y", visible=False)
@@ -117,42 +117,42 @@ def interval(axes: Axes, place: int, finding: Verdict, ink: str) -> None:
     axes.plot(100 * finding.change, place, "o", color=ink, markersize=5)
 
 
-def curves(figure: Figure, found: Found) -> None:
+def curves(figure: Figure, results: ComparisonResults) -> None:
     """An arm's loss over its control's, over timesteps counted from 1."""
-    axes, middle = figure.subplots(), middles(found)
-    compared = (*found.plan.compared, found.plan.repeated)
+    axes, middle = figure.subplots(), middles(results)
+    compared = (*results.plan.compared, results.plan.repeated)
     axes.set_prop_cycle(color=CYCLE)
     for one in compared:
-        logs = np.log(found.told_curves(one.arm)) - np.log(found.told_curves(one.control))
+        logs = np.log(results.binned_curves(one.arm)) - np.log(results.binned_curves(one.control))
         mean, error = logs.mean(0), logs.std(0, ddof=1) / np.sqrt(len(logs))
         several = [each.arm for each in compared].count(one.arm) > 1
         style: dict[str, Any] = {"label": against(one.arm, one.control) if several else label(one.arm)}
-        style |= {"color": SOFT, "linestyle": "--"} if one is found.plan.repeated else {}
+        style |= {"color": SOFT, "linestyle": "--"} if one is results.plan.repeated else {}
         (line,) = axes.plot(middle, 100 * np.expm1(mean), linewidth=1.6, **style)
         low, high = (100 * np.expm1(mean + side * error) for side in (-1, 1))
         axes.fill_between(middle, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
     axes.axhline(0, color=INK, linewidth=1)
-    log_timesteps(axes, found.timesteps)
+    log_timesteps(axes, results.timesteps)
     axes.set_ylabel("loss against the control's, change in %")
     axes.legend(loc="best", ncols=2)
 
 
-def losses(figure: Figure, found: Found) -> None:
+def losses(figure: Figure, results: ComparisonResults) -> None:
     """Losses of all arms."""
     axes = figure.subplots()
     axes.set_prop_cycle(color=CYCLE)
-    for arm in found.plan.arms.all:
-        style: dict[str, Any] = {"color": SOFT, "linestyle": "--"} if arm == found.plan.repeated.arm else {}
-        means = np.exp(np.log(found.told_curves(arm)).mean(0))
-        axes.plot(middles(found), means, label=label(arm), linewidth=1.4, **style)
-    log_timesteps(axes, found.timesteps)
+    for arm in results.plan.arms.all:
+        style: dict[str, Any] = {"color": SOFT, "linestyle": "--"} if arm == results.plan.repeated.arm else {}
+        means = np.exp(np.log(results.binned_curves(arm)).mean(0))
+        axes.plot(middles(results), means, label=label(arm), linewidth=1.4, **style)
+    log_timesteps(axes, results.timesteps)
     axes.set_yscale("log")
     axes.set_ylabel("held-out loss of ε")
     axes.legend(loc="best", ncols=2)
 
 
-def middles(found: Found) -> np.ndarray:
+def middles(results: ComparisonResults) -> np.ndarray:
     """Where the bins of the curves are drawn, as timesteps counted from 1."""
-    first = found.bins + 1.0
-    middle: np.ndarray = np.sqrt(first * np.append(first[1:], found.timesteps + 1))
+    first = results.bins + 1.0
+    middle: np.ndarray = np.sqrt(first * np.append(first[1:], results.timesteps + 1))
     return middle

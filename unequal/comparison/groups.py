@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import NonNegativeInt, PositiveInt
 
 from unequal.artifacts.figures import Figures, read_figures
-from unequal.comparison.results import Found, file_of
+from unequal.comparison.results import ComparisonResults, file_of
 from unequal.errors import UserError
 from unequal.report.formatting import label, percent, plus_minus, with_prefix
 from unequal.report.page import Table
@@ -47,7 +47,7 @@ class PlanFigures(Figures):
 
 @dataclass(frozen=True)
 class GroupComparison:
-    """A group's expert beside the joint model.
+    """A group's expert compared with the joint model.
 
     Attributes:
         arm: the experts.
@@ -80,26 +80,30 @@ class GroupComparison:
         return float(difference.mean()), float(difference.std(ddof=1) / len(difference) ** 0.5)
 
 
-def compare_groups(found: Found, trainings: Path) -> list[GroupComparison]:
+def compare_groups(results: ComparisonResults, trainings: Path) -> list[GroupComparison]:
     """All groups of all arms that have several groups of adjacent timesteps.
 
     Args:
-        found: the study's trainings.
-        trainings: the folder of what is told of each training.
+        results: the study's trainings.
+        trainings: the folder of the trainings' own figures.
 
     Raises:
         UserError: a training's figures are missing, or other groups in one block than in another.
     """
     read = {
-        arm: [read_figures(trainings / file_of(arm, block), PlanFigures) for block in found.complete]
-        for arm in found.plan.arms.all
+        arm: [read_figures(trainings / file_of(arm, block), PlanFigures) for block in results.complete]
+        for arm in results.plan.arms.all
     }
-    joint = found.plan.repeated.control
-    return [one for arm, plans in read.items() for one in groups_of(found, arm, plans, joint, read[joint])]
+    joint = results.plan.repeated.control
+    return [one for arm, plans in read.items() for one in groups_of(results, arm, plans, joint, read[joint])]
 
 
 def groups_of(
-    found: Found, arm: str, plans: Sequence[Mapping[str, Any]], joint: str, joints: Sequence[Mapping[str, Any]]
+    results: ComparisonResults,
+    arm: str,
+    plans: Sequence[Mapping[str, Any]],
+    joint: str,
+    joints: Sequence[Mapping[str, Any]],
 ) -> Iterator[GroupComparison]:
     """The groups of an arm. Raises UserError where they differ between blocks."""
     for groups in zip(*(one["groups"] for one in plans), strict=True):
@@ -108,50 +112,50 @@ def groups_of(
             raise UserError(f"'{arm}' has other groups in one block than in another; train it again")
         if len(plans[0]["groups"]) > 1 and stride == {1}:
             start, end = first.pop(), last.pop()
-            inside, over = bins_inside(found, start, end)
+            inside, over = bins_inside(results, start, end)
             yield GroupComparison(
                 arm,
                 start,
                 end,
                 over,
-                float(np.mean([one["images"] for one in joints])) * (end + 1 - start) / found.timesteps,
+                float(np.mean([one["images"] for one in joints])) * (end + 1 - start) / results.timesteps,
                 float(np.mean([group["images_seen"] + group["inherited_images_inside"] for group in groups])),
-                found.curves(joint) @ inside,
-                found.curves(arm) @ inside,
-                found.curves(joint) @ widths(found) / (over[1] + 1 - over[0]),
+                results.curves(joint) @ inside,
+                results.curves(arm) @ inside,
+                results.curves(joint) @ widths(results) / (over[1] + 1 - over[0]),
             )
 
 
-def widths(found: Found) -> np.ndarray:
+def widths(results: ComparisonResults) -> np.ndarray:
     """Timesteps of each bin of the curves, [K]."""
-    return np.diff([*found.any["curve"]["first"], found.timesteps])
+    return np.diff([*results.any_training["curve"]["first"], results.timesteps])
 
 
-def bins_inside(found: Found, first: int, last: int) -> tuple[np.ndarray, tuple[int, int]]:
+def bins_inside(results: ComparisonResults, first: int, last: int) -> tuple[np.ndarray, tuple[int, int]]:
     """Weights of the bins of timesteps that lie wholly in a range, by their timesteps, [K], of sum 1; and their ends.
 
     Raises UserError where none does.
     """
-    curve = found.any["curve"]
+    curve = results.any_training["curve"]
     starts = np.array(curve["first"])
-    ends = starts + widths(found)
+    ends = starts + widths(results)
     inside = (starts >= first) & (ends <= last + 1)
     if not inside.any():
         raise UserError(f"no bin of the curves lies within timesteps {first} to {last}; measure by finer ones")
-    weights = widths(found) * inside
+    weights = widths(results) * inside
     return np.asarray(weights / weights.sum()), (int(starts[inside][0]), int(ends[inside][-1]) - 1)
 
 
-def group_table(told: Sequence[GroupComparison], joint: str) -> Table:
+def group_table(groups: Sequence[GroupComparison], joint: str) -> Table:
     """A row an arm and group."""
     note = (
-        f"Beside {label(joint)}. Images inside: those at timesteps of the group, its base's counted in. Losses are "
-        "means of the held-out loss of ε over the bins of timesteps that lie wholly in the group, whose ends are told, "
-        "and over blocks; the standard error is of the mean change over blocks, and no word goes by it. In the loss "
+        f"Compared with {label(joint)}. Images inside: those at timesteps of the group, its base's counted in. Losses "
+        "are means of the held-out loss of ε over the bins of timesteps that lie wholly in the group, whose ends are "
+        "shown, and over blocks; the standard error is of the mean change over blocks; no verdict uses it. In the loss "
         "over all timesteps: what these bins change of it, as a share of the joint model's. Groups of every n-th "
         "timestep are left out."
     )
-    return Table("Experts, group by group", COLUMNS, [row(one) for one in told], note)
+    return Table("Experts, group by group", COLUMNS, [row(one) for one in groups], note)
 
 
 def row(one: GroupComparison) -> tuple[str, ...]:
@@ -170,7 +174,7 @@ def row(one: GroupComparison) -> tuple[str, ...]:
     )
 
 
-def group_rows(told: Sequence[GroupComparison]) -> list[dict[str, Any]]:
+def group_rows(groups: Sequence[GroupComparison]) -> list[dict[str, Any]]:
     """Rows of the table as numbers."""
     return [
         {
@@ -187,5 +191,5 @@ def group_rows(told: Sequence[GroupComparison]) -> list[dict[str, Any]]:
             "stderr": one.change[1],
             "part": one.part,
         }
-        for one in told
+        for one in groups
     ]

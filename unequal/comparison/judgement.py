@@ -1,4 +1,4 @@
-"""The words of a study: every endpoint is a family of comparisons that are judged together."""
+"""Verdicts of a comparison: every endpoint is a family of comparisons that are judged together."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -7,14 +7,14 @@ from statistics import median
 from typing import Any
 
 from unequal.comparison.pilot import promised
-from unequal.comparison.results import Found
+from unequal.comparison.results import ComparisonResults
 from unequal.comparison.settings import Contrast, Scatter
 from unequal.statistics.estimates import BlockModel, Estimate, welch
 from unequal.statistics.power import Design, upper_deviation, visible_effect
 from unequal.statistics.verdicts import Verdict, interval, judge
 
-#: An arm is told to scatter otherwise than the rest from so many times the middle one's deviation on: simulated words
-#: hold up to there. Of fewer arms than these, residuals do not tell which one scatters.
+#: An arm is reported as scattering otherwise than the rest from so many times the middle one's deviation on: simulated
+#: verdicts hold up to there. With fewer arms than these, residuals do not show which one scatters.
 UNLIKE, LEAST_ARMS = 2.0, 4
 
 
@@ -25,14 +25,14 @@ class Family:
     Attributes:
         endpoint: its name.
         delta: δ in ln(endpoint).
-        needed: the difference that has to be visible, or nothing is said of smaller ones than are.
+        needed: the difference that has to be visible, or smaller ones than are visible are not judged.
         visible: the difference that as many blocks show of each comparison in four of five studies, by the scatter
-            that the plan names; infinite where the pilot has told nothing of the endpoint.
+            that the plan names; infinite where the pilot did not measure the endpoint.
         scatter: whose that is.
         own: the same by the scatter of the study's own trainings, whatever the plan names.
-        found: what is said of each planned comparison.
-        repeated: what would be said of the A/A arm, which is no part of the family.
-        alone: each comparison's 95 % interval by its two arms alone, A/A too; no word goes by it.
+        verdicts: one for each planned comparison.
+        repeated: the verdict on the A/A arm, which is no part of the family.
+        alone: each comparison's 95 % interval by its two arms alone, A/A too; no verdict uses it.
         deviations: how each pooled arm's trainings scatter within blocks, in ln(endpoint).
     """
 
@@ -42,7 +42,7 @@ class Family:
     visible: Mapping[Contrast, float]
     scatter: Scatter
     own: Mapping[Contrast, float]
-    found: Mapping[Contrast, Verdict]
+    verdicts: Mapping[Contrast, Verdict]
     repeated: Verdict
     alone: Mapping[Contrast, tuple[float, float]]
     deviations: Mapping[str, float]
@@ -55,14 +55,14 @@ class Family:
 
     def document(self) -> dict[str, Any]:
         """The family as JSON."""
-        told = {
+        comparisons = {
             f"{one.arm} against {one.control}": asdict(finding)
             | {"alone": list(self.alone[one]), "visible": finite(self.visible[one]), "visible_by_own": self.own[one]}
-            for one, finding in self.found.items()
+            for one, finding in self.verdicts.items()
         }
         repeated = asdict(self.repeated)
         known = {"delta": self.delta, "needed": self.needed, "deviations": dict(self.deviations)}
-        return known | {"comparisons": told, "repeated": repeated}
+        return known | {"comparisons": comparisons, "repeated": repeated}
 
 
 def finite(value: float) -> float | None:
@@ -70,25 +70,25 @@ def finite(value: float) -> float | None:
     return value if isfinite(value) else None
 
 
-def families(found: Found, pilot: Mapping[str, Any]) -> list[Family]:
+def families(results: ComparisonResults, pilot: Mapping[str, Any]) -> list[Family]:
     """Judge all endpoints' comparisons, given the trainings and the figures in results/pilot.json."""
-    return [family(found, endpoint, pilot) for endpoint in found.plan.judged]
+    return [family(results, endpoint, pilot) for endpoint in results.plan.judged]
 
 
-def family(found: Found, endpoint: str, pilot: Mapping[str, Any]) -> Family:
+def family(results: ComparisonResults, endpoint: str, pilot: Mapping[str, Any]) -> Family:
     """Judge the comparisons by one endpoint."""
-    plan, count = found.plan, len(found.complete)
+    plan, count = results.plan, len(results.complete)
     planned, repeated, delta, asked = plan.compared, plan.repeated, plan.judged[endpoint], plan.needed(endpoint)
-    own = {one: seen_by_own(found, endpoint, one) for one in (*planned, repeated)}
-    told = pilot["endpoints"].get(endpoint)
-    seen = own if plan.scatter == "blocks" else {one: promised(one.test, plan, count, told) for one in own}
+    own = {one: seen_by_own(results, endpoint, one) for one in (*planned, repeated)}
+    piloted = pilot["endpoints"].get(endpoint)
+    seen = own if plan.scatter == "blocks" else {one: promised(one.test, plan, count, piloted) for one in own}
 
     def judged(*comparisons: Contrast) -> list[Verdict]:
-        estimates = [estimate(found, endpoint, one) for one in comparisons]
+        estimates = [estimate(results, endpoint, one) for one in comparisons]
         return judge(estimates, delta, [seen[one] for one in comparisons], asked)
 
     (again,) = judged(repeated)  # by itself: it is a check, and no question of the study
-    apart = {one: interval(estimate_alone(found, endpoint, one)) for one in (*planned, repeated)}
+    apart = {one: interval(estimate_alone(results, endpoint, one)) for one in (*planned, repeated)}
     return Family(
         endpoint=endpoint,
         delta=delta,
@@ -96,58 +96,58 @@ def family(found: Found, endpoint: str, pilot: Mapping[str, Any]) -> Family:
         visible={one: seen[one] for one in planned},
         scatter=plan.scatter,
         own={one: own[one] for one in planned},
-        found=dict(zip(planned, judged(*planned), strict=True)),
+        verdicts=dict(zip(planned, judged(*planned), strict=True)),
         repeated=again,
         alone=apart,
-        deviations=deviations(found, endpoint),
+        deviations=deviations(results, endpoint),
     )
 
 
-def seen_by_own(found: Found, endpoint: str, comparison: Contrast) -> float:
+def seen_by_own(results: ComparisonResults, endpoint: str, comparison: Contrast) -> float:
     """The difference that a comparison detects in four of five cases, by an upper bound (80 %) of its scatter.
 
-    These are residuals, which know nothing of differences between arms: to plan by them favours no word.
+    These are residuals, which know nothing of differences between arms: to plan by them favours no verdict.
     """
     if comparison.test == "welch":
-        values = found.logarithms(endpoint, comparison.arms)
+        values = results.logarithms(endpoint, comparison.arms)
         variance, freedom, arms = float(values.var(1, ddof=1).mean()), values.shape[1] - 1, 2
     else:
-        own = pooled(found, endpoint) if comparison.test == "pooled" else alone(found, endpoint, comparison)
+        own = pooled(results, endpoint) if comparison.test == "pooled" else alone(results, endpoint, comparison)
         variance, freedom, arms = own.pooled_variance, own.freedom, len(own.arms)
-    design = Design(arms, len(found.complete), len(found.plan.compared))
+    design = Design(arms, len(results.complete), len(results.plan.compared))
     return visible_effect(design, upper_deviation(variance**0.5, freedom))
 
 
-def estimate(found: Found, endpoint: str, comparison: Contrast) -> Estimate:
+def estimate(results: ComparisonResults, endpoint: str, comparison: Contrast) -> Estimate:
     """The difference of two arms, with its error by the test that the plan names."""
     if comparison.test == "welch":
-        return welch(*found.logarithms(endpoint, comparison.arms).tolist())
+        return welch(*results.logarithms(endpoint, comparison.arms).tolist())
     if comparison.test == "paired":
-        return estimate_alone(found, endpoint, comparison)
-    return pooled(found, endpoint).contrast(*comparison.arms)
+        return estimate_alone(results, endpoint, comparison)
+    return pooled(results, endpoint).contrast(*comparison.arms)
 
 
-def estimate_alone(found: Found, endpoint: str, comparison: Contrast) -> Estimate:
+def estimate_alone(results: ComparisonResults, endpoint: str, comparison: Contrast) -> Estimate:
     """The difference of two arms by these alone: Student's test of pairs, or Welch's where no blocks are shared."""
     if comparison.test == "welch":
-        return welch(*found.logarithms(endpoint, comparison.arms).tolist())
-    return alone(found, endpoint, comparison).contrast(*comparison.arms)
+        return welch(*results.logarithms(endpoint, comparison.arms).tolist())
+    return alone(results, endpoint, comparison).contrast(*comparison.arms)
 
 
-def alone(found: Found, endpoint: str, comparison: Contrast) -> BlockModel:
+def alone(results: ComparisonResults, endpoint: str, comparison: Contrast) -> BlockModel:
     """Two arms by themselves."""
-    return BlockModel(comparison.arms, found.logarithms(endpoint, comparison.arms))
+    return BlockModel(comparison.arms, results.logarithms(endpoint, comparison.arms))
 
 
-def pooled(found: Found, endpoint: str) -> BlockModel:
+def pooled(results: ComparisonResults, endpoint: str) -> BlockModel:
     """The arms that share a variance."""
-    arms = found.plan.pooled_arms
-    return BlockModel(arms, found.logarithms(endpoint, arms))
+    arms = results.plan.pooled_arms
+    return BlockModel(arms, results.logarithms(endpoint, arms))
 
 
-def deviations(found: Found, endpoint: str) -> dict[str, float]:
-    """How each pooled arm scatters within blocks, where there are enough to tell them apart."""
-    if len(found.plan.pooled_arms) < LEAST_ARMS:
+def deviations(results: ComparisonResults, endpoint: str) -> dict[str, float]:
+    """How each pooled arm scatters within blocks, where there are enough to distinguish them."""
+    if len(results.plan.pooled_arms) < LEAST_ARMS:
         return {}
-    blocks = pooled(found, endpoint)
+    blocks = pooled(results, endpoint)
     return dict(zip(blocks.arms, blocks.deviations.tolist(), strict=True))

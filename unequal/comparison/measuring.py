@@ -48,10 +48,10 @@ class MeasuringSettings(StageSettings):
 
 @dataclass(frozen=True)
 class Measuring:
-    """Measures all trainings of a block alike.
+    """Measures all trainings of a block under equal conditions.
 
     Attributes:
-        workspace: where chunks are kept, and on which device.
+        workspace: where chunks are stored, and on which device.
         settings: keys of params.yaml.
         data: held-out images are those whose loss is measured.
         extractor: of the features that FID compares.
@@ -72,10 +72,10 @@ class Measuring:
         experts = Ensemble.load(folder, self.workspace.device)
         errors = self.errors(experts, name)
         scores = self.scoring.figures(experts, name)
-        told = endpoints(experts.schedule)
-        found = {endpoint: one.of(errors)[0] for endpoint, one in told.items()} | {"fid": scores["fid_mean"]}
+        losses = {name: one.of(errors)[0] for name, one in endpoints(experts.schedule).items()}
+        measured = losses | {"fid": scores["fid_mean"]}
         return {
-            "endpoints": found,
+            "endpoints": measured,
             "scores": {one: scores[f"{one}_mean"] for one in SCORES if f"{one}_mean" in scores},
             "costs": {ours: scores[its] for its, ours in COSTS.items()}
             | {"measuring_seconds": time.perf_counter() - began},
@@ -96,8 +96,8 @@ class Measuring:
             images, labels = tensor_of(data.holdout_choice), data.holdout_choice_labels
         timesteps, device = experts.schedule.timesteps, self.workspace.device
         draws = Draws.of(images, timesteps, chosen.images, torch_seed(self.settings.seed, self.block), device, labels)
-        kept = Chunks(self.workspace.work / f"losses-{name.replace('/', '_')}")
-        return profile(experts, draws, chosen.batch_size, self.workspace.runtime.progress, kept)
+        chunks = Chunks(self.workspace.work / f"losses-{name.replace('/', '_')}")
+        return profile(experts, draws, chosen.batch_size, self.workspace.runtime.progress, chunks)
 
     @property
     def scoring(self) -> Scoring:
@@ -146,9 +146,9 @@ def along(measuring: Measuring, snapshots: Sequence[Path], end: Path, name: str)
     figures, half = measuring.figures(end, name), of_half_the_samples(measuring)
     seconds, path = figures["costs"]["measuring_seconds"], []
     for folder in snapshots:
-        found = half.figures(folder, f"{name}_{folder.name}")
-        path.append(point(folder, found, found["endpoints"]["fid"]))
-        seconds += found["costs"]["measuring_seconds"]
+        there = half.figures(folder, f"{name}_{folder.name}")
+        path.append(point(folder, there, there["endpoints"]["fid"]))
+        seconds += there["costs"]["measuring_seconds"]
     path.append(point(end, figures, figures["scores"]["fid_half"]))
     return figures | {"costs": figures["costs"] | {"measuring_seconds": seconds}, "path": path}
 

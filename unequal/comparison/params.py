@@ -97,7 +97,7 @@ class ComparisonParams(Scored):
         if (speed := self.comparison.speed) is None:
             return self
         if self.comparison.arms.continued:
-            raise ValueError("comparison.speed: arms that are plans keep no snapshots; allowed: null")
+            raise ValueError("comparison.speed: arms that are plans store no snapshots; allowed: null")
         baseline = self.recipes[speed.baseline]
         images, snapshots = baseline.images, baseline.snapshots
         if not snapshots or 2 * snapshots[-1] < images:

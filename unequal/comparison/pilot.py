@@ -14,7 +14,7 @@ from unequal.statistics.power import Design, upper_deviation, visible_effect
 
 #: More blocks than this are not asked for.
 MOST_BLOCKS = 40
-#: Nor is a difference told as a factor of images that takes more doublings of them.
+#: Nor is a difference expressed as a factor of images that takes more doublings of them.
 MOST_DOUBLINGS = 10
 #: What takes seconds.
 WORK = ("training", "measuring")
@@ -25,7 +25,7 @@ Arms = Mapping[str, Trainings]
 
 
 def pilot_document(plan: Comparison, pilot: Pilot, bases: Trainings, arms: Arms) -> dict[str, Any]:
-    """All that a pilot tells of a study, as JSON.
+    """Judgement of a pilot, as JSON.
 
     Args:
         plan: of the study.
@@ -40,14 +40,14 @@ def pilot_document(plan: Comparison, pilot: Pilot, bases: Trainings, arms: Arms)
         "seeds": list(pilot.seeds),
         "share": pilot.share,
         "endpoints": {
-            name: (found := scatter(name, cells))
+            name: (scattered := scatter(name, cells))
             | slope(name, paths, delta)
             | {"delta": delta}
-            | promise(plan, plan.needed(name), found)
+            | promise(plan, plan.needed(name), scattered)
             for name, delta in plan.judged.items()
         },
-        "tries": {arm: tries(found, plan) for arm, found in arms.items()},
-        **seconds(plan, pilot, bases, [one for found in arms.values() for block in found for one in block.values()]),
+        "tries": {arm: tries(blocks, plan) for arm, blocks in arms.items()},
+        **seconds(plan, pilot, bases, [one for blocks in arms.values() for block in blocks for one in block.values()]),
     }
 
 
@@ -55,11 +55,11 @@ def good_tries(plan: Comparison, arms: Arms) -> list[Trainings]:
     """The trainings of every try that ends within 2δ of its arm's best, by the first endpoint.
 
     Others, at a rate that is far too high, say, are not what a study trains by, and scatter otherwise. Of a pilot with
-    no two good ones all tries are told.
+    no two good ones, all tries are taken.
     """
     first, delta = next(iter(plan.judged.items()))
     every: dict[str, dict[str, Trainings]] = {
-        arm: {label: [block[label] for block in found] for label in found[0]} for arm, found in arms.items()
+        arm: {label: [block[label] for block in blocks] for label in blocks[0]} for arm, blocks in arms.items()
     }
     ends = {arm: {label: mean_log(first, cell) for label, cell in cells.items()} for arm, cells in every.items()}
     good = [
@@ -97,7 +97,7 @@ def scatter(endpoint: str, cells: Sequence[Trainings]) -> dict[str, Any]:
 def slope(endpoint: str, paths: Trainings, delta: float) -> dict[str, Any]:
     """Change of ln(endpoint) over the last doubling of a training's images, and which factor of them is worth δ.
 
-    None is told that takes more than ten doublings.
+    No factor is given that takes more than ten doublings.
     """
     doubling = fmean(float(np.log(one["endpoints"][endpoint] / one["half"][endpoint])) for one in paths)
     worth = 2 ** (delta / -doubling) if -doubling * MOST_DOUBLINGS > delta else None
@@ -107,7 +107,7 @@ def slope(endpoint: str, paths: Trainings, delta: float) -> dict[str, Any]:
 def promise(plan: Comparison, asked: float, scatter: Mapping[str, float]) -> dict[str, Any]:
     """The effect that the planned comparison detects in four of five cases, and the blocks that detect what it needs.
 
-    Of its comparisons the one that shows least is told, and each kind of test by itself; null: more than 40 blocks.
+    The least sensitive comparison counts, and each kind of test by itself; null: more than 40 blocks.
     """
 
     def visible(blocks: int) -> float:
@@ -126,12 +126,12 @@ def promise(plan: Comparison, asked: float, scatter: Mapping[str, float]) -> dic
     }
 
 
-def tries(found: Trainings, plan: Comparison) -> dict[str, Any]:
+def tries(blocks: Trainings, plan: Comparison) -> dict[str, Any]:
     """Learning rate and mean ln(endpoints) of an arm in each try, and the best one by the first endpoint."""
     tried = {
-        label: {"lr": found[0][label]["lr"]}
-        | {name: mean_log(name, [block[label] for block in found]) for name in plan.judged}
-        for label in found[0]
+        label: {"lr": blocks[0][label]["lr"]}
+        | {name: mean_log(name, [block[label] for block in blocks]) for name in plan.judged}
+        for label in blocks[0]
     }
     first = next(iter(plan.judged))
     return {"best": min(tried, key=lambda label: tried[label][first]), "tried": tried}
@@ -167,14 +167,14 @@ DEVIATIONS = {"pooled": "upper_deviation", "paired": "upper_deviation", "welch":
 def promised(test: str, plan: Comparison, blocks: int, pilot: Mapping[str, Any] | None) -> float:
     """The smallest difference of ln(endpoint) that a comparison by this test shows in four of five studies.
 
-    Welch's test has the freedom of one of its arms or more, so it shows what is told here or less. Infinite where the
-    pilot has told nothing of the endpoint.
+    Welch's test has the freedom of one of its arms or more, so it detects this difference or less. Infinite where
+    the pilot did not measure the endpoint.
 
     Args:
         test: of a comparison.
         plan: of the study.
         blocks: that are judged.
-        pilot: what it has told of the endpoint.
+        pilot: its figures of the endpoint.
     """
     if pilot is None or (deviation := pilot.get(DEVIATIONS[test])) is None:
         return inf

@@ -87,11 +87,11 @@ class PilotFigures(Figures):
 def read_bases(folder: Path, plan: Comparison, pilot: Pilot) -> Trainings:
     """The pilot's bases. Raises UserError where a file lacks what is read of it, or is of another training."""
     files = [(seed, folder / f"base/block_{seed}.json") for seed in pilot.seeds]
-    found = [read_figures(file, Base) for _, file in files]
-    for (seed, file), one in zip(files, found, strict=True):
+    bases = [read_figures(file, Base) for _, file in files]
+    for (seed, file), one in zip(files, bases, strict=True):
         refuse_other(file, one["block"] == seed)
         require_endpoints(file, plan, one["endpoints"], one["half"])
-    return found
+    return bases
 
 
 def read_arms(folder: Path, plan: Comparison, pilot: Pilot) -> Arms:
@@ -114,9 +114,9 @@ def read_tries(folder: Path, plan: Comparison, pilot: Pilot, arm: str, seed: int
 
 
 def refuse_other(file: Path, is_right: bool) -> None:
-    """Raise UserError where a file tells of another training than its name, or of other tries than the settings."""
+    """Raise UserError where a file is of another training than its name says, or of other tries than the settings."""
     if not is_right:
-        raise UserError(f"{file}: tells of another arm, block or tries than the pilot asks for; make it again")
+        raise UserError(f"{file}: holds another arm, block or tries than the pilot asks for; make it again")
 
 
 def require_endpoints(file: Path, plan: Comparison, *measured: Mapping[str, float]) -> None:
@@ -131,23 +131,23 @@ COLUMNS = (
     "at most (80 %)",
     "last doubling of images",
     "images worth δ",
-    "seen",
-    "asked for",
-    "blocks that see it",
+    "detectable",
+    "needed",
+    "blocks that detect it",
     "hours they take",
 )
 
 
 def pilot_table(pilot: Mapping[str, Any]) -> Table:
-    """Scatter, slope, what is seen and what it takes, an endpoint a row."""
+    """Scatter, slope, detectable difference and cost, a row an endpoint."""
     rows = [endpoint_row(name, one, pilot["block_seconds"]) for name, one in pilot["endpoints"].items()]
     note = (
         f"Trainings of {percent(pilot['share'])} of the images, on seeds of the pilot's own. Scatter is within blocks; "
-        "seen is what the planned blocks show in four of five studies, of the comparison that shows least. "
+        "detectable is what the planned blocks detect in four of five studies, for the least sensitive comparison. "
         f"{headroom(pilot)} With the planned blocks the study takes {hours(pilot['study_seconds'])} hours of a thread "
         "as fast as the pilot's, if its arms cost what the pilot's do in the mean."
     )
-    return Table("What the pilot has told", COLUMNS, rows, note)
+    return Table("The pilot: scatter and detectable differences", COLUMNS, rows, note)
 
 
 def endpoint_row(name: str, one: Mapping[str, Any], block_seconds: float) -> tuple[str, ...]:
@@ -172,12 +172,14 @@ def hours(seconds: float) -> str:
 
 
 def headroom(pilot: Mapping[str, Any]) -> str:
-    """Whether FID's features tell a training of twice the images from one, more than the study can see anyway."""
+    """State whether doubling the images changes FID by more than the study can detect."""
     if (fid := pilot["endpoints"].get("fid")) is None:
         return ""
     fit = -fid["slope_per_doubling"] > fid["visible_effect"]
-    told = "fit: a doubling of images lowers FID by more than" if fit else "not fit: a doubling of images is within"
-    return f"The features of FID are {told} what is seen, at the length of the pilot's trainings."
+    judgement = (
+        "fit: a doubling of images lowers FID by more than" if fit else "not fit: a doubling of images is within"
+    )
+    return f"The features of FID are {judgement} the detectable difference, at the length of the pilot's trainings."
 
 
 def tries_table(pilot: Mapping[str, Any]) -> Table:
@@ -188,10 +190,10 @@ def tries_table(pilot: Mapping[str, Any]) -> Table:
             f"{label(arm)}: {label(name)}",
             f"{tried['lr']:.2g}",
             *(f"{np.exp(tried[one]):.4g}" for one in endpoints),
-            "best" if name == found["best"] else "",
+            "best" if name == tries["best"] else "",
         )
-        for arm, found in pilot["tries"].items()
-        for name, tried in found["tried"].items()
+        for arm, tries in pilot["tries"].items()
+        for name, tried in tries["tried"].items()
     ]
     note = "By the first endpoint; arms of the study are trained by the try that params.yaml names at pilot.chosen."
-    return Table("What the pilot has tried", ("arm: try", "rate", *(NAMES[one] for one in endpoints), ""), rows, note)
+    return Table("The pilot: tries", ("arm: try", "learning rate", *(NAMES[one] for one in endpoints), ""), rows, note)

@@ -1,4 +1,4 @@
-"""Arms with one control, ranked by an endpoint: what each puts its weight on next to what resulted."""
+"""Arms with one control, ranked by an endpoint: the effective weighting of each, next to its results."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 from unequal.comparison.confirmation import standings
 from unequal.comparison.figures import OTHER, ROW, WIDTH, WORD_COLOURS, interval
 from unequal.comparison.judgement import Family
-from unequal.comparison.results import Found, file_of
+from unequal.comparison.results import ComparisonResults, file_of
 from unequal.comparison.settings import Contrast
 from unequal.comparison.tables import NAMES
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.report.drawing import INK, PALE, SOFT
-from unequal.report.effective_weighting import Emphasis, emphasis, learned_by
+from unequal.report.effective_weighting import EffectiveWeighting, effective_weighting, learned_by
 from unequal.report.formatting import label, mean_and_sd, percent
 from unequal.report.page import Drawing, Table
 from unequal.settings.recipe import Recipe
@@ -40,7 +40,7 @@ class Ranking:
 
     Args:
         families: judged comparisons, one an endpoint.
-        found: the trainings.
+        results: the trainings.
         recipes: of the arms.
         schedule: of their models.
         trainings: folder of the trainings' own figures, which hold learned weightings.
@@ -52,24 +52,24 @@ class Ranking:
     def __init__(
         self,
         families: Sequence[Family],
-        found: Found,
+        results: ComparisonResults,
         recipes: Mapping[str, Recipe],
         schedule: NoiseSchedule,
         trainings: Path,
     ) -> None:
-        self.families, self.found, self.schedule = families, found, schedule
-        plan = found.plan
+        self.families, self.results, self.schedule = families, results, schedule
+        plan = results.plan
         self.control = str(plan.control)
         shown = [arm for arm in plan.arms.all if arm != plan.repeated.arm]
-        self.arms = [arm for arm, _ in standings(found, shown, next(iter(plan.endpoints)))]
+        self.arms = [arm for arm, _ in standings(results, shown, next(iter(plan.endpoints)))]
         # Recipes from fresh weights depend on no measured profile: no file of a sampler is asked for.
-        self.weights: dict[str, Emphasis] = {
-            arm: emphasis(
+        self.weights: dict[str, EffectiveWeighting] = {
+            arm: effective_weighting(
                 arm,
                 recipes[arm],
                 schedule,
                 Path(),
-                learned=learned_by([trainings / file_of(arm, block) for block in found.complete]),
+                learned=learned_by([trainings / file_of(arm, block) for block in results.complete]),
             )
             for arm in self.arms
         }
@@ -84,7 +84,7 @@ class Ranking:
             for place, arm in enumerate(self.arms, 1)
         ]
         note = (
-            f"In the order of {NAMES[next(iter(self.found.plan.endpoints))]}, which is no verdict: verdicts are of the "
+            f"In the order of {NAMES[next(iter(self.results.plan.endpoints))]}, which is no verdict: verdicts are of "
             f"comparisons with {label(self.control)}. λ = ln SNR: the median of how often a timestep is drawn times "
             "how much an error of the velocity counts there, and its middle half, from the noise end; of a learned "
             "weighting, its state at the end, mean over blocks. By conflicts: gradient surgery makes each step of its "
@@ -95,13 +95,13 @@ class Ranking:
     def cells(self, arm: str) -> Iterator[str]:
         """Changes against the control with their verdicts, and FID."""
         for family in self.families:
-            verdict = family.found.get(Contrast(arm=arm, control=self.control))
+            verdict = family.verdicts.get(Contrast(arm=arm, control=self.control))
             yield "the control" if verdict is None else f"{percent(verdict.change, sign=True)}: {verdict.word}"
         if any(one.endpoint == "fid" for one in self.families):
-            yield mean_and_sd([one["endpoints"]["fid"] for one in self.found.trainings[arm].values()])
+            yield mean_and_sd([one["endpoints"]["fid"] for one in self.results.trainings[arm].values()])
 
     def drawing(self) -> Drawing:
-        """Recipes by what they put their weight on × endpoints."""
+        """Picture of the recipes: effective weighting, and changes by endpoint."""
         return Drawing("ranking", (1.3 * WIDTH, 1.4 + 1.8 * ROW * len(self.arms)), self.draw, TITLE, CAPTION)
 
     def draw(self, figure: Figure) -> None:
@@ -113,7 +113,7 @@ class Ranking:
             axes.axvspan(*(100 * np.expm1([-family.delta, family.delta])), color=PALE, linewidth=0, zorder=0)
             axes.axvline(0, color=SOFT, linewidth=1)
             for place, arm in enumerate(self.arms):
-                verdict = family.found.get(Contrast(arm=arm, control=self.control))
+                verdict = family.verdicts.get(Contrast(arm=arm, control=self.control))
                 if verdict is not None:
                     interval(axes, place, verdict, WORD_COLOURS.get(verdict.word, OTHER))
             axes.set_title(NAMES[family.endpoint].replace(", ", ",\n"), loc="left", fontsize=8)
@@ -123,8 +123,8 @@ class Ranking:
         left.set_ylim(len(self.arms) - 0.4, -1.0)
 
 
-def middle_half(one: Emphasis, schedule: NoiseSchedule) -> str:
-    """Where the middle half of density × weight lies, in λ."""
+def middle_half(one: EffectiveWeighting, schedule: NoiseSchedule) -> str:
+    """Median and middle half of density × weight, in λ."""
     if one.product is None:
         return one.by
     log_snr = schedule.snr.log().numpy()
@@ -132,7 +132,7 @@ def middle_half(one: Emphasis, schedule: NoiseSchedule) -> str:
     return f"{middle:.1f} ({low:.1f} … {high:.1f})".replace("-", "−")
 
 
-def ridges(axes: Axes, weights: Sequence[Emphasis], schedule: NoiseSchedule) -> None:
+def ridges(axes: Axes, weights: Sequence[EffectiveWeighting], schedule: NoiseSchedule) -> None:
     """Draw a curve a row, all on one scale."""
     log_snr, cells = schedule.snr.log().numpy(), -np.diff(edges_of(schedule, "closed").log_snr)
     # The outermost cells end at the outermost timesteps, so that open densities pile up there: they are left out.

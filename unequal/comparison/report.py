@@ -13,7 +13,7 @@ from unequal.comparison.groups import compare_groups, group_rows, group_table
 from unequal.comparison.judgement import Family, families
 from unequal.comparison.pilot_results import PilotFigures, pilot_table, tries_table
 from unequal.comparison.ranking import Ranking
-from unequal.comparison.results import Found, read_found, told
+from unequal.comparison.results import ComparisonResults, missing_clause, read_results
 from unequal.comparison.settings import Comparison
 from unequal.comparison.tables import (
     arms_table,
@@ -73,7 +73,7 @@ class Judged:
     """Contents of a page before they are shown.
 
     Attributes:
-        found: the trainings.
+        results: the trainings.
         families: judged comparisons, one an endpoint.
         pilot: the pilot's judgement.
         accuracy: held-out accuracy of the classifier whose features FID compares; None: no classifier.
@@ -81,7 +81,7 @@ class Judged:
         pairs: what came first and its control in fresh blocks.
     """
 
-    found: Found
+    results: ComparisonResults
     families: Sequence[Family]
     pilot: Mapping[str, Any]
     accuracy: float | None
@@ -91,42 +91,42 @@ class Judged:
     @classmethod
     def read(cls, place: Callable[[str], Path], comparison: Comparison) -> Self:
         """Read the results, each file at its place. Raises UserError where one is missing or lacks a figure."""
-        found = read_found(place("results/endpoints"), comparison)
+        results = read_results(place("results/endpoints"), comparison)
         pilot = read_figures(place("results/pilot.json"), PilotFigures)
         extractor = read_figures(place("results/metrics/extractor.json"), ExtractorFigures)
         ends = read_figures(place("results/fid/reference.json"), ReferenceFigures)
         real = ends["real_against_real"] | {"sets": ends["real_sets"]}
-        pairs = read_pairs(place("results/confirm"), found) if comparison.confirm.seeds else []
-        return cls(found, families(found, pilot), pilot, extractor["holdout_accuracy"], real, pairs)
+        pairs = read_pairs(place("results/confirm"), results) if comparison.confirm.seeds else []
+        return cls(results, families(results, pilot), pilot, extractor["holdout_accuracy"], real, pairs)
 
     @property
     def confirmed(self) -> dict[str, Verdict]:
         """Endpoint → verdict of fresh blocks; empty where nothing was confirmed."""
-        return confirmed(self.found, self.pairs) if self.pairs else {}
+        return confirmed(self.results, self.pairs) if self.pairs else {}
 
     @property
     def conditions(self) -> dict[str, str]:
         """Conditions of the figures, name → text."""
-        shared = {key.replace("_", " "): str(value) for key, value in self.found.any["conditions"].items()}
+        shared = {key.replace("_", " "): str(value) for key, value in self.results.any_training["conditions"].items()}
         classifier = {} if self.accuracy is None else {"classifier's held-out accuracy": f"{self.accuracy:.3f}"}
         return shared | classifier
 
     def further(self, settings: ReportSettings, trainings: Path) -> Extras:
         """Further contents of the page: speed, a ranking, groups of timesteps, a confirmation."""
-        plan, found, extras = self.found.plan, self.found, Extras()
+        plan, results, extras = self.results.plan, self.results, Extras()
         if (speed := plan.speed) is not None:
             extras += Extras(
-                [speed_table(found, speed.baseline, one) for one in speed.by], [along_trainings(found, speed.by)]
+                [speed_table(results, speed.baseline, one) for one in speed.by], [along_trainings(results, speed.by)]
             )
         if plan.control is not None and not (plan.arms.continued or plan.arms.heads):
             schedule = settings.schedule.tables()
-            ranking = Ranking(self.families, found, settings.recipes, schedule, trainings)
+            ranking = Ranking(self.families, results, settings.recipes, schedule, trainings)
             extras += Extras([ranking.table()], [ranking.drawing()])
-        if plan.repeated.control in plan.arms.continued and (groups := compare_groups(found, trainings)):
+        if plan.repeated.control in plan.arms.continued and (groups := compare_groups(results, trainings)):
             extras += Extras([group_table(groups, plan.repeated.control)], [], {"groups": group_rows(groups)})
         if self.pairs:
             extras += Extras(
-                [confirmation_table(self.confirmed, found, self.pairs)],
+                [confirmation_table(self.confirmed, results, self.pairs)],
                 [],
                 {"confirmation": confirmation_rows(self.confirmed, self.pairs)},
             )
@@ -142,25 +142,25 @@ def write_report(run: Run, settings: ReportSettings, own: Callable[[Judged], Ext
         own: makes a study's own tables, pictures and rows, which follow those of all comparisons.
     """
     judged = Judged.read(run.input, settings.comparison)
-    found, verdicts = judged.found, judged.families
+    results, verdicts = judged.results, judged.families
     extras = judged.further(settings, run.input("results/trainings"))
     extras += own(judged) if own else Extras()
-    first = first_sentence(found, judged.real)
-    incomplete = f" Not judged: {told(found.missing)}." if found.missing else ""
-    judgements = [family_table(one, found) for one in verdicts]
-    rows = {"trainings": training_rows(found), "curves": curve_rows(found)} | dict(extras.rows)
+    first = first_sentence(results, judged.real)
+    incomplete = f" Not judged: {missing_clause(results.missing)}." if results.missing else ""
+    judgements = [family_table(one, results) for one in verdicts]
+    rows = {"trainings": training_rows(results), "curves": curve_rows(results)} | dict(extras.rows)
     report = Report(
-        title=found.plan.question,
+        title=results.plan.question,
         lead=first + incomplete,
         tables=[
             *judgements,
-            arms_table(found, judged.real),
+            arms_table(results, judged.real),
             *extras.tables,
             pilot_table(judged.pilot),
             tries_table(judged.pilot),
         ],
         conditions=judged.conditions,
-        drawings=[*drawings(verdicts, found), *extras.drawings],
+        drawings=[*drawings(verdicts, results), *extras.drawings],
         rows={f"rows/{name}": content for name, content in rows.items()},
         documents={one.endpoint: table.markdown() for one, table in zip(verdicts, judgements, strict=True)},
     )
@@ -168,16 +168,16 @@ def write_report(run: Run, settings: ReportSettings, own: Callable[[Judged], Ext
     write_bytes(run.output("results/findings.md"), markdown(verdicts, first).encode())
     fresh = {"confirmed": {name: asdict(one) for name, one in judged.confirmed.items()}} if judged.pairs else {}
     endpoints = {"endpoints": {one.endpoint: one.document() for one in verdicts}}
-    run.metrics("results/findings.json", {"first": first} | conditions(found) | endpoints | fresh)
+    run.metrics("results/findings.json", {"first": first} | conditions(results) | endpoints | fresh)
 
 
-def conditions(found: Found) -> dict[str, Any]:
+def conditions(results: ComparisonResults) -> dict[str, Any]:
     """Conditions under which the verdicts hold."""
-    control = found.trainings[found.plan.repeated.control].values()
+    control = results.trainings[results.plan.repeated.control].values()
     return {
-        "data": named(found.plan.subject, found.any["conditions"]["data"]),
-        "parameters": found.any["costs"]["parameters"],
+        "data": named(results.plan.subject, results.any_training["conditions"]["data"]),
+        "parameters": results.any_training["costs"]["parameters"],
         "images": fmean(one["costs"]["images"] for one in control),
-        "blocks": list(found.complete),
-        "incomplete": {str(block): why for block, why in found.missing.items()},
+        "blocks": list(results.complete),
+        "incomplete": {str(block): why for block, why in results.missing.items()},
     }

@@ -10,7 +10,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 
 from unequal.artifacts.figures import Figures, read_figures
 from unequal.comparison.settings import BINS, LEAST, Comparison
-from unequal.comparison.speed import compared
+from unequal.comparison.speed import with_all_images
 from unequal.errors import UserError
 from unequal.report.drawing import log_bins
 
@@ -66,7 +66,7 @@ def file_of(arm: str, block: int) -> str:
 
 
 @dataclass(frozen=True)
-class Found:
+class ComparisonResults:
     """Endpoints of a study's trainings.
 
     Attributes:
@@ -87,8 +87,8 @@ class Found:
         return tuple(seed for seed in self.plan.all_seeds if seed not in self.missing)
 
     @property
-    def any(self) -> Mapping[str, Any]:
-        """One of the trainings: what all have alike stands in it."""
+    def any_training(self) -> Mapping[str, Any]:
+        """One of the trainings, for what all have in common."""
         return self.trainings[self.plan.repeated.control][self.complete[0]]
 
     def logarithms(self, endpoint: str, arms: Sequence[str]) -> np.ndarray:
@@ -98,7 +98,7 @@ class Found:
     @property
     def timesteps(self) -> int:
         """T."""
-        return int(self.any["curve"]["timesteps"][0])
+        return int(self.any_training["curve"]["timesteps"][0])
 
     def curves(self, arm: str) -> np.ndarray:
         """Losses over bins of timesteps as they were measured, [complete blocks, bins]."""
@@ -106,12 +106,12 @@ class Found:
 
     @property
     def bins(self) -> np.ndarray:
-        """First timestep of each bin over which a curve is told: single timesteps would show the noise of the draws."""
-        return np.intersect1d(log_bins(self.timesteps, BINS)[:-1], self.any["curve"]["first"])
+        """First timestep of each bin of a reported curve: single timesteps would show the noise of the draws."""
+        return np.intersect1d(log_bins(self.timesteps, BINS)[:-1], self.any_training["curve"]["first"])
 
-    def told_curves(self, arm: str) -> np.ndarray:
+    def binned_curves(self, arm: str) -> np.ndarray:
         """Losses over those bins, [complete blocks, bins]."""
-        measured, first = self.curves(arm), np.array(self.any["curve"]["first"])
+        measured, first = self.curves(arm), np.array(self.any_training["curve"]["first"])
         if len(first) == len(self.bins):
             return measured
         lengths, places = np.diff([*first, self.timesteps]), np.searchsorted(first, self.bins)
@@ -119,11 +119,11 @@ class Found:
         return sums / np.add.reduceat(lengths, places)
 
 
-def read_found(folder: Path, plan: Comparison) -> Found:
-    """Read what there is of all blocks.
+def read_results(folder: Path, plan: Comparison) -> ComparisonResults:
+    """Read the trainings of all blocks that were measured.
 
     Raises:
-        UserError: a file that lacks what is read of it or tells of another training, an endpoint that was not
+        UserError: a file that lacks a figure or is of another training, an endpoint that was not
             measured, at the end or along the training where speed is asked for, or fewer than two complete blocks.
     """
     files = {(arm, block): folder / file_of(arm, block) for arm in (BASE, *plan.arms.all) for block in plan.all_seeds}
@@ -134,7 +134,7 @@ def read_found(folder: Path, plan: Comparison) -> Found:
             raise UserError(f"{files[key]}: endpoint '{unknown[0]}' is missing; measure the training again")
     missing = {block: why for block in plan.all_seeds if (why := lack(plan, block, read))}
     if len(plan.all_seeds) - len(missing) < LEAST:
-        raise UserError(f"{folder}: fewer than {LEAST} complete blocks; {told(missing)}")
+        raise UserError(f"{folder}: fewer than {LEAST} complete blocks; {missing_clause(missing)}")
     complete = [block for block in plan.all_seeds if block not in missing]
     trainings = {arm: {block: read[arm, block] for block in complete} for arm in plan.arms.all}
     for arm, own in trainings.items():
@@ -143,15 +143,15 @@ def read_found(folder: Path, plan: Comparison) -> Found:
     bases = {block: read[BASE, block] for block in complete if (BASE, block) in read}
     refuse_other_settings(folder, BASE, bases)
     if plan.speed is not None:
-        trainings = compared(trainings, plan.speed.baseline, plan.speed.by)
-    return Found(plan, trainings, bases, missing)
+        trainings = with_all_images(trainings, plan.speed.baseline, plan.speed.by)
+    return ComparisonResults(plan, trainings, bases, missing)
 
 
 def refuse_other(file: Path, figures: Mapping[str, Any], arm: str, block: int) -> None:
-    """Raise UserError where a file tells of another training than its name, so that one would count as two."""
+    """Raise UserError where a file is of another training than its name says, so that one would count as two."""
     if (figures["arm"], figures["block"]) != (arm, block):
         raise UserError(
-            f"{file}: tells of '{figures['arm']}' in block {figures['block']}; measure '{arm}' in block {block} again"
+            f"{file}: holds '{figures['arm']}' in block {figures['block']}; measure '{arm}' in block {block} again"
         )
 
 
@@ -185,6 +185,6 @@ def refuse_other_settings(folder: Path, arm: str, trainings: Mapping[int, Mappin
             )
 
 
-def told(missing: Mapping[int, str]) -> str:
+def missing_clause(missing: Mapping[int, str]) -> str:
     """The incomplete blocks, as a clause."""
     return "; ".join(f"block {block}: {why}" for block, why in missing.items())

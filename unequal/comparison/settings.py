@@ -28,7 +28,7 @@ Scatter = Literal["pilot", "blocks"]
 
 
 class Contrast(Strict):
-    """An arm and what it is held against."""
+    """An arm and its control."""
 
     arm: Name
     control: Name
@@ -47,7 +47,7 @@ class Contrast(Strict):
 class Speed(Strict):
     """Arms are also compared by the images that they take for the same FID, or loss, along their snapshots."""
 
-    baseline: Name = Field(description="the arm whose training of the same block tells how many images it takes")
+    baseline: Name = Field(description="the arm whose training of the same block says how many images it takes")
     by: tuple[Endpoint, ...] = Field(default=("fid",), min_length=1, description="what has to be the same")
     delta: PositiveFloat = Field(description="δ of the logarithm of those images")
 
@@ -159,7 +159,7 @@ class Comparison(Strict):
     scatter: Scatter = Field(
         default="pilot",
         description="whose scatter decides what can be detected: the pilot's, known beforehand, or the blocks' own, "
-        "where a pilot's trainings are too short to scatter alike",
+        "where a pilot's trainings are too short to scatter as much",
     )
     confirm: Confirm
 
@@ -199,7 +199,7 @@ class Comparison(Strict):
 
     @model_validator(mode="after")
     def blocks_are_several(self) -> Self:
-        """One block tells nothing of the scatter of trainings, and none is trained twice."""
+        """One block does not show how trainings scatter, and none is trained twice."""
         refuse_twice("seeds", self.all_seeds)
         refuse_twice("confirm.seeds", self.confirm.seeds)
         if len(self.all_seeds) < LEAST:
@@ -251,12 +251,12 @@ class Comparison(Strict):
 
 
 class BlockProfile(Profile):
-    """How the losses of a training are measured, and how finely they are kept."""
+    """How the losses of a training are measured, and how finely they are stored."""
 
     curve: Literal["bins", "timesteps"] = Field(
         default="bins",
-        description=f"losses are kept as means of {BINS} bins of timesteps on a log scale, or of every timestep: then "
-        "experts are compared with the joint model inside the exact borders of their groups",
+        description=f"losses are stored as means of {BINS} bins of timesteps on a log scale, or of every timestep: "
+        "then experts are compared with the joint model inside the exact borders of their groups",
     )
 
 
@@ -265,7 +265,7 @@ class Try(Strict):
 
     lr: PositiveFloat | None = Field(default=None, description="learning rate; null: the recipe's")
     warm_start: WarmStart | None = Field(
-        default=None, description="with what the arm goes on from its base; null: as its recipe says"
+        default=None, description="what the arm resumes from its base; null: as its recipe says"
     )
     average: Average | None = Field(default=None, description="of the arm's weights; null: as its recipe says")
 

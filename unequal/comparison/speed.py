@@ -70,15 +70,15 @@ def shift_onto(slower: Curve, faster: Curve) -> float:
     least = grid[0] - u[-1]
     kinks = (grid[:, None] - u).ravel()
     edges = np.unique(np.concatenate([[least, 0.0], kinks[(kinks > least) & (kinks < 0)]]))
-    found = []
+    candidates = []
     for low, high in pairwise(edges):
         middle = (low + high) / 2
         segment = np.clip(np.searchsorted(grid, u + middle) - 1, 0, len(slopes) - 1)
         slope, rest = slopes[segment], level[segment] + slopes[segment] * (u + middle - grid[segment]) - y
         steep = float(slope @ slope)
         shift = float(np.clip(middle - slope @ rest / steep, low, high)) if steep else float(high)
-        found.append((float(((rest + slope * (shift - middle)) ** 2).sum()), -shift))
-    return -min(found)[1]
+        candidates.append((float(((rest + slope * (shift - middle)) ** 2).sum()), -shift))
+    return -min(candidates)[1]
 
 
 def last_crossing(curve: Curve, target: float) -> float | None:
@@ -119,19 +119,19 @@ def with_images(training: Training, baseline: Training, endpoint: str) -> dict[s
     return {**training, "endpoints": {**training["endpoints"], images_for(endpoint): images}}
 
 
-def compared(
+def with_all_images(
     trainings: Mapping[str, Mapping[int, Training]], baseline: str, by: Sequence[str]
 ) -> dict[str, dict[int, dict[str, Any]]]:
     """Trainings, arm → block → figures, with the images that they take for the same of each endpoint.
 
     Raises UserError where one has no path.
     """
-    told = {arm: {block: dict(one) for block, one in own.items()} for arm, own in trainings.items()}
+    compared = {arm: {block: dict(one) for block, one in own.items()} for arm, own in trainings.items()}
     for endpoint in by:
-        for own in told.values():
+        for own in compared.values():
             for block, one in own.items():
                 own[block] = with_images(one, trainings[baseline][block], endpoint)
-    return told
+    return compared
 
 
 def arrivals(trainings: Mapping[int, Training], baseline: Mapping[int, Training], endpoint: str) -> list[float | None]:
@@ -149,5 +149,7 @@ def piloted(tries: Mapping[str, Training], baseline: Training, endpoint: str) ->
 
     Raises UserError where one has no path: such a pilot bounds no scatter.
     """
-    found, name = {label: with_images(one, baseline, endpoint) for label, one in tries.items()}, images_for(endpoint)
-    return {label: {**one, "half": {**one["half"], name: 2 * one["endpoints"][name]}} for label, one in found.items()}
+    compared, name = {label: with_images(one, baseline, endpoint) for label, one in tries.items()}, images_for(endpoint)
+    return {
+        label: {**one, "half": {**one["half"], name: 2 * one["endpoints"][name]}} for label, one in compared.items()
+    }

@@ -10,7 +10,7 @@ from scipy.stats import sem
 
 from unequal.comparison.confirmation import CONTROL, FIRST
 from unequal.comparison.judgement import Family
-from unequal.comparison.results import Found
+from unequal.comparison.results import ComparisonResults
 from unequal.comparison.settings import Contrast, images_for
 from unequal.comparison.speed import arrivals, curve_of
 from unequal.report.formatting import either_way, label, mean_and_sd, percent, with_prefix
@@ -24,7 +24,7 @@ NAMES = {
     "x0_loss_over_log_snr": "held-out loss of x0, over log-SNR",
     "fid": "FID",
 }
-NAMES |= {images_for(name): f"images for the same {told}" for name, told in NAMES.items()}
+NAMES |= {images_for(name): f"images for the same {text}" for name, text in NAMES.items()}
 #: How they read the costs.
 COSTS = {
     "images": "images",
@@ -32,8 +32,8 @@ COSTS = {
     "sampling_flops": "sampling FLOPs",
     "parameters": "parameters",
 }
-#: Those of `cells`; and those of a comparison, with the interval of the two arms alone.
-FINDING_COLUMNS = ("change", "95 % interval", "p (Holm)", "the study says")
+#: Columns of `cells`, and of a comparison, which adds the interval of the two arms alone.
+FINDING_COLUMNS = ("change", "95 % interval", "p (Holm)", "verdict")
 COLUMNS = ("arm against control", *FINDING_COLUMNS[:2], "of the two alone", *FINDING_COLUMNS[2:])
 #: By whose variance.
 TESTS = {
@@ -43,23 +43,23 @@ TESTS = {
 }
 NOTE = (
     "Changes are of the endpoint's geometric mean over blocks; less is better. Intervals are for one comparison, p and "
-    "word for all of the table together, but for the last row: an arm that is its control once more, with other draws, "
-    "where nothing should be found. The second interval is by the scatter of the two arms alone, whatever the plan "
-    "says; words do not go by it."
+    "verdict for the whole table, but for the last row: an arm that is its control once more, with other draws, where "
+    "no difference should be found. The second interval is by the scatter of the two arms alone, whatever the plan "
+    "says; verdicts do not use it."
 )
 
 
-def family_table(family: Family, found: Found) -> Table:
+def family_table(family: Family, results: ComparisonResults) -> Table:
     """An endpoint's comparisons, and the A/A arm below them."""
-    again = found.plan.repeated
-    rows = [row(one, finding, family) for one, finding in family.found.items()]
+    again = results.plan.repeated
+    rows = [row(one, finding, family) for one, finding in family.verdicts.items()]
     checked = row(again, family.repeated, family)
     note = f"δ = {percent(family.delta)}. {promise(family)} {NOTE}{scattering(family)}"
     return Table(NAMES[family.endpoint], COLUMNS, rows, note, [checked])
 
 
 def row(comparison: Contrast, finding: Verdict, family: Family) -> tuple[str, ...]:
-    """A comparison's."""
+    """A row of a comparison."""
     change, interval, *rest = cells(finding, family.delta)
     alone = family.alone[comparison]
     return against(comparison.arm, comparison.control), change, interval, between(*alone), *rest
@@ -69,31 +69,30 @@ def scattering(family: Family) -> str:
     """Name the pooled arms that scatter otherwise than the rest, and the effect on the others."""
     if not family.unlike:
         return ""
-    told = ", ".join(f"{label(arm)} ({percent(one)})" for arm, one in family.unlike.items())
+    arms = ", ".join(f"{label(arm)} ({percent(one)})" for arm, one in family.unlike.items())
     usual = percent(median(family.deviations.values()))
     return (
-        f" Within blocks, trainings scatter by {usual} in the middle arm, and more than twice as much in: {told}. That "
-        "widens all pooled intervals, so that smaller differences of other arms cannot be told from nothing."
+        f" Within blocks, trainings scatter by {usual} in the middle arm, and more than twice as much in: {arms}. That "
+        "widens all pooled intervals, so that smaller differences of other arms cannot be detected."
     )
 
 
 def promise(family: Family) -> str:
     """State which difference so many blocks detect, and whether that is enough."""
     if all(map(isinf, family.visible.values())):
-        return "The pilot has told nothing of it, so nothing is said."
-    own = f"by the scatter of these very trainings, at most (80 %), {seen(family.own)}"
-    told = own if family.scatter == "blocks" else f"by the pilot, by which words go, {seen(family.visible)}; {own}"
-    asked = f"Asked for is {either_way(family.needed)}.{bound(family)}"
-    return f"Four of five studies of so many blocks see a difference of this size: {told}. {asked}"
+        return "The pilot did not measure it, so nothing is judged."
+    own = f"by the scatter of these trainings, at most (80 %), {seen(family.own)}"
+    sizes = own if family.scatter == "blocks" else f"by the pilot, which decides, {seen(family.visible)}; {own}"
+    asked = f"Needed is {either_way(family.needed)}.{bound(family)}"
+    return f"Four of five studies of so many blocks detect a difference of this size: {sizes}. {asked}"
 
 
 def bound(family: Family) -> str:
-    """Where less is asked for than is seen, and what that does to words."""
+    """State where the needed difference cannot be detected, and what that does to verdicts."""
     blind = dict.fromkeys(TESTS[one.test] for one, effect in family.visible.items() if effect > family.needed)
     every = {one.test for one in family.visible}
     whose = "" if len(blind) == len(every) else f" {' and '.join(blind)}"
-    told = f" That is less than what is seen{whose}: of these comparisons only as large differences have a word."
-    return told if blind else ""
+    return f" That is too small to detect{whose}: only larger differences are judged there." if blind else ""
 
 
 def seen(visible: Mapping[Contrast, float]) -> str:
@@ -101,8 +100,8 @@ def seen(visible: Mapping[Contrast, float]) -> str:
     by_test: dict[str, list[float]] = {}
     for one, effect in visible.items():
         by_test.setdefault(one.test, []).append(effect)
-    ends = {test: dict.fromkeys((min(found), max(found))) for test, found in by_test.items()}
-    return " and ".join(f"{' to '.join(map(size, found))} {TESTS[test]}" for test, found in ends.items())
+    ends = {test: dict.fromkeys((min(effects), max(effects))) for test, effects in by_test.items()}
+    return " and ".join(f"{' to '.join(map(size, pair))} {TESTS[test]}" for test, pair in ends.items())
 
 
 def size(effect: float) -> str:
@@ -131,15 +130,15 @@ def against(arm: str, control: str) -> str:
     return f"{label(arm)} against {label(control)}"
 
 
-def arms_table(found: Found, real: Mapping[str, Any]) -> Table:
+def arms_table(results: ComparisonResults, real: Mapping[str, Any]) -> Table:
     """Endpoints, other scores and costs of every arm and of the bases, and the scores of real images."""
-    endpoints = list(found.plan.endpoints)
-    scores = sorted(found.any["scores"])
+    endpoints = list(results.plan.endpoints)
+    scores = sorted(results.any_training["scores"])
     columns = ["arm", *(NAMES[one] for one in endpoints), *map(label, scores)]
     columns += COSTS.values()
-    everything = {label(arm): list(found.trainings[arm].values()) for arm in found.plan.arms.all}
+    everything = {label(arm): list(results.trainings[arm].values()) for arm in results.plan.arms.all}
     rows = [(name, *arm_cells(trainings, endpoints, scores)) for name, trainings in everything.items()]
-    bases = list(found.bases.values())
+    bases = list(results.bases.values())
     references = [("base", *arm_cells(bases, endpoints, scores))] if bases else []
     references.append(("real images", *real_cells(real, endpoints, scores)))
     return Table("Arms", columns, rows, "± is the standard deviation over blocks.", references)
@@ -159,66 +158,68 @@ def real_cells(real: Mapping[str, Any], endpoints: Sequence[str], scores: Sequen
     yield from ("",) * len(COSTS)
 
 
-def speed_table(found: Found, baseline: str, endpoint: str) -> Table:
+def speed_table(results: ComparisonResults, baseline: str, endpoint: str) -> Table:
     """Images for the same of an endpoint, by shifts and by the last crossing of the baseline's end, and the ends."""
     name = NAMES[endpoint]
     columns = ["arm", "c, times as fast", "blocks that arrive", "images until then", f"{name} at the end"]
-    rows = [(label(arm), *speed_cells(found, arm, baseline, endpoint)) for arm in found.plan.arms.all]
+    rows = [(label(arm), *speed_cells(results, arm, baseline, endpoint)) for arm in results.plan.arms.all]
     biased = " FID along a training is of half of the samples, and biased upwards by more than that of all."
     note = (
         f"An arm of c is after n images where {label(baseline)} of the same block is after c·n: the second half of the "
         f"slower curve of the {name} is laid onto the other one, which has been there before. One that is worse at its "
-        "end than the other at its first snapshot counts as if it had just come to that. An arm arrives where it stays "
+        "end than the other at its first snapshot counts as if it had just reached that. An arm arrives where it stays "
         "at that with which the baseline's training ends, or below; images until then are the mean of those that do."
         f"{biased if endpoint == 'fid' else ''}"
     )
     return Table(f"Speed by {name}", columns, rows, note)
 
 
-def speed_cells(found: Found, arm: str, baseline: str, endpoint: str) -> Iterator[str]:
+def speed_cells(results: ComparisonResults, arm: str, baseline: str, endpoint: str) -> Iterator[str]:
     """An arm's row behind its name."""
-    trainings, images = found.trainings[arm], images_for(endpoint)
+    trainings, images = results.trainings[arm], images_for(endpoint)
     # A curve laid onto itself is as fast, but for the last bits of its shift.
     yield mean_and_sd([round(1 / one["endpoints"][images], 9) for one in trainings.values()])
-    reached = arrivals(trainings, found.trainings[baseline], endpoint)
+    reached = arrivals(trainings, results.trainings[baseline], endpoint)
     there = [one for one in reached if one is not None]
     yield f"{len(there)} of {len(reached)}"
     yield with_prefix(fmean(there)) if there else "never"
     yield mean_and_sd([curve_of(one, endpoint).figures[-1] for one in trainings.values()])
 
 
-def training_rows(found: Found) -> list[dict[str, Any]]:
+def training_rows(results: ComparisonResults) -> list[dict[str, Any]]:
     """A row a training, with its endpoints, scores and costs; a figure that some trainings lack is empty there."""
     rows = [
         {"arm": arm, "block": block} | one["endpoints"] | one["scores"] | one["costs"]
-        for arm, trainings in found.trainings.items()
+        for arm, trainings in results.trainings.items()
         for block, one in trainings.items()
     ]
     columns = dict.fromkeys(name for row in rows for name in row)
     return [columns | row for row in rows]
 
 
-def curve_rows(found: Found) -> list[dict[str, Any]]:
+def curve_rows(results: ComparisonResults) -> list[dict[str, Any]]:
     """A row an arm and a bin of timesteps: the held-out loss of ε there, geometric mean and spread over blocks.
 
-    Beside it stands how it differs within blocks from that of the arm that is trained once more, with its error.
+    Next to it: its change within blocks from the loss of the arm that is trained once more, with its error.
     """
-    logs = {arm: np.log(found.told_curves(arm)) for arm in found.plan.arms.all}
-    changes = {arm: one - logs[found.plan.repeated.control] for arm, one in logs.items()}
-    first = found.bins.tolist()
+    logs = {arm: np.log(results.binned_curves(arm)) for arm in results.plan.arms.all}
+    changes = {arm: one - logs[results.plan.repeated.control] for arm, one in logs.items()}
+    first = results.bins.tolist()
     return [
         {"arm": arm, "first": start, "last": end - 1}
         | {"loss": float(np.exp(one[:, k].mean())), "log_sd": float(one[:, k].std(ddof=1))}
         | {"log_change": float(changes[arm][:, k].mean()), "log_change_stderr": float(sem(changes[arm][:, k]))}
         for arm, one in logs.items()
-        for k, (start, end) in enumerate(zip(first, [*first[1:], found.timesteps], strict=True))
+        for k, (start, end) in enumerate(zip(first, [*first[1:], results.timesteps], strict=True))
     ]
 
 
-def confirmation_table(verdicts: Mapping[str, Verdict], found: Found, pairs: Sequence[Mapping[str, Any]]) -> Table:
+def confirmation_table(
+    verdicts: Mapping[str, Verdict], results: ComparisonResults, pairs: Sequence[Mapping[str, Any]]
+) -> Table:
     """A row an endpoint."""
     arm, control = (label(pairs[0][place]["arm"]) for place in (FIRST, CONTROL))
-    deltas = found.plan.judged
+    deltas = results.plan.judged
     rows = [(NAMES[name], *cells(verdict, deltas[name])) for name, verdict in verdicts.items()]
     note = (
         f"{arm}, which came first, was trained again with {control} in {len(pairs)} blocks that had no say in that; "
@@ -228,14 +229,14 @@ def confirmation_table(verdicts: Mapping[str, Verdict], found: Found, pairs: Seq
     return Table(f"On fresh seeds: {arm} against {control}", ("endpoint", *FINDING_COLUMNS), rows, note)
 
 
-def confirmation_rows(told: Mapping[str, Verdict], again: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def confirmation_rows(verdicts: Mapping[str, Verdict], again: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """A row a training and endpoint."""
     return [
         {"place": place, "arm": block[place]["arm"], "block": block[place]["block"], "endpoint": name}
-        | {"value": block[place]["endpoints"][name], "word": told[name].word}
+        | {"value": block[place]["endpoints"][name], "word": verdicts[name].word}
         for block in again
         for place in (FIRST, CONTROL)
-        for name in told
+        for name in verdicts
     ]
 
 
@@ -243,23 +244,23 @@ def markdown(families: Sequence[Family], first: str) -> str:
     """Data, network and budget in a sentence, and a row a comparison with a verdict an endpoint, in Markdown."""
     head = ["arm against control", *(f"{NAMES[one.endpoint]} (δ {percent(one.delta)})" for one in families)]
     lines = [first, "", f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    for comparison in families[0].found:
-        words = (cells(one.found[comparison], one.delta) for one in families)
-        told = [f"{one[0]}: {one[-1]}" for one in words]
-        lines.append(f"| {' | '.join((against(comparison.arm, comparison.control), *told))} |")
+    for comparison in families[0].verdicts:
+        words = (cells(one.verdicts[comparison], one.delta) for one in families)
+        texts = [f"{one[0]}: {one[-1]}" for one in words]
+        lines.append(f"| {' | '.join((against(comparison.arm, comparison.control), *texts))} |")
     return "\n".join(lines) + "\n"
 
 
-def first_sentence(found: Found, real: Mapping[str, Any]) -> str:
+def first_sentence(results: ComparisonResults, real: Mapping[str, Any]) -> str:
     """Data, network and budget, and what FID has room for."""
-    one, control = found.any, found.plan.repeated.control
-    images = fmean(each["costs"]["images"] for each in found.trainings[control].values())
-    base = np.mean([each["costs"]["images"] for each in found.bases.values()]) if found.bases else 0
+    one, control = results.any_training, results.plan.repeated.control
+    images = fmean(each["costs"]["images"] for each in results.trainings[control].values())
+    base = np.mean([each["costs"]["images"] for each in results.bases.values()]) if results.bases else 0
     budget = f"{with_prefix(images)} images" + (f", {with_prefix(base)} of them the base's," if base else "")
     return (
-        f"On {named(found.plan.subject, one['conditions']['data'])}, with a network of "
-        f"{with_prefix(one['costs']['parameters'])} parameters and {budget} behind "
-        f"{label(control)}; {len(found.complete)} blocks. Real images, {real['sets']}, have a FID of {real['fid']:.3g}."
+        f"On {named(results.plan.subject, one['conditions']['data'])}, with a network of "
+        f"{with_prefix(one['costs']['parameters'])} parameters; {label(control)} is trained with {budget}"
+        f"; {len(results.complete)} blocks. Real images, {real['sets']}, have a FID of {real['fid']:.3g}."
     )
 
 

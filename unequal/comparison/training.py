@@ -201,7 +201,7 @@ def costs_of(outcome: Outcome) -> dict[str, Any]:
     return {"images": record.images_seen, "training_flops": record.training_flops, "training_seconds": seconds}
 
 
-def emphasis_of(outcome: Outcome) -> dict[str, Any]:
+def learned_weighting(outcome: Outcome) -> dict[str, Any]:
     """The weighting that a training has learned, to six digits; nothing where its settings fix it."""
     learned = {
         name: [float(f"{one:.6g}") for one in values] for name, values in outcome.trained.effective_weighting.items()

@@ -1,6 +1,6 @@
 """FID, KID, precision and recall by torch-fidelity's formulas, of Inception's features, DINOv2's or the classifier's.
 
-torch-fidelity unpickles the weights and the features that it reads. Here both are kept in formats that hold numbers
+torch-fidelity unpickles the weights and the features that it reads. Here both are stored in formats that hold numbers
 alone, and what it reads has been written by this process.
 """
 
@@ -42,7 +42,7 @@ FACTS, CLASSIFIER, INCEPTION, DINOV2 = "extractor.json", "classifier.safetensors
 LAYER = "2048"
 #: Features of so many images are taken to float64 at once.
 ROWS = 4096
-#: Of so many sets of reference images the features are kept.
+#: Number of sets of reference images whose features are stored.
 REFERENCES = 4
 #: Characters of a reason that may be as long as a network's list of weights.
 QUOTED = 200
@@ -143,7 +143,7 @@ def score(
         kid_subset: images a subset of KID.
         allow_singular: score fewer images than features all the same.
         neighbourhood: of precision and recall, the neighbour whose distance is the radius around an image.
-        cache: folder and name under which the reference's features are kept; the name must distinguish data and
+        cache: folder and name under which the reference's features are stored; the name must distinguish data and
             weights.
 
     Raises:
@@ -154,7 +154,7 @@ def score(
     network = network_of(extractor, reference.shape[-1], device)
     ours = Features.of(features_of(images, network, extractor, device))
     make = partial(features_of, reference, network, extractor, device)
-    real = Features.of(make()) if cache is None else kept(cache[0] / f"{cache[1]}.npz", len(reference), make)
+    real = Features.of(make()) if cache is None else stored(cache[0] / f"{cache[1]}.npz", len(reference), make)
     made, known = torch.from_numpy(ours.features), torch.from_numpy(real.features)
     kid = kid_features_to_metric(made, known, kid_subset_size=kid_subset, verbose=False)
     scores = Scores(
@@ -190,10 +190,10 @@ def precision_and_recall(ours: Tensor, real: Tensor, neighbourhood: int) -> tupl
     return found[KEY_METRIC_PRECISION], found[KEY_METRIC_RECALL]
 
 
-def kept(path: Path, count: int, make: Callable[[], np.ndarray]) -> Features:
+def stored(path: Path, count: int, make: Callable[[], np.ndarray]) -> Features:
     """The features of so many images that a file holds, made anew where it is missing, damaged or of others.
 
-    Of the files next to it, those that were used last are kept.
+    The most recently used files next to it stay.
     """
     names = ("features", "mean", "covariance")
     try:

@@ -20,7 +20,7 @@ from unequal.sampling.guidance import guided
 from unequal.settings.evaluation import Evaluation, Sampling
 from unequal.workspace import Chunks, Workspace, computed_on
 
-#: Images kept for the report's grids.
+#: Images stored for the report's grids.
 SHOWN = 64
 
 
@@ -92,7 +92,7 @@ class Scoring:
         return self.workspace.work.parent / "features", f"{self.reference.name}, {self.extractor.label}"
 
     def samples(self, experts: Ensemble, name: str, seed: int) -> ImageSet:
-        """The images of a seed, from the batches that are kept; what is missing of them is made."""
+        """The images of a seed, from the stored batches; missing ones are made."""
         makers = self.batches(experts, seed)
         return ImageSet(self.evaluation.samples, lambda: self.batches_kept(name, seed).each(makers))
 

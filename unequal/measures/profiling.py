@@ -97,7 +97,7 @@ class Draws:
 
 @lru_cache(maxsize=1)
 def noise_at(t: int, shape: tuple[int, ...], seed: int, images: int) -> Tensor:
-    """ε of a timestep, kept until the next one's: small batches share it."""
+    """ε of a timestep, stored until the next one's: small batches share it."""
     return torch.randn(shape, generator=torch_generator("cpu", seed, Stream.PROFILE_NOISE, images, t))
 
 

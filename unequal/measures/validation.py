@@ -134,7 +134,7 @@ class Validated:
         Args:
             difference: of the loss as a share of it; 0.01 is one per cent.
             before: of another model on the same draws, with which it is paired; None: two models on draws of their own,
-                alike in scatter.
+                equal in scatter.
 
         Raises:
             UserError: a difference of 0 or below, or two validations that are not of the same draws.

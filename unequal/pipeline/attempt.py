@@ -194,7 +194,7 @@ def delete_of_folder() -> None:
 
 
 class Conditions(NamedTuple):
-    """What shapes the results of a run, beside its options.
+    """Conditions that shape the results of a run, next to its options.
 
     Attributes:
         params: content hash of params.yaml when it was read.
@@ -208,7 +208,7 @@ class Conditions(NamedTuple):
 
 
 class Logged(NamedTuple):
-    """What a run has logged, to be logged again where its outputs are reused.
+    """Logged figures of a run, to be logged again where its outputs are reused.
 
     Attributes:
         results, parent_results: figures, the latter with the whole pipeline.

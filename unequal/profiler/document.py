@@ -91,7 +91,7 @@ class Timesteps(Strict):
 
     @model_validator(mode="after")
     def tables_are_of_the_timesteps(self) -> Self:
-        """As many figures as timesteps, each of the schedule."""
+        """Figures are as many as timesteps, and each timestep is one of the schedule."""
         try:
             steps, last = self.timesteps, self.schedule.tables().timesteps - 1
         except UserError as error:

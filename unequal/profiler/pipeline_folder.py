@@ -89,7 +89,7 @@ class PipelineFolder:
             raise UserError(f"{self.name}: {part} has no weights in safetensors; no others are read")
         for file in files:
             with errors_in_one_line(f"{self.name}: {part}/{file.name}"), safe_open(file, "pt"):
-                pass  # its head tells how long it must be
+                pass  # its head says how long it must be
 
     def network(self, part: str, kind: type[Any], dtype: torch.dtype) -> nn.Module:
         """A network among the parts, on the CPU, to be asked only. Raises UserError where it is not whole."""

@@ -68,7 +68,7 @@ def betas_of(config: Mapping[str, Any], name: str) -> Tensor:
 
 
 def named_betas(config: Mapping[str, Any], name: str) -> Tensor:
-    """Those of a name in BETA_SCHEDULES, [T]. Raises UserError for another one."""
+    """Betas of a name in BETA_SCHEDULES, [T]. Raises UserError for another name."""
     kind, count = config["beta_schedule"], int(config.get("num_train_timesteps", 1000))
     first, last = float(config.get("beta_start", 1e-4)), float(config.get("beta_end", 0.02))
     match kind:

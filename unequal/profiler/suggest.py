@@ -61,7 +61,7 @@ class LoadedProfile:
             )
 
     def suggested(self, asked: Options) -> Suggestions:
-        """What follows. Raises UserError, with the file's name, where more is asked for than it gives."""
+        """Suggestions by the profile. Raises UserError, with the file's name, where it lacks what is asked for."""
         document, judged = self.document, self.document.judged
         measured = MeasuredProfile(
             schedule=document.noise_schedule,
@@ -88,7 +88,7 @@ class LoadedProfile:
 
     @property
     def head(self) -> str:
-        """What was measured, in a sentence."""
+        """Describe the measurement in a sentence."""
         one, judged = self.document, self.document.judged
         split = "held-out" if "held_out" in one.losses else "training"
         error = max(e / mean for e, mean in zip(judged.stderr, judged.mean, strict=True))

@@ -156,7 +156,7 @@ def log_scale(axes: Axes, form: str) -> None:
 
 
 def place_labels(axes: Axes, points: Sequence[tuple[float, float, float]], names: Sequence[tuple[str, str]]) -> None:
-    """Write a name beside each point where it covers neither a point nor another name, with a line where it is far.
+    """Write a name next to each point where it covers neither a point nor another name, with a line where it is far.
 
     Args:
         points: x, y and the error of y.
@@ -174,14 +174,14 @@ def place_labels(axes: Axes, points: Sequence[tuple[float, float, float]], names
         for shift in LABEL_SHIFTS:
             side = "left" if shift[0] > 1 else "right" if shift[0] < -1 else "center"
             line = {"arrowstyle": "-", "color": "#bbbbbb", "linewidth": 0.8} if np.hypot(*shift) > NEAR else None
-            beside: dict[str, Any] = {
+            style: dict[str, Any] = {
                 "textcoords": "offset points",
                 "ha": side,
                 "va": "center",
                 "color": ink,
                 "fontsize": 9,
             }
-            text = axes.annotate(name, (x, y), shift, arrowprops=line, zorder=1, **beside)
+            text = axes.annotate(name, (x, y), shift, arrowprops=line, zorder=1, **style)
             text.update_positions(renderer)
             box = Text.get_window_extent(text, renderer)
             if inside(box, frame) and not box.count_overlaps(taken):

@@ -1,10 +1,10 @@
-"""What recipes put their weight on: how often a timestep is drawn, how much its error counts, and the product.
+"""Effective weighting of timesteps by a recipe: how often each is drawn times how much its error counts.
 
-The product is what the expected gradient is made of. Weights are told for errors of the velocity ε − x0, whatever a
-recipe predicts: of all spaces it is the one in which the weights of both ends are bounded. Of a weight that is learned
-or follows the losses, the density alone is known beforehand, and of a density that is learned, what it begins with;
-what a training has learned takes their place. Where gradient surgery makes the gradient, which shares of it are
-which cluster's changes from step to step, and no training tells of it: the density alone is known.
+The product makes the expected gradient. Weights are given for errors of the velocity ε − x0, whatever a recipe
+predicts: of all spaces it is the one that bounds the weights of both ends. Where a weight is learned or follows the
+losses, only the density is known beforehand, and of a learned density only its start; tables that a training has
+learned replace them. Where gradient surgery makes the gradient, the shares of the clusters change from step to step,
+and no training reports them: only the density is known.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,19 +26,19 @@ from unequal.timesteps.partition import TimestepSet
 from unequal.timesteps.weights import epsilon_error_factor
 
 NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
-#: What makes a weight that is not known.
+#: Reasons why a weight is not known.
 LEARNED, BY_CONFLICTS = "learned", "by conflicts"
-#: What is drawn: a column each.
+#: Columns of the picture.
 COLUMNS = ("density", "weight of an error of the velocity", "density × weight")
 COLOURS = ("#1b3a57", "#c8553d", "#2a9d74", "#d99a2b", "#8a5bb5", "#2f9fd8", "#7a6a3a", "#c77dba")
 #: How far below its highest point a curve is still shown.
 SHOWN = 1e-4
 
 
-class Emphasis(NamedTuple):
-    """What a recipe puts its weight on, [T] each: p_t, and the weight of the velocity's error, of mean 1 under p.
+class EffectiveWeighting(NamedTuple):
+    """Density p_t of a recipe, and the weight of the velocity's error, of mean 1 under p: [T] each.
 
-    Where nothing is drawn, nothing has a weight. `by` is what makes the weight, where that is not known.
+    Timesteps that are not drawn have no weight. `by` says what makes the weight, where that is not known.
     """
 
     name: str
@@ -53,29 +53,29 @@ class Emphasis(NamedTuple):
 
     @property
     def line(self) -> str:
-        """In numbers."""
-        told = [self.density] if self.product is None else [self.density, self.product]
-        means = " ".join(f"{one @ np.arange(len(one)):12.1f}" for one in told)
+        """Name, density at both ends, and mean timestep by density and by product."""
+        shares = [self.density] if self.product is None else [self.density, self.product]
+        means = " ".join(f"{one @ np.arange(len(one)):12.1f}" for one in shares)
         ends = f"{self.density[0]:10.3g} {self.density[-1]:10.3g}"
         return f"{self.name:24} {ends} {means}"
 
 
-def emphasis(
+def effective_weighting(
     name: str,
     recipe: Recipe,
     schedule: NoiseSchedule,
     samplers: Path,
     inside: TimestepSet | None = None,
     learned: Mapping[str, np.ndarray] = NOTHING,
-) -> Emphasis:
-    """What a recipe puts its weight on at the end of its training.
+) -> EffectiveWeighting:
+    """Effective weighting of a recipe at the end of its training.
 
     Args:
         name, recipe: of the recipe.
         schedule: of its model.
         samplers: folder of the files that `build_sampler` has made, for samplers that go by what was measured.
         inside: the timesteps of its model, where they are not all.
-        learned: what its training has come to: `density` and `importance`, and `factors` of its weight, [T] each.
+        learned: tables that its training learned: `density` and `importance`, and `factors` of its weight, [T] each.
 
     Raises:
         UserError: a sampler inside a range that is not given, or one whose file is missing.
@@ -88,20 +88,20 @@ def emphasis(
         sampler = recipe.sampler.build(schedule)
     density = learned.get("density", sampler.probabilities)
     if recipe.conflicts is not None:
-        return Emphasis(name, density, None, BY_CONFLICTS)
+        return EffectiveWeighting(name, density, None, BY_CONFLICTS)
     importance = learned.get("importance", sampler.importance(sampler.horizon))
     # A learned density is known beforehand only as far as weights undo it.
     drawn = "density" in learned or sampler.unbiased or not (sampler.learns or sampler.refresh_images)
     weighted = "factors" in learned or recipe.loss_weight.fixed
     if not drawn or not weighted or recipe.mixing is not None:
-        return Emphasis(name, density, None)
+        return EffectiveWeighting(name, density, None)
     to_epsilon = (epsilon_error_factor(one, schedule.snr) for one in ("velocity", recipe.prediction))
     weight = recipe.loss_weight.table(recipe.prediction, schedule.snr) * next(to_epsilon) / next(to_epsilon)
-    whole = np.where(density > 0, weight.numpy() * importance * learned.get("factors", 1.0), 0)
-    return Emphasis(name, density, whole / (density @ whole))
+    counted = np.where(density > 0, weight.numpy() * importance * learned.get("factors", 1.0), 0)
+    return EffectiveWeighting(name, density, counted / (density @ counted))
 
 
-def draw(figure: Figure, found: Sequence[Emphasis], schedule: NoiseSchedule) -> None:
+def draw(figure: Figure, weightings: Sequence[EffectiveWeighting], schedule: NoiseSchedule) -> None:
     """Density, weight and their product, over t above and over λ below, one curve a recipe."""
     panels = figure.subplots(2, len(COLUMNS), sharex="row")
     log_snr, cells = schedule.snr.log().numpy(), -np.diff(edges_of(schedule, "closed").log_snr)
@@ -109,7 +109,7 @@ def draw(figure: Figure, found: Sequence[Emphasis], schedule: NoiseSchedule) -> 
     cells[[0, -1]] = np.nan
     places = (np.arange(schedule.timesteps), np.ones(schedule.timesteps) / schedule.timesteps), (log_snr, cells)
     for row, (x, widths) in zip(panels, places, strict=True):
-        for one, colour in zip(found, COLOURS * len(found), strict=False):
+        for one, colour in zip(weightings, COLOURS * len(weightings), strict=False):
             heights = (one.density / widths, one.weight, None if one.product is None else one.product / widths)
             for axes, height in zip(row, heights, strict=True):
                 if height is not None:
@@ -137,10 +137,10 @@ def limit_from_below(axes: Axes) -> None:
 
 
 def learned_by(files: Sequence[Path]) -> dict[str, np.ndarray]:
-    """Means over trainings of the tables [T] that their files tell of; none where settings tell all.
+    """Means over trainings of the tables [T] in their files; none where settings fix the weighting.
 
     Raises:
         UserError: a file is missing or no JSON.
     """
-    told = [read_json(file).get("emphasis", {}) for file in files]
-    return {name: np.mean([one[name] for one in told], axis=0) for name in told[0]}
+    tables = [read_json(file).get("emphasis", {}) for file in files]
+    return {name: np.mean([one[name] for one in tables], axis=0) for name in tables[0]}

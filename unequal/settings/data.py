@@ -74,7 +74,7 @@ class TrainedAutoencoder(Strict):
     )
     layers_per_block: Depth
     norm_num_groups: Width
-    kl_weight: float = Field(ge=0, description="of the KL divergence a latent value, beside the squared error a pixel")
+    kl_weight: float = Field(ge=0, description="of the KL divergence a latent value, next to the squared error a pixel")
     images: Budget = Field(description="budget: images seen in training")
     batch_size: BatchSize = Field(description="images a training step, and that are encoded or decoded at once")
     lr: PositiveFloat

@@ -55,7 +55,7 @@ class LossSecondMoment(Sampler):
         default=10,
         gt=0,
         le=1000,
-        description="losses kept of each timestep; uniform until all are there: some 23 images a timestep for 10",
+        description="losses stored of each timestep; uniform until all are there: some 23 images a timestep for 10",
     )
     uniform_share: float = Field(default=0.001, ge=0, le=1, description="of uniform timesteps in the mix")
     warm_start: bool = Field(default=False, description="begin with the losses of the base's profile, not with none")

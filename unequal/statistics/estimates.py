@@ -91,10 +91,10 @@ def pooled_variance(values: np.ndarray) -> np.ndarray:
 
 
 def own_variances(values: np.ndarray) -> np.ndarray:
-    """Variance of each arm's trainings within blocks, [..., A], of values [..., A, B]; it may come out below 0.
+    """Variance of each arm's trainings within blocks, [..., A], of values [..., A, B]; it may be below 0.
 
     E[Σ_b e_ab²]/(B − 1) = (1 − 2/A)·σ_a² + Σσ²/A², solved for σ_a². With two arms the residuals are each other's
-    mirror images and tell nothing apart: both have the pooled one.
+    mirror images and cannot be distinguished: both have the pooled one.
     """
     arms, blocks = values.shape[-2:]
     if arms == 2:
@@ -130,6 +130,6 @@ def welch(first: Sequence[float], second: Sequence[float]) -> Estimate:
         raise UserError(f"{len(first)} and {len(second)} trainings; allowed: two or more a side")
     parts = np.array([np.var(side, ddof=1) / len(side) for side in (first, second)])
     if not parts.any():
-        raise UserError("all trainings of a side end alike; their scatter is not known")
+        raise UserError("all trainings of a side have equal ends; their scatter is not known")
     freedom = parts.sum() ** 2 / (parts**2 / (np.array([len(first), len(second)]) - 1)).sum()
     return Estimate(float(np.mean(first) - np.mean(second)), float(np.sqrt(parts.sum())), int(freedom + 1e-9))

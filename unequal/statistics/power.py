@@ -1,4 +1,4 @@
-"""The smallest effect that a study shows in four of five cases, by the scatter of its pilot or of its own trainings."""
+"""The smallest effect that a study detects in four of five cases, by the scatter of its pilot or its own trainings."""
 
 from functools import cache
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from unequal.statistics.estimates import contrast
 from unequal.statistics.verdicts import LEVEL
 
 POWER = 0.8
-#: Simulated studies behind a promise, and their seed: the same promise comes out every time.
+#: Simulated studies behind a promise, and their seed: the same promise results every time.
 STUDIES, SEED = 20_000, 0
 
 
@@ -32,7 +32,7 @@ class Design(NamedTuple):
 def upper_deviation(deviation: float, freedom: int) -> float:
     """The 80 % upper bound s_u of a pilot's standard deviation: s·√(ν/χ²_{0.2,ν}); 2.1·s at ν = 2, 1.4·s at 6."""
     if freedom < 1 or deviation < 0:
-        raise UserError(f"a standard deviation of {deviation} with {freedom} degrees of freedom tells nothing")
+        raise UserError(f"a standard deviation of {deviation} with {freedom} degrees of freedom bounds nothing")
     return float(deviation * np.sqrt(freedom / chi2.ppf(1 - POWER, freedom)))
 
 
@@ -43,12 +43,6 @@ def visible_effect(plan: Design, deviation: float) -> float:
     comparisons; one arm has the effect.
     """
     return deviation * unit_effect(plan)
-
-
-def textbook_effect(plan: Design) -> float:
-    """(t_{1−0.05/2m,ν} + t_{0.8,ν})·√(2/B): the same, if the pooled variance alone judged; for a deviation of 1."""
-    found = student_t.ppf([1 - LEVEL / 2 / plan.comparisons, POWER], plan.freedom).sum()
-    return float(found * np.sqrt(2 / plan.blocks))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""From estimates to words, by rules that treat both directions alike."""
+"""Verdicts on estimates, by rules that treat both directions equally."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,16 +39,16 @@ def judge(
 ) -> list[Verdict]:
     """Judge all planned comparisons of a study together.
 
-    Words are tried in this order: *not testable here* where the study cannot see what it asks for and the difference is
-    smaller than what it sees; *the same* where both one-sided tests of |d| ≥ δ are rejected; *better* or *worse* where
-    d = 0 is; else *undecided*. Each kind of test has Holm's correction over all comparisons of the plan.
+    Verdicts are tried in this order: *not testable here* where the study cannot detect the needed effect and the
+    difference is smaller than what it detects; *the same* where both one-sided tests of |d| ≥ δ are rejected; *better*
+    or *worse* where d = 0 is; else *undecided*. Each kind of test has Holm's correction over all comparisons.
 
     Args:
         estimates: one a planned comparison, arm less control, in ln(endpoint).
         delta: δ above 0, in ln(endpoint), settled before the study ran.
         visible: the smallest effect that the study shows of each of them in four of five cases, by the scatter that
-            its plan names, in ln(endpoint); none: nothing bounds what is said.
-        needed: the effect that has to be visible, or nothing is said of a smaller one than is; None: δ.
+            its plan names, in ln(endpoint); none: every difference is judged.
+        needed: the effect that has to be visible, or a smaller one than is visible is not judged; None: δ.
 
     Raises:
         UserError: no comparison, or δ not above 0.
@@ -65,7 +65,7 @@ def judge(
 
 
 def allowed(word: str, estimate: Estimate, visible: float, needed: float) -> str:
-    """The word, where a study may say it: it sees what it asks for, or at least a difference as large as this one."""
+    """The verdict, if the study can detect the needed effect or at least a difference as large as this one."""
     return word if visible <= max(needed, abs(estimate.difference)) else NOT_TESTABLE
 
 
@@ -79,7 +79,7 @@ def word(estimate: Estimate, p_difference: float, p_same: float) -> str:
 
 
 def finding(estimate: Estimate, word: str, p_difference: float, p_same: float) -> Verdict:
-    """A comparison's word with its figures."""
+    """A comparison's verdict with its figures."""
     return Verdict(word, float(np.expm1(estimate.difference)), *interval(estimate), p_difference, p_same)
 
 
@@ -109,6 +109,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     p = np.asarray(p_values, dtype=float)
     order = np.argsort(p)
     adjusted = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)).clip(max=1)
-    found = np.empty_like(p)
-    found[order] = adjusted
-    return found.tolist()
+    ordered = np.empty_like(p)
+    ordered[order] = adjusted
+    return ordered.tolist()

@@ -140,7 +140,7 @@ def border(found: Suggestions) -> Section:
         f"Boundary of two experts: λ = {found.border.boundary.log_snr:.3f}, index {found.border.timestep}",
         [("by", "λ", f"s before shift {k:.3g}", "s after", "index", "timesteps", "loss over λ"), *rows],
         f"It gives each expert half of the loss over {over}; over log-SNR ½·∫ L dλ is {nats:.3g} nats a value, and "
-        "between the ends of the schedule noisy images tell no more of an image.",
+        "between the ends of the schedule noisy images carry no more about an image.",
         "Losses favour the data end, where details are: compare how many timesteps each expert gets, which the table "
         "shows for the one at the noise end; Wan's borders were found by training.",
     )
@@ -148,8 +148,8 @@ def border(found: Suggestions) -> Section:
 
 def steps(found: Suggestions) -> Section:
     """The section on sampling."""
-    told_at = rescaled_profile(found.measured.schedule, found.measured.losses)
-    pieces = -np.diff(told_at[found.uniform_steps]) / told_at[-1]
+    profile_at = rescaled_profile(found.measured.schedule, found.measured.losses)
+    pieces = -np.diff(profile_at[found.uniform_steps]) / profile_at[-1]
     widest = f"from {pieces.min():.2%} to {pieces.max():.2%}" if len(pieces) else "all"
     fewer = f" {found.asked.steps - len(found.steps)} of them snapped to another's timestep."
     return Section(

@@ -155,7 +155,7 @@ def beta(edges: Edges, *, a: Positive, b: Positive) -> np.ndarray:
 def log_normal(edges: Edges, *, mean: float = -1.2, std: Positive = 1.2) -> np.ndarray:
     """ln(σ/α) is normal: EDM's (2206.00364). EDM2 (2312.02696) takes −0.4 and 1.0, or −0.8 and 1.6.
 
-    All of them are for data of standard deviation ½; the same noise beside data of 1 has a mean larger by ln 2.
+    All of them are for data of standard deviation ½; the same noise with data of 1 has a mean larger by ln 2.
     """
     return normal_cdf((edges.log_sigma - mean) / std)
 

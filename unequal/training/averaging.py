@@ -42,7 +42,7 @@ def kept_share(settings: Average) -> KeptShare:
 
 
 class AveragedWeights:
-    """Averaged copy of a network's parameters, kept in float32, or finer where they are.
+    """Averaged copy of a network's parameters, stored in float32, or finer where they are.
 
     No value is read back from the device.
 

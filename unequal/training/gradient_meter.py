@@ -171,7 +171,7 @@ def affinity_of(
         schedule: of all timesteps.
         chosen: how much is measured.
         seed: of all draws.
-        chunks: where it is kept, so that it is measured once for all processes and attempts.
+        chunks: where it is stored, so that it is measured once for all processes and attempts.
     """
     cells = equal_log_snr(schedule, chosen.cells, drop_empty=True)
     meter = GradientMeter(

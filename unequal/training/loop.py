@@ -268,7 +268,7 @@ class Trainer:
             raise UserError(
                 f"the loss or its gradient is NaN or infinite at step {step} "
                 f"({self.feedback.images_seen(step)} images); "
-                f"the last good state is kept in {self.work}; lower the learning rate or set gradient_clip"
+                f"the last good state is stored in {self.work}; lower the learning rate or set gradient_clip"
             )
 
     def keep_snapshots(self) -> None:

@@ -2,7 +2,7 @@
 
 from unequal.comparison.confirmation import named_first
 from unequal.comparison.params import ComparisonParams
-from unequal.comparison.results import read_found
+from unequal.comparison.results import read_results
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.strict import StageSettings
 
@@ -15,8 +15,8 @@ class Settings(StageSettings):
 def main(run: Run, settings: Settings) -> None:
     """Write which arms are trained once more, and by which settings."""
     params = ComparisonParams.read(run.input("params.yaml"))
-    found = read_found(run.input("results/endpoints"), params.comparison)
-    run.metrics("results/confirm/first.json", named_first(found, params).model_dump(mode="json"))
+    results = read_results(run.input("results/endpoints"), params.comparison)
+    run.metrics("results/confirm/first.json", named_first(results, params).model_dump(mode="json"))
 
 
 if __name__ == "__main__":

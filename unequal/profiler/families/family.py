@@ -63,7 +63,7 @@ class Family(ABC):
 
     Args:
         pipeline: its folder.
-        resolution: height and width of images in pixels; None: the size that the configuration tells.
+        resolution: height and width of images in pixels; None: the size in the configuration.
 
     Raises:
         UserError: a configuration that this kind does not have.
