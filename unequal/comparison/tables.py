@@ -256,7 +256,7 @@ def first_sentence(results: ComparisonResults, real: Mapping[str, Any]) -> str:
     one, control = results.any_training, results.plan.repeated.control
     images = fmean(each["costs"]["images"] for each in results.trainings[control].values())
     base = np.mean([each["costs"]["images"] for each in results.bases.values()]) if results.bases else 0
-    budget = f"{with_prefix(images)} images" + (f", {with_prefix(base)} of them the base's," if base else "")
+    budget = f"{with_prefix(images)} images" + (f" ({with_prefix(base)} of them the base's)" if base else "")
     return (
         f"On {named(results.plan.subject, one['conditions']['data'])}, with a network of "
         f"{with_prefix(one['costs']['parameters'])} parameters; {label(control)} is trained with {budget}"
