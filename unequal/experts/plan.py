@@ -78,10 +78,10 @@ class ExpertsJob:
         asked = self.plan.from_images
         if asked is None:
             return self.base
-        kept = sorted(int(folder.name) for folder in (self.base / SNAPSHOTS).glob("*"))
-        found = [images for images in kept if asked <= images < asked + self.training.batch_size]
+        stored = sorted(int(folder.name) for folder in (self.base / SNAPSHOTS).glob("*"))
+        found = [images for images in stored if asked <= images < asked + self.training.batch_size]
         if not found:
-            raise UserError(f"from_images: {asked}; {self.base} has snapshots after {kept} images")
+            raise UserError(f"from_images: {asked}; {self.base} has snapshots after {stored} images")
         return self.base / SNAPSHOTS / str(found[0])
 
 

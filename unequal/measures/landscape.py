@@ -127,13 +127,13 @@ def losses_on_line(
     Returns:
         [points, n].
     """
-    kept = [p.clone() for p in parameters]
+    originals = [p.clone() for p in parameters]
     try:
         return torch.stack(
             [losses_at(losses, parameters, start, end, share) for share in torch.linspace(0, 1, points).tolist()]
         )
     finally:
-        move(parameters, kept)
+        move(parameters, originals)
 
 
 def losses_at(

@@ -145,11 +145,11 @@ def rounds_by(workspace: Workspace, method: settings.Proxy, evaluator: Evaluator
 
 
 def try_round(workspace: Workspace, number: int, proposer: Proposer, evaluator: Evaluator, bank: Bank) -> None:
-    """Try the schemes of a round that have not been tried yet; what was proposed is kept until all have been."""
-    kept = workspace.work / f"round_{number}.json"
-    if not kept.exists():
-        write_json(kept, proposer.propose(number, bank.candidates))
-    for i, proposal in enumerate(read_json(kept)):
+    """Try the schemes of a round that have not been tried yet; the proposals are stored until all have been."""
+    proposals = workspace.work / f"round_{number}.json"
+    if not proposals.exists():
+        write_json(proposals, proposer.propose(number, bank.candidates))
+    for i, proposal in enumerate(read_json(proposals)):
         if not bank.holds(number, i):
             work = workspace.work / f"trial_{number}_{i}"
             candidate = tried(evaluator, number, i, Proposal(*proposal), work)

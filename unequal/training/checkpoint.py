@@ -228,7 +228,7 @@ LOG = "training.jsonl"
 
 
 class LogInterval:
-    """Sums of named terms since the last line of the log, kept on the device.
+    """Sums of named terms since the last line of the log, stored on the device.
 
     `steps` and `sums` are those of an earlier process, whose time counts for no speed.
     """

@@ -80,9 +80,9 @@ def write_learned(folder: Path, learned: Mapping[str, Tensor]) -> None:
         save_file(dict(learned), folder / OBJECTIVE)
 
 
-def write_averages(folder: Path, kept: Sequence[Snapshot]) -> None:
+def write_averages(folder: Path, snapshots: Sequence[Snapshot]) -> None:
     """Copy into a model's folder the averages from which those of other widths are made, a file a point."""
-    for snapshot in kept:
+    for snapshot in snapshots:
         target = folder / AVERAGES / f"{snapshot.steps}.safetensors"
         target.parent.mkdir(exist_ok=True)
         shutil.copyfile(snapshot.file, target)

@@ -132,8 +132,8 @@ def export(net: UNet2DModel, spec: ModelSpec, target: Path) -> None:
     """Write a network with one head as a DDIMPipeline, as a DDPMPipeline if it has learned a variance, or with a flow.
 
     DDIM in diffusers takes no network that answers more channels than an image has; DDPM takes the further ones as
-    the variance (`learned_range`). No pipeline of diffusers samples a UNet2DModel on a flow; a loop over the scheduler
-    beside it does.
+    the variance (`learned_range`). No pipeline of diffusers samples a UNet2DModel on a flow; a loop over its
+    scheduler does.
 
     Raises:
         Unexportable: none of them can hold it.
