@@ -5,7 +5,7 @@ from functools import partial
 
 from matplotlib.figure import Figure
 
-from unequal.files import write_bytes, write_csv
+from unequal.files import write_bytes, write_csv, write_json
 from unequal.pipeline.stage import Run, stage
 from unequal.report.page import Drawing, Report, publish
 from unequal.report.pipeline_page import CAPTIONS, TITLE, compare, documents, lead, readiness, sections
@@ -80,8 +80,10 @@ def main(run: Run, settings: Settings) -> None:
     # Without profiled slot models the table has its head alone.
     write_csv(path, rows) if rows else write_bytes(path, f"{','.join(SLOT_CHANGE_COLUMNS)}\n".encode())
     # Stages whose score came from a cache have logged nothing with this run's configuration.
-    scores = {f"fid_{name}": variant.fid for name, variant in found.variants.items()}
-    run.parent_metrics(scores | {"base_ready": float(readiness(found).ready)})
+    scores = {name: variant.fid for name, variant in found.variants.items()}
+    write_json(run.output("results/scores.json"), {"fid": scores})
+    logged = {f"fid_{name}": fid for name, fid in scores.items()}
+    run.parent_metrics(logged | {"base_ready": float(readiness(found).ready)})
 
 
 def pictures(found: RunResults, settings: Settings) -> dict[str, tuple[tuple[float, float], Callable[[Figure], None]]]:
