@@ -219,7 +219,7 @@ def test_the_page_says_what_was_judged_and_what_was_not(trainings: Path) -> None
     assert result.exit_code == 0, result.output
     page = Path("results/report.html").read_text(encoding="utf-8")
     assert uneven_tables(page) == []
-    assert "On pictures, made up, with a network of 100 parameters and 1.40 k images" in page
+    assert "On pictures, made up, with a network of 100 parameters; control is trained with 1.40 k images" in page
     assert "Real images, training against held-out, have a FID of 0.123." in page
     with Path("results/rows/curves.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["arm"] == "lower"]
