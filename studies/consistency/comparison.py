@@ -1,42 +1,49 @@
 """The consistency phenomenon (2404.07946): do other models make the same picture of the same noise?
 
-Whoever is compared is a subject: a trained model, the same network before its training (does noise
-alone decide, without learning?), or the best possible denoiser of the training images (do models
-agree because all have learned these by heart?).
+A subject is a trained model, the same network before its training (does noise alone decide, without learning?), or the
+optimal denoiser of the training images (do models agree because all have memorized these?). Images are [B, C, H, W] in
+[−1, 1]. Distances are mean squared errors.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations_with_replacement
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from studies.consistency.params import with_width
 from unequal.data.prepared import tensor_of, to_model_range
 from unequal.diffusion.optimal_denoiser import optimal_x0
 from unequal.diffusion.predictions import add_noise
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.diffusion.solvers import ddim
-from unequal.measures.similarity import found_again, mismatched, nearest, similarities
+from unequal.models.backbones.backbone import build_network
 from unequal.models.denoiser import Denoiser
+from unequal.models.spec import ModelSpec
+from unequal.randomness import Stream, torch_seed
+from unequal.settings.network import UNet2D
 
 #: (x_t, t) → x0, both [B, C, H, W].
 Predict = Callable[[Tensor, int], Tensor]
 #: A line of a table; numbers by column, and names.
 Row = dict[str, Any]
 
-#: Images of a large set that are looked at together.
+#: Images of a large set that are compared at a time.
 IMAGES_AT_ONCE = 4096
+#: Elements of the table of distances that `nearest` holds at a time.
+DISTANCES_AT_ONCE = 1 << 24
 
 TRAINED, UNTRAINED, OPTIMUM = "trained", "untrained", "optimum"
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Who is compared: `state` is one of TRAINED, UNTRAINED, OPTIMUM; the optimum has no width."""
+    """A denoiser to compare; `state` is TRAINED, UNTRAINED or OPTIMUM, and the optimum has no width."""
 
     name: str
     state: str
@@ -60,61 +67,95 @@ def pairs(subjects: Sequence[Subject]) -> Iterator[tuple[str, Subject, Subject]]
             yield found, a, b
 
 
+def untrained(network: UNet2D, width: str, seed: int, spec: ModelSpec) -> nn.Module:
+    """The network of a width, as in `16-32`, with the weights that a training of this seed begins with.
+
+    Raises UserError where no network can have that width.
+    """
+    torch.manual_seed(torch_seed(seed, Stream.INITIAL_WEIGHTS))
+    return build_network(with_width(network, width), spec)
+
+
+def mse(a: Tensor, b: Tensor) -> Tensor:
+    """Mean squared difference over pixels, [B]."""
+    return (a - b).square().flatten(1).mean(1)
+
+
+def mismatched(images: Tensor) -> Tensor:
+    """Images, each in its neighbour's place, so that no pair with another set belongs together."""
+    return torch.roll(images, 1, dims=0)
+
+
+def nearest(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Nearest image of b [N, …] for each image of a [B, …]: its mean squared error and its index, [B] each."""
+    # The quicker way by a matrix product gives no exact 0 for equal images.
+    table = partial(torch.cdist, x2=b.flatten(1), compute_mode="donot_use_mm_for_euclid_dist")
+    rows = max(1, DISTANCES_AT_ONCE // len(b))
+    distances, indices = zip(*(table(part).min(1) for part in a.flatten(1).split(rows)), strict=True)
+    return torch.cat(distances) ** 2 / a[0].numel(), torch.cat(indices)
+
+
 def picture_rows(pictures: Mapping[Subject, Tensor]) -> list[Row]:
-    """How alike final pictures are, a row for each pair of subjects.
+    """Distances of final pictures, a row for each pair of subjects.
 
     Args:
         pictures: [n, C, H, W] of each, the i-th of all from the same noise.
 
     Returns:
-        Means over n of every measure: `_same` of pictures from the same noise, `_other_noise` of pictures
-        from different noise; and `found_again`, the share of pictures whose nearest one among the other
-        subject's is that from the same noise.
+        Means over n: `mse_same` of pictures from the same noise, `mse_other_noise` from different noise; and
+        `found_again`, the share of pictures whose nearest one of the other subject is from the same noise.
     """
     rows = []
     for name, a, b in pairs(list(pictures)):
         first, second = pictures[a], pictures[b]
-        again = torch.cat([found_again(first, second), found_again(second, first)]).double().mean()
-        alike = likeness("same", first, second) | likeness("other_noise", first, mismatched(second))
-        rows.append(named(name, a, b) | alike | {"found_again": float(again)})
+        indices = torch.cat([nearest(first, second)[1], nearest(second, first)[1]])
+        again = (indices == torch.arange(len(first)).repeat(2)).double().mean()
+        rows.append(
+            head(name, a, b)
+            | {"mse_same": mean(first, second), "mse_other_noise": mean(first, mismatched(second))}
+            | {"found_again": float(again)}
+        )
     return rows
 
 
 def prediction_rows(
     timestep: int, predicted: Mapping[Subject, Tensor], with_other_noise: Mapping[Subject, Tensor]
 ) -> list[Row]:
-    """How alike predictions of x0 are at a timestep, a row for each pair of subjects.
+    """Distances of predictions of x0 at a timestep, a row for each pair of subjects.
 
     Args:
         timestep: t.
         predicted: [n, C, H, W] of each subject, the i-th of all from the same noisy image.
-        with_other_noise: the same for the same images under other noise.
+        with_other_noise: predictions for the same images under other noise.
 
     Returns:
-        Means over n of every measure: `_same` from the same noisy image, `_other_noise` from the same
-        image under other noise, `_other_image` from another image under other noise.
+        Means over n: `mse_same` from the same noisy image, `mse_other_noise` from the same image under other noise,
+        `mse_other_image` from another image under other noise.
     """
-    rows = []
-    for name, a, b in pairs(list(predicted)):
-        alike = likeness("same", predicted[a], predicted[b])
-        alike |= likeness("other_noise", predicted[a], with_other_noise[b])
-        alike |= likeness("other_image", predicted[a], mismatched(predicted[b]))
-        rows.append(named(name, a, b) | {"timestep": timestep} | alike)
-    return rows
+    return [
+        head(name, a, b)
+        | {
+            "timestep": timestep,
+            "mse_same": mean(predicted[a], predicted[b]),
+            "mse_other_noise": mean(predicted[a], with_other_noise[b]),
+            "mse_other_image": mean(predicted[a], mismatched(predicted[b])),
+        }
+        for name, a, b in pairs(list(predicted))
+    ]
 
 
-def named(name: str, a: Subject, b: Subject) -> Row:
-    """The head of a row."""
+def head(name: str, a: Subject, b: Subject) -> Row:
+    """Names at the head of a row."""
     return {"relation": name, "first": a.name, "second": b.name}
 
 
-def likeness(condition: str, a: Tensor, b: Tensor) -> Row:
-    """Means of every measure of pairs that belong together under a condition."""
-    return {f"{measure}_{condition}": float(values.mean()) for measure, values in similarities(a, b).items()}
+def mean(a: Tensor, b: Tensor) -> float:
+    """Mean squared error of all pairs."""
+    return float(mse(a, b).mean())
 
 
 def by_network(denoiser: Denoiser, clip: bool) -> Predict:
-    """What a network predicts, kept within [−1, 1] if that is asked for."""
+    """Predict by a network, clipped to [−1, 1] if `clip`."""
 
     def predict(x_t: Tensor, t: int) -> Tensor:
         x0 = denoiser.x0(x_t, torch.full((len(x_t),), t, device=x_t.device))
@@ -124,7 +165,7 @@ def by_network(denoiser: Denoiser, clip: bool) -> Predict:
 
 
 def by_optimum(images: Tensor, schedule: NoiseSchedule) -> Predict:
-    """What the best possible denoiser of these images [N, C, H, W], in [−1, 1], predicts."""
+    """Predict by the optimal denoiser of images [N, C, H, W]."""
 
     def predict(x_t: Tensor, t: int) -> Tensor:
         return optimal_x0(x_t, images, schedule.alpha[t], schedule.sigma[t]).to(x_t.dtype)
@@ -168,17 +209,12 @@ def nearest_of_many(pictures: Tensor, images: np.ndarray) -> tuple[Tensor, Tenso
 
 def means(rows: Sequence[Row], *keys: str) -> list[Row]:
     """Mean over pairs of every figure, a row for each combination of the keys' values, with the number of pairs."""
-    found: dict[tuple[Any, ...], list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        found.setdefault(tuple(row[key] for key in keys), []).append(row)
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
     return [
         dict(zip(keys, values, strict=True))
         | {"pairs": len(group)}
-        | {name: fmean(row[name] for row in group) for name in figures(group[0])}
-        for values, group in found.items()
+        | {name: fmean(row[name] for row in group) for name, value in group[0].items() if isinstance(value, float)}
+        for values, group in groups.items()
     ]
-
-
-def figures(row: Row) -> list[str]:
-    """The columns of a row that hold figures."""
-    return [name for name, value in row.items() if isinstance(value, float)]

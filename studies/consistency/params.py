@@ -1,19 +1,84 @@
-"""The whole of the study's params.yaml."""
+"""Settings of the study: replicas of the base by seeds and widths, and params.yaml as a whole."""
 
+from itertools import pairwise
 from typing import Self
 
-from pydantic import model_validator
+from pydantic import Field, NonNegativeInt, ValidationError, model_validator
 
-from studies.consistency.settings import Consistency, with_width
 from unequal.errors import UserError
 from unequal.settings.condition import Unconditional
 from unequal.settings.network import UNet2D
 from unequal.settings.params.core import FRESH, Role
 from unequal.settings.params.sections import Sampled
+from unequal.settings.strict import Strict
+from unequal.settings.values import BatchSize, DrawCount, Seed, WidthName
+
+
+class Comparison(Strict):
+    """Noise and images for all models."""
+
+    noises: DrawCount = Field(ge=2, description="pictures a model, sampled from the same start noises by all")
+    images: DrawCount = Field(ge=2, description="held-out images that are noised and of which x0 is predicted")
+    timesteps: tuple[NonNegativeInt, ...] = Field(min_length=1, description="at which it is predicted, rising")
+    optimum: bool = Field(
+        description="also compare with the optimal denoiser of the training images, in closed form; every "
+        "step then compares with all of them"
+    )
+
+    @model_validator(mode="after")
+    def timesteps_rise(self) -> Self:
+        """They become an axis."""
+        if any(after <= before for before, after in pairwise(self.timesteps)):
+            raise ValueError(f"timesteps: {list(self.timesteps)} must rise strictly")
+        return self
+
+
+class Landscape(Strict):
+    """How curvature and the loss between two models are measured."""
+
+    draws: DrawCount = Field(ge=2, description="(image, timestep, noise) for every loss; timesteps are equally spaced")
+    batch_size: BatchSize = Field(description="draws at once")
+    iterations: int = Field(gt=0, le=10_000, description="Hessian–vector products for the largest eigenvalue")
+    points: int = Field(ge=3, le=10_000, description="on the line from one model to the other, both included")
+
+
+class Consistency(Strict):
+    """Replicas of the base: every width, trained from every seed."""
+
+    widths: tuple[WidthName, ...] = Field(
+        min_length=1, description="channels of each resolution, as in 16-32; they replace network.block_out_channels"
+    )
+    seeds: tuple[Seed, ...] = Field(min_length=2, description="training seeds")
+    comparison: Comparison
+    landscape: Landscape
+
+    @model_validator(mode="after")
+    def replicas_differ(self) -> Self:
+        """None of the models is made twice."""
+        for field, values in (("widths", self.widths), ("seeds", self.seeds)):
+            if len(set(values)) < len(values):
+                raise ValueError(f"{field}: {list(values)} names one twice")
+        return self
+
+
+def with_width(network: UNet2D, width: str) -> UNet2D:
+    """The network with other channels, written as in `16-32`. Raises UserError where it cannot have them."""
+    try:
+        channels = tuple(map(int, width.split("-")))
+        return UNet2D(**(network.model_dump() | {"block_out_channels": channels}))
+    except ValidationError as error:
+        raise UserError(f"width '{width}': {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
+    except ValueError:
+        raise UserError(f"width '{width}': no channels; write them as in 16-32") from None
+
+
+def replica(width: str, seed: int) -> str:
+    """The name of a model, its folder below `artifacts/models`."""
+    return f"{width}/seed_{seed}"
 
 
 class Params(Sampled):
-    """All sections, and what holds of several of them."""
+    """All sections, and rules for several of them."""
 
     consistency: Consistency
 

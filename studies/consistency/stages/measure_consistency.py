@@ -1,4 +1,4 @@
-"""Show the same noise to all replicas, and measure how alike what they make of it is."""
+"""Give the same noise to all replicas, and measure the distances of their pictures and predictions."""
 
 from pathlib import Path
 from typing import Any
@@ -16,19 +16,20 @@ from studies.consistency.comparison import (
     by_network,
     by_optimum,
     means,
+    mismatched,
+    mse,
     nearest_of_many,
     picture_rows,
     predicted_x0,
     prediction_rows,
     sampled,
+    untrained,
 )
-from studies.consistency.replica import untrained
-from studies.consistency.settings import Comparison, replica
+from studies.consistency.params import Comparison, replica
 from unequal.data.prepared import PreparedData, tensor_of, to_model_range, to_uint8
 from unequal.diffusion.spacing import sampling_timesteps
 from unequal.errors import UserError
 from unequal.files import rounded, write_csv, write_json, write_npz
-from unequal.measures.similarity import mismatched, mse
 from unequal.models.denoiser import Denoiser, load_denoiser
 from unequal.models.folder import ModelRecord
 from unequal.pipeline.stage import Run, stage
@@ -74,7 +75,7 @@ def main(run: Run, settings: Settings) -> None:
 def predictors(
     folder: Path, settings: Settings, data: PreparedData, device: torch.device
 ) -> tuple[dict[Subject, Predict], ModelRecord]:
-    """All that are compared, in the order of the report, and the record of the first replica."""
+    """Every subject with its predictions, in the order of the report, and the record of the first replica."""
     trained, before = {}, {}
     for name, width, seed in ((replica(w, s), w, s) for w in settings.widths for s in settings.seeds):
         denoiser, record = load_denoiser(folder / name, device)
@@ -86,7 +87,7 @@ def predictors(
 
 
 def best(data: PreparedData, settings: Settings, record: ModelRecord, device: torch.device) -> Predict:
-    """The best possible denoiser of the images that replicas are trained on."""
+    """The optimal denoiser of the training images."""
     images = to_model_range(tensor_of(data.train).to(device))
     known = torch.cat([images, images.flip(-1)]) if settings.horizontal_flips else images
     return by_optimum(known, record.spec.noise_schedule().to(device))
@@ -95,7 +96,7 @@ def best(data: PreparedData, settings: Settings, record: ModelRecord, device: to
 def pictures_of(
     subjects: dict[Subject, Predict], settings: Settings, record: ModelRecord, device: torch.device
 ) -> dict[Subject, Tensor]:
-    """What each subject makes of the same noises, [noises, C, H, W]."""
+    """Pictures of each subject from the same noises, [noises, C, H, W]."""
     sampling, schedule = settings.sampling, record.spec.noise_schedule()
     timesteps = sampling_timesteps(sampling.steps, record.spec.timesteps, sampling.spacing)
     shape, ids = record.spec.space.shape, range(settings.comparison.noises)
@@ -109,7 +110,7 @@ def pictures_of(
 def compare_predictions(
     subjects: dict[Subject, Predict], settings: Settings, record: ModelRecord, data: PreparedData, device: torch.device
 ) -> list[Row]:
-    """How alike predictions of x0 of held-out images are, timestep by timestep."""
+    """Distances of predictions of x0 of held-out images, timestep by timestep."""
     count, schedule, size = settings.comparison.images, record.spec.noise_schedule(), settings.sampling.batch_size
     if count > len(data.holdout):
         raise UserError(f"consistency.comparison.images: {count} exceeds the {len(data.holdout)} held-out images")
@@ -140,7 +141,7 @@ def training_distances(pictures: dict[Subject, Tensor], data: PreparedData) -> d
 
 
 def conditions_of(settings: Settings, record: ModelRecord, data: PreparedData) -> dict[str, Any]:
-    """What the figures mean nothing without."""
+    """Conditions of the figures."""
     return {
         "training_images": len(data.train),
         "images_seen": record.images_seen,

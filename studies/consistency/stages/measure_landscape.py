@@ -9,12 +9,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from studies.consistency.comparison import TRAINED, UNTRAINED
-from studies.consistency.replica import untrained
-from studies.consistency.settings import Landscape
+from studies.consistency.comparison import TRAINED, UNTRAINED, untrained
+from studies.consistency.landscape import FixedLoss, barrier, fixed_batches, largest_eigenvalue, losses_on_line
+from studies.consistency.params import Landscape
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.files import rounded, write_csv, write_json
-from unequal.measures.landscape import barrier, largest_eigenvalue, losses_on_line
 from unequal.models.folder import load_model
 from unequal.models.spec import ModelSpec
 from unequal.pipeline.stage import Run, stage
@@ -22,7 +21,6 @@ from unequal.randomness import Stream, torch_generator, torch_seed
 from unequal.settings.network import UNet2D
 from unequal.settings.recipe import Recipe
 from unequal.settings.strict import StageSettings, key
-from unequal.training.fixed_loss import FixedLoss, fixed_batches
 from unequal.training.objectives import objective_for
 
 

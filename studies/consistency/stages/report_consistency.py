@@ -1,46 +1,285 @@
-"""Say what was found of consistency and smoothness, draw the pictures and write the page that holds both."""
+"""Tables, pictures and findings of the study: consistency of pictures and predictions, and smoothness of the loss.
 
+The unit is a training seed. Pairs share their models, so an interval leaves out one seed after the other, with all
+pairs that it is in (the jackknife); intervals are Student's, of 95 %.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from math import log
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple, Self
 
-from studies.consistency import figures
-from studies.consistency.findings import ReplicaFindings, read_results
-from studies.consistency.statements import sections
-from studies.consistency.tables import conditions, tables
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.stats import t as student_t
+
+from studies.consistency.comparison import TRAINED, UNTRAINED, Row
+from unequal.files import read_json, read_npz
 from unequal.pipeline.stage import Run, stage
-from unequal.report.page import Drawing, Report, publish
+from unequal.report.drawing import GOLD, INK, SOFT, log_timesteps, picture_grid
+from unequal.report.formatting import mean_and_sd, plus_minus
+from unequal.report.page import Drawing, Report, Table, publish
+from unequal.report.statements import Difference
 from unequal.settings.strict import StageSettings, key
 
-TITLE = "Consistency: the same noise, the same picture?"
-#: File → size in inches, what draws it, heading and caption.
+LEVEL = 0.95
+BEST = "the optimal denoiser"
+RELATIONS = {
+    "seeds": "two seeds",
+    "widths": "two widths",
+    "optimum": f"a model and {BEST}",
+    "untrained": "two untrained networks",
+    "itself": "a model and itself",
+}
+
+
+class Curve(NamedTuple):
+    """A kind of pair and a condition, drawn over timesteps."""
+
+    relation: str
+    condition: str
+    text: str
+    colour: str
+    style: str = "-"
+
+
+CURVES = (
+    Curve("seeds", "same", "other seed", INK),
+    Curve("widths", "same", "other width", "#2f7fb8"),
+    Curve("optimum", "same", BEST, GOLD),
+    Curve("seeds", "other_noise", "other noise, same image", "#c8553d", "--"),
+    Curve("seeds", "other_image", "other noise, other image", SOFT, ":"),
+)
+
+
+@dataclass(frozen=True)
+class Results:
+    """Measurements of the study.
+
+    Attributes:
+        table: the content of artifacts/consistency/table.json.
+        landscape: width → curvature at its models, and losses on the lines between them.
+        images: model → pictures, uint8 [n, C, H, W].
+        known: the training images nearest to the first model's pictures.
+    """
+
+    table: Mapping[str, Any]
+    landscape: Mapping[str, Mapping[str, Any]]
+    images: Mapping[str, np.ndarray]
+    known: np.ndarray
+
+    @classmethod
+    def read(cls, find: Callable[[str], Path], widths: Sequence[str], seeds: Sequence[int]) -> Self:
+        """Read all results; `find` turns a path into one that exists. Raises UserError: one is missing or damaged."""
+        folder, landscape = find("artifacts/consistency"), find("artifacts/landscape")
+        table = read_json(folder / "table.json")
+        names = [f"{width}/seed_{seed}" for width in widths for seed in seeds]
+        optimum = ["optimum"] if table["conditions"]["comparison"]["optimum"] else []
+        images = read_npz(folder / "pictures.npz", [*names, *optimum, "nearest_training"])
+        lines = {width: read_json(landscape / f"{width}.json") for width in widths}
+        return cls(table, lines, images, images.pop("nearest_training"))
+
+    def pairs(self, *relations: str) -> list[Row]:
+        """Rows of final pictures whose models stand in one of these relations."""
+        return [row for row in self.table["pictures"] if row["relation"] in relations]
+
+    def eigenvalues(self, state: str) -> list[float]:
+        """The largest eigenvalue at every model."""
+        return [one[state]["quotients"][-1] for found in self.landscape.values() for one in found["models"]]
+
+    def agreements(self, *relations: str) -> list[float]:
+        """1 − MSE(same noise)/MSE(different noise) of each pair: 1 for equal pictures, 0 for unrelated ones."""
+        return [1 - row["mse_same"] / row["mse_other_noise"] for row in self.pairs(*relations)]
+
+
+def seed_of(name: str) -> int | None:
+    """The training seed in a model's name; None: it has none."""
+    *_, seed = name.rpartition("seed_")
+    return int(seed) if seed.isdigit() else None
+
+
+def model_name(name: str) -> str:
+    """A model's name as people read it."""
+    return BEST if name == "optimum" else name.replace("/seed_", ", seed ")
+
+
+def mean(rows: Sequence[Row], column: str) -> float:
+    """Mean over pairs."""
+    return fmean(row[column] for row in rows)
+
+
+def over_seeds(rows: Sequence[Row], measure: Callable[[Sequence[Row]], float]) -> Difference:
+    """A logarithm over all pairs, with the interval from leaving out one training seed after the other."""
+    seeds = {seed_of(row[side]) for row in rows for side in ("first", "second")} - {None}
+    without = [[row for row in rows if seed not in (seed_of(row["first"]), seed_of(row["second"]))] for seed in seeds]
+    if len(seeds) < 2 or not all(without):
+        return Difference(measure(rows), None)
+    values = np.array([measure(one) for one in without])
+    error = float(np.sqrt((len(values) - 1) * values.var()))
+    return Difference(measure(rows), float(student_t.ppf((1 + LEVEL) / 2, len(values) - 1)) * error)
+
+
+class Compared(NamedTuple):
+    """Mean squared error of pairs from the same noise, against a baseline."""
+
+    pair: str
+    baseline: str
+    same: float
+    other: float
+    change: Difference
+
+
+def comparisons(found: Results) -> dict[str, Compared]:
+    """Pairs of trained models against different noise, and against the novelty of held-out images."""
+
+    def against_noise(rows: Sequence[Row]) -> float:
+        return log(mean(rows, "mse_same") / mean(rows, "mse_other_noise"))
+
+    compared = {}
+    for relation in ("seeds", "widths"):
+        if rows := found.pairs(relation):
+            same, other = mean(rows, "mse_same"), mean(rows, "mse_other_noise")
+            change = over_seeds(rows, against_noise)
+            compared[relation] = Compared(RELATIONS[relation], "different noise", same, other, change)
+    rows, scale = found.pairs("seeds", "widths"), found.table["nearest_training"]["held_out"]
+    change = over_seeds(rows, lambda some: log(mean(some, "mse_same") / scale))
+    baseline = "held-out image to its nearest training image"
+    return compared | {"models": Compared("two models", baseline, mean(rows, "mse_same"), scale, change)}
+
+
+def prediction_ratios(found: Results) -> dict[int, float]:
+    """Timestep → MSE of predicted x0 of two models over that from other noise."""
+    rows = [row for row in found.table["predictions"] if row["relation"] in ("seeds", "widths")]
+    at = {t: [row for row in rows if row["timestep"] == t] for t in sorted({row["timestep"] for row in rows})}
+    return {t: mean(some, "mse_same") / mean(some, "mse_other_noise") for t, some in at.items()}
+
+
+def findings(found: Results) -> dict[str, float]:
+    """Numbers of the tables, for programs."""
+    numbers: dict[str, float] = {}
+    for name, one in comparisons(found).items():
+        numbers |= {f"{name}_mse": one.same, f"{name}_mse_baseline": one.other}
+        numbers |= {f"{name}_{end}_percent": value for end, value in one.change.percents().items()}
+    for state, relations in ((TRAINED, ("seeds", "widths")), (UNTRAINED, ("untrained",))):
+        numbers[f"agreement_{state}"] = fmean(found.agreements(*relations))
+        numbers[f"eigenvalue_{state}"] = fmean(found.eigenvalues(state))
+    return numbers | {f"prediction_mse_ratio_{t}": ratio for t, ratio in prediction_ratios(found).items()}
+
+
+def tables(found: Results) -> list[Table]:
+    """All tables of the page."""
+    compared = [
+        (one.pair, f"{one.same:.3g}", f"{one.baseline}: {one.other:.3g}", one.change.short())
+        for one in comparisons(found).values()
+    ]
+    columns = ("comparison, same noise", "mean squared error", "baseline", "difference")
+    note = "In brackets the 95 % interval over training seeds, by the jackknife."
+    states = [
+        (
+            "agreement, 1 − MSE(same noise)/MSE(different noise)",
+            *(mean_and_sd(found.agreements(*some)) for some in (("seeds", "widths"), ("untrained",))),
+        ),
+        (
+            "largest eigenvalue of the loss's Hessian",
+            *(mean_and_sd(found.eigenvalues(state)) for state in (TRAINED, UNTRAINED)),
+        ),
+    ]
+    return [
+        Table("Pictures of the same noise", columns, compared, note),
+        Table("Before and after training", ("measure", TRAINED, UNTRAINED), states, "± is the standard deviation."),
+        pairs_table(found),
+        distances_table(found),
+        barriers_table(found),
+    ]
+
+
+def pairs_table(found: Results) -> Table:
+    """A row a kind of pair."""
+    columns = ("pair", "pairs", "MSE, same noise", "different noise", "found again")
+    note = "Found again: how often the nearest of the other model's pictures is from the same noise."
+    rows = [
+        (
+            text,
+            str(len(some)),
+            *(f"{mean(some, f'mse_{condition}'):.3g}" for condition in ("same", "other_noise")),
+            f"{100 * mean(some, 'found_again'):.1f} %",
+        )
+        for relation, text in RELATIONS.items()
+        if (some := found.pairs(relation))
+    ]
+    return Table("Kinds of pairs", columns, rows, note)
+
+
+def distances_table(found: Results) -> Table:
+    """Distance of pictures to the training images."""
+    scales = {"held_out": "held-out images", "two_training_images": "one training image to another, at random"}
+    nearest = found.table["nearest_training"]
+    rows = [(model_name(name), f"{error:.3g}") for name, error in nearest.items() if name not in scales]
+    references = [(text, f"{nearest[name]:.3g}") for name, text in scales.items()]
+    note = "Pictures much nearer than held-out images are copies of training images."
+    return Table("Distance to the nearest training image", ("pictures of", "MSE"), rows, note, references)
+
+
+def barriers_table(found: Results) -> Table:
+    """Rise of the loss between models of one width."""
+    rows = [
+        (
+            f"{width}, seeds {line['first']} and {line['second']}",
+            f"{line['losses'][0]:.3g}, {line['losses'][-1]:.3g}",
+            f"{plus_minus(100 * line['barrier']['height'], 100 * line['barrier']['stderr'])} %",
+        )
+        for width, measured in found.landscape.items()
+        for line in measured["lines"]
+    ]
+    note = (
+        "Barrier: the largest rise of the loss above the straight course between its ends, ± paired standard error "
+        "over draws. Channels can be permuted, so a way around a barrier is not ruled out."
+    )
+    return Table("Loss on the line between two models", ("line", "loss at its ends", "barrier"), rows, note)
+
+
+def pictures(figure: Figure, found: Results) -> None:
+    """A row a model, a column a noise."""
+    rows = {model_name(name): images for name, images in found.images.items()}
+    picture_grid(figure, rows | {"nearest training image": found.known})
+
+
+def predictions(figure: Figure, found: Results) -> None:
+    """MSE of predicted x0 over timesteps: means over pairs as lines, all pairs as bands."""
+    axes = figure.subplots()
+    for curve in CURVES:
+        values: dict[int, list[float]] = {}
+        for row in found.table["predictions"]:
+            if row["relation"] == curve.relation:
+                values.setdefault(row["timestep"], []).append(row[f"mse_{curve.condition}"])
+        if values:
+            x, table = np.array(list(values)) + 1, np.array(list(values.values()))
+            axes.plot(x, table.mean(1), curve.style, color=curve.colour, linewidth=1.6, label=curve.text)
+            axes.fill_between(x, table.min(1), table.max(1), color=curve.colour, alpha=0.2, linewidth=0)
+    log_timesteps(axes, found.table["conditions"]["timesteps"])
+    axes.set_yscale("log")
+    axes.set_xlabel("timestep, from 1")
+    axes.set_ylabel("mean squared error")
+    axes.legend(loc="best")
+
+
 PICTURES = {
     "pictures": (
         (8.4, 5.2),
-        figures.grid,
+        pictures,
         "Pictures of the same noise",
-        "Every column starts from one noise, every row is a model; the best denoiser is the best possible one of the "
-        "training images. Last row: the training images nearest to the first model's pictures.",
+        "Every column starts from one noise, every row is a model. Last row: the training images nearest to the first "
+        "model's pictures.",
     ),
     "predictions": (
-        (10, 4),
-        figures.predictions,
-        "Agreement about x0 at every timestep",
-        "Likeness of what two models predict from the same noisy held-out image; dashed and dotted, from other noise. "
-        "Lines are means over pairs, bands hold all pairs. Near the data every model finds the image that it is shown. "
-        "Where models predict the noise, their errors enter x0 multiplied by σ/α, which grows towards T and hides what "
-        "they agree about there.",
-    ),
-    "lines": (
         (8.4, 4.2),
-        figures.lines,
-        "Loss between two models",
-        "Training loss on the straight line between the weights of two training seeds, every pair of each width.",
-    ),
-    "convergence": (
-        (8.4, 5.2),
-        figures.convergence,
-        "Convergence of the power iterations",
-        "Above, the quotients, of which the last is taken as the largest eigenvalue; below, the residual, within which "
-        "an eigenvalue is bound to lie. The first quotient, of a random direction, estimates the mean eigenvalue.",
+        predictions,
+        "Agreement about x0 at every timestep",
+        "Distance of two models' predictions from the same noisy held-out image; dashed and dotted, from other noise. "
+        "Lines are means over pairs, bands hold all pairs.",
     ),
 }
 
@@ -55,26 +294,20 @@ class Settings(StageSettings):
 @stage(Settings)
 def main(run: Run, settings: Settings) -> None:
     """Write the study's report."""
-    found = read_results(run.input, settings.widths, settings.seeds)
-    lead = f"{len(settings.seeds)} training seeds of {len(settings.widths)} widths, shown the same noise."
+    found = Results.read(run.input, settings.widths, settings.seeds)
     report = Report(
-        title=TITLE,
-        lead=lead,
-        sections=sections(found),
+        title="Consistency: the same noise, the same picture?",
+        lead=f"{len(settings.seeds)} training seeds of {len(settings.widths)} widths, given the same noise.",
         tables=tables(found),
-        conditions=conditions(found),
-        drawings=drawings(found),
+        conditions={name.replace("_", " "): str(value) for name, value in found.table["conditions"].items()},
+        drawings=[
+            Drawing(name, size, partial(draw, found=found), heading, caption)
+            for name, (size, draw, heading, caption) in PICTURES.items()
+        ],
         rows={},
     )
     publish(run, report)
-
-
-def drawings(found: ReplicaFindings) -> list[Drawing]:
-    """All pictures, in the order of the page."""
-    return [
-        Drawing(name, size, partial(figure, found=found), heading, caption)
-        for name, (size, figure, heading, caption) in PICTURES.items()
-    ]
+    run.metrics("results/findings.json", findings(found))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Train a replica of the base: fresh weights of a seed, a network of some width."""
 
-from studies.consistency.settings import replica, with_width
+from studies.consistency.params import replica, with_width
 from unequal.data.prepared import PreparedData
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.network import UNet2D

@@ -17,7 +17,7 @@ from click import Command
 from click.testing import CliRunner, Result
 from stage_project import write_params
 
-from studies.consistency.replica import untrained
+from studies.consistency.comparison import untrained
 from studies.consistency.stages import measure_consistency, measure_landscape, report_consistency, train_replica
 from unequal.data.prepared import PreparedData
 from unequal.files import read_json, read_npz
@@ -99,12 +99,6 @@ def test_a_replica_is_trained_from_its_seed_and_width(network_settings: Callable
     assert Path("results/training/12-16_seed_3.csv").exists()
 
 
-def test_a_width_that_cannot_be_is_refused_in_one_line() -> None:
-    result = run(train_replica.main, "--width", "7-16", "--seed", 0)
-    assert result.exit_code == 1
-    assert result.output == "train_replica: width '7-16': block_out_channels: 7 is no multiple of norm_num_groups 4\n"
-
-
 def test_all_replicas_are_compared(prepared: PreparedData) -> None:
     assert run(measure_consistency.main).exit_code == 0
     table = read_json(Path("artifacts/consistency/table.json"))
@@ -112,7 +106,7 @@ def test_all_replicas_are_compared(prepared: PreparedData) -> None:
     found = [row["relation"] for row in table["pictures"]]
     assert {name: found.count(name) for name in counts} == counts
     assert len(table["predictions"]) == 3 * sum(counts.values())
-    assert all(0 <= row["mse_same"] <= 4 and -1 <= row["ssim_same"] <= 1 for row in table["pictures"])
+    assert all(0 <= row["mse_same"] <= 4 for row in table["pictures"])
     assert {row["relation"]: int(row["pairs"]) for row in rows("results/consistency_predictions.csv")} == counts
     summary = json.loads(Path("results/consistency.json").read_text())
     assert summary["pictures"]["seeds"]["mse_same"] > 0 == summary["pictures"]["itself"]["mse_same"]
@@ -122,13 +116,6 @@ def test_all_replicas_are_compared(prepared: PreparedData) -> None:
     assert all(one.shape == (5, 1, 8, 8) and one.dtype == np.uint8 for one in images.values())
     known = {image.tobytes() for image in prepared.train}
     assert all(image.tobytes() in known for image in images["nearest_training"])
-
-
-def test_without_the_optimum_nobody_is_compared_with_it(params: dict[str, Any]) -> None:
-    write_comparison(params, optimum=False)
-    assert run(measure_consistency.main).exit_code == 0
-    table = read_json(Path("artifacts/consistency/table.json"))
-    assert "optimum" not in {row["relation"] for row in table["pictures"]} | set(table["nearest_training"])
 
 
 def test_more_held_out_images_than_there_are_are_refused(params: dict[str, Any]) -> None:
@@ -162,7 +149,7 @@ def test_measuring_again_gives_the_same() -> None:
     assert found[0] == found[1]
 
 
-def test_the_report_holds_all_statements_and_pictures() -> None:
+def test_the_report_has_its_pictures_and_findings() -> None:
     for stage, options in (
         (measure_consistency.main, ()),
         *((measure_landscape.main, ("--width", width)) for width in WIDTHS),
@@ -171,14 +158,6 @@ def test_the_report_holds_all_statements_and_pictures() -> None:
         result = run(stage, *options)
         assert result.exit_code == 0, result.output
     page, document = Path("results/report.html").read_text(), read_json(Path("results/findings.json"))
-    assert [len(one["statements"]) for one in document["sections"]] == [4, 3, 2]
-    assert page.count("data:image/png") == len(list(Path("results/pictures").iterdir())) == 4
+    assert {"seeds_mse", "models_change_percent", "eigenvalue_trained", "prediction_mse_ratio_49"} <= document.keys()
+    assert page.count("data:image/png") == len(list(Path("results/pictures").iterdir())) == 2
     assert "8-16, seed 3" in page
-
-
-def test_a_missing_landscape_is_named_in_one_line() -> None:
-    assert run(measure_consistency.main).exit_code == run(measure_landscape.main, "--width", "8-16").exit_code == 0
-    result = run(report_consistency.main)
-    assert result.exit_code == 1
-    assert result.output.startswith("report_consistency: artifacts/landscape/12-16.json: missing")
-    assert result.output.count("\n") == 1

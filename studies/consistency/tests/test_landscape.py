@@ -1,23 +1,31 @@
-"""Curvature against dense Hessians and known spectra; lines against closed forms."""
+"""Curvature against dense Hessians and known spectra, losses of fixed draws, barriers against closed forms."""
 
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
+from diffusers.models.unets.unet_2d import UNet2DModel
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.func import functional_call, hessian
 
-from unequal.measures.landscape import (
+from studies.consistency.landscape import (
+    FixedLoss,
     Loss,
     barrier,
+    fixed_batches,
     hessian_product,
     largest_eigenvalue,
     losses_on_line,
     power_iteration,
 )
+from unequal.data.prepared import PreparedData, tensor_of
+from unequal.diffusion.schedule import NoiseSchedule
+from unequal.timesteps.weights import loss_weights
+from unequal.training.batches import Batch
+from unequal.training.objectives import SingleHead
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -76,16 +84,7 @@ def test_the_largest_eigenvalue_of_a_network_is_that_of_its_dense_hessian(small)
     assert len(found.quotients) == len(found.residuals) == 300
 
 
-def test_products_are_those_with_the_dense_hessian(small) -> None:
-    net, x, y = small
-    matrix = dense_hessian(net, x, y)
-    vector = [torch.randn(p.shape, generator=generator(1), dtype=p.dtype) for p in net.parameters()]
-    product = hessian_product([lambda: (net(x) - y).square().mean()], list(net.parameters()), vector)
-    flat = torch.cat([part.flatten() for part in vector])
-    torch.testing.assert_close(torch.cat([part.flatten() for part in product]), matrix @ flat)
-
-
-def test_a_network_with_attention_has_second_derivatives(tiny_net: Callable) -> None:
+def test_a_network_with_attention_has_second_derivatives(tiny_net: Callable[..., UNet2DModel]) -> None:
     """H·v is the change of the gradient along v."""
     net = tiny_net().double().eval()
     x, t = torch.randn(2, 1, 8, 8, generator=generator(), dtype=torch.float64), torch.tensor([3, 40])
@@ -140,31 +139,6 @@ def test_an_eigenvalue_lies_within_the_residual(seed: int, eigenvalues: list[flo
         assert np.abs(np.array(eigenvalues) - quotient).min() <= residual + 1e-9
 
 
-def test_the_first_quotient_estimates_the_mean_eigenvalue() -> None:
-    matrix = symmetric([9.0, 2.0, 0.5, 0.1, -1.6])
-    firsts = []
-    for seed in range(2000):
-        start = [torch.randn(5, generator=generator(seed), dtype=torch.float64)]
-        firsts += power_iteration(lambda vector: [matrix @ vector[0]], start, 1).quotients
-    assert np.mean(firsts) == pytest.approx(2.0, abs=4 * np.std(firsts) / np.sqrt(2000))
-
-
-def line(function: Callable[[Tensor], Tensor], start: Tensor, end: Tensor, points: int) -> tuple[Tensor, nn.Parameter]:
-    """Losses of one draw on a line, and the parameter that was moved."""
-    parameter = nn.Parameter(torch.full_like(start, 0.25))
-    return losses_on_line(lambda: function(parameter)[None], [parameter], [start], [end], points), parameter
-
-
-def test_a_line_through_a_quadratic_is_a_parabola() -> None:
-    matrix = symmetric([3.0, 1.0, -2.0])
-    a, b = torch.tensor([[1.0, 2.0, 3.0], [-1.0, 0.5, 2.0]], dtype=torch.float64)
-    losses, parameter = line(lambda p: p @ matrix @ p / 2, a, b, 5)
-    s = torch.linspace(0, 1, 5, dtype=torch.float64)
-    expected = [(a + share * (b - a)) @ matrix @ (a + share * (b - a)) / 2 for share in s]
-    torch.testing.assert_close(losses[:, 0], torch.stack(expected))
-    assert (parameter == 0.25).all()
-
-
 def test_ends_are_the_losses_of_the_two_models_and_the_net_stays_as_it_was(small) -> None:
     net, x, y = small
     before = [p.detach().clone() for p in net.parameters()]
@@ -181,32 +155,13 @@ def test_ends_are_the_losses_of_the_two_models_and_the_net_stays_as_it_was(small
         assert torch.equal((functional_call(net, state, x) - y).square().mean(1), on_line)
 
 
-def test_parameters_are_put_back_where_a_loss_fails() -> None:
-    parameter = nn.Parameter(torch.tensor([5.0]))
-
-    def losses() -> Tensor:
-        raise RuntimeError("out of memory")
-
-    with pytest.raises(RuntimeError, match="out of memory"):
-        losses_on_line(losses, [parameter], [torch.zeros(1)], [torch.ones(1)], 3)
-    assert parameter.item() == 5
-
-
 def test_the_barrier_of_a_double_well() -> None:
     """(θ² − 1)² + ½ from −1 to 1: ½ at both ends, 1½ between them, three times as much."""
-    losses, _ = line(lambda p: (p**2 - 1).square().sum() + 0.5, torch.tensor([-1.0]), torch.tensor([1.0]), 11)
+    theta = nn.Parameter(torch.tensor([0.25]))
+    ends = [torch.tensor([-1.0])], [torch.tensor([1.0])]
+    losses = losses_on_line(lambda: (theta**2 - 1).square() + 0.5, [theta], *ends, 11)
     found = barrier(losses.expand(-1, 4))
     assert (found.share, found.height, found.stderr) == pytest.approx((0.5, 2.0, 0.0))
-
-
-def test_there_is_no_barrier_in_a_convex_loss() -> None:
-    losses, _ = line(lambda p: p.square().sum() + 1, torch.tensor([-2.0]), torch.tensor([1.0]), 11)
-    assert barrier(losses.expand(-1, 4)).height == 0
-
-
-def test_a_slope_between_unequal_ends_is_no_barrier() -> None:
-    losses = torch.linspace(1, 5, 6)[:, None].expand(-1, 3)
-    assert barrier(losses).height == pytest.approx(0, abs=1e-6)
 
 
 def test_the_error_of_a_barrier_is_the_spread_over_repeated_draws() -> None:
@@ -221,3 +176,34 @@ def test_the_error_of_a_barrier_is_the_spread_over_repeated_draws() -> None:
     heights = [one.height for one in found]
     assert np.mean(heights) == pytest.approx(0.5, abs=0.01)
     assert np.mean([one.stderr for one in found]) == pytest.approx(np.std(heights), rel=0.1)
+
+
+T, DRAWS = 50, 20
+SCHEDULE = NoiseSchedule.linear(T)
+OBJECTIVE = SingleHead("epsilon", SCHEDULE, loss_weights("min_snr", "epsilon", SCHEDULE.snr, gamma=5.0))
+
+
+@pytest.fixture
+def draw(prepared: PreparedData) -> Callable[..., list[Batch]]:
+    def make(size: int = DRAWS, seed: int = 0) -> list[Batch]:
+        return fixed_batches(tensor_of(prepared.train), T, DRAWS, size, seed, False, torch.device("cpu"))
+
+    return make
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_draws_may_be_cut_anywhere(
+    size: int, draw: Callable[..., list[Batch]], tiny_net: Callable[..., UNet2DModel]
+) -> None:
+    net = tiny_net().eval()
+    whole, cut = (FixedLoss(net, OBJECTIVE, draw(n)) for n in (DRAWS, size))
+    assert len(cut.batches) == len(cut.parts()) == -(-DRAWS // size)
+    torch.testing.assert_close(cut.losses(), whole.losses())
+    torch.testing.assert_close(sum(part() for part in cut.parts()), whole.losses().mean())
+
+
+def test_timesteps_are_spread_evenly_and_draws_follow_the_seed(draw: Callable[..., list[Batch]]) -> None:
+    timesteps = draw()[0].timesteps
+    assert set(np.diff(timesteps.sort().values)) <= {2, 3}
+    assert torch.equal(timesteps, draw()[0].timesteps)
+    assert not torch.equal(draw()[0].epsilon, draw(seed=1)[0].epsilon)

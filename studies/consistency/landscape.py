@@ -1,20 +1,61 @@
-"""Smoothness of a loss: its sharpest curvature at a point, and its values on the line between two points.
+"""Smoothness of a loss on fixed draws: its sharpest curvature at a point, and its values between two points.
 
 A point is a list of parameters, a direction a list of tensors of the same shapes.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from unequal.measures.loss_profile import relative_change
+from unequal.timesteps.draws import LowDiscrepancy
+from unequal.timesteps.samplers import TimestepSampler, uniform
+from unequal.training.batches import Batch, BatchSource
+from unequal.training.objectives import Objective
 
 #: Computes a loss of the parameters' present values on fixed data.
 Loss = Callable[[], Tensor]
 Direction = Sequence[Tensor]
+
+
+@dataclass(frozen=True)
+class FixedLoss:
+    """Loss of a network on the same draws (x0, t, ε) at each call: a function of its weights alone.
+
+    Attributes:
+        net: called with its present weights.
+        objective: one without a state of its own.
+        batches: the draws, as many at once as memory allows.
+    """
+
+    net: nn.Module
+    objective: Objective
+    batches: Sequence[Batch]
+
+    def losses(self) -> Tensor:
+        """Loss of each draw, [n]."""
+        return torch.cat([self.objective(self.net, batch).weighted for batch in self.batches])
+
+    def parts(self) -> list[Loss]:
+        """One scalar a batch, whose sum is the mean loss of all draws."""
+        return [partial(self.part, batch) for batch in self.batches]
+
+    def part(self, batch: Batch) -> Tensor:
+        """A batch's share of the mean loss."""
+        draws = sum(len(one.timesteps) for one in self.batches)
+        return self.objective(self.net, batch).weighted.sum() / draws
+
+
+def fixed_batches(
+    images: Tensor, timesteps: int, draws: int, batch_size: int, seed: int, flips: bool, device: torch.device
+) -> list[Batch]:
+    """Draws of training images [N, C, H, W] (uint8) with fresh noise, at timesteps equally spaced over 0 … T−1."""
+    source = BatchSource(images, draws, TimestepSampler(uniform(timesteps), draw=LowDiscrepancy()), seed, flips, device)
+    return [source.draw(0, slice(first, first + batch_size)) for first in range(0, draws, batch_size)]
 
 
 @dataclass(frozen=True)
@@ -127,21 +168,13 @@ def losses_on_line(
     Returns:
         [points, n].
     """
-    originals = [p.clone() for p in parameters]
-    try:
-        return torch.stack(
-            [losses_at(losses, parameters, start, end, share) for share in torch.linspace(0, 1, points).tolist()]
-        )
-    finally:
-        move(parameters, originals)
-
-
-def losses_at(
-    losses: Loss, parameters: Sequence[nn.Parameter], start: Direction, end: Direction, share: float
-) -> Tensor:
-    """Losses at one point of the line, where the parameters stay."""
-    move(parameters, [torch.lerp(a, b, share) for a, b in zip(start, end, strict=True)])
-    return losses()
+    before = [p.clone() for p in parameters]
+    found = []
+    for share in torch.linspace(0, 1, points).tolist():
+        move(parameters, [torch.lerp(a, b, share) for a, b in zip(start, end, strict=True)])
+        found.append(losses())
+    move(parameters, before)
+    return torch.stack(found)
 
 
 def move(parameters: Sequence[nn.Parameter], values: Direction) -> None:
