@@ -1,10 +1,14 @@
-"""Specs and records of the tiny models that tests make."""
+"""Specs, records and recipes of the tiny models that tests make."""
 
 from typing import Any
 
 from unequal.models.folder import ModelRecord
 from unequal.models.spec import ModelSpec, Space
 from unequal.settings.condition import ClassLabels, DroppedLabels, LowResolution, Unconditional
+from unequal.settings.data import TrainedAutoencoder
+from unequal.settings.loss_weights import NoWeight
+from unequal.settings.recipe import Optimizer, Recipe
+from unequal.settings.samplers import Uniform
 from unequal.settings.schedule import BetaSchedule, FlowSchedule, Schedule
 
 TIMESTEPS = 50
@@ -64,3 +68,18 @@ def record_of(first: int = 0, last: int = TIMESTEPS - 1, spec: ModelSpec | None 
         first=first,
         last=last,
     )
+
+
+def recipe_of(prediction: str = "epsilon", images: int = 16, **changes: Any) -> Recipe:
+    """Of uniform timesteps, no weight of the loss and a constant learning rate, with anything of it changed."""
+    optimizer = {"lr": 1e-3, "betas": (0.9, 0.99), "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"}
+    facts = {"sampler": Uniform(density="uniform"), "loss_weight": NoWeight(kind="none")} | changes
+    facts["optimizer"] = Optimizer(**(optimizer | changes.get("optimizer", {})))
+    return Recipe(images=images, prediction=prediction, **facts)
+
+
+def autoencoder_of(**changes: Any) -> TrainedAutoencoder:
+    """Settings of a tiny autoencoder that is trained here."""
+    shape = {"latent_channels": 2, "block_out_channels": (8, 8), "layers_per_block": 1, "norm_num_groups": 4}
+    training = {"kl_weight": 1e-4, "images": 16, "batch_size": 16, "lr": 5e-3}
+    return TrainedAutoencoder(**({"kind": "trained"} | shape | training | changes))

@@ -20,7 +20,6 @@ CLASSES = {"network.condition": {"kind": "labels", "classes": 3}, "profile.floor
 
 @pytest.fixture
 def places(tmp_path: Path) -> Path:
-    """Data of all forms."""
     for name in ("flat/0", "uneven/0", "uneven/a/0", "labelled/a/0", "labelled/b/0", "labelled/b/1"):
         file = tmp_path / f"{name}.png"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -32,7 +31,6 @@ def places(tmp_path: Path) -> Path:
 
 
 def params(place: Path, **edits: Any) -> Params:
-    """The default's, for the data at a place."""
     data = {"path": str(place), "source": "array" if place.suffix else "folder", "image_size": 8, "channels": 1}
     changes = {"data": data | {"fit": "exact", "holdout": 0.5}, "evaluation.allow_singular": True} | edits
     return Params.read(edited(DEFAULT, changes, place.parent))
@@ -55,7 +53,7 @@ def test_labels_are_found(places: Path, name: str) -> None:
         check_labels(params(places / name, **CLASSES))
 
 
-def test_a_network_that_is_told_labels_needs_them_too(places: Path) -> None:
+def test_a_network_with_labels_needs_them_too(places: Path) -> None:
     with pytest.raises(UserError, match=r"^params\.yaml: network\.condition\.classes: 3; the data are without labels"):
         check_labels(params(places / "flat", extractor=INCEPTION, **CLASSES))
 

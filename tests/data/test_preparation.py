@@ -64,37 +64,8 @@ def test_the_seed_alone_decides_on_the_order(numbered: Data, tmp_path: Path) -> 
     assert hashes[0] == hashes[1] != hashes[2]
 
 
-def test_digits(tmp_path: Path) -> None:
-    facts = prepare(settings(), 0, tmp_path)
-    assert (facts["n"], facts["shape"], facts["range"], facts["labels"]) == (1797, [1, 8, 8], [0, 255], 10)
-    assert facts["split"] == {"train": [0, 1617], "holdout": [1617, 1797]}
-
-
-def test_a_folder_of_rgb_images_without_labels(tmp_path: Path) -> None:
-    (tmp_path / "images").mkdir()
-    pixels = np.random.default_rng(0).integers(0, 256, (6, 8, 8, 3), dtype=np.uint8)
-    for number, image in enumerate(pixels):
-        Image.fromarray(image).save(tmp_path / f"images/{number}.png")
-    prepare(settings(source="folder", path=str(tmp_path / "images"), channels=3, holdout=0.3), 5, tmp_path / "data")
-    data = PreparedData.open(tmp_path / "data")
-    assert data.labels is None and not (tmp_path / "data/labels.npy").exists()
-    assert np.array_equal(data.images, pixels[np.random.default_rng(5).permutation(6)].transpose(0, 3, 1, 2))
-    assert (data.train.shape, data.holdout.shape) == ((4, 3, 8, 8), (2, 3, 8, 8))
-
-
-def test_a_bad_image_leaves_nothing_that_could_be_opened(tmp_path: Path) -> None:
-    (tmp_path / "images").mkdir()
-    for number in range(6):
-        Image.new("L", (8, 8)).save(tmp_path / f"images/{number}.png")
-    (tmp_path / "images/3.png").write_bytes(b"")
-    with pytest.raises(UserError, match=r"3\.png: not a readable image"):
-        prepare(settings(source="folder", path=str(tmp_path / "images"), holdout=0.4), 0, tmp_path / "data")
-    with pytest.raises(UserError, match="missing"):
-        PreparedData.open(tmp_path / "data")
-
-
-@pytest.mark.parametrize(("wrong", "told"), [(2, 2), (5, 3)])
-def test_images_that_do_not_fit_are_told_of_together(tmp_path: Path, wrong: int, told: int) -> None:
+@pytest.mark.parametrize(("wrong", "named"), [(2, 2), (5, 3)])
+def test_images_that_do_not_fit_are_named_together(tmp_path: Path, wrong: int, named: int) -> None:
     (tmp_path / "images").mkdir()
     for number in range(6):
         Image.new("L", (8, 9 if number < wrong else 8)).save(tmp_path / f"images/{number}.png")
@@ -102,8 +73,8 @@ def test_images_that_do_not_fit_are_told_of_together(tmp_path: Path, wrong: int,
         prepare(settings(source="folder", path=str(tmp_path / "images"), holdout=0.4), 0, tmp_path / "data")
     line = str(refusal.value)
     assert line.startswith(f"{wrong} of 6 images cannot be used: {tmp_path}/images/0.png: 8 × 9 pixels")
-    assert [f"{number}.png" in line for number in range(6)] == [number < told for number in range(6)]
-    assert line.endswith("; …") == (wrong > told)
+    assert [f"{number}.png" in line for number in range(6)] == [number < named for number in range(6)]
+    assert line.endswith("; …") == (wrong > named)
 
 
 @pytest.mark.parametrize("source", ["folder", "array", "cifar10"])

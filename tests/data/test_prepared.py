@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from one_line import refusal
 
 from unequal.data.preparation import prepare
 from unequal.data.prepared import PreparedData, to_model_range, to_uint8
-from unequal.errors import UserError
 from unequal.settings.data import Data
 
 
@@ -24,13 +24,6 @@ def folder(tmp_path: Path) -> Path:
     data = Data(source="array", path=str(tmp_path / "a.npz"), image_size=4, channels=3, fit="exact", holdout=0.25)
     prepare(data, 0, tmp_path / "data")
     return tmp_path / "data"
-
-
-def refusal(folder: Path) -> str:
-    with pytest.raises(UserError) as caught:
-        PreparedData.open(folder)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def change_facts(folder: Path, **changes: Any) -> None:
@@ -80,13 +73,13 @@ def test_a_hash_that_may_be_a_path_is_refused(folder: Path, digest: str) -> None
     """It becomes part of the name of a file."""
     facts = json.loads((folder / "facts.json").read_text())
     (folder / "facts.json").write_text(json.dumps(facts | {"sha256": digest}))
-    assert "facts.json: sha256: " in refusal(folder)
+    assert "facts.json: sha256: " in refusal(PreparedData.open, folder)
 
 
 @pytest.mark.parametrize("name", ["images.npy", "labels.npy", "facts.json"])
 def test_missing(folder: Path, name: str) -> None:
     (folder / name).unlink()
-    assert f"{name}: missing" in refusal(folder)
+    assert f"{name}: missing" in refusal(PreparedData.open, folder)
 
 
 @pytest.mark.parametrize("name", ["images.npy", "labels.npy"])
@@ -94,7 +87,7 @@ def test_missing(folder: Path, name: str) -> None:
 def test_cut_short(folder: Path, name: str, kept: int) -> None:
     content = (folder / name).read_bytes()
     (folder / name).write_bytes(content[:kept])
-    assert f"{name}: damaged or cut short" in refusal(folder)
+    assert f"{name}: damaged or cut short" in refusal(PreparedData.open, folder)
 
 
 @pytest.mark.parametrize(
@@ -109,23 +102,23 @@ def test_cut_short(folder: Path, name: str, kept: int) -> None:
 )
 def test_another_array_than_the_facts_describe(folder: Path, name: str, content: np.ndarray) -> None:
     np.save(folder / name, content)
-    assert f"{name}: not the" in refusal(folder)
+    assert f"{name}: not the" in refusal(PreparedData.open, folder)
 
 
 def test_another_order_of_bytes(folder: Path) -> None:
     np.save(folder / "images.npy", np.asfortranarray(np.load(folder / "images.npy")))
-    assert "images.npy: altered" in refusal(folder)
+    assert "images.npy: altered" in refusal(PreparedData.open, folder)
 
 
 def test_pickled_objects(folder: Path) -> None:
     np.save(folder / "images.npy", np.array([None] * 20, dtype=object))
-    assert "images.npy: damaged" in refusal(folder)
+    assert "images.npy: damaged" in refusal(PreparedData.open, folder)
 
 
 @pytest.mark.parametrize("label", [-1, 4])
 def test_labels_that_are_no_class(folder: Path, label: int) -> None:
     np.save(folder / "labels.npy", np.full(20, label))
-    assert "labels.npy: labels" in refusal(folder)
+    assert "labels.npy: labels" in refusal(PreparedData.open, folder)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +136,7 @@ def test_labels_that_are_no_class(folder: Path, label: int) -> None:
 )
 def test_facts_that_contradict_themselves(folder: Path, changes: dict[str, Any]) -> None:
     change_facts(folder, **changes)
-    assert "facts.json: " in refusal(folder)
+    assert "facts.json: " in refusal(PreparedData.open, folder)
 
 
 def test_a_data_set_without_labels(folder: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.error import URLError
 
 import numpy as np
+import one_line
 import pytest
 from PIL import Image
 from torchvision.datasets import CIFAR10
@@ -36,12 +37,8 @@ def load_array(path: Path, **changes: Any) -> Source:
 
 
 def refusal(call: Any, *args: Any, **kwargs: Any) -> str:
-    """The line of the UserError that reading the source's first image (or the source) raises."""
-    with pytest.raises(UserError) as caught:
-        call(*args, **kwargs).images[0]
-    line = str(caught.value)
-    assert "\n" not in line
-    return line
+    """The line of the UserError that reading the source, or its first image, raises."""
+    return one_line.refusal(lambda: call(*args, **kwargs).images[0])
 
 
 def every_image(source: Source) -> np.ndarray:
@@ -98,9 +95,6 @@ class TestPatches:
             ((colours[source.labels == k] - colours[source.labels == k].mean(0)) ** 2).sum() for k in range(10)
         )
         assert within < 0.3 * ((colours - colours.mean(0)) ** 2).sum()
-
-    def test_labels_are_the_same_every_time(self) -> None:
-        assert np.array_equal(self.load(32).labels, self.load(32).labels)
 
 
 class TestCifar10:
@@ -192,9 +186,7 @@ class TestFolder:
             assert source.labels is not None and source.labels.dtype == np.int64
             assert source.labels.tolist() == [0, 1, 1, 2] and source.classes == 3
 
-    def test_an_image_beside_the_subfolders_means_no_classes(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_an_image_beside_the_subfolders_means_no_classes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         Image.new("L", (8, 8)).save(tmp_path / "1.png")
         monkeypatch.chdir(tmp_path)
         assert load_folder(tmp_path).labels is None and load_folder(Path(".")).labels is None
@@ -249,10 +241,6 @@ class TestChannels:
         picture.save(tmp_path / "a.png")
         assert "a.png: has transparent pixels" in refusal(load_folder, tmp_path, channels=channels)
 
-    def test_transparent_palette_entry(self, tmp_path: Path) -> None:
-        Image.fromarray(RGB).quantize(4).save(tmp_path / "a.png", transparency=1)
-        assert "transparent pixels" in refusal(load_folder, tmp_path, channels=3)
-
     @pytest.mark.parametrize(("mode", "name"), [("I;16", "a.png"), ("CMYK", "a.jpg")])
     def test_other_modes(self, tmp_path: Path, mode: str, name: str) -> None:
         Image.new(mode, (8, 8)).save(tmp_path / name)
@@ -288,14 +276,6 @@ class TestFit:
     def test_small_images_are_enlarged(self, wide: Path) -> None:
         assert load_folder(wide, fit="crop", image_size=64).images[0].shape == (1, 64, 64)
 
-    def test_exact_refuses_mixed_sizes_at_the_one_that_differs(self, tmp_path: Path) -> None:
-        Image.new("L", (8, 8)).save(tmp_path / "a.png")
-        Image.new("L", (8, 9)).save(tmp_path / "b.png")
-        source = load_folder(tmp_path)
-        assert source.images[0].shape == (1, 8, 8)
-        with pytest.raises(UserError, match=r"b\.png: 8 × 9 pixels"):
-            source.images[1]
-
 
 class TestBadFolder:
     @pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.webp", "a.bmp"])
@@ -311,9 +291,7 @@ class TestBadFolder:
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
         assert "a.png: not a readable image (Image size (64 pixels) exceeds limit" in refusal(load_folder, tmp_path)
 
-    def test_what_is_only_warned_of_is_read_in_silence(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
-    ) -> None:
+    def test_what_is_only_warned_of_is_read_in_silence(self, tmp_path, monkeypatch, recwarn):
         Image.new("L", (8, 8)).save(tmp_path / "a.png")
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 40)
         assert load_folder(tmp_path).images[0].shape == (1, 8, 8)
@@ -325,7 +303,6 @@ class TestBadFolder:
         assert "cannot identify image file" in refusal(load_folder, tmp_path)
 
     def test_a_colour_table_that_is_none(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What fails only after decoding is the file's fault as well."""
         Image.fromarray(RGB).quantize(4).save(tmp_path / "a.png")
         monkeypatch.setattr(Image.Image, "convert", broken)
         assert "a.png: not a readable image (unrecognized" in refusal(load_folder, tmp_path, channels=3)
@@ -351,11 +328,6 @@ class TestLinks:
         assert every_image(source)[:, 0, 0, 0].tolist() == [0, 1, 2, 10, 11, 12]
         assert source.labels is not None and source.labels.tolist() == [0, 0, 0, 1, 1, 1]
 
-    def test_linked_files_too(self, linked: Path) -> None:
-        (linked.parent / "lone.png").write_bytes((linked / "b/0.png").read_bytes())
-        (linked / "a/9.png").symlink_to(linked.parent / "lone.png")
-        assert len(load_folder(linked).images) == 7
-
     @pytest.mark.parametrize("target", ["images/a/0.png", "elsewhere/0.png", "images/b/0.png"])
     def test_no_file_is_read_twice(self, linked: Path, target: str) -> None:
         (linked / "a/9.png").symlink_to(linked.parent / target)
@@ -368,7 +340,6 @@ class TestLinks:
 
     @pytest.mark.parametrize("target", ["images", "images/a", "elsewhere"])
     def test_no_folder_is_read_twice(self, linked: Path, target: str) -> None:
-        """Neither in a loop, nor by two ways."""
         (linked / "b/c").symlink_to(linked.parent / target)
         assert "the same folder as" in refusal(load_folder, linked)
 
@@ -419,25 +390,10 @@ class TestArray:
         assert source.labels is not None and source.labels.dtype == np.int64
         assert source.labels.tolist() == [0, 3, 1, 1, 0] and source.classes == 4
 
-    def test_npz_with_further_arrays(self, tmp_path: Path) -> None:
-        np.savez_compressed(tmp_path / "a.npz", images=self.IMAGES, other=np.zeros(3))
-        assert np.array_equal(every_image(load_array(tmp_path / "a.npz", channels=3)), self.IMAGES)
-
-
-class TestBadArray:
-    @staticmethod
-    def saved(path: Path, content: Any, **changes: Any) -> str:
-        np.save(path / "a.npy", content)
-        line = refusal(load_array, path / "a.npy", **changes)
-        assert "a.npy: " in line
-        return line
-
-    def test_size_is_told_as_width_by_height(self, tmp_path: Path) -> None:
-        assert "9 × 7 pixels" in self.saved(tmp_path, np.zeros((2, 7, 9), dtype=np.uint8))
-
     @pytest.mark.parametrize(
         ("shape", "channels"), [((2, 8, 8), 3), ((2, 1, 8, 8), 3), ((2, 8, 8, 4), 3), ((2, 3, 8, 8), 1), ((8, 8), 1)]
     )
     def test_channels(self, tmp_path: Path, shape: tuple[int, ...], channels: int) -> None:
-        line = self.saved(tmp_path, np.zeros(shape, dtype=np.uint8), channels=channels)
+        np.save(tmp_path / "a.npy", np.zeros(shape, dtype=np.uint8))
+        line = refusal(load_array, tmp_path / "a.npy", channels=channels)
         assert f"data.channels: {channels} allows [n, {channels}, H, W]" in line

@@ -29,21 +29,6 @@ def normal(seed: int) -> Tensor:
     return torch.randn(3, 2, 4, 4, generator=torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize("name", ["linear", "cosine", "scaled_linear"])
-def test_the_posterior_is_bayes_rule(name: str) -> None:
-    """q(x_{t−1} | x_t, x0) ∝ q(x_t | x_{t−1})·q(x_{t−1} | x0): precisions add, means are weighted by them."""
-    schedule = NoiseSchedule.named(name, T)
-    found, ratio = posterior(schedule), schedule.alphas_cumprod
-    for t in (1, 7, T - 1):
-        keep, before = 1 - schedule.betas[t], ratio[t - 1]
-        precision = keep / schedule.betas[t] + 1 / (1 - before)
-        torch.testing.assert_close(found.x0[t], before.sqrt() / (1 - before) / precision)
-        torch.testing.assert_close(found.x_t[t], keep.sqrt() / schedule.betas[t] / precision)
-        torch.testing.assert_close(found.variance[t], 1 / precision)
-    # The step from t = 0 ends at x0 itself.
-    assert (float(found.x0[0]), float(found.x_t[0]), float(found.variance[0])) == (pytest.approx(1), 0, 0)
-
-
 def test_the_posterior_is_what_diffusers_samples_from() -> None:
     scheduler = DDPMScheduler(T, trained_betas=SCHEDULE.betas.numpy(), prediction_type="sample", clip_sample=False)
     found, x_t, x0 = posterior(SCHEDULE), normal(5), normal(6)

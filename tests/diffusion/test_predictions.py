@@ -12,7 +12,6 @@ from torch import Tensor
 
 from unequal.diffusion.predictions import (
     HEADS,
-    HEADS_OF_FLOW,
     PREDICTIONS,
     RIDGE,
     add_noise,
@@ -60,14 +59,6 @@ def test_the_factor_turns_a_squared_error_into_one_of_x0(prediction: str, angle:
     torch.testing.assert_close(moved.square().sum(), expected, rtol=1e-7, atol=1e-12)
 
 
-@given(ANGLES)
-def test_the_factors_are_those_of_the_table(angle: float) -> None:
-    alpha, sigma = levels(angle)
-    assert x0_error_factor("sample", alpha, sigma) == 1
-    assert x0_error_factor("v_prediction", alpha, sigma).item() == pytest.approx(math.sin(angle) ** 2)
-    assert x0_error_factor("epsilon", alpha, sigma).item() == pytest.approx(math.tan(angle) ** 2)
-
-
 @given(ANGLES, SEEDS)
 def test_v_is_the_image_turned_by_a_right_angle(angle: float, seed: int) -> None:
     """(x_t, v) is (x0, ε) rotated, so lengths add up to the same."""
@@ -102,12 +93,6 @@ def test_answers_are_read_as_diffusers_reads_them(prediction: str, t: int) -> No
     torch.testing.assert_close(to_x0(prediction, answer, x_t, alpha, sigma), expected, rtol=2e-3, atol=2e-3)
 
 
-def test_three_heads_are_all_that_is_predicted_on_a_schedule() -> None:
-    for heads, another in ((HEADS, "velocity"), (HEADS_OF_FLOW, "v_prediction")):
-        assert sorted((*heads, another)) == sorted(PREDICTIONS)
-        assert [heads[0], heads[2]] == ["sample", "epsilon"]
-
-
 def test_an_unknown_prediction_is_refused_by_name() -> None:
     x = torch.zeros(1, 1)
     for refused in (
@@ -122,7 +107,6 @@ def test_an_unknown_prediction_is_refused_by_name() -> None:
 
 
 def products(seed: int, timesteps: int = 4) -> np.ndarray:
-    """Mean products of correlated errors, [T, 3, 3]."""
     generator = np.random.default_rng(seed)
     errors = generator.normal(size=(timesteps, 3, 3)) @ generator.normal(size=(timesteps, 3, 50))
     return errors @ errors.transpose(0, 2, 1) / 50

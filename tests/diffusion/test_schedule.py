@@ -7,6 +7,7 @@ import torch
 from diffusers import DDIMScheduler, DDPMScheduler
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from one_line import refusal
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
@@ -27,9 +28,7 @@ FLOAT32 = {"rtol": 3e-4, "atol": 1e-9}
     ],
 )
 @pytest.mark.parametrize("scheduler", [DDPMScheduler, DDIMScheduler])
-def test_alphas_cumprod_are_those_of_diffusers(
-    scheduler: type, name: str, theirs: str, first: float | None, last: float | None, timesteps: int
-) -> None:
+def test_alphas_cumprod_are_those_of_diffusers(scheduler, name, theirs, first, last, timesteps):
     scale = 1000 / timesteps
     ends = {} if first is None or last is None else {"beta_start": first * scale, "beta_end": last * scale}
     expected = scheduler(num_train_timesteps=timesteps, beta_schedule=theirs, **ends).alphas_cumprod.double()
@@ -58,13 +57,6 @@ def test_cosine_is_its_closed_form_up_to_the_clipped_end(timesteps: int) -> None
 @given(st.integers(21, 5000))
 def test_linear_betas_sum_to_the_same_for_every_number_of_timesteps(timesteps: int) -> None:
     assert NoiseSchedule.linear(timesteps).betas.sum().item() == pytest.approx(1000 * (1e-4 + 0.02) / 2, rel=1e-9)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_end_is_nearly_as_noisy_with_a_quarter_of_the_timesteps(name: str) -> None:
-    """In the middle the tables agree: T changes the resolution, not the process."""
-    coarse, fine = NoiseSchedule.named(name, 250), NoiseSchedule.named(name, 1000)
-    torch.testing.assert_close(coarse.alphas_cumprod[49:200], fine.alphas_cumprod[199:803:4], rtol=0.1, atol=1e-3)
 
 
 @settings(max_examples=60)
@@ -106,10 +98,7 @@ def test_at_gives_a_column_for_each_image_in_its_own_precision(dtype: torch.dtyp
     ],
 )
 def test_schedules_that_cannot_be_are_refused(name: str, timesteps: int, complaint: str) -> None:
-    with pytest.raises(UserError) as refusal:
-        NoiseSchedule.named(name, timesteps)
-    assert str(refusal.value).startswith(complaint)
-    assert "\n" not in str(refusal.value)
+    assert refusal(lambda: NoiseSchedule.named(name, timesteps)).startswith(complaint)
 
 
 def flow(timesteps: int) -> NoiseSchedule:

@@ -31,9 +31,9 @@ def test_levels_are_those_of_edm() -> None:
 
 
 @pytest.mark.parametrize("shift", [1.0, 3.0])
-def test_levels_between_the_ends_of_a_flow_are_as_told(shift: float) -> None:
-    told = [999, 998, 997, 996, 992, 986, 970, 934, 845, 642, 323, 85, 10, 0]
-    assert spaced_timesteps(15, Flow(1000, shift), "edm") == told
+def test_levels_between_the_ends_of_a_flow_are_the_known_ones(shift: float) -> None:
+    known = [999, 998, 997, 996, 992, 986, 970, 934, 845, 642, 323, 85, 10, 0]
+    assert spaced_timesteps(15, Flow(1000, shift), "edm") == known
 
 
 def test_equal_log_snr_is_equal() -> None:

@@ -1,4 +1,4 @@
-"""Scoring a model: what it is compared with is told, and what cannot be scored is not sampled."""
+"""Scoring a model: what it is compared with is named, and what cannot be scored is not sampled."""
 
 import re
 from dataclasses import replace
@@ -29,9 +29,7 @@ NOTHING: Any = None
         ("holdout", 100, 4, 4, "precision: 12 neighbours of one of 12 held-out images (evaluation.against: hold"),
     ],
 )
-def test_too_few_images_are_refused_before_any_is_sampled(
-    prepared: PreparedData, against: Against, samples: int, subset: int, features: int, said: str
-) -> None:
+def test_too_few_images_are_refused_before_any_is_sampled(prepared, against, samples, subset, features, said):
     with pytest.raises(UserError, match=f"^{re.escape(said)}"):
         scoring(prepared, features, samples, against=against, kid_subset=subset).scores(NOTHING, "base")
 
@@ -58,9 +56,7 @@ def extractor_of(**changes: Any) -> BuiltExtractor:
 
 
 @pytest.mark.parametrize(("against", "said"), [("train", "its first 36 images"), ("holdout", "its last 12 images")])
-def test_the_images_that_samples_are_compared_with_are_told(
-    prepared: PreparedData, against: Against, said: str
-) -> None:
+def test_the_images_that_samples_are_compared_with_are_named(prepared: PreparedData, against: Against, said: str):
     reference = Reference.of(prepared, against)
     border = prepared.facts["split"]["train"][1]
     expected = prepared.images[:border] if against == "train" else prepared.images[border:]

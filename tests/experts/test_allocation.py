@@ -23,8 +23,6 @@ def test_all_images_are_given_out_in_proportion(images: int, shares: list[float]
 
 
 def falling(*slopes: float) -> Measure:
-    """Errors that fall by a slope an image, each in a second; it remembers who asked."""
-
     def measure(group: int, images: int) -> tuple[float, float]:
         measure.asked.append((group, images))  # type: ignore[attr-defined]
         return 10 - slopes[group] * images, 1.0

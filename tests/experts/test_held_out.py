@@ -21,8 +21,6 @@ T = 50
 
 
 class Saying(nn.Module):
-    """Answers every question with one x0."""
-
     def __init__(self, value: float) -> None:
         super().__init__()
         self.value = nn.Parameter(torch.tensor(value))

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from specs import autoencoder_of
 
 from unequal.data.prepared import PreparedData, tensor_of, to_model_range
 from unequal.diffusion.schedule import NoiseSchedule
@@ -14,22 +15,11 @@ from unequal.files import read_json, write_json
 from unequal.latents.autoencoder import Autoencoder, build_autoencoder, latent_shape
 from unequal.latents.encoding import encode
 from unequal.measures.profiling import Draws, profile_optimal_loss
-from unequal.settings.data import TrainedAutoencoder
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import BatchSource
 
 CPU = torch.device("cpu")
-TINY = TrainedAutoencoder(
-    kind="trained",
-    latent_channels=2,
-    block_out_channels=(8, 8),
-    layers_per_block=1,
-    norm_num_groups=4,
-    kl_weight=0.0,
-    images=1,
-    batch_size=7,
-    lr=1e-3,
-)
+TINY = autoencoder_of(kl_weight=0.0, images=1, batch_size=7)
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +33,7 @@ def latents(tmp_path: Path, prepared: PreparedData, autoencoder: Autoencoder) ->
     return PreparedData.open(tmp_path / "latents")
 
 
-def test_latents_are_a_data_set_of_their_own(
-    latents: PreparedData, prepared: PreparedData, autoencoder: Autoencoder
-) -> None:
+def test_latents_are_a_data_set_of_their_own(latents: PreparedData, prepared: PreparedData, autoencoder: Autoencoder):
     assert latents.facts["sha256"] == sha256(latents.images.tobytes()).hexdigest()
     assert latents.images.dtype == np.float32
     np.testing.assert_allclose(latents.images, autoencoder.encode(tensor_of(prepared.images)).numpy(), atol=1e-5)

@@ -14,8 +14,6 @@ from unequal.timesteps.boundary import Boundary
 
 
 class Scale(nn.Module):
-    """Multiplies images by a number of its own, and adds what they are told besides."""
-
     def __init__(self, factor: float, form: str = "tensor") -> None:
         super().__init__()
         self.factor, self.form = nn.Parameter(torch.tensor(factor)), form
@@ -40,7 +38,7 @@ def test_each_image_is_answered_by_the_expert_of_its_timestep():
 
 
 @pytest.mark.parametrize("timestep", [torch.tensor(620), torch.tensor([620]), 620])
-def test_one_timestep_of_all_images_as_samplers_tell_it(timestep: Tensor | int):
+def test_one_timestep_of_all_images_as_samplers_give_it(timestep: Tensor | int):
     assert three()(IMAGES, timestep).flatten().tolist() == [10.0] * 5
 
 
@@ -57,7 +55,7 @@ def test_an_expert_learns_from_its_own_images_alone():
     assert [expert.factor.grad.item() for expert in net.experts] == [2.0, 0.0, 0.0]
 
 
-def test_a_flow_is_routed_by_the_times_that_networks_are_told():
+def test_a_flow_is_routed_by_the_times_that_networks_get():
     """A boundary at 1000·s = 875 after a shift of 12 is one of times, wherever the timesteps are."""
     flow = Flow(1000, shift=12.0)
     net = Experts([Scale(1.0), Scale(2.0)], borders=[875.0])

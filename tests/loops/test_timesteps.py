@@ -42,12 +42,10 @@ SAMPLERS: dict[str, Callable[[], TimestepSampler]] = {
 
 
 def loss_of(timesteps: torch.Tensor) -> torch.Tensor:
-    """What a loop might lose."""
     return (timesteps + 1.0).square()
 
 
 def course(timesteps: Timesteps, steps: int, batch_size: int = 8) -> list[tuple[list[int], list[float]]]:
-    """What a loop draws in some steps, the losses of which it hands on."""
     found = []
     for _ in range(steps):
         t, weights = timesteps.draw(batch_size)
@@ -88,11 +86,10 @@ def test_a_resumed_loop_draws_what_an_uninterrupted_one_draws(kind: str, stop: i
 
 
 def test_losses_count_from_the_second_draw_after_theirs():
-    """Those of a batch, and no later ones."""
-    timesteps, told = Timesteps(learning()), []
-    timesteps.sampler.learn = lambda t, losses: told.append((t.tolist(), losses.tolist()))  # type: ignore[method-assign]
+    timesteps, learned = Timesteps(learning()), []
+    timesteps.sampler.learn = lambda t, losses: learned.append((t.tolist(), losses.tolist()))  # type: ignore[method-assign]
     drawn = course(timesteps, 1 + DELAY, batch_size=4)
-    assert told == [(drawn[0][0], loss_of(torch.tensor(drawn[0][0])).tolist())]
+    assert learned == [(drawn[0][0], loss_of(torch.tensor(drawn[0][0])).tolist())]
 
 
 def test_what_is_learned_is_drawn_by():
@@ -103,7 +100,6 @@ def test_what_is_learned_is_drawn_by():
 
 
 def in_a_process(kind: str, rank: int, processes: int, store: Path, answer: Connection) -> None:
-    """A process's part of a course of batches of 8."""
     distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=processes)
     answer.send(course(Timesteps(SAMPLERS[kind]()), 12, batch_size=8 // processes))
     distributed.destroy_process_group()

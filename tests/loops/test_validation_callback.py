@@ -21,19 +21,15 @@ VALIDATION = Validation(Points.stratified(NoiseSchedule.linear(100), images=16, 
 
 
 class Scaled(nn.Module):
-    """Answers with a share of what it sees."""
-
     def __init__(self) -> None:
         super().__init__()
         self.share = nn.Parameter(torch.tensor(0.0))
 
-    def forward(self, x_t: Tensor, told: Tensor) -> Tensor:
+    def forward(self, x_t: Tensor, timestep: Tensor) -> Tensor:
         return self.share * x_t
 
 
 class Lines(GeneralTracker):
-    """A tracker that writes a line of JSON for each call."""
-
     name, requires_logging_directory = "lines", False
 
     def __init__(self, file: Path) -> None:
@@ -78,8 +74,6 @@ def test_a_loop_validates_every_so_many_steps_and_logs_by_its_trackers(tmp_path:
 
 
 class OneOfTwo:
-    """As much of an accelerator as one of two processes needs, beside the errors of the other."""
-
     num_processes, device = 2, torch.device("cpu")
 
     def __init__(self, rank: int, other: Tensor | None = None) -> None:

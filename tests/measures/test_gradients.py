@@ -17,7 +17,6 @@ from unequal.measures.gradients import (
     exposure_of,
     flat_gradients,
     gram,
-    mixture,
     scatter,
     simulated_exposure,
     squared_norms,
@@ -40,7 +39,6 @@ def losses(net: nn.Module, inputs: Tensor) -> Iterator[Tensor]:
 
 
 def stacked(net: nn.Module, inputs: Tensor) -> Tensor:
-    """Gradients [n, P], by backward."""
     rows = []
     for loss in losses(net, inputs):
         net.zero_grad()
@@ -84,7 +82,6 @@ def test_inner_products_do_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_cells_own_product_takes_pairs_of_different_folds() -> None:
-    """Written out for all pairs."""
     vectors = np.random.default_rng(0).normal(size=(2, 6, 5)) + np.array([[[1.0]], [[-0.5]]])
     moments, fold = sample_of(vectors, 3).moments(), np.arange(6) % 3
     for cell in range(2):
@@ -106,13 +103,11 @@ def test_a_fold_that_is_left_out_leaves_no_trace() -> None:
 
 
 def population() -> np.ndarray:
-    """All gradients that there are, [C, 30, P]."""
     generator = np.random.default_rng(5)
     return generator.normal(generator.normal(size=(CELLS, 1, 6)), 2.0, size=(CELLS, 30, 6))
 
 
 def drawn(seed: int) -> GradientSample:
-    """A sample of the population, with replacement."""
     index = np.random.default_rng(seed).integers(30, size=(CELLS, COUNT))
     return sample_of(np.take_along_axis(population(), index[..., None], 1), FOLDS)
 
@@ -194,7 +189,6 @@ in_closed_form = pytest.mark.parametrize(
 
 
 def home(timesteps: np.ndarray) -> np.ndarray:
-    """The cell of each timestep."""
     return np.searchsorted([first for first, _ in CELLS], timesteps, side="right") - 1
 
 
@@ -270,11 +264,3 @@ def test_figures_are_compared_with_uniform_ones_and_have_errors() -> None:
     assert all(exact[f"{name}_stderr"] == pytest.approx(0, abs=1e-9) for name in ("variance", "bias"))
     squares[:, 0] *= 2
     assert compare(own, uniform, sample, SHARES)["variance_stderr"] > 0.1 * exact["variance"]
-
-
-def test_slots_are_mixtures_of_their_cells() -> None:
-    mixing = mixture(CELLS, SLOTS)
-    np.testing.assert_allclose(mixing.sum(1), 1)
-    table = np.arange(T, dtype=float)
-    by_cell = np.array([table[first : last + 1].mean() for first, last in CELLS])
-    np.testing.assert_allclose(mixing @ by_cell, [table[first : last + 1].mean() for first, last in SLOTS])

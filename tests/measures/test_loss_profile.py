@@ -60,12 +60,6 @@ def test_a_change_of_all_losses_by_a_factor_is_certain(seed: int, factor: float)
     assert error == pytest.approx(0, abs=1e-12)
 
 
-@given(SEEDS, st.floats(0.01, 100))
-def test_the_unit_of_the_loss_does_not_matter(seed: int, unit: float) -> None:
-    before, after = losses(seed), losses(seed + 1)
-    assert relative_change(unit * before, unit * after) == pytest.approx(relative_change(before, after))
-
-
 def test_the_change_is_that_of_the_sums() -> None:
     before, after = np.array([[1.0, 1.0], [3.0, 3.0]]), np.array([[2.0, 2.0], [3.0, 3.0]])
     assert relative_change(before, after) == pytest.approx((0.25, 0.0))
@@ -89,7 +83,7 @@ def test_the_error_of_a_change_is_that_of_the_bootstrap(seed: int) -> None:
 
 @pytest.mark.parametrize("name", ["linear", "cosine", "scaled_linear"])
 def test_losses_of_gaussian_images_in_all_spaces_are_those_in_closed_form(name: str) -> None:
-    """Of images from N(0, s²) the best denoiser leaves the posterior's variance, s²σ²/(α²s² + σ²), of x0."""
+    """The best denoiser of images from N(0, s²) leaves the posterior's variance of x0, s²σ²/(α²s² + σ²)."""
     schedule, variance = NoiseSchedule.named(name, 200), 0.3
     alpha2, sigma2 = schedule.alphas_cumprod.numpy(), 1 - schedule.alphas_cumprod.numpy()
     whole = alpha2 * variance + sigma2
@@ -107,17 +101,8 @@ def test_errors_of_one_answer_are_converted_as_its_predictions_are() -> None:
     found = to_x0("epsilon", answer, alpha * x0 + sigma * epsilon, alpha, sigma)
     error = (answer - epsilon).square().mean(1).numpy()
     for space, prediction in SPACES.items():
-        truth, told = target(prediction, x0, epsilon, alpha, sigma), target(prediction, found, answer, alpha, sigma)
-        np.testing.assert_allclose(error * space_factor(space, schedule), (told - truth).square().mean(1), rtol=1e-9)
-
-
-def test_a_factor_scales_errors_as_it_scales_losses() -> None:
-    factor = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
-    scaled = LossProfile.of(losses(0)).scaled(factor)
-    expected = LossProfile.of(losses(0) * factor[:, None])
-    np.testing.assert_allclose(scaled.mean, expected.mean)
-    np.testing.assert_allclose(scaled.stderr, expected.stderr)
-    assert scaled.largest_over_smallest == pytest.approx(scaled.mean.max() / scaled.mean.min())
+        truth, moved = target(prediction, x0, epsilon, alpha, sigma), target(prediction, found, answer, alpha, sigma)
+        np.testing.assert_allclose(error * space_factor(space, schedule), (moved - truth).square().mean(1), rtol=1e-9)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -162,7 +147,6 @@ def log_snr_of(schedule: NoiseSchedule) -> np.ndarray:
 
 
 def same(table: np.ndarray, draws: int = 3) -> Errors:
-    """The same error [T] at every draw, of ε as of x0."""
     return Errors(*(np.repeat(table[:, None], draws, axis=1),) * 2)
 
 
@@ -172,17 +156,7 @@ def drawn(seed: int, timesteps: int = 40, draws: int = 20) -> Errors:
 
 
 def falling(seed: int, timesteps: int) -> np.ndarray:
-    """λ that fall unevenly."""
     return np.sort(np.random.default_rng(seed).uniform(-11, 12, timesteps))[::-1].copy()
-
-
-@pytest.mark.parametrize("name", SCHEDULES)
-@given(st.floats(0.01, 100))
-def test_a_constant_loss_is_its_own_mean(name: str, loss: float) -> None:
-    schedule = NoiseSchedule.named(name, 200)
-    for endpoint in endpoints(schedule).values():
-        assert endpoint.weights.min() >= 0
-        assert endpoint.of(same(np.full(200, loss))) == pytest.approx((loss, 0.0), abs=1e-9 * loss)
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(-3, 3), st.floats(40, 50))
@@ -221,15 +195,13 @@ def test_the_mean_of_x0_is_scipys_quadrature_between_the_two_ends(name: str) -> 
 @pytest.mark.parametrize(
     ("highest", "lowest", "interval"), [(12, -11, (-4, 9)), (6, -11, (-4, 6)), (12, 2, (2, 9)), (6, 2, (2, 6))]
 )
-def test_the_interval_is_what_the_schedule_reaches_of_it(
-    highest: float, lowest: float, interval: tuple[float, float]
-) -> None:
+def test_the_interval_is_what_the_schedule_reaches_of_it(highest: float, lowest: float, interval: tuple[float, float]):
     schedule = of_log_snr(np.linspace(highest, lowest, 50))
     assert endpoints(schedule)["x0_loss_over_log_snr"].interval == pytest.approx(interval)
 
 
 def test_an_end_between_two_timesteps_is_cut_exactly() -> None:
-    """Of the line from 0 at λ = −2 to 12 at λ = 10 the part between −1 and 1 has the mean 2."""
+    """The line from 0 at λ = −2 to 12 at λ = 10 has the mean 2 between −1 and 1."""
     weights, interval = log_snr_weights(of_log_snr(np.array([10.0, -2.0])), Interval(-1, 1))
     assert interval == (-1, 1)
     assert weights @ [12, 0] == pytest.approx(2)
@@ -270,7 +242,6 @@ def test_errors_of_other_timesteps_are_refused() -> None:
 
 
 def heads(seed: int, draws: int = 200) -> np.ndarray:
-    """Errors of three heads at four timesteps, [T, n, 3]."""
     random = np.random.default_rng(seed)
     return np.einsum("tij,tnj->tni", random.normal(size=(4, 3, 3)), random.normal(size=(4, draws, 3)))
 

@@ -25,8 +25,6 @@ SCHEDULE = NoiseSchedule.linear(50)
 
 
 class Answering(nn.Module):
-    """A network that is a function of (x_t, t), and remembers what it was asked."""
-
     def __init__(self, function: Callable[[Tensor, Tensor], Tensor]) -> None:
         super().__init__()
         self.function, self.asked = function, []
@@ -58,18 +56,18 @@ def test_batches_may_be_cut_anywhere(images: Tensor, size: int) -> None:
     assert torch.equal(whole[2], torch.arange(50).repeat_interleave(12))
 
 
-def test_a_network_is_told_the_labels_of_the_images_drawn(images: Tensor) -> None:
-    """One that knows the image of each label errs nowhere, one that is told other labels does."""
+def test_a_network_gets_the_labels_of_the_images_drawn(images: Tensor) -> None:
+    """One that knows the image of each label errs nowhere, one with other labels does."""
     labels = torch.arange(len(images))
 
-    def loss(told: Tensor) -> float:
+    def loss(chosen: Tensor) -> float:
         def sight(x_t: Tensor, timesteps: Tensor, class_labels: Tensor) -> Any:
             return SimpleNamespace(sample=to_model_range(images)[class_labels])
 
         net = Answering(lambda x_t, t: x_t)
         net.forward = sight  # type: ignore[method-assign]
         denoiser = Denoiser(net, spec_of("sample", condition=class_labels(len(images))))
-        return float(profile(denoiser, Draws.of(images, 50, 12, 0, CPU, told), 70).epsilon.max())
+        return float(profile(denoiser, Draws.of(images, 50, 12, 0, CPU, chosen), 70).epsilon.max())
 
     assert loss(labels) < 1e-6
     assert loss(labels.roll(1)) > 0.1
@@ -139,9 +137,7 @@ def test_an_error_of_x0_is_that_of_the_same_answer_clipped_where_it_is_pixels(im
 
 
 @pytest.mark.parametrize("prediction", ["epsilon", "v_prediction", "sample"])
-def test_where_nothing_is_clipped_both_errors_differ_by_the_noise_over_the_signal(
-    images: Tensor, prediction: str
-) -> None:
+def test_where_nothing_is_clipped_both_errors_differ_by_the_noise_over_the_signal(images: Tensor, prediction: str):
     """‖Δx0‖² = (σ²/α²)·‖Δε‖²."""
     denoiser = Denoiser(Answering(lambda x, t: 0.3 * x), spec_of(prediction, autoencoder="it"))
     found = profile(denoiser, draws_of(images), 100)
@@ -260,7 +256,7 @@ class Prophet(nn.Module):
 
 
 def test_super_resolution_is_profiled_with_what_it_sees() -> None:
-    """Of a plain image the low-resolution form says all, so that only a network that sees it loses nothing."""
+    """The low-resolution form of a plain image says all, so that only a network that sees it loses nothing."""
     plain = torch.arange(0, 250, 10, dtype=torch.uint8).reshape(-1, 1, 1, 1).expand(-1, 1, 8, 8).contiguous()
     draws = draws_of(plain, count=4)
     assert profile(Denoiser(Prophet(1), spec_of(condition=low_resolution(4))), draws, 50).epsilon.max() < 1e-6
@@ -273,9 +269,7 @@ class Stop(Exception):
 
 
 @pytest.mark.parametrize("batch_size", [7, 50])
-def test_a_profile_that_was_stopped_goes_on_from_its_finished_parts(
-    images: Tensor, tmp_path: Path, batch_size: int
-) -> None:
+def test_a_profile_that_was_stopped_goes_on_from_its_finished_parts(images: Tensor, tmp_path: Path, batch_size: int):
     draws = draws_of(images)
     whole = profile(ensemble([Answering(lambda x, t: x * 0.9)] * 3, RANGES), draws, batch_size)
     left = iter(range(5))
@@ -295,7 +289,6 @@ def test_a_profile_that_was_stopped_goes_on_from_its_finished_parts(
 
 
 def test_a_floor_is_estimated_from_samples(images: Tensor) -> None:
-    """Of as many images as there are it is the floor itself; of fewer its mean is about that, where it is large."""
     draws = draws_of(images)
     whole = profile_optimal_loss(images, SCHEDULE, draws)
     np.testing.assert_array_equal(profile_optimal_loss(images, SCHEDULE, draws, sampled=len(images)), whole)

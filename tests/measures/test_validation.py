@@ -13,7 +13,7 @@ LINEAR = NoiseSchedule.linear(1000)
 GAUSSIAN = torch.randn(4096, 8, generator=torch.Generator().manual_seed(0))
 
 
-def nothing(x_t: Tensor, told: Tensor) -> Tensor:
+def nothing(x_t: Tensor, timestep: Tensor) -> Tensor:
     return torch.zeros_like(x_t)
 
 
@@ -42,8 +42,8 @@ def test_at_the_image_itself_no_velocity_is_predicted_better_than_its_noise():
     validation = Validation(Points.mlperf(4096), "velocity")
     means = GAUSSIAN.mul(0).add(0.5)
 
-    def knowing(x_t: Tensor, told: Tensor) -> Tensor:
-        s = told[:, None] / 1000
+    def knowing(x_t: Tensor, timestep: Tensor) -> Tensor:
+        s = timestep[:, None] / 1000
         epsilon = torch.where(s > 0, (x_t - (1 - s) * 0.5) / s, 0.0)
         return epsilon - 0.5
 
@@ -54,7 +54,6 @@ def test_at_the_image_itself_no_velocity_is_predicted_better_than_its_noise():
 
 @pytest.mark.parametrize(("prediction", "expected"), [("epsilon", 1.0), ("v_prediction", 1.0), ("sample", 1.0)])
 def test_a_network_that_answers_nothing_misses_all_of_the_target(prediction: str, expected: float):
-    """Of data of variance 1, ε, v and x0 have variance 1."""
     found = Validation(Points.stratified(LINEAR, 4096), prediction)(nothing, GAUSSIAN)
     assert found.loss == pytest.approx(expected, abs=4 * found.stderr)
     assert found.stderr == pytest.approx(np.sqrt(2 / (4096 * 8)), rel=0.05)
@@ -64,17 +63,15 @@ def test_the_best_network_of_a_gaussian_has_its_loss():
     """ε̂ = σ·x_t for data N(0, 1) that preserve variance, with the error α²."""
     points = Points.stratified(LINEAR, 4096)
 
-    def best(x_t: Tensor, told: Tensor) -> Tensor:
-        return LINEAR.sigma.float()[told][:, None] * x_t
+    def best(x_t: Tensor, timestep: Tensor) -> Tensor:
+        return LINEAR.sigma.float()[timestep][:, None] * x_t
 
     found = Validation(points, "epsilon")(best, GAUSSIAN)
     assert found.loss == pytest.approx(float((points.alpha**2).mean()), abs=4 * found.stderr)
 
 
 class Dropping(nn.Module):
-    """Answers with noise of its own unless it is evaluated."""
-
-    def forward(self, x_t: Tensor, told: Tensor, label: Tensor | None = None) -> Tensor:
+    def forward(self, x_t: Tensor, timestep: Tensor, label: Tensor | None = None) -> Tensor:
         answer = 0.5 * x_t if label is None else label[:, None] * x_t
         return answer + torch.randn_like(x_t) if self.training else answer
 
@@ -91,8 +88,7 @@ def test_a_validation_is_the_same_again_however_it_is_cut_and_leaves_all_as_it_w
     assert validation(net, GAUSSIAN, label=halves).errors == pytest.approx(whole.errors, rel=1e-6)
 
 
-def test_images_that_tell_a_difference_do():
-    """By its own count of images, a difference is found in four of five tries."""
+def test_as_many_images_as_asked_for_find_a_difference():
     generator, k, difference, scatter = np.random.default_rng(0), 8, 0.02, 0.5
     pilot = Validated(1 + scatter * generator.normal(size=(k, 2000)))
     images = pilot.images_to_resolve(difference)
@@ -126,4 +122,4 @@ def test_misfits_are_refused_in_one_line():
     with pytest.raises(UserError, match=r"^a difference of 0; allowed: above 0"):
         validation(nothing, GAUSSIAN).images_to_resolve(0)
     with pytest.raises(UserError, match="losses are finite"):
-        _ = validation(lambda x_t, told: x_t / 0, GAUSSIAN).loss
+        _ = validation(lambda x_t, timestep: x_t / 0, GAUSSIAN).loss

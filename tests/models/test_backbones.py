@@ -1,6 +1,6 @@
 """A second kind of network goes the way of the first: trained, stored, profiled and sampled, without a line for it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -8,10 +8,10 @@ from typing import Any, Literal
 import pytest
 import torch
 from here import Here
-from specs import class_labels, low_resolution, spec_of
+from specs import class_labels, low_resolution, recipe_of, spec_of
 from torch import Tensor, nn
 
-from unequal.data.prepared import PreparedData, tensor_of
+from unequal.data.prepared import tensor_of
 from unequal.errors import UserError
 from unequal.measures.profiling import Draws, profile
 from unequal.models import pruned
@@ -23,12 +23,9 @@ from unequal.models.pruned import PrunableKind, PrunableLayer, prunable_kind_of,
 from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.condition import Condition
-from unequal.settings.loss_weights import NoWeight
 from unequal.settings.network import Network
-from unequal.settings.recipe import Optimizer, Recipe
 from unequal.settings.samplers import Slot, Uniform
 from unequal.settings.schedule import BetaSchedule
-from unequal.settings.training import Runtime
 from unequal.timesteps.partition import TimestepRange
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.initialisation import Scope, Start
@@ -47,8 +44,8 @@ class Stack(nn.Module):
         self.labels = nn.Embedding(config["classes"] or 1, config["width"])
 
     def forward(self, sample: Tensor, timestep: Tensor, class_labels: Tensor | None = None) -> Any:
-        told = self.labels(torch.zeros_like(timestep) if class_labels is None else class_labels)
-        hidden = torch.relu(self.first(sample) + (told + timestep[:, None] / 1000)[:, :, None, None])
+        added = self.labels(torch.zeros_like(timestep) if class_labels is None else class_labels)
+        hidden = torch.relu(self.first(sample) + (added + timestep[:, None] / 1000)[:, :, None, None])
         return SimpleNamespace(sample=self.last(hidden))
 
 
@@ -84,28 +81,16 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
     registry.register(StackBackbone())
 
 
-def recipe(sampler: Any, images: int) -> Recipe:
-    return Recipe(
-        images=images,
-        prediction="sample",
-        sampler=sampler,
-        loss_weight=NoWeight(kind="none"),
-        optimizer=Optimizer(lr=1e-2, betas=(0.9, 0.99), weight_decay=0.0, warmup_images=0, decay="constant"),
-    )
-
-
-UNIFORM = Uniform(density="uniform")
+UNIFORM, FAST = Uniform(density="uniform"), {"lr": 1e-2}
 
 
 @pytest.mark.parametrize(
     "condition", [spec_of().condition, class_labels(2), low_resolution(2)], ids=lambda condition: condition.kind
 )
-def test_a_second_backbone_goes_all_the_way(
-    condition: Condition, tmp_path: Path, runtime: Runtime, prepared: PreparedData, training_settings: Callable
-) -> None:
+def test_a_second_backbone_goes_all_the_way(condition: Condition, tmp_path, runtime, prepared, training_settings):
     here, settings = Here(tmp_path, runtime), training_settings()
     network, schedule = StackSettings(pretrained=None, condition=condition), BetaSchedule(name="linear", timesteps=50)
-    job = TrainingJob("base", recipe(UNIFORM, 400), settings, prepared, 5)
+    job = TrainingJob("base", recipe_of("sample", 400, optimizer=FAST), settings, prepared, 5)
     write_results(here, train_fresh(here, job, network, schedule))
     base = tmp_path / "artifacts/models/base"
     record = load_record(base)
@@ -114,7 +99,7 @@ def test_a_second_backbone_goes_all_the_way(
     # On from the base, for all timesteps and for a range.
     longer, expert = Start.of_model(base), Start.of_model(base, Scope(TimestepRange(10, 19), 0, 2))
     for name, on in {"longer": (longer, TimestepSampler(uniform(50))), "expert": (expert,)}.items():
-        chosen = recipe(UNIFORM if name == "longer" else Slot(density="slot"), 40)
+        chosen = recipe_of("sample", 40, sampler=UNIFORM if name == "longer" else Slot(density="slot"), optimizer=FAST)
         there = Here(tmp_path / name, runtime)
         write_results(there, train_further(there, TrainingJob(name, chosen, settings, prepared, 5), *on))
         assert load_record(tmp_path / name / "artifacts/models" / name).inherited_images == 400

@@ -21,8 +21,6 @@ T = torch.tensor([0, 10, 30, 49])
 
 
 class Knowing(nn.Module):
-    """Answers the truth in the given predictions, one head after another."""
-
     def __init__(self, x0: Tensor, epsilon: Tensor, predictions: tuple[str, ...]) -> None:
         super().__init__()
         self.x0, self.epsilon, self.predictions = x0, epsilon, predictions
@@ -41,7 +39,6 @@ class Knowing(nn.Module):
 
 @pytest.fixture
 def draw() -> tuple[Tensor, Tensor, Tensor]:
-    """(x0, ε, x_t)."""
     generator = torch.Generator().manual_seed(0)
     x0 = torch.rand(4, 1, 8, 8, generator=generator) * 2 - 1
     epsilon = torch.randn(4, 1, 8, 8, generator=generator)
@@ -58,9 +55,7 @@ def test_the_truth_in_any_prediction(prediction: str, draw: tuple[Tensor, Tensor
 
 
 @pytest.mark.parametrize("prediction", PREDICTIONS)
-def test_channels_of_the_variance_are_no_part_of_the_prediction(
-    prediction: str, draw: tuple[Tensor, Tensor, Tensor]
-) -> None:
+def test_channels_of_the_variance_are_no_part_of_the_prediction(prediction: str, draw: tuple[Tensor, Tensor, Tensor]):
     x0, epsilon, x_t = draw
     knowing = Knowing(x0, epsilon, (prediction, "epsilon"))  # as if the noise were what it says of the variance
     denoiser = Denoiser(knowing, spec_of(prediction, variance="learned"))
@@ -101,8 +96,6 @@ def test_head_weights_belong_to_mixed(tiny_net: Callable, prediction: str, weigh
 
 
 class Remembering(nn.Module):
-    """Answers with the second half of its channels, once a head, and remembers what it saw."""
-
     def __init__(self, heads: int) -> None:
         super().__init__()
         self.heads, self.seen = heads, torch.empty(0)
@@ -114,9 +107,7 @@ class Remembering(nn.Module):
 
 
 @pytest.mark.parametrize("prediction", [*PREDICTIONS, "mixed"])
-def test_super_resolution_sees_the_image_at_low_resolution(
-    prediction: str, draw: tuple[Tensor, Tensor, Tensor]
-) -> None:
+def test_super_resolution_sees_the_image_at_low_resolution(prediction: str, draw: tuple[Tensor, Tensor, Tensor]):
     x0, _, x_t = draw
     net = Remembering(3 if prediction == "mixed" else 1)
     weights = torch.eye(3)[:1].repeat(50, 1) if prediction == "mixed" else None
@@ -148,7 +139,7 @@ def test_a_condition_belongs_to_super_resolution(tiny_net: Callable) -> None:
             ask()
 
 
-def test_a_class_conditional_network_is_told_labels(tiny_net: Callable) -> None:
+def test_a_class_conditional_network_gets_labels(tiny_net: Callable) -> None:
     x_t, labels = torch.linspace(-1, 1, 4 * 64).reshape(4, 1, 8, 8), torch.tensor([0, 2, 1, 0])
     net = tiny_net(condition=class_labels(3))
     denoiser = Denoiser(net, spec_of("epsilon", condition=class_labels(3)))

@@ -1,34 +1,20 @@
 """DiT's transformer: published sizes, what it computes, how it begins, and its way from training to samples."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
 from dit_reference import answer
-from here import Here
-from specs import NOTHING, class_labels, dropped_labels, low_resolution, spec_of
-from torch import nn
+from specs import NOTHING, class_labels, dropped_labels, spec_of
 
-from unequal.data.prepared import PreparedData, tensor_of
 from unequal.errors import UserError
-from unequal.measures.profiling import Draws, profile
 from unequal.models.backbones.backbone import build_network, count_cost
 from unequal.models.backbones.dit.network import DiffusionTransformer
-from unequal.models.denoiser import load_denoiser
-from unequal.models.folder import load_record
 from unequal.models.spec import ModelSpec, Space
-from unequal.sampling.ensemble import Ensemble
 from unequal.settings.condition import Condition
-from unequal.settings.loss_weights import NoWeight
 from unequal.settings.network import DiT
-from unequal.settings.recipe import Optimizer, Recipe
-from unequal.settings.samplers import Uniform
 from unequal.settings.schedule import BetaSchedule
-from unequal.settings.training import Runtime
 from unequal.training.initialisation import reinitialise
-from unequal.training.results import write_results
-from unequal.training.train import TrainingJob, train_fresh
 
 BuildDiT = Callable
 #: Depth, width, heads; parameters with 2C outputs, 1000 classes and patches of 2, positions included; 10⁹ multiply–
@@ -81,8 +67,8 @@ def test_it_computes_what_the_paper_describes(tiny_dit: BuildDiT, condition: Con
     net = tiny_dit(condition=condition)
     x, t = torch.randn(3, 1, 8, 8, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 7, 49])
     y = None if condition.embedded_classes is None else torch.tensor([0, 1, condition.embedded_classes - 1])
-    told = (x, t) if y is None else (x, t, y)
-    found, expected = net(*told).sample, answer(net.state_dict(), x, t, y, heads=2)
+    inputs = (x, t) if y is None else (x, t, y)
+    found, expected = net(*inputs).sample, answer(net.state_dict(), x, t, y, heads=2)
     assert float(expected.std()) > 0.1
     assert torch.allclose(found.double(), expected, atol=1e-5)
 
@@ -122,50 +108,3 @@ def test_drawn_anew_it_begins_in_the_same_way(tiny_dit: BuildDiT) -> None:
 def test_settings_that_make_no_network(dit_settings: Callable, changes: dict, said: str) -> None:
     with pytest.raises((UserError, ValueError), match=said):
         build_network(dit_settings(**changes), spec_of())
-
-
-def recipe(images: int, prediction: str = "sample") -> Recipe:
-    return Recipe(
-        images=images,
-        prediction=prediction,
-        sampler=Uniform(density="uniform"),
-        loss_weight=NoWeight(kind="none"),
-        optimizer=Optimizer(lr=3e-3, betas=(0.9, 0.99), weight_decay=0.0, warmup_images=0, decay="constant"),
-    )
-
-
-@pytest.fixture
-def base(
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    runtime: Runtime,
-    prepared: PreparedData,
-    training_settings: Callable,
-    dit_settings: Callable,
-) -> Path:
-    """A model that has been trained on 1200 images, with the condition of the test's parameter."""
-    job = TrainingJob("base", recipe(1200), training_settings(), prepared, 5)
-    here = Here(tmp_path, runtime)
-    network = dit_settings(condition=request.param)
-    write_results(here, train_fresh(here, job, network, BetaSchedule(name="linear", timesteps=50)))
-    return tmp_path / "artifacts/models/base"
-
-
-@pytest.mark.parametrize(
-    "base", [NOTHING, dropped_labels(2), low_resolution(2)], indirect=True, ids=lambda one: one.kind
-)
-def test_it_is_trained_profiled_and_sampled(base: Path, prepared: PreparedData) -> None:
-    record = load_record(base)
-    assert (record.backbone, record.images_seen) == ("dit", 1200)
-    denoiser, _ = load_denoiser(base, torch.device("cpu"))
-    cpu = torch.device("cpu")
-    draws = Draws.of(tensor_of(prepared.holdout), 50, 4, 0, cpu, prepared.holdout_labels)
-    losses = profile(denoiser, draws, 100).epsilon
-    assert losses.shape == (50, 4)
-    # What was learned: far from the data, x0 is known better than by guessing noise.
-    assert 0 < losses[-10:].mean() < 1
-    assert isinstance(denoiser.net, nn.Module)
-    originals = tensor_of(prepared.holdout)
-    images = Ensemble.load(base).sample(3, [40, 20, 5], seed=1, originals=originals)
-    assert images.shape == (3, 1, 8, 8)
-    assert torch.equal(images, Ensemble.load(base).sample(3, [40, 20, 5], seed=1, originals=originals, batch_size=2))

@@ -1,11 +1,11 @@
-"""One network out of diffusers without all others, which are there all the same for whoever asks."""
+"""One network out of diffusers, and scores, import no other networks, which are there for whoever asks."""
 
 import subprocess
 import sys
 
 import pytest
 
-PROGRAM = """
+NETWORKS = """
 import sys
 
 from unequal.models.backbones.unet2d.backbone import UNet2DModel
@@ -21,10 +21,25 @@ import torch
 
 assert torch.compile(lambda x: x + 1, backend="eager")(torch.zeros(1)).item() == 1
 """
+SCORES = """
+import sys
+
+import torch
+from unequal.evaluation import fidelity
+
+heavy = {"torch._dynamo", "scipy.stats", "torchvision.models.resnet", "torchvision.ops.boxes"}
+assert heavy & sys.modules.keys() == set(), heavy & sys.modules.keys()
+import torchvision
+from torchvision.models import resnet18
+
+assert resnet18(num_classes=7).eval()(torch.zeros(1, 3, 32, 32)).shape == (1, 7)
+boxes = torch.tensor([[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 2.0, 1.9], [5.0, 5.0, 6.0, 6.0]])
+assert torchvision.ops.nms(boxes, torch.tensor([0.9, 0.8, 0.7]), 0.5).tolist() == [0, 2]
+"""
 
 
 @pytest.mark.slow
-@pytest.mark.thorough
-def test_what_was_not_imported_is_there_when_it_is_asked_for() -> None:
-    ended = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("program", [pytest.param(NETWORKS, marks=pytest.mark.thorough), SCORES])
+def test_what_was_not_imported_is_there_when_it_is_asked_for(program: str) -> None:
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr

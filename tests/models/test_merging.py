@@ -32,24 +32,10 @@ def test_merging_is_the_weighted_sum_of_what_was_learned(chosen: list[float]) ->
         torch.testing.assert_close(found[name], expected, atol=1e-5, rtol=1e-5)
 
 
-@given(st.integers(1, 5))
-def test_the_mean_of_equal_experts_is_each_of_them(count: int) -> None:
-    base, expert = weights(0), weights(1)
-    found = merged(base, [expert] * count, shares("mean", count))
-    for name in base:
-        torch.testing.assert_close(found[name], expert[name])
-
-
 def test_a_weight_of_zero_leaves_the_base() -> None:
     found = merge(weights(0), [weights(1), weights(2)], shares(0.0, 2))
     assert all(torch.equal(found.weights[name], start) for name, start in weights(0).items())
     assert found.length_over_orthogonal is None
-
-
-def test_one_expert_whole_is_itself() -> None:
-    found = merged(weights(0), [weights(1), weights(2)], shares((0.0, 1.0), 2))
-    for name, tensor in weights(2).items():
-        torch.testing.assert_close(found[name], tensor)
 
 
 def test_a_weight_for_all_or_one_for_each() -> None:

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 import torch
 from diffusers.models.attention_processor import Attention
-from specs import low_resolution, spec_of
+from specs import low_resolution
 
 from unequal.errors import UserError
-from unequal.models.backbones.backbone import build_network, count_cost, training_flops
+from unequal.models.backbones.backbone import count_cost, training_flops
 
 ENLARGING = low_resolution(4)
 
@@ -59,8 +59,3 @@ def test_every_attention_is_normed(tiny_net: Callable, scale_shift: bool) -> Non
 def test_attention_at_a_size_that_there_is_not(tiny_net: Callable) -> None:
     with pytest.raises(UserError, match=r"attention_resolutions: 16 is no feature-map size; allowed: \[8, 4\]"):
         tiny_net(attention_resolutions=(16,))
-
-
-def test_an_odd_number_of_layers_still_returns_to_the_image_size(network_settings: Callable) -> None:
-    net = build_network(network_settings(block_out_channels=(8, 8, 16)), spec_of(size=12))
-    assert net(torch.zeros(1, 1, 12, 12), 0).sample.shape == (1, 1, 12, 12)

@@ -18,11 +18,11 @@ from diffusers import (
 )
 from diffusers.models.unets.unet_2d import UNet2DModel
 from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
+from one_line import refusal
 from openai_unet import OpenAIUNet
 from specs import class_labels, low_resolution, spec_of
 
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.errors import UserError
 from unequal.models.backbones.backbone import take_over
 from unequal.models.backbones.unet2d.exchange import load_pretrained
 from unequal.models.spec import ModelSpec
@@ -34,9 +34,8 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def spec(network: UNet2D, size: int, channels: int, prediction: str = "epsilon", **changes: Any) -> ModelSpec:
-    """Of a base of that network."""
-    told = {"condition": network.condition, "variance": network.variance}
-    return spec_of(prediction, size=size, channels=channels, **told, **changes)
+    facts = {"condition": network.condition, "variance": network.variance}
+    return spec_of(prediction, size=size, channels=channels, **facts, **changes)
 
 
 def same_weights(one: UNet2DModel, other: UNet2DModel) -> bool:
@@ -46,8 +45,6 @@ def same_weights(one: UNet2DModel, other: UNet2DModel) -> bool:
 
 @pytest.fixture
 def load(network_settings: Callable) -> Load:
-    """Take the network of a folder, as the settings of a tiny one name it."""
-
     def load(source: Path, size: int = 8, channels: int = 1, **changes: Any) -> UNet2DModel:
         network = network_settings(pretrained=str(source), **changes)
         return load_pretrained(network, spec(network, size, channels))
@@ -94,24 +91,12 @@ def test_pretrained_with_learned_variance(tmp_path: Path, tiny_net: Callable, lo
     assert "2 out with learned variance" in refusal(load, tmp_path / "plain", variance="learned")
 
 
-def refusal(load: Load, *args: Any, **changes: Any) -> str:
-    with pytest.raises(UserError) as caught:
-        load(*args, **changes)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
 @pytest.mark.parametrize(("size", "channels"), [(16, 1), (8, 3)])
 def test_pretrained_for_other_images(tmp_path: Path, tiny_net: Callable, load: Load, size: int, channels: int) -> None:
     tiny_net().save_pretrained(tmp_path)
     said = refusal(load, tmp_path, size, channels)
     assert "size 8 with 1 channels in and 1 out" in said
     assert f"the data have size {size} and {channels} channels" in said
-
-
-def test_pretrained_with_three_heads(tmp_path: Path, tiny_net: Callable, load: Load) -> None:
-    tiny_net(heads=3).save_pretrained(tmp_path)
-    assert "1 channels in and 3 out" in refusal(load, tmp_path)
 
 
 def test_pretrained_that_is_not_there(tmp_path: Path, load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,9 +109,7 @@ def test_pretrained_that_is_not_there(tmp_path: Path, load: Load, monkeypatch: p
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_pretrained_weights_are_finite(
-    tmp_path: Path, tiny_net: Callable, load: Load, take: Load, value: float
-) -> None:
+def test_pretrained_weights_are_finite(tmp_path: Path, tiny_net: Callable, load: Load, take: Load, value: float):
     net, theirs = tiny_net(), OpenAIUNet(layers=1, attended=())
     with torch.no_grad():
         net.conv_in.bias[0] = value
@@ -140,8 +123,6 @@ def test_pretrained_weights_are_finite(
 
 @pytest.fixture
 def take(network_settings: Callable) -> Load:
-    """Take the network of a source over as a base of 50 timesteps that predicts ε, or as told."""
-
     def take(
         source: Any,
         schedule: str = "linear",
@@ -158,7 +139,6 @@ def take(network_settings: Callable) -> Load:
 
 
 def pipeline(folder: Path, net: UNet2DModel, scheduler: Any) -> Path:
-    """A folder as diffusers' pipelines leave it."""
     net.save_pretrained(folder / "unet")
     scheduler.save_pretrained(folder / "scheduler")
     return folder
@@ -184,12 +164,10 @@ AGREEING = [
 ]
 
 
-@pytest.mark.parametrize(("scheduler", "told"), AGREEING, ids=range(len(AGREEING)))
-def test_a_pipeline_that_agrees(
-    scheduler: Any, told: dict[str, Any], tmp_path: Path, tiny_net: Callable, take: Load
-) -> None:
-    net = tiny_net(variance=told.get("variance", "fixed"))
-    assert same_weights(take(pipeline(tmp_path, net, scheduler), **told), net)
+@pytest.mark.parametrize(("scheduler", "chosen"), AGREEING, ids=range(len(AGREEING)))
+def test_a_pipeline_that_agrees(scheduler: Any, chosen: dict[str, Any], tmp_path: Path, tiny_net: Callable, take: Load):
+    net = tiny_net(variance=chosen.get("variance", "fixed"))
+    assert same_weights(take(pipeline(tmp_path, net, scheduler), **chosen), net)
 
 
 DISAGREEING = [
@@ -205,11 +183,6 @@ DISAGREEING = [
         FLOW,
         "schedule: one shift for all images, but {} was trained with use_dynamic_shifting: true",
     ),
-    (
-        FlowMatchEulerDiscreteScheduler(shift=3.0, num_train_timesteps=500),
-        FLOW,
-        "schedule: times as parts of 1000, but {} was trained with num_train_timesteps 500",
-    ),
     (DDPMScheduler(), FLOW, "schedule.name: 'flow', but {} was trained with a DDPMScheduler; allowed for a flow: Flow"),
     (DDPMScheduler(), {"timesteps": 500}, "schedule.timesteps: 500, but {} was trained with 1000"),
     (
@@ -217,14 +190,7 @@ DISAGREEING = [
         {"schedule": "cosine"},
         "schedule.name: cosine, betas 4.128e-05 … 0.999, but {} was trained with betas 0.0001 … 0.02",
     ),
-    (
-        DDPMScheduler(beta_schedule="scaled_linear", beta_start=0.00085, beta_end=0.012),
-        {"schedule": "scaled_linear"},
-        "schedule.name: scaled_linear, betas 0.0015 … 0.0195, but {} was trained with betas 0.00085 … 0.012",
-    ),
     (DDPMScheduler(beta_schedule="sigmoid"), {}, "schedule.name: linear, betas 0.0001 … 0.02, but {} was trained with"),
-    (DDPMScheduler(trained_betas=[*LINEAR[:-1], 0.03]), {}, "schedule.name: linear, betas 0.0001 … 0.02, but {} was"),
-    (DDPMScheduler(rescale_betas_zero_snr=True), {}, "schedule.name: linear, betas 0.0001 … 0.02, but {} was"),
     (DDPMScheduler(prediction_type="sample"), {}, "recipes.base.prediction: epsilon, but {} was trained with sample"),
     (
         DDPMScheduler(variance_type="learned_range"),
@@ -236,26 +202,18 @@ DISAGREEING = [
         {"variance": "learned"},
         "network.variance: learned, but {} was trained with variance_type 'fixed_small'",
     ),
-    (
-        DDPMScheduler(variance_type="learned"),
-        {"variance": "learned"},
-        "network.variance: learned, but {} was trained with variance_type 'learned'",
-    ),
     (DDPMScheduler(clip_sample_range=2.0), {}, "sampling.clip: to [-1, 1] or not at all, but {} was trained with clip"),
-    (DDPMScheduler(thresholding=True), {}, "sampling.clip: to [-1, 1] or not at all, but {} was trained with thresh"),
     (ScoreSdeVeScheduler(), {}, "{} belongs to a ScoreSdeVeScheduler, which has no betas; allowed: DDPM's kind"),
 ]
 
 
-@pytest.mark.parametrize(("scheduler", "told", "said"), DISAGREEING, ids=range(len(DISAGREEING)))
-def test_a_pipeline_that_disagrees(
-    scheduler: Any, told: dict[str, Any], said: str, tmp_path: Path, tiny_net: Callable, take: Load
-) -> None:
-    folder = pipeline(tmp_path, tiny_net(variance=told.get("variance", "fixed")), scheduler)
+@pytest.mark.parametrize(("scheduler", "chosen", "said"), DISAGREEING, ids=range(len(DISAGREEING)))
+def test_a_pipeline_that_disagrees(scheduler: Any, chosen: dict[str, Any], said: str, tmp_path, tiny_net, take: Load):
+    folder = pipeline(tmp_path, tiny_net(variance=chosen.get("variance", "fixed")), scheduler)
     expected = said.format(f"network.pretrained '{folder}'").replace(
         f"network.pretrained '{folder}' belongs", f"network.pretrained: '{folder}' belongs"
     )
-    assert refusal(take, folder, **told).startswith(expected)
+    assert refusal(take, folder, **chosen).startswith(expected)
 
 
 def test_a_scheduler_beside_the_model_is_read_too(tmp_path: Path, tiny_net: Callable, take: Load) -> None:
@@ -272,9 +230,7 @@ def test_a_scheduler_that_cannot_be_read(content: str, tmp_path: Path, tiny_net:
     assert str(tmp_path) in refusal(take, tmp_path)
 
 
-def test_a_scheduler_on_the_hub(
-    tmp_path: Path, tiny_net: Callable, take: Load, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scheduler_on_the_hub(tmp_path: Path, tiny_net: Callable, take: Load, monkeypatch: pytest.MonkeyPatch):
     folder = pipeline(tmp_path, tiny_net(), DDPMScheduler())
 
     def download(repository: str, name: str, revision: str) -> str:
@@ -304,7 +260,7 @@ def test_a_scheduler_on_the_hub(
     assert "scheduler_config.json cannot be reached on the Hub" in refusal(take, f"someone/something@{COMMIT}")
 
 
-def test_networks_that_are_told_more_than_timesteps(tmp_path: Path, load: Load) -> None:
+def test_networks_that_take_more_than_timesteps(tmp_path: Path, load: Load) -> None:
     small: dict[str, Any] = {
         "sample_size": 8,
         "in_channels": 1,
@@ -330,7 +286,6 @@ def test_networks_that_are_told_more_than_timesteps(tmp_path: Path, load: Load) 
 
 
 def openai(folder: Path, **changes: Any) -> Path:
-    """A checkpoint."""
     torch.manual_seed(0)
     torch.save(OpenAIUNet(layers=1, attended=(), **changes).state_dict(), folder / "model.pt")
     return folder / "model.pt"

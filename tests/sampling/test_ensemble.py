@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
+from one_line import refusal
 from specs import class_labels, low_resolution, record_of, spec_of
 from torch import Tensor, nn
 
@@ -23,13 +24,10 @@ from unequal.models.spec import ModelSpec
 from unequal.models.weights import all_fit
 from unequal.sampling.ensemble import Ensemble, Expert, bytes_of_weights
 
-SCHEDULE = NoiseSchedule.linear(50)
 STEPS = sampling_timesteps(8, 50)
 
 
 class Answering(nn.Module):
-    """A network that is a function of x_t, and remembers the timesteps that it was asked about."""
-
     def __init__(self, function: Callable[[Tensor], Tensor] = lambda x: 0.5 * x) -> None:
         super().__init__()
         self.function = function
@@ -89,12 +87,6 @@ def test_samples_that_are_no_numbers_become_no_images(function: Callable[[Tensor
         single(Answering(function), "sample").images(range(3, 6), STEPS, clip=False)
 
 
-def test_images_that_are_no_numbers_are_not_the_decoders_alone() -> None:
-    experts = Ensemble([expert_of(Answering(lambda x: x * float("nan")), 0, 49, spec_of("sample", autoencoder="it"))])
-    with pytest.raises(UserError, match=r"^a: sampled NaN or infinite values in images 0 to 1$"):
-        experts.images(range(2), STEPS, clip=False, decode=torch.zeros_like)
-
-
 @pytest.mark.parametrize("eta", [0.0, 0.6, 1.0])
 def test_gaussian_data_come_out_with_their_variance(eta: float) -> None:
     """Data N(0, s²) have the posterior mean x0 = α·s²/(α²s² + σ²)·x_t; many steps end in variance s²."""
@@ -121,7 +113,6 @@ def test_gaussian_data_come_out_with_their_variance(eta: float) -> None:
 
 
 def learned(function: Callable[[Tensor], Tensor], said: float, count: int = 1) -> Ensemble:
-    """Networks that predict x0 by a function, and say the same of the variance everywhere."""
     nets = [Answering(lambda x: torch.cat([function(x), torch.full_like(x, said)], dim=1)) for _ in range(count)]
     edges = [round(50 * i / count) for i in range(count + 1)]
     spec = spec_of("sample", variance="learned")
@@ -135,24 +126,6 @@ def test_the_least_learned_variance_is_ddims_with_all_its_noise(count: int, batc
     plain = learned(lambda x: 0.5 * x, 0.3).sample(5, STEPS, eta=1)
     experts = learned(lambda x: 0.5 * x, -1.0, count)
     assert torch.equal(experts.sample(5, STEPS, batch_size=batch_size, eta=1, variance="learned"), plain)
-
-
-def test_a_learned_variance_is_that_of_the_noise() -> None:
-    """From one image, one step to t = 20 and one to the image: the variance is β of that longer step for o = 1."""
-    x_t = torch.zeros(1, 1, 8, 8).expand(200, -1, -1, -1)
-    seen: list[Tensor] = []
-
-    def remember(x: Tensor) -> Tensor:
-        seen.append(x)
-        return torch.zeros_like(x)
-
-    generator = torch.Generator().manual_seed(0)
-    learned(remember, 1.0).denoise(
-        x_t, [40, 20], 1, noise=lambda step: torch.randn(x_t.shape, generator=generator), variance="learned"
-    )
-    beta = 1 - SCHEDULE.alphas_cumprod[40] / SCHEDULE.alphas_cumprod[20]
-    # 12,800 values know a standard deviation within 0.7 %.
-    assert float(seen[1].std()) == pytest.approx(float(beta) ** 0.5, rel=0.03)
 
 
 @pytest.mark.parametrize("eta", [0.0, 0.5])
@@ -242,8 +215,6 @@ def test_experts_of_different_bases_are_refused(field: str, change: dict[str, An
 
 
 class Enlarging(Answering):
-    """Answers with the condition: what an x0-predicting network of super-resolution sees beside x_t."""
-
     def forward(self, x_t: Tensor, timesteps: Tensor) -> Any:
         return SimpleNamespace(sample=x_t[:, 1:])
 
@@ -261,21 +232,13 @@ def test_super_resolution_enlarges_the_originals_in_turn(batch_size: int) -> Non
     assert (found - expected).abs().max() <= 0.5 + 1e-3
 
 
-def test_super_resolution_without_originals_is_refused() -> None:
-    with pytest.raises(UserError, match="a model of super-resolution needs a low-resolution image"):
-        enlarging().sample(2, STEPS)
-
-
 def test_generation_looks_at_no_originals() -> None:
     originals = torch.zeros(3, 1, 8, 8, dtype=torch.uint8)
     assert torch.equal(single(Answering()).sample(4, STEPS, originals=originals), single(Answering()).sample(4, STEPS))
 
 
 class Named(Answering):
-    """Answers with images as bright as their labels, and remembers the labels."""
-
     def forward(self, x_t: Tensor, timesteps: Tensor, class_labels: Tensor) -> Any:
-        self.told = class_labels
         return SimpleNamespace(sample=torch.ones_like(x_t) * class_labels[:, None, None, None] / 4 - 1)
 
 
@@ -316,7 +279,6 @@ def save(folder: Path, net: UNet2DModel, made: ModelRecord) -> None:
 
 @pytest.fixture
 def groups(tmp_path: Path, tiny_net: Callable, make_record: Callable) -> Path:
-    """Experts of two groups, as folders."""
     net = tiny_net()
     for group, (first, last) in enumerate([(0, 19), (20, 49)]):
         made = make_record(net, first=first, last=last, group=group, groups=2)
@@ -380,9 +342,7 @@ def test_never_more_than_one_network_is_on_the_device(variance: str) -> None:
 
 
 @pytest.mark.parametrize(("free", "resident"), [(2, False), (4, True)])
-def test_all_networks_are_resident_where_twice_their_weights_are_free(
-    groups: Path, monkeypatch: pytest.MonkeyPatch, free: int, resident: bool
-) -> None:
+def test_all_networks_are_resident_where_twice_their_weights_are_free(groups, monkeypatch, free, resident):
     weights = sum(bytes_of_weights(groups / name) for name in ("group_0", "group_1"))
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free * weights // 2, 10**12))
     assert all_fit(weights, torch.device("cuda")) == resident
@@ -412,6 +372,4 @@ def test_latents_are_decoded_and_have_no_bounds() -> None:
 )
 def test_latents_and_pixels_are_not_confused(latent: bool, clip: bool, decoded: bool, complaint: str) -> None:
     experts = of_latents(lambda x: x) if latent else single(Answering())
-    with pytest.raises(UserError) as refusal:
-        experts.sample(1, STEPS, clip=clip, decode=(lambda z: z) if decoded else None)
-    assert str(refusal.value) == complaint
+    assert refusal(lambda: experts.sample(1, STEPS, clip=clip, decode=(lambda z: z) if decoded else None)) == complaint

@@ -30,7 +30,7 @@ def denoiser(tiny_dit: BuildDiT, condition: Condition = LABELS, **changes: Any) 
 
 def test_the_guided_noise_is_that_of_the_formula(tiny_dit: BuildDiT) -> None:
     plain, (x, t), y = denoiser(tiny_dit), noisy(), torch.tensor([0, 1, 1, 0])
-    labelled, free = (plain.conditioned(told).epsilon(x, t) for told in (y, torch.full_like(y, 2)))
+    labelled, free = (plain.conditioned(labels).epsilon(x, t) for labels in (y, torch.full_like(y, 2)))
     assert float((labelled - free).abs().mean()) > 0.01
     for scale in (1.0, 4.0, 0.5):
         found = GuidedDenoiser(plain, Guidance(scale=scale, channels=None)).conditioned(y).epsilon(x, t)
@@ -41,7 +41,7 @@ def test_by_default_three_channels_are_guided_and_never_the_variance(tiny_dit: B
     plain = denoiser(tiny_dit, channels=4, variance="learned")
     (x, t), y = noisy(4), torch.tensor([0, 1, 1, 0])
     with torch.no_grad():
-        labelled, free = (plain.conditioned(told).whole_answer(x, t) for told in (y, torch.full_like(y, 2)))
+        labelled, free = (plain.conditioned(labels).whole_answer(x, t) for labels in (y, torch.full_like(y, 2)))
         three = GuidedDenoiser(plain, Guidance(scale=3.0)).conditioned(y).whole_answer(x, t)
         four = GuidedDenoiser(plain, Guidance(scale=3.0, channels=None)).conditioned(y).whole_answer(x, t)
     expected = free + 3 * (labelled - free)

@@ -39,7 +39,6 @@ def info_noise() -> TimestepSampler:
 
 
 def learned(sampler: TimestepSampler, given: dict[str, Any], work: Path) -> dict[str, Any]:
-    """What a sampler knows after 36 images."""
     torch.manual_seed(0)
     net = build_unet(UNet2D.model_validate_json(json.dumps(given["network"])), 8, 1, 1)
     source = BatchSource(tensor_of(PreparedData.open(given["data"]).train), 6, sampler, 0, False, torch.device("cpu"))
@@ -50,7 +49,6 @@ def learned(sampler: TimestepSampler, given: dict[str, Any], work: Path) -> dict
 
 
 def learned_by_all(given: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """What each kind of sampler knows after a training of its own."""
     work = Path(given["work"])
     samplers = {
         "loss_second_moment": LossSecondMomentSampler(T, history=1, uniform_share=0.1, unbiased=False),

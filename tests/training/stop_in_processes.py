@@ -1,4 +1,4 @@
-"""A training by several processes that is told to stop at a step, and takes its time to save.
+"""A training by several processes that is signalled to stop at a step, and takes its time to save.
 
 Started by test_processes_train.py.
 """
@@ -23,8 +23,6 @@ SAVING_SECONDS = 2.0
 
 
 class Telling(InDouble):
-    """The usual loss; at a step the first process has the launcher told to stop, and waits until all have heard."""
-
     steps = 0
 
     def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
@@ -36,7 +34,6 @@ class Telling(InDouble):
 
 
 def write_slowly(path: Path, checkpoint: Checkpoint) -> None:
-    """Save as a large model on a slow disk."""
     time.sleep(SAVING_SECONDS)
     write_checkpoint(path, checkpoint)
 

@@ -1,7 +1,5 @@
 """The averaged weights against closed forms."""
 
-import copy
-
 import numpy as np
 import pytest
 import torch
@@ -91,24 +89,6 @@ def test_parameters_are_followed_to_another_memory() -> None:
     net.bias.data = torch.zeros(1)
     average.update()
     assert float(average.average["bias"]) == pytest.approx(0.1)
-
-
-@pytest.mark.parametrize("settings", [exponential(0.9), power(0.1), power(0.2, keep=3)])
-def test_saved_averages_go_on_as_if_never_stopped(settings: Average) -> None:
-    net = filled(0.0)
-    averages = Averages(net, settings)
-    for value in (1.0, 2.0, 3.0):
-        fill(net, value)
-        averages.update()
-    other = filled(7.0)
-    resumed = Averages(other, settings)
-    resumed.load_state_dict(copy.deepcopy(averages.state_dict()), 3)
-    for followed, one in ((net, averages), (other, resumed)):
-        fill(followed, 4.0)
-        one.update()
-    found, expected = resumed.state_dict(), averages.state_dict()
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
 def test_the_average_of_a_half_precision_network_is_float32() -> None:

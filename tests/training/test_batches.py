@@ -15,7 +15,7 @@ from unequal.data.prepared import PreparedData, tensor_of
 from unequal.timesteps.samplers import TimestepSampler, normalised, tilt, uniform
 from unequal.training.batches import WINDOW_BYTES, Batch, BatchSource, image_indices, window_of, withholding
 
-# Image i is told by its pixels: all are i, and the first column is brighter.
+# Image i is known by its pixels: all are i, and the first column is brighter.
 IMAGES = torch.arange(10, dtype=torch.uint8).reshape(10, 1, 1, 1).repeat(1, 1, 4, 4)
 IMAGES[..., 0] += 100
 
@@ -31,13 +31,6 @@ def fields(batch: Batch) -> list[Tensor]:
 
 def same(one: Batch, other: Batch) -> bool:
     return all(torch.equal(a, b) for a, b in zip(fields(one), fields(other), strict=True))
-
-
-def test_steps_may_be_asked_for_in_any_order() -> None:
-    forwards = [source().draw(step) for step in range(5)]
-    one = source()
-    backwards = [one.draw(step) for step in reversed(range(5))]
-    assert all(same(a, b) for a, b in zip(forwards, reversed(backwards), strict=True))
 
 
 def test_draws_leave_torchs_own_generator_alone() -> None:

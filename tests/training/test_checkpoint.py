@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+from one_line import refusal
 
-from unequal.errors import UserError
 from unequal.training import checkpoint
 from unequal.training.checkpoint import Checkpoint, previous_path, read_checkpoint, read_whole, write_checkpoint
 
@@ -26,13 +26,6 @@ FACTS: dict[str, Any] = {"step": 12345, "sampler": {"history": [0.5, 1.0]}}
 def path(tmp_path: Path) -> Path:
     write_checkpoint(tmp_path / "work" / "a.safetensors", Checkpoint(TENSORS, FACTS))
     return tmp_path / "work" / "a.safetensors"
-
-
-def refusal(path: Path) -> str:
-    with pytest.raises(UserError) as caught:
-        read_checkpoint(path)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def test_what_was_written_comes_back(path: Path) -> None:
@@ -74,7 +67,7 @@ def test_a_write_cut_off_between_its_two_moves_leaves_the_state_before(path: Pat
 
 def test_a_fact_changed(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"12345", b"12346"))
-    assert "altered since it was saved" in refusal(path)
+    assert "altered since it was saved" in refusal(read_checkpoint, path)
 
 
 @pytest.mark.parametrize("begun", [b"", b"half a file"])

@@ -2,14 +2,13 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
-from accelerate.state import AcceleratorState
 from diffusers.models.unets.unet_2d import UNet2DModel
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +16,6 @@ from learn_in_processes import OBJECTIVE, OPTIMIZER, T, adaptive, learned_by_all
 
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.pipeline.program import launch
-from unequal.settings.training import Runtime
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import BatchSource
 from unequal.training.feedback import Feedback
@@ -26,16 +24,7 @@ from unequal.training.loop import Trainer
 CPU = torch.device("cpu")
 
 
-@pytest.fixture(autouse=True)
-def _fresh_accelerator() -> Iterator[None]:
-    AcceleratorState._reset_state(reset_partial_state=True)
-    yield
-    AcceleratorState._reset_state(reset_partial_state=True)
-
-
 class Recorder(TimestepSampler):
-    """Notes what it is taught; importance weights other than 1."""
-
     learns = True
 
     def __init__(self) -> None:
@@ -55,25 +44,12 @@ def source(prepared: PreparedData) -> Callable:
 
 
 @pytest.fixture
-def train(
-    source: Callable, tiny_net: Callable, training_settings: Callable, runtime: Runtime, tmp_path: Path
-) -> Callable:
-    """A finished run of two steps."""
-
+def train(source: Callable, tiny_net, training_settings, runtime, tmp_path) -> Callable:
     def run(sampler: TimestepSampler, parts: int, net: UNet2DModel | None = None) -> Trainer:
         settings = training_settings(batch_size=6, gradient_accumulation=parts)
+        chosen = {"optimizer": OPTIMIZER, "training": settings, "runtime": runtime, "images": 12}
         work = tmp_path / str(parts)
-        trainer = Trainer(
-            net or tiny_net(),
-            source(sampler),
-            OBJECTIVE,
-            optimizer=OPTIMIZER,
-            training=settings,
-            runtime=runtime,
-            images=12,
-            work=work,
-            log=lambda *_: None,
-        )
+        trainer = Trainer(net or tiny_net(), source(sampler), OBJECTIVE, work=work, log=lambda *_: None, **chosen)
         trainer.run()
         return trainer
 
@@ -99,9 +75,7 @@ def test_measurements_come_first_and_after_every_so_many_images(batch_size: int,
 
 
 @pytest.mark.parametrize("parts", [1, 2, 4])
-def test_the_losses_of_a_whole_batch_are_handed_on_without_importance_weights(
-    train: Callable, tiny_net: Callable, parts: int
-) -> None:
+def test_the_losses_of_a_whole_batch_are_handed_on_without_importance_weights(train: Callable, tiny_net, parts: int):
     sampler = Recorder()
     source = train(sampler, parts).source
     assert len(sampler.taught) == 2
@@ -111,22 +85,6 @@ def test_the_losses_of_a_whole_batch_are_handed_on_without_importance_weights(
     timesteps, losses = sampler.taught[0]
     np.testing.assert_array_equal(timesteps, batch.timesteps.numpy())
     np.testing.assert_allclose(losses, expected, rtol=2e-4)
-
-
-def test_single_gradients_are_those_of_backward(source: Callable, tiny_net: Callable) -> None:
-    net = tiny_net().requires_grad_(True)
-    feedback = Feedback(Accelerator(cpu=True), net, source(adaptive()), OBJECTIVE)
-    timesteps = np.array([0, 3, 49])
-    squares = feedback.squared_norms(4, timesteps)
-    assert all(parameter.grad is None for parameter in net.parameters())
-    for i, square in enumerate(squares):
-        batch = list(feedback.source.measured(4, timesteps).singles())[i]
-        assert batch.timesteps.tolist() == [timesteps[i]]
-        OBJECTIVE(net, batch).weighted.sum().backward()
-        flat = torch.cat([parameter.grad.flatten() for parameter in net.parameters()])
-        assert square == pytest.approx(float(flat.double().square().sum()), rel=1e-6)
-        net.zero_grad()
-    assert len(set(squares)) == 3
 
 
 def test_measured_images_are_others_at_each_step(source: Callable) -> None:
@@ -143,9 +101,7 @@ def test_without_anything_to_learn_nothing_is_read_back(train: Callable, monkeyp
 
 
 @pytest.mark.slow
-def test_two_processes_learn_the_same_as_one(
-    prepared: PreparedData, network_settings: Callable, training_settings: Callable, runtime: Runtime, tmp_path: Path
-) -> None:
+def test_two_processes_learn_the_same_as_one(prepared, network_settings, training_settings, runtime, tmp_path):
     settings = {"network": network_settings(), "training": training_settings(batch_size=6), "runtime": runtime}
     given = {name: value.model_dump(mode="json") for name, value in settings.items()}  # type: ignore[attr-defined]
     given |= {"data": str(prepared.path), "work": str(tmp_path)}

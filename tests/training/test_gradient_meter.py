@@ -2,22 +2,22 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from here import Here
-from specs import spec_of
+from specs import recipe_of, spec_of
 from torch import Tensor, nn
 
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.diffusion.predictions import NetworkFunction
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.settings.loss_weights import LearnedClusterUncertainty, NoWeight
-from unequal.settings.recipe import Conflicts, MeasuredGradients, Optimizer, Recipe
-from unequal.settings.samplers import Uniform
-from unequal.settings.training import Runtime, Training
+from unequal.settings.loss_weights import LearnedClusterUncertainty
+from unequal.settings.recipe import Conflicts, MeasuredGradients, Recipe
+from unequal.settings.training import Training
 from unequal.timesteps.partition import Affinity, Partition, TimestepRange, equal_log_snr, gradient_clusters
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import Batch
@@ -141,8 +141,6 @@ AFFINITY_CELLS = equal_log_snr(SCHEDULE, 6, drop_empty=True)
 
 
 class Weighed(nn.Module):
-    """Two parameters: one that only low timesteps move, and one that high ones do."""
-
     def __init__(self) -> None:
         super().__init__()
         self.low, self.high = nn.Parameter(torch.ones(())), nn.Parameter(torch.ones(()))
@@ -152,8 +150,6 @@ class Weighed(nn.Module):
 
 
 class Answer(Objective):
-    """What the network says."""
-
     def forward(self, net: NetworkFunction, batch: Batch) -> Losses:
         return Losses(net(batch.x0, batch.timesteps), {})  # type: ignore[arg-type]
 
@@ -177,16 +173,8 @@ def test_it_is_measured_once(prepared: PreparedData, tmp_path: Path) -> None:
     np.testing.assert_array_equal(before.cosines, again.cosines)
 
 
-def recipe(images: int = 200, **changes: object) -> Recipe:
-    chosen = {
-        "images": images,
-        "prediction": "epsilon",
-        "sampler": Uniform(density="uniform"),
-        "loss_weight": NoWeight(kind="none"),
-        "optimizer": Optimizer(lr=1e-3, betas=(0.9, 0.99), weight_decay=0.0, warmup_images=0, decay="constant"),
-        "gradients": MEASURED,
-    }
-    return Recipe.model_validate(chosen | changes)
+def recipe(**changes: Any) -> Recipe:
+    return recipe_of(images=200, **({"gradients": MEASURED} | changes))
 
 
 SURGERY = recipe(conflicts=Conflicts(kind="pcgrad", clusters=3, cluster_by="gradients"))
@@ -196,14 +184,7 @@ UNCERTAIN = recipe(
 
 
 @pytest.fixture
-def trained(
-    tmp_path: Path,
-    runtime: Runtime,
-    prepared: PreparedData,
-    tiny_net: Callable,
-    make_record: Callable,
-    training_settings: Callable,
-) -> Callable:
+def trained(tmp_path, runtime, prepared, tiny_net, make_record, training_settings) -> Callable:
     def make(chosen: Recipe, fresh: bool = False) -> tuple[Here, TrainingJob, Start]:
         net, spec = tiny_net(), spec_of()
         start = Start(net, spec, Scope.whole(spec), parent=None if fresh else make_record(net))
@@ -222,9 +203,9 @@ def test_what_is_measured_counts_in_the_budget(trained: Callable, chosen: Recipe
     assert outcome.trained.steps == (200 - 72) // batch
     assert outcome.trained.images_seen == 200
     write_results(here, outcome)
-    told = here.figures["results/metrics/train_longer.json"]["gradients"]
-    assert np.shape(told["cosines"]) == (len(told["cells"]),) * 2
-    (clusters,) = told["clusters"]
+    measured = here.figures["results/metrics/train_longer.json"]["gradients"]
+    assert np.shape(measured["cosines"]) == (len(measured["cells"]),) * 2
+    (clusters,) = measured["clusters"]
     assert (len(clusters), clusters[0][0], clusters[-1][1]) == (3, 0, 49)
 
 
@@ -255,7 +236,7 @@ def test_fresh_weights_are_refused(trained: Callable) -> None:
         measured_affinity(here, job, start)
 
 
-def test_a_gradient_that_is_lost_in_noise_is_told(trained: Callable) -> None:
+def test_a_gradient_that_is_lost_in_noise_is_refused(trained: Callable) -> None:
     *_, start = trained(SURGERY)
     lost = Affinity(AFFINITY_CELLS, np.full((len(AFFINITY_CELLS),) * 2, np.nan))
     with pytest.raises(UserError, match="measure more images where a mean gradient is lost in noise"):

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from unequal.settings.recipe import MomentumDecay, Optimizer
-from unequal.training.checkpoint import load_moments, moments
+from unequal.training.checkpoint import moments
 from unequal.training.optimizer import build_optimizer, compensation, learning_rate, momentum, set_schedule
 
 CPU = torch.device("cpu")
@@ -62,19 +62,6 @@ def test_the_first_step_is_adamws() -> None:
     descend(net, build_optimizer(net.parameters(), settings(), CPU), 1)
     # Weight decay times lr, then a step of lr against the gradient's sign.
     assert net.bias.item() == pytest.approx(3 * (1 - 1e-2 * 0.1) - 1e-2, rel=1e-5)
-
-
-def test_saved_moments_go_on_as_if_never_stopped() -> None:
-    through, stopped = linear(), linear()
-    descend(through, build_optimizer(through.parameters(), settings(), CPU), 7)
-    first = build_optimizer(stopped.parameters(), settings(), CPU)
-    descend(stopped, first, 3)
-    saved = {name: value.clone() for name, value in moments(first, stopped).items()}
-    second = build_optimizer(stopped.parameters(), settings(), CPU)
-    load_moments(second, stopped, saved)
-    descend(stopped, second, 4)
-    assert torch.equal(through.weight, stopped.weight)
-    assert torch.equal(through.bias, stopped.bias)
 
 
 def test_moments_are_named_by_parameter() -> None:

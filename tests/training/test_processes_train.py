@@ -27,7 +27,6 @@ sys.exit(program.launch(2, sys.argv[1:]))
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what each of two processes makes of each kind."""
     root = tmp_path_factory.mktemp("trained")
     assert launch(2, [sys.executable, str(PROGRAM), str(root)]) == 0
     return root

@@ -10,8 +10,6 @@ from unequal.training.loop import StopSync
 
 
 class Two:
-    """Stands for two processes that say the same."""
-
     num_processes, device = 2, device("cpu")
 
     def __init__(self) -> None:
@@ -23,9 +21,7 @@ class Two:
 
 
 @pytest.mark.parametrize(("seconds", "exchanges"), [(5.0, 40), (1.0, 40), (0.3, 14), (0.0, 4)])
-def test_after_slow_steps_processes_exchange_every_time(
-    seconds: float, exchanges: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_slow_steps_processes_exchange_every_time(seconds: float, exchanges: int, monkeypatch):
     both: Any = Two()
     now = [0.0]
     monkeypatch.setattr(loop.time, "monotonic", lambda: now[0])

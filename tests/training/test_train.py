@@ -13,7 +13,7 @@ import pytest
 import torch
 from here import Here
 from pydantic import TypeAdapter
-from specs import class_labels, spec_of
+from specs import class_labels, recipe_of, spec_of
 from torch import nn
 
 from unequal.artifacts.timestep_files import NumberedGroup
@@ -29,9 +29,9 @@ from unequal.models.folder import AVERAGES, load_heads, load_model, load_record,
 from unequal.models.pruned import load_any_model, replay
 from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble
-from unequal.settings.loss_weights import AnyLossWeight, NoWeight
-from unequal.settings.recipe import Mixing, Optimizer, Recipe
-from unequal.settings.samplers import Slot, Uniform
+from unequal.settings.loss_weights import AnyLossWeight
+from unequal.settings.recipe import Mixing, Recipe
+from unequal.settings.samplers import Slot
 from unequal.settings.schedule import BetaSchedule
 from unequal.settings.training import PowerAverage, Runtime
 from unequal.timesteps.partition import TimestepRange
@@ -41,27 +41,20 @@ from unequal.training.checkpoint import read_whole
 from unequal.training.initialisation import Scope, Start
 from unequal.training.mixed_prediction import mixed_objective
 from unequal.training.results import trained_record, write_model, write_results
-from unequal.training.three_heads import PERIODS, BalancedHeads, BestHead
+from unequal.training.three_heads import BalancedHeads
 from unequal.training.train import TrainingJob, batches_of, single_head, take_over, train, train_fresh
 
 SCHEDULE = NoiseSchedule.linear(50)
+LINEAR = BetaSchedule(name="linear", timesteps=50)
 
 
 def recipe(prediction: str = "epsilon", images: int = 16) -> Recipe:
-    return Recipe(
-        images=images,
-        prediction=prediction,
-        mixing=Mixing(train="best_common", select="profile") if prediction == "mixed" else None,
-        sampler=Uniform(density="uniform"),
-        loss_weight=NoWeight(kind="none"),
-        optimizer=Optimizer(lr=1e-3, betas=(0.9, 0.99), weight_decay=0.0, warmup_images=0, decay="constant"),
-    )
+    mixing = Mixing(train="best_common", select="profile") if prediction == "mixed" else None
+    return recipe_of(prediction, images, mixing=mixing)
 
 
 @pytest.fixture
 def run_training(tmp_path: Path, runtime: Runtime, prepared: PreparedData, training_settings: Callable) -> Callable:
-    """Carry a recipe out in a folder of its own."""
-
     def run(
         name: str, start: Start, chosen: Recipe, heads: Any = None, data: PreparedData = prepared, **changes: Any
     ) -> Here:
@@ -97,13 +90,8 @@ def test_a_base_from_fresh_weights(run_training: Callable, tiny_net: Callable) -
     assert figures["spec"]["prediction"] == "epsilon"
 
 
-def test_the_settings_make_a_base(
-    tmp_path: Path, runtime: Runtime, prepared: PreparedData, training_settings: Callable, network_settings: Callable
-) -> None:
-    job, schedule = (
-        TrainingJob("base", recipe(), training_settings(), prepared, 5),
-        BetaSchedule(name="linear", timesteps=50),
-    )
+def test_the_settings_make_a_base(tmp_path, runtime, prepared, training_settings, network_settings):
+    job, schedule = TrainingJob("base", recipe(), training_settings(), prepared, 5), LINEAR
     first, again = (
         train_fresh(Here(tmp_path / name, runtime), job, network_settings(), schedule) for name in ("first", "again")
     )
@@ -200,9 +188,7 @@ def watching(drawn: list[int]) -> Callable:
     return watched
 
 
-def test_a_child_sees_other_noise_than_its_parent(
-    run_training: Callable, tiny_net: Callable, make_record: Callable
-) -> None:
+def test_a_child_sees_other_noise_than_its_parent(run_training: Callable, tiny_net: Callable, make_record: Callable):
     ends = []
     for name, parent in (("fresh", None), ("child", make_record(tiny_net())), ("again", make_record(tiny_net()))):
         net = tiny_net()
@@ -259,10 +245,7 @@ def test_other_classes_than_those_of_the_data(
     data = replace(prepared, facts=prepared.facts | {"labels": found})
     tiny_net(condition=class_labels(classes)).save_pretrained(tmp_path / "net")
     network = network_settings(condition=class_labels(classes), pretrained=str(tmp_path / "net"))
-    job, schedule = (
-        TrainingJob("base", recipe(), training_settings(), data, 5),
-        BetaSchedule(name="linear", timesteps=50),
-    )
+    job, schedule = TrainingJob("base", recipe(), training_settings(), data, 5), LINEAR
     with pytest.raises(UserError, match=f"network.condition.classes: {classes}; the data are {said}, allowed: "):
         made(Here(tmp_path, runtime), job, network, schedule)
 
@@ -282,9 +265,7 @@ def test_three_heads(run_training: Callable, tiny_net: Callable) -> None:
     assert tables["images"].sum() == tables["wins"].sum() == 16
 
 
-def test_an_unconditional_network_looks_at_no_labels(
-    run_training: Callable, tiny_net: Callable, prepared: PreparedData
-) -> None:
+def test_an_unconditional_network_looks_at_no_labels(run_training: Callable, tiny_net, prepared):
     here = run_training("with", start_of(tiny_net()), recipe())
     unlabelled = replace(prepared, labels=None, facts=prepared.facts | {"labels": None})
     bare = run_training("without", start_of(tiny_net()), recipe(), data=unlabelled)
@@ -292,34 +273,15 @@ def test_an_unconditional_network_looks_at_no_labels(
     assert (here.root / weights.format("with")).read_bytes() == (bare.root / weights.format("without")).read_bytes()
 
 
-def test_a_pretrained_base_takes_no_step(
-    tmp_path: Path,
-    runtime: Runtime,
-    prepared: PreparedData,
-    tiny_net: Callable,
-    training_settings: Callable,
-    network_settings: Callable,
-) -> None:
+def test_a_pretrained_base_takes_no_step(tmp_path, runtime, prepared, tiny_net, training_settings, network_settings):
     here, net = Here(tmp_path, runtime), tiny_net()
     net.save_pretrained(tmp_path / "net")
-    job, schedule = (
-        TrainingJob("base", recipe(), training_settings(), prepared, 5),
-        BetaSchedule(name="linear", timesteps=50),
-    )
+    job, schedule = TrainingJob("base", recipe(), training_settings(), prepared, 5), LINEAR
     write_results(here, take_over(here, job, network_settings(pretrained=str(tmp_path / "net")), schedule))
     loaded, record = load_model(tmp_path / "artifacts/models/base")
     assert all(torch.equal(value, net.state_dict()[name]) for name, value in loaded.state_dict().items())
     assert (record.steps, record.images_seen, record.training_flops) == (0, 0, 0)
     assert (tmp_path / "results/training/base.csv").read_text().startswith("step,images_seen,loss\n")
-
-
-@pytest.mark.parametrize("compare", ["common", "native"])
-def test_objectives_of_the_best_head(compare: str) -> None:
-    mixing = Mixing(train=f"best_{compare}", select="profile", bins=4)
-    best = mixed_objective(recipe("mixed"), mixing, SCHEDULE)
-    assert isinstance(best, BestHead)
-    assert best.compare == compare
-    assert best.statistics()["images"].shape == (PERIODS, 4)
 
 
 def test_objective_of_balanced_heads() -> None:
@@ -341,18 +303,14 @@ def test_three_heads_need_more_than_a_recipe(run_training: Callable, tiny_net: C
         (1, {"autoencoder": "abc"}, "'base' works in other latents than those of the data, or in pixels"),
     ],
 )
-def test_a_model_of_another_kind_is_not_trained_further(
-    run_training: Callable, tiny_net: Callable, make_record: Callable, heads: int, model: dict[str, str], said: str
-) -> None:
+def test_a_model_of_another_kind_is_not_trained_further(run_training, tiny_net, make_record, heads, model, said):
     net = tiny_net(heads=heads)
     parent = make_record(net, name="base", **model)
     with pytest.raises(UserError, match=f"^{said}"):
         run_training("child", replace(start_of(net, parent.spec), parent=parent), recipe("epsilon"))
 
 
-def test_a_batch_of_a_thousand_times_the_images_is_refused(
-    run_training: Callable, tiny_net: Callable, prepared: PreparedData
-) -> None:
+def test_a_batch_of_a_thousand_times_the_images_is_refused(run_training: Callable, tiny_net, prepared):
     most = 1000 * len(prepared.train)
     with pytest.raises(UserError, match=rf"^training.batch_size: {most + 1} of 36 training images; at most {most}"):
         run_training("a", start_of(tiny_net(), spec_of()), recipe(), batch_size=most + 1)
@@ -364,7 +322,7 @@ def test_a_sampler_for_other_timesteps_is_refused(run_training: Callable, tiny_n
 
 
 @pytest.mark.parametrize("prediction", ["epsilon", "v_prediction", "sample"])
-def test_a_sampler_is_told_what_an_error_of_epsilon_counts(prediction: str) -> None:
+def test_a_sampler_knows_what_an_error_of_epsilon_counts(prediction: str) -> None:
     """Min-SNR's weight of it is min(SNR, γ)/SNR, whatever is predicted."""
 
     class Curious(TimestepSampler):

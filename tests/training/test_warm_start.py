@@ -8,17 +8,14 @@ from typing import Any
 import pytest
 import torch
 from here import Here
-from specs import spec_of
+from one_line import refusal
+from specs import recipe_of, spec_of
 
-from unequal.data.prepared import PreparedData, tensor_of
+from unequal.data.prepared import tensor_of
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.errors import UserError
 from unequal.models.folder import STATE, load_model
 from unequal.models.pruned import replay
-from unequal.settings.loss_weights import NoWeight
-from unequal.settings.recipe import Optimizer, Recipe, WarmStart
-from unequal.settings.samplers import Uniform
-from unequal.settings.training import Runtime
+from unequal.settings.recipe import Recipe, WarmStart
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import TrainingState
@@ -31,13 +28,7 @@ from unequal.training.train import TrainingJob, train
 CPU = torch.device("cpu")
 OBJECTIVE = SingleHead("epsilon", NoiseSchedule.linear(50))
 AS_IT_WAS = WarmStart(weights="last", moments="carried")
-PLAIN: dict[str, Any] = {
-    "lr": 2e-3,
-    "betas": (0.9, 0.99),
-    "weight_decay": 0.01,
-    "warmup_images": 0,
-    "decay": "constant",
-}
+PLAIN: dict[str, Any] = {"lr": 2e-3, "weight_decay": 0.01}
 
 
 @dataclass(frozen=True)
@@ -50,24 +41,13 @@ class Later(BatchSource):
         return super().draw(self.after + step, part)
 
 
-def recipe(warm_start: WarmStart = AS_IT_WAS, sampler: Any = None, keep_state: bool = True, **optimizer: Any) -> Recipe:
-    return Recipe(
-        images=16,
-        prediction="epsilon",
-        sampler=sampler or Uniform(density="uniform"),
-        loss_weight=NoWeight(kind="none"),
-        optimizer=Optimizer(**(PLAIN | optimizer)),
-        warm_start=warm_start,
-        keep_state=keep_state,
-    )
+def recipe(warm_start: WarmStart = AS_IT_WAS, **changes: Any) -> Recipe:
+    facts = {"warm_start": warm_start, "keep_state": True, "optimizer": PLAIN} | changes
+    return recipe_of(**facts)
 
 
 @pytest.fixture
-def trained(
-    tmp_path: Path, runtime: Runtime, prepared: PreparedData, tiny_net: Callable, training_settings: Callable
-) -> Callable:
-    """Train fresh weights, or a start, by a recipe; the model's folder."""
-
+def trained(tmp_path, runtime, prepared, tiny_net, training_settings) -> Callable:
     def run(name: str, chosen: Recipe, start: Start | None = None) -> Path:
         here, spec = Here(tmp_path / name, runtime), spec_of()
         job = TrainingJob(name, chosen, training_settings(), prepared, 5)
@@ -79,28 +59,15 @@ def trained(
 
 
 @pytest.fixture
-def stretch(
-    tmp_path: Path, runtime: Runtime, prepared: PreparedData, tiny_net: Callable, training_settings: Callable
-) -> Callable:
-    """The state after a stretch of steps of one long stream of batches, from the state of an earlier one on."""
-
+def stretch(tmp_path, runtime, prepared, tiny_net, training_settings) -> Callable:
     def run(work: str, steps: int, after: int = 0, state: TrainingState | None = None, **chosen: Any) -> TrainingState:
         net = tiny_net(middle_attention=False)
         if state is not None:
             net.load_state_dict(state.weights)
         source = Later(tensor_of(prepared.train), 4, TimestepSampler(uniform(50)), 0, True, CPU, after=after)
-        trainer = Trainer(
-            net,
-            source,
-            OBJECTIVE,
-            optimizer=Optimizer(**(PLAIN | chosen)),
-            training=training_settings(),
-            runtime=runtime,
-            images=4 * steps,
-            work=tmp_path / work,
-            log=lambda *_: None,
-            carried=None if state is None else state.moments,
-        )
+        optimizer, carried = recipe(optimizer=PLAIN | chosen).optimizer, None if state is None else state.moments
+        rest = {"training": training_settings(), "runtime": runtime, "images": 4 * steps, "work": tmp_path / work}
+        trainer = Trainer(net, source, OBJECTIVE, optimizer=optimizer, log=lambda *_: None, carried=carried, **rest)
         end = trainer.run().end
         assert end is not None
         return end.state()
@@ -151,7 +118,6 @@ def test_what_a_recipe_asks_for_is_where_a_training_goes_on_from(trained: Callab
 
 
 def steps_of(folder: Path) -> set[float]:
-    """Adam's numbers of steps in a model's state."""
     return {float(value) for name, value in TrainingState.load(folder).moments.items() if name.endswith(".step")}
 
 
@@ -176,7 +142,6 @@ def test_a_branch_begins_at_an_earlier_point(trained: Callable) -> None:
 
 
 def pruned(folder: Path) -> Start:
-    """What pruning leaves of a model has no state."""
     net, parent = load_model(folder)
     removals = [("down_blocks.0.resnets.0.conv1", [0, 2, 4, 6])]
     replay(net, removals)
@@ -212,11 +177,6 @@ def damaged(folder: Path) -> Start:
         (lambda folder: Start.of_model(folder).renewed(0), {}, "in a training that begins with fresh weights"),
     ],
 )
-def test_what_cannot_be_gone_on_from_is_refused(
-    trained: Callable, make: Callable[[Path], Start], chosen: dict[str, Any], said: str
-) -> None:
+def test_what_cannot_be_gone_on_from_is_refused(trained, make, chosen, said):
     start = make(trained("base", recipe(WarmStart())))
-    with pytest.raises(UserError) as caught:
-        warm_start(start, recipe(**chosen))
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert said in refusal(lambda: warm_start(start, recipe(optimizer=PLAIN | chosen)))

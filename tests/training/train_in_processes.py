@@ -71,7 +71,6 @@ class InDouble(SingleHead):
 
 
 def uncertain(*arguments: Any) -> Objective:
-    """The same error over its uncertainty, which is learned, in float64 too."""
     return OverUncertainty(InDouble(*arguments), Uncertainty(NoiseSchedule.linear(50))).double()
 
 
@@ -92,7 +91,6 @@ def trainer_of(
     network: Network = NETWORK,
     surgery: Surgery | None = None,
 ) -> Trainer:
-    """A training that takes so many steps."""
     AcceleratorState._reset_state(reset_partial_state=True)
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -106,7 +104,6 @@ def trainer_of(
 
 
 def train(work: Path, steps: int, kind: str = "unet2d") -> dict[str, Tensor]:
-    """The weights after so many steps of ten, those of the objective included."""
     network, objective, surgery = KINDS[kind]
     trainer = trainer_of(work, 10, objective, network, surgery)
     for _ in range(steps):

@@ -35,7 +35,6 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def symmetric(eigenvalues: list[float], seed: int = 0) -> Tensor:
-    """A matrix with these eigenvalues and random eigenvectors."""
     size = len(eigenvalues)
     drawn = torch.from_numpy(np.random.default_rng(seed).normal(size=(size, size)))
     vectors = torch.linalg.qr(drawn).Q
@@ -57,14 +56,12 @@ def quadratic(matrix: Tensor) -> tuple[list[nn.Parameter], Loss]:
 
 @pytest.fixture
 def small() -> tuple[nn.Module, Tensor, Tensor]:
-    """A network of 29 parameters, curved in all of them, and data."""
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(2, 5), nn.Tanh(), nn.Linear(5, 2), nn.Sigmoid()).double()
     return net, torch.randn(16, 2).double(), torch.rand(16, 2).double()
 
 
 def dense_hessian(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    """All second derivatives of the mean squared error, [p, p]."""
     names, values = zip(*net.named_parameters(), strict=True)
     sizes = [value.numel() for value in values]
 
@@ -84,7 +81,7 @@ def test_the_largest_eigenvalue_of_a_network_is_that_of_its_dense_hessian(small)
     assert len(found.quotients) == len(found.residuals) == 300
 
 
-def test_a_network_with_attention_has_second_derivatives(tiny_net: Callable[..., UNet2DModel]) -> None:
+def test_a_network_with_attention_has_second_derivatives(tiny_net: Callable) -> None:
     """H·v is the change of the gradient along v."""
     net = tiny_net().double().eval()
     x, t = torch.randn(2, 1, 8, 8, generator=generator(), dtype=torch.float64), torch.tensor([3, 40])
@@ -137,6 +134,21 @@ def test_an_eigenvalue_lies_within_the_residual(seed: int, eigenvalues: list[flo
     found = power_iteration(lambda vector: [matrix @ vector[0]], start, 8)
     for quotient, residual in zip(found.quotients, found.residuals, strict=True):
         assert np.abs(np.array(eigenvalues) - quotient).min() <= residual + 1e-9
+
+
+def line(function: Callable[[Tensor], Tensor], start: Tensor, end: Tensor, points: int) -> tuple[Tensor, nn.Parameter]:
+    parameter = nn.Parameter(torch.full_like(start, 0.25))
+    return losses_on_line(lambda: function(parameter)[None], [parameter], [start], [end], points), parameter
+
+
+def test_a_line_through_a_quadratic_is_a_parabola() -> None:
+    matrix = symmetric([3.0, 1.0, -2.0])
+    a, b = torch.tensor([[1.0, 2.0, 3.0], [-1.0, 0.5, 2.0]], dtype=torch.float64)
+    losses, parameter = line(lambda p: p @ matrix @ p / 2, a, b, 5)
+    s = torch.linspace(0, 1, 5, dtype=torch.float64)
+    expected = [(a + share * (b - a)) @ matrix @ (a + share * (b - a)) / 2 for share in s]
+    torch.testing.assert_close(losses[:, 0], torch.stack(expected))
+    assert (parameter == 0.25).all()
 
 
 def test_ends_are_the_losses_of_the_two_models_and_the_net_stays_as_it_was(small) -> None:

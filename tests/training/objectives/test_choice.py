@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from pydantic import TypeAdapter
-from specs import class_labels, low_resolution, spec_of
+from specs import low_resolution, spec_of
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.loss_weights import AnyLossWeight
@@ -26,12 +26,6 @@ def test_objective_of_a_record(learned: bool, kind: type, tiny_net: Callable, ma
     torch.testing.assert_close(
         objective_for(record.spec, SCHEDULE, weight).weights, snr.clamp(max=5) / (snr + 1), rtol=1e-5, atol=0
     )
-
-
-def test_objective_of_a_class_conditional_model(tiny_net: Callable, make_record: Callable) -> None:
-    found = objective_for(spec_of(condition=class_labels(3)), SCHEDULE)
-    assert isinstance(found, Conditioned)
-    assert type(found.objective) is SingleHead
 
 
 def test_objective_of_a_model_of_super_resolution(tiny_net: Callable, make_record: Callable) -> None:

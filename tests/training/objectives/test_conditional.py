@@ -1,4 +1,4 @@
-"""Any objective trains a network that sees the image at low resolution as well, or is told its label."""
+"""Any objective trains a network that sees the image at low resolution as well, or by its label."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -20,16 +20,7 @@ SCHEDULE = NoiseSchedule.linear(50)
 T = torch.tensor([0, 7, 20, 35, 49])
 
 
-@pytest.fixture
-def batch() -> Batch:
-    generator = torch.Generator().manual_seed(0)
-    x0 = torch.rand(5, 1, 4, 4, generator=generator) * 2 - 1
-    epsilon = torch.randn(5, 1, 4, 4, generator=generator)
-    return Batch(x0, epsilon, T, torch.tensor([1.0, 2.0, 0.5, 1.0, 3.0]), torch.tensor([0, 2, 1, 0, 2]))
-
-
 def at_low_resolution(x0: Tensor) -> Tensor:
-    """At half the resolution, and back."""
     small = x0.reshape(5, 1, 2, 2, 2, 2).mean((3, 5))
     return torch.nn.functional.interpolate(small, size=4, mode="bilinear")
 
@@ -43,9 +34,7 @@ OBJECTIVES: list[tuple[Callable[[], Objective], int]] = [
 
 
 @pytest.mark.parametrize(("make", "heads"), OBJECTIVES)
-def test_all_is_as_with_a_network_that_knows_the_condition(
-    make: Callable[[], Objective], heads: int, batch: Batch
-) -> None:
+def test_all_is_as_with_a_network_that_knows_the_condition(make: Callable[[], Objective], heads: int, batch: Batch):
     condition, seen = at_low_resolution(batch.x0), []
 
     def net(sample: Tensor, timestep: Tensor) -> SimpleNamespace:
@@ -73,9 +62,7 @@ def test_all_is_as_with_a_network_that_knows_the_condition(
 
 
 @pytest.mark.parametrize(("make", "heads"), OBJECTIVES)
-def test_all_is_as_with_a_network_that_knows_the_labels(
-    make: Callable[[], Objective], heads: int, batch: Batch
-) -> None:
+def test_all_is_as_with_a_network_that_knows_the_labels(make: Callable[[], Objective], heads: int, batch: Batch):
     def net(sample: Tensor, timestep: Tensor, class_labels: Tensor) -> SimpleNamespace:
         return SimpleNamespace(sample=(sample * class_labels[:, None, None, None]).repeat(1, heads, 1, 1))
 

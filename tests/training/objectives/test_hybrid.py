@@ -18,8 +18,6 @@ SCHEDULE = NoiseSchedule.linear(T)
 
 
 class TwoHalves(nn.Module):
-    """Answers with two learnable images of its own, the prediction and the variance."""
-
     def __init__(self) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(1)
@@ -30,19 +28,7 @@ class TwoHalves(nn.Module):
         return SimpleNamespace(sample=torch.cat([self.output, self.variance], dim=1))
 
 
-def batch() -> Batch:
-    generator = torch.Generator().manual_seed(0)
-    return Batch(
-        torch.rand(5, 1, 4, 4, generator=generator) * 2 - 1,
-        torch.randn(5, 1, 4, 4, generator=generator),
-        torch.tensor([0, 7, 20, 35, 49]),
-        torch.tensor([1.0, 2.0, 0.5, 1.0, 3.0]),
-    )
-
-
-def x0_of(prediction: str, output: Tensor) -> tuple[Tensor, Tensor]:
-    """x_t, and the x0 that an answer stands for."""
-    given = batch()
+def x0_of(given: Batch, prediction: str, output: Tensor) -> tuple[Tensor, Tensor]:
     ratio = SCHEDULE.alphas_cumprod[given.timesteps].float().reshape(-1, 1, 1, 1)
     alpha, sigma = ratio.sqrt(), (1 - ratio).sqrt()
     x_t = alpha * given.x0 + sigma * given.epsilon
@@ -57,12 +43,12 @@ def x0_of(prediction: str, output: Tensor) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("prediction", PREDICTIONS)
 @pytest.mark.parametrize(("weight", "keywords"), [("none", {}), ("min_snr", {"gamma": 5.0})])
-def test_the_bound_comes_on_top_of_the_error(prediction: str, weight: str, keywords: dict[str, float]) -> None:
-    net, given = TwoHalves(), batch()
+def test_the_bound_comes_on_top_of_the_error(prediction: str, weight: str, keywords: dict[str, float], batch: Batch):
+    net, given = TwoHalves(), batch
     table = loss_weights(weight, prediction, SCHEDULE.snr, **keywords)
     losses = Hybrid(prediction, SCHEDULE, table)(net, given)
     alone = SingleHead(prediction, SCHEDULE, table)(lambda x, t: SimpleNamespace(sample=net.output), given)
-    x_t, predicted = x0_of(prediction, net.output)
+    x_t, predicted = x0_of(batch, prediction, net.output)
     bits = VariationalBound(SCHEDULE).term(given.x0, x_t, predicted, net.variance, given.timesteps)
     torch.testing.assert_close(losses.weighted, alone.weighted + 0.001 * T * bits * given.weights)
     torch.testing.assert_close(losses.terms["mse"], alone.terms["mse"])
@@ -70,8 +56,8 @@ def test_the_bound_comes_on_top_of_the_error(prediction: str, weight: str, keywo
 
 
 @pytest.mark.parametrize("prediction", PREDICTIONS)
-def test_the_prediction_learns_from_its_error_alone(prediction: str) -> None:
-    hybrid, alone, given = TwoHalves(), TwoHalves(), batch()
+def test_the_prediction_learns_from_its_error_alone(prediction: str, batch: Batch) -> None:
+    hybrid, alone, given = TwoHalves(), TwoHalves(), batch
     Hybrid(prediction, SCHEDULE)(hybrid, given).weighted.sum().backward()
     plain = SingleHead(prediction, SCHEDULE)
     plain(lambda x, t: SimpleNamespace(sample=alone.output), given).weighted.sum().backward()
@@ -80,10 +66,10 @@ def test_the_prediction_learns_from_its_error_alone(prediction: str) -> None:
     assert bool((hybrid.variance.grad.flatten(1).norm(dim=1) > 0).all())
 
 
-def test_variance_is_learned_to_be_as_wide_as_the_error() -> None:
-    """Of a normal distribution with a wrong mean, the best variance is the true one plus the mean's squared error."""
-    t, net, given = 30, TwoHalves(), batch()
-    given = Batch(given.x0, given.epsilon, torch.full((5,), t), torch.ones(5))
+def test_variance_is_learned_to_be_as_wide_as_the_error(batch: Batch) -> None:
+    """Where the mean is wrong, the best variance is the true one plus the mean's squared error."""
+    t, net = 30, TwoHalves()
+    given = Batch(batch.x0, batch.epsilon, torch.full((5,), t), torch.ones(5))
     optimizer = torch.optim.Adam([net.variance], lr=0.05)
     objective = Hybrid("sample", SCHEDULE)
     with torch.no_grad():
@@ -99,10 +85,9 @@ def test_variance_is_learned_to_be_as_wide_as_the_error() -> None:
     torch.testing.assert_close(found, torch.full_like(found, float(true + error)), rtol=1e-3, atol=0)
 
 
-def test_it_can_be_differentiated_twice() -> None:
-    """Curvature is measured with the training's own loss."""
-    net, given = TwoHalves(), batch()
-    loss = Hybrid("epsilon", SCHEDULE)(net, given).weighted.sum()
+def test_it_can_be_differentiated_twice(batch: Batch) -> None:
+    net = TwoHalves()
+    loss = Hybrid("epsilon", SCHEDULE)(net, batch).weighted.sum()
     first = torch.autograd.grad(loss, list(net.parameters()), create_graph=True)
     second = torch.autograd.grad(sum(one.sum() for one in first), list(net.parameters()))
     assert all(bool(torch.isfinite(one).all()) for one in second)

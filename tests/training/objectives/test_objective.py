@@ -17,17 +17,6 @@ RATIO = torch.cumprod(1 - torch.linspace(2e-3, 0.4, 50, dtype=torch.float64), 0)
 T = torch.tensor([0, 7, 20, 35, 49])
 
 
-@pytest.fixture
-def batch() -> Batch:
-    generator = torch.Generator().manual_seed(0)
-    return Batch(
-        torch.rand(5, 1, 4, 4, generator=generator) * 2 - 1,
-        torch.randn(5, 1, 4, 4, generator=generator),
-        T,
-        torch.tensor([1.0, 2.0, 0.5, 1.0, 3.0]),
-    )
-
-
 def coefficients() -> tuple[Tensor, Tensor]:
     ratio = RATIO[T].float().reshape(-1, 1, 1, 1)
     return ratio.sqrt(), (1 - ratio).sqrt()

@@ -24,7 +24,6 @@ def batch() -> Batch:
 
 
 def answers(batch: Batch, errors: list[float]) -> Tensor:
-    """What three heads answer that are off by so much."""
     levels = FLOW.at(batch.timesteps, batch.x0)
     right = [target(head, batch.x0, batch.epsilon, *levels) for head in HEADS_OF_FLOW]
     return torch.cat([one + off for one, off in zip(right, errors, strict=True)], dim=1)
@@ -48,12 +47,12 @@ def test_the_best_head_is_that_with_the_least_error_of_x0(batch: Batch) -> None:
     assert (wins > 0).sum() > 1
 
 
-def test_the_network_is_told_the_times_of_the_flow(batch: Batch) -> None:
-    told: list[Tensor] = []
+def test_the_network_gets_the_times_of_the_flow(batch: Batch) -> None:
+    seen: list[Tensor] = []
 
     def net(sample: Tensor, timestep: Tensor) -> SimpleNamespace:
-        told.append(timestep)
+        seen.append(timestep)
         return SimpleNamespace(sample=answers(batch, [0.1, 0.2, 0.3]))
 
     OnFlow(BestHead(FLOW, BINS, 100, "native"), FLOW)(net, batch)
-    torch.testing.assert_close(told[0], (1000 * FLOW.sigma)[TIMES].float())
+    torch.testing.assert_close(seen[0], (1000 * FLOW.sigma)[TIMES].float())

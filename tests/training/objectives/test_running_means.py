@@ -34,7 +34,7 @@ def batch_at(timesteps: list[int], weights: list[float] | None = None) -> Batch:
 def answers(batch: Batch, losses: list[float]) -> Any:
     """A network whose squared errors of ε are these."""
     wrong = torch.tensor(losses).sqrt().reshape(-1, 1, 1, 1)
-    return lambda sample, timestep, **told: SimpleNamespace(sample=batch.epsilon + wrong)
+    return lambda sample, timestep, **conditions: SimpleNamespace(sample=batch.epsilon + wrong)
 
 
 def step(objective: Objective, batch: Batch, losses: list[float]) -> Tensor:

@@ -25,17 +25,6 @@ BINS = Partition.of_lengths([10] * 5)
 BUDGET = 100
 
 
-@pytest.fixture
-def batch() -> Batch:
-    generator = torch.Generator().manual_seed(0)
-    return Batch(
-        torch.rand(5, 1, 4, 4, generator=generator) * 2 - 1,
-        torch.randn(5, 1, 4, 4, generator=generator),
-        T,
-        torch.tensor([1.0, 2.0, 0.5, 1.0, 3.0]),
-    )
-
-
 def best_head(compare: Literal["common", "native"] = "common", weights: Tensor | None = None) -> BestHead:
     return BestHead(SCHEDULE, BINS, BUDGET, compare, weights)
 
@@ -55,7 +44,6 @@ def targets(batch: Batch) -> dict[str, Tensor]:
 
 
 def wrong_by(batch: Batch, errors: Tensor) -> Tensor:
-    """An output of three heads whose errors have the root mean squares [3, B]."""
     truth = targets(batch)
     return torch.cat([truth[head] + errors[i].reshape(-1, 1, 1, 1) for i, head in enumerate(HEADS)], dim=1)
 
@@ -121,18 +109,15 @@ def test_the_loss_of_the_best_head_has_that_heads_weight(batch: Batch) -> None:
 
 
 def errors_of(*means: float) -> Tensor:
-    """Root mean squares [3, 5] of errors whose mean squares are these at every timestep."""
     return torch.tensor(means).sqrt()[:, None].expand(3, 5)
 
 
 def trained_on(objective: Objective, batch: Batch, errors: Tensor) -> None:
-    """One step of a training."""
     answered(objective, batch, wrong_by(batch, errors))
     objective.end_step(lambda sums: sums)
 
 
 def scale_of(objective: BalancedHeads) -> Tensor:
-    """By which the loss of each head is divided at each timestep, [3, 50]."""
     return objective.means.at(torch.arange(50))
 
 

@@ -32,7 +32,6 @@ def batch_at(timesteps: list[int], weights: list[float] | None = None) -> Batch:
 
 
 def wrong_by(batch: Batch, losses: list[float]) -> NetworkFunction:
-    """A network whose squared errors of ε are these."""
     off = torch.tensor(losses).sqrt().reshape(-1, 1, 1, 1)
     return lambda sample, timestep: SimpleNamespace(sample=batch.epsilon + off)
 
@@ -94,7 +93,6 @@ def test_its_features_have_a_length_of_one_and_are_always_the_same() -> None:
 
 
 def over_clusters() -> OverUncertainty:
-    """Of 50 timesteps in two clusters, 0 … 24 and 25 … 49."""
     weight = LearnedClusterUncertainty(kind="cluster_uncertainty", clusters=2, cluster_by="timestep")
     found = objective_for(spec_of(), SCHEDULE, weight)
     assert isinstance(found, OverUncertainty)
