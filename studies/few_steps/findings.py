@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from pydantic import PositiveFloat, PositiveInt
 
-from studies.few_steps.settings import Sweep
+from studies.few_steps.params import Sweep
 from unequal.artifacts.figures import Figures, read_figures
 from unequal.comparison.confirmation import once_more
 from unequal.errors import UserError

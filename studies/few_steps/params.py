@@ -1,13 +1,89 @@
-"""The whole of the study's params.yaml."""
+"""Settings of the study: ways of taking few sampling steps, with equal calls of the network."""
 
-from typing import Self
+from typing import Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, PositiveFloat, model_validator
 
-from studies.few_steps.settings import Sweep
+from unequal.comparison.settings import LEAST, refuse_twice
+from unequal.settings.evaluation import Sampling, Spacing
 from unequal.settings.params.core import FRESH, Role
 from unequal.settings.params.sections import Scored
 from unequal.settings.profile import Profile
+from unequal.settings.strict import Strict
+from unequal.settings.values import Seed
+
+Solver = Literal["ddim", "heun", "dpm_solver_2m"]
+#: Behind the control's name: its samples once more, from other noise.
+AGAIN = "_again"
+
+
+class Way(Strict):
+    """A solver, and how its steps are spread over the timesteps."""
+
+    solver: Solver
+    spacing: Spacing
+
+    @property
+    def name(self) -> str:
+        """As it stands in files and tables."""
+        return f"{self.solver}_{self.spacing}"
+
+    def sampling(self, common: Sampling, calls: int) -> Sampling:
+        """How samples are made by so many calls of the network; all else is as in `common`."""
+        steps = (calls + 1) // 2 if self.solver == "heun" else calls  # Heun's N steps take 2N − 1
+        changes = {"steps": steps, "solver": self.solver, "spacing": self.spacing}
+        return Sampling.model_validate(common.model_dump() | changes)
+
+
+class Sweep(Strict):
+    """Every way is tried with every number of calls, on the base of every block."""
+
+    question: str = Field(min_length=1, description="of the study, the heading of its page")
+    seeds: tuple[Seed, ...] = Field(min_length=LEAST, description="of blocks: each has a base of its own")
+    confirmation: tuple[Seed, ...] = Field(
+        min_length=LEAST, description="of other blocks, in which what came first is held against the control once more"
+    )
+    calls: tuple[int, ...] = Field(min_length=1, description="of the network for a sample; odd, from 3")
+    solvers: tuple[Solver, ...] = Field(min_length=1)
+    spacings: tuple[Spacing, ...] = Field(min_length=1)
+    control: Way = Field(description="what all other ways are held against, with as many calls")
+    delta: PositiveFloat = Field(description="δ: the difference of ln FID below which two ways are alike")
+
+    @property
+    def ways(self) -> dict[str, Way]:
+        """Solvers × spacings, by their names."""
+        pairs = (Way(solver=solver, spacing=spacing) for solver in self.solvers for spacing in self.spacings)
+        return {one.name: one for one in pairs}
+
+    @property
+    def repeated(self) -> str:
+        """The A/A arm: the control's samples from other noise."""
+        return self.control.name + AGAIN
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """Ways that have words, for each number of calls a family."""
+        return tuple(name for name in self.ways if name != self.control.name)
+
+    @model_validator(mode="after")
+    def calls_are_odd(self) -> Self:
+        """Only then has Heun's method as many as the others."""
+        for calls in self.calls:
+            if calls < 3 or not calls % 2:
+                raise ValueError(f"calls: {calls}; Heun's N steps take 2N − 1; allowed: odd numbers from 3")
+        return self
+
+    @model_validator(mode="after")
+    def the_control_is_one_of_several(self) -> Self:
+        """There is something to compare, and each thing once."""
+        for axis in ("calls", "solvers", "spacings"):
+            refuse_twice(axis, getattr(self, axis))
+        refuse_twice("seeds and confirmation", (*self.seeds, *self.confirmation))
+        if self.control.name not in self.ways:
+            raise ValueError(f"control: {self.control.name}; allowed: {', '.join(self.ways)}")
+        if not self.compared:
+            raise ValueError(f"solvers and spacings: {self.control.name} alone; allowed: another way besides")
+        return self
 
 
 class Params(Scored):

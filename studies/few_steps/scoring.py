@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from studies.few_steps.settings import Sweep, Way
+from studies.few_steps.params import Sweep, Way
 from unequal.comparison.measuring import Measuring, MeasuringSettings
 from unequal.data.prepared import PreparedData
 from unequal.diffusion.solvers import network_calls

@@ -1,7 +1,7 @@
 """Name the way that came first with each number of calls."""
 
 from studies.few_steps.findings import first, read_found
-from studies.few_steps.settings import Sweep
+from studies.few_steps.params import Sweep
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.strict import StageSettings
 
