@@ -6,7 +6,7 @@ from typing import Any, Self, get_args
 import numpy as np
 from pydantic import Field, model_validator
 
-from studies.small_batches.settings import Arm, DensityName
+from studies.small_batches.params import Arm, DensityName
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import read_json

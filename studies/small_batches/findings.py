@@ -11,7 +11,6 @@ from scipy.stats import t as student_t
 from unequal.artifacts.figures import Figures, read_figures
 from unequal.comparison.results import file_of
 from unequal.errors import UserError
-from unequal.files import read_npz
 
 #: Of two-sided intervals over blocks; and half of one of an estimate with a normal error, in standard errors.
 LEVEL, NORMAL = 0.05, 1.96
@@ -101,7 +100,6 @@ class Retrained:
 
     arm: str
     blocks: Sequence[Mapping[str, Mapping[str, Any]]]
-    pictures: Mapping[str, np.ndarray]
 
     @property
     def ways(self) -> list[str]:
@@ -130,17 +128,14 @@ def read_gradients(folder: Path, arms: Sequence[str], blocks: Sequence[int]) -> 
     return found
 
 
-def read_retrained(
-    folder: Path, pictures: Path, arms: Sequence[str], ways: Sequence[str], blocks: Sequence[int]
-) -> list[Retrained]:
-    """Of some arms, with pictures of the first block. Raises UserError where a file is missing, or lacks a way."""
+def read_retrained(folder: Path, arms: Sequence[str], ways: Sequence[str], blocks: Sequence[int]) -> list[Retrained]:
+    """Read the changes of some arms. Raises UserError where a file is missing, or lacks a way."""
     found = []
     for arm in arms:
         files = [folder / file_of(arm, block) for block in blocks]
         read = [read_figures(file, RetrainedFigures)["ways"] for file in files]
         for file, one in zip(files, read, strict=True):
             if gone := [way for way in ways if way not in one]:
-                raise UserError(f"{file}: '{gone[0]}' is missing; train on again")
-        shown = read_npz((pictures / file_of(arm, blocks[0])).with_suffix(".npz"), ["before", *ways])
-        found.append(Retrained(arm, [{way: one[way] for way in ways} for one in read], shown))
+                raise UserError(f"{file}: '{gone[0]}' is missing; train further again")
+        found.append(Retrained(arm, [{way: one[way] for way in ways} for one in read]))
     return found

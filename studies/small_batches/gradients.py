@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from studies.small_batches.densities import DENSITY_NAMES, Densities
-from studies.small_batches.settings import Gradients
+from studies.small_batches.params import Gradients
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.errors import UserError
 from unequal.measures.gradients import Exposure, GradientSample, Moments, compare, exposure_of, mixture, scatter

@@ -1,7 +1,7 @@
 """The trainings of an arm: batches of its own size, with what is told in images the same in images."""
 
 from studies.small_batches.densities import Densities, sampler_of
-from studies.small_batches.settings import NEAR_NOISE, SLOT, Arm, Retraining, Way
+from studies.small_batches.params import NEAR_NOISE, SLOT, Arm, Retraining, Way
 from unequal.comparison.training import with_batches
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError

@@ -2,7 +2,7 @@
 
 from studies.small_batches.densities import Densities
 from studies.small_batches.gradients import meter_of
-from studies.small_batches.settings import Gradients
+from studies.small_batches.params import Gradients
 from unequal.artifacts.timestep_files import read_slots
 from unequal.data.prepared import PreparedData
 from unequal.models.folder import load_model

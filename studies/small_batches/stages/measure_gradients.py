@@ -5,7 +5,7 @@ from typing import Any
 
 from studies.small_batches.densities import Densities
 from studies.small_batches.gradients import figures_of, meter_of
-from studies.small_batches.settings import Gradients
+from studies.small_batches.params import Gradients
 from studies.small_batches.training import BatchSettings, job_of
 from unequal.data.prepared import PreparedData
 from unequal.models.folder import load_model, load_record, model_and_snapshots

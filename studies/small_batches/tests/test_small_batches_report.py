@@ -12,10 +12,9 @@ from piloted import write_pilot
 from stage_project import write_params
 
 from studies.small_batches.findings import Estimate, Gradients, Retrained, read_gradients, read_retrained
-from studies.small_batches.stages.report_small_batches import main
-from studies.small_batches.tables import gradients_table, retrained_table
+from studies.small_batches.stages.report_small_batches import gradients_table, main, retrained_table
 from unequal.errors import UserError
-from unequal.files import write_json, write_npz
+from unequal.files import write_json
 from unequal.training.gradient_meter import METRICS
 
 BLOCKS = (0, 1, 2, 3)
@@ -57,7 +56,7 @@ def gradients() -> Gradients:
 
 
 def retrained() -> Retrained:
-    return Retrained("small", [changed(block) for block in BLOCKS], {"before": np.zeros((2, 1, 8, 8), np.uint8)})
+    return Retrained("small", [changed(block) for block in BLOCKS])
 
 
 def test_an_estimate_takes_sides_by_students_interval() -> None:
@@ -113,23 +112,17 @@ def study(project: Path) -> Path:
             "warmup_images": 0,
             "lr_share": 0.5,
             "power": 2.0,
-            "samples": 2,
         },
     )
     write_pilot(Path("results"), *ENDPOINTS)
     for folder in ("trainings", "confirm"):
         Path("results", folder).mkdir()
-    densities = {"slots": [[0, 2], [3, 5], [6, 7]], "second_moments": [4, 2, 1], "second_moments_stderr": [0, 0, 0]}
-    scout = {"cells": densities["slots"], "uniform_share": 0.1, "scout": {}}
-    write_json(Path("results/densities.json"), densities | scout)
     for block in BLOCKS:
         for arm in ARMS:
             value = (2.0 if arm == "small" else 1.0) * (1 + 0.1 * JITTER[block])
             write_json(Path(f"results/endpoints/{arm}/block_{block}.json"), training(arm, block, value))
         write_json(Path(f"results/gradients/small/block_{block}.json"), {"points": gradients().points[block]})
         write_json(Path(f"results/retrained/small/block_{block}.json"), {"ways": changed(block)})
-        pictures = {way: np.full((2, 1, 8, 8), 40 * block, np.uint8) for way in ("before", *WAYS)}
-        write_npz(Path(f"results/pictures_of/small/block_{block}.npz"), **pictures)
     return project
 
 
@@ -153,10 +146,10 @@ def test_the_page_holds_words_and_mechanism(study: Path) -> None:
     assert result.exit_code == 0, result.output
     page = Path("results/report.html").read_text(encoding="utf-8")
     assert uneven_tables(page) == []
-    for text in ("What scatters a batch", "What training on does to other timesteps", "worse", "small: slot 2"):
+    for text in ("What scatters a batch", "Effect of further training on other timesteps", "worse", "small: slot 2"):
         assert text in page
     drawn = {path.stem for path in Path("results/pictures").glob("*.png")}
-    assert drawn == {"comparisons", "curves", "losses", "scatter", "cosines", "retrained", "pictures", "densities"}
+    assert drawn == {"comparisons", "curves", "losses", "cosines", "retrained"}
     rows = list(csv.DictReader(Path("results/rows/retrained.csv").read_text().splitlines()))
     assert len(rows) == len(BLOCKS) * len(WAYS) * 3
     assert len(list(csv.DictReader(Path("results/rows/gradients.csv").read_text().splitlines()))) == len(BLOCKS) * 4
@@ -169,5 +162,5 @@ def test_blocks_measured_at_other_points_are_refused(study: Path) -> None:
 
 
 def test_a_way_that_was_not_gone_is_named(study: Path) -> None:
-    with pytest.raises(UserError, match=r"block_0\.json: 'slot_3' is missing; train on again"):
-        read_retrained(Path("results/retrained"), Path("results/pictures_of"), ["small"], ["slot_3"], BLOCKS)
+    with pytest.raises(UserError, match=r"block_0\.json: 'slot_3' is missing; train further again"):
+        read_retrained(Path("results/retrained"), ["small"], ["slot_3"], BLOCKS)
