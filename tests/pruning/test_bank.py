@@ -93,13 +93,6 @@ def test_a_bank_that_is_none(tmp_path: Path) -> None:
         assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("sign", ["\u2028", "\x85", "\x0b"])
-def test_a_name_with_signs_that_end_lines_elsewhere_is_one_line(tmp_path: Path, sign: str) -> None:
-    bank = Bank(tmp_path / "bank.jsonl")
-    bank.add(candidate(0, 0, proposer=f"llm a{sign}b"))
-    assert Bank(bank.path).candidates == read_bank(bank.path) == bank.candidates
-
-
 def test_rounds_are_whole() -> None:
     rounds = rounds_of([candidate(1, 1), candidate(0, 0), candidate(1, 0)])
     assert {number: [one.candidate for one in found] for number, found in rounds.items()} == {0: [0], 1: [0, 1]}
@@ -132,13 +125,6 @@ def search(seed: int, rounds: int) -> list[Candidate]:
             loss = (scheme["conv_in"] - 0.8) ** 2 + (scheme["mid_block"] - 0.2) ** 2
             bank.append(tried(len(bank), scheme, loss))
     return bank
-
-
-def test_schemes_are_whole_and_differ() -> None:
-    proposals = TpeProposer(BLOCKS, 3, 0).propose(1, [])
-    assert [proposer for proposer, _ in proposals] == ["tpe"] * 3
-    assert all(set(scheme) == set(BLOCKS) and all(0 <= r <= 1 for r in scheme.values()) for _, scheme in proposals)
-    assert len({tuple(scheme.values()) for _, scheme in proposals}) == 3
 
 
 def test_the_same_seed_and_bank_give_the_same_schemes() -> None:

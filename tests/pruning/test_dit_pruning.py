@@ -11,13 +11,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from search_place import Here
-from specs import class_labels, dropped_labels, spec_of
+from specs import class_labels, dropped_labels
 
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.models.backbones.backbone import count_cost
 from unequal.models.backbones.dit.network import Absent, DiffusionTransformer
-from unequal.models.backbones.dit.pruning import PrunableDiT
 from unequal.models.folder import save_model
 from unequal.models.pruned import load_any_model, take_away
 from unequal.pruning.anatomy import Anatomy, Unit, units_by
@@ -159,15 +158,3 @@ def test_a_search_proposes_a_ratio_for_depth_as_well(tiny_dit: BuildDiT, make_ta
 def test_a_record_of_another_network(tiny_dit: BuildDiT, removal: tuple[str, list[int]], said: str) -> None:
     with pytest.raises(UserError, match=said):
         take_away(tiny_dit(), [removal])
-
-
-def test_the_kind_is_found_and_its_config_is_that_of_before(tiny_dit: BuildDiT) -> None:
-    net = tiny_dit()
-    before = net.config
-    take_away(net, [("blocks.1", [0])])
-    assert net.config == before
-    assert [layer.name for layer in PrunableDiT().layers(tiny_dit(depth=1))] == [
-        "blocks.0.attn.qkv",
-        "blocks.0.mlp.fc1",
-    ]
-    assert spec_of().space.size == before["size"]

@@ -9,26 +9,11 @@ import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
 
 from unequal.errors import UserError
-from unequal.models.backbones.backbone import count_cost
-from unequal.pruning.anatomy import blocks_of, scheme_of
+from unequal.pruning.anatomy import blocks_of
 from unequal.pruning.evaluator import Evaluator
 from unequal.settings.pruning import Finetuning
 
 BuildNet = Callable[..., UNet2DModel]
-
-
-@pytest.mark.parametrize("ratio", [0.0, 0.4, 1.0])
-def test_an_even_scheme_meets_the_limit(evaluator: Evaluator, ratio: float) -> None:
-    pruned = evaluator.prune(dict.fromkeys(blocks_of(evaluator.ranking), ratio))
-    assert 0.97 * evaluator.target.limit_macs <= pruned.cost.macs <= evaluator.target.limit_macs
-    assert count_cost(pruned.net) == pruned.cost
-
-
-def test_a_block_that_is_to_stay_stays_while_others_can_go(evaluator: Evaluator) -> None:
-    scheme = dict.fromkeys(blocks_of(evaluator.ranking), 0.6) | {"mid_block": 0.0}
-    found = scheme_of(evaluator.prune(scheme).gone, evaluator.ranking)
-    assert found["mid_block"] == 0
-    assert sum(found.values()) > 0.5
 
 
 def test_the_loss_is_that_of_the_network_alone(evaluator: Evaluator, tmp_path: Path) -> None:

@@ -20,13 +20,11 @@ from unequal.pruning.importance import (
     batch_gradient,
     differentiable,
     importance_of,
-    parts,
     ranked,
     weighty,
 )
 from unequal.randomness import Stream, numpy_generator, torch_generator
 from unequal.settings.pruning import DiffPruning, Magnitude, Random, Taylor
-from unequal.timesteps.partition import TimestepRange
 from unequal.training.batches import draw_at, image_indices
 
 BuildNet = Callable[..., UNet2DModel]
@@ -60,13 +58,6 @@ def test_a_method_is_a_function_of_its_seed(tiny_net: BuildNet, make_target: Mak
     first, again, other = (order(method, make_target, net, seed=seed) for seed in (0, 0, 1))
     assert first == again
     assert (first == other) == (method == MAGNITUDE)
-
-
-@pytest.mark.parametrize("method", [TAYLOR, DIFF_PRUNING], ids=lambda method: method.method)
-def test_timesteps_are_the_groups_or_all(tiny_net: BuildNet, make_target: MakeTarget, method: Any) -> None:
-    net, everywhere = tiny_net(), method.model_copy(update={"timesteps": "all"})
-    assert order(method, make_target, net, first=30, last=40) != order(method, make_target, net)
-    assert order(everywhere, make_target, net, first=30, last=40) == order(everywhere, make_target, net)
 
 
 @torch.no_grad()
@@ -105,15 +96,6 @@ def test_magnitude_takes_silent_channels_first(tiny_net: BuildNet, make_target: 
     first = order(MAGNITUDE, make_target, net)[0]
     assert first.layer == "down_blocks.0.resnets.0.conv1"
     assert sorted(first.channels) == silent
-
-
-@pytest.mark.parametrize("method", [TAYLOR, DIFF_PRUNING], ids=lambda method: method.method)
-def test_gradients_see_that_nothing_depends_on_a_head(tiny_net: BuildNet, make_target: MakeTarget, method: Any) -> None:
-    net = tiny_net()
-    silence_head(net, slice(4, 8), only_output=True)
-    first = order(method, make_target, net)[0]
-    assert (first.layer, first.channels) == (f"{MIDDLE}.to_q", (4, 5, 6, 7))
-    assert first.importance == pytest.approx(0, abs=1e-6)
 
 
 def product_by_hand(net: UNet2DModel) -> torch.Tensor:
@@ -231,7 +213,3 @@ def test_a_loss_that_rises_again_does_not_count() -> None:
     assert weighty(losses, 0.0, 0.01) == 5
     assert weighty(losses, 20.0, 0.1) == 0
     assert weighty(torch.tensor([3.0]), 0.0, 0.99) == 1
-
-
-def test_parts_are_all_timesteps_in_order() -> None:
-    assert [part.tolist() for part in parts(TimestepRange(3, 7), 2)] == [[3, 4], [5, 6], [7]]

@@ -15,7 +15,6 @@ from search_place import Here
 from unequal.errors import UserError
 from unequal.pruning.anatomy import Anatomy, blocks_of
 from unequal.pruning.evaluator import FRESH, Evaluator
-from unequal.pruning.fit import fit_to_limit
 from unequal.pruning.importance import Target, ranked
 from unequal.pruning.proxy import BANK, Decision, decide
 from unequal.randomness import Stream, torch_seed
@@ -83,15 +82,6 @@ def test_all_candidates_meet_the_limit_and_the_best_is_kept(here: Here, evaluato
     assert [point["best_loss"] for point in here.logged] == [
         min(line["loss"] for line in lines[: i + 1]) for i in range(6)
     ]
-
-
-def test_the_ranking_methods_own_start_is_what_it_would_prune(here: Here, evaluator: Evaluator) -> None:
-    search(here, evaluator, rounds=0, start=(TAYLOR,))
-    order = ranked(Proxy.model_validate(SEARCH).ranking, evaluator.target, evaluator.anatomy)
-    pruned = fit_to_limit(evaluator.anatomy, order, evaluator.target.limit_macs)
-    (line,) = here.lines
-    assert line["macs"] == pruned.cost.macs
-    assert line["loss"] == evaluator.loss(pruned.net, here.work)
 
 
 def test_what_is_chosen_is_scored_on_draws_that_chose_nothing(here: Here, evaluator: Evaluator) -> None:
@@ -236,11 +226,6 @@ def test_a_recorded_search_is_replayed_exactly_without_a_network(here: Here, eva
     assert replayed.pruned.removals == recorded.pruned.removals
     for a, b in zip(replayed.pruned.net.parameters(), recorded.pruned.net.parameters(), strict=True):
         assert torch.equal(a, b)
-
-
-def test_a_recording_that_is_not_there(here: Here, evaluator: Evaluator) -> None:
-    with pytest.raises(UserError, match=r"gone\.jsonl: no memory bank that can be read"):
-        search(here, evaluator, replay="gone.jsonl")
 
 
 def test_a_recording_of_something_else_is_refused(

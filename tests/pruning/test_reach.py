@@ -46,7 +46,3 @@ def test_a_limit_that_no_pruning_reaches_is_refused_in_one_line(tmp_path: Path) 
         "params.yaml: groups.min_ratio: a limit of 0.01198 of the base's FLOPs is out of"
     )
     assert "\n" not in str(refusal.value)
-
-
-def test_a_network_from_elsewhere_is_not_looked_at(tmp_path: Path) -> None:
-    check_reach(tiny(tmp_path, **MANY | {"network.pretrained": "net"}))
