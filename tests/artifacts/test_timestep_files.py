@@ -48,13 +48,6 @@ def test_a_slot_or_group_that_is_not_there(tmp_path: Path, number: int) -> None:
         read_groups(written(tmp_path / "groups.json", GROUPS)).numbered(number - 1)
 
 
-@pytest.mark.parametrize("last", [8, 10])
-def test_slots_that_end_elsewhere(tmp_path: Path, last: int) -> None:
-    slots = SLOTS | {"slots": [[0, 3], [4, last]]}
-    with pytest.raises(UserError, match=rf"slots\.json: the slots end at t = {last}, the model at t = 9"):
-        read_slots(written(tmp_path / "slots.json", slots), 10)
-
-
 T = 30
 SCHEDULE = NoiseSchedule.linear(T)
 LOSSES = np.random.default_rng(0).gamma(2.0, size=(T, 2))

@@ -23,7 +23,6 @@ from unequal.cli.architecture import network_of
 from unequal.cli.architecture import spec_of as base_spec
 from unequal.cli.export import export
 from unequal.diffusion.spacing import sampling_timesteps
-from unequal.errors import UserError
 from unequal.models.backbones.backbone import build_network, count_cost, take_over
 from unequal.models.folder import AVERAGES, STATE, ModelRecord, save_model
 from unequal.models.pruned import load_any_model, replay
@@ -167,15 +166,6 @@ def test_exported_experts_are_those_that_belong_together(project: Path):
     assert images.shape == (3, 1, 8, 8)
     assert images.dtype == torch.uint8
     np.testing.assert_array_equal(images, Ensemble.load(folder).sample(3, sampling_timesteps(5, TIMESTEPS)))
-
-
-def test_export_refuses_in_one_line(project: Path):
-    saved(project / "artifacts/models/base")
-    with pytest.raises(UserError, match="no such model; there are: base"):
-        export("bass", project / "taken")
-    (project / "taken").mkdir()
-    with pytest.raises(UserError, match="exists already"):
-        export("base", project / "taken")
 
 
 @pytest.mark.parametrize(

@@ -51,13 +51,6 @@ def found(params: Path, name: str) -> EffectiveWeighting:
     return effective_weighting(name, settings.named(name), settings.schedule.tables(), params.parent)
 
 
-def test_the_velocity_alone_has_no_weight_to_speak_of(params: Path) -> None:
-    plain = found(params, "plain")
-    assert plain.weight is not None
-    np.testing.assert_allclose(plain.density, 1 / 200)
-    np.testing.assert_allclose(plain.weight, 1)
-
-
 def test_the_product_is_density_times_weight(params: Path) -> None:
     weighed, times = found(params, "weighed"), (np.arange(200) + 0.5) / 200
     shifted = 3 * times / (1 + 2 * times)
@@ -81,17 +74,6 @@ def test_what_was_learned_takes_the_place_of_what_is_not_known(params: Path) -> 
     assert product is not None
     np.testing.assert_allclose(product, factors / factors.sum())
     assert learned("learning", factors=factors) is None
-
-
-def test_weights_that_undo_a_density_leave_the_uniform_one(params: Path) -> None:
-    undone = found(params, "undone").product
-    assert undone is not None
-    np.testing.assert_allclose(undone, 1 / 200)
-
-
-def test_of_a_learned_weight_the_density_is_known(params: Path) -> None:
-    learned = found(params, "learned")
-    assert (learned.weight, learned.by) == (None, "learned")
 
 
 def test_of_what_a_remedy_of_conflicts_makes_of_gradients_the_density_is_known(params: Path) -> None:

@@ -1,8 +1,5 @@
 """Figures on the pages are those of the committed results."""
 
-import re
-from pathlib import Path
-
 from pages import README, ROOT
 
 from benchmarks.table import table
@@ -18,8 +15,3 @@ def test_readme_is_short():
 def test_the_page_on_performance_shows_the_recorded_benchmarks():
     page = (ROOT / "docs/performance.md").read_text(encoding="utf-8")
     assert table("cpu", ROOT / "results") in page, "run: python -m benchmarks --table"
-
-
-def test_pictures_are_few():
-    assert len(re.findall(r"!\[", README.read_text(encoding="utf-8"))) == 1
-    assert Path(ROOT / "results/pictures/loss_profile.png").is_file()

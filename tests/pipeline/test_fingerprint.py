@@ -6,7 +6,6 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from unequal.errors import UserError
 from unequal.pipeline.fingerprint import (
@@ -15,7 +14,6 @@ from unequal.pipeline.fingerprint import (
     Fingerprint,
     canonical,
     fingerprint,
-    main,
     module_of,
     programs,
     write_fingerprints,
@@ -178,12 +176,6 @@ def test_what_names_no_program_is_refused(project: Path, stages: str, complaint:
     Path("dvc.yaml").write_text(f"stages: {stages}")
     with pytest.raises(UserError, match=complaint):
         write_fingerprints(Path("dvc.yaml"), project)
-
-
-def test_the_command_refuses_in_one_line(project: Path):
-    Path("dvc.yaml").write_text("stages: {draw: {cmd: echo}}")
-    result = CliRunner().invoke(main, [])
-    assert (result.exit_code, result.output.count("\n")) == (1, 1)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from stage_project import RUNTIME, Recorder
 
 from unequal.files import write_json
 from unequal.pipeline.attempt import ENGINE, finished_runs
@@ -37,26 +38,10 @@ stages:
     deps: [input.txt]
     outs: [other.txt]
 """
-RUNTIME = {
-    "device": "cpu",
-    "compile": False,
-    "channels_last": False,
-    "progress": False,
-    "tracking": {"uri": None, "experiment": "tests", "artifact_limit_mb": 1.0, "timeout_s": 5.0},
-}
 
 
 class Settings(StageSettings):
     seed: int
-
-
-class Unheard:
-    """Takes the tracker's place and logs nothing."""
-
-    def __init__(self, *_: object, active: bool) -> None: ...
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *_: None
 
 
 def run(*command: str) -> str:
@@ -72,7 +57,7 @@ def write_params(seed: int = 1) -> None:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A project of four stages, whose outputs lie there and are recorded."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("unequal.pipeline.stage.Tracker", Unheard)
+    monkeypatch.setattr("unequal.pipeline.stage.Tracker", Recorder)
     monkeypatch.setenv(ENGINE, "first")
     run("git", "init", "-q")
     run("dvc", "init", "-q")

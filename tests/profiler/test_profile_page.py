@@ -7,8 +7,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from profiled import document
 
-from unequal.profiler.measure import SplitName
-from unequal.profiler.page import losses_over, shares_of, table_of_changes
+from unequal.profiler.page import losses_over, shares_of
 
 
 def test_a_measured_timestep_stands_for_those_that_it_is_nearest_to() -> None:
@@ -34,9 +33,3 @@ def test_an_axis_has_plain_numbers_where_losses_span_little_and_powers_where_the
     epsilon, v, _ = ([text.get_text() for text in axes.get_yticklabels()] for axes in figure.axes)
     assert any("10^{" in text for text in epsilon)
     assert v and not any("10^{" in text for text in v) and "1" in v
-
-
-def test_a_timestep_alone_is_no_range_in_the_table_of_changes() -> None:
-    one = document(points=8)
-    losses: dict[SplitName, np.ndarray] = {"held_out": np.ones((8, 4))}
-    assert [row[0] for row in table_of_changes(one, losses, losses).rows] == [str(t) for t in one.timesteps]

@@ -17,10 +17,9 @@ from unequal.measures.profiling import Draws
 from unequal.measures.profiling import profile as own_profile
 from unequal.models.denoiser import Denoiser
 from unequal.models.spec import ModelSpec, Space
-from unequal.profiler.document import Losses, Timesteps
+from unequal.profiler.document import Losses
 from unequal.profiler.epsilon_errors import spread
 from unequal.profiler.measure import CACHE, ProfileConfig, profile
-from unequal.profiler.page import page
 from unequal.settings.condition import Unconditional
 from unequal.settings.schedule import BetaSchedule
 
@@ -78,12 +77,6 @@ def test_the_same_command_gives_the_same_bytes_from_the_beginning_and_after_an_i
     assert chunks[1].stat().st_mtime_ns == kept
 
 
-def test_other_settings_keep_chunks_of_their_own(config: ProfileConfig):
-    profile(config)
-    profile(replace(config, seed=1))
-    assert len(list((config.out / CACHE).iterdir())) == 2
-
-
 def test_a_timestep_has_the_same_draws_whichever_others_are_asked(config: ProfileConfig):
     few, every = profile(replace(config, timesteps=4, batch_size=5)), profile(replace(config, batch_size=5))
     chosen = list(few.document.timesteps)
@@ -125,15 +118,6 @@ def test_a_velocity_of_a_flow_is_told_as_an_error_of_epsilon(folders: Path, tmp_
     losses = (one.epsilon - x_t - (1 - s) * answer).square().mean((1, 2, 3)).numpy()
     assert found.document.timesteps == (0, 999)
     assert np.allclose(found.model["train"][1], losses, rtol=1e-5)
-
-
-def test_the_file_can_be_read_again_and_the_page_holds_its_pictures(config: ProfileConfig):
-    found = profile(replace(config, against=config.model))
-    found.document.write(config.out / "timesteps.json")
-    assert Timesteps.read(config.out / "timesteps.json") == found.document
-    text = page(found, config)
-    assert text.count("data:image/png;base64,") == 4
-    assert "not distinguishable" in text
 
 
 def test_classes_are_told_by_the_numbers_of_subfolders(tmp_path: Path):

@@ -70,12 +70,6 @@ def test_the_figures_come_with_reasons_and_caveats(tmp_path: Path):
     assert (wan["time"], wan["time_before_shift"]) == (pytest.approx(0.875), pytest.approx(0.7))  # k = 3
 
 
-@both
-@pytest.mark.parametrize("trainer", ["diffusers", "kohya"])
-def test_flags_are_printed(schedule: NoiseSchedule, trainer: str, tmp_path: Path):
-    assert "\n--" in done(written(tmp_path, schedule), "--as", trainer)
-
-
 PAGE = ROOT / "docs/suggesting.md"
 SESSIONS = re.findall(r"^```console\n\$ unequal suggest (.*)\n([\s\S]*?)\n```$", PAGE.read_text("utf-8"), re.MULTILINE)
 
@@ -138,13 +132,6 @@ def test_what_is_wrong_is_errors_in_one_line(content: str | None, options: list[
     (line,) = result.error.splitlines()
     assert line.startswith("Error: ") and said in line
     assert not facts.exists()
-
-
-def test_too_few_timesteps_for_the_slots(tmp_path: Path):
-    result = run(written(tmp_path, points=3))
-    assert result.status == 1
-    said = "10 slots from losses at 3 timesteps; allowed: 2 … 3, or measure more timesteps"
-    assert result.error == f"Error: {tmp_path}/timesteps.json: {said}\n"
 
 
 def test_figures_that_cannot_be_written_are_told(tmp_path: Path):

@@ -6,16 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unequal.report.formatting import mean_and_sd, plus_minus, sd, with_prefix
-from unequal.report.pipeline_tables import fid_rows, slot_change_rows
-from unequal.report.results import Variant, changes
+from unequal.report.pipeline_tables import slot_change_rows
+from unequal.report.results import changes
 from unequal.timesteps.partition import Partition
-
-FACTS = {
-    "fid_mean": 12.0, "fid_sd": 0.0, "kid_mean": 0.01, "kid_sd": 0.0, "fid_half_mean": 13.0,
-    "precision_mean": 0.9, "precision_sd": 0.0, "recall_mean": 0.8, "recall_sd": 0.0,
-    "sampling_seeds": [7], "images_seen": 5, "training_flops": 6,
-    "sampling_flops_per_image": 7, "parameters": 8, "sampling_steps_per_expert": [3, 0],
-}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -66,30 +59,8 @@ def test_changes_of_a_slot_are_those_of_its_timesteps() -> None:
     assert [row["change_percent"] for row in rows] == pytest.approx([-50, 0, 200], abs=1e-9)
 
 
-def test_one_seed_has_no_spread() -> None:
-    assert Variant.of("base", FACTS).fid_sd is None
-    assert Variant.of("base", FACTS | {"sampling_seeds": [0, 1], "fid_sd": 0.5}).fid_sd == 0.5
-
-
-def test_rows_start_with_the_variant() -> None:
-    (row,) = fid_rows([Variant.of("base", FACTS)])
-    assert list(row)[:3] == ["variant", "fid", "fid_sd"]
-    assert (row["variant"], row["sampling_flops"], row["parameters"]) == ("base", 7, 8)
-    assert row["steps"] == "3 0"
-    assert (row["fid_half"], row["precision"], row["recall"]) == (13.0, 0.9, 0.8)
-
-
-def test_experts_without_a_step_are_idle() -> None:
-    assert Variant.of("experts", FACTS).idle == [1]
-
-
 def test_a_few_figures_are_told_by_their_mean_and_spread() -> None:
     """Of 1, 2 and 6: mean 3, sum of squared deviations 14, over two degrees of freedom."""
     assert mean_and_sd([1.0, 2.0, 6.0]) == "3.0 ± 2.6"
     assert sd([1.0, 2.0, 6.0]) == pytest.approx(7**0.5)
     assert mean_and_sd([-0.25, -0.35], signed=True) == "−0.300 ± 0.071"
-
-
-def test_one_figure_has_no_spread() -> None:
-    assert mean_and_sd([12.0]) == "12.0"
-    assert sd([12.0]) == 0

@@ -10,9 +10,8 @@ from matplotlib.figure import Figure
 
 from unequal.artifacts.timestep_files import GroupTable, NumberedGroup
 from unequal.report.pipeline_pictures import groups_and_limits
-from unequal.report.pipeline_tables import KINDS, groups_table, searches_table
 from unequal.report.pipeline_tables import SEARCH_COLUMNS as COLUMNS
-from unequal.settings.groups import Groups
+from unequal.report.pipeline_tables import groups_table, searches_table
 
 GROUPS = GroupTable(
     timesteps=60,
@@ -58,10 +57,6 @@ def test_the_table_names_timesteps_limits_and_steps() -> None:
     assert [row[-1] for row in groups_table(GROUPS, [0.7, 0.99], ()).rows] == ["–", "–"]
 
 
-def test_every_kind_has_a_name_for_people() -> None:
-    assert set(KINDS) == set(Groups.model_json_schema()["properties"]["kind"]["enum"])
-
-
 SEARCHED = {"candidates": 8, "loss": 0.1, "fresh_loss": 0.12}
 
 
@@ -69,8 +64,3 @@ def test_a_search_stands_beside_as_many_random_schemes_on_fresh_draws() -> None:
     (row,) = searches_table({3: SEARCHED | {"control_fresh_loss": 0.15}}).rows
     assert row == ("3", "8", "0.1", "0.12", "0.15", "−20.0 %")
     assert len(row) == len(COLUMNS)
-
-
-def test_without_a_control_nothing_is_said_of_what_a_search_has_gained() -> None:
-    (row,) = searches_table({0: SEARCHED}).rows
-    assert row == ("0", "8", "0.1", "0.12", "–", "–")

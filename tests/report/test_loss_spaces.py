@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.report.drawing import GOLD, INK, RED, binned, log_bins
-from unequal.report.pipeline_pictures import GREEN, all_sets, slot_strips, space_profiles
+from unequal.report.pipeline_pictures import GREEN, space_profiles
 from unequal.report.pipeline_tables import comparison_rows, losses_table, slots_table
 from unequal.timesteps.partition import Partition
 
@@ -46,29 +46,6 @@ def test_every_panel_shows_the_losses_in_its_own_space() -> None:
         expected = {INK: base, RED: factor * found["base"]["holdout"], GOLD: base / 4, GREEN: 0.75 * base}
         for colour, table in expected.items():
             np.testing.assert_allclose(shown[colour], binned(table, log_bins(60))[1].mean)
-
-
-def test_without_a_floor_none_is_shown() -> None:
-    figure = drawn(partial(space_profiles, losses=losses(), floor=NO_FLOOR, schedule=SCHEDULE))
-    shown = {to_hex(line.get_color()) for line in figure.axes[0].get_lines()}
-    assert INK in shown
-    assert not {GOLD, GREEN} & shown
-    assert "mean excess, ε" not in losses_table(losses(), NO_FLOOR, SCHEDULE).columns
-    assert slots_table({"total": SETS["total"]}, losses(), NO_FLOOR).columns == ("slot", "equal loss")
-
-
-def test_strips_are_cut_where_slots_end() -> None:
-    axes = drawn(partial(slot_strips, sets=SETS, timesteps=60)).axes[0]
-    edges = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in axes.patches]  # type: ignore[attr-defined]
-    expected = [(max(first + 0.5, 0.9), last + 1.5) for slots in SETS.values() for first, last in slots]
-    assert np.array(edges) == pytest.approx(np.array(expected))
-    assert [text.get_text() for text in axes.get_yticklabels()] == ["equal loss", "equal excess loss"]
-
-
-@pytest.mark.parametrize(("timesteps", "count", "shown"), [(1000, 10, True), (1000, 4, False), (500, 10, False)])
-def test_the_papers_slots_stand_beside_comparable_ones_alone(timesteps: int, count: int, shown: bool) -> None:
-    slots = Partition.of_lengths([timesteps // count] * count)
-    assert ("paper 1, Table 1" in all_sets({"total": slots}, timesteps)) == shown
 
 
 def test_the_table_of_slots_says_what_the_other_loss_makes_of_them() -> None:

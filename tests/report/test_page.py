@@ -26,7 +26,6 @@ from unequal.report.pipeline_tables import scores_and_costs
 from unequal.report.results import Variant
 from unequal.report.statements import Difference, Section, Statement
 
-NEAR_AND_FAR = (("near", 0.5), ("far", 1.0))
 REFERENCES = {
     "real_against_real": {"fid": 1.5, "fid_half": 3.25, "kid": 0.001, "precision": 0.875, "recall": 0.91},
     "noise_against_real": {"fid": 800.0, "fid_half": 801.0, "kid": 0.4, "precision": 0.0, "recall": 0.0},
@@ -87,27 +86,6 @@ def test_the_page_needs_no_other_file(pictures: list[Path]) -> None:
     assert "http" not in "".join(str(attributes) for _, attributes in reader.tags)
 
 
-def test_statements_come_before_pictures_and_tables(pictures: list[Path]) -> None:
-    text = page(pictures)
-    places = [text.rindex(word) for word in ("lead plain", "statement plain", "<figure", "nameplain", "facts plain")]
-    assert places == sorted(places)
-
-
-def test_scores_stand_beside_the_ends_of_the_scale(pictures: list[Path]) -> None:
-    shown = Reader(page(pictures)).text
-    for text in ("12.34 ± 0.50", "0.0100 ± 0.0010", "160 k", "1.00 T", "100 M", "164 k"):
-        assert text in shown
-    for text in ("1.50", "3.25", "0.875", "800", "0.400"):
-        assert text in shown
-
-
-def test_an_expert_without_a_sampling_step_is_named(pictures: list[Path]) -> None:
-    shown = "".join(Reader(page(pictures, steps=(30, 0, 20, 0))).text)
-    assert "30, 0, 20, 0" in shown
-    assert "No sampling step falls to expert 1, 3 of nameplain" in shown
-    assert "No sampling step" not in page(pictures, steps=(30, 20))
-
-
 def test_all_text_is_escaped(pictures: list[Path]) -> None:
     hostile = "<script>alert('&')</script>"
     reader = Reader(page(pictures, hostile))
@@ -134,13 +112,6 @@ def test_every_link_of_the_contents_has_its_place(pictures: list[Path]) -> None:
     assert {str(link) for link in links} <= {f"#{place}" for place in places}
 
 
-def test_strips_of_a_page_share_a_scale() -> None:
-    near, far = (Section(name, "", [Statement(name, name, {}, "", Difference(x, 0.0))]) for name, x in NEAR_AND_FAR)
-    shown = Reader(render(Report("title", "lead", [], {}, [], {}, [near, far]), []))
-    places = [float(str(attributes["cx"])) - STRIP_WIDTH / 2 for tag, attributes in shown.tags if tag == "circle"]
-    assert places == pytest.approx([(STRIP_WIDTH / 2 - STRIP_MARGIN) / 2, STRIP_WIDTH / 2 - STRIP_MARGIN])
-
-
 @given(st.lists(st.builds(Difference, st.floats(-3, 3), st.none() | st.floats(0, 1)), min_size=1, max_size=5))
 def test_strips_have_room_for_every_interval(differences: list[Difference]) -> None:
     span = strip_span(differences)
@@ -148,11 +119,6 @@ def test_strips_have_room_for_every_interval(differences: list[Difference]) -> N
     for marks in (strip_of(one, span) for one in differences):
         for place in (marks.point, marks.low, marks.high):
             assert place is None or STRIP_MARGIN - 1e-9 <= place <= STRIP_WIDTH - STRIP_MARGIN + 1e-9
-
-
-def test_lower_lies_left_of_the_control() -> None:
-    assert strip_of(Difference(0.0, None), 1).point == STRIP_WIDTH / 2
-    assert strip_of(Difference(-0.5, None), 1).point < STRIP_WIDTH / 2
 
 
 def test_a_table_in_markdown_escapes_its_bars() -> None:

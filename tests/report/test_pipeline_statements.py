@@ -73,27 +73,12 @@ def test_either_fault_is_enough(fid: float, slope: float) -> None:
     assert Readiness(39, 400, 4, math.log(0.76)).ready
 
 
-def test_a_base_that_logged_too_little_goes_by_its_fid() -> None:
-    assert Readiness(5, 400, 4, None).ready
-    assert "too little of its loss was logged" in said(Readiness(5, 400, 4, None))
-    assert not Readiness(399, 400, 4, None).ready
-
-
 @pytest.mark.parametrize("ends", [(4, 4), (3, 4), (0, 0)])
 def test_features_that_see_no_noise_give_no_scale(ends: tuple[float, float]) -> None:
     base = Readiness(4, *ends, None)
     assert not base.ready
     assert len(base.statements()) == 1
     assert "covered_percent" not in base.figures()
-
-
-def test_a_base_beyond_noise_has_covered_less_than_nothing() -> None:
-    assert Readiness(40, 4, 0.4, None).covered == pytest.approx(-1)
-
-
-@pytest.mark.parametrize(("fid", "there_is_none"), [(0.12, True), (0.165, True), (0.17, False)])
-def test_a_base_as_good_as_real_images_leaves_no_headroom(fid: float, there_is_none: bool) -> None:
-    assert ("no headroom" in said(Readiness(fid, 25, 0.135, -0.01))) == there_is_none
 
 
 CHANGES = [Change(1, 1, -0.1, 0.01), Change(1, 2, 0.5, 0.02), Change(2, 1, 0.01, 0.01), Change(2, 2, -0.03, 0.01)]
@@ -120,9 +105,3 @@ def test_slots_change_inside_and_outside() -> None:
     )
     assert own.figures["2_holdout_percent"] == pytest.approx(-3)
     assert (others.figures["rose"], others.figures["most_percent"]) == pytest.approx((1, 50))
-
-
-def test_a_single_slot_has_no_others_and_no_slot_has_nothing() -> None:
-    (own,) = slot_statements({"train": CHANGES[:1], "holdout": CHANGES[:1]})
-    assert own.text.count("−10.0 ± 1.0 %") == 2
-    assert slot_statements({"train": [], "holdout": []}) == []

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.report.formatting import signed
 from unequal.report.statements import Difference, Section, Statement, findings_document
 
 logarithms = st.floats(-3, 3)
@@ -40,10 +39,3 @@ def test_the_file_has_all_numbers_flat_on_top() -> None:
     assert {name: one for name, one in document.items() if not isinstance(one, list)} == {"mixed_fid": 1.5}
     assert document["sections"][0]["statements"][0] == {"key": "mixed", "subject": "mixed", "text": "text"}
     json.dumps(document, allow_nan=False)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(-23.25, "−23.2"), (0.04, "+0.0"), (99.96, "+100"), (1234.5, "+1,234"), (-100.0, "−100")]
-)
-def test_percentages_have_a_sign_and_few_digits(value: float, text: str) -> None:
-    assert signed(value) == text

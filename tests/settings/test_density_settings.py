@@ -48,11 +48,6 @@ def test_keys_reach_the_function() -> None:
     torch.testing.assert_close(weight.table("sample", FLOW.snr), soft_min_snr(FLOW.snr, gamma=2.0))
 
 
-def test_unbiased_draws_of_a_density_have_the_uniform_mean() -> None:
-    made = sampler(density="logit_normal", unbiased=True).build(FLOW)
-    np.testing.assert_allclose(made.probabilities * made.importance(), 1 / T)
-
-
 @pytest.mark.parametrize("prediction", ["velocity", "epsilon"])
 @pytest.mark.parametrize(("kind", "unbiased"), [("mode", False), ("mode", True), ("uniform", False)])
 def test_a_normalised_loss_is_the_bases_in_the_mean(prediction: str, kind: str, unbiased: bool, tmp_path: Path) -> None:

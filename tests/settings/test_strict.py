@@ -1,6 +1,5 @@
 """Strict reading of settings: exactly the keys asked for, and one clear line for every refusal."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from pydantic import Field, PositiveInt
 from ruamel.yaml import YAML, YAMLError
 
 from unequal.errors import UserError
-from unequal.settings.strict import LEADING_ZERO, StageSettings, Strict, Yaml12, key, look_up, read_yaml, validate
+from unequal.settings.strict import LEADING_ZERO, StageSettings, Strict, Yaml12, key, read_yaml, validate
 
 
 class Part(Strict):
@@ -76,15 +75,11 @@ def test_settings_cannot_be_changed_and_lists_become_tuples(params: Path) -> Non
         ("part: {size: 2}", "part.rate: Field required"),
         ("part: {size: 0, rate: 0.5}", "part.size: 0: Input should be greater than 0"),
         ("part: {size: '2', rate: 0.5}", 'part.size: "2": Input should be a valid integer'),
-        ("part: {size: 2.0, rate: 0.5}", "part.size: 2.0: Input should be a valid integer"),
         ("part: {size: true, rate: 0.5}", "part.size: true: Input should be a valid integer"),
-        ("part: {size: null, rate: 0.5}", "part.size: null: Input should be a valid integer"),
         ("part: {size: 2, rate: .nan}", "part.rate: NaN: Input should be a finite number"),
-        ("part: {size: 2, rate: .inf}", "part.rate: Infinity: Input should be a finite number"),
         ("part: {size: 2, rate: 2}", "part.rate: 2: Input should be less than or equal to 1"),
         ("part: {size: 2, rate: 2020-01-01}", 'part.rate: "2020-01-01": Input should be a valid number'),
         ("part: 5", "part: 5: Input should be an object"),
-        ("part: [1]", "part: Input should be an object"),
         ("part: {size: 2, rate: 0.5, steps: 0}", "part.steps: 0: Input should be greater than 0 or a valid array"),
         ("part: {size: 2, rate: 0.5, steps: x}", 'part.steps: "x": Input should be a valid integer or a valid array'),
         ("part: {size: 2, rate: 0.5, steps: [1, x]}", 'part.steps.1: "x": Input should be a valid integer'),
@@ -120,41 +115,8 @@ def by_us(text: str) -> Any:
         return None
 
 
-WORDS = [
-    "yes",
-    "No",
-    "on",
-    "OFF",
-    "y",
-    "1:30",
-    "-1:30.5",
-    "0O7",
-    "0X1F",
-    ".5e3",
-    "inf",
-    "nan",
-    "-.nan",
-    "1e",
-    "e5",
-    "x",
-]
-NUMBERS = [
-    "12",
-    "+12",
-    "-0",
-    "0o17",
-    "0x1F",
-    "0b11",
-    "1_000",
-    "1e-4",
-    "1E4",
-    "12e03",
-    "1.",
-    "1.e3",
-    ".5",
-    "-.5",
-    "+1.5",
-]
+WORDS = ["yes", "No", "on", "OFF", "y", "1:30", "-1:30.5", "0O7", "0X1F", ".5e3", "inf", "nan", "-.nan", "1e", "e5"]
+NUMBERS = ["12", "+12", "-0", "0o17", "0x1F", "0b11", "1_000", "1e-4", "1E4", "12e03", "1.", "1.e3", ".5", "+1.5"]
 OTHERS = ["", "~", "null", "Null", "true", "FALSE", "-.INF", ".NaN", "2020-01-01", "!!str 5", "!!int '5'", "!!float 5"]
 
 
@@ -200,10 +162,6 @@ def test_sections_are_repeated_as_dvc_repeats_them(params: Path, text: str) -> N
         ("seed: 1\nday: 2025-02-30", "not valid YAML: line 2: '2025-02-30' is no !!timestamp"),
         (f"seed: {'1' * 5000}", f"not valid YAML: line 1: '{'1' * 40}' is no !!int, or too long"),
         ("seed: !!int abc", "not valid YAML: line 1: 'abc' is no !!int"),
-        ("seed: !!int ''", "not valid YAML: line 1: '' is no !!int"),
-        ("seed: !!float x", "not valid YAML: line 1: 'x' is no !!float"),
-        ("seed: !!bool x", "not valid YAML: line 1: 'x' is no !!bool"),
-        ("seed: !!timestamp x", "not valid YAML: line 1: 'x' is no !!timestamp"),
         ("seed: !!map [1]", "not valid YAML: expected a mapping node"),
         ("seed: 1\npart: 010", "not valid YAML: line 2: '010' is octal for some readers of YAML; write it without"),
         (
@@ -226,18 +184,10 @@ def test_a_missing_file_and_a_binary_one_are_refused(params: Path) -> None:
         read_yaml(params)
 
 
-def test_a_folder_in_the_place_of_the_file_is_refused(params: Path) -> None:
-    params.mkdir()
-    with pytest.raises(UserError, match=r"params\.yaml: cannot be read: Is a directory$"):
-        read_yaml(params)
-
-
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
         ("seed: 1\nparts: {two: {}}", "parts.one: missing; there is: two"),
-        ("seed: 1\nparts: 3", "parts.one: missing; there is: 3"),
-        ("seed: 1", "parts.one: missing; there is: seed"),
         ("parts: {one: {size: 1, rate: 1}}", "seed: missing; there is: parts"),
         ("seed: 1\nparts: {one: {size: 1, rate: 7}}", "parts.one.rate: 7: Input should be less than or equal to 1"),
         ("seed: 1\nparts: {one: {size: 1, rate: 1, b: 2}}", "parts.one.b: unknown key; allowed here: size, rate"),
@@ -246,11 +196,3 @@ def test_a_folder_in_the_place_of_the_file_is_refused(params: Path) -> None:
 )
 def test_what_a_stage_misses_is_named_as_it_stands_in_the_file(params: Path, text: str, complaint: str) -> None:
     assert refusal_of(text, params, name="one").startswith(complaint)
-
-
-def test_look_up_goes_down_dotted_keys() -> None:
-    assert look_up({"a": {"b": {"c": 0}}}, "a.b.c", Path("p")) == 0
-
-
-def test_the_keys_in_a_schema_are_plain_json() -> None:
-    assert "parts.{name}" in json.dumps(StagePart.model_json_schema())

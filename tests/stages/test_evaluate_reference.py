@@ -56,12 +56,6 @@ def test_held_out_images_are_compared_with_as_many_training_images_as_samples(pr
     assert run(against="holdout", kid_subset=13).output.startswith(said)
 
 
-def test_fewer_images_than_all_variants_are_scored_with(prepared: PreparedData) -> None:
-    shutil.copytree(prepared.path, "artifacts/data")
-    said = "KID: subsets of 37 of 36 training images (evaluation.against: train); allowed: 2 … 36"
-    assert run(kid_subset=37).output == f"evaluate_reference: {said}, evaluation.kid_subset\n"
-
-
 @pytest.mark.parametrize("pixels", ["random", "alike"])
 def test_the_smallest_data_set_that_can_be_prepared_is_scored(project: Path, pixels: str) -> None:
     images = np.random.default_rng(0).integers(0, 256 if pixels == "random" else 1, (6, 8, 8)).astype(np.uint8)

@@ -47,15 +47,3 @@ def test_the_model_bears_the_names_of_its_recipe_and_slot(recipe: str, slot: int
     record = load_record(Path(f"artifacts/models/{recipe}_{slot}"))
     assert (record.name, record.parent, record.steps) == (f"{recipe}_{slot}", "base", 2)
     assert (record.first, record.last) == held
-
-
-@pytest.mark.parametrize(
-    ("slot", "timesteps", "complaint"),
-    [
-        (2, 1000, "artifacts/slots.json: slots of 1000 timesteps, the model has 50; compute them again"),
-        (3, 50, "slot 3: there are slots 1 … 2"),
-    ],
-)
-def test_slots_that_the_base_does_not_have_are_refused_in_one_line(slot: int, timesteps: int, complaint: str) -> None:
-    result = run("slot", slot, timesteps)
-    assert (result.exit_code, result.output) == (1, f"finetune_slots: {complaint}\n")

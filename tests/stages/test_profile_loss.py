@@ -68,15 +68,6 @@ def test_the_table_holds_every_space_of_both_splits() -> None:
     assert len(table) == 1 + 2 * 2 * 4
 
 
-def test_figures_say_how_unequal_timesteps_are_in_every_space() -> None:
-    run("base")
-    figures, table = json.loads(Path("results/metrics/profile_base.json").read_text()), columns()
-    for name in ("train", "train_v", "train_x0", "holdout", "holdout_v", "holdout_x0"):
-        loss = table[f"loss_{name}"]
-        assert figures[f"mean_{name}"] == pytest.approx(loss.mean(), rel=1e-4)
-        assert figures[f"largest_over_smallest_{name}"] == pytest.approx(loss.max() / loss.min(), rel=1e-4)
-
-
 def test_figures_hold_the_three_endpoints_of_held_out_images() -> None:
     run("base")
     figures = json.loads(Path("results/metrics/profile_base.json").read_text())

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_server import answer, error, serving
 from click.testing import CliRunner, Result
 from diffusers.models.unets.unet_2d import UNet2DModel
 from stage_project import write_params
@@ -16,7 +15,7 @@ from stages import prune
 from unequal.data.prepared import PreparedData
 from unequal.files import write_json
 from unequal.models.backbones.backbone import count_cost
-from unequal.models.folder import ModelRecord, load_removals, save_model
+from unequal.models.folder import ModelRecord, save_model
 from unequal.models.pruned import load_any_model
 from unequal.pipeline.stage import Run
 from unequal.pruning.proxy import BANK
@@ -77,12 +76,6 @@ def test_a_group_gets_a_model_within_its_limit(name: str, base: ModelRecord) -> 
     assert figures["share_of_limit"] == pytest.approx(record.macs / (0.7 * base.macs))
 
 
-def test_the_last_group_keeps_the_whole_model(base: ModelRecord) -> None:
-    assert run("--method", "expert", "--group", "1").exit_code == 0
-    assert load_removals(Path("artifacts/pruned/expert/group_1")) == []
-    assert load_any_model(Path("artifacts/pruned/expert/group_1"))[1].macs == base.macs
-
-
 def test_there_is_nothing_to_decide_where_all_may_stay(base: ModelRecord) -> None:
     assert run("--method", "decided", "--group", "1").exit_code == 0
     folder = Path("artifacts/pruned/decided/group_1")
@@ -103,46 +96,6 @@ def test_a_decision_leaves_its_memory_bank(monkeypatch: pytest.MonkeyPatch) -> N
     assert figures["loss"] == min(line["loss"] for line in lines)
     assert figures["search_flops"] == sum((4 + 3 * 8) * line["macs"] for line in lines)
     assert list(Path("work").iterdir()) == []
-
-
-def with_model(url: str) -> None:
-    """Settings by which a language model decides."""
-    decider = {"kind": "llm", "model": "tiny", "base_url": url, "api_key_env": "SOME_KEY", "attempts": 1}
-    write_params(seed=0, pruning={"decided": METHODS["decided"] | {"decider": decider, "rounds": 2}})
-
-
-def test_a_wrong_key_is_one_line_and_costs_nothing_of_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOME_KEY", "sk-0123-secret")
-    scheme = dict.fromkeys(
-        ["conv_in", "down_blocks.0", "down_blocks.1", "mid_block", "up_blocks.0", "up_blocks.1"], 0.5
-    )
-    sound = answer(json.dumps({"schemes": [scheme, scheme | {"mid_block": 0.0}]}))
-    with serving([sound, error(401, "Incorrect key sk-0123-secret"), sound]) as chat:
-        with_model(chat.url)
-        result = run("--method", "decided", "--group", "0")
-        assert result.exit_code == 1
-        line = f"prune: pruning: {chat.url}: the key in $SOME_KEY is refused, status 401 (Incorrect key …)\n"
-        assert result.output == line
-        (bank,) = Path("work").glob(f"*/{BANK}")
-        before = bank.read_text()
-        assert before.count("\n") == 3
-        assert run("--method", "decided", "--group", "0").exit_code == 0
-    assert len(chat.requests) == 3
-    whole = Path(f"artifacts/pruned/decided/group_0/{BANK}").read_text()
-    assert whole.startswith(before)
-    assert whole.count("\n") == 5
-    assert not [file for file in Path().rglob("*") if file.is_file() and b"sk-0123" in file.read_bytes()]
-
-
-def test_a_limit_out_of_reach_is_one_line() -> None:
-    groups = [GROUPS[0] | {"limit_ratio": 0.01}, GROUPS[1]]
-    table = {"timesteps": 50, "schedule": "linear", "kind": "snr", "min_ratio": 0.01, "groups": groups}
-    write_json(Path("artifacts/groups.json"), table)
-    result = run("--method", "drawn", "--group", "0")
-    assert result.exit_code == 1
-    assert result.output.startswith("prune: pruning: a limit of ")
-    assert result.output.count("\n") == 1
-    assert not Path("artifacts/pruned").exists()
 
 
 @pytest.mark.parametrize(

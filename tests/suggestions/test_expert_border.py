@@ -39,12 +39,6 @@ def test_what_is_told_of_each():
     assert text.loss == pytest.approx(share)
 
 
-def test_times_before_the_shifts_of_wan():
-    text, image = borders(np.ones(1000), Flow(1000, 12.0))[2:]
-    assert text.boundary.time(12.0) == pytest.approx(0.368, abs=5e-4)
-    assert image.boundary.time(5.0) == pytest.approx(0.643, abs=5e-4)
-
-
 @settings(max_examples=50, deadline=None)
 @given(arrays(float, 50, elements=st.floats(0.05, 1)))
 def test_halves_are_halves_of_any_loss(losses: np.ndarray):

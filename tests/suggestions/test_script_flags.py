@@ -181,12 +181,6 @@ def test_what_a_script_accepts(flags: dict[str, Any], fine: bool):
     assert accepts(known, flags) is fine
 
 
-def test_facts_are_dated():
-    assert re.fullmatch(r"20\d\d-\d\d-\d\d", facts()["looked_at"])
-    for source in facts()["sources"].values():
-        assert re.fullmatch(r"[0-9a-f]{40}", source["commit"]) and source["of"] <= facts()["looked_at"]
-
-
 def test_the_schedule_of_sd_scripts_is_stable_diffusions():
     """ᾱ at the last timestep is 0.0047 (2305.08891, table 1)."""
     assert math.isclose(float(schedule_of_sd_scripts().alphas_cumprod[-1]), 0.00466, rel_tol=1e-3)

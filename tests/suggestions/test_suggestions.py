@@ -11,9 +11,8 @@ from profiled import FLOW, LINEAR, gaussian, measured
 
 from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.diffusion.spacing import sampling_timesteps, spaced_timesteps
-from unequal.errors import UserError
 from unequal.suggestions.sections import sections
-from unequal.suggestions.suggestions import MeasuredProfile, Options, Suggestions
+from unequal.suggestions.suggestions import Options, Suggestions
 from unequal.timesteps.densities import logit_normal, masses
 from unequal.timesteps.partition import equal_sums
 
@@ -62,27 +61,6 @@ def test_halves_that_are_asked_for():
     assert other.border == one.borders[1] and other.border.loss == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize(
-    ("given", "asked", "said"),
-    [
-        (
-            MeasuredProfile(LINEAR, "epsilon", np.ones(1000), np.ones(1000), 3),
-            Options(),
-            "10 slots from losses at 3 timesteps",
-        ),
-        (measured(LINEAR, np.ones(1000)), Options(steps=2000), "2000 sampling steps of 1000 timesteps"),
-        (
-            MeasuredProfile(LINEAR, "epsilon", np.ones(1000), np.full(1000, 1e308), 9),
-            Options(slots=2),
-            "give no density",
-        ),
-    ],
-)
-def test_what_cannot_be_had_is_refused(given: MeasuredProfile, asked: Options, said: str):
-    with pytest.raises(UserError, match=said):
-        Suggestions.of(given, asked)
-
-
 @settings(max_examples=6, deadline=None)
 @given(arrays(float, 60, elements=st.floats(0.1, 1)), st.sampled_from(["cosine", "flow"]), st.floats(1e-3, 1e3))
 def test_the_unit_of_a_loss_changes_nothing(losses: np.ndarray, name: str, unit: float):
@@ -91,15 +69,6 @@ def test_the_unit_of_a_loss_changes_nothing(losses: np.ndarray, name: str, unit:
     assert one.density.probabilities == pytest.approx(other.density.probabilities)
     assert one.border.boundary.log_snr == pytest.approx(other.border.boundary.log_snr)
     assert one.density.probabilities.sum() == pytest.approx(1) and one.density.moment <= 1 + 1e-9
-
-
-@pytest.mark.parametrize("schedule", [LINEAR, FLOW, Flow(1000)], ids=["linear", "shifted", "flow"])
-def test_every_section_has_its_table_its_reason_and_its_caveat(schedule: NoiseSchedule):
-    found = sections(Suggestions.of(measured(schedule, gaussian(schedule)), Options()))
-    assert len(found) == 5
-    for one in found:
-        assert len({len(row) for row in one.rows}) == 1 and len(one.rows) > 2
-        assert one.reason.endswith(".") and one.caveat.endswith(".")
 
 
 def test_a_density_that_no_name_is_near_to_is_said_to_be_far():

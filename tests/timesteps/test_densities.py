@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from inspect import Parameter, signature
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -101,12 +101,6 @@ def test_every_density_is_one_on_every_schedule(
     assert found.shape == (schedule.timesteps,)
     assert found.sum() == pytest.approx(1)
     assert (found >= 0).all()
-
-
-def test_keywords_have_a_type_and_most_a_default() -> None:
-    for density in DENSITIES:
-        _, *keys = signature(density).parameters.values()
-        assert all(one.kind is Parameter.KEYWORD_ONLY and one.annotation is not Parameter.empty for one in keys)
 
 
 @given(SCHEDULES, st.floats(-2, 2), st.floats(0.3, 3))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.timesteps.information import InfoNoiseSampler, information, onset
-from unequal.timesteps.partition import Partition, equal_log_snr
+from unequal.timesteps.partition import equal_log_snr
 
 SCHEDULE = NoiseSchedule.linear(1000)
 SNR = SCHEDULE.snr.numpy()
@@ -67,12 +67,6 @@ def test_timesteps_are_uniform_until_it_is_warm() -> None:
     assert one.probabilities.max() > 0.0015
 
 
-def test_losses_of_nothing_leave_uniform_timesteps() -> None:
-    one = sampler()
-    one.learn(np.arange(1000), np.zeros(1000))
-    np.testing.assert_array_equal(one.probabilities, np.full(1000, 0.001))
-
-
 @given(st.integers(0, 2**32 - 1))
 def test_what_was_learned_survives_json(seed: int) -> None:
     generator, one, other = np.random.default_rng(seed), sampler(warmup_images=10), sampler(warmup_images=10)
@@ -88,8 +82,3 @@ def test_what_was_learned_survives_json(seed: int) -> None:
 def test_samplers_that_cannot_be_are_refused(changed: dict[str, object]) -> None:
     with pytest.raises(UserError, match=r"^\d+ images of warm-up with a uniform share of \d\.0; allowed: from 1, in"):
         sampler(**changed)
-
-
-def test_bins_that_forget_at_once_are_refused() -> None:
-    with pytest.raises(UserError, match="a half-life of 0 losses; allowed: from 1"):
-        InfoNoiseSampler(np.zeros(1), Partition([(0, 0)]), half_life=0, warmup_images=1, uniform_share=0.0)

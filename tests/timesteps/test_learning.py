@@ -2,6 +2,7 @@
 
 import json
 from collections import deque
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -42,41 +43,10 @@ def test_a_history_keeps_the_last_losses_of_each_timestep(seed: int, length: int
     np.testing.assert_allclose(history.probabilities, 0.1 / 4 + 0.9 * size / size.sum(), rtol=1e-12)
 
 
-def test_one_missing_loss_keeps_the_probabilities_uniform() -> None:
-    history = filled(np.array([[1.0, 2.0], [1.0, 2.0]]), 2)
-    assert history.probabilities[1] == pytest.approx(0.0005 + 0.999 * 2 / 3)
-    late = LossHistory(2, 2, 0.001)
-    late.record(np.array([0, 0, 0, 0, 1]), np.array([1.0, 2.0, 3.0, 4.0, 9.0]))
-    np.testing.assert_array_equal(late.probabilities, [0.5, 0.5])
-
-
 def test_losses_that_are_no_numbers_are_left_out() -> None:
     clean, spoiled = (filled(np.array([[1.0, 2.0, 3.0]]), 1) for _ in range(2))
     spoiled.record(np.array([0, 1, 2]), np.array([np.nan, np.inf, -np.inf]))
     np.testing.assert_array_equal(spoiled.probabilities, clean.probabilities)
-
-
-def test_losses_of_zero_leave_uniform_timesteps() -> None:
-    np.testing.assert_array_equal(filled(np.zeros((3, 4)), 3).probabilities, np.full(4, 0.25))
-
-
-@given(seeds, st.floats(1e-6, 1e6))
-def test_the_unit_of_the_losses_does_not_matter(seed: int, unit: float) -> None:
-    losses = np.random.default_rng(seed).gamma(1.0, size=(3, 6))
-    np.testing.assert_allclose(
-        filled(unit * losses, 3).probabilities, filled(losses, 3).probabilities, rtol=1e-9, atol=1e-12
-    )
-
-
-@given(seeds)
-def test_a_history_survives_json(seed: int) -> None:
-    generator = np.random.default_rng(seed)
-    one, other = filled(generator.gamma(1.0, size=(2, 5)), 3), LossHistory(5, 3, 0.001)
-    other.load_state_dict(json.loads(json.dumps(one.state_dict())))
-    for history in (one, other):
-        history.record(np.arange(5), np.arange(5) + 0.5)
-    assert one.warm
-    np.testing.assert_array_equal(one.probabilities, other.probabilities)
 
 
 def variance(gradients: list[np.ndarray], probabilities: np.ndarray) -> float:
@@ -105,17 +75,6 @@ def test_no_other_allocation_over_bins_has_less_variance(seed: int) -> None:
     assert least <= min(variance(gradients, other) for other in others) + 1e-9
     mean = np.concatenate(gradients).mean(0)
     assert least == pytest.approx((shares * np.sqrt(moments)).sum() ** 2 - np.square(mean).sum(), rel=1e-9)
-
-
-def test_bins_without_gradients_leave_uniform_timesteps() -> None:
-    np.testing.assert_array_equal(least_variance(np.array([0.2, 0.8]), np.zeros(2)), [0.2, 0.8])
-
-
-@given(seeds, st.integers(1, 9))
-def test_measurements_are_drawn_bin_by_bin(seed: int, count: int) -> None:
-    drawn = BinMoments(BINS, 0.5).draw(count, np.random.default_rng(seed)).reshape(3, count)
-    for row, (first, last) in zip(drawn, BINS, strict=True):
-        assert ((row >= first) & (row <= last)).all()
 
 
 def test_every_timestep_of_a_bin_is_measured_alike() -> None:
@@ -159,25 +118,19 @@ def test_bins_are_drawn_by_their_length_and_the_root_of_their_moment() -> None:
     np.testing.assert_allclose(moments.probabilities(0.0), expected)
 
 
-@pytest.mark.parametrize("measured", [False, True])
-def test_estimates_survive_json(measured: bool) -> None:
-    one, other = BinMoments(BINS, 0.5), BinMoments(BINS, 0.5)
-    if measured:
-        one.record(np.array([0.1, 1 / 3, 7e-9]))
-    other.load_state_dict(json.loads(json.dumps(one.state_dict())))
-    np.testing.assert_array_equal(one.probabilities(0.1), other.probabilities(0.1))
-
-
-@pytest.mark.parametrize(("length", "share"), [(0, 0.1), (3, -0.1), (3, 1.5)])
-def test_histories_that_cannot_be_are_refused(length: int, share: float) -> None:
-    with pytest.raises(UserError, match=rf"a history of {length}, a uniform share of {share}; allowed"):
-        LossHistory(10, length, share)
-
-
-@pytest.mark.parametrize("memory", [-0.1, 1.0])
-def test_memories_that_cannot_be_are_refused(memory: float) -> None:
-    with pytest.raises(UserError, match=f"a memory of {memory}; allowed"):
-        BinMoments(BINS, memory)
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: LossHistory(10, 0, 0.1), "a history of 0, a uniform share of 0.1; allowed"),
+        (lambda: LossHistory(10, 3, 1.5), "a history of 3, a uniform share of 1.5; allowed"),
+        (lambda: BinMoments(BINS, 1.0), "a memory of 1.0; allowed"),
+        (lambda: Patience(0, 1), "0 stages with a patience of 1 images; allowed"),
+        (lambda: BinLosses(BINS, 0), "a half-life of 0 losses; allowed: from 1"),
+    ],
+)
+def test_what_cannot_learn_is_refused(make: Callable[[], object], complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        make()
 
 
 @given(seeds, st.integers(1, 4), st.integers(1, 40))
@@ -197,12 +150,6 @@ def test_a_stage_ends_after_a_patience_without_a_lower_loss(seed: int, stages: i
         if stage < stages - 1 and last * 4 >= patience:
             stage, since = stage + 1, []
         assert pacing.stage == stage
-
-
-@pytest.mark.parametrize(("stages", "images"), [(0, 1), (3, 0)])
-def test_patience_that_cannot_be_is_refused(stages: int, images: int) -> None:
-    with pytest.raises(UserError, match=f"{stages} stages with a patience of {images} images; allowed"):
-        Patience(stages, images)
 
 
 @given(seeds, st.integers(1, 50))

@@ -66,13 +66,6 @@ def test_slots_are_those_of_the_definition_in_exact_arithmetic(data: st.DataObje
             equal_sums(losses, slots)
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(1, 12))
-def test_sums_differ_from_an_equal_share_by_less_than_the_timesteps_at_the_edges(seed: int, slots: int) -> None:
-    loss = np.random.default_rng(seed).uniform(0.5, 1.5, 200)
-    sums = equal_sums(loss, slots).sums(loss)
-    assert np.abs(sums - loss.sum() / slots).max() <= loss.max() + 1e-9
-
-
 @pytest.mark.parametrize("convert", [list, np.asarray, torch.tensor, lambda x: np.asarray(x, dtype=np.float32)])
 def test_a_flat_profile_is_cut_into_equal_lengths(convert: type) -> None:
     assert equal_sums(convert([0.25] * 12), 4) == ((0, 2), (3, 5), (6, 8), (9, 11))
@@ -83,13 +76,9 @@ def test_a_flat_profile_is_cut_into_equal_lengths(convert: type) -> None:
     ("loss", "slots", "complaint"),
     [
         ([1.0, float("nan"), 1.0], 2, "the loss profile holds nan at t = 1; losses are finite and not negative"),
-        ([1.0, 1.0, float("inf")], 2, "the loss profile holds inf at t = 2"),
         ([1.0, -0.5], 1, "the loss profile holds -0.5 at t = 1"),
         ([0.0, 0.0], 1, "the loss profile is 0 at every timestep; there is nothing to split"),
         ([1.0, 1.0], 3, "3 slots of 2 timesteps; allowed: 1 … 2"),
-        ([1.0, 1.0], 0, "0 slots of 2 timesteps; allowed: 1 … 2"),
-        ([1.0, 1.0], -1, "-1 slots of 2 timesteps; allowed: 1 … 2"),
-        ([], 1, "1 slots of 0 timesteps"),
         ([[1.0, 1.0]], 1, "a loss profile has one dimension, this has 2"),
         ([98.0, 1.0, 1.0], 3, "of 3 slots, number 1 from the data end is empty: the loss of one timestep (T = 3)"),
         ([1.0, 1.0, 98.0], 3, "of 3 slots, number 3 from the data end is empty: the loss of one timestep (T = 3)"),
@@ -113,14 +102,6 @@ def test_a_partition_says_the_same_of_its_ranges_in_every_way(lengths: list[int]
     assert all(found[number].holds(t) for t, number in enumerate(expected))
     np.testing.assert_allclose(found.sums(table), np.bincount(expected, table), atol=1e-9)
     assert Partition(list(found)) == found
-
-
-@given(LENGTHS, st.integers(0, 2**32 - 1), st.data())
-def test_drawn_timesteps_lie_in_the_ranges_that_were_chosen(lengths: list[int], seed: int, data: st.DataObject) -> None:
-    found = Partition.of_lengths(lengths)
-    chosen = np.array(data.draw(st.lists(st.integers(0, len(lengths) - 1), min_size=1)))
-    drawn = found.draw(chosen, np.random.default_rng(seed))
-    np.testing.assert_array_equal(found.of(drawn), chosen)
 
 
 @given(st.integers(1, 40), st.integers(1, 9), st.data())
@@ -172,8 +153,6 @@ def test_parts_of_ranges_keep_their_borders_and_are_as_equal_as_can_be(lengths: 
     ("ranges", "shown"),
     [
         ([(0, 3), (5, 9)], "slots [[0, 3], [5, 9]] do not cover timesteps 0 … 9 once each"),
-        ([(0, 4), (4, 9)], "slots [[0, 4], [4, 9]] do not cover timesteps 0 … 9 once each"),
-        ([(1, 9)], "slots [[1, 9]] do not cover timesteps 0 … 9 once each"),
         ([(0, 4), (5, 4), (5, 9)], "slots [[0, 4], [5, 4], [5, 9]] do not cover timesteps 0 … 9 once each"),
         ([], "slots [] are no ranges of timesteps"),
     ],

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unequal.errors import UserError
-from unequal.timesteps.draws import Stratified, equal_over
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.samplers import TimestepSampler, WeightedSampler, least_variance_density
 
@@ -24,13 +23,6 @@ def test_weights_on_uniform_draws_expect_what_plain_draws_expect() -> None:
     batch = sampler.sample(5000, np.random.default_rng(1))
     np.testing.assert_array_equal(batch.weights, (T * density)[batch.timesteps])
     assert np.bincount(batch.timesteps, minlength=T).min() > 40  # of 83 expected
-
-
-def test_stratified_draws_have_the_density_of_their_slots() -> None:
-    np.testing.assert_allclose(
-        equal_over(CELLS), TimestepSampler(equal_over(CELLS), draw=Stratified(CELLS)).probabilities
-    )
-    assert equal_over(CELLS).sum() == pytest.approx(1)
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=5, max_size=5))
