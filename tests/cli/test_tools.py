@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from commands import done, refused
+from commands import done
 from diffusers import DDIMPipeline, DDPMPipeline, FlowMatchEulerDiscreteScheduler
 from diffusers.models.unets.unet_2d import UNet2DModel
 from filelock import FileLock
@@ -275,13 +275,3 @@ def test_memory_of_a_training_grows_with_its_batch() -> None:
     one_batch = estimate.training_memory(small, net) - estimate.TRAINED_COPIES * weights
     assert estimate.training_memory(large, net) == estimate.TRAINED_COPIES * weights + 2 * one_batch
     assert one_batch > 16 * 4 * 64 * params.network.block_out_channels[0]
-
-
-def test_estimate_says_in_one_line_that_memory_is_out(project: Path, monkeypatch: pytest.MonkeyPatch):
-    def full(*_: Any) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nSee the documentation")
-
-    monkeypatch.setattr(estimate, "measured_rate", full)
-    line = refused("estimate", ROOT / "params.yaml")
-    assert line.startswith("out of memory (CUDA out of memory. Tried to allocate 2 GiB.")
-    assert line.endswith("lower training.batch_size or sampling.batch_size\n")

@@ -76,12 +76,6 @@ def test_what_was_learned_takes_the_place_of_what_is_not_known(params: Path) -> 
     assert learned("learning", factors=factors) is None
 
 
-def test_of_what_a_remedy_of_conflicts_makes_of_gradients_the_density_is_known(params: Path) -> None:
-    bargained = found(params, "bargained")
-    assert (bargained.weight, bargained.product, bargained.by) == (None, None, "by conflicts")
-    np.testing.assert_allclose(bargained.density, 1 / 200)
-
-
 def test_of_a_learned_density_the_product_is_known_where_weights_undo_it(params: Path) -> None:
     assert found(params, "learning").weight is None
     measuring = found(params, "measuring").product

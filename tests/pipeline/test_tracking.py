@@ -96,29 +96,6 @@ def start_stage(project: Path, name: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=project, env=environment, text=True, stderr=subprocess.PIPE)
 
 
-@pytest.mark.slow
-def test_a_stage_that_has_ended_well_leaves_at_once(project: Path) -> None:
-    """What is to be done at the exit is done, all is logged, and nothing is taken apart."""
-    write_stage(project)
-    watched = """
-import atexit, os
-
-class Piece:
-    def __del__(self):
-        os.write(1, b"; taken apart")
-
-PIECE = Piece()
-atexit.register(lambda: print("left", end=""))
-"""
-    (project / "toy.py").write_text(watched + STAGE)
-    command = ["python", "-m", "toy", "--name", "quick"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=True)
-    assert ended.stdout == "left"
-    assert [run.info.status for run in runs(project)[1]] == ["FINISHED"]
-    assert Path("artifacts/quick.txt").read_text() == "quick"
-
-
 def test_a_child_has_settings_curves_files_and_a_parent(project: Path) -> None:
     Path("results").mkdir()
     Path("results/small.json").write_text("{}")

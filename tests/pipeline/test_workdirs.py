@@ -16,7 +16,6 @@ from unequal.pipeline.workdirs import (
     project_root,
     study,
     try_lock,
-    work_root,
 )
 
 
@@ -30,16 +29,6 @@ def test_a_work_directory_belongs_to_the_run_that_claims_it_first(tmp_path: Path
     (tmp_path / OWNER).unlink()
     with pytest.raises(UserError, match="holds the state of another run"):
         claim(tmp_path, "own")
-
-
-@pytest.mark.parametrize("copy", [".dvc/tmp/exps/standalone/tmpsda0st2i", ".dvc/tmp/exps/tmpvp4yyc0c"])
-def test_in_a_copy_of_dvc_the_root_is_the_project_that_was_copied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copy: str
-) -> None:
-    (tmp_path / copy / ".dvc").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / copy)
-    assert (project_root(), study()) == (tmp_path, None)
-    assert work_root() == tmp_path / "work"
 
 
 @pytest.mark.parametrize("project", ["project", "studies", "studies/clone"])

@@ -11,7 +11,6 @@ import pytest
 import torch
 from PIL import Image
 
-from unequal.diffusion.predictions import add_noise
 from unequal.errors import UserError
 from unequal.measures.profiling import Draws
 from unequal.measures.profiling import profile as own_profile
@@ -97,29 +96,6 @@ def test_a_model_against_itself_has_not_changed_and_against_another_it_has(confi
     assert np.allclose(compared.relative["train"], expected)
 
 
-def test_a_velocity_of_a_flow_is_told_as_an_error_of_epsilon(folders: Path, tmp_path: Path):
-    """Beside what the formulas give by hand: ε̂ = x_t + (1 − s)·û."""
-    from diffusers import DDPMPipeline, FlowMatchEulerDiscreteScheduler
-
-    net = tiny.unet2d()
-    DDPMPipeline(net, FlowMatchEulerDiscreteScheduler(shift=3.0)).save_pretrained(tmp_path / "flow")
-    config = ProfileConfig(
-        str(tmp_path / "flow"), folders / "train", None, tmp_path / "out", CPU, draws=2, timesteps=2, batch_size=2
-    )
-    found = profile(config)
-    assert found.document.prediction == "velocity"
-    images = np.stack([np.asarray(Image.open(file))[None] for file in sorted((folders / "train").glob("*.png"))])
-    draws = Draws.of(torch.from_numpy(images), 1000, 2, 0, CPU)
-    (one,) = draws.batches(2, range(2 * 999, 2 * 1000))
-    s = 3 * 0.9995 / (1 + 2 * 0.9995)
-    x_t = add_noise(one.x0, one.epsilon, torch.tensor(1 - s), torch.tensor(s))
-    with torch.no_grad():
-        answer = net.eval()(x_t, torch.tensor(1000 * s)).sample
-    losses = (one.epsilon - x_t - (1 - s) * answer).square().mean((1, 2, 3)).numpy()
-    assert found.document.timesteps == (0, 999)
-    assert np.allclose(found.model["train"][1], losses, rtol=1e-5)
-
-
 def test_classes_are_told_by_the_numbers_of_subfolders(tmp_path: Path):
     tiny.ddpm(tmp_path / "model", classes=3)
     for name in ("0", "2"):
@@ -150,24 +126,6 @@ def test_a_transformer_sees_latents_and_is_told_classes_or_that_there_is_none(tm
     tiny.write_images(tmp_path / "held_out" / "cat", 3, seed=8, size=16, channels=3)
     with pytest.raises(UserError, match="needed: images in a subfolder for each class"):
         profile(replace(config, held_out=tmp_path / "held_out"))
-
-
-def test_latents_are_the_means_of_the_autoencoder_shifted_and_scaled(tmp_path: Path):
-    from safetensors.torch import load_file
-
-    tiny.dit(tmp_path / "model")
-    tiny.write_images(tmp_path / "train", 2, size=16, channels=3)
-    profile(
-        ProfileConfig(str(tmp_path / "model"), tmp_path / "train", None, tmp_path / "out", CPU, draws=2, timesteps=2)
-    )
-    (file,) = (tmp_path / "out" / CACHE).rglob("images/*.safetensors")
-    from diffusers import AutoencoderKL
-
-    net = AutoencoderKL.from_pretrained(tmp_path / "model" / "vae").eval()
-    pixels = np.stack([np.asarray(Image.open(one)) for one in sorted((tmp_path / "train").glob("*.png"))])
-    with torch.no_grad():
-        mean = net.encode(torch.from_numpy(pixels).permute(0, 3, 1, 2) / 127.5 - 1).latent_dist.mean
-    assert torch.allclose(load_file(file)["latent"], 0.5 * (mean - 0.1), atol=1e-5)
 
 
 def test_what_cannot_be_profiled_is_refused_in_one_line(config: ProfileConfig, tmp_path: Path):

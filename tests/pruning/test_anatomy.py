@@ -138,13 +138,6 @@ def test_scaled_ratios_by_hand() -> None:
     assert scale_at(1.0, 0.25) == -0.75
 
 
-def test_one_block_goes_before_another() -> None:
-    order = scaled_order(RANKING, {"conv_in": 1.0, "mid_block": 0.5, "up_blocks.0": 0.0})
-    assert [unit.block.name for unit in order[:6]].count("conv_in") == 4
-    # Of the middle, a half stands among what the scheme takes, and the rest between what it does not.
-    assert [unit.block.name for unit in order[6:]].count("up_blocks.0") == 4
-
-
 @given(st.fixed_dictionaries(dict.fromkeys(BLOCKS, st.floats(0, 1))))
 def test_within_a_block_the_ranking_rules(scheme: dict[str, float]) -> None:
     order = scaled_order(RANKING, scheme)

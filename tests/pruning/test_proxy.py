@@ -201,20 +201,6 @@ def test_what_has_to_be_mended_loses_nothing(here: Here, evaluator: Evaluator, r
     assert len(here.lines) == 6
 
 
-def test_an_endpoint_that_goes_down_between_rounds_loses_nothing(here: Here, evaluator: Evaluator) -> None:
-    with serving([sound(evaluator, 0.2, 0.9)]) as chat:
-        search(here, evaluator, decider=llm(chat), rounds=1)
-        before = here.lines
-    with pytest.raises(UserError, match=r"no connection \(.*\), in 2 attempts"):
-        search(here, evaluator, decider=llm(chat))
-    assert here.lines == before
-    with serving([sound(evaluator, 0.4, 0.5)]) as back:
-        search(here, evaluator, decider=llm(back))
-    assert len(back.requests) == 1
-    assert here.lines[: len(before)] == before
-    assert len(here.lines) == len(before) + 2
-
-
 def test_a_recorded_search_is_replayed_exactly_without_a_network(here: Here, evaluator: Evaluator) -> None:
     with serving([sound(evaluator, 0.2, 0.9), sound(evaluator, 0.4, 0.5)]) as chat:
         recorded = search(here, evaluator, decider=llm(chat))

@@ -46,24 +46,6 @@ def test_every_method_has_its_fair_control() -> None:
     }
 
 
-def test_a_sentence_has_figures_resolution_and_cost() -> None:
-    one = comparison(
-        variant("experts_pruned", 3.0, sampling=86),
-        Difference(math.log(0.75), math.log(1.2)),
-        loss_over_timesteps=Difference(math.log(0.98), 0.05),
-    )
-    found = one.statement()
-    assert found.subject == "experts pruned"
-    assert found.text == (
-        "against longer: FID −25.0 % (−37.5 to −10.0 %), 3.00 after 4.00; "
-        "loss over timesteps −2.0 % (−6.8 to +3.0 %, not distinguishable); "
-        "at equal images and training FLOPs, 0.86 × the sampling FLOPs."
-    )
-    assert found.figures["fid_change_percent"] == pytest.approx(-25)
-    assert found.figures["loss_over_timesteps_high_percent"] == pytest.approx(100 * (0.98 * math.exp(0.05) - 1))
-    assert found.figures["sampling_flops_ratio"] == 0.86
-
-
 @pytest.mark.parametrize(("images", "same"), [(1020, True), (1021, False), (981, True), (980, False)])
 def test_budgets_that_must_be_the_same_may_differ_by_two_per_cent(images: int, same: bool) -> None:
     one = comparison(variant("merged", images=images), Difference(-2.0, 0.1), "images_seen")

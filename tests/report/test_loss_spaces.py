@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.report.drawing import GOLD, INK, RED, binned, log_bins
 from unequal.report.pipeline_pictures import GREEN, space_profiles
-from unequal.report.pipeline_tables import comparison_rows, losses_table, slots_table
+from unequal.report.pipeline_tables import comparison_rows, losses_table
 from unequal.timesteps.partition import Partition
 
 SCHEDULE = NoiseSchedule.linear(60)
@@ -46,24 +46,6 @@ def test_every_panel_shows_the_losses_in_its_own_space() -> None:
         expected = {INK: base, RED: factor * found["base"]["holdout"], GOLD: base / 4, GREEN: 0.75 * base}
         for colour, table in expected.items():
             np.testing.assert_allclose(shown[colour], binned(table, log_bins(60))[1].mean)
-
-
-def test_the_table_of_slots_says_what_the_other_loss_makes_of_them() -> None:
-    """Constant loss, all of its excess in the first ten timesteps, evenly."""
-    base = np.ones((60, 4))
-    floor = np.where(np.arange(60)[:, None] < 10, 0.0, 1.0) * base
-    table = slots_table(SETS, {"base": {"train": base, "holdout": base}}, floor)
-    assert table.columns[1:] == (
-        "equal loss",
-        "equal excess loss",
-        "excess in slots of equal loss",
-        "loss in slots of equal excess",
-    )
-    assert [tuple(row) for row in table.rows] == [
-        ("1", "0 – 9", "0 – 4", "100.0 %", "8.3 %"),
-        ("2", "10 – 29", "5 – 9", "0.0 %", "8.3 %"),
-        ("3", "30 – 59", "10 – 59", "0.0 %", "83.3 %"),
-    ]
 
 
 def test_the_table_of_losses_holds_ratios_of_all_spaces() -> None:

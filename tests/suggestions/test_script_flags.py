@@ -19,7 +19,6 @@ from unequal.suggestions.flags import (
     facts,
     phrases,
     schedule_of_sd_scripts,
-    text,
 )
 from unequal.suggestions.suggestions import Options, Suggestions
 from unequal.timesteps.densities import edges_of, expit, logit, normal_cdf
@@ -78,15 +77,6 @@ def test_scripts_are_for_models_of_this_kind(trainer: Trainer, schedule: NoiseSc
     kinds = {path: one["kind"] for one in facts()["accepted"] if one["trainer"] == trainer for path in one["scripts"]}
     named = {path for one in phrases(suggested(schedule, prediction), trainer) for path in one.scripts}
     assert {kinds[path] for path in named} == {"variance_preserving" if schedule.preserves_variance else "flow"}
-
-
-@each_case
-def test_the_text_is_comments_and_flags(trainer: Trainer, schedule: NoiseSchedule, prediction: Prediction):
-    lines = text(suggested(schedule, prediction), trainer).splitlines()
-    assert re.search(r"of 20\d\d-\d\d-\d\d \([0-9a-f]{7}\), looked at on 20\d\d-\d\d-\d\d", lines[0])
-    assert all(not line or line.startswith(("#", "--")) for line in lines)
-    for what in ("slots", "density", "Min-SNR", "boundary", "sampling steps"):
-        assert any(line.startswith(f"# {what}") for line in lines), what
 
 
 def test_the_mean_of_diffusers_counts_from_the_noise_end():

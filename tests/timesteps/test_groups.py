@@ -1,6 +1,5 @@
 """Groups of timesteps against the published figures and the definitions done naively."""
 
-from itertools import pairwise
 from typing import get_args
 
 import numpy as np
@@ -107,17 +106,6 @@ def test_groups_of_any_kind_cover_every_timestep_once_and_in_order(data: st.Data
         assert limits == pytest.approx([mean] * groups)
     else:
         assert sorted(limits) == pytest.approx(flops_limits(groups, ratio))
-
-
-@given(st.sampled_from(["snr", "uniform_increasing"]), st.integers(1, 10), st.floats(0.05, 0.95))
-def test_limits_rise_in_equal_steps_to_the_whole_model(kind: Grouping, groups: int, ratio: float) -> None:
-    found = timestep_groups(kind, NoiseSchedule.linear(1000), groups, ratio)
-    limits = [limit for *_, limit in found]
-    assert limits[-1] == 1.0
-    assert limits[0] == pytest.approx(ratio + (1 - ratio) / groups)
-    assert all(b - a == pytest.approx((1 - ratio) / groups) for a, b in pairwise(limits))
-    falling = timestep_groups("uniform_decreasing", NoiseSchedule.linear(1000), groups, ratio)
-    assert [limit for *_, limit in falling] == limits[::-1]
 
 
 @settings(max_examples=60)
