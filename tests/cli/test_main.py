@@ -50,10 +50,7 @@ def empty(project: Path) -> Path:
     ("arguments", "line"),
     [
         ("check", "params.yaml: "),
-        ("estimate", "params.yaml: "),
         ("estimate --size", "params.yaml: "),
-        ("check none.yaml", "none.yaml: "),
-        ("weights base", "params.yaml: "),
         ("sample base", "params.yaml: "),
         ("sample base --out folder", "folder: exists already; name a new folder"),
         ("export bass taken", "artifacts/models/bass: no such model; there are: none; `dvc repro` trains them"),

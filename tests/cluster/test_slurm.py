@@ -91,7 +91,6 @@ def project_of(folder: Path) -> Path:
 
 
 def training_longer(finished: Path, folder: Path) -> Path:
-    """A copy of a finished project in which the training is to be done anew, and longer."""
     project = folder / "project"
     shutil.copytree(finished, project, symlinks=True)
     edit(project, LONG)
@@ -130,7 +129,6 @@ def environment(tmp_path_factory: pytest.TempPathFactory, cluster: dict[str, str
 
 
 def beside(project: Path, environment: dict[str, str]) -> dict[str, str]:
-    """That environment with the project's own code."""
     return environment | {"PYTHONPATH": f"{environment['HOOK']}{os.pathsep}{project}"}
 
 

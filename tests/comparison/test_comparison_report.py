@@ -108,11 +108,6 @@ def test_words_are_bounded_test_by_test_and_the_page_says_by_which(trainings: Pa
     assert "too small to detect: only larger" in bound(none)
 
 
-def test_the_repeated_control_has_no_word_where_no_other_arm_has_one(trainings: Path) -> None:
-    (_, fid) = families(read_results(trainings, design()), pilot_figures("fid", upper_deviation=0.02))
-    assert fid.repeated.word == NOT_TESTABLE
-
-
 def test_a_block_without_an_arm_or_measured_otherwise_is_left_out(trainings: Path) -> None:
     (trainings / "lower/block_1.json").unlink()
     path = trainings / "alike/block_3.json"
@@ -137,12 +132,6 @@ def test_one_complete_block_tells_nothing(trainings: Path) -> None:
         read_results(trainings, design())
 
 
-def test_an_endpoint_that_was_not_measured_is_named(trainings: Path) -> None:
-    plan = design(endpoints={"loss_over_log_snr": 0.01})
-    with pytest.raises(UserError, match=r"block_0\.json: endpoint 'loss_over_log_snr' is missing; measure"):
-        read_results(trainings, plan)
-
-
 def write_settings() -> None:
     write_params(comparison=design().model_dump(mode="json"), schedule={"name": "linear", "timesteps": 50}, recipes={})
     for folder in ("trainings", "confirm"):
@@ -164,19 +153,13 @@ def test_trainings_of_other_settings_are_not_judged_together(trainings: Path) ->
     ("damage", "complaint"),
     [
         ('{"arm": "low', "not valid JSON"),
-        ("[]", "Input should be an object"),
         ({"arm": "alike"}, "holds 'alike' in block 0; measure 'lower' in block 0 again"),
         ({"block": 3}, "holds 'lower' in block 3; measure 'lower' in block 0 again"),
         ({"endpoints": {"loss_over_timesteps": 0.0, "fid": 1.0}}, "endpoints.loss_over_timesteps: 0.0"),
         ({"endpoints": {"loss_over_timesteps": 1.0, "fid": float("nan")}}, "endpoints.fid"),
-        ({"endpoints": {"loss_over_timesteps": 1.0, "fid": float("inf")}}, "endpoints.fid"),
         ({"endpoints": {"fid": 1.0}}, "endpoint 'loss_over_timesteps' is missing"),
-        ({"scores": {"kid": "low"}}, "scores.kid"),
         ({"costs": {"images": 100}}, "costs.training_flops"),
-        ({"curve": {"timesteps": [8], "first": [0, 2], "loss": [1.0, 1.0]}}, "a curve over other bins"),
         ({"curve": {"timesteps": [8], "first": [0, 2, 4], "loss": [1.0]}}, "a curve over other bins"),
-        ({"curve": {"timesteps": [8], "first": [], "loss": []}}, "curve.first"),
-        ({"conditions": None}, "conditions"),
     ],
 )
 def test_a_file_of_a_training_that_cannot_be_is_refused_in_a_line(trainings: Path, damage: Any, complaint: str) -> None:

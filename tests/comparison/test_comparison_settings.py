@@ -212,13 +212,6 @@ def test_a_shortened_recipe_keeps_its_shape() -> None:
     assert shortened(own, 1.0) == own
 
 
-def test_arms_may_be_whatever_stands_in_a_mapping() -> None:
-    found = Comparison.model_validate(
-        DESIGN | {"arms": ARMS | {"fresh": {arm: {"images": 1} for arm in ARMS["fresh"]}}}, strict=False
-    )
-    assert found.arms.all == tuple(ARMS["fresh"])
-
-
 def test_arms_that_are_not_named_go_by_the_try_of_the_others() -> None:
     settings = {
         "arms": {"fresh": ["a", "b"], "continued": []},

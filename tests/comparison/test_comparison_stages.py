@@ -14,13 +14,7 @@ from stage_project import write_params
 
 from stages import build_extractor
 from unequal.comparison.settings import ENDPOINTS
-from unequal.comparison.stages import (
-    measure,
-    pilot_fresh,
-    train_base,
-    train_continued,
-    train_fresh,
-)
+from unequal.comparison.stages import measure, pilot_fresh, train_base, train_continued, train_fresh
 from unequal.data.prepared import PreparedData
 from unequal.models.folder import load_record
 from unequal.pipeline.stage import Run
@@ -83,12 +77,7 @@ def study(
         network=network_settings().model_dump(mode="json"),
         training=training_settings().model_dump(mode="json"),
         recipes={"base": BASE, "arm": BASE},
-        plans={
-            "split": PLAN,
-            "again": PLAN,
-            "late": PLAN | {"from_images": 16},
-            "decided": PLAN | {"pruning": PROXY},
-        },
+        plans={"split": PLAN, "again": PLAN, "late": PLAN | {"from_images": 16}, "decided": PLAN | {"pruning": PROXY}},
         comparison=BLOCKS,
         pilot={
             "arms": {"fresh": ["arm"], "continued": ["split"]},
@@ -100,13 +89,7 @@ def study(
         profile={"images": 2, "batch_size": 16, "floor": "none"},
         extractor={"kind": "classifier", "weights": None, "features": 4, "images": 64, "batch_size": 8, "lr": 1.0e-3},
         sampling={"steps": 3, "spacing": "uniform", "eta": 0.0, "clip": True, "batch_size": 16},
-        evaluation={
-            "samples": 20,
-            "seeds": [0],
-            "against": "holdout",
-            "kid_subset": 6,
-            "allow_singular": False,
-        },
+        evaluation={"samples": 20, "seeds": [0], "against": "holdout", "kid_subset": 6, "allow_singular": False},
     )
 
 

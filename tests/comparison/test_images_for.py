@@ -53,12 +53,6 @@ def test_a_bias_of_all_fids_that_grows_with_them_moves_no_shift() -> None:
     assert with_images(one, other, "fid")["endpoints"][IMAGES] == pytest.approx(plain)
 
 
-def test_an_arm_without_a_path_is_refused() -> None:
-    blocks = {0: training(1.0), 1: training(1.0) | {"path": None}}
-    with pytest.raises(UserError, match="a training without a path of fid"):
-        with_all_images({"control": {0: training(1.0), 1: training(1.0)}, "lost": blocks}, "control", ["fid"])
-
-
 def test_an_arm_that_never_comes_to_where_its_control_begins_is_bounded() -> None:
     found = with_all_images({"control": {0: training(1.0)}, "lost": {0: training(1.0, level=9.0)}}, "control", ["fid"])
     assert found["lost"][0]["endpoints"][IMAGES] == pytest.approx(POINTS[-1] / POINTS[0])

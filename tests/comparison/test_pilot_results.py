@@ -20,10 +20,7 @@ PILOT = Pilot(
     chosen={},
 )
 ENDPOINTS = {"loss_over_timesteps": 0.5, "fid": 2.0}
-TRAINING = {
-    "endpoints": ENDPOINTS,
-    "costs": {"images": 100, "training_seconds": 5.0, "measuring_seconds": 1.0},
-}
+TRAINING = {"endpoints": ENDPOINTS, "costs": {"images": 100, "training_seconds": 5.0, "measuring_seconds": 1.0}}
 
 
 @pytest.fixture
@@ -52,17 +49,12 @@ def test_what_was_tried_comes_in_the_order_of_the_settings(folder: Path) -> None
     ("name", "damage", "complaint"),
     [
         ("base", '{"block": 8', "not valid JSON"),
-        ("base", "[]", "should be an object"),
         ("base", {"block": 9}, "holds another"),
-        ("base", {"half": None}, "half"),
         ("base", {"half": {"fid": 1.0}}, "endpoint 'loss_over_timesteps' is missing"),
         ("base", {"endpoints": {"loss_over_timesteps": 1.0, "fid": -1.0}}, "endpoints.fid: -1.0"),
-        ("base", {"costs": {}}, "costs.images"),
         ("lower", {"arm": "control"}, "holds another"),
-        ("lower", {"tries": {}}, "holds another"),
         ("lower", {"tries": {"half": TRAINING | {"lr": 1e-3}}}, "holds another"),
         ("lower", {"tries": {"half": TRAINING, "whole": TRAINING}}, "lr"),
-        ("lower", {"tries": 3}, "tries: 3"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_line(folder: Path, name: str, damage: Any, complaint: str) -> None:

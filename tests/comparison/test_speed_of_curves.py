@@ -26,11 +26,6 @@ def test_a_run_that_flattens_is_laid_where_the_faster_one_has_been():
     assert log_speed_up(baseline, flat) == pytest.approx(-expected)
 
 
-def test_what_is_worse_than_the_first_snapshot_is_bounded_by_it():
-    baseline = Curve(IMAGES, [100 / n for n in IMAGES])
-    assert log_speed_up(Curve(IMAGES, [50.0] * 6), baseline) == pytest.approx(np.log(IMAGES[0] / IMAGES[-1]))
-
-
 @given(st.integers(0, 2**32 - 1))
 def test_no_other_shift_fits_better(seed: int):
     generator = np.random.default_rng(seed)

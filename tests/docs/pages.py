@@ -58,12 +58,10 @@ def links(page: Path) -> list[str]:
 
 
 def code_words(page: Path) -> list[str]:
-    """What stands in code type in a page's text."""
     return re.findall(r"`([^`\n]+)`", prose(page))
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors that GitHub gives to a page's headings."""
     headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

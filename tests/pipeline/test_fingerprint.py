@@ -207,11 +207,7 @@ def test_how_a_training_is_stopped_and_shared_does_not_count():
 
 @pytest.mark.parametrize(
     ("program", "foreign"),
-    [
-        ("train_base", ("prun", "mix", "merg", "expert")),
-        ("train_mixed", ("prun",)),
-        ("finetune_slots", ("prun",)),
-    ],
+    [("train_base", ("prun", "mix", "merg", "expert")), ("train_mixed", ("prun",)), ("finetune_slots", ("prun",))],
 )
 def test_an_edit_of_what_a_program_never_does_leaves_it_fresh(program: str, foreign: tuple[str, ...]):
     found = fingerprint(ROOT / f"stages/{program}.py")

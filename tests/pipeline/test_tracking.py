@@ -68,7 +68,6 @@ def tracker(stage: str = "train", seed: int = 1, **tracking: Any) -> Tracker:
 
 
 def runs(project: Path) -> tuple[list[Run], list[Run]]:
-    """The parent runs and the child runs of the project's database."""
     client = MlflowClient(f"sqlite:///{project / 'mlflow.db'}")
     experiment = client.get_experiment_by_name("tests")
     found = client.search_runs([experiment.experiment_id], max_results=1000)
@@ -269,11 +268,7 @@ class Away:
 @pytest.mark.parametrize("back", ["while the stage runs", "as it ends"])
 @pytest.mark.parametrize("from_the_start", [True, False])
 def test_what_comes_while_the_server_is_away_is_sent_when_it_is_back(
-    project: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    back: str,
-    from_the_start: bool,
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], back: str, from_the_start: bool
 ) -> None:
     away = Away(monkeypatch)
     if from_the_start:

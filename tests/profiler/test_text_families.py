@@ -64,12 +64,7 @@ def by_flux(pipe: Any, x_t: Tensor, told: float, text: str) -> Tensor:
     return FluxPipeline._unpack_latents(answer, 16, 16, 2)
 
 
-KINDS = {
-    "stable_diffusion": by_unet,
-    "stable_diffusion_xl": by_xl,
-    "stable_diffusion_3": by_sd3,
-    "flux": by_flux,
-}
+KINDS = {"stable_diffusion": by_unet, "stable_diffusion_xl": by_xl, "stable_diffusion_3": by_sd3, "flux": by_flux}
 
 
 @pytest.fixture(scope="module")

@@ -64,8 +64,6 @@ def test_a_line_is_plain_json_and_a_row_has_no_nested_parts(tmp_path: Path) -> N
     ("changes", "complaint"),
     [
         ({"loss": float("nan")}, "loss: "),
-        ({"loss": -1.0}, "loss: Input should be greater than or equal to 0"),
-        ({"macs": 1.5}, "macs: Input should be a valid integer"),
         ({"proposed": {"conv_in": 1.01}}, "proposed.conv_in: Input should be less than or equal to 1"),
         ({"key": "secret"}, "key: Extra inputs are not permitted"),
     ],

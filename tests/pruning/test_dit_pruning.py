@@ -112,8 +112,7 @@ def test_a_transformer_that_is_told_labels_is_pruned_on_a_flow_as_well(
 ) -> None:
     facts = {"prediction": "velocity", "schedule": "flow", "condition": condition}
     target = replace(
-        make_target(tiny_dit(depth=3, condition=condition).eval(), 0.5, **facts),
-        labels=prepared.train_labels,
+        make_target(tiny_dit(depth=3, condition=condition).eval(), 0.5, **facts), labels=prepared.train_labels
     )
     anatomy = Anatomy(target.net)
     pruned = fit_to_limit(anatomy, ranked(method, target, anatomy), target.limit_macs)

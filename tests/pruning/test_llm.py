@@ -189,10 +189,6 @@ def test_json_in_a_fence_is_read(evaluator: Evaluator) -> None:
             error(400, "maximum context length is 10 tokens", "context_length_exceeded"),
             "the prompt is too long for model 'tiny' (maximum context length is 10 tokens)",
         ),
-        (
-            error(400, "This model's maximum context length is 10"),
-            "the prompt is too long for model 'tiny' (This model's",
-        ),
         (error(400, "response_format is not supported"), "status 400 (response_format is not supported)"),
         (Reply(401, b"who are you?", cut=True), "the key in $SOME_KEY is refused, status 401 ()"),
     ],
@@ -208,9 +204,7 @@ def test_what_another_attempt_would_not_mend_is_told_at_once(evaluator: Evaluato
     ("reply", "line"),
     [
         (error(429, "slow down", "rate_limit_exceeded"), "status 429 (slow down)"),
-        (error(500, "oops"), "status 500 (oops)"),
         (Reply(502, b"<html>\nbad\x1b gateway"), "status 502 ("),
-        (Reply(503, b""), "status 503 ()"),
         (Reply(503, b"so" * 1_000_000), "status 503 ()"),
     ],
 )

@@ -91,15 +91,7 @@ def test_all_text_is_escaped(pictures: list[Path]) -> None:
     reader = Reader(page(pictures, hostile))
     assert "script" not in {tag for tag, _ in reader.tags}
     shown = "".join(reader.text)
-    for prefix in (
-        "heading ",
-        "said of all ",
-        "subject ",
-        "statement ",
-        "name",
-        "data ",
-        "facts ",
-    ):
+    for prefix in ("heading ", "said of all ", "subject ", "statement ", "name", "data ", "facts "):
         assert prefix + hostile in shown
 
 

@@ -153,7 +153,6 @@ def test_sections_are_repeated_as_dvc_repeats_them(params: Path, text: str) -> N
     ("text", "complaint"),
     [
         ("", "holds no settings; expected a mapping of sections"),
-        ("- 1\n- 2\n", "holds no settings"),
         ("seed: [1, 2", "not valid YAML"),
         ("seed: 1\n  part: 2", "not valid YAML"),
         ("seed: !!python/object:os.system {}", "not valid YAML"),
@@ -161,8 +160,6 @@ def test_sections_are_repeated_as_dvc_repeats_them(params: Path, text: str) -> N
         ("part: &part {parts: *part}", "Circular reference"),
         ("seed: 1\nday: 2025-02-30", "not valid YAML: line 2: '2025-02-30' is no !!timestamp"),
         (f"seed: {'1' * 5000}", f"not valid YAML: line 1: '{'1' * 40}' is no !!int, or too long"),
-        ("seed: !!int abc", "not valid YAML: line 1: 'abc' is no !!int"),
-        ("seed: !!map [1]", "not valid YAML: expected a mapping node"),
         ("seed: 1\npart: 010", "not valid YAML: line 2: '010' is octal for some readers of YAML; write it without"),
         (
             "seed: 0\nslots:\n  count: 10\n  count: 5\n",

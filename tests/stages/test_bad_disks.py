@@ -24,7 +24,6 @@ def _settings(project: Path) -> None:
 
 
 def file_at(place: str) -> Callable[[], None]:
-    """A file in the place of a folder."""
 
     def spoil() -> None:
         Path(place).parent.mkdir(parents=True, exist_ok=True)
@@ -34,7 +33,6 @@ def file_at(place: str) -> Callable[[], None]:
 
 
 def link_at(place: str) -> Callable[[], None]:
-    """A link that leads nowhere in the place of a folder."""
 
     def spoil() -> None:
         Path(place).parent.mkdir(parents=True, exist_ok=True)

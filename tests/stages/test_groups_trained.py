@@ -24,10 +24,7 @@ REMOVALS = [("down_blocks.0.resnets.0.conv1", [0, 1, 2, 3])]
 
 @pytest.fixture(autouse=True)
 def models(
-    project: Path,
-    prepared: PreparedData,
-    tiny_net: Callable[..., UNet2DModel],
-    make_record: Callable[..., ModelRecord],
+    project: Path, prepared: PreparedData, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., ModelRecord]
 ) -> None:
     """Data, groups, a base, and its pruned form for group 0."""
     shutil.copytree(prepared.path, "artifacts/data")
@@ -59,9 +56,7 @@ def run(training: Callable[..., Training], *options: str) -> Result:
 
 @pytest.mark.parametrize("architecture", ["unpruned", "pruned"])
 def test_an_expert_draws_from_its_own_range(
-    architecture: str,
-    asked: list[tuple[Start, TimestepSampler]],
-    training_settings: Callable[..., Training],
+    architecture: str, asked: list[tuple[Start, TimestepSampler]], training_settings: Callable[..., Training]
 ) -> None:
     run(training_settings, "--architecture", architecture, "--group", "0")
     ((start, sampler),) = asked

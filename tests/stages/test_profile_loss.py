@@ -26,10 +26,7 @@ SCHEDULE = NoiseSchedule.linear(50)
 
 @pytest.fixture(autouse=True)
 def model(
-    project: Path,
-    prepared: PreparedData,
-    tiny_net: Callable[..., UNet2DModel],
-    make_record: Callable[..., ModelRecord],
+    project: Path, prepared: PreparedData, tiny_net: Callable[..., UNet2DModel], make_record: Callable[..., ModelRecord]
 ) -> None:
     shutil.copytree(prepared.path, "artifacts/data")
     net = tiny_net()

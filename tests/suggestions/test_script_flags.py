@@ -12,14 +12,7 @@ from profiled import FLOW, LINEAR, gaussian, measured
 
 from unequal.diffusion.predictions import Prediction
 from unequal.diffusion.schedule import Flow, NoiseSchedule
-from unequal.suggestions.flags import (
-    Phrase,
-    Trainer,
-    accepts,
-    facts,
-    phrases,
-    schedule_of_sd_scripts,
-)
+from unequal.suggestions.flags import Phrase, Trainer, facts, phrases, schedule_of_sd_scripts
 from unequal.suggestions.suggestions import Options, Suggestions
 from unequal.timesteps.densities import edges_of, expit, logit, normal_cdf
 
@@ -143,32 +136,6 @@ def test_nothing_is_printed_for_what_no_script_trains(
 ):
     (only,) = phrases(suggested(schedule, prediction), trainer)
     assert not only.flags and f"this network predicts {prediction}" in only.says
-
-
-@pytest.mark.parametrize(
-    ("flags", "fine"),
-    [
-        ({"--f": 1.5}, True),
-        ({"--f": 2}, True),
-        ({"--f": "two"}, False),
-        ({"--i": 1000}, True),
-        ({"--i": 1001}, False),
-        ({"--i": 0.5}, False),
-        ({"--c": "a"}, True),
-        ({"--c": "b"}, False),
-        ({"--s": None}, True),
-        ({"--s": 1}, False),
-        ({"--unknown": 1}, False),
-    ],
-)
-def test_what_a_script_accepts(flags: dict[str, Any], fine: bool):
-    known: dict[str, dict[str, Any]] = {
-        "--f": {"type": "float"},
-        "--i": {"type": "int", "lowest": 0, "highest": 1000},
-        "--c": {"type": "str", "choices": ["a"]},
-        "--s": {"type": "switch"},
-    }
-    assert accepts(known, flags) is fine
 
 
 def test_the_schedule_of_sd_scripts_is_stable_diffusions():

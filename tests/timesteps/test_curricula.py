@@ -16,8 +16,7 @@ from unequal.timesteps.samplers import ChangingSampler, TimestepSampler
 T = 1000
 SCHEDULE = NoiseSchedule.linear(T)
 TARGETS = st.one_of(
-    st.just(noise_rate_target(SCHEDULE)),
-    st.builds(gaussian_target, st.just(T), st.floats(0, 0.99), st.floats(0.01, 2)),
+    st.just(noise_rate_target(SCHEDULE)), st.builds(gaussian_target, st.just(T), st.floats(0, 0.99), st.floats(0.01, 2))
 )
 
 
@@ -103,12 +102,8 @@ def test_importance_weights_follow_the_probabilities_of_the_moment():
     [
         (lambda: curriculum(np.full(T, 1 / T), ramp_images=0, uniform_share=0.1), "a ramp of 0 images"),
         (lambda: curriculum(np.full(T, 1 / T), ramp_images=1, uniform_share=1.0), "uniform share of 1.0; allowed"),
-        (lambda: gaussian_target(T, 1.0, 0.2), "allowed: mean in"),
         (lambda: gaussian_target(T, 0.3, 0.0), "std above 0"),
-        (
-            lambda: mirror(NoiseSchedule.named("flow", T)),
-            "schedule 'flow': σ rises too fast up to its end to be",
-        ),
+        (lambda: mirror(NoiseSchedule.named("flow", T)), "schedule 'flow': σ rises too fast up to its end to be"),
     ],
 )
 def test_impossible_curricula_are_refused(make, said):

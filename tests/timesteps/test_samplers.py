@@ -83,7 +83,6 @@ EXPECTED = {
 
 
 def slot_of(timesteps: np.ndarray) -> np.ndarray:
-    """Which of SLOTS holds each timestep."""
     return np.searchsorted([first for first, _ in SLOTS], timesteps, side="right") - 1
 
 

@@ -106,8 +106,7 @@ def test_weights_of_errors_of_x0_at_an_snr_of_4(kind: str, keywords: dict[str, A
 
 
 @pytest.mark.parametrize(
-    ("space", "prediction"),
-    [("x0", "sample"), ("epsilon", "epsilon"), ("v", "v_prediction"), ("velocity", "velocity")],
+    ("space", "prediction"), [("x0", "sample"), ("epsilon", "epsilon"), ("v", "v_prediction"), ("velocity", "velocity")]
 )
 def test_a_constant_weight_is_1_for_the_network_of_its_own_space(space: str, prediction: str) -> None:
     found = loss_weights("constant", prediction, SNR, space=space)
