@@ -162,7 +162,7 @@ def test_every_stage_works_in_latents_and_is_scored_in_pixels(sections: dict[str
     assert [row["variant"] for row in csv.DictReader(Path("results/fid.csv").read_text().splitlines())] == VARIANTS
     document = read_json(Path("results/findings.json"))
     told = {one["key"] for section in document["sections"] for one in section["statements"]}
-    assert {"base", "decoding", "experts_unpruned", "experts_pruned", "losses"} <= told
+    assert {"base", "experts_unpruned", "experts_pruned", "losses"} <= told
 
 
 def train_experts() -> None:
