@@ -9,14 +9,13 @@ import torch
 from dinov2_folders import FEATURES, write_dinov2
 from PIL import Image
 from safetensors.torch import load_file
-from scipy.linalg import sqrtm
 from torch import Tensor
 from torch.nn import functional
 
 from unequal import errors
 from unequal.errors import MissingExtra, UserError
 from unequal.evaluation.dinov2 import CONFIG, TENSORS, dinov2_of, seen
-from unequal.evaluation.fidelity import DINOV2, FACTS, BuiltExtractor, features_of, network_of, score
+from unequal.evaluation.fidelity import DINOV2, FACTS, BuiltExtractor, features_of, network_of
 from unequal.files import content_hash, read_json, write_json
 
 CPU = torch.device("cpu")
@@ -111,26 +110,6 @@ def test_grey_images_are_seen_in_three_channels(tmp_path: Path) -> None:
     network = network_of(extractor, 32, CPU)
     expected = network(torch.from_numpy(grey.repeat(3, axis=1)))
     np.testing.assert_allclose(features_of(grey, network, extractor, CPU), expected, rtol=1e-5, atol=1e-5)
-
-
-def frechet(one: np.ndarray, other: np.ndarray) -> float:
-    """‖μ1 − μ2‖² + tr(Σ1 + Σ2 − 2·(Σ1Σ2)^½) of features [N, F]."""
-    first, second = np.cov(one, rowvar=False), np.cov(other, rowvar=False)
-    gap = one.mean(0) - other.mean(0)
-    return float(gap @ gap + np.trace(first + second - 2 * sqrtm(first @ second).real))
-
-
-def test_images_are_scored_by_its_features(tmp_path: Path) -> None:
-    write_dinov2(tmp_path / DINOV2)
-    extractor, weights = built(tmp_path), load_file(tmp_path / DINOV2 / TENSORS)
-    images, reference = pictures(40, 0, brightest=160), pictures(45, 1)
-    found = score(images, reference, extractor, CPU, kid_subset=20, cache=(tmp_path, "kept"))
-    ours, real = (transformer(weights, brought(some)).double().numpy() for some in (images, reference))
-    assert found.fid == pytest.approx(frechet(ours, real), rel=1e-3)
-    assert 0 <= found.recall <= found.precision <= 1
-    assert score(images, reference, extractor, CPU, kid_subset=20, cache=(tmp_path, "kept")) == found
-    with pytest.raises(UserError, match=r"^FID: 30 samples for 32 features make the covariance singular; use more"):
-        score(images[:30], reference, extractor, CPU, kid_subset=20)
 
 
 def test_weights_that_were_altered_are_refused(tmp_path: Path) -> None:

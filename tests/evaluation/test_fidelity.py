@@ -148,12 +148,6 @@ def test_kid_is_the_unbiased_distance_of_cubic_kernels(extractor: BuiltExtractor
     assert found.kid_std == pytest.approx(0, abs=1e-6)
 
 
-def test_a_set_is_at_no_distance_from_itself_in_any_order(extractor: BuiltExtractor) -> None:
-    images = pictures(80, 0)
-    found = score(images, images[::-1], extractor, CPU, kid_subset=40)
-    assert found.fid == pytest.approx(0, abs=1e-6)
-
-
 def test_the_reference_is_kept_and_used_again(extractor: BuiltExtractor, tmp_path: Path) -> None:
     images, reference = pictures(60, 0, 160), pictures(60, 1)
     cache = (tmp_path / "cache", "reference")

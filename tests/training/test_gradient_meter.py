@@ -42,15 +42,6 @@ def meter(prepared: PreparedData, tiny_net: Callable) -> Callable:
     return make
 
 
-def test_a_sample_is_made_of_cells_and_folds(meter: Callable) -> None:
-    sample = meter().sample(CELLS)
-    assert sample.squares.shape == (3, 4, 2)
-    assert sample.products.shape == (3, 4, 3, 4)
-    table = sample.products.reshape(12, 12)
-    np.testing.assert_allclose(table, table.T)
-    assert (np.linalg.eigvalsh(table) > -1e-9 * table.max()).all()
-
-
 def test_timesteps_are_drawn_inside_the_cell(meter: Callable) -> None:
     generator = np.random.default_rng(0)
     for cell in CELLS:

@@ -351,16 +351,6 @@ def test_the_loss_falls(build: Build, tmp_path: Path) -> None:
     assert losses[-1] < 0.6 * losses[0]
 
 
-def test_the_averaged_weights_are_left_in_the_network(build: Build) -> None:
-    trainer = build(images=16)
-    trainer.run()
-    assert all(
-        torch.equal(trainer.averages.main.average[name], value) for name, value in trainer.net.named_parameters()
-    )
-    assert not trainer.net.training
-    assert not any(parameter.requires_grad for parameter in trainer.net.parameters())
-
-
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize(("log_every", "step", "last_good"), [(2, 6, 4), (4, 5, 4), (4, 9, 8), (1, 0, None)])
 def test_a_loss_that_is_no_number(build, tmp_path, value, log_every, step, last_good):
