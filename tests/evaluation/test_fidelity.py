@@ -57,9 +57,8 @@ def classifier() -> Classifier:
 def extractor(tmp_path: Path) -> BuiltExtractor:
     save_classifier(tmp_path / WEIGHTS, classifier())
     digest = content_hash(tmp_path / WEIGHTS)
-    (tmp_path / FACTS).write_text(
-        json.dumps({"kind": "classifier", "features": FEATURES, "weights": WEIGHTS, "weights_sha256": digest})
-    )
+    facts = {"kind": "classifier", "features": FEATURES, "weights": WEIGHTS, "weights_sha256": digest}
+    (tmp_path / FACTS).write_text(json.dumps(facts))
     return BuiltExtractor.load(tmp_path)
 
 
@@ -336,9 +335,7 @@ def test_no_code_comes_with_features(extractor: BuiltExtractor, tmp_path: Path) 
     assert not mark.exists()
 
 
-@pytest.mark.parametrize(
-    ("samples", "reference", "what"), [(1, 5, "1 samples"), (5, 1, "1 reference images"), (0, 5, "0 s")]
-)
+@pytest.mark.parametrize(("samples", "reference", "what"), [(1, 5, "1 samples"), (5, 1, "1 reference images")])
 def test_one_image_has_no_covariance(extractor: BuiltExtractor, samples: int, reference: int, what: str) -> None:
     with pytest.raises(UserError, match=f"FID: {what}.*; their covariance takes 2 or more"):
         score(pictures(samples, 0), pictures(reference, 1), extractor, CPU, 2, allow_singular=True)

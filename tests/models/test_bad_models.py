@@ -185,9 +185,8 @@ def taken(change: Callable[[], object], **network: Any) -> Callable[[], None]:
     """A folder of diffusers that the settings name, changed."""
 
     def spoil() -> None:
-        source = UNet2DModel.from_config(
-            {key: value for key, value in read_json(BASE / CONFIG).items() if key != "attention_heads"}
-        )
+        facts = read_json(BASE / CONFIG)
+        source = UNet2DModel.from_config({name: facts[name] for name in facts if name != "attention_heads"})
         shutil.rmtree(BASE)
         source.save_pretrained(TAKEN)
         write_settings(network__pretrained=str(TAKEN))

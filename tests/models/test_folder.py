@@ -48,9 +48,7 @@ def test_weights_that_are_no_numbers_are_not_saved(tmp_path, tiny_net, make_reco
     net = tiny_net()
     with torch.no_grad():
         net.conv_out.bias[0] = value
-    with pytest.raises(
-        UserError, match=r"^model 'tiny': weight 'conv_out\.bias' holds NaN or infinite values; allowed"
-    ):
+    with pytest.raises(UserError, match=r"^model 'tiny': weight 'conv_out\.bias' holds NaN or infinite values; allowe"):
         save_model(tmp_path / "model", net, make_record(net))
     assert not (tmp_path / "model").exists()
 

@@ -179,27 +179,23 @@ def test_experts_may_predict_differently() -> None:
     torch.testing.assert_close(experts.denoise(torch.randn(2, 1, 8, 8), STEPS), image.expand(2, -1, -1, -1))
 
 
-@pytest.mark.parametrize(
-    "ranges", [[(1, 49)], [(0, 48)], [(0, 20), (22, 49)], [(0, 20), (20, 49)], [(0, 49), (0, 49)], [(0, 49), (10, 20)]]
-)
+GAPS, OVERLAPS = [[(1, 49)], [(0, 48)], [(0, 20), (22, 49)]], [[(0, 20), (20, 49)], [(0, 49), (10, 20)]]
+
+
+@pytest.mark.parametrize("ranges", GAPS + OVERLAPS)
 def test_gaps_and_overlaps_are_refused(ranges: list[tuple[int, int]]) -> None:
     with pytest.raises(UserError, match=r"^experts \[.* do not cover timesteps|^the experts end at t = 48, the"):
         experts_of([Answering() for _ in ranges], ranges)
 
 
-@pytest.mark.parametrize(
-    ("field", "change"),
-    [
-        ("schedule", {"schedule": "cosine"}),
-        ("schedule", {"timesteps": 60}),
-        ("space", {"size": 16}),
-        ("space", {"channels": 3}),
-        ("space", {"autoencoder": "x"}),
-        ("condition", {"condition": low_resolution(2)}),
-        ("condition", {"condition": class_labels(2)}),
-        ("variance", {"variance": "learned"}),
-    ],
-)
+BASES = [
+    ("schedule", {"schedule": "cosine"}), ("schedule", {"timesteps": 60}), ("space", {"size": 16}),
+    ("space", {"channels": 3}), ("space", {"autoencoder": "x"}), ("condition", {"condition": low_resolution(2)}),
+    ("condition", {"condition": class_labels(2)}), ("variance", {"variance": "learned"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "change"), BASES)
 def test_experts_of_different_bases_are_refused(field: str, change: dict[str, Any]) -> None:
     one = expert_of(Answering(), 0, 20, spec_of())
     other = Expert(one.denoiser, record_of(21, 49, spec_of(**change)))
