@@ -116,6 +116,14 @@ if workflow.is_main_process:
     TO_RUN.write_text(str(uuid4()))
 
 
+def reasons(stage):
+    """List a stage's inputs such that it runs if it is stale, after the stale stages that it waits for."""
+    for path in inputs(stage):
+        yield path if path in OUTPUTS and OUTPUTS[path].name in STALE else ancient(path)
+    if stage.name in STALE:
+        yield str(TO_RUN)
+
+
 rule all:
     input:
         [out.def_path for stage in STAGES for out in stage.outs],
@@ -128,7 +136,7 @@ for stage in STAGES:
         name:
             rule_name(stage)
         input:
-            [ancient(path) for path in inputs(stage)] + [str(TO_RUN)] * (stage.name in STALE),
+            list(reasons(stage)),
         output:
             outputs(stage),
         params:
