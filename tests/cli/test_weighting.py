@@ -105,22 +105,6 @@ def test_inside_a_range_the_density_is_uniform_and_weights_are_the_recipes(param
     assert not slot.weight[:20].any() and not slot.weight[40:].any()
 
 
-def test_every_slot_and_every_group_is_drawn(params: Path) -> None:
-    artifacts = params.parent / "artifacts"
-    ranges = ((0, 0), (1, 199))
-    groups = [{"group": number, "first": a, "last": b, "limit_ratio": 1.0} for number, (a, b) in enumerate(ranges)]
-    write_json(artifacts / "slots.json", {"timesteps": 200, "loss": "total", "slots": ranges})
-    write_json(
-        artifacts / "groups.json",
-        {"timesteps": 200, "schedule": "flow", "kind": "snr", "min_ratio": 0.5, "groups": groups},
-    )
-    target = str(params.parent / "drawn.png")
-    output = done("weights", "slot", "expert", "--params", params, "--target", target)
-    names, first = zip(*(line.split()[:2] for line in output.splitlines()[1:-1]), strict=True)
-    assert names == ("slot_1", "slot_2", "expert_0", "expert_1")
-    assert first == ("1", "0", "1", "0")
-
-
 def test_what_a_study_has_learned_is_drawn_in_the_mean_of_its_trainings(params: Path) -> None:
     settings, folder = validate(Recipes, read_yaml(params), params), params.parent
     for block, factors in enumerate((np.full(200, 3.0), np.linspace(1, 5, 200))):

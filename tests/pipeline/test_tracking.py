@@ -183,16 +183,6 @@ def test_prepared_data_is_the_data_set_of_the_run(project: Path) -> None:
     assert json.loads(used.dataset.profile) == facts
 
 
-def test_many_and_long_settings_fit_mlflows_limits(project: Path) -> None:
-    settings = {"table": {f"key_{i}": i for i in range(250)}, "long": "x" * 10_000}
-    log = Tracker(Tracking(**TRACKING), StageExecution("train", {}, settings, {}))
-    log.finish("FINISHED")
-    _, (child,) = runs(project)
-    assert len(child.data.params) == 251
-    assert child.data.params["table.key_249"] == "249"
-    assert set(child.data.params["long"]) == {"x"}
-
-
 def test_a_commit_is_dirty_by_code_but_not_by_results(project: Path) -> None:
     def git(*arguments: str) -> None:
         subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@t", *arguments], check=True)

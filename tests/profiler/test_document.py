@@ -9,7 +9,7 @@ import pytest
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
-from unequal.profiler.document import Betas, Losses, Shifted, Timesteps
+from unequal.profiler.document import Betas, Losses, Timesteps
 
 T = 50
 LOSSES = np.random.default_rng(0).gamma(2.0, size=(8, 5))
@@ -76,8 +76,3 @@ def test_what_is_no_profile_is_refused_in_a_line(tmp_path: Path, changes: dict[s
     assert complaint in str(refusal.value)
     assert str(refusal.value).startswith(f"{path}: ")
     assert "\n" not in str(refusal.value)
-
-
-def test_a_flow_is_kept_by_its_shift(tmp_path: Path) -> None:
-    flow = document(schedule=Shifted(timesteps=T, shift=3.0), prediction="velocity")
-    assert float(flow.noise_schedule.snr[10]) == pytest.approx(float(NoiseSchedule.named("flow", T, 3.0).snr[10]))

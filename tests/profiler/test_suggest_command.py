@@ -88,11 +88,6 @@ def test_options_are_those_of_the_mathematics():
     assert Options(**{name: defaults[name] for name in ("slots", "steps", "space", "density", "halves")}) == Options()
 
 
-def test_a_file_of_the_expected_schedule_is_taken(tmp_path: Path):
-    assert "slots" in done(written(tmp_path, FLOW), "--schedule", "flow", "--shift", 3)
-    assert "slots" in done(written(tmp_path), "--schedule", "linear")
-
-
 def changed(change: Callable[[dict[str, Any]], object]) -> str:
     content = document().model_dump(mode="json")
     change(content)

@@ -134,23 +134,6 @@ def test_the_same_seed_and_bank_give_the_same_schemes() -> None:
     assert TpeProposer(BLOCKS, 3, 0).propose(3, bank[:-1]) != first
 
 
-def test_the_first_round_goes_by_what_a_search_starts_from() -> None:
-    """Beside a good start and a bad one, draws are nearer the good one than draws of no start at all."""
-    good, bad = dict.fromkeys(BLOCKS, 0.9), dict.fromkeys(BLOCKS, 0.1)
-    start = [tried(0, good, 0.0), tried(1, bad, 1.0)]
-    told, untold = (
-        [
-            ratio
-            for seed in range(20)
-            for _, scheme in TpeProposer(BLOCKS, 3, seed).propose(1, bank)
-            for ratio in scheme.values()
-        ]
-        for bank in (start, [])
-    )
-    assert abs(sum(untold) / len(untold) - 0.5) < 0.05  # 180 uniform draws: 2.3 standard errors
-    assert sum(told) / len(told) > 0.65
-
-
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_it_learns_from_the_bank(seed: int) -> None:
     losses = [one.loss for one in search(seed, 12)]

@@ -14,7 +14,7 @@ from unequal.errors import UserError
 from unequal.pruning.anatomy import blocks_of
 from unequal.pruning.bank import Candidate
 from unequal.pruning.evaluator import Evaluator
-from unequal.pruning.llm import LONGEST_WAIT_S, Failed, LanguageModel, Unanswered, unfenced
+from unequal.pruning.llm import LanguageModel, Unanswered, unfenced
 from unequal.settings.pruning import Llm
 
 pytestmark = pytest.mark.slow
@@ -49,10 +49,6 @@ def sound(evaluator: Evaluator, *ratios: float) -> Reply:
 def model(chat: Chat | str, evaluator: Evaluator, count: int = 2, **changes: Any) -> LanguageModel:
     url = chat if isinstance(chat, str) else chat.url
     return LanguageModel(Llm(**SETTINGS | {"base_url": url} | changes), evaluator, count)
-
-
-def failing(_: str) -> str:
-    raise Failed("not now")
 
 
 def line_of(action: Callable[[], object], kind: type[Exception] = UserError) -> str:
@@ -262,16 +258,6 @@ def test_a_fence_is_read_in_one_pass(blank: str) -> None:
     began = time.process_time()
     unfenced(text)
     assert time.process_time() - began < 1
-
-
-def test_waits_have_an_end(evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch) -> None:
-    waits: list[float] = []
-    monkeypatch.setattr("unequal.pruning.llm.time.sleep", waits.append)
-    asked = model(closed_port(), evaluator, attempts=20, backoff_s=1.0)
-    monkeypatch.setattr(asked, "ask", failing)
-    with pytest.raises(Unanswered):
-        asked.propose(1, [])
-    assert max(waits) == LONGEST_WAIT_S
 
 
 @pytest.mark.parametrize("url", ["http://localhost:abc/v1", "http://host/\x01v1", "http://a..b/v1", "http://１.2/v1"])

@@ -15,9 +15,7 @@ from unequal.report.comparisons import (
     difference_of,
     fid_differences,
     judged,
-    judged_losses,
     loss_differences,
-    mean_fids,
     pairings,
 )
 from unequal.report.results import Variant
@@ -132,12 +130,3 @@ def test_of_what_scatters_only_large_differences_are_judged() -> None:
     found = replicas(base=BASE, noisy=BASE * noise, far=BASE * 3 * noise)
     found_differences = judged(found, "fid", [("noisy", "base"), ("far", "base")])
     assert [one.verdict for one in found_differences if one] == [NOT_TESTABLE, WORSE]
-
-
-def test_values_without_a_logarithm_and_models_without_values_are_left_out() -> None:
-    found = replicas(base=BASE, broken=BASE * [0, 1, 1, 1, 1], other=BASE * 0.5 * JITTER)
-    found_differences = judged(found, "fid", [("broken", "base"), ("other", "base"), ("absent", "base")])
-    assert [one is None for one in found_differences] == [True, False, True]
-    assert judged(found, "fid", [("broken", "base")]) == [None]
-    assert judged_losses(found, [("absent", "base"), ("other", "base")])[0] == {}
-    assert mean_fids(found)["broken"] == 0

@@ -10,14 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.text import Text
 from PIL import Image
 
 from unequal.measures.loss_profile import relative_change
 from unequal.report.drawing import ForestRow, binned, forest_plot, log_bins, save
 from unequal.report.pipeline_pictures import (
     binned_ratio,
-    fid_scatter,
     loss_changes,
     sample_grid,
     sampler_probabilities,
@@ -85,21 +83,6 @@ def test_a_ratio_of_bins_has_the_error_of_paired_draws() -> None:
         assert (ratio[i] - 1, error[i]) == pytest.approx(relative_change(before[part], after[part]))
     unpaired = [np.hypot(*(table[0].std(ddof=1) / table[0].mean() for table in (before, after))) / 40**0.5]
     assert error[0] < unpaired[0] / 10
-
-
-@pytest.mark.parametrize("fids", [[10, 10.05, 10.1, 10.15, 10.2, 10.25, 10.3], [10, 10, 10, 11, 50, 51, 900]])
-def test_names_of_crowded_points_do_not_overlap(fids: list[float]) -> None:
-    names = ["base", "longer", "stratified", "mixed", "slot_3", "experts_unpruned", "experts_pruned"]
-    variants = [
-        variant(name, fid, 10**12 * (1 + i // 4)) for i, (name, fid) in enumerate(zip(names, fids, strict=True))
-    ]
-    figure = drawn(partial(fid_scatter, variants=variants, cost="training_flops", text="training FLOPs"))
-    axes = figure.axes[0]
-    shown = [text for text in axes.texts if text.get_text()]
-    assert sorted(text.get_text() for text in shown) == sorted(name.replace("_", " ") for name in names)
-    figure.canvas.draw()
-    boxes = [Text.get_window_extent(text) for text in shown]
-    assert all(not box.overlaps(other) for i, box in enumerate(boxes) for other in boxes[:i])
 
 
 def test_the_heat_map_holds_the_changes_in_percent() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from graph import FOLDERS, ROOT, laid, model_of
+from graph import FOLDERS, laid, model_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from params_files import edited
@@ -19,7 +19,6 @@ from schemas import strings
 from unequal.errors import UserError
 from unequal.pipeline.params_files import json_schema
 from unequal.settings.params.core import Core
-from unequal.settings.params.pipeline import Params
 from unequal.settings.values import BatchName, Name, WidthName
 
 #: What a shell, a path, a glob or DVC's own templates would take for more than a name.
@@ -93,11 +92,3 @@ def test_what_is_a_name_is_one_plain_word_to_a_shell(kind: Any, text: str) -> No
     assert name.isascii()
     assert ".." not in name and not name.startswith(("-", "/"))
     assert all(0 < len(part) <= 200 for part in name.split("/"))
-
-
-def test_a_name_of_a_mapping_is_refused_alike(tmp_path: Path) -> None:
-    """Keys that are the user's become folders and files."""
-    recipes = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))["recipes"]
-    edits = {"recipes": recipes | {BAD[0]: recipes["longer"]}}
-    with pytest.raises(UserError, match=r"recipes\.x; touch pwned #: .* no name; allowed: small letters"):
-        Params.read(edited(ROOT / "params.yaml", edits, tmp_path))

@@ -94,13 +94,6 @@ def test_a_secret_in_the_settings_is_refused_and_not_repeated(
     assert secret not in str(refusal.value)
 
 
-def test_a_recipe_may_have_the_name_of_a_key(tmp_path: Path) -> None:
-    """Even then its unknown keys are refused with the ones it may have."""
-    document = edited({"recipes.images": DEFAULT["recipes"]["longer"] | {"colour": 1}, "finetune_recipes": ["images"]})
-    with pytest.raises(UserError, match=r"recipes\.images\.colour: unknown key; allowed here: images, prediction"):
-        Params.read(written(document, tmp_path))
-
-
 def test_the_schema_is_json_and_knows_the_default() -> None:
     jsonschema.Draft202012Validator.check_schema(schema())
     jsonschema.validate(DEFAULT, schema())

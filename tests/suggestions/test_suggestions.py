@@ -8,7 +8,6 @@ from hypothesis.extra.numpy import arrays
 from profiled import FLOW, LINEAR, gaussian, measured
 
 from unequal.diffusion.schedule import NoiseSchedule
-from unequal.diffusion.spacing import sampling_timesteps, spaced_timesteps
 from unequal.suggestions.suggestions import Options, Suggestions
 from unequal.timesteps.partition import equal_sums
 
@@ -36,18 +35,6 @@ def test_slots_are_of_the_space_that_is_asked_for(space: str, factor: object):
 def test_draws_by_slots_have_as_much_of_each():
     found = Suggestions.of(measured(LINEAR, gaussian(LINEAR)), Options(slots=5, density="slots"))
     assert found.slots.sums(found.density.probabilities) == pytest.approx(np.full(5, 0.2))
-
-
-def test_steps_are_those_of_the_spacings():
-    found = Suggestions.of(measured(LINEAR, gaussian(LINEAR)), Options(steps=12))
-    assert found.steps == spaced_timesteps(12, LINEAR, "rescaled_profile", gaussian(LINEAR))
-    assert found.uniform_steps == sampling_timesteps(12, 1000)
-
-
-def test_halves_that_are_asked_for():
-    one, other = (Suggestions.of(measured(LINEAR, np.ones(1000)), Options(halves=h)) for h in ("timesteps", "log_snr"))
-    assert one.border == one.borders[0] and one.border.timestep == 500
-    assert other.border == one.borders[1] and other.border.loss == pytest.approx(0.5)
 
 
 @settings(max_examples=6, deadline=None)

@@ -206,17 +206,6 @@ def test_low_discrepancy_holds_for_other_probabilities_too(seed: int, size: int)
     assert (np.abs(counts - size * np.cumsum(probabilities)) < 1 + 1e-9).all()
 
 
-@pytest.mark.parametrize("kind", [kind for kind in BUILDERS if kind not in ("loss_second_moment", "adaptive")])
-def test_what_learns_nothing_has_no_state_and_asks_for_nothing(kind: str) -> None:
-    sampler = BUILDERS[kind]()
-    sampler.learn(np.arange(T), LOSS)
-    sampler.refresh(lambda timesteps: 1 / 0, np.random.default_rng(0))
-    sampler.load_state_dict(sampler.state_dict())
-    assert sampler.state_dict() == {}
-    assert (sampler.learns, sampler.refresh_images, sampler.measured_images) == (False, 0, 0)
-    np.testing.assert_array_equal(sampler.probabilities, BUILDERS[kind]().probabilities)
-
-
 @pytest.mark.parametrize("kind", ["loss_second_moment", "adaptive"])
 def test_what_was_learned_survives_json(kind: str) -> None:
     fresh = {
@@ -260,13 +249,6 @@ def test_adaptive_weights_are_bounded_by_the_uniform_share() -> None:
     sampler = AdaptiveSampler(SLOTS, **ALLOCATION)
     sampler.refresh(lambda timesteps: 1e12 * (timesteps < 4), np.random.default_rng(0))
     assert 9 < sampler.importance().max() <= 10 + 1e-9
-
-
-def test_an_adaptive_sampler_measures_as_many_images_as_it_says() -> None:
-    sampler, asked = AdaptiveSampler(SLOTS, **ALLOCATION), []
-    sampler.refresh(lambda timesteps: asked.extend(timesteps) or np.ones(len(timesteps)), np.random.default_rng(0))
-    assert len(asked) == sampler.measured_images == 15
-    assert in_slots(np.array(asked)).tolist() == [3] * 5
 
 
 @pytest.mark.parametrize(
