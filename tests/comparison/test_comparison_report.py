@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,10 @@ from piloted import pilot_figures, textbook_effect, write_pilot
 from scipy import stats
 from stage_project import write_params
 
-from unequal.comparison.judgement import Family, families, family
+from unequal.comparison.judgement import families, family
 from unequal.comparison.results import file_of, read_results
 from unequal.comparison.stages import report as report_stage
-from unequal.comparison.tables import bound, promise, scattering
+from unequal.comparison.tables import promise, scattering
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
 from unequal.statistics.power import Design, upper_deviation
@@ -89,23 +88,6 @@ def test_of_what_a_study_cannot_see_nothing_is_said(trainings: Path) -> None:
     # A claim of twice what is seen can be tested, whatever counts as the same.
     _, asked = families(read_results(trainings, design(effects={"fid": 2 * max(fid.visible.values())})), blind)
     assert {one.word for one in asked.verdicts.values()} == {BETTER, SAME, WORSE}
-
-
-def test_words_are_bounded_test_by_test_and_the_page_says_by_which(trainings: Path) -> None:
-    plan = design(comparisons=[{"arm": arm, "control": "control", "test": test} for arm, test in TESTS.items()])
-    found = read_results(trainings, plan)
-
-    def asking(effect: float) -> Family:
-        return family(replace(found, plan=plan.model_copy(update={"effects": {"fid": 2 * effect}})), "fid", PILOT)
-
-    told = asking(1.0)
-    assert bound(told) == ""
-    pooled, paired, welch = (told.visible[one] for one in plan.compared)
-    between = asking((pooled + paired) / 2)
-    assert pooled < between.needed < min(paired, welch)
-    assert "too small to detect by that of two arms within blocks and by that of two arms, blocks" in bound(between)
-    none = asking(pooled / 2)
-    assert "too small to detect: only larger" in bound(none)
 
 
 def test_a_block_without_an_arm_or_measured_otherwise_is_left_out(trainings: Path) -> None:

@@ -15,7 +15,6 @@ from unequal.settings.recipe import Optimizer, Recipe
 from unequal.settings.samplers import Uniform
 from unequal.settings.training import PowerAverage
 
-ARMS = DESIGN["arms"]
 #: No arm goes on with what a trained network does not bring, either.
 PRETRAINED: dict[str, Any] = {"network.pretrained": "runs/base", "pilot.tries": {"own": {}}} | {
     f"plans.{arm}.recipe.warm_start": {} for arm in ("joint", "joint_again")

@@ -102,22 +102,6 @@ def test_speed_is_judged_like_any_endpoint(trainings: Path) -> None:
     assert rows["other"][1:3] == ("0 of 5", "never")
 
 
-def test_speed_by_a_loss_goes_by_the_losses_along_the_training(trainings: Path) -> None:
-    for file in sorted(trainings.rglob("*.json")):
-        one = read_json(file)
-        faster = 3.0 if one["arm"] == "alike" else 1.0
-        losses = [(faster * point["images"]) ** -0.25 for point in one["path"]]
-        points = [point | {"loss_over_timesteps": loss} for point, loss in zip(one["path"], losses, strict=True)]
-        write_json(file, one | {"path": points})
-    found = read_results(trainings, design(speed=SPEED | {"by": ("loss_over_timesteps", "fid")}))
-    told = found.trainings["alike"][0]["endpoints"]
-    assert told[images_for("loss_over_timesteps")] == pytest.approx(1 / 3)
-    assert told[IMAGES] == pytest.approx(1 / 1.05, rel=0.1)
-    first, second = (speed_table(found, "control", one) for one in ("loss_over_timesteps", "fid"))
-    assert {row[0]: row[1] for row in first.rows}["alike"].startswith("3.0")
-    assert {row[0]: row[2] for row in second.rows}["lower"] == "5 of 5"
-
-
 def test_a_pilot_bounds_the_scatter_of_speed(project: Path) -> None:
     tries = {"own": {}, "half": {"lr": 5e-4}}
     pilot: dict[str, Any] = {"arms": {"fresh": ["control", "lower"], "continued": []}, "tries": tries}

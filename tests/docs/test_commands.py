@@ -141,21 +141,3 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
     **{program: check_installed(program) for program in ("pytest", "git", "ruff", "mypy", "pre-commit")},
     ".ci/run": lambda arguments: None,
 }
-
-
-@pytest.mark.parametrize(
-    ("line", "fault"),
-    [
-        ("unequal nothing", AssertionError),
-        ("unequal record studies/none/dvc.yaml", click.BadParameter),
-        ("dvc repro no_such_stage", AssertionError),
-        ("snakemake --cores 2 no_such_rule", AssertionError),
-        ("cp presets/none.yaml params.yaml", AssertionError),
-        ("sudo make me", AssertionError),
-    ],
-)
-def test_commands_that_cannot_be_called_are_found(line: str, fault: type[Exception], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(ROOT)
-    program, *arguments = shlex.split(line)
-    with pytest.raises(fault):
-        CHECKS.get(program, is_there)(arguments)

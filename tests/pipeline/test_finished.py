@@ -123,19 +123,6 @@ def test_a_run_that_is_cut_off_on_its_way_out_has_finished(monkeypatch: pytest.M
     assert all(Path(name).exists() for name in OUTPUTS)
 
 
-def test_what_fails_on_its_way_out_has_finished(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that is full where the outputs go, and is not later."""
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("unequal.pipeline.attempt.put_into_place", full)
-        with pytest.raises(AssertionError, match="assert 1 == 0"):
-            run()
-    assert not run()
-
-
 def altered() -> None:
     """A program writes into a published file, which is the kept one as well."""
     with Path("artifacts/folder/inner.txt").open("a") as file:

@@ -64,20 +64,6 @@ def test_a_failure_ends_all_and_is_told_once(written: Any, capfd: pytest.Capture
     assert capfd.readouterr().err == "stage: no more\n"
 
 
-def test_the_first_of_several_reasons_is_told(written: Any, capfd: pytest.CaptureFixture[str]) -> None:
-    command = written("""
-        from unequal.processes import wait_until
-        if rank() == 0:
-            wait_until(failure_file(folder(), 1).exists)
-        leave_reason(f"process {rank()}")
-        if rank() == 1:
-            time.sleep(300)
-        sys.exit(1)
-    """)
-    launch(2, command)
-    assert capfd.readouterr().err == "process 1\n"
-
-
 def test_a_killed_process_is_named(written: Any, capfd: pytest.CaptureFixture[str]) -> None:
     command = written("""
         if rank() == 1:

@@ -121,17 +121,6 @@ def test_a_transformer_that_is_told_labels_is_pruned_on_a_flow_as_well(
     assert not torch.allclose(pruned.net(x, t, y).sample, pruned.net(x, t, 1 - y).sample, atol=1e-4)
 
 
-def test_blocks_that_do_little_go_first(tiny_dit: BuildDiT, make_target: MakeTarget) -> None:
-    net = tiny_dit(depth=4)
-    with torch.no_grad():
-        for parameter in net.blocks[2].parameters():
-            parameter.mul_(1e-2)
-    for method in METHODS[1:]:
-        target = make_target(net, 0.8)
-        blocks = [unit.layer for unit in ranked(method, target, Anatomy(net)) if unit.block.name == "depth"]
-        assert blocks[0] == "blocks.2"
-
-
 def test_a_search_proposes_a_ratio_for_depth_as_well(tiny_dit: BuildDiT, make_target: MakeTarget, here: Here) -> None:
     target = make_target(tiny_dit(depth=3).eval(), 0.6)
     method = Proxy(

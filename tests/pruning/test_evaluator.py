@@ -1,19 +1,15 @@
 """A scheme meets the limit, its loss is that of the network it makes, and fine-tuning lowers it."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
 
 from unequal.errors import UserError
 from unequal.pruning.anatomy import blocks_of
 from unequal.pruning.evaluator import Evaluator
 from unequal.settings.pruning import Finetuning
-
-BuildNet = Callable[..., UNet2DModel]
 
 
 def test_the_loss_is_that_of_the_network_alone(evaluator: Evaluator, tmp_path: Path) -> None:

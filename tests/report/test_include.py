@@ -23,14 +23,6 @@ def test_what_stands_between_markers_is_replaced(tmp_path: Path, monkeypatch: py
     assert CliRunner().invoke(main, ["--check", "page.md"]).exit_code == 0
 
 
-def test_a_missing_table_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "page.md").write_text(PAGE)
-    result = CliRunner().invoke(main, ["page.md"])
-    assert result.exit_code == 1
-    assert result.output.startswith("Error: page.md: ") and "a.md: No such file" in result.output
-
-
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_documents_hold_their_tables(document: Path) -> None:
     text = document.read_text(encoding="utf-8")

@@ -12,11 +12,9 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.report.drawing import GOLD, INK, RED, binned, log_bins
 from unequal.report.pipeline_pictures import GREEN, space_profiles
 from unequal.report.pipeline_tables import comparison_rows, losses_table
-from unequal.timesteps.partition import Partition
 
 SCHEDULE = NoiseSchedule.linear(60)
 NO_FLOOR = np.zeros((60, 0))
-SETS = {"total": Partition.of_lengths([10, 20, 30]), "excess": Partition.of_lengths([5, 5, 50])}
 
 
 def losses() -> dict[str, dict[str, np.ndarray]]:

@@ -8,7 +8,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
-from unequal.settings.recipe import RangeRecipe
 from unequal.settings.sampler_base import BaseMeasurements, Sampler
 from unequal.settings.samplers import AnySampler, Slot
 from unequal.timesteps.densities import DENSITIES, mirror
@@ -167,25 +166,6 @@ def test_all_timesteps_can_be_drawn_as_experts_for_groups_by_snr_draw_them_toget
 def test_a_slot_is_no_sampler_of_all_timesteps() -> None:
     with pytest.raises(UserError, match=r"^sampler\.density: 'slot' lies inside a range, and this training is of all"):
         settings("slot").build(SCHEDULE)
-
-
-def test_what_draws_from_all_timesteps_draws_inside_no_range() -> None:
-    with pytest.raises(UserError, match=r"^sampler\.density: 'loss' covers all timesteps; allowed inside a"):
-        settings("loss").inside(TimestepRange(20, 29), SCHEDULE)
-
-
-def test_a_training_inside_a_range_has_no_other_sampler() -> None:
-    recipe = {
-        "images": 10,
-        "prediction": "epsilon",
-        "loss_weight": {"kind": "none"},
-        "optimizer": {"lr": 1e-3, "betas": (0.9, 0.99), "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
-    }
-    assert RangeRecipe.model_validate(recipe | {"sampler": {"density": "slot", "intervals": 2}}).sampler.intervals == 2
-    with pytest.raises(ValidationError, match="Input should be 'slot'"):
-        RangeRecipe.model_validate(recipe | {"sampler": {"density": "uniform"}})
-    with pytest.raises(ValidationError, match="unbiased"):
-        RangeRecipe.model_validate(recipe | {"sampler": {"density": "slot", "unbiased": True}})
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,6 @@ from small_inputs import write_settings
 
 from stages import prepare_data
 
-OUTPUTS = ("artifacts/data", "results/metrics/data.json")
-
 
 @pytest.fixture(autouse=True)
 def _settings(project: Path) -> None:

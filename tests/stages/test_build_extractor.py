@@ -89,7 +89,6 @@ def set_to(**changes: Any) -> Callable[[], None]:
     return lambda: write_params(seed=0, extractor=DINOV2 | changes)
 
 
-DEPTH = {"out_features": None, "out_indices": None, "stage_names": None}
 BAD: dict[str, Bad] = {
     "no folder": Bad(lambda: shutil.rmtree(NETWORK), "extractor.weights: network: missing; allowed: a file or folder"),
     "no weights": Bad(TENSORS.unlink, "extractor.weights: network: has no model.safetensors; allowed: a folder"),
