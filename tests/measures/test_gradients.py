@@ -162,8 +162,8 @@ pytestmark = pytest.mark.slow
 
 T = 50
 SLOTS = Partition([(0, 2), (3, 9), (10, 24), (25, 49)])
-CELLS = SLOTS.split(3)
-SHARES = CELLS.shares
+RANGES = SLOTS.split(3)
+SHARES = RANGES.shares
 LOSS = 1 / (1 + np.arange(T))
 
 
@@ -189,16 +189,16 @@ in_closed_form = pytest.mark.parametrize(
 
 
 def home(timesteps: np.ndarray) -> np.ndarray:
-    return np.searchsorted([first for first, _ in CELLS], timesteps, side="right") - 1
+    return np.searchsorted([first for first, _ in RANGES], timesteps, side="right") - 1
 
 
 @in_closed_form
 @pytest.mark.parametrize("batch_size", [3, 4, 7])
 def test_closed_forms_are_what_drawn_batches_show(name: str, batch_size: int) -> None:
     sampler, generator = SAMPLERS[name], np.random.default_rng(3)
-    known = exposure_of(sampler, CELLS, batch_size, generator)
+    known = exposure_of(sampler, RANGES, batch_size, generator)
     batches = [sampler.sample(batch_size, generator) for _ in range(20_000)]
-    seen = simulated_exposure(np.stack([b.timesteps for b in batches]), np.stack([b.weights for b in batches]), CELLS)
+    seen = simulated_exposure(np.stack([b.timesteps for b in batches]), np.stack([b.weights for b in batches]), RANGES)
     scale = np.sqrt(np.outer(known.squares, known.squares))
     np.testing.assert_allclose(seen.mean, known.mean, atol=0.05 * known.mean.max())
     np.testing.assert_allclose(seen.squares, known.squares, atol=0.06 * known.squares.max())
@@ -209,11 +209,11 @@ def test_closed_forms_are_what_drawn_batches_show(name: str, batch_size: int) ->
 def test_the_variance_is_that_of_drawn_gradients(name: str) -> None:
     """Every cell has its own mean and noise; batches are drawn, their gradients' scatter is counted."""
     generator = np.random.default_rng(7)
-    means = generator.normal(size=(len(CELLS), 4)) * np.linspace(3, 0.3, len(CELLS))[:, None]
-    noise = np.linspace(2, 0.2, len(CELLS))
+    means = generator.normal(size=(len(RANGES), 4)) * np.linspace(3, 0.3, len(RANGES))[:, None]
+    noise = np.linspace(2, 0.2, len(RANGES))
     moments = Moments(np.square(means).sum(1) + 4 * noise**2, means @ means.T)
     batch_size, batches = 6, 8000
-    found = scatter(exposure_of(SAMPLERS[name], CELLS, batch_size, generator), moments, SHARES)
+    found = scatter(exposure_of(SAMPLERS[name], RANGES, batch_size, generator), moments, SHARES)
     drawn = [SAMPLERS[name].sample(batch_size, generator) for _ in range(batches)]
     timesteps, weights = np.stack([b.timesteps for b in drawn]), np.stack([b.weights for b in drawn])
     cell = home(timesteps)
@@ -227,12 +227,13 @@ def test_the_variance_is_that_of_drawn_gradients(name: str) -> None:
 @pytest.mark.parametrize("batch_size", [1, 4, 10])
 def test_stratified_has_no_more_variance_than_its_probabilities_drawn_independently(batch_size: int) -> None:
     generator = np.random.default_rng(11)
-    means = generator.normal(size=(len(CELLS), 4)) * 2
+    means = generator.normal(size=(len(RANGES), 4)) * 2
     moments = Moments(np.square(means).sum(1) + 1, means @ means.T)
     stratified = SAMPLERS["stratified"]
-    alike = TimestepSampler(stratified.probabilities, True)
+    alone = TimestepSampler(stratified.probabilities, True)
     even, independent = (
-        scatter(exposure_of(one, CELLS, batch_size, generator), moments, SHARES).variance for one in (stratified, alike)
+        scatter(exposure_of(one, RANGES, batch_size, generator), moments, SHARES).variance
+        for one in (stratified, alone)
     )
     assert even == pytest.approx(independent) if batch_size == 1 else even < independent
 
@@ -248,14 +249,14 @@ def test_with_as_many_draws_as_slots_only_what_is_within_slots_is_left() -> None
 
 def test_figures_are_compared_with_uniform_ones_and_have_errors() -> None:
     """Folds that agree leave no error, and one with longer gradients leaves some."""
-    means = np.linspace(1, 2, len(CELLS))
+    means = np.linspace(1, 2, len(RANGES))
     products = np.einsum("c,f,d,g->cfdg", means, np.ones(3), means, np.ones(3))
-    squares = np.ones((len(CELLS), 3, 2)) * 10
+    squares = np.ones((len(RANGES), 3, 2)) * 10
     sample = GradientSample(squares, products)
     generator = np.random.default_rng(0)
-    own, uniform = (exposure_of(SAMPLERS[name], CELLS, 5, generator) for name in ("near_data", "uniform"))
+    own, uniform = (exposure_of(SAMPLERS[name], RANGES, 5, generator) for name in ("near_data", "uniform"))
     exact = compare(own, uniform, sample, SHARES)
-    moments = Moments(np.full(len(CELLS), 10.0), np.outer(means, means))
+    moments = Moments(np.full(len(RANGES), 10.0), np.outer(means, means))
     own_scatter, plain = (scatter(one, moments, SHARES) for one in (own, uniform))
     assert exact["variance"] == pytest.approx(own_scatter.variance)
     assert exact["relative_variance"] == pytest.approx(own_scatter.variance / plain.variance)

@@ -20,15 +20,16 @@ GATE, COMPARISON_GATE = "check_params", "unequal.comparison.stages.check_params"
 def read_params(path: Path = PARAMS) -> Core:
     """Read and check a whole params file.
 
-    The gate that the dvc.yaml in its folder names reads it; without a graph, a file with a section `comparison` is a
+    The gate that the dvc.yaml in its folder names reads it; without one, a file with a section `comparison` is a
     comparison's, any other the pipeline's.
 
     Raises:
         UserError: the file is missing or not sound.
     """
     graph = path.with_name("dvc.yaml")
-    if graph.exists():
-        words = read_yaml(graph)["stages"][GATE]["cmd"].split()
+    gate = read_yaml(graph)["stages"].get(GATE) if graph.exists() else None
+    if gate is not None:
+        words = gate["cmd"].split()
         return gate_of(words[words.index("-m") + 1]).read(path)
     return gate_of(COMPARISON_GATE).read(path) if "comparison" in read_yaml(path) else Params.read(path)
 
