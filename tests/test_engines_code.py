@@ -44,7 +44,7 @@ def test_without_the_harness_a_program_makes_the_same(project: Path, name: str, 
 
 
 def chosen_and_changed(project: Path) -> tuple[set[str], set[str]]:
-    """Stages that Snakemake would run, those behind stale ones too, and those of which DVC says that they have changed."""
+    """Stages that Snakemake would run, those behind stale ones too, and those that DVC calls changed."""
     chosen = rules_of_dry_run(run(project, "snakemake", "--cores", "2", "-n"))
     run(project, "python", "-m", "unequal.pipeline.fingerprint")
     return chosen, changed_for_dvc(project)
