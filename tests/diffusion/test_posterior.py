@@ -14,7 +14,6 @@ from unequal.diffusion.posterior import (
     VariationalBound,
     discretised_log_likelihood,
     large_share,
-    normal_kl,
     posterior,
     posterior_between,
 )
@@ -74,12 +73,6 @@ VALUES = torch.arange(256, dtype=torch.float64) / 127.5 - 1
 
 def drawn(seed: int, *shape: int) -> Tensor:
     return torch.randn(shape or (4, 2, 3, 3), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def test_divergence_of_normal_distributions() -> None:
-    means, logs = (drawn(1), drawn(2)), (drawn(3), drawn(4))
-    known = kl_divergence(*(Normal(mean, (log / 2).exp()) for mean, log in zip(means, logs, strict=True)))
-    torch.testing.assert_close(normal_kl(means[0], logs[0], means[1], logs[1]), known)
 
 
 @given(st.floats(-1.5, 1.5), st.floats(-7, 1))

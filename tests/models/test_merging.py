@@ -32,12 +32,6 @@ def test_merging_is_the_weighted_sum_of_what_was_learned(chosen: list[float]) ->
         torch.testing.assert_close(found[name], expected, atol=1e-5, rtol=1e-5)
 
 
-def test_a_weight_of_zero_leaves_the_base() -> None:
-    found = merge(weights(0), [weights(1), weights(2)], shares(0.0, 2))
-    assert all(torch.equal(found.weights[name], start) for name, start in weights(0).items())
-    assert found.length_over_orthogonal is None
-
-
 def test_a_weight_for_all_or_one_for_each() -> None:
     assert shares("mean", 4) == [0.25] * 4
     assert shares(0.3, 2) == [0.3, 0.3]

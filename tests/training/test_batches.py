@@ -152,13 +152,6 @@ def test_a_window_is_a_stretch_of_neighbours() -> None:
     assert stretches >= 9  # one of them may lie across the end
 
 
-def test_windows_and_their_borders_change_from_epoch_to_epoch() -> None:
-    epochs = [image_indices(0, step, 1000, 1000, 100).reshape(10, 100) for step in range(4)]
-    borders = {int(epoch[0].min()) % 100 for epoch in epochs}
-    assert len(borders) > 1
-    assert len({tuple(epoch.min(1) // 100) for epoch in epochs}) == 4
-
-
 def test_only_large_sets_are_shuffled_in_windows() -> None:
     cifar, imagenet = (60_000, 3 * 32 * 32), (1_281_167, 3 * 64 * 64)
     assert window_of(*cifar) is None

@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from unequal.diffusion.predictions import HEADS
-from unequal.diffusion.schedule import NoiseSchedule
+from unequal.diffusion.predictions import HEADS, HEADS_OF_FLOW, target, x0_error_factor
+from unequal.diffusion.schedule import Flow, NoiseSchedule
 from unequal.timesteps.partition import Partition
 from unequal.timesteps.weights import loss_weights
 from unequal.training.batches import Batch
 from unequal.training.objectives import Objective
-from unequal.training.three_heads import PERIODS, BalancedHeads, BestHead
+from unequal.training.three_heads import PERIODS, BalancedHeads, BestHead, OnFlow
 
 SCHEDULE = NoiseSchedule.linear(50)
 RATIO = torch.cumprod(1 - torch.linspace(2e-3, 0.4, 50, dtype=torch.float64), 0)
@@ -217,3 +217,41 @@ def test_what_goes_beyond_the_budget_belongs_to_its_last_part(batch: Batch) -> N
     for _ in range(23):
         trained_on(objective, batch, errors_of(0.1, 0.2, 0.3))
     assert objective.statistics()["images"].sum(1).tolist() == [*19 * [5.0], 20.0]
+
+
+FLOW = Flow(50, 3.0)
+
+
+def answers_on_flow(batch: Batch, errors: list[float]) -> Tensor:
+    levels = FLOW.at(batch.timesteps, batch.x0)
+    right = [target(head, batch.x0, batch.epsilon, *levels) for head in HEADS_OF_FLOW]
+    return torch.cat([one + off for one, off in zip(right, errors, strict=True)], dim=1)
+
+
+def test_on_a_flow_each_heads_loss_is_the_error_of_what_it_predicts(batch: Batch) -> None:
+    objective = OnFlow(BalancedHeads(FLOW, BINS, 100, 8), FLOW)
+    output = answers_on_flow(batch, [0.1, 0.2, 0.3])
+    found = objective(lambda sample, timestep: SimpleNamespace(sample=output), batch)
+    torch.testing.assert_close(found.weighted, (0.01 + 0.04 + 0.09) / 3 * batch.weights, rtol=1e-4, atol=0)
+
+
+def test_on_a_flow_the_best_head_has_the_least_error_of_x0(batch: Batch) -> None:
+    errors = [0.2, 0.3, 0.05]
+    objective = OnFlow(BestHead(FLOW, BINS, 100, "common"), FLOW)
+    objective(lambda sample, timestep: SimpleNamespace(sample=answers_on_flow(batch, errors)), batch)
+    objective.end_step(lambda sums: sums)
+    factors = torch.stack([x0_error_factor(head, FLOW.alpha, FLOW.sigma)[T] for head in HEADS_OF_FLOW])
+    wins = torch.nn.functional.one_hot((factors * torch.tensor(errors)[:, None] ** 2).argmin(0), 3).sum(0)
+    assert objective.statistics()["wins"].sum((0, 1)).tolist() == wins.tolist()
+    assert (wins > 0).sum() > 1
+
+
+def test_the_network_gets_the_times_of_the_flow(batch: Batch) -> None:
+    seen: list[Tensor] = []
+
+    def net(sample: Tensor, timestep: Tensor) -> SimpleNamespace:
+        seen.append(timestep)
+        return SimpleNamespace(sample=answers_on_flow(batch, [0.1, 0.2, 0.3]))
+
+    OnFlow(BestHead(FLOW, BINS, 100, "native"), FLOW)(net, batch)
+    torch.testing.assert_close(seen[0], (1000 * FLOW.sigma)[T].float())
