@@ -34,7 +34,7 @@ def schedule_of(name: str, timesteps: int, shift: float) -> Schedule:
 
 
 def spec_of(prediction: str = "epsilon", **changes: Any) -> ModelSpec:
-    """Of a model of grey 8×8 images at 50 timesteps, with anything of it changed, whatever part of a spec it is."""
+    """Build the spec of a model of grey 8×8 images at 50 timesteps, any part of it changed."""
     facts = {
         "schedule": "linear",
         "timesteps": TIMESTEPS,
@@ -53,7 +53,7 @@ def spec_of(prediction: str = "epsilon", **changes: Any) -> ModelSpec:
 
 
 def record_of(first: int = 0, last: int = TIMESTEPS - 1, spec: ModelSpec | None = None) -> ModelRecord:
-    """Of a network that is no backbone's, meant for some of the timesteps; the later they begin, the more it costs."""
+    """Build the record of a network without a backbone, meant for some of the timesteps: later ones cost more."""
     return ModelRecord(
         name="a",
         spec=spec or spec_of(),
@@ -71,7 +71,7 @@ def record_of(first: int = 0, last: int = TIMESTEPS - 1, spec: ModelSpec | None 
 
 
 def recipe_of(prediction: str = "epsilon", images: int = 16, **changes: Any) -> Recipe:
-    """Of uniform timesteps, no weight of the loss and a constant learning rate, with anything of it changed."""
+    """Build a recipe of uniform timesteps, no weight of the loss and a constant learning rate, any of them changed."""
     optimizer = {"lr": 1e-3, "betas": (0.9, 0.99), "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"}
     facts = {"sampler": Uniform(density="uniform"), "loss_weight": NoWeight(kind="none")} | changes
     facts["optimizer"] = Optimizer(**(optimizer | changes.get("optimizer", {})))

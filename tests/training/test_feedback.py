@@ -1,4 +1,4 @@
-"""What samplers get back from training: losses without weights, single gradients, the same for all processes."""
+"""Feedback of a training for its samplers: losses without weights, single gradients, the same for all processes."""
 
 import json
 import sys
