@@ -437,7 +437,7 @@ def test_channels_last_and_half_precision_train_much_the_same(build: Build, tmp_
         assert other["loss"] != one["loss"]
 
 
-@pytest.mark.parametrize("killed_at", [3, 6, 8])
+@pytest.mark.parametrize("killed_at", [6, 8])
 def test_stored_averages_and_snapshots_survive_a_kill(build: Build, tmp_path: Path, killed_at: int) -> None:
     # Ten steps of 4 images, a checkpoint every 4; 14 images are passed at step 4, 24 at step 6.
     chosen: dict[str, Any] = {"average": {"kind": "power", "width": 0.1, "keep": 3}, "snapshots": (14, 24)}
