@@ -26,6 +26,7 @@ def compare(folder: Path, *options: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_start")
 def test_a_small_comparison_runs_through_the_shared_graph(tmp_path: Path) -> None:
     edits: dict[str, Any] = {
         "comparison.arms": {"bases": [], "fresh": ["plain", "again", "small"], "heads": [], "continued": []},
@@ -47,6 +48,7 @@ def test_a_small_comparison_runs_through_the_shared_graph(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.thorough
+@pytest.mark.usefixtures("warm_start")
 def test_a_comparison_runs_from_its_settings_to_its_page(tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_bytes(TINY.read_bytes())
     pilot = compare(tmp_path, "--pilot")
