@@ -27,7 +27,7 @@ from unequal.comparison.tables import (
     speed_table,
     training_rows,
 )
-from unequal.files import write_bytes
+from unequal.files import write_bytes, write_csv
 from unequal.pipeline.stage import Run
 from unequal.report.page import Drawing, Report, Table, publish
 from unequal.settings.recipe import Recipe
@@ -161,10 +161,13 @@ def write_report(run: Run, settings: ReportSettings, own: Callable[[Judged], Ext
         ],
         conditions=judged.conditions,
         drawings=[*drawings(verdicts, results), *extras.drawings],
-        rows={f"rows/{name}": content for name, content in rows.items()},
+        rows={},
         documents={one.endpoint: table.markdown() for one, table in zip(verdicts, judgements, strict=True)},
     )
     publish(run, report)
+    folder = run.output("results/rows")
+    for name, content in rows.items():
+        write_csv(folder / f"{name}.csv", content)
     write_bytes(run.output("results/findings.md"), markdown(verdicts, first).encode())
     fresh = {"confirmed": {name: asdict(one) for name, one in judged.confirmed.items()}} if judged.pairs else {}
     endpoints = {"endpoints": {one.endpoint: one.document() for one in verdicts}}
