@@ -3,6 +3,7 @@
 import io
 import pickle
 import struct
+import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -11,9 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pickles import Trap
 from PIL import Image
-from refusals import Bad, check_refused, table
+from refusals import Bad, as_process, check_refused, table
 from small_inputs import write_settings
 from torchvision.datasets import CIFAR10
 
@@ -44,14 +44,18 @@ def folder(change: Callable[[], object], **changes: Any) -> Callable[[], None]:
 
 
 def file(content: bytes, name: str = "07.png") -> Callable[[], None]:
+    """One of them replaced."""
     return folder(partial((HERE / name).write_bytes, content))
 
 
 def picture(picture: Image.Image, **changes: Any) -> Callable[[], None]:
+    """One of them of another kind."""
     return folder(lambda: picture.save(HERE / "07.png"), **changes)
 
 
 def array(content: bytes, name: str = "images.npz", **changes: Any) -> Callable[[], None]:
+    """A file of arrays."""
+
     def spoil() -> None:
         Path(name).write_bytes(content)
         settings("array", name, **changes)
@@ -87,12 +91,22 @@ def bomb() -> bytes:
     return PNG + chunk(b"IHDR", size) + chunk(b"IDAT", zlib.compress(b"\0" * 1000)) + chunk(b"IEND", b"")
 
 
+def zipped(**members: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
 def emptied() -> None:
     for one in HERE.iterdir():
         one.unlink()
 
 
 def all_but(count: int) -> Callable[[], None]:
+    """Deletes all images but some."""
+
     def change() -> None:
         for one in sorted(HERE.iterdir())[count:]:
             one.unlink()
@@ -105,6 +119,8 @@ def linked(name: str, target: str) -> Callable[[], None]:
 
 
 def cifar(batches: Mapping[str, bytes]) -> Callable[[], None]:
+    """A folder of CIFAR-10 with these files."""
+
     def spoil() -> None:
         base = Path(CIFAR10.base_folder)
         base.mkdir()
@@ -113,6 +129,13 @@ def cifar(batches: Mapping[str, bytes]) -> Callable[[], None]:
         settings("cifar10", ".", image_size=32, channels=3)
 
     return spoil
+
+
+class Touch:
+    """Unpickled, it would leave a file behind."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (Path("unpickled"),)
 
 
 WHOLE = npz(images=GREY)
@@ -128,24 +151,35 @@ IMAGES: dict[str, Bad] = {
     "one image": Bad(folder(all_but(1)), "data.holdout: 0.25: holds out"),
     "text": Bad(file(b"I am a picture"), "images/07.png: not a readable image"),
     "nothing": Bad(file(b""), "images/07.png: not a readable image"),
+    "a pickle": Bad(file(pickle.dumps(Touch())), "images/07.png: not a readable image"),
     "a bomb": Bad(file(bomb()), "images/07.png: not a readable image"),
+    "a film": Bad(folder(lambda: Image.new("L", (8, 8)).save(HERE / "99.gif")), "images/99.gif: one of 1 images of a"),
+    "colour": Bad(picture(Image.new("RGB", (8, 8), "red")), "images/07.png: RGB, where data.channels: 1"),
+    "grey": Bad(folder(lambda: None, channels=3), "24 of 24 images cannot be used: images/00.png: grey, where"),
+    "see-through": Bad(picture(Image.new("LA", (8, 8), (9, 9))), "images/07.png: has transparent pixels"),
+    "sixteen bits": Bad(picture(Image.new("I;16", (8, 8))), "images/07.png: pixels of mode I;16"),
     "another size": Bad(picture(Image.new("L", (8, 9))), "images/07.png: 8 × 9 pixels, where data.image_size is 8"),
     "a link to nowhere": Bad(folder(linked("99.png", "nowhere")), "images/99.png: a link that leads nowhere"),
     "a loop": Bad(folder(linked("again", ".")), "images/again: the same folder as images"),
     "a name of two lines": Bad(file(b"none", "a\nb.png"), "images/a b.png: not a readable image"),
+    "a name that clears the screen": Bad(file(b"none", "\x1b[2J.png"), "images/\\x1b[2J.png: not a readable image"),
     "no file of arrays": Bad(lambda: settings("array", "nowhere.npz"), "data.path: nowhere.npz: missing; allowed"),
     "a folder for arrays": Bad(lambda: (HERE.mkdir(), settings("array", str(HERE))), "images: not readable"),
     "an archive cut short": Bad(array(WHOLE[:-40]), "images.npz: not readable"),
     "an altered archive": Bad(array(WHOLE.replace(GREY.tobytes()[:64], bytes(64))), "images.npz: not readable"),
+    "an empty archive": Bad(array(zipped()), "images.npz: holds no images"),
     "other names": Bad(array(npz(x=GREY, y=GREY)), "images.npz: holds x, y; name the array of images 'images'"),
-    "pickled objects": Bad(array(npz(images=np.array([Trap()] * 24, object))), "without pickled objects"),
-    "a pickle of arrays": Bad(array(pickle.dumps(Trap())), "without pickled objects"),
+    "pickled objects": Bad(array(npz(images=np.array([Touch()] * 24, object))), "without pickled objects"),
+    "a pickle of arrays": Bad(array(pickle.dumps(Touch())), "without pickled objects"),
     "an array cut short": Bad(array(npy(GREY)[:-1], "images.npy"), "images.npy: not readable"),
     "a promise of exabytes": Bad(array(header((2**40, 1024, 1024)), "images.npy"), "images.npy: not readable"),
     "floats": Bad(array(npz(images=GREY / 255)), "images.npz: values of type float64; allowed: uint8, 0 to 255"),
+    "films": Bad(array(npz(images=GREY[None, :, None])), "images.npz: shape (1, 24, 1, 8, 8); data.channels"),
     "no image": Bad(array(npz(images=GREY[:0])), "images.npz: no images in it, its shape is (0, 8, 8)"),
     "other pixels": Bad(array(npz(images=GREY[:, :, :7])), "images.npz: 7 × 8 pixels, where data.image_size is 8"),
     "fewer labels": Bad(array(npz(images=GREY, labels=np.arange(23))), "labels of type int64 and shape (23,); allowed"),
+    "labels of two": Bad(array(npz(images=GREY, labels=np.zeros((24, 2), int))), "and shape (24, 2); allowed"),
+    "labels in words": Bad(array(npz(images=GREY, labels=np.array(["cat"] * 24))), "labels of type <U3"),
     "a label below zero": Bad(array(npz(images=GREY, labels=np.full(24, -1))), "images.npz: label -1; allowed: 0 …"),
     "a label of billions": Bad(array(npz(images=GREY, labels=np.full(24, 10**9))), "label 1000000000; allowed: 0 …"),
     "CIFAR-10 without files": Bad(cifar({}), f"{CIFAR10.base_folder}: files missing or damaged; delete the folder"),
@@ -153,7 +187,7 @@ IMAGES: dict[str, Bad] = {
         cifar(dict.fromkeys(ALL_BATCHES, BATCH[:9])), f"{CIFAR10.base_folder}: files missing or damaged"
     ),
     "CIFAR-10 with a program": Bad(
-        cifar(dict.fromkeys(ALL_BATCHES, pickle.dumps(Trap()))), f"{CIFAR10.base_folder}: files missing or damaged"
+        cifar(dict.fromkeys(ALL_BATCHES, pickle.dumps(Touch()))), f"{CIFAR10.base_folder}: files missing or damaged"
     ),
 }
 
@@ -168,3 +202,10 @@ def test_bad_images_are_refused_and_the_data_of_before_stay(bad: Bad) -> None:
     bad.spoil()
     check_refused(prepare_data, said=bad.said, outputs=OUTPUTS)
     assert not Path("unpickled").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("warm_start")
+def test_a_process_that_meets_a_bad_image_says_one_line() -> None:
+    IMAGES["a bomb"].spoil()
+    check_refused(prepare_data, said=IMAGES["a bomb"].said, outputs=OUTPUTS, run=as_process)

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from diffusers.models.unets.unet_2d import UNet2DModel
-from pickles import Trap
 from refusals import Bad, Stage, as_process, check_refused, table
 from safetensors.torch import load_file, save, save_file
 from small_inputs import T, write_settings
@@ -42,6 +41,8 @@ def cut(path: Path, kept: int) -> Callable[[], object]:
 
 
 def facts(folder: Path, **changes: Any) -> Callable[[], None]:
+    """A record with other facts; None deletes one."""
+
     def spoil() -> None:
         found = read_json(folder / RECORD) | changes
         (folder / RECORD).write_text(json.dumps({name: value for name, value in found.items() if value != "gone"}))
@@ -62,11 +63,19 @@ def vouched(folder: Path, name: str, content: bytes | str) -> Callable[[], None]
 
 
 def weights(change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]) -> Callable[[], None]:
+    """The base's weights, changed, with its record vouching for them."""
     return lambda: vouched(BASE, WEIGHTS, save(change(load_file(BASE / WEIGHTS))))()
 
 
 def config(**changes: Any) -> Callable[[], None]:
     return lambda: vouched(BASE, CONFIG, json.dumps(read_json(BASE / CONFIG) | changes))()
+
+
+class Touch:
+    """Unpickled, it would leave a file behind."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (Path("unpickled"),)
 
 
 FOREIGN = "model.json: not a record of this version; make the model again"
@@ -76,11 +85,13 @@ OWN: dict[str, Bad] = {
     "no folder": Bad(lambda: shutil.rmtree(BASE), f"{BASE}: missing; an earlier stage makes it"),
     "a file for a folder": Bad(lambda: (shutil.rmtree(BASE), BASE.touch()), f"{BASE}/model.json: missing"),
     "no record": Bad((BASE / RECORD).unlink, f"{BASE}/model.json: missing"),
+    "no weights": Bad((BASE / WEIGHTS).unlink, f"{WEIGHTS}: missing"),
     "a record cut short": Bad(cut(BASE / RECORD, 40), "model.json: not valid JSON"),
     "a deep record": Bad(written(BASE / RECORD, "[" * 100_000), "model.json: not valid JSON"),
     "a record of nothing": Bad(written(BASE / RECORD, "null"), FOREIGN),
     "a later record": Bad(facts(BASE, version=2), FOREIGN),
     "a record with words for numbers": Bad(facts(BASE, images_seen="many"), FOREIGN),
+    "a record with NaN": Bad(facts(BASE, macs=float("nan")), FOREIGN),
     "a record of another prediction": Bad(facts(BASE, spec={"prediction": "flow"}), FOREIGN),
     "a record of an unknown network": Bad(facts(BASE, backbone="vit"), "'vit' is unknown; allowed: unet2d, dit"),
     "a record of timesteps that are none": Bad(facts(BASE, first=10, last=T), FOREIGN),
@@ -88,7 +99,7 @@ OWN: dict[str, Bad] = {
     "weights cut short": Bad(cut(BASE / WEIGHTS, 5000), f"{WEIGHTS}: {ALTERED}"),
     "a folder for weights": Bad(lambda: ((BASE / WEIGHTS).unlink(), (BASE / WEIGHTS).mkdir()), f"{WEIGHTS}: {ALTERED}"),
     "garbage vouched for": Bad(vouched(BASE, WEIGHTS, b"garbage"), f"{WEIGHTS}: does not fit {BASE}/{CONFIG}"),
-    "a pickle vouched for": Bad(vouched(BASE, WEIGHTS, pickle.dumps(Trap())), f"{WEIGHTS}: does not fit"),
+    "a pickle vouched for": Bad(vouched(BASE, WEIGHTS, pickle.dumps(Touch())), f"{WEIGHTS}: does not fit"),
     "a weight too few": Bad(weights(lambda w: dict(list(w.items())[1:])), f"{WEIGHTS}: does not fit"),
     "weights of other shapes": Bad(
         weights(lambda w: w | {"conv_in.weight": torch.zeros(8, 3, 3, 3)}), f"{WEIGHTS}: does not fit"
@@ -96,6 +107,7 @@ OWN: dict[str, Bad] = {
     "weights that are no numbers": Bad(
         weights(lambda w: w | {"conv_out.bias": torch.full((1,), torch.nan)}), "the loss profile holds nan at t = 0"
     ),
+    "a config of nothing": Bad(vouched(BASE, CONFIG, "null"), f"{CONFIG}: describes no network of kind unet2d"),
     "a config with words for numbers": Bad(config(layers_per_block="x"), f"{CONFIG}: describes no network of kind"),
     "a config of other layers": Bad(config(layers_per_block=2), f"{WEIGHTS}: does not fit {BASE}/{CONFIG}"),
     "heads of a model with one": Bad(
@@ -185,8 +197,9 @@ def taken(change: Callable[[], object], **network: Any) -> Callable[[], None]:
     """A folder of diffusers that the settings name, changed."""
 
     def spoil() -> None:
-        facts = read_json(BASE / CONFIG)
-        source = UNet2DModel.from_config({name: facts[name] for name in facts if name != "attention_heads"})
+        source = UNet2DModel.from_config(
+            {key: value for key, value in read_json(BASE / CONFIG).items() if key != "attention_heads"}
+        )
         shutil.rmtree(BASE)
         source.save_pretrained(TAKEN)
         write_settings(network__pretrained=str(TAKEN))
@@ -204,6 +217,8 @@ def taken_config(**changes: Any) -> Callable[[], None]:
 
 
 def pt(content: Any, raw: bool = False) -> Callable[[], None]:
+    """A file of OpenAI's that the settings name."""
+
     def spoil() -> None:
         shutil.rmtree(BASE)
         Path("model.pt").write_bytes(content) if raw else torch.save(content, "model.pt")
@@ -224,7 +239,7 @@ ELSEWHERE: dict[str, Bad] = {
         f"network.pretrained: '{TAKEN}' is a UNet2DConditionModel; allowed: UNet2DModel",
     ),
     "weights cut short": Bad(taken(cut(TAKEN / WEIGHTS, 999)), NONE),
-    "a pickle for weights": Bad(taken(written(TAKEN / WEIGHTS, pickle.dumps(Trap()))), NONE),
+    "a pickle for weights": Bad(taken(written(TAKEN / WEIGHTS, pickle.dumps(Touch()))), NONE),
     "a pickle beside": Bad(
         taken(lambda: ((TAKEN / WEIGHTS).unlink(), torch.save({}, TAKEN / "diffusion_pytorch_model.bin"))), NONE
     ),
@@ -239,7 +254,7 @@ ELSEWHERE: dict[str, Bad] = {
     ),
     "another size": Bad(taken_config(sample_size=64), "is for images of size 64 with 1 channels in"),
     "heads that divide nothing": Bad(taken_config(attention_heads=5), "attention_heads: 5; allowed: what divides"),
-    "a program in its place": Bad(pt(pickle.dumps(Trap()), raw=True), f"{PT} holds more than tensors, or is no"),
+    "a program in its place": Bad(pt(pickle.dumps(Touch()), raw=True), f"{PT} holds more than tensors, or is no"),
 }
 
 

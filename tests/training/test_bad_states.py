@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from refusals import check_refused, in_process
+from refusals import as_process, check_refused, in_process
 from safetensors.torch import save
 
 from stages import train_base
@@ -106,6 +106,7 @@ def test_the_state_before_a_bad_one_is_taken_up(state: Path, damage: str, monkey
 
 
 def others(state: Path, change: Callable[[Checkpoint], Checkpoint]) -> None:
+    """Both states are whole ones of another training: copied here by hand."""
     for path in (state, previous_path(state)):
         write_checkpoint(path, change(read_whole(path)))
 
@@ -153,3 +154,11 @@ def test_a_folder_of_states_of_another_is_left_alone(state: Path, owner: str) ->
     kept = state.read_bytes()
     check_refused(train_base, said=said, outputs=OUTPUTS)
     assert state.read_bytes() == kept
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("warm_start")
+def test_a_process_that_meets_bad_states_says_one_line(state: Path) -> None:
+    for path in (state, previous_path(state)):
+        DAMAGED["cut in the header"][0](path)
+    check_refused(train_base, said="cut short or altered", outputs=OUTPUTS, run=as_process)
