@@ -123,6 +123,19 @@ def test_a_run_that_is_cut_off_on_its_way_out_has_finished(monkeypatch: pytest.M
     assert all(Path(name).exists() for name in OUTPUTS)
 
 
+def test_what_fails_on_its_way_out_has_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is full where the outputs go, and is not later."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("unequal.pipeline.attempt.put_into_place", full)
+        with pytest.raises(AssertionError, match="assert 1 == 0"):
+            run()
+    assert not run()
+
+
 def altered() -> None:
     """A program writes into a published file, which is the kept one as well."""
     with Path("artifacts/folder/inner.txt").open("a") as file:
@@ -166,7 +179,7 @@ def test_dvc_has_recorded_a_stage_when_it_starts_another(monkeypatch: pytest.Mon
     assert sorted(work.name.split("-")[1] for work in kept()) == ["three", "two"]
 
 
-def test_the_engine_of_a_stage_is_distinguished_from_processes_of_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_started_a_stage_is_told_from_other_processes_of_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ENGINE)
     assert attempt.engine_run() is None
     monkeypatch.setenv(DVC_STAGE, "one")

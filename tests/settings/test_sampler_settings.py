@@ -8,13 +8,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
+from unequal.settings.recipe import RangeRecipe
 from unequal.settings.sampler_base import BaseMeasurements, Sampler
 from unequal.settings.samplers import AnySampler, Slot
 from unequal.timesteps.densities import DENSITIES, mirror
 from unequal.timesteps.draws import Independent, LowDiscrepancy, Mirrored, Stratified
 from unequal.timesteps.groups import timestep_groups
 from unequal.timesteps.partition import Partition, TimestepRange, distances_between, equal_log_snr, least_cost
-from unequal.timesteps.samplers import within
+from unequal.timesteps.samplers import AdaptiveSampler, EasyToHardSampler, within
 
 T = 60
 t = np.arange(T)
@@ -119,6 +120,12 @@ def test_every_draw_goes_with_every_density_or_is_refused(density: str, draw: st
     np.testing.assert_allclose(counts / counts.sum(), sampler.at(0), atol=0.02)
 
 
+def test_the_default_draw_is_independent_but_for_the_adaptive_density() -> None:
+    for density, (keys, _) in KINDS.items():
+        expected = "low_discrepancy" if density == "adaptive" else "independent"
+        assert settings(density, **keys).draw == expected
+
+
 @pytest.mark.parametrize("density", [*KINDS, "slot"])
 @pytest.mark.parametrize("key", ["unbiased", "normalised"])
 def test_weights_go_with_every_density_where_they_have_a_meaning(density: str, key: str) -> None:
@@ -146,6 +153,15 @@ def test_speeds_sampler_is_an_asymmetric_density_whose_batches_are_mirrored() ->
     np.testing.assert_array_equal(sampler.probabilities, (plain + mirrored) / 2)
 
 
+def test_the_difficulty_curriculums_clusters_are_the_known_ones() -> None:
+    """Twenty of the linear schedule, from the noise end."""
+    sampler = settings("easy_to_hard", clusters=20, patience_images=10).build(NoiseSchedule.linear(1000))
+    assert isinstance(sampler, EasyToHardSampler)
+    opened = [int((sampler.opened(stage) > 0).sum()) for stage in range(20)]
+    lengths = np.diff([0, *opened]).tolist()
+    assert (lengths[:3], lengths[-3:], sum(lengths)) == ([50, 51, 55], [5, 2, 2], 1000)
+
+
 def test_in_a_shorter_training_what_changes_changes_earlier() -> None:
     half = settings("curriculum", **CURRICULUM, target="noise_rate").shortened(0.5)
     assert (half.model_dump()["ramp_images"], half.model_dump()["uniform_share"]) == (50, 0.2)
@@ -154,6 +170,23 @@ def test_in_a_shorter_training_what_changes_changes_earlier() -> None:
     eighth = settings("info_noise", warmup_images=100, bins=7).shortened(0.125)
     assert (eighth.model_dump()["warmup_images"], eighth.model_dump()["bins"]) == (12, 7)
     assert settings("near_noise", power=1.5).shortened(0.5) == settings("near_noise", power=1.5)
+
+
+def test_a_gaussian_target_lies_where_it_is_put() -> None:
+    sampler = settings("curriculum", **CURRICULUM, target="gaussian", mean=0.5, std=0.05).build(SCHEDULE)
+    assert sampler.probabilities.argmax() == 30
+
+
+def test_bins_are_equal_intervals_of_log_snr() -> None:
+    sampler = settings("adaptive", **MEASURING, bins=5).build(SCHEDULE)
+    assert isinstance(sampler, AdaptiveSampler)
+    assert sampler.moments.bins == equal_log_snr(SCHEDULE, 5)
+
+
+def test_inside_a_range_a_slot_is_uniform() -> None:
+    sampler = Slot(density="slot").inside(TimestepRange(20, 29), SCHEDULE)
+    np.testing.assert_allclose(sampler.probabilities, ((t >= 20) & (t <= 29)) / 10)
+    assert not sampler.unbiased
 
 
 def test_all_timesteps_can_be_drawn_as_experts_for_groups_by_snr_draw_them_together() -> None:
@@ -166,6 +199,58 @@ def test_all_timesteps_can_be_drawn_as_experts_for_groups_by_snr_draw_them_toget
 def test_a_slot_is_no_sampler_of_all_timesteps() -> None:
     with pytest.raises(UserError, match=r"^sampler\.density: 'slot' lies inside a range, and this training is of all"):
         settings("slot").build(SCHEDULE)
+
+
+def test_what_draws_from_all_timesteps_draws_inside_no_range() -> None:
+    with pytest.raises(UserError, match=r"^sampler\.density: 'loss' covers all timesteps; allowed inside a"):
+        settings("loss").inside(TimestepRange(20, 29), SCHEDULE)
+
+
+def test_a_training_inside_a_range_has_no_other_sampler() -> None:
+    recipe = {
+        "images": 10,
+        "prediction": "epsilon",
+        "loss_weight": {"kind": "none"},
+        "optimizer": {"lr": 1e-3, "betas": (0.9, 0.99), "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"},
+    }
+    assert RangeRecipe.model_validate(recipe | {"sampler": {"density": "slot", "intervals": 2}}).sampler.intervals == 2
+    with pytest.raises(ValidationError, match="Input should be 'slot'"):
+        RangeRecipe.model_validate(recipe | {"sampler": {"density": "uniform"}})
+    with pytest.raises(ValidationError, match="unbiased"):
+        RangeRecipe.model_validate(recipe | {"sampler": {"density": "slot", "unbiased": True}})
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "base", "complaint"),
+    [
+        ("loss", {}, {"loss": np.ones(59)}, "the profile has 59 timesteps, the model 60"),
+        ("loss", {}, {"loss": np.where(t == 5, np.nan, 1.0)}, "the loss profile holds nan at t = 5; losses are finite"),
+        ("loss", {}, {"loss": np.zeros(T)}, "timestep weights must be finite, not negative and not all 0"),
+        ("loss", {"unbiased": True}, {"loss": np.where(t == 5, 0.0, 1.0)}, "unbiased: true cannot be had where p = 0"),
+        ("slots", {}, {"slots": Partition([(0, 99)])}, "the slots end at t = 99, the model at t = 59: they are"),
+        ("adaptive", MEASURING, {"slots": Partition([(0, 49)])}, "the slots end at t = 49, the model at t = 59: they"),
+        (
+            "adaptive",
+            MEASURING | {"bins": 50},
+            {},
+            "of 50 bins, number 2 from the data end is empty: schedule 'linear'",
+        ),
+        (
+            "easy_to_hard",
+            {"clusters": 50, "patience_images": 1},
+            {},
+            "of 50 clusters, number 2 from the data end is empty",
+        ),
+        ("loss_second_moment", {"warm_start": True}, {"losses": np.ones((59, 2))}, "the profile has 59 timesteps"),
+    ],
+)
+def test_samplers_that_cannot_be_built_are_refused(
+    kind: str, keys: dict[str, Any], base: BaseMeasurements, complaint: str
+) -> None:
+    with pytest.raises(UserError) as refusal:
+        settings(kind, **keys).build(SCHEDULE, base)
+    assert str(refusal.value).startswith(complaint)
+    assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,71 @@
+"""The tests' own Slurm beside a machine's: a link that killed tests have left is replaced, nothing else is touched."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import one_node
+import pytest
+from filelock import FileLock
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The default place, elsewhere; all programs are there, and we are root."""
+    monkeypatch.setattr(one_node, "DEFAULT_PLACE", tmp_path / "etc/slurm.conf")
+    monkeypatch.setattr(one_node.shutil, "which", lambda name: name)
+    monkeypatch.setattr(one_node.os, "geteuid", lambda: 0)
+    (tmp_path / "etc").mkdir()
+    return one_node.DEFAULT_PLACE
+
+
+def configuration(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / one_node.CONFIGURATION).write_text("ClusterName=unequal")
+    return folder / one_node.CONFIGURATION
+
+
+@pytest.mark.parametrize("dangling", [True, False])
+def test_a_link_that_killed_tests_have_left_is_replaced(place: Path, tmp_path: Path, dangling: bool) -> None:
+    left = configuration(tmp_path / "left")
+    place.symlink_to(left)
+    if dangling:
+        left.unlink()
+        left.parent.rmdir()
+    assert one_node.missing() is None
+    own = configuration(tmp_path / "own")
+    with one_node.found_by_jobs(own):
+        assert place.readlink() == own
+    assert not place.is_symlink()
+
+
+def file(place: Path) -> None:
+    place.write_text("ClusterName=theirs")
+
+
+def link(place: Path) -> None:
+    file(place.with_name("theirs.conf"))
+    place.symlink_to(place.with_name("theirs.conf"))
+
+
+def link_to_a_disk_that_is_away(place: Path) -> None:
+    place.symlink_to("/mnt/away/slurm.conf")
+
+
+@pytest.mark.parametrize("theirs", [file, link, link_to_a_disk_that_is_away])
+def test_a_configuration_of_the_machine_is_left_alone(
+    place: Path, tmp_path: Path, theirs: Callable[[Path], None]
+) -> None:
+    theirs(place)
+    before = place.lstat()
+    assert one_node.missing() == f"{place}: this machine has a Slurm of its own"
+    with pytest.raises(FileExistsError), one_node.found_by_jobs(configuration(tmp_path / "own")):
+        pass
+    assert place.lstat() == before
+
+
+def test_a_link_of_tests_that_run_is_left_alone(place: Path, tmp_path: Path) -> None:
+    running = configuration(tmp_path / "running")
+    place.symlink_to(running)
+    with FileLock(running.with_name(one_node.HELD)):
+        assert one_node.missing() is not None
+    assert one_node.missing() is None
