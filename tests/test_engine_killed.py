@@ -128,7 +128,8 @@ def test_the_same_command_goes_on_and_computes_nothing_twice(project: Path, name
     killed(second, outliving=False, project=project)
     third = start(ENGINES[name])
     assert third.ended(PATIENCE_SECONDS) == 0, said(project)
-    assert "finished before" in said(project)
+    # Snakemake records what the killed one has left before it looks for stale stages.
+    assert "finished before" in said(project) or "Nothing to be done" in said(project)
     assert (project / MADE).read_text() == "made"
     assert (project / "computed").read_text() == "once "
     run(project, *FORCED[name])

@@ -109,9 +109,11 @@ def test_outputs_of_other_settings_are_stale_for_both(project: Path) -> None:
     ask_for(0.2)(project)
     by_snakemake(project)
     check_out_committed(project)
+    assert held_out(project) == round(0.1 * DIGITS)
     chosen = rules_of_dry_run(run(project, "snakemake", "--cores", "2", "-n"))
     assert {"prepare_data", "profile_floor"} <= chosen
-    assert chosen == stages_of_repro(run(project, "dvc", "repro"))
+    by_dvc(project)
+    assert held_out(project) == round(0.2 * DIGITS)
 
 
 @pytest.mark.thorough

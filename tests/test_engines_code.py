@@ -61,12 +61,12 @@ HARMLESS = [
     ("unequal/diffusion/schedule.py", '"""', '"""Here: '),
     ("unequal/pipeline/tracker.py", "FLUSH_SECONDS = 1.0", "FLUSH_SECONDS = 2.0"),
 ]
-FORMULAS = [("unequal/models/weights.py", "", "EDITED = 1\n"), ("unequal/pruning/anatomy.py", "", "EDITED = 1\n")]
+FORMULAS = [("unequal/pruning/anatomy.py", "", "EDITED = 1\n")]
 
 
 @pytest.mark.parametrize(
     ("edits", "reached"),
-    [(HARMLESS, set()), (FORMULAS, {"check_params", "merge_experts", "prune_0", "prune_1"})],
+    [(HARMLESS, set()), (FORMULAS, {"check_params", "prune_0", "prune_1"})],
     ids=["comment, docstring, harness", "formulas"],
 )
 def test_an_edit_makes_stale_what_it_reaches_in_both_engines(
