@@ -84,7 +84,7 @@ def border(
 
 
 def borders(plans: Mapping[str, Plan], schedule: FlowSchedule, steps: Sequence[int]) -> list[Border]:
-    """Those of all plans that have one, from the data end to the noise end."""
+    """Return the borders of all plans that have one, from the data end to the noise end."""
     borders = [
         border(name, Boundary(plan.groups.log_snr), schedule, steps, isinstance(plan.allocation, ByTimesteps))
         for name, plan in plans.items()
@@ -110,14 +110,14 @@ def loss_shares(results: ComparisonResults, schedule: NoiseSchedule, first: int)
     """
     lengths = np.diff([*results.any_training["curve"]["first"], results.timesteps])
     losses = np.repeat(results.curves(results.plan.repeated.control).mean(0), lengths)
-    told = endpoints(schedule)
-    parts = [losses * told[name].weights for name in ("loss_over_timesteps", "loss_over_log_snr")]
+    measures = endpoints(schedule)
+    parts = [losses * measures[name].weights for name in ("loss_over_timesteps", "loss_over_log_snr")]
     over_timesteps, over_log_snr = (float(one[first:].sum() / one.sum()) for one in parts)
     return over_timesteps, over_log_snr
 
 
 def published(schedule: FlowSchedule, steps: Sequence[int]) -> list[Border]:
-    """Those of others, on this schedule."""
+    """Return the borders of other rules, on this schedule."""
     return [border(name, boundary, schedule, steps) for name, boundary in WAN.items()]
 
 
@@ -179,7 +179,7 @@ def given(one: Border) -> str:
 
 
 def changes(families: Sequence[Family], comparison: Contrast | None) -> Iterator[str]:
-    """What an arm is held against, and its change by all endpoints."""
+    """Return the baseline of an arm, and its change by all endpoints."""
     yield "–" if comparison is None else label(comparison.control)
     for family in families:
         finding = None if comparison is None else family.verdicts[comparison]

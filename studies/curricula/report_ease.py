@@ -117,7 +117,7 @@ def ease_table(measured: Sequence[Ease], arm: str) -> Table:
 
 
 def ease_rows(measured: Sequence[Ease]) -> list[dict[str, float]]:
-    """The same as numbers: means over trainings, and leads with their 95 % interval."""
+    """Rows of numbers: means over trainings, and leads with their 95 % interval."""
     return [
         {
             "images": one.images,
@@ -130,7 +130,7 @@ def ease_rows(measured: Sequence[Ease]) -> list[dict[str, float]]:
 
 
 def mean(values: np.ndarray) -> float:
-    """As a number of Python's."""
+    """Convert to a number of Python's."""
     return float(values.mean())
 
 

@@ -1,4 +1,4 @@
-"""What ways of taking few steps have come to, as it lies in results/scores and results/again."""
+"""Scores of the ways to take few steps, read from results/scores and results/again."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class TriedAgain(WayFigures):
 
 
 class PairFigures(Figures):
-    """What came first with a number of calls, and the control."""
+    """The way that came first with a number of calls, and the control."""
 
     first: TriedAgain
     control: TriedAgain
@@ -129,8 +129,10 @@ def refuse_other_conditions(folder: Path, scores: Mapping[int, Mapping[int, Mapp
     for calls, own in scores.items():
         for block, one in own.items():
             first = next(iter(scores.values()))[block]["conditions"]
-            told = one["conditions"]
-            if other := sorted(key for key in told.keys() | first.keys() if told.get(key) != first.get(key)):
+            conditions = one["conditions"]
+            if other := sorted(
+                key for key in conditions.keys() | first.keys() if conditions.get(key) != first.get(key)
+            ):
                 raise UserError(
                     f"{folder}: block {block} by {calls} calls differs in {', '.join(other)}; score it again"
                 )
@@ -156,22 +158,22 @@ def first(found: Found, calls: int) -> str:
 
 
 def read_again(folder: Path, named: Path, sweep: Sweep) -> list[Mapping[str, Any]]:
-    """What fresh blocks have scored. Raises UserError where one tells of other ways than those that came first."""
+    """Read the scores of fresh blocks. Raises UserError where one holds other ways than those that came first."""
     firsts = read_figures(named, FirstFigures)["first"]
     files = [folder / f"block_{seed}.json" for seed in sweep.confirmation]
     read: list[Mapping[str, Any]] = [read_figures(file, AgainFigures) for file in files]
     for file, block in zip(files, read, strict=True):
         for calls in map(str, sweep.calls):
-            told = {place: one["way"] for place, one in block["calls"].get(calls, {}).items()}
-            if told != {FIRST: firsts.get(calls), CONTROL: sweep.control.name}:
-                raise UserError(f"{file}: by {calls} calls tells of {list(told.values())}; score the block again")
+            ways = {place: one["way"] for place, one in block["calls"].get(calls, {}).items()}
+            if ways != {FIRST: firsts.get(calls), CONTROL: sweep.control.name}:
+                raise UserError(f"{file}: by {calls} calls holds {list(ways.values())}; score the block again")
     return read
 
 
 def confirmed(found: Found, again: Sequence[Mapping[str, Any]]) -> dict[int, Verdict]:
-    """What fresh blocks say of the way that came first against the control; number of calls → finding."""
-    told = {}
+    """Judge the way that came first against the control on fresh blocks; number of calls → finding."""
+    verdicts = {}
     for calls in found.sweep.calls:
         pairs = [[block["calls"][str(calls)][place]["fid"] for place in (FIRST, CONTROL)] for block in again]
-        (told[calls],) = judge([once_more(found.blocks(calls), np.log(pairs))], found.sweep.delta)
-    return told
+        (verdicts[calls],) = judge([once_more(found.blocks(calls), np.log(pairs))], found.sweep.delta)
+    return verdicts

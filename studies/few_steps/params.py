@@ -25,7 +25,7 @@ class Way(Strict):
 
     @property
     def name(self) -> str:
-        """As it stands in files and tables."""
+        """Name in files and tables."""
         return f"{self.solver}_{self.spacing}"
 
     def sampling(self, common: Sampling, calls: int) -> Sampling:

@@ -59,7 +59,7 @@ class FewSteps:
 
     @cached_property
     def measuring(self) -> Measuring:
-        """What all ways are measured by."""
+        """Settings by which all ways are measured."""
         return Measuring(self.workspace, self.settings, self.data, self.extractor, self.block, half="choice")
 
     @cached_property
@@ -79,20 +79,20 @@ class FewSteps:
         scoring = self.scoring(way, calls, *noise)
         found = scoring.figures(self.base, "_".join([way.name, str(calls), *map(str, noise)]))
         timesteps = scoring.timesteps(self.base)
-        told = {ours: found[its] for ours, its in SCORES.items()}
-        return told | {"calls": len(network_calls(way.solver, timesteps)), "timesteps": timesteps}
+        scores = {ours: found[its] for ours, its in SCORES.items()}
+        return scores | {"calls": len(network_calls(way.solver, timesteps)), "timesteps": timesteps}
 
     def all(self, calls: int) -> dict[str, dict[str, Any]]:
         """Every way's figures, and those of the control from other noise."""
         sweep = self.settings.sweep
-        told = {name: self.figures(way, calls) for name, way in sweep.ways.items()}
-        return told | {sweep.repeated: self.figures(sweep.control, calls, OTHER_NOISE)}
+        scores = {name: self.figures(way, calls) for name, way in sweep.ways.items()}
+        return scores | {sweep.repeated: self.figures(sweep.control, calls, OTHER_NOISE)}
 
     @property
     def conditions(self) -> Mapping[str, Any]:
-        """What the figures mean nothing without, the same for all that are compared."""
+        """Conditions of the figures, the same for all that are compared."""
         scoring = self.measuring.scoring
         facts = scoring.conditions() | {"sampling": None}
-        told = self.measuring.conditions(facts)
+        conditions = self.measuring.conditions(facts)
         record = self.base.experts[0].record
-        return told | {"parameters": self.base.parameters, "images": record.images_seen}
+        return conditions | {"parameters": self.base.parameters, "images": record.images_seen}

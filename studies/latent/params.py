@@ -49,7 +49,7 @@ class Params(Continued, Slotted, Grouped, Compared):
 
     @model_validator(mode="after")
     def latents_are_no_pixels(self) -> Self:
-        """What holds of pixels alone is switched off."""
+        """Settings for pixels alone are switched off."""
         if self.sampling.clip:
             raise ValueError(
                 "sampling.clip: true bounds pixels, and latents have no bounds; allowed for latents: false"

@@ -1,7 +1,6 @@
 """Three heads of one network in combinations that it was not trained for, each sampled and measured.
 
-What a combination is chosen by, its heads' errors or its samples, is of one half of the held-out images; what is told
-of it, of the other.
+One half of the held-out images selects a combination, by its heads' errors or its samples; the other half reports it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,13 +40,13 @@ from unequal.workspace import Chunks, Workspace
 BY_ERRORS, BY_SAMPLES = get_args(Selection), "by_samples"
 #: Of all of them, the one in which the head that errs least speaks: another speaks in its place, range by range.
 LEAST = "profile"
-#: By the first half something is chosen, of the second it is told.
+#: The first half of the held-out images selects, the second reports.
 HALVES: tuple[Against, Against] = ("holdout_choice", "holdout_report")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What combinations are measured by: settings, images, and the seed of a block's draws."""
+    """Measuring of combinations: settings, images, and the seed of a block's draws."""
 
     sampling: Sampling
     evaluation: Evaluation
@@ -81,11 +80,11 @@ class Trial:
     def combined(self, weights: np.ndarray) -> Ensemble:
         """The network with its heads combined by weights [T, 3]."""
         one = self.denoiser
-        told = Denoiser(one.net, one.spec, torch.from_numpy(weights), one.device)
-        return Ensemble([Expert(told, self.record)])
+        mixed = Denoiser(one.net, one.spec, torch.from_numpy(weights), one.device)
+        return Ensemble([Expert(mixed, self.record)])
 
     def fid(self, weights: np.ndarray, name: str, samples: int, half: Against) -> float:
-        """Of samples by weights [T, 3], against a half of the held-out images, from noise that goes with the half."""
+        """FID of samples by weights [T, 3] against a half of the held-out images, from that half's noise."""
         by = self.by
         noise = torch_seed(by.seed, HALVES.index(half))
         chosen = by.evaluation.model_copy(update={"samples": samples, "seeds": (noise,), "against": half})
@@ -101,7 +100,7 @@ class Trial:
         ]
         return {"ranges": list(ranges), "least": self.fid(least, "least", samples, half), "fid": swap}
 
-    def told(self, combinations: Mapping[str, np.ndarray]) -> dict[str, dict[str, float]]:
+    def scores(self, combinations: Mapping[str, np.ndarray]) -> dict[str, dict[str, float]]:
         """FID and mean loss of ε of every combination [T, 3], of images that nothing was chosen by."""
         samples, (_, half) = self.by.evaluation.samples, HALVES
         return {
@@ -114,7 +113,7 @@ class Trial:
 
     @property
     def curves(self) -> list[list[float]]:
-        """Losses of ε of each head over the bins in which all arms' are told, [3][bins], of the same images."""
+        """Losses of ε of each head over the bins of all arms' curves, [3][bins], of the same images."""
         errors = self.epsilon(np.diagonal(self.told_products, axis1=1, axis2=2))
         return [curve(one[:, None])["loss"] for one in errors.T]
 
@@ -150,7 +149,7 @@ def by_samples(ranges: Partition, fids: Sequence[Sequence[float]]) -> np.ndarray
 
 
 def won(file: Path) -> dict[str, Any]:
-    """What the statistics of a training say.
+    """Read the statistics of a training.
 
     Returns:
         shares: of all its images, one a head.
@@ -208,18 +207,18 @@ def main(run: Run, settings: Settings, arm: str, block: int) -> None:
     swaps = trial.swaps(ranges, settings.study.samples)
     combinations = {select: head_weights(select, trial.products) for select in BY_ERRORS}
     combinations[BY_SAMPLES] = by_samples(ranges, swaps["fid"])
-    told = trial.told(combinations)
+    scores = trial.scores(combinations)
     run.metrics(
         f"results/heads/{arm}/block_{block}.json",
         {
             "arm": arm,
             "block": block,
-            "combinations": told,
+            "combinations": scores,
             "swaps": swaps,
             "curves": trial.curves,
             "wins": won(statistics),
         },
-        {f"fid_{arm}_{block}_{name}": one["fid"] for name, one in told.items()},
+        {f"fid_{arm}_{block}_{name}": one["fid"] for name, one in scores.items()},
     )
 
 

@@ -1,4 +1,4 @@
-"""What three heads of one network are in other combinations, over all blocks."""
+"""Scores of three heads of one network in other combinations, over all blocks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,12 +42,12 @@ class HeadFigures(Figures):
 
 @dataclass(frozen=True)
 class Heads:
-    """Of an arm, figures of every block."""
+    """Figures of an arm in every block."""
 
     arm: str
     blocks: Sequence[dict[str, Any]]
 
-    def told(self, combination: str, figure: str) -> list[float]:
+    def figures_of(self, combination: str, figure: str) -> list[float]:
         """A figure of a combination, one a block."""
         return [one["combinations"][combination][figure] for one in self.blocks]
 
@@ -82,7 +82,11 @@ def without_none(row: Any) -> Any:
 
 
 def read_heads(folder: Path, arms: Sequence[str], blocks: Sequence[int]) -> list[Heads]:
-    """Those of some arms. Raises UserError where a file is missing, of another training, or without a combination."""
+    """Read the figures of some arms.
+
+    Raises:
+        UserError: a file is missing, of another training, or without a combination.
+    """
     found = []
     for arm in arms:
         files = {block: folder / file_of(arm, block) for block in blocks}
@@ -114,7 +118,7 @@ def combinations_table(found: Sequence[Heads]) -> Table:
     """A row an arm and combination."""
     columns = ("heads of", "combination", "FID", "held-out loss of ε, over timesteps")
     rows = [
-        (label(one.arm), NAMES[name], *(mean_and_sd(one.told(name, figure)) for figure in FIGURES))
+        (label(one.arm), NAMES[name], *(mean_and_sd(one.figures_of(name, figure)) for figure in FIGURES))
         for one in found
         for name in COMBINATIONS
     ]

@@ -1,4 +1,4 @@
-"""Slots and densities that are known before the arms are trained: what a scout's training has told of timesteps."""
+"""Slots and densities that are known before the arms are trained: measured on a scout's training."""
 
 from pathlib import Path
 from typing import Any, Self, get_args
@@ -31,12 +31,12 @@ class Densities(Strict):
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Those of a file. Raises UserError where it is missing or damaged."""
+        """Read the densities of a file. Raises UserError where it is missing or damaged."""
         return validate(cls, read_json(path), path)
 
     @classmethod
     def read(cls, path: Path, timesteps: int) -> Self:
-        """Those of a file, for T timesteps. Raises UserError as `load` does, or where they are of another number."""
+        """Read the densities of a file, for T timesteps. Raises UserError as `load` does, or for another T."""
         found = cls.load(path)
         for what in (found.slots, found.cells):
             what.covering(timesteps)

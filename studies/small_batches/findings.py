@@ -1,4 +1,4 @@
-"""What lies behind an arm's endpoints: its gradients on the way, and what training it on has done, over all blocks."""
+"""An arm's gradients during training, and the effect of training it further, over all blocks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class RetrainedFigures(Figures):
 
 @dataclass(frozen=True)
 class Gradients:
-    """Of an arm, [blocks][points]."""
+    """Figures of an arm, [blocks][points]."""
 
     arm: str
     points: Sequence[Sequence[Mapping[str, Any]]]
@@ -73,7 +73,7 @@ class Gradients:
         return float(np.exp(found.mean)), float(np.exp(found.stderr))
 
     def share(self, point: int, metric: str, figure: str) -> Estimate:
-        """Of a figure that is a share of 1."""
+        """Change of a figure that is a share of 1."""
         return Estimate.of(self.values(point, metric, figure))
 
     def beyond(self, point: int, metric: str, side: int) -> list[int]:
@@ -111,12 +111,12 @@ class Retrained:
         return [Estimate.of(column) for column in np.transpose([block[way]["slots"] for block in self.blocks])]
 
     def whole(self, way: str) -> Estimate:
-        """Of all timesteps' losses together."""
+        """Change of the loss over all timesteps."""
         return Estimate.of([block[way]["all"] for block in self.blocks])
 
 
 def read_gradients(folder: Path, arms: Sequence[str], blocks: Sequence[int]) -> list[Gradients]:
-    """Those of some arms. Raises UserError where a file is missing, or blocks were measured at other points."""
+    """Read the figures of some arms. Raises UserError where a file is missing, or points differ between blocks."""
     found = []
     for arm in arms:
         files = [folder / file_of(arm, block) for block in blocks]

@@ -23,7 +23,7 @@ from unequal.training.objectives import objective_for
 def meter_of(
     net: nn.Module, record: ModelRecord, data: PreparedData, chosen: Gradients, seed: int, device: torch.device
 ) -> GradientMeter:
-    """What measures a model on training images, as training without loss weights sees it.
+    """Meter of a model on training images, as training without loss weights sees it.
 
     Raises:
         UserError: a model of three heads.
@@ -43,7 +43,7 @@ def meter_of(
 
 
 def figures_of(sample: GradientSample, densities: Densities, batch_size: int) -> dict[str, Any]:
-    """All that is told of a point in one metric, each figure with its jackknife error over folds of images.
+    """Return all figures of a point in one metric, each figure with its jackknife error over folds of images.
 
     `noise_scale`: images a step at which a gradient's noise is as long as the gradient (1812.06162, B_simple).
     `between_share`: what the timesteps' differing mean gradients have of the variance at uniform timesteps; all else
@@ -61,9 +61,11 @@ def figures_of(sample: GradientSample, densities: Densities, batch_size: int) ->
     compared = {name: compare(own, even, sample, cells.shares) for name, own in against.items()}
     plain = compare(even, even, sample, cells.shares)
     return {
-        "noise_scale": told(*sample.estimate(partial(noise_scale, cells=cells, even=even, batch_size=batch_size))),
+        "noise_scale": with_errors(
+            *sample.estimate(partial(noise_scale, cells=cells, even=even, batch_size=batch_size))
+        ),
         "between_share": {"value": plain["between_share"], "stderr": plain["between_share_stderr"]},
-        "cosines": told(*sample.estimate(lambda moments: moments.merged(mixing).cosines)),
+        "cosines": with_errors(*sample.estimate(lambda moments: moments.merged(mixing).cosines)),
     } | {
         f"variance_{name}": {"value": one["relative_variance"], "stderr": one["relative_variance_stderr"]}
         for name, one in compared.items()
@@ -76,7 +78,7 @@ def noise_scale(moments: Moments, cells: Partition, even: Exposure, batch_size: 
     return np.array(batch_size * found.variance / found.mean_square if found.mean_square > 0 else np.nan)
 
 
-def told(values: np.ndarray, errors: np.ndarray) -> dict[str, Any]:
+def with_errors(values: np.ndarray, errors: np.ndarray) -> dict[str, Any]:
     """A figure or a table of them as JSON has them, null for those that are lost in noise."""
     return {"value": known(values), "stderr": known(errors)}
 

@@ -126,7 +126,7 @@ class Params(ComparisonParams):
 
     @model_validator(mode="after")
     def slots_can_be_made(self) -> Self:
-        """Of the scout's whole loss; which of them are trained inside is said by `retraining`."""
+        """Slots share the scout's whole loss; `retraining` names those that are trained inside."""
         if self.slots.count > (timesteps := self.schedule.timesteps):
             raise ValueError(f"slots.count: {self.slots.count} of {timesteps} timesteps; at most as many")
         if self.slots.loss != "total" or self.slots.finetune:
@@ -135,7 +135,7 @@ class Params(ComparisonParams):
 
     @model_validator(mode="after")
     def measured_arms_keep_their_state(self) -> Self:
-        """What Adam sees of gradients is told by its moments."""
+        """Adam's moments show what it sees of gradients."""
         for name in self.gradients.arms:
             if name not in self.comparison.arms.all:
                 raise ValueError(f"gradients.arms: '{name}' is no arm; there is: {', '.join(self.comparison.arms.all)}")
@@ -146,7 +146,7 @@ class Params(ComparisonParams):
 
     @model_validator(mode="after")
     def retraining_can_be_done(self) -> Self:
-        """Of arms, inside slots that there are, once each."""
+        """Arms are retrained inside existing slots, once each."""
         chosen = self.retraining
         for axis in ("arms", "ways"):
             if len(set(getattr(chosen, axis))) < len(getattr(chosen, axis)):

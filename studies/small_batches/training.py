@@ -1,4 +1,4 @@
-"""The trainings of an arm: batches of its own size, with what is told in images the same in images."""
+"""The trainings of an arm: batches of its own size, and the same settings where those count images."""
 
 from studies.small_batches.densities import Densities, sampler_of
 from studies.small_batches.params import NEAR_NOISE, SLOT, Arm, Retraining, Way
@@ -26,7 +26,7 @@ class BatchSettings(StageSettings):
 
 
 class ArmSettings(BatchSettings):
-    """Those by which an arm is trained from fresh weights."""
+    """Settings by which an arm is trained from fresh weights."""
 
     schedule: Schedule
     network: AnyNetwork
@@ -47,8 +47,8 @@ def train_arm(place: Workspace, settings: ArmSettings, job: TrainingJob, block: 
 
 def conditions(settings: ArmSettings, recipe: Recipe, densities: Densities) -> tuple[Strict, ...]:
     """All that shapes a training by a recipe; densities do where its arm has one."""
-    told = (densities,) if settings.arm.density else ()
-    return (settings.schedule, settings.network, settings.training, settings.arm, recipe, *told)
+    further = (densities,) if settings.arm.density else ()
+    return (settings.schedule, settings.network, settings.training, settings.arm, recipe, *further)
 
 
 def retrained_by(recipe: Recipe, chosen: Retraining) -> Recipe:

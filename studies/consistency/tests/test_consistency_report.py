@@ -75,7 +75,7 @@ def test_findings_are_the_numbers_that_were_put_in() -> None:
 
 
 def test_an_interval_leaves_out_a_training_seed_with_all_its_pairs() -> None:
-    """Of three seeds each pair is left by one of them; the jackknife of a mean of three is its standard error."""
+    """Each pair of three seeds is left by one of them; the jackknife of a mean of three is its standard error."""
     values = {(0, 1): 1.0, (0, 2): 2.0, (1, 2): 6.0}
     rows = [{"first": f"w/seed_{a}", "second": f"w/seed_{b}", "value": value} for (a, b), value in values.items()]
     found = over_seeds(rows, lambda some: mean(some, "value"))

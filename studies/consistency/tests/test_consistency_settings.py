@@ -53,7 +53,7 @@ REFUSED: list[tuple[str, Any, str]] = [
 
 
 def refusal(key: str, value: Any, folder: Path) -> str:
-    """What reading the study's params.yaml says after an edit at a dotted key."""
+    """Return what reading the study's params.yaml says after an edit at a dotted key."""
     path = edited(STUDY, {key: value}, folder)
     with pytest.raises(UserError) as caught:
         Params.read(path)
@@ -95,4 +95,4 @@ def test_the_seed_alone_decides_the_weights_of_a_width(network_settings: Any) ->
     again = untrained(network_settings(), "8-16", 3, spec_of())
     assert all(torch.equal(value, again.state_dict()[name]) for name, value in first.items())
     assert not torch.equal(first["conv_in.weight"], other["conv_in.weight"])
-    assert tuple(again.config["block_out_channels"]) == (8, 16)  # type: ignore[index, union-attr]
+    assert tuple(again.config["block_out_channels"]) == (8, 16)  # type: ignore[index]

@@ -28,6 +28,8 @@ from unequal.training.batches import Batch
 from unequal.training.objectives import SingleHead
 
 SEEDS = st.integers(0, 2**32 - 1)
+#: A network, inputs and targets.
+Regression = tuple[nn.Module, Tensor, Tensor]
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -55,7 +57,7 @@ def quadratic(matrix: Tensor) -> tuple[list[nn.Parameter], Loss]:
 
 
 @pytest.fixture
-def small() -> tuple[nn.Module, Tensor, Tensor]:
+def small() -> Regression:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(2, 5), nn.Tanh(), nn.Linear(5, 2), nn.Sigmoid()).double()
     return net, torch.randn(16, 2).double(), torch.rand(16, 2).double()
@@ -72,7 +74,7 @@ def dense_hessian(net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     return hessian(loss)(torch.cat([value.detach().flatten() for value in values]))
 
 
-def test_the_largest_eigenvalue_of_a_network_is_that_of_its_dense_hessian(small) -> None:
+def test_the_largest_eigenvalue_of_a_network_is_that_of_its_dense_hessian(small: Regression) -> None:
     net, x, y = small
     halves = [lambda: (net(x[:8]) - y[:8]).square().sum() / 32, lambda: (net(x[8:]) - y[8:]).square().sum() / 32]
     found = largest_eigenvalue(halves, list(net.parameters()), 300, generator())
@@ -81,7 +83,7 @@ def test_the_largest_eigenvalue_of_a_network_is_that_of_its_dense_hessian(small)
     assert len(found.quotients) == len(found.residuals) == 300
 
 
-def test_a_network_with_attention_has_second_derivatives(tiny_net: Callable) -> None:
+def test_a_network_with_attention_has_second_derivatives(tiny_net: Callable[..., UNet2DModel]) -> None:
     """H·v is the change of the gradient along v."""
     net = tiny_net().double().eval()
     x, t = torch.randn(2, 1, 8, 8, generator=generator(), dtype=torch.float64), torch.tensor([3, 40])
@@ -94,11 +96,11 @@ def test_a_network_with_attention_has_second_derivatives(tiny_net: Callable) -> 
     def gradient(step: float) -> list[Tensor]:
         with torch.no_grad():
             for p, v in zip(parameters, vector, strict=True):
-                p += step * v
+                p.add_(v, alpha=step)
         found = list(torch.autograd.grad(loss(), parameters))
         with torch.no_grad():
             for p, v in zip(parameters, vector, strict=True):
-                p -= step * v
+                p.sub_(v, alpha=step)
         return found
 
     product = hessian_product([loss], parameters, vector)
@@ -151,18 +153,18 @@ def test_a_line_through_a_quadratic_is_a_parabola() -> None:
     assert (parameter == 0.25).all()
 
 
-def test_ends_are_the_losses_of_the_two_models_and_the_net_stays_as_it_was(small) -> None:
+def test_ends_are_the_losses_of_the_two_models_and_the_net_stays_as_it_was(small: Regression) -> None:
     net, x, y = small
     before = [p.detach().clone() for p in net.parameters()]
-    ends = [[torch.randn(p.shape, generator=generator(i), dtype=p.dtype) for p in before] for i in (1, 2)]
+    start, end = ([torch.randn(p.shape, generator=generator(i), dtype=p.dtype) for p in before] for i in (1, 2))
 
     def losses() -> Tensor:
         return (net(x) - y).square().mean(1)
 
-    found = losses_on_line(losses, list(net.parameters()), *ends, points=3)
+    found = losses_on_line(losses, list(net.parameters()), start, end, points=3)
     assert all(torch.equal(p, kept) for p, kept in zip(net.parameters(), before, strict=True))
     assert not found.requires_grad
-    for values, on_line in zip(ends, (found[0], found[-1]), strict=True):
+    for values, on_line in zip((start, end), (found[0], found[-1]), strict=True):
         state = dict(zip(net.state_dict(), values, strict=True))
         assert torch.equal((functional_call(net, state, x) - y).square().mean(1), on_line)
 

@@ -50,7 +50,7 @@ def family_table(family: Family, found: Found) -> Table:
 def scores_table(found: Found) -> Table:
     """FID of all ways."""
     numbers = found.sweep.calls
-    rows = [(label(way), *(told(found, calls, way) for calls in numbers)) for way in found.sweep.ways]
+    rows = [(label(way), *(verdict(found, calls, way) for calls in numbers)) for way in found.sweep.ways]
     note = (
         "± is the standard deviation over blocks. In brackets: the calls that were made, where steps that snapped to "
         "one timestep have left fewer than were asked for."
@@ -58,7 +58,7 @@ def scores_table(found: Found) -> Table:
     return Table("FID", ("way", *(f"{calls} calls" for calls in numbers)), rows, note)
 
 
-def told(found: Found, calls: int, way: str) -> str:
+def verdict(found: Found, calls: int, way: str) -> str:
     """FID, and the calls where they are fewer."""
     made = {one["calls"] for one in found.of(calls, way)}
     fewer = f" ({' or '.join(map(str, sorted(made)))})" if made != {calls} else ""

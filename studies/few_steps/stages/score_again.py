@@ -17,11 +17,11 @@ def main(run: Run, settings: ScoringSettings, block: int) -> None:
     few = FewSteps(run, settings, data, extractor, block, run.input(f"artifacts/models/base/block_{block}"))
     sweep = settings.sweep
     pairs = {calls: {FIRST: sweep.ways[named[str(calls)]], CONTROL: sweep.control} for calls in sweep.calls}
-    told = {
+    scores = {
         str(calls): {place: {"way": way.name} | few.figures(way, calls) for place, way in pair.items()}
         for calls, pair in pairs.items()
     }
-    run.metrics(f"results/again/block_{block}.json", {"block": block, "calls": told})
+    run.metrics(f"results/again/block_{block}.json", {"block": block, "calls": scores})
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ def main(run: Run, settings: ScoringSettings, block: int, calls: int) -> None:
     data = PreparedData.open(run.input("artifacts/data"))
     extractor = BuiltExtractor.load(run.input("artifacts/extractor"))
     few = FewSteps(run, settings, data, extractor, block, run.input(f"artifacts/models/base/block_{block}"))
-    told = {"block": block, "calls": calls, "ways": few.all(calls), "conditions": few.conditions}
-    run.metrics(f"results/scores/calls_{calls}/block_{block}.json", told)
+    content = {"block": block, "calls": calls, "ways": few.all(calls), "conditions": few.conditions}
+    run.metrics(f"results/scores/calls_{calls}/block_{block}.json", content)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the study says of made-up scores whose answers are known."""
+"""The report of made-up scores whose answers are known."""
 
 import csv
 from pathlib import Path
@@ -38,8 +38,8 @@ def scores(project: Path) -> Path:
     for calls in SWEEP.calls:
         for block in SWEEP.seeds:
             ways = {way: scored(way, calls, generator) for way in (*SWEEP.ways, SWEEP.repeated)}
-            told = {"block": block, "calls": calls, "ways": ways, "conditions": CONDITIONS}
-            write_json(project / f"results/scores/calls_{calls}/block_{block}.json", told)
+            scores_of_block = {"block": block, "calls": calls, "ways": ways, "conditions": CONDITIONS}
+            write_json(project / f"results/scores/calls_{calls}/block_{block}.json", scores_of_block)
     for block in SWEEP.confirmation:
         pairs = {"first": ("dpm_solver_2m_edm", -0.2), "control": (SWEEP.control.name, 0.0)}
         again = {
@@ -67,9 +67,9 @@ def test_ways_are_judged_against_the_control_with_as_many_calls(scores: Path) ->
 
 def test_fresh_bases_say_what_they_show(scores: Path) -> None:
     found = read_found(scores / "results/scores", SWEEP)
-    told = confirmed(found, read_again(scores / "results/again", scores / "results/first.json", SWEEP))
-    assert [one.word for one in told.values()] == [BETTER] * len(SWEEP.calls)
-    assert told[7].change == pytest.approx(np.expm1(-0.2), abs=0.02)
+    verdicts = confirmed(found, read_again(scores / "results/again", scores / "results/first.json", SWEEP))
+    assert [one.word for one in verdicts.values()] == [BETTER] * len(SWEEP.calls)
+    assert verdicts[7].change == pytest.approx(np.expm1(-0.2), abs=0.02)
 
 
 def test_the_page_tells_calls_that_were_left_out(scores: Path) -> None:
@@ -86,7 +86,7 @@ def test_the_page_tells_calls_that_were_left_out(scores: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"block": 1}, "tells of block 1 by 7 calls; score it again"),
+        ({"block": 1}, "holds block 1 by 7 calls; score it again"),
         ({"ways": {}}, "without ddim_uniform, ddim_quadratic"),
         ({"conditions": CONDITIONS | {"data": "others"}}, "block 0 by 15 calls differs in data; score it again"),
     ],
@@ -101,5 +101,5 @@ def test_scores_of_something_else_are_refused(scores: Path, changes: dict[str, A
 def test_fresh_bases_of_other_ways_are_refused(scores: Path) -> None:
     named = scores / "results/first.json"
     write_json(named, {"first": {str(calls): "heun_edm" for calls in SWEEP.calls}})
-    with pytest.raises(UserError, match=r"block_200\.json: by 7 calls tells of \['dpm_solver_2m_edm'"):
+    with pytest.raises(UserError, match=r"block_200\.json: by 7 calls holds \['dpm_solver_2m_edm'"):
         read_again(scores / "results/again", named, SWEEP)

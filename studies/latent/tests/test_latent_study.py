@@ -161,8 +161,8 @@ def test_every_stage_works_in_latents_and_is_scored_in_pixels(sections: dict[str
         assert text in page
     assert [row["variant"] for row in csv.DictReader(Path("results/fid.csv").read_text().splitlines())] == VARIANTS
     document = read_json(Path("results/findings.json"))
-    told = {one["key"] for section in document["sections"] for one in section["statements"]}
-    assert {"base", "experts_unpruned", "experts_pruned", "losses"} <= told
+    keys = {one["key"] for section in document["sections"] for one in section["statements"]}
+    assert {"base", "experts_unpruned", "experts_pruned", "losses"} <= keys
 
 
 def train_experts() -> None:

@@ -108,7 +108,7 @@ def gradient_rows(found: Sequence[Gradients]) -> list[dict[str, Any]]:
 
 
 def figure_or_empty(value: float | None) -> float | str:
-    """As a file of rows has it."""
+    """Return a row of the file."""
     return "" if value is None else rounded(value)
 
 
