@@ -106,7 +106,7 @@ def read_found(folder: Path, sweep: Sweep) -> Found:
     """Read the scores of all blocks.
 
     Raises:
-        UserError: a file that is missing, lacks a way, tells of another block, or was made under other conditions.
+        UserError: a file that is missing, lacks a way, holds another block, or was made under other conditions.
     """
     scores: dict[int, dict[int, Mapping[str, Any]]] = {calls: {} for calls in sweep.calls}
     for calls, own in scores.items():
@@ -115,7 +115,7 @@ def read_found(folder: Path, sweep: Sweep) -> Found:
             figures = read_figures(file, BlockFigures)
             if (figures["block"], figures["calls"]) != (block, calls):
                 raise UserError(
-                    f"{file}: tells of block {figures['block']} by {figures['calls']} calls; score it again"
+                    f"{file}: holds block {figures['block']} by {figures['calls']} calls; score it again"
                 )
             if gone := [way for way in (*sweep.ways, sweep.repeated) if way not in figures["ways"]]:
                 raise UserError(f"{file}: without {', '.join(gone)}; score it again")

@@ -93,7 +93,7 @@ def read_heads(folder: Path, arms: Sequence[str], blocks: Sequence[int]) -> list
         read = {block: read_figures(file, HeadFigures) for block, file in files.items()}
         for block, one in read.items():
             if (one["arm"], one["block"]) != (arm, block):
-                raise UserError(f"{files[block]}: tells of '{one['arm']}' in block {one['block']}; measure it again")
+                raise UserError(f"{files[block]}: holds '{one['arm']}' in block {one['block']}; measure it again")
             if gone := [name for name in COMBINATIONS if name not in one["combinations"]]:
                 raise UserError(f"{files[block]}: combination '{gone[0]}' is missing; measure the heads again")
             if one["swaps"]["ranges"] != read[blocks[0]]["swaps"]["ranges"]:

@@ -72,7 +72,7 @@ def test_wins_are_shares_of_what_came(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"block": 5}, "tells of 'three' in block 5; measure it again"),
+        ({"block": 5}, "holds 'three' in block 5; measure it again"),
         ({"combinations": {}}, "combination 'profile' is missing; measure the heads again"),
         ({"swaps": {"ranges": [[0, 9]], "least": 1.0, "fid": [[1, 1, 1]]}}, "other ranges than"),
     ],
