@@ -114,9 +114,7 @@ def read_found(folder: Path, sweep: Sweep) -> Found:
             file = folder / f"calls_{calls}/block_{block}.json"
             figures = read_figures(file, BlockFigures)
             if (figures["block"], figures["calls"]) != (block, calls):
-                raise UserError(
-                    f"{file}: holds block {figures['block']} by {figures['calls']} calls; score it again"
-                )
+                raise UserError(f"{file}: holds block {figures['block']} by {figures['calls']} calls; score it again")
             if gone := [way for way in (*sweep.ways, sweep.repeated) if way not in figures["ways"]]:
                 raise UserError(f"{file}: without {', '.join(gone)}; score it again")
             own[block] = figures
