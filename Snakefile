@@ -51,12 +51,15 @@ os.environ.setdefault(ENGINE, f"snakemake-{uuid4()}")
 # Commands of studies put their checkout before it, in a shell that refuses unset variables.
 os.environ.setdefault("PYTHONPATH", str(workflow.basedir))
 
-# Snakemake's own locks survive its kill, and would stop the next one; the system frees this one.
+# Snakemake's locks and its marks of unfinished jobs survive its kill, and would stop the next one or run jobs again. The
+# system frees this lock instead; outputs appear whole, and dvc.lock decides what is stale.
 if workflow.is_main_process:
     ALONE = FileLock(".snakemake/alone.lock")
     try:
         ALONE.acquire(timeout=0)
-        shutil.rmtree(".snakemake/locks", ignore_errors=True)
+        for left in ("locks", "incomplete"):
+            shutil.rmtree(f".snakemake/{left}", ignore_errors=True)
+            os.makedirs(f".snakemake/{left}", exist_ok=True)
     except Timeout:
         pass  # Snakemake's own locks decide whether the other one is in the way
 

@@ -62,11 +62,12 @@ HARMLESS = [
     ("unequal/pipeline/tracker.py", "FLUSH_SECONDS = 1.0", "FLUSH_SECONDS = 2.0"),
 ]
 FORMULAS = [("unequal/pruning/anatomy.py", "", "EDITED = 1\n")]
+PRUNING = ("prune", "finetune_groups", "finetune_unpruned")
 
 
 @pytest.mark.parametrize(
     ("edits", "reached"),
-    [(HARMLESS, set()), (FORMULAS, {"check_params", "prune_0", "prune_1"})],
+    [(HARMLESS, set()), (FORMULAS, {"check_params", *(f"{stage}_{group}" for stage in PRUNING for group in (0, 1))})],
     ids=["comment, docstring, harness", "formulas"],
 )
 def test_an_edit_makes_stale_what_it_reaches_in_both_engines(
