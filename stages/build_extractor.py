@@ -1,4 +1,4 @@
-"""Prepare the features for FID: train the classifier, or copy the weights of Inception or DINOv2."""
+"""Prepare the features for FID: train a small network, or copy the weights of Inception or DINOv2."""
 
 import shutil
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 from unequal.data.prepared import PreparedData, tensor_of
 from unequal.errors import UserError, one_line
-from unequal.evaluation.classifier import Classifier, accuracy, save_classifier, train_classifier
+from unequal.evaluation.classifier import ROTATIONS, Classifier, accuracy, save_classifier, train_classifier
 from unequal.evaluation.dinov2 import CONFIG, TENSORS, check_files, dinov2_of
 from unequal.evaluation.fidelity import CLASSIFIER, DINOV2, FACTS, INCEPTION, BuiltExtractor, inception_of
 from unequal.files import content_hash, require, write_json
@@ -48,7 +48,7 @@ def main(run: Run, settings: Settings, data: str = "data") -> None:
 
 
 def make_classifier(run: Run, settings: Settings, images: PreparedData, folder: Path) -> Prepared:
-    """Train a classifier on the labels."""
+    """Train a small network on the labels, or on rotations."""
     return CLASSIFIER, trained_classifier(run, settings, images, folder / CLASSIFIER)
 
 
@@ -69,6 +69,7 @@ def make_dinov2(run: Run, settings: Settings, images: PreparedData, folder: Path
 #: Kind of an extractor → function that prepares it.
 MAKERS: dict[str, Callable[[Run, Settings, PreparedData, Path], Prepared]] = {
     "classifier": make_classifier,
+    "rotations": make_classifier,
     "inception": make_inception,
     "dinov2": make_dinov2,
 }
@@ -104,18 +105,23 @@ def copy_dinov2(source: Path, target: Path, features: int) -> None:
 
 
 def trained_classifier(run: Run, settings: Settings, data: PreparedData, path: Path) -> float:
-    """Train the classifier on the labels; return its accuracy on held-out images."""
-    if data.labels is None:
-        raise UserError("extractor.kind: 'classifier' needs labelled data; use inception, dinov2, or data with labels")
+    """Train the network on the labels, or on rotations; return its accuracy on held-out images."""
     chosen, (channels, size, _) = settings.extractor, data.images.shape[1:]
+    labels = data.labels if chosen.kind == "classifier" else None
+    if labels is None and chosen.kind == "classifier":
+        raise UserError(
+            "extractor.kind: 'classifier' needs labelled data; use rotations, inception, dinov2, or data with labels"
+        )
     torch.manual_seed(torch_seed(settings.seed, Stream.INITIAL_WEIGHTS))
-    net = Classifier(channels, size, chosen.features, data.facts["labels"]).to(run.device)
+    classes = ROTATIONS if labels is None else data.facts["labels"]
+    net = Classifier(channels, size, chosen.features, classes).to(run.device)
     train = slice(*data.facts["split"]["train"])
     held = slice(*data.facts["split"]["holdout"])
-    train_classifier(net, data.train, data.labels[train], chosen.images, chosen.batch_size, chosen.lr, settings.seed)
+    learned = None if labels is None else labels[train]
+    train_classifier(net, data.train, learned, chosen.images, chosen.batch_size, chosen.lr, settings.seed)
     net.normalise(tensor_of(data.train))
     save_classifier(path, net)
-    return accuracy(net, data.images[held], data.labels[held])
+    return accuracy(net, data.images[held], None if labels is None else labels[held])
 
 
 if __name__ == "__main__":

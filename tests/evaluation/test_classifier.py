@@ -8,7 +8,15 @@ import torch
 
 from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
-from unequal.evaluation.classifier import Classifier, accuracy, load_classifier, save_classifier, train_classifier
+from unequal.evaluation.classifier import (
+    ROTATIONS,
+    Classifier,
+    accuracy,
+    load_classifier,
+    rotated,
+    save_classifier,
+    train_classifier,
+)
 
 
 def fresh(channels: int = 1, size: int = 8, features: int = 6, classes: int = 2) -> Classifier:
@@ -35,6 +43,18 @@ def test_accuracy_is_the_share_of_right_answers(prepared: PreparedData) -> None:
     assert accuracy(net, prepared.train, 1 - prepared.labels[:36]) == 0
     mixed = np.where(np.arange(36) < 9, prepared.labels[:36], 1 - prepared.labels[:36])
     assert accuracy(net, prepared.train, mixed) == 0.25
+
+
+def test_without_labels_it_learns_quarter_turns() -> None:
+    generator = np.random.default_rng(0)
+    images = np.zeros((48, 1, 8, 8), np.uint8)
+    images[:, :, :4] = generator.integers(128, 256, size=(48, 1, 4, 8))  # bright above
+    net = fresh(classes=ROTATIONS)
+    train_classifier(net, images[:36], None, 1280, batch_size=16, lr=3e-3, seed=0)
+    assert accuracy(net, images[36:], None) == 1
+    # By hand: one turn counter-clockwise brings the bright half to the left.
+    (turned,) = rotated(torch.from_numpy(images[:1]), torch.tensor([1]))
+    assert turned[0, :, :4].min() >= 128 and turned[0, :, 4:].max() == 0
 
 
 def test_training_follows_its_seed(prepared: PreparedData) -> None:

@@ -44,6 +44,20 @@ def test_the_classifier_is_decided_by_the_seed() -> None:
     assert built(0) != built(1)
 
 
+def test_images_without_labels_have_features_of_rotations() -> None:
+    facts = read_json(Path("artifacts/data/facts.json"))
+    write_json(Path("artifacts/data/facts.json"), facts | {"labels": None})
+    write_params(seed=0, extractor=SETTINGS)
+    check_refused(build_extractor, said="extractor.kind: 'classifier' needs labelled data; use rotations", outputs=MADE)
+    evaluation = {"samples": 40, "seeds": [0], "kid_subset": 6, "allow_singular": True}
+    write_params(seed=0, extractor=SETTINGS | {"kind": "rotations"}, evaluation=evaluation)
+    for stage in (build_extractor, evaluate_reference):
+        result = CliRunner().invoke(stage.main, [])
+        assert (result.exit_code, result.output) == (0, "")
+    assert 0 <= read_json(Path(MADE[1]))["holdout_accuracy"] <= 1
+    assert read_json(Path("results/fid/reference.json"))["extractor"].startswith("rotations-")
+
+
 def test_dinov2_is_taken_along_with_what_is_read_of_its_folder_alone() -> None:
     write_dinov2(NETWORK)
     for name in ("pytorch_model.bin", "adapter_config.json"):

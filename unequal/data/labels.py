@@ -17,5 +17,5 @@ def check_labels(params: Core) -> None:
     if found is None and isinstance(params, Scored) and params.extractor.kind == "classifier":
         raise UserError(
             f"{PARAMS}: extractor.kind: 'classifier' needs labelled data, and data.path: {params.data.path} has no "
-            "labels; allowed: inception, dinov2, or data with labels"
+            "labels; allowed: rotations, inception, dinov2, or data with labels"
         )

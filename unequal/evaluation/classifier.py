@@ -1,7 +1,8 @@
-"""A small classifier whose features stand in for Inception's where images are tiny or grey.
+"""A small classifier whose features stand in for Inception's where images are tiny or grey, or it is not at hand.
 
-Its penultimate layer is what FID compares. Figures made with it compare variants on one data set;
-they are no Inception FIDs, and every result names its extractor.
+It learns the labels or, without any, how many quarter turns an image is rotated by (RotNet, 1803.07728). Its
+penultimate layer is what FID compares. Figures made with it compare variants on one data set; they are no Inception
+FIDs, and every result names its extractor.
 """
 
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from unequal.evaluation.sets import BATCH
 from unequal.randomness import Stream, numpy_generator
 
 WIDTH = 32
+#: Quarter turns, the classes of images without labels.
+ROTATIONS = 4
 
 
 class Classifier(nn.Module):
@@ -76,28 +79,44 @@ class Classifier(nn.Module):
 
 
 def train_classifier(
-    net: Classifier, images: np.ndarray, labels: np.ndarray, budget: int, batch_size: int, lr: float, seed: int
+    net: Classifier, images: np.ndarray, labels: np.ndarray | None, budget: int, batch_size: int, lr: float, seed: int
 ) -> None:
-    """Train in place on [N, C, H, W] uint8 images for a budget of images."""
+    """Train in place on [N, C, H, W] uint8 images for a budget of images: labels [N] or, without any, rotations."""
     device = next(net.parameters()).device
     steps = -(-budget // batch_size)
     optimizer = torch.optim.AdamW(net.parameters(), lr=lr)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, lr, total_steps=steps)
     for step in range(steps):
-        index = numpy_generator(seed, Stream.CLASSIFIER, step).integers(len(images), size=batch_size)
-        scores = net(torch.from_numpy(images[index]).to(device))
-        loss = functional.cross_entropy(scores, torch.from_numpy(labels[index]).to(device))
+        generator = numpy_generator(seed, Stream.CLASSIFIER, step)
+        index = generator.integers(len(images), size=batch_size)
+        batch = torch.from_numpy(images[index])
+        if labels is None:
+            turns = torch.from_numpy(generator.integers(ROTATIONS, size=batch_size))
+            batch, classes = rotated(batch, turns), turns
+        else:
+            classes = torch.from_numpy(labels[index])
+        loss = functional.cross_entropy(net(batch.to(device)), classes.to(device))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         schedule.step()
 
 
+def rotated(images: Tensor, turns: Tensor) -> Tensor:
+    """Square images [B, C, S, S], each rotated by its number [B] of quarter turns."""
+    return torch.stack([image.rot90(int(turn), (1, 2)) for image, turn in zip(images, turns, strict=True)])
+
+
 @torch.no_grad()
-def accuracy(net: Classifier, images: np.ndarray, labels: np.ndarray) -> float:
-    """Share of [N, C, H, W] uint8 images that are classified as labelled."""
-    scores = in_batches(net, tensor_of(images), net.scale.device)
-    return float((scores.argmax(1).cpu() == torch.from_numpy(np.array(labels))).float().mean())
+def accuracy(net: Classifier, images: np.ndarray, labels: np.ndarray | None) -> float:
+    """Share of [N, C, H, W] uint8 images that are classified as labelled or, without labels, as rotated."""
+    if labels is None:
+        held = tensor_of(images)
+        turns = torch.arange(ROTATIONS).repeat_interleave(len(held))
+        batch, classes = torch.cat([held.rot90(turn, (2, 3)) for turn in range(ROTATIONS)]), turns
+    else:
+        batch, classes = tensor_of(images), torch.from_numpy(np.array(labels))
+    return float((in_batches(net, batch, net.scale.device).argmax(1).cpu() == classes).float().mean())
 
 
 def in_batches(answer: Callable[[Tensor], Tensor], images: Tensor, device: torch.device) -> Tensor:

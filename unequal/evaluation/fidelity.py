@@ -1,4 +1,4 @@
-"""FID, KID, precision and recall by torch-fidelity's formulas, of Inception's features, DINOv2's or the classifier's.
+"""FID, KID, precision and recall by torch-fidelity's formulas, of features of Inception, DINOv2 or a small network.
 
 torch-fidelity unpickles the weights and the features that it reads. Here both are stored in formats that hold numbers
 alone, and what it reads has been written by this process.
@@ -35,6 +35,7 @@ from unequal.evaluation.formulas import (
 )
 from unequal.evaluation.sets import TILE, ImageSet
 from unequal.files import SHA256, content_hash, read_json, read_npz, require, write_npz
+from unequal.settings.evaluation import TRAINED_HERE
 from unequal.settings.strict import Strict, validate
 
 FACTS, CLASSIFIER, INCEPTION, DINOV2 = "extractor.json", "classifier.safetensors", "inception.safetensors", "dinov2"
@@ -53,11 +54,13 @@ Network = Callable[[Tensor], Tensor]
 class BuiltExtractor(Strict):
     """Kind of features, and the file or folder of weights next to extractor.json; None: torch-fidelity's."""
 
-    kind: Literal["classifier", "inception", "dinov2"]
+    kind: Literal["classifier", "rotations", "inception", "dinov2"]
     features: PositiveInt
     weights: str | None
     weights_sha256: Annotated[str, Field(pattern=SHA256)] | None
-    holdout_accuracy: float | None = Field(default=None, description="of a classifier: share of held-out images")
+    holdout_accuracy: float | None = Field(
+        default=None, description="of a network trained here: share of held-out images"
+    )
 
     @classmethod
     def load(cls, folder: Path) -> "BuiltExtractor":
@@ -218,7 +221,7 @@ def features_of(
     parts = []
     for some in (images if isinstance(images, ImageSet) else ImageSet.of(images)).batches():
         batch = torch.from_numpy(np.array(some)).to(device)
-        if extractor.kind != "classifier":
+        if extractor.kind not in TRAINED_HERE:
             batch = batch.expand(-1, 3, -1, -1).contiguous()  # grey as RGB
         parts.append(network(batch).float().cpu())
     features = torch.cat(parts).numpy()
@@ -260,6 +263,7 @@ def dinov2_network(extractor: BuiltExtractor, image_size: int, device: torch.dev
 #: By an extractor's kind, what reads its weights.
 NETWORKS: dict[str, Callable[[BuiltExtractor, int, torch.device], Network]] = {
     "classifier": classifier_network,
+    "rotations": classifier_network,
     "inception": inception_network,
     "dinov2": dinov2_network,
 }

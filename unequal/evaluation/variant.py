@@ -17,7 +17,7 @@ from unequal.evaluation.fidelity import BuiltExtractor, Scores, half_of, require
 from unequal.evaluation.sets import ImageSet, Reference
 from unequal.sampling.ensemble import Ensemble, cut
 from unequal.sampling.guidance import guided
-from unequal.settings.evaluation import Evaluation, Sampling
+from unequal.settings.evaluation import TRAINED_HERE, Evaluation, Sampling
 from unequal.workspace import Chunks, Workspace, computed_on
 
 #: Images stored for the report's grids.
@@ -86,8 +86,8 @@ class Scoring:
         return Chunks(self.workspace.work / name.replace("/", "_"))
 
     def features_cache(self) -> tuple[Path, str] | None:
-        """Folder for Inception's features of the real images; a classifier's are computed faster than read."""
-        if self.extractor.kind == "classifier":
+        """Folder for Inception's features of the real images; those of a small one are computed faster than read."""
+        if self.extractor.kind in TRAINED_HERE:
             return None
         return self.workspace.work.parent / "features", f"{self.reference.name}, {self.extractor.label}"
 

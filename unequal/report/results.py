@@ -315,8 +315,9 @@ def scoring_conditions(data: Mapping[str, Any], scores: Mapping[str, Any]) -> di
     seeds = ", ".join(map(str, scores["sampling_seeds"]))
     spread = "; spreads are standard deviations over them" if len(scores["sampling_seeds"]) > 1 else ""
     singular = " (fewer samples than features: singular covariance)" if scores["singular_covariance"] else ""
-    accuracy = scores.get("extractor_accuracy")  # of a classifier alone
-    accurate = "" if accuracy is None else f"; accuracy {100 * accuracy:.1f} % of held-out images"
+    accuracy = scores.get("extractor_accuracy")  # of a network trained here alone
+    tested = "rotations, learned without labels, of " if scores["extractor"].startswith("rotations") else ""
+    accurate = "" if accuracy is None else f"; accuracy {100 * accuracy:.1f} % of {tested}held-out images"
     return {
         "data": data_condition(data),
         "reference": scores["reference"],

@@ -12,20 +12,26 @@ from unequal.settings.values import BatchSize, Budget, Outside, Seed, Width
 Spacing = Literal["uniform", "quadratic", "log_snr", "edm", "profile", "rescaled_profile"]
 #: Those that go by the base's measured losses.
 BY_PROFILE = ("profile", "rescaled_profile")
+#: Extractors that are trained on the data set itself.
+TRAINED_HERE = ("classifier", "rotations")
 
 
 class Extractor(Strict):
-    """Features that FID compares: a classifier trained on the labels, Inception, or DINOv2."""
+    """Features that FID compares: of a small network trained here, on labels or rotations, or of a large one.
 
-    kind: Literal["classifier", "inception", "dinov2"]
+    `rotations` needs no labels: the network learns by how many quarter turns a training image is rotated (1803.07728).
+    """
+
+    kind: Literal["classifier", "rotations", "inception", "dinov2"]
     weights: Outside | None = Field(
         description="inception: file of weights; null lets torch-fidelity download them; "
         "dinov2: folder with config.json and model.safetensors"
     )
     features: Width = Field(
-        description="classifier: length of the feature vector; inception: 2048; dinov2: hidden_size of its config.json"
+        description="classifier, rotations: length of the feature vector; inception: 2048; "
+        "dinov2: hidden_size of its config.json"
     )
-    images: Budget = Field(description="classifier: images seen in training")
+    images: Budget = Field(description="classifier and rotations: images seen in training")
     batch_size: BatchSize
     lr: PositiveFloat
 
@@ -44,12 +50,12 @@ class Extractor(Strict):
         return self
 
     @model_validator(mode="after")
-    def a_classifier_is_trained_here(self) -> Self:
+    def a_small_network_is_trained_here(self) -> Self:
         """For a step at least, and not read from a file."""
-        if self.kind == "classifier" and self.batch_size > self.images:
-            raise ValueError(f"batch_size: {self.batch_size}; the classifier sees {self.images} images in all")
-        if self.kind == "classifier" and self.weights is not None:
-            raise ValueError("weights: a classifier is trained on the labels; allowed: null, or another kind")
+        if self.kind in TRAINED_HERE and self.batch_size > self.images:
+            raise ValueError(f"batch_size: {self.batch_size}; the {self.kind} network sees {self.images} images in all")
+        if self.kind in TRAINED_HERE and self.weights is not None:
+            raise ValueError(f"weights: {self.kind} is trained on the data; allowed: null, or another kind")
         return self
 
 
