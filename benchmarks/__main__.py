@@ -17,7 +17,7 @@ from benchmarks import data, growth, overhead, profile, sampling, steps, trainin
 from benchmarks.table import table
 from benchmarks.timing import keep
 from unequal.diffusion.spacing import sampling_timesteps
-from unequal.settings.params.pipeline import Params
+from unequal.settings.params import Params
 
 DIGITS, PATCHES, COLOUR, IDDPM = (
     Path("presets") / f"{name}.yaml" for name in ("digits", "patches-large", "own-images-32", "cifar10-iddpm")

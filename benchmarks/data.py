@@ -19,7 +19,7 @@ from benchmarks.steps import watched
 from benchmarks.timing import seconds
 from benchmarks.training import advance, our_loop
 from unequal.data.prepared import tensor_of
-from unequal.settings.params.pipeline import Params
+from unequal.settings.params import Params
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import WINDOW_BYTES, BatchSource
 

@@ -29,7 +29,7 @@ from unequal.measures.profiling import Draws, profile
 from unequal.models.backbones.backbone import build_network
 from unequal.models.denoiser import Denoiser
 from unequal.pipeline.program import launch
-from unequal.settings.params.pipeline import Params
+from unequal.settings.params import Params
 from unequal.timesteps.partition import TimestepRange
 
 IMAGES = 32

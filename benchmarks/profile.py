@@ -17,7 +17,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.profiling import Draws, profile
 from unequal.models.backbones.backbone import build_network
 from unequal.models.denoiser import Denoiser
-from unequal.settings.params.pipeline import Params
+from unequal.settings.params import Params
 
 #: Images that the draws are taken from: more only take up memory.
 IMAGES = 1000

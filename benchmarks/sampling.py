@@ -26,7 +26,7 @@ from unequal.models.folder import ModelRecord
 from unequal.pruning.anatomy import Anatomy, units_by
 from unequal.pruning.fit import fit_to_limit
 from unequal.sampling.ensemble import Ensemble, Expert
-from unequal.settings.params.pipeline import Params
+from unequal.settings.params import Params
 from unequal.timesteps.partition import TimestepRange, TimestepSet
 
 BASE = "base"

@@ -14,7 +14,7 @@ from benchmarks.timing import Clock, effort, in_turns, ratio, seconds
 from benchmarks.training import advance, our_loop, passes
 from unequal.loops.timesteps import Timesteps
 from unequal.settings.loss_weights import LearnedClusterUncertainty
-from unequal.settings.params.pipeline import Params
+from unequal.settings.params import Params
 from unequal.settings.recipe import Conflicts, Recipe
 from unequal.timesteps.samplers import LossSecondMomentSampler
 from unequal.training.batches import BatchSource

@@ -22,7 +22,7 @@ from benchmarks.timing import in_turns, ratio
 from unequal.cli.architecture import spec_of
 from unequal.models.backbones.backbone import build_network, count_cost, training_flops
 from unequal.settings.network import DiT
-from unequal.settings.params.pipeline import Params
+from unequal.settings.params import Params
 from unequal.settings.recipe import Recipe
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import BatchSource

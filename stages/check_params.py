@@ -3,7 +3,7 @@
 from unequal.data.labels import check_labels
 from unequal.pipeline.gate import gate
 from unequal.pruning.reach import check_reach
-from unequal.settings.params.pipeline import Params
+from unequal.settings.params import Params
 
 main = gate(__file__, Params, check_labels, check_reach)
 

@@ -8,7 +8,7 @@ from unequal.measures.loss_profile import SPACES, Errors, LossProfile, as_metric
 from unequal.measures.profiling import Draws, profile
 from unequal.pipeline.stage import Run, stage
 from unequal.sampling.ensemble import Ensemble
-from unequal.settings.profile import Profile
+from unequal.settings.evaluation import Profile
 from unequal.settings.strict import StageSettings
 from unequal.workspace import Chunks
 

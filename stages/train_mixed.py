@@ -2,8 +2,8 @@
 
 from unequal.data.prepared import PreparedData
 from unequal.pipeline.stage import Run, stage
+from unequal.settings.evaluation import Profile
 from unequal.settings.network import AnyNetwork
-from unequal.settings.profile import Profile
 from unequal.settings.recipe import Recipe
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import StageSettings, key

@@ -15,8 +15,8 @@ from dvc.repo import Repo
 from unequal.comparison.run import prepare
 from unequal.pipeline.gate import Gate
 from unequal.pipeline.stage import StageCommand
-from unequal.settings.params.core import Core
-from unequal.settings.params.pipeline import Params
+from unequal.settings.core import Core
+from unequal.settings.params import Params
 from unequal.settings.strict import read_yaml
 
 ROOT = Path(__file__).parents[1]

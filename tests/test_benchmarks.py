@@ -17,7 +17,7 @@ from benchmarks.timing import in_turns, keep, ratio
 from unequal.cli.architecture import spec_of
 from unequal.files import read_json
 from unequal.models.backbones.backbone import build_network, count_cost
-from unequal.settings.params.pipeline import Params
+from unequal.settings.params import Params
 
 CPU = torch.device("cpu")
 DIGITS = ROOT / "presets/digits.yaml"

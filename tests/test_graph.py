@@ -14,7 +14,7 @@ from unequal.files import read_json
 from unequal.pipeline.fingerprint import CODE
 from unequal.pipeline.params_files import SCHEMA, json_schema, read_params
 from unequal.pipeline.sources import KEYS, SOURCES, sources
-from unequal.settings.params.pipeline import Params
+from unequal.settings.params import Params
 from unequal.settings.values import FORMAT
 
 each_instance = pytest.mark.parametrize("instance", telling_instances(), ids=lambda instance: instance.id)

@@ -7,9 +7,9 @@ from pydantic import Field, NonNegativeInt, ValidationError, model_validator
 
 from unequal.errors import UserError
 from unequal.settings.condition import Unconditional
+from unequal.settings.core import FRESH, Role
 from unequal.settings.network import UNet2D
-from unequal.settings.params.core import FRESH, Role
-from unequal.settings.params.sections import Sampled
+from unequal.settings.params import Sampled
 from unequal.settings.strict import Strict
 from unequal.settings.values import BatchSize, DrawCount, Seed, WidthName
 

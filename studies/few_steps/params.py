@@ -5,10 +5,9 @@ from typing import Literal, Self
 from pydantic import Field, PositiveFloat, model_validator
 
 from unequal.comparison.settings import LEAST, refuse_twice
-from unequal.settings.evaluation import Sampling, Spacing
-from unequal.settings.params.core import FRESH, Role
-from unequal.settings.params.sections import Scored
-from unequal.settings.profile import Profile
+from unequal.settings.core import FRESH, Role
+from unequal.settings.evaluation import Profile, Sampling, Spacing
+from unequal.settings.params import Scored
 from unequal.settings.strict import Strict
 from unequal.settings.values import Seed
 

@@ -5,9 +5,9 @@ from typing import Self
 from pydantic import model_validator
 
 from unequal.settings.condition import LowResolution
+from unequal.settings.core import FRESH, PRUNED, Role
 from unequal.settings.data import AnyAutoencoder, TrainedAutoencoder
-from unequal.settings.params.core import FRESH, PRUNED, Role
-from unequal.settings.params.sections import Compared, Continued, Grouped, Slotted
+from unequal.settings.params import Compared, Continued, Grouped, Slotted
 
 
 class Params(Continued, Slotted, Grouped, Compared):

@@ -28,8 +28,7 @@ from unequal.models.folder import load_heads
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import torch_seed
 from unequal.sampling.ensemble import Ensemble, Expert
-from unequal.settings.evaluation import Evaluation, Sampling
-from unequal.settings.profile import Profile
+from unequal.settings.evaluation import Evaluation, Profile, Sampling
 from unequal.settings.recipe import Selection
 from unequal.settings.strict import StageSettings, Strict
 from unequal.settings.values import Name

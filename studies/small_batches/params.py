@@ -6,8 +6,8 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, model_validator
 
 from unequal.comparison.params import ComparisonParams
 from unequal.comparison.settings import LEAST, refuse_twice
-from unequal.settings.params.core import FRESH, Role
-from unequal.settings.profile import Slots
+from unequal.settings.core import FRESH, Role
+from unequal.settings.evaluation import Slots
 from unequal.settings.strict import Strict
 from unequal.settings.values import BatchSize, Budget, DrawCount, Name, Seed, fitting
 

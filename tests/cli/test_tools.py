@@ -29,7 +29,7 @@ from unequal.models.pruned import load_any_model, replay
 from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble
 from unequal.settings.network import UNet2D
-from unequal.settings.params.pipeline import Params
+from unequal.settings.params import Params
 from unequal.settings.samplers import AnySampler
 from unequal.training.batches import Batch
 from unequal.training.objectives import objective_for

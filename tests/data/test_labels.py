@@ -10,7 +10,7 @@ from PIL import Image
 
 from unequal.data.labels import check_labels
 from unequal.errors import UserError
-from unequal.settings.params.pipeline import Params
+from unequal.settings.params import Params
 
 DEFAULT = Path(__file__).parents[2] / "params.yaml"
 IMAGES = np.zeros((4, 8, 8), np.uint8)

@@ -8,7 +8,7 @@ import pytest
 from harness.projects import run
 from pages import PAGES, README, ROOT, anchors, code_words, each_page, links, named
 
-from unequal.settings.params.pipeline import Params
+from unequal.settings.params import Params
 from unequal.settings.strict import read_yaml, sections_in
 
 #: Folders whose files are in git.

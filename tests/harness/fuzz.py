@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 from harness.projects import ROOT, TINY, section_of, shrink
 from unequal.errors import UserError
 from unequal.pipeline.sources import check_sources, write_sources
-from unequal.settings.params.pipeline import Params
+from unequal.settings.params import Params
 from unequal.settings.strict import PARAMS
 
 Document = dict[str, Any]

@@ -16,7 +16,7 @@ from unequal.models.backbones.unet2d.backbone import build_unet
 from unequal.models.backbones.unet2d.pruning import block_of
 from unequal.pruning.anatomy import Anatomy, Unit, across, blocks_of, scale_at, scaled_order, scheme_of, units_by
 from unequal.pruning.fit import remove, removed_channels
-from unequal.settings.params.pipeline import Params
+from unequal.settings.params import Params
 
 BuildNet = Callable[..., UNet2DModel]
 ATTENTIVE: dict[str, Any] = {"attention_resolutions": (8, 4), "scale_shift": True}

@@ -14,7 +14,7 @@ from unequal.models.backbones.backbone import count_cost
 from unequal.pruning.anatomy import Anatomy, units_by
 from unequal.pruning.fit import fit_to_limit
 from unequal.pruning.reach import check_reach, least_share
-from unequal.settings.params.pipeline import Params
+from unequal.settings.params import Params
 
 DEFAULT = Path(__file__).parents[2] / "params.yaml"
 TINY = {"block_out_channels": [8, 16], "attention_head_dim": 4, "norm_num_groups": 4}

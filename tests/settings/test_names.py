@@ -18,7 +18,7 @@ from schemas import strings
 
 from unequal.errors import UserError
 from unequal.pipeline.params_files import json_schema
-from unequal.settings.params.core import Core
+from unequal.settings.core import Core
 from unequal.settings.values import BatchName, Name, WidthName
 
 #: What a shell, a path, a glob or DVC's own templates would take for more than a name.

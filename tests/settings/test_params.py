@@ -13,7 +13,7 @@ from graph import pipeline_presets
 
 from unequal.errors import UserError
 from unequal.pipeline.params_files import json_schema
-from unequal.settings.params.pipeline import Params
+from unequal.settings.params import Params
 
 ROOT = Path(__file__).parents[2]
 DEFAULT = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))

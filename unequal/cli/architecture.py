@@ -15,10 +15,10 @@ from torch import nn
 from unequal.diffusion.predictions import Prediction
 from unequal.models.backbones.backbone import Cost, build_network, count_cost, load_pretrained
 from unequal.models.spec import ModelSpec, Space
+from unequal.settings.core import Core
 from unequal.settings.data import AnyAutoencoder, Data
 from unequal.settings.groups import Groups
 from unequal.settings.network import AnyNetwork
-from unequal.settings.params.core import Core
 from unequal.settings.schedule import Schedule
 from unequal.settings.strict import Strict, read_yaml, validate
 from unequal.timesteps.groups import TimestepGroup, mean_limit, timestep_groups

@@ -24,7 +24,7 @@ from unequal.models.backbones.backbone import backbone_of, count_cost, training_
 from unequal.pipeline.program import QUOTED, out_of_memory
 from unequal.processes import threads
 from unequal.sampling.guidance import PASSES
-from unequal.settings.params.pipeline import EXPERTS, Params
+from unequal.settings.params import EXPERTS, Params
 from unequal.settings.pruning import Proxy, Pruning
 
 BYTES_PER_WEIGHT = 4

@@ -6,9 +6,9 @@ from pydantic import Field, model_validator
 
 from unequal.comparison.settings import BlockProfile, Comparison, Pilot, choice, shortened, shortened_plan
 from unequal.errors import UserError
+from unequal.settings.core import FRESH, THREE_HEADS, Role
 from unequal.settings.groups import Plan
-from unequal.settings.params.core import FRESH, THREE_HEADS, Role
-from unequal.settings.params.sections import Scored
+from unequal.settings.params import Scored
 from unequal.settings.recipe import Recipe
 from unequal.settings.values import Name
 from unequal.training.three_heads import PERIODS

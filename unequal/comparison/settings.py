@@ -6,8 +6,8 @@ from typing import Annotated, Literal, Self, TypeVar, get_args
 from pydantic import BeforeValidator, Field, PositiveFloat, TypeAdapter, WithJsonSchema, model_validator
 
 from unequal.randomness import torch_seed
+from unequal.settings.evaluation import Profile
 from unequal.settings.groups import Plan
-from unequal.settings.profile import Profile
 from unequal.settings.recipe import Recipe, WarmStart
 from unequal.settings.strict import Strict
 from unequal.settings.training import Average

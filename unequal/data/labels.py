@@ -2,8 +2,8 @@
 
 from unequal.data.sources import classes_of
 from unequal.errors import UserError
-from unequal.settings.params.core import Core
-from unequal.settings.params.sections import Scored
+from unequal.settings.core import Core
+from unequal.settings.params import Scored
 from unequal.settings.strict import PARAMS
 
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 from unequal.files import write_json
 from unequal.pipeline.sources import check_sources
 from unequal.pipeline.stage import Run, StageCommand
-from unequal.settings.params.core import Core
+from unequal.settings.core import Core
 from unequal.settings.strict import StageSettings
 
 P = TypeVar("P", bound=Core)

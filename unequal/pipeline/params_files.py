@@ -7,8 +7,8 @@ from typing import Any
 
 from unequal.errors import UserError
 from unequal.pipeline.gate import Gate
-from unequal.settings.params.core import Core
-from unequal.settings.params.pipeline import Params
+from unequal.settings.core import Core
+from unequal.settings.params import Params
 from unequal.settings.strict import PARAMS, read_yaml
 
 #: The committed schema of the pipeline's params.yaml.

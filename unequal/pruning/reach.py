@@ -8,7 +8,7 @@ from unequal.models.backbones.backbone import build_network
 from unequal.models.spec import ModelSpec, Space
 from unequal.pruning.anatomy import Anatomy, units_by
 from unequal.pruning.fit import removed_channels
-from unequal.settings.params.core import Core
+from unequal.settings.core import Core
 from unequal.settings.strict import PARAMS
 
 

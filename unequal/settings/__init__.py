@@ -1,4 +1,4 @@
-"""params.yaml as typed models: one small module a section, so that a key concerns few stages."""
+"""params.yaml as typed models: a module for sections that the same stages read."""
 
 from unequal.errors import needs
 

@@ -1,4 +1,4 @@
-"""`extractor` and `evaluation`: sampling, and scoring samples by FID."""
+"""How models are measured: `profile`, the loss of every timestep, and `slots` by it; `sampling`, and scores by FID."""
 
 from itertools import pairwise
 from typing import Literal, Self, get_args
@@ -6,7 +6,7 @@ from typing import Literal, Self, get_args
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from unequal.settings.strict import Strict
-from unequal.settings.values import BatchSize, Budget, Outside, Seed, Width
+from unequal.settings.values import BatchSize, Budget, DrawCount, Outside, Seed, Width
 
 #: How a number of steps is spread: over timesteps, over log-SNR, as EDM does, or by the base's measured losses.
 Spacing = Literal["uniform", "quadratic", "log_snr", "edm", "profile", "rescaled_profile"]
@@ -14,6 +14,56 @@ Spacing = Literal["uniform", "quadratic", "log_snr", "edm", "profile", "rescaled
 BY_PROFILE = ("profile", "rescaled_profile")
 #: Extractors that are trained on the data set itself.
 TRAINED_HERE = ("classifier", "rotations")
+
+
+class SampledFloor(Strict):
+    """The optimal-denoiser loss of a large set, estimated at each timestep from a sample of it (cDOL, 2506.13763)."""
+
+    sampled: DrawCount = Field(ge=2, description="images of the sample, another one for each timestep")
+
+    def __str__(self) -> str:
+        return f"sampled {self.sampled}"
+
+
+class Profile(Strict):
+    """Draws a timestep, and the images of the optimal denoiser."""
+
+    images: DrawCount = Field(ge=2, description="images a timestep and split (two or more: standard errors)")
+    batch_size: BatchSize
+    floor: Literal["all", "none"] | DrawCount | SampledFloor = Field(
+        description="of the best denoiser of all training images, of none, or of the first n, then profiled alone; or "
+        "of all, estimated from samples"
+    )
+
+    @property
+    def profiled(self) -> slice:
+        """Training images that are profiled: those of the optimal denoiser, all where there is none."""
+        return slice(self.floor if isinstance(self.floor, int) else None)
+
+    @property
+    def sampled(self) -> int | None:
+        """Images from which the optimal-denoiser loss is estimated at a timestep; None: all."""
+        return self.floor.sampled if isinstance(self.floor, SampledFloor) else None
+
+
+class Slots(Strict):
+    """Number of slots, the loss that they divide, and those that are fine-tuned."""
+
+    count: PositiveInt
+    loss: Literal["total", "excess"] = Field(
+        description="of the profile, or of its excess over the optimal-denoiser loss"
+    )
+    finetune: tuple[PositiveInt, ...] = Field(default=(), description="slots counted from 1, as the paper does")
+
+    @model_validator(mode="after")
+    def chosen_slots_exist(self) -> Self:
+        """Chosen slots lie in 1 … count, each once."""
+        for slot in self.finetune:
+            if slot > self.count:
+                raise ValueError(f"finetune: {slot} is no slot; allowed: 1 … {self.count}")
+        if len(set(self.finetune)) < len(self.finetune):
+            raise ValueError(f"finetune: {list(self.finetune)} names a slot twice")
+        return self
 
 
 class Extractor(Strict):

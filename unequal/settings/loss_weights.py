@@ -1,19 +1,67 @@
-"""`loss_weight`: how the losses of different timesteps are weighted; each kind with its keys."""
+"""`loss_weight`: how the losses of different timesteps are weighted; each kind with its keys.
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+A function that makes a table over timesteps, a weight or a density, becomes a class of settings by `settings_of`.
+"""
 
-from pydantic import Field, PositiveInt
+from collections.abc import Callable, Sequence
+from functools import reduce
+from inspect import Parameter, signature
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, get_args
+
+from pydantic import Field, PositiveInt, create_model
 from torch import Tensor
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.settings.strict import Strict
-from unequal.settings.tabled import keywords, one_of, settings_of
 from unequal.settings.values import DrawCount
+from unequal.timesteps.densities import Above, Between
 from unequal.timesteps.partition import GradientClusterMetric, clusters_by_any
 from unequal.timesteps.weights import WEIGHTS, loss_weights
 
 #: Ranges of timesteps, equal in log-SNR, in which losses are averaged, where the settings say nothing else.
 BINS = 40
+
+M = TypeVar("M", bound=Strict)
+
+
+def settings_of(function: Callable[..., Any], base: type[M], key: str = "kind") -> type[M]:
+    """A kind of settings, named as a function is, with the function's keywords, their types, bounds and defaults.
+
+    Args:
+        function: with one argument that is computed on, and keywords.
+        base: class of the settings.
+        key: its field that holds the name.
+    """
+    name = function.__name__
+    keys = {
+        keyword: (checked(one.annotation), ... if one.default is Parameter.empty else one.default)
+        for keyword, one in signature(function).parameters.items()
+        if one.kind is Parameter.KEYWORD_ONLY
+    }
+    fields: dict[str, Any] = {key: (Literal[name], ...)} | keys
+    title = "".join(part.capitalize() for part in name.split("_"))
+    return create_model(title, __base__=base, __module__=base.__module__, __doc__=function.__doc__, **fields)
+
+
+def checked(annotation: Any) -> Any:
+    """A keyword's annotation with its bounds as those of a field."""
+    match get_args(annotation):
+        case (kind, Above(bound)):
+            return Annotated[kind, Field(gt=bound)]
+        case (kind, Between(lowest, highest)):
+            return Annotated[kind, Field(ge=lowest, le=highest)]
+    return annotation
+
+
+def one_of(kinds: Sequence[type[Strict]], key: str = "kind") -> Any:
+    """The type of settings of one of several kinds, which a key distinguishes."""
+    return Annotated[reduce(or_, kinds), Field(discriminator=key)]
+
+
+def keywords(settings: Strict, function: Callable[..., Any]) -> dict[str, Any]:
+    """Values of a function's keywords in settings made by `settings_of`."""
+    return {key: getattr(settings, key) for key in signature(function).parameters if key in type(settings).model_fields}
 
 
 class LossWeight(Strict):

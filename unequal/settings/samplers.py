@@ -10,8 +10,8 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.errors import UserError
 from unequal.settings.learned_samplers import Adaptive, EasyToHard, InfoNoise, LossSecondMoment
+from unequal.settings.loss_weights import keywords, one_of, settings_of
 from unequal.settings.sampler_base import AnyDraw, BaseMeasurements, Sampler, Spread, SpreadOrMirrored
-from unequal.settings.tabled import keywords, one_of, settings_of
 from unequal.settings.values import Budget, Shift
 from unequal.timesteps.densities import (
     DENSITIES,

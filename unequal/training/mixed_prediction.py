@@ -16,8 +16,8 @@ from unequal.models.denoiser import Denoiser, selected_heads
 from unequal.models.folder import Heads
 from unequal.models.spec import ModelSpec
 from unequal.randomness import Stream, torch_seed
+from unequal.settings.evaluation import Profile
 from unequal.settings.network import Network
-from unequal.settings.profile import Profile
 from unequal.settings.recipe import Mixing, Recipe, Selection
 from unequal.settings.schedule import Schedule
 from unequal.timesteps.partition import equal_log_snr

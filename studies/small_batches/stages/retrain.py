@@ -18,7 +18,7 @@ from unequal.models.folder import load_record
 from unequal.pipeline.stage import Run, stage
 from unequal.randomness import torch_seed
 from unequal.sampling.ensemble import Ensemble
-from unequal.settings.profile import Profile
+from unequal.settings.evaluation import Profile
 from unequal.timesteps.partition import Partition
 from unequal.training.initialisation import Start
 from unequal.training.results import write_models

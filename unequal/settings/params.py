@@ -1,4 +1,8 @@
-"""Sections that some params files have: a profile, slots, groups, sampling, scores, and recipes for finetuning."""
+"""The whole of the pipeline's params.yaml, from sections that a study's file may have too.
+
+The gate stage `check_params` and the tools read the whole. A stage reads its own sections alone, so that a new key
+elsewhere does not make its results stale.
+"""
 
 from typing import Annotated, Self, TypeVar
 
@@ -6,12 +10,11 @@ from pydantic import Field, field_validator, model_validator
 
 from unequal.errors import UserError
 from unequal.settings.condition import DroppedLabels, Unconditional
-from unequal.settings.evaluation import BY_PROFILE, Evaluation, Extractor, Sampling
-from unequal.settings.groups import Groups
-from unequal.settings.params.core import CONTINUED, Core, Role, check_models
-from unequal.settings.profile import Profile, Slots
+from unequal.settings.core import CONTINUED, FRESH, INSIDE_A_RANGE, PRUNED, THREE_HEADS, Core, Role, check_models
+from unequal.settings.evaluation import BY_PROFILE, Evaluation, Extractor, Profile, Sampling, Slots
+from unequal.settings.groups import Groups, Merging
 from unequal.settings.pruning import Pruning
-from unequal.settings.values import Name
+from unequal.settings.values import LARGEST_SEED, Name, Replicas
 from unequal.timesteps.groups import check_groups, least_limit, timestep_groups
 
 
@@ -272,3 +275,61 @@ class Continued(Core):
         if len(set(names)) < len(names):
             raise ValueError(f"{list(names)} names a recipe twice")
         return names
+
+
+EXPERTS = ("experts_unpruned", "experts_pruned")
+#: The unpruned experts as one model.
+MERGED = "merged"
+
+
+class Params(Continued, Slotted, Grouped, Compared):
+    """params.yaml of the pipeline: every section."""
+
+    replicas: Replicas
+    merging: Merging
+
+    @property
+    def roles(self) -> dict[str, Role]:
+        """Recipes of single stages, and the further ones."""
+        own = {"base": FRESH, "slot": INSIDE_A_RANGE, "mixed": THREE_HEADS, "expert": PRUNED}
+        return own | super().roles
+
+    @property
+    def trained_models(self) -> tuple[str, ...]:
+        """Models by the names of their folders."""
+        slots = (f"slot_{slot}" for slot in self.slots.finetune)
+        return ("base", "mixed", *self.finetune_recipes, *slots, MERGED)
+
+    @property
+    def expert_sets(self) -> tuple[str, ...]:
+        """The experts of all groups, with and without pruning."""
+        return EXPERTS
+
+    @property
+    def spaced_by_profile(self) -> bool:
+        """The base is profiled before anything is sampled."""
+        return True
+
+    @model_validator(mode="after")
+    def replicas_have_seeds(self) -> Self:
+        """Each has a seed of its own, and sampling seeds of its own (`unequal.pipeline.replicas`)."""
+        sampled = self.evaluation.seeds
+        last = max(self.seed + self.replicas, max(sampled) + self.replicas * (max(sampled) - min(sampled) + 1))
+        if last > LARGEST_SEED:
+            raise ValueError(f"replicas: {self.replicas} of them have seeds of up to {last}; allowed: {LARGEST_SEED}")
+        return self
+
+    @model_validator(mode="after")
+    def slots_are_finetuned(self) -> Self:
+        """The pipeline has a stage for it."""
+        if not self.slots.finetune:
+            raise ValueError("slots.finetune: []; the pipeline trains on inside one slot or more")
+        return self
+
+    @model_validator(mode="after")
+    def experts_can_be_merged(self) -> Self:
+        """Weights of single groups are as many as groups."""
+        weights, groups = self.merging.weights, len(self.groups.ids)
+        if isinstance(weights, tuple) and len(weights) != groups:
+            raise ValueError(f"merging.weights: {len(weights)} weights for {groups} groups; allowed: one for each")
+        return self
