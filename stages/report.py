@@ -1,14 +1,18 @@
 """Write the run's report: statements, pictures and tables on one page, and tables for README."""
 
 from collections.abc import Callable
+from datetime import date
 from functools import partial
 
 from matplotlib.figure import Figure
 
+from unequal.data.prepared import PreparedData
 from unequal.files import write_bytes, write_csv, write_json
 from unequal.pipeline.stage import Run, stage
+from unequal.pipeline.store import commit_tags
+from unequal.report.overview import against_control, overview, recommend, variants_table
 from unequal.report.page import Drawing, Report, publish
-from unequal.report.pipeline_page import CAPTIONS, TITLE, compare, documents, lead, readiness, sections
+from unequal.report.pipeline_page import CAPTIONS, TITLE, compare, documents, readiness, sections
 from unequal.report.pipeline_pictures import (
     fid_scatter,
     groups_and_limits,
@@ -19,6 +23,7 @@ from unequal.report.pipeline_pictures import (
     slot_changes,
     slot_strips,
     space_profiles,
+    training_curves,
 )
 from unequal.report.pipeline_tables import (
     SLOT_CHANGE_COLUMNS,
@@ -32,7 +37,7 @@ from unequal.report.pipeline_tables import (
     slot_change_rows,
     slots_table,
 )
-from unequal.report.results import RunResults, read_results
+from unequal.report.results import RunResults, data_condition, read_results
 from unequal.settings.strict import StageSettings, key
 
 #: Inches; read well in a README and on a page.
@@ -57,12 +62,18 @@ def main(run: Run, settings: Settings) -> None:
     )
     changes = {split: found.changes(split, settings.finetuned) for split in ("train", "holdout")}
     variants, compared = list(found.variants.values()), compare(found, settings.finetune_recipes)
-    said = sections(found, compared, changes)
+    statements = sections(found, compared, changes)
+    differences = against_control(found)
+    best, table = recommend(found, compared.ranked, differences), variants_table(found, differences)
     report = Report(
         title=TITLE,
-        lead=lead(found),
-        sections=said,
+        lead=best.text,
+        commands=[f"unequal sample {best.model} --count 64 --grid", f"unequal export {best.model} my-model"],
+        facts=facts(found),
+        overview=overview(found, best.model, differences, PreparedData.open(run.input("artifacts/data")).train),
+        sections=statements,
         tables=[
+            table,
             scores_and_costs(variants, found.references),
             losses_table(found.losses, found.floor, found.schedule),
             slots_table(found.slot_sets, found.losses, found.floor),
@@ -72,7 +83,7 @@ def main(run: Run, settings: Settings) -> None:
         ],
         conditions=found.conditions(),
         drawings=[Drawing(name, *drawn, *CAPTIONS[name]) for name, drawn in pictures(found, settings).items()],
-        documents=documents(found, compared, said),
+        documents=documents(found, compared, statements, table),
         rows={"fid": fid_rows(variants), "loss_comparison": comparison_rows(found.losses, found.floor)},
     )
     publish(run, report)
@@ -86,11 +97,26 @@ def main(run: Run, settings: Settings) -> None:
     run.parent_metrics(logged | {"base_ready": float(readiness(found).ready)})
 
 
+def facts(found: RunResults) -> str:
+    """Data, device, time, date and commit of the run, in a line."""
+    tags = commit_tags()
+    minutes = sum(one.seconds for one in found.trainings.values()) / 60
+    commit = tags.get("mlflow.source.git.commit", "")[:8]
+    dirty = " with changes" if tags.get("git.dirty") == "true" else ""
+    parts = [
+        data_condition(found.data),
+        f"{minutes:.3g} minutes of training on {found.base['device']}",
+        f"{date.today().day} {date.today():%B %Y}",
+        *([f"commit {commit}{dirty}"] if commit else []),
+    ]
+    return f"{' · '.join(parts)}."
+
+
 def pictures(found: RunResults, settings: Settings) -> dict[str, tuple[tuple[float, float], Callable[[Figure], None]]]:
     """Name → size in inches and drawing function, in the order of the page."""
     changes, variants = found.changes("train", settings.finetuned), list(found.variants.values())
-    scatter = partial(fid_scatter, variants=variants)
     drawn = {
+        "training_curves": (WIDE, partial(training_curves, trainings=found.trainings)),
         "loss_profile": (
             TALL,
             partial(loss_profile, losses=found.losses, floor=found.floor, slots=found.slots),
@@ -104,9 +130,11 @@ def pictures(found: RunResults, settings: Settings) -> dict[str, tuple[tuple[flo
         "interference": (WIDE, partial(slot_changes, found=changes, count=len(found.slots))),
         "samplers": (WIDE, partial(sampler_probabilities, samplers=found.samplers, slots=found.slots)),
         "groups": (TALL, partial(groups_and_limits, groups=found.groups, shares=found.group_shares)),
-        "fid_training_flops": (WIDE, partial(scatter, cost="training_flops", text="training FLOPs")),
-        "fid_sampling_flops": (WIDE, partial(scatter, cost="sampling_flops", text="sampling FLOPs an image")),
-        "samples": (TALL, partial(sample_grid, samples=found.samples, real=found.real)),
+        "fid_sampling_flops": (
+            WIDE,
+            partial(fid_scatter, variants=variants, cost="sampling_flops", text="sampling FLOPs an image"),
+        ),
+        "samples": (TALL, partial(sample_grid, samples=found.samples)),
     }
     absent = ({"loss_changes"} if len(found.losses) == 1 else set()) | (set() if changes else {"interference"})
     return {name: one for name, one in drawn.items() if name not in absent}

@@ -48,16 +48,18 @@ def test_errors_of_x0_that_are_none_are_refused(path: Path, table: np.ndarray | 
 
 def test_a_curve_is_what_was_logged(tmp_path: Path):
     file = tmp_path / "base.csv"
-    write_csv(file, [{"step": 1, "images_seen": 10, "loss": 0.5}, {"step": 2, "images_seen": 20, "loss": 0.25}])
-    images, losses = read_curve(file)
-    assert images.tolist() == [10, 20]
-    assert losses.tolist() == [0.5, 0.25]
+    lines = [(10, 0.5, 5), (20, 0.25, 2)]
+    write_csv(file, [dict(zip(("images_seen", "loss", "images_per_second"), line, strict=True)) for line in lines])
+    curve = read_curve(file)
+    assert np.transpose(curve).tolist() == [list(line) for line in lines]
+    # 10 images at 5 a second, then 10 at 2.
+    assert curve.seconds == 7
 
 
 def test_a_training_that_logged_nothing_has_an_empty_curve(tmp_path: Path):
     file = tmp_path / "base.csv"
     write_csv(file, [{"step": 0, "images_seen": 0, "loss": ""}])
-    assert [len(column) for column in read_curve(file)] == [0, 0]
+    assert [len(column) for column in read_curve(file)] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -65,8 +67,9 @@ def test_a_training_that_logged_nothing_has_an_empty_curve(tmp_path: Path):
     [
         "images_seen,loss\n1,low\n",
         "images_seen,loss\n10\n",
-        "images_seen,loss\n10,nan\n",
-        "images_seen,loss\n20,1\n10,1\n",
+        "images_seen,loss,images_per_second\n10,nan,1\n",
+        "images_seen,loss,images_per_second\n10,1,0\n",
+        "images_seen,loss,images_per_second\n20,1,1\n10,1,1\n",
         "",
     ],
 )

@@ -23,18 +23,19 @@ def test_three_digits_and_a_prefix(value: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("mean", "spread", "text"),
     [
-        (12.3456, 0.2371, "12.35 ± 0.24"),
-        (1533.8, 142.0, "1534 ± 142"),
-        (0.17, 0.005, "0.1700 ± 0.0050"),
+        (12.3456, 0.2371, "12.3 ± 0.2"),
+        (1533.8, 142.0, "1,534 ± 142"),
+        (0.17, 0.005, "0.170 ± 0.005"),
         (0.17, 0.0996, "0.17 ± 0.10"),
         (17.0, 9.96, "17 ± 10"),
         (-0.0312, 0.004, "−0.0312 ± 0.0040"),
         (12.3456, None, "12.3"),
+        (0.19772, 0.00012, "0.1977 ± 0.0001"),
         (12.3456, 0.0, "12.3 ± 0.0"),
         (0.0, 0.0, "0 ± 0"),
     ],
 )
-def test_decimals_follow_the_spread(mean: float, spread: float | None, text: str) -> None:
+def test_three_digits_of_the_mean_or_as_many_as_the_spread_needs(mean: float, spread: float | None, text: str) -> None:
     assert plus_minus(mean, spread) == text
 
 
@@ -49,7 +50,7 @@ def test_changes_of_a_slot_are_those_of_its_timesteps() -> None:
     assert [row["change_percent"] for row in rows] == pytest.approx([-50, 0, 200], abs=1e-9)
 
 
-def test_a_few_figures_are_told_by_their_mean_and_spread() -> None:
+def test_a_few_figures_are_shown_by_their_mean_and_spread() -> None:
     """Of 1, 2 and 6: mean 3, sum of squared deviations 14, over two degrees of freedom."""
     assert mean_and_sd([1.0, 2.0, 6.0]) == "3.0 ± 2.6"
     assert sd([1.0, 2.0, 6.0]) == pytest.approx(7**0.5)

@@ -53,7 +53,7 @@ def test_the_table_names_timesteps_limits_and_steps() -> None:
     ]
     # β of the first timestep is 1e-4 · 1000/60: ᾱ/(1 − ᾱ) = 599, 27.8 dB.
     assert table.rows[0][2].startswith("27.8 … ")
-    assert "Mean limit over timesteps: 0.9167" in table.note
+    assert "Mean limit over timesteps: 0.917" in table.note
     assert [row[-1] for row in groups_table(GROUPS, [0.7, 0.99], ()).rows] == ["–", "–"]
 
 

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.report.drawing import GOLD, INK, RED, binned, log_bins
+from unequal.report.formatting import with_prefix
 from unequal.report.pipeline_pictures import GREEN, space_profiles
 from unequal.report.pipeline_tables import comparison_rows, losses_table
 
@@ -52,7 +53,7 @@ def test_the_table_of_losses_holds_ratios_of_all_spaces() -> None:
     found = {"base": {"train": alpha2, "holdout": 2 * alpha2}}
     (row,) = losses_table(found, 0 * alpha2, SCHEDULE).rows
     ratios = (alpha2.max() / alpha2.min(), 1.0, (1 - alpha2).max() / (1 - alpha2).min())
-    assert list(row[1:4]) == [f"{ratio:,.0f}" for ratio in ratios]
+    assert list(row[1:4]) == [with_prefix(ratio) for ratio in ratios]
     means = [float(cell.split(" ± ")[0]) for cell in row[4:]]
     assert means == pytest.approx([alpha2.mean(), 2 * alpha2.mean(), alpha2.mean()], rel=1e-2)
 

@@ -98,12 +98,12 @@ def test_the_heat_map_holds_the_changes_in_percent() -> None:
 @pytest.mark.parametrize("channels", [1, 3])
 def test_the_grid_keeps_pixels_and_order(channels: int) -> None:
     images = np.random.default_rng(0).integers(0, 256, (20, channels, 8, 8), dtype=np.uint8)
-    figure = drawn(partial(sample_grid, samples={"base": images}, real=images[::-1]))
+    figure = drawn(partial(sample_grid, samples={"base": images, "longer": images[::-1]}))
     wall = np.asarray(figure.axes[0].images[0].get_array())
     assert wall.shape[:2] == (8 + 1 + 8, 16 * 9 - 1)
     second = wall[:8, 9:17].reshape(8, 8, channels).transpose(2, 0, 1)
     assert np.array_equal(second, images[1])
-    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["base", "real images"]
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == ["base", "longer"]
 
 
 def test_saving_twice_gives_the_same_bytes(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def said(base: Readiness) -> str:
 
 def power_law(exponent: float, lines: int = 20) -> TrainingCurve:
     images = np.linspace(5000, 100_000, lines)
-    return TrainingCurve(images, images**exponent)
+    return TrainingCurve(images, images**exponent, images)
 
 
 @given(st.floats(-1.5, 0.5))
@@ -29,13 +29,13 @@ def test_the_slope_of_a_power_law_is_its_exponent(exponent: float) -> None:
 
 def test_what_happened_in_the_first_half_does_not_count() -> None:
     images = np.arange(1.0, 11)
-    falling = TrainingCurve(images, np.where(images < 5, 100 / images, 1.0))
+    falling = TrainingCurve(images, np.where(images < 5, 100 / images, 1.0), images)
     assert final_slope(falling) == pytest.approx(0)
 
 
 @pytest.mark.parametrize("images", [[], [100.0]])
 def test_of_one_line_there_is_no_slope(images: list[float]) -> None:
-    assert final_slope(TrainingCurve(np.array(images), np.array(images))) is None
+    assert final_slope(TrainingCurve(*[np.array(images)] * 3)) is None
 
 
 def test_noise_has_covered_nothing_and_real_images_all() -> None:
@@ -56,7 +56,7 @@ def test_a_trained_base_is_ready() -> None:
 
 def test_a_base_of_a_hundred_steps_is_not() -> None:
     """800 photographs, and a log of two lines: the loss has fallen to a third from the one to the other."""
-    curve = TrainingCurve(np.array([6400.0, 12800.0]), np.array([0.51, 0.17]))
+    curve = TrainingCurve(np.array([6400.0, 12800.0]), np.array([0.51, 0.17]), np.ones(2))
     base = Readiness(342.0, 371.0, 61.0, final_slope(curve))
     assert not base.ready
     first = base.statements()[0].text
@@ -83,7 +83,7 @@ def test_features_that_see_no_noise_give_no_scale(ends: tuple[float, float]) -> 
 def test_losses_differ_by_their_ratio_with_its_error() -> None:
     found = spread_of_losses(LossProfile(np.array([10.0, 1.0, 0.01]), np.array([0.1, 0.1, 0.0001])))
     # Both have a relative error of 1 %: √2 % of 1000.
-    assert found.text == "The base's training loss at t = 0 is 1000 ± 14 times its loss at t = 2."
+    assert found.text == "The base's training loss at t = 0 is 1,000 ± 14 times its loss at t = 2."
     assert found.figures == pytest.approx(
         {"ratio": 1000, "ratio_stderr": 10 * 2**0.5, "largest_at": 0, "smallest_at": 2}
     )

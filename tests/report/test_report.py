@@ -108,10 +108,14 @@ def reported(made_once: tuple[Path, dict[str, float]], monkeypatch: pytest.Monke
     return made_once[1]
 
 
-def write_training(losses: list[float]) -> None:
-    """The base's curve, with a line every 1000 images."""
-    rows = [{"step": i, "images_seen": 1000 * i, "loss": loss} for i, loss in enumerate(losses, 1)]
-    write_csv(Path("results/training/base.csv"), rows)
+def write_trainings(losses: list[float]) -> None:
+    """A curve for each training: a line every 1000 images, at 100 images a second."""
+    experts = [f"experts_{kind}_group_{group}" for kind in ("pruned", "unpruned") for group in (0, 1)]
+    lines = [
+        {"step": i, "images_seen": 1000 * i, "loss": loss, "images_per_second": 100} for i, loss in enumerate(losses, 1)
+    ]
+    for name in ("base", "longer", "stratified", "slot_2", *experts):
+        write_csv(Path(f"results/training/{name}.csv"), lines)
 
 
 def write_inputs() -> None:
@@ -148,7 +152,7 @@ def write_inputs() -> None:
         steps = [1, 2] if name.startswith("experts_") else [3]
         write_json(Path(f"results/fid/{name}.json"), {"sampling_steps_per_expert": steps} | score(fid, flops))
         np.save(f"artifacts/samples/{name}.npy", random.integers(0, 256, (20, 1, 8, 8), dtype=np.uint8))
-    write_training([1.0, 0.9, 0.85, 0.83])
+    write_trainings([1.0, 0.9, 0.85, 0.83])
     others = {"fid_half": 2.0, "precision": 0.5, "recall": 0.5}
     ends = {"real_against_real": {"fid": 1.0, "kid": 0.0}, "noise_against_real": {"fid": 900.0, "kid": 0.5}}
     ends = {name: end | others for name, end in ends.items()}
@@ -201,9 +205,14 @@ def test_the_page_holds_all_pictures_and_no_orphan() -> None:
     page = Path("results/report.html").read_text()
     assert "Searches for what to prune" in page
     drawn = sorted(Path("results/pictures").glob("*.png"))
-    assert len(drawn) == page.count("data:image/png") == 10
+    assert len(drawn) == page.count("data:image/png") == 13
     assert "orphan" not in page
-    for text in ("made-up, 20 training and 4 held-out images, 8×8×1", "DDIM, 3 steps", "6 draws a timestep"):
+    for text in (
+        "made-up, 20 training and 4 held-out images, 8×8×1",
+        "DDIM, 3 steps",
+        "6 draws a timestep",
+        "Take experts unpruned",
+    ):
         assert text in page
 
 

@@ -62,11 +62,24 @@ def sound(losses: np.ndarray, path: Path) -> np.ndarray:
     return losses
 
 
+#: Columns of results/training/<model>.csv that make a curve.
+CURVE_COLUMNS = ("images_seen", "loss", "images_per_second")
+
+
 class TrainingCurve(NamedTuple):
-    """Images seen at each line of a training's log, rising, and the loss there, both [n]; n may be 0."""
+    """Images seen at each line of a training's log, rising, the loss there, and images a second since the line before.
+
+    All are [n]; n may be 0.
+    """
 
     images: np.ndarray
     losses: np.ndarray
+    speeds: np.ndarray
+
+    @property
+    def seconds(self) -> float:
+        """Time that the logged images took; pauses between a stop and the same command do not count."""
+        return float((np.diff(self.images, prepend=0) / self.speeds).sum())
 
 
 def read_curve(path: Path) -> TrainingCurve:
@@ -77,10 +90,10 @@ def read_curve(path: Path) -> TrainingCurve:
             if not {"images_seen", "loss"} <= set(table.fieldnames or ()):
                 raise ValueError("its columns lack images_seen or loss")
             # A training shorter than `training.log_every` leaves one line without a loss.
-            rows = [(float(row["images_seen"]), float(row["loss"])) for row in table if row["loss"] != ""]
+            rows = [[float(row[name]) for name in CURVE_COLUMNS] for row in table if row["loss"] != ""]
     except (ValueError, KeyError, TypeError, csv.Error) as error:
         raise UserError(f"{path}: no training curve ({error}); make it again") from None
-    curve = np.array(rows).reshape(-1, 2).T
+    curve = np.array(rows).reshape(-1, len(CURVE_COLUMNS)).T
     if not (np.isfinite(curve).all() and (curve > 0).all() and (np.diff(curve[0]) > 0).all()):
-        raise UserError(f"{path}: no training curve; images seen rise, and losses are finite and above 0")
+        raise UserError(f"{path}: no training curve; images seen rise, losses and speeds are finite and above 0")
     return TrainingCurve(*curve)

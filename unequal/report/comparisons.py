@@ -11,7 +11,7 @@ from scipy.stats import t as student_t
 
 from unequal.artifacts.figures import Replicas
 from unequal.measures.loss_profile import Endpoint, Errors
-from unequal.report.formatting import label, plus_minus
+from unequal.report.formatting import label
 from unequal.report.results import Variant
 from unequal.report.statements import Difference, Statement
 from unequal.statistics.estimates import BlockModel
@@ -96,15 +96,12 @@ class Comparison:
         return numbers | {f"{cost}_ratio": self.cost_ratio(cost) for cost in COSTS}
 
     def statement(self) -> Statement:
-        """The sentence."""
-        method, control = (plus_minus(one.fid, None) for one in (self.method, self.control))
-        change = "no relative change of a FID of 0" if self.fid is None else self.fid.text()
-        parts = [f"FID {change}, {method} after {control}"]
-        parts += [", ".join(f"{HELD_OUT[key]} {one.text()}" for key, one in self.losses.items())] if self.losses else []
-        parts += ["FID and losses disagree"] if self.disagree else []
+        """FID, agreement with the losses, and costs in a sentence; the table of variants has the numbers."""
+        change = "no relative change of a FID of 0" if self.fid is None else f"FID {self.fid.text()}"
+        disagree = " FID and losses disagree." if self.disagree else ""
         fair = "" if self.comparable else f"not comparable, {COSTS[str(self.budget)]} differ; "
-        text = f"against {label(self.control.name)}: {fair}{'; '.join(parts)}; {self.costs()}."
-        return Statement(self.method.name, text, self.figures(), label(self.method.name), self.fid)
+        text = f"against {label(self.control.name)}: {fair}{change}, {self.costs()}.{disagree}"
+        return Statement(self.method.name, text, self.figures(), label(self.method.name))
 
     def costs(self) -> str:
         """Costs next to the control's, as the end of a sentence."""

@@ -33,12 +33,17 @@ def either_way(effect: float) -> str:
 
 
 def plus_minus(mean: float, spread: float | None, signed: bool = False) -> str:
-    """Mean and spread with as many decimals as the spread's first two digits need: `12.31 ± 0.24`."""
-    # Rounded first: of 0.0996 the two digits are 0.10, not 0.100.
-    leading = float(f"{spread or abs(mean) / 10:.1e}")
-    decimals = 0 if leading == 0 else max(0, 1 - math.floor(math.log10(leading)))
-    shown = f"{mean:{'+' if signed else ''}.{decimals}f}".replace("-", "−")
-    return shown if spread is None else f"{shown} ± {spread:.{decimals}f}"
+    """Mean and spread: three digits of the mean, more where the spread's first digit needs them: `12.3 ± 0.2`."""
+
+    def place(value: float) -> int:
+        # Rounded first: the first digit of 0.0996 is that of 0.1.
+        return 2 if value == 0 else math.floor(math.log10(float(f"{abs(value):.1e}")))
+
+    decimals = max(0, 2 - place(mean))
+    if spread:
+        decimals = max(0, min(max(decimals, -place(spread)), 1 - place(spread)))
+    shown = f"{mean:{'+' if signed else ''},.{decimals}f}".replace("-", "−")
+    return shown if spread is None else f"{shown} ± {spread:,.{decimals}f}"
 
 
 def mean_and_sd(values: Sequence[float], signed: bool = False) -> str:

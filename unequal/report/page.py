@@ -16,14 +16,10 @@ from matplotlib.figure import Figure
 
 from unequal.files import write_bytes, write_csv
 from unequal.report.drawing import save
-from unequal.report.statements import Difference, Section, findings_document
+from unequal.report.statements import Section, findings_document
 from unequal.workspace import Workspace
 
 PAGE, BLOCKS = "page.html.j2", "blocks.html.j2"
-#: Pixels of a strip: a change and its interval next to a statement.
-STRIP_WIDTH, STRIP_HEIGHT, STRIP_MARGIN = 260, 30, 8
-#: ln 1.05: strips that span less would make noise look large.
-LEAST_SPAN = 0.05
 
 
 class Table(NamedTuple):
@@ -72,6 +68,9 @@ class Report:
 
     Attributes:
         title, lead: heading, and the result in one sentence.
+        facts: data, date, commit and the like, in a line.
+        commands: what a reader may run next, one a line.
+        overview: pictures before the statements.
         tables: after the pictures.
         conditions: what the figures depend on, name → text.
         drawings: pictures, in their order.
@@ -88,19 +87,9 @@ class Report:
     rows: Mapping[str, Sequence[Mapping[str, Any]]]
     sections: Sequence[Section] = ()
     documents: Mapping[str, str] = field(default_factory=dict)
-
-
-class Strip(NamedTuple):
-    """A difference as marks along a strip, in pixels from the left; the control is in the middle."""
-
-    point: float
-    low: float | None
-    high: float | None
-    distinguishable: bool
-    text: str
-    width: int = STRIP_WIDTH
-    height: int = STRIP_HEIGHT
-    margin: int = STRIP_MARGIN
+    facts: str = ""
+    commands: Sequence[str] = ()
+    overview: Sequence[Drawing] = ()
 
 
 def publish(run: Workspace, report: Report, folder: str = "results") -> None:
@@ -109,11 +98,11 @@ def publish(run: Workspace, report: Report, folder: str = "results") -> None:
     Statements go to findings.json too, where the report has any.
     """
     pictures = run.output(f"{folder}/pictures")
-    drawn = [
-        Picture(save(pictures / f"{one.name}.png", one.size, one.draw), one.heading, one.caption)
-        for one in report.drawings
-    ]
-    write_bytes(run.output(f"{folder}/report.html"), render(report, drawn).encode())
+    first, drawn = (
+        [Picture(save(pictures / f"{one.name}.png", one.size, one.draw), one.heading, one.caption) for one in drawings]
+        for drawings in (report.overview, report.drawings)
+    )
+    write_bytes(run.output(f"{folder}/report.html"), render(report, drawn, first).encode())
     for name, rows in report.rows.items():
         write_csv(run.output(f"{folder}/{name}.csv"), rows)
     if report.documents:
@@ -125,35 +114,16 @@ def publish(run: Workspace, report: Report, folder: str = "results") -> None:
     run.parent_artifacts([f"{folder}/report.html", f"{folder}/pictures"])
 
 
-def render(report: Report, pictures: Sequence[Picture]) -> str:
-    """The page, with pictures from their PNG files."""
-    differences = [one.drawn for section in report.sections for one in section.statements if one.drawn]
-    span = strip_span(differences)
+def render(report: Report, pictures: Sequence[Picture], overview: Sequence[Picture] = ()) -> str:
+    """The page, with pictures from their PNG files: those before the statements, and those after them."""
     templates = {name: Path(__file__).with_name(name).read_text(encoding="utf-8") for name in (PAGE, BLOCKS)}
     environment = Environment(loader=DictLoader(templates), autoescape=True, trim_blocks=True, lstrip_blocks=True)
     filters: dict[str, Callable[..., Any]] = {
         "anchor": lambda heading: re.sub(r"\W+", "-", heading.lower()).strip("-"),
-        "strip": lambda difference: strip_of(difference, span),
         "unbroken": unbroken,
     }
     environment.filters.update(filters)
-    return environment.get_template(PAGE).render(report=report, pictures=pictures)
-
-
-def strip_span(differences: Sequence[Difference]) -> float:
-    """The largest |ln ratio| among differences and their intervals: the scale that all strips of a page share."""
-    ends = [abs(end) for one in differences for end in (one.log_ratio, *(one.interval or ()))]
-    return max([LEAST_SPAN, *ends])
-
-
-def strip_of(difference: Difference, span: float) -> Strip:
-    """Marks of a difference on a strip from −span to span."""
-
-    def pixels(log_ratio: float) -> float:
-        return STRIP_WIDTH / 2 + (STRIP_WIDTH / 2 - STRIP_MARGIN) * log_ratio / span
-
-    low, high = (None, None) if difference.interval is None else map(pixels, difference.interval)
-    return Strip(pixels(difference.log_ratio), low, high, difference.distinguishable, difference.text())
+    return environment.get_template(PAGE).render(report=report, pictures=pictures, overview=overview)
 
 
 def unbroken(text: str) -> str:

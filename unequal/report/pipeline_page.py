@@ -22,16 +22,19 @@ from unequal.report.comparisons import (
     mean_fids,
     pairings,
 )
-from unequal.report.formatting import label, plus_minus
 from unequal.report.page import Table
 from unequal.report.pipeline_statements import Readiness, final_slope, slot_statements, spread_of_losses
-from unequal.report.pipeline_tables import readme_table
 from unequal.report.results import Change, RunResults
 from unequal.report.statements import Section
 
 TITLE = "Timesteps are not equal: what this run shows"
 #: Picture → heading and caption, in the order of the page.
 CAPTIONS = {
+    "training_curves": (
+        "Training curves",
+        "Loss over the images of each training, as its log has it: weighted by its recipe, over the timesteps that it "
+        "draws. Curves of different samplers and ranges are not comparable in height.",
+    ),
     "loss_profile": (
         "Loss over timesteps",
         "Mean squared error of the predicted noise, in bins of equal width on the log scale, with ± 1 standard error. "
@@ -68,18 +71,13 @@ CAPTIONS = {
         "Above: signal-to-noise ratio. Below: the share of the base's FLOPs that its SNR assigns to each timestep "
         "(paper 3, eq. 3), the limit of its group, and the FLOPs of the group's pruned model.",
     ),
-    "fid_training_flops": (
-        "FID against training FLOPs",
-        "Mean ± standard deviation over sampling seeds. Training FLOPs are three times the multiply–accumulates of "
-        "all images seen, those of the models trained further included.",
-    ),
     "fid_sampling_flops": (
         "FID against sampling FLOPs",
         "Mean ± standard deviation over sampling seeds. Multiply–accumulates of all sampling steps of one image.",
     ),
     "samples": (
-        "Samples from the same noise",
-        "Every column starts from one noise, every row is one variant; the last row shows real images.",
+        "Samples of all variants",
+        "Every column starts from one noise, every row is one variant.",
     ),
 }
 #: Leads of the comparisons, for one training of each model and for several.
@@ -122,17 +120,6 @@ def compare(found: RunResults, recipes: Sequence[str]) -> RunComparisons:
     return RunComparisons(compared[: len(scale)], in_order(compared[len(scale) :], ready), ready, trainings)
 
 
-def lead(found: RunResults) -> str:
-    """The result in a sentence."""
-    scored = [one for name, one in found.variants.items() if not name.startswith("slot_")]
-    best, count = min(scored, key=lambda one: one.fid), len(found.replicas.seeds)
-    fids = [plus_minus(one.fid, one.fid_sd) for one in (best, found.variants["base"])]
-    return (
-        f"Of {len(scored)} variants {label(best.name)} has the lowest FID, {fids[0]}; the base has {fids[1]}. "
-        f"Each was trained {'once' if count == 1 else f'{count} times'}."
-    )
-
-
 def sections(found: RunResults, compared: RunComparisons, changes: Mapping[str, Sequence[Change]]) -> list[Section]:
     """Statements of the page: readiness of the base, results of the methods, losses.
 
@@ -141,7 +128,7 @@ def sections(found: RunResults, compared: RunComparisons, changes: Mapping[str, 
         compared: its methods.
         changes: split → changes of the losses of slots.
     """
-    first = [*readiness(found).statements(), *(replace(one.statement(), drawn=None) for one in compared.further)]
+    first = [*readiness(found).statements(), *(one.statement() for one in compared.further)]
     methods = [one.statement() for one in compared.methods]
     losses = [spread_of_losses(LossProfile.of(found.losses["base"]["train"])), *slot_statements(changes)]
     return [
@@ -160,12 +147,12 @@ def heading_and_lead(ranked: bool, trainings: int) -> tuple[str, str]:
     return heading.replace("this run", "these runs"), f"{order} {SEVERAL_TRAININGS.format(count=trainings, **same)}"
 
 
-def documents(found: RunResults, compared: RunComparisons, said: Sequence[Section]) -> dict[str, str]:
-    """Markdown for README: the table of variants, the conditions, and statements apart from comparisons."""
+def documents(found: RunResults, compared: RunComparisons, said: Sequence[Section], variants: Table) -> dict[str, str]:
+    """Markdown for other pages: the table of variants, the conditions, and statements apart from comparisons."""
     known = {one.method.name for one in (*compared.further, *compared.methods)}
     statements = [one.text for section in said for one in section.statements if one.key not in known]
     return {
-        "fid": readme_table(found, {one.method.name: one for one in (*compared.further, *compared.methods)}).markdown(),
+        "fid": variants.markdown(),
         "conditions": Table("Conditions", ("condition", ""), list(found.conditions().items())).markdown(),
         "findings": "".join(f"- {text}\n" for text in statements),
     }
@@ -174,7 +161,7 @@ def documents(found: RunResults, compared: RunComparisons, said: Sequence[Sectio
 def readiness(found: RunResults) -> Readiness:
     """Quality of the base, and the trend of its loss."""
     noise, real = (found.references[f"{kind}_against_real"]["fid"] for kind in ("noise", "real"))
-    return Readiness(found.variants["base"].fid, noise, real, final_slope(found.base_training))
+    return Readiness(found.variants["base"].fid, noise, real, final_slope(found.trainings["base"]))
 
 
 def comparisons(found: RunResults, pairs: Sequence[Pairing], judging: bool) -> list[Comparison]:

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import EngFormatter
 
+from unequal.artifacts.profiles import TrainingCurve
 from unequal.artifacts.timestep_files import GroupTable
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.loss_profile import SPACES, relative_change, space_factor
@@ -189,9 +190,25 @@ def sampler_probabilities(
     axes.legend(loc="best")
 
 
-def sample_grid(figure: Figure, samples: Mapping[str, np.ndarray], real: np.ndarray) -> None:
-    """Samples from the same noise: a row a variant, a column a noise; real images in the last row."""
-    picture_grid(figure, {label(name): images for name, images in samples.items()} | {"real images": real})
+def sample_grid(figure: Figure, samples: Mapping[str, np.ndarray]) -> None:
+    """Samples from the same noise: a row a variant, a column a noise."""
+    picture_grid(figure, {label(name): images for name, images in samples.items()})
+
+
+def training_curves(figure: Figure, trainings: Mapping[str, TrainingCurve]) -> None:
+    """Training loss over the images of each training, smoothed as its log is."""
+    axes = figure.subplots()
+    named: set[str] = set()
+    for name, one in trainings.items():
+        model = name.split("_group_")[0]
+        text = None if model in named else label(model)
+        named.add(model)
+        axes.plot(one.images, one.losses, color=colour(model), linewidth=1.2, label=text)
+    axes.set_yscale("log")
+    axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
+    axes.set_xlabel("images of the training")
+    axes.set_ylabel("training loss")
+    axes.legend(loc="upper right", ncols=3)
 
 
 def space_profiles(figure: Figure, losses: Losses, floor: np.ndarray, schedule: NoiseSchedule) -> None:

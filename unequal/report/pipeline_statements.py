@@ -8,7 +8,7 @@ import numpy as np
 
 from unequal.artifacts.profiles import TrainingCurve
 from unequal.measures.loss_profile import LossProfile
-from unequal.report.formatting import plus_minus
+from unequal.report.formatting import plus_minus, signed
 from unequal.report.results import Change
 from unequal.report.statements import Statement
 
@@ -143,8 +143,8 @@ def own_slots(train: Sequence[Change], holdout: Sequence[Change]) -> list[Statem
     """Losses inside the fine-tuned slots."""
     own, held_out = ([one for one in split if one.own] for split in (train, holdout))
     text = (
-        f"Fine-tuning the base on one slot changed that slot's training loss by {span(own)} and its held-out loss by "
-        f"{span(held_out)}."
+        f"Fine-tuning the base on one slot changes that slot's training loss by {span(own)}; its held-out loss changes "
+        f"by {span(held_out)}."
     )
     figures = {f"{one.slot}_percent": 100 * one.change for one in own}
     figures |= {f"{one.slot}_holdout_percent": 100 * one.change for one in held_out}
@@ -158,8 +158,8 @@ def other_slots(others: Sequence[Change]) -> list[Statement]:
     rose = sum(one.change > ERRORS * one.stderr for one in others)
     fell = sum(one.change < -ERRORS * one.stderr for one in others)
     text = (
-        f"The training losses of other slots changed by {span(others)}: {rose} of {len(others)} rose and {fell} fell "
-        f"by more than {ERRORS:g} standard errors."
+        f"Of the losses of other slots, {rose} of {len(others)} rise and {fell} fall by more than {ERRORS:g} standard "
+        f"errors. They change by {span(others)}."
     )
     return [Statement("other_slots", text, {"losses": len(others), "rose": rose, "fell": fell} | extremes(others))]
 
@@ -171,7 +171,7 @@ def extremes(changes: Sequence[Change]) -> dict[str, float]:
 
 
 def span(changes: Sequence[Change]) -> str:
-    """From the smallest to the largest change, with standard errors."""
+    """From the smallest to the largest change."""
     least, most = (choose(changes, key=lambda one: one.change) for choose in (min, max))
-    ends = [plus_minus(100 * one.change, 100 * one.stderr, signed=True) for one in (least, most)]
-    return f"{ends[0]} %" if len(changes) == 1 else f"{ends[0]} to {ends[1]} %"
+    ends = [f"{signed(100 * one.change)} %" for one in (least, most)]
+    return ends[0] if len(changes) == 1 else f"{ends[0]} to {ends[1]}"

@@ -1,6 +1,6 @@
 """Tables of a pipeline run, as rows of text for the page and as rows of CSV files."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -17,7 +17,6 @@ from unequal.measures.loss_profile import (
     relative_change,
     space_factor,
 )
-from unequal.report.comparisons import HELD_OUT, Comparison
 from unequal.report.formatting import label, percent, plus_minus, with_prefix
 from unequal.report.page import Table
 from unequal.report.pipeline_pictures import (
@@ -133,33 +132,6 @@ def scores_and_costs(variants: Sequence[Variant], references: Mapping[str, Any])
     return Table("Scores and costs", COLUMNS, rows, COSTS_NOTE + idle_note(variants), reference_rows(references))
 
 
-def readme_table(found: RunResults, compared: Mapping[str, Comparison]) -> Table:
-    """Variants without slot models: FID, costs, and changes from their controls, for README.
-
-    Args:
-        found: results of the run.
-        compared: method → its comparison.
-    """
-
-    def changes(name: str) -> Iterator[str]:
-        if name not in compared:
-            yield from ("–",) * (2 + len(HELD_OUT))
-            return
-        one = compared[name]
-        yield label(one.control.name)
-        for difference in (one.fid, *(one.losses.get(key) for key in HELD_OUT)):
-            yield "–" if difference is None else difference.short()
-
-    def row(one: Variant) -> tuple[str, ...]:
-        costs = map(with_prefix, (one.images_seen, one.training_flops))
-        return label(one.name), plus_minus(one.fid, one.fid_sd), *costs, *changes(one.name)
-
-    rows = [row(one) for name, one in found.variants.items() if not name.startswith("slot_")]
-    columns = ("variant", "FID", "images seen", "training FLOPs", "against", "FID", *HELD_OUT.values())
-    ends = [(name, fid, *("",) * (len(columns) - 2)) for name, fid, *_ in reference_rows(found.references)]
-    return Table("Variants", columns, rows, "", ends)
-
-
 def idle_note(variants: Sequence[Variant]) -> str:
     """Experts without a sampling step, which no score covers; empty: there are none."""
     return "".join(
@@ -218,7 +190,7 @@ def losses_table(losses: Losses, floor: np.ndarray, schedule: NoiseSchedule) -> 
     for name, splits in losses.items():
         profiles = [LossProfile.of(splits["train"]), LossProfile.of(splits["holdout"])]
         profiles += [excess_profile(splits["train"], floor)] if floor.size else []
-        ratios = [f"{profiles[0].scaled(factor).largest_over_smallest:,.0f}" for factor in factors]
+        ratios = [with_prefix(profiles[0].scaled(factor).largest_over_smallest) for factor in factors]
         rows.append((label(name), *ratios, *(plus_minus(*mean_of(profile)) for profile in profiles)))
     return Table("Losses", columns, rows, LOSSES_NOTE)
 
@@ -268,7 +240,7 @@ def groups_table(groups: GroupTable, shares: Sequence[float], sampling_steps: Se
         )
         for number, group in enumerate(found)
     ]
-    kind = f"Made by: {KINDS[groups.kind]}. Mean limit over timesteps: {mean_limit(found):.4f}. "
+    kind = f"Made by: {KINDS[groups.kind]}. Mean limit over timesteps: {mean_limit(found):.3g}. "
     return Table("Groups of timesteps", GROUP_COLUMNS, rows, kind + GROUPS_NOTE)
 
 
@@ -292,7 +264,7 @@ def expert_row(found: RunResults, experts: str, number: int) -> tuple[str, ...]:
         label(experts.removeprefix(EXPERTS)),
         str(number),
         *map(with_prefix, images),
-        *(f"{losses.mean():.5f}" for losses in (before, after)),
+        *(f"{losses.mean():.3g}" for losses in (before, after)),
         f"{plus_minus(100 * change, 100 * error, signed=True)} %",
     )
 
@@ -311,5 +283,5 @@ def searches_table(searches: Mapping[int, Mapping[str, Any]]) -> Table:
 def search_row(group: int, found: Mapping[str, Any]) -> tuple[str, ...]:
     """A search as text."""
     fresh, control = found["fresh_loss"], found.get("control_fresh_loss")
-    random = ("–", "–") if control is None else (f"{control:.4g}", percent(fresh / control - 1, sign=True))
-    return str(group), str(found["candidates"]), f"{found['loss']:.4g}", f"{fresh:.4g}", *random
+    random = ("–", "–") if control is None else (f"{control:.3g}", percent(fresh / control - 1, sign=True))
+    return str(group), str(found["candidates"]), f"{found['loss']:.3g}", f"{fresh:.3g}", *random

@@ -152,10 +152,10 @@ class RunResults:
         seed_fids: variant → FID at each sampling seed.
         errors: profiled model → its errors on held-out draws.
         replicas: endpoints of all trainings of each model, those of this run first.
-        base_training: the training loss of the base over the images that it saw.
+        trainings: name of a training → its curve; experts have a training a group.
         references: the content of results/fid/reference.json.
         samples: variant → images from the same noise, uint8 [n, C, H, W].
-        real: as many real images.
+        real: at most as many held-out images.
         data, base: facts of the data set, and of the base's scores.
     """
 
@@ -174,7 +174,7 @@ class RunResults:
     seed_fids: dict[str, list[float]]
     errors: dict[str, Errors]
     replicas: Replicas
-    base_training: TrainingCurve
+    trainings: dict[str, TrainingCurve]
     references: dict[str, Any]
     samples: dict[str, np.ndarray]
     real: np.ndarray
@@ -190,6 +190,17 @@ class RunResults:
             if f"slot_{slot}" in self.losses
             for one in changes(slot, before, self.losses[f"slot_{slot}"][split], self.slots)
         ]
+
+    def minutes(self, variant: str) -> float:
+        """Minutes of all trainings behind a variant, the base's included where they continue it."""
+        continued = variant != "base" and self.variants[variant].images_seen > self.own_images(variant)
+        parts = [*trained_parts(variant, range(len(self.groups.groups))), *(["base"] if continued else [])]
+        return sum(self.trainings[part].seconds for part in parts) / 60
+
+    def own_images(self, variant: str) -> float:
+        """Images of a variant's own trainings, without those of the base that they continue."""
+        parts = trained_parts(variant, range(len(self.groups.groups)))
+        return sum(float(self.trainings[part].images[-1]) for part in parts if len(self.trainings[part].images))
 
     @property
     def group_steps(self) -> tuple[int, ...]:
@@ -261,13 +272,24 @@ def read_results(
         },
         errors={model: read_errors(profiles / f"{model}.npz") for model in models},
         replicas=read_replicas(find("results/replicas.json")),
-        base_training=read_curve(find("results/training/base.csv")),
+        trainings={
+            part: read_curve(find("results/training") / f"{part}.csv")
+            for variant in variants
+            for part in trained_parts(variant, groups)
+        },
         references=read_figures(scores / "reference.json", ReferenceFigures),
         samples=shown,
-        real=np.array((data.holdout if len(data.holdout) >= count else data.train)[:count]),
+        real=np.array(data.holdout[:count]),
         data=data.facts,
         base=facts["base"],
     )
+
+
+def trained_parts(variant: str, groups: Sequence[int]) -> list[str]:
+    """Names of a variant's own trainings: one for each group of experts, of which the merged model is the average."""
+    if variant == "merged":
+        variant = f"{EXPERTS}unpruned"
+    return [f"{variant}_group_{group}" for group in groups] if variant.startswith(EXPERTS) else [variant]
 
 
 def read_seen(metrics: Path, model: str) -> Seen:

@@ -67,14 +67,12 @@ class Statement:
         text: the sentence, without its subject.
         figures: its numbers, name → value.
         subject: its beginning, printed in bold; empty: the text is whole.
-        drawn: the difference to draw next to the sentence, if any.
     """
 
     key: str
     text: str
     figures: dict[str, float] = field(default_factory=dict)
     subject: str = ""
-    drawn: Difference | None = None
 
 
 class Section(NamedTuple):

@@ -45,7 +45,7 @@ def found() -> LatentFindings:
         group_shares=[0.6, 1.0],
         variants={name: variant(name, (2, 3) if name.startswith("experts") else (5,)) for name in SEED_FIDS},
         seed_fids=SEED_FIDS,
-        base_training=TrainingCurve(np.arange(1, 21) * 100.0, np.full(20, 0.1)),
+        base_training=TrainingCurve(np.arange(1, 21) * 100.0, np.full(20, 0.1), np.full(20, 50.0)),
         references={
             "real_against_real": {"fid": 0.1, "kid": 0.0} | OTHER_SCORES,
             "noise_against_real": {"fid": 20.0, "kid": 2.0} | OTHER_SCORES,

@@ -1,0 +1,62 @@
+"""Which model to take, and the pictures that show why."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unequal.artifacts.figures import Replicas
+from unequal.report.overview import nearest_images, pareto_front, recommend
+from unequal.report.results import RunResults, Variant
+from unequal.report.statements import Difference
+
+FIDS = {"base": 10.0, "longer": 8.0, "experts_unpruned": 6.0, "slot_3": 1.0}
+
+
+def results(fids: dict[str, float]) -> RunResults:
+    found: Any = object.__new__(RunResults)
+    variants = {name: Variant(name, fid, 0.1, 0.0, 0.0, 2, 1, 1, 1, 1, (1,)) for name, fid in fids.items()}
+    for name, value in {"variants": variants, "replicas": Replicas(seeds=[0], endpoints={})}.items():
+        object.__setattr__(found, name, value)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("ready", "fids", "resolution", "model", "text"),
+    [
+        (True, FIDS, 0.1, "experts_unpruned", "Take experts unpruned: its FID of 6.00 is 25.0 % below that of longer."),
+        (True, FIDS, 0.5, "longer", "no method has a FID that is distinguishably lower"),
+        (True, FIDS | {"experts_unpruned": 9.0}, 0.01, "longer", "Take longer, FID 8.00"),
+        (False, FIDS, 0.1, "base", "Train the base for longer"),
+        (True, {"base": 10.0}, 0.1, "base", "Take base, FID 10.0"),
+    ],
+)
+def test_a_method_is_recommended_only_if_its_fid_is_distinguishably_lower(
+    ready: bool, fids: dict[str, float], resolution: float, model: str, text: str
+) -> None:
+    differences = {
+        name: Difference(float(np.log(fid / fids.get("longer", 10.0))), resolution)
+        for name, fid in fids.items()
+        if name not in ("longer", "slot_3")
+    }
+    found = recommend(results(fids), ready, differences)
+    assert found.model == model
+    assert text in found.text
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=8))
+def test_the_front_holds_what_no_point_beats_in_both(points: list[tuple[int, int]]) -> None:
+    costs, fids = zip(*points, strict=True)
+    front = {points[i] for i in pareto_front(costs, fids)}
+    beaten = {one for one in points if any(a <= one[0] and b <= one[1] and (a, b) != one for a, b in points)}
+    assert front == set(points) - beaten
+
+
+def test_the_nearest_image_of_a_copy_is_its_original() -> None:
+    data = np.random.default_rng(0).integers(0, 256, (50, 3, 4, 4), dtype=np.uint8)
+    near = np.clip(data[[7, 40]].astype(int) + 2, 0, 255).astype(np.uint8)
+    images, distances = nearest_images(near, data)
+    assert np.array_equal(images, data[[7, 40]])
+    assert distances == pytest.approx(np.sqrt(np.square(near.astype(float) - data[[7, 40]]).mean((1, 2, 3))), rel=1e-3)

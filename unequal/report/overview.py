@@ -1,0 +1,268 @@
+"""First screen of the pipeline's page: which model to take, and the pictures that show why."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
+
+from unequal.measures.loss_profile import endpoints
+from unequal.report.comparisons import (
+    FURTHER_TRAINING,
+    HELD_OUT,
+    are_judged,
+    fid_differences,
+    judged,
+    loss_differences,
+    mean_fids,
+)
+from unequal.report.drawing import (
+    PALE,
+    ForestRow,
+    colour,
+    forest_plot,
+    forest_size,
+    log_scale,
+    picture_grid,
+    place_labels,
+)
+from unequal.report.formatting import label, plus_minus, signed, with_prefix
+from unequal.report.page import Drawing, Table
+from unequal.report.pipeline_tables import reference_rows
+from unequal.report.results import RunResults, Variant
+from unequal.report.statements import Difference
+
+#: Images in a row of the first picture.
+SHOWN = 12
+#: Values of training images that are compared with samples at a time.
+CHUNK = 1 << 24
+
+
+class Recommendation(NamedTuple):
+    """The model to take, and the sentence that says why."""
+
+    model: str
+    text: str
+
+
+def control_of(found: RunResults) -> str:
+    """The one control of all variants: the base trained further, or the base where no model continues it."""
+    return FURTHER_TRAINING.method if FURTHER_TRAINING.method in found.variants else "base"
+
+
+def scored(found: RunResults) -> list[Variant]:
+    """Variants that compete, the lowest FID first; models of single slots do not."""
+    fids = mean_fids(found.replicas) if are_judged(found.replicas) else {}
+    models = [one for name, one in found.variants.items() if not name.startswith("slot_")]
+    return sorted(models, key=lambda one: fids.get(one.name, one.fid))
+
+
+def against_control(found: RunResults) -> dict[str, Difference]:
+    """Variant → difference of its FID from the control's, the lowest first; without those that have no logarithm."""
+    control = control_of(found)
+    names = [one.name for one in scored(found) if one.name != control]
+    pairs = [(name, control) for name in names]
+    if are_judged(found.replicas):
+        differences = judged(found.replicas, "fid", pairs)
+    else:
+        differences = fid_differences(found.seed_fids, pairs)
+    return {name: one for name, one in zip(names, differences, strict=True) if one is not None}
+
+
+def recommend(found: RunResults, ready: bool, differences: Mapping[str, Difference]) -> Recommendation:
+    """Name the model with the lowest FID if it is distinguishable from the control, else the control.
+
+    Args:
+        found: results of the run.
+        ready: whether the base is good enough for comparisons.
+        differences: variant → difference of its FID from the control's.
+    """
+    best, control = scored(found)[0], found.variants[control_of(found)]
+    count = len(found.replicas.seeds)
+    trained = "Each model was trained once" if count == 1 else f"Each model was trained {count} times"
+    caution = "; another training may change the order." if count == 1 else "."
+    if not ready:
+        return Recommendation("base", "Train the base for longer: it is not good enough to compare methods.")
+    difference = differences.get(best.name)
+    if difference is not None and difference.distinguishable and difference.log_ratio < 0:
+        text = (
+            f"Take {label(best.name)}: its FID of {plus_minus(best.fid, None)} is "
+            f"{signed(difference.percents()['change']).lstrip('−')} % below that of {label(control.name)}."
+        )
+        return Recommendation(best.name, f"{text} {trained}{caution}")
+    text = (
+        f"Take {label(control.name)}, FID {plus_minus(control.fid, None)}: no method has a FID that is "
+        "distinguishably lower."
+    )
+    return Recommendation(control.name, f"{text} {trained}.")
+
+
+def overview(found: RunResults, model: str, differences: Mapping[str, Difference], data: np.ndarray) -> list[Drawing]:
+    """Pictures of the first screen: samples, FID against cost, FID against the control.
+
+    Args:
+        found: results of the run.
+        model: the recommended one.
+        differences: variant → difference of its FID from the control's.
+        data: training images, uint8 [n, C, H, W].
+    """
+    rows, distance = sample_rows(found, model, data)
+    judged_rows = {name: one for name, one in differences.items() if one.interval is not None}
+    control = label(control_of(found))
+    drawings = [
+        Drawing(
+            "overview_samples",
+            (10.5, 0.75 * len(rows) + 0.3),
+            partial(picture_grid, rows=rows),
+            "Samples",
+            "Every column starts from one noise. Below the model to take: the training image nearest to each of its "
+            f"samples, by mean squared difference. {distance}",
+        ),
+        Drawing(
+            "fid_cost",
+            (10.5, 4.6),
+            partial(fid_costs, found=found),
+            "Quality against cost",
+            "FID of each model against minutes of training and against training FLOPs (three times the "
+            "multiply–accumulates of all images seen); the base's are included where a model continues it. "
+            "The line joins models that none beats in both.",
+        ),
+    ]
+    if judged_rows:
+        rows_drawn = [forest_row(name, one) for name, one in judged_rows.items()]
+        drawings.append(
+            Drawing(
+                "fid_changes",
+                forest_size(len(rows_drawn)),
+                partial(forest_plot, rows=rows_drawn, text=f"FID against {control}"),
+                f"FID against {control}",
+                f"Change of FID from that of {control}, with its 95 % interval, "
+                + (
+                    "over trainings."
+                    if are_judged(found.replicas)
+                    else "over sampling seeds; it does not cover another training. Models that saw fewer images are "
+                    "not at equal cost: see the picture above."
+                ),
+            )
+        )
+    return drawings
+
+
+def forest_row(name: str, difference: Difference) -> ForestRow:
+    """A difference as a row of the forest plot."""
+    percents = difference.percents()
+    change, low, high = (percents[end] / 100 for end in ("change", "low", "high"))
+    return ForestRow(label(name), change, low, high, difference.verdict or "")
+
+
+def sample_rows(found: RunResults, model: str, data: np.ndarray) -> tuple[dict[str, np.ndarray], str]:
+    """Rows of the first picture, and how far samples are from training images, as a sentence."""
+    nearest, distances = nearest_images(found.samples[model], data)
+    names = [name for name in dict.fromkeys(["base", control_of(found)]) if name != model]
+    rows = {label(name): found.samples[name][:SHOWN] for name in names}
+    rows |= {label(model): found.samples[model][:SHOWN], "nearest training image": nearest[:SHOWN]}
+    if not len(found.real):
+        return rows, "Without held-out images, memorized images do not show."
+    _, real = nearest_images(found.real, data)
+    ratio = float(np.median(distances) / max(np.median(real), 1e-12))
+    text = f"Samples are {ratio:.2f} × as far from training images as held-out images are; memorized ones are at 0."
+    return rows | {"held-out images": found.real[:SHOWN]}, text
+
+
+def nearest_images(images: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest image of a data set for each image, and the root of the mean squared difference.
+
+    Args:
+        images: uint8 [n, C, H, W].
+        data: uint8 [N, C, H, W], possibly mapped from disk; read in parts.
+
+    Returns:
+        Images uint8 [n, C, H, W], and distances [n] in values of 0 to 255.
+    """
+    flat = images.reshape(len(images), -1).astype(np.float32)
+    best, index = np.full(len(flat), np.inf, np.float32), np.zeros(len(flat), int)
+    step = max(1, CHUNK // flat.shape[1])
+    for first in range(0, len(data), step):
+        part = data[first : first + step].reshape(-1, flat.shape[1]).astype(np.float32)
+        squared = (flat**2).sum(1)[:, None] - 2 * flat @ part.T + (part**2).sum(1)
+        nearest = squared.argmin(1)
+        smallest = squared[np.arange(len(flat)), nearest]
+        index = np.where(smallest < best, first + nearest, index)
+        best = np.minimum(best, smallest)
+    return np.stack([data[one] for one in index]), np.sqrt(np.maximum(best, 0) / flat.shape[1])
+
+
+def fid_costs(figure: Figure, found: RunResults) -> None:
+    """FID against minutes and against training FLOPs, the Pareto front of each drawn as a line."""
+    variants = scored(found)
+    costs = {
+        "minutes of training": [found.minutes(one.name) for one in variants],
+        "training FLOPs": [float(one.training_flops) for one in variants],
+    }
+    panels = figure.subplots(1, len(costs), sharey=True)
+    for axes, (text, values) in zip(panels, costs.items(), strict=True):
+        cost_panel(axes, variants, values, text)
+    panels[0].set_ylabel("FID (lower is better)")
+    # Names are placed in pixels: after both panels have their final limits.
+    for axes, values in zip(panels, costs.values(), strict=True):
+        points = [(cost, one.fid, one.fid_sd or 0.0) for cost, one in zip(values, variants, strict=True)]
+        place_labels(axes, points, [(label(one.name), colour(one.name)) for one in variants])
+
+
+def cost_panel(axes: Axes, variants: Sequence[Variant], costs: Sequence[float], text: str) -> None:
+    """Points of all variants with their spread over sampling seeds, and the front of those that none beats."""
+    front = pareto_front(costs, [one.fid for one in variants])
+    axes.plot([costs[i] for i in front], [variants[i].fid for i in front], color=PALE, linewidth=6, zorder=0)
+    for variant, cost in zip(variants, costs, strict=True):
+        axes.errorbar(
+            cost, variant.fid, yerr=variant.fid_sd, fmt="o", color=colour(variant.name), markersize=6, capsize=3
+        )
+    if max(one.fid for one in variants) > 4 * min(one.fid for one in variants):
+        log_scale(axes, "{:g}")
+    axes.margins(x=0.16, y=0.14)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
+    axes.set_xlabel(text)
+
+
+def pareto_front(costs: Sequence[float], fids: Sequence[float]) -> list[int]:
+    """Indices of the points that no other beats in both, by rising cost."""
+    front: list[int] = []
+    for index in sorted(range(len(costs)), key=lambda i: (costs[i], fids[i])):
+        if not front or fids[index] < fids[front[-1]]:
+            front.append(index)
+    return front
+
+
+def variants_table(found: RunResults, differences: Mapping[str, Difference]) -> Table:
+    """Variants without slot models, the lowest FID first: changes from one control, and costs.
+
+    Args:
+        found: results of the run.
+        differences: variant → difference of its FID from the control's, the lowest first.
+    """
+    control, compared = control_of(found), endpoints(found.schedule)
+
+    def row(name: str) -> tuple[str, ...]:
+        one, difference = found.variants[name], differences.get(name)
+        losses = loss_differences(compared, found.errors, name, control) if name != control else {}
+        changes = (losses.get(key) for key in HELD_OUT)
+        return (
+            label(name),
+            plus_minus(one.fid, one.fid_sd),
+            "–" if difference is None else difference.short(),
+            *("–" if change is None else f"{signed(change.percents()['change'])} %" for change in changes),
+            with_prefix(one.images_seen),
+            f"{found.minutes(name):.3g}",
+        )
+
+    against = f"against {label(control)}"
+    columns = ("variant", "FID", f"FID {against}", *HELD_OUT.values(), "images seen", "minutes of training")
+    ends = [(name, fid, *("",) * (len(columns) - 2)) for name, fid, *_ in reference_rows(found.references)]
+    note = (
+        f"Losses: held-out, change {against}. In brackets: 95 % interval. Minutes and images: of all trainings that "
+        "lead to a variant."
+    )
+    return Table("Variants", columns, [row(one.name) for one in scored(found)], note, ends)
