@@ -1,4 +1,5 @@
-from functools import partial
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unequal.workspace import CHUNKS, Chunks, computed_on, ranges
+from unequal.workspace import CHUNKS, Chunks, Maker, computed_on, ranges
 
 
 def refuse() -> np.ndarray:
@@ -16,44 +17,67 @@ def refuse() -> np.ndarray:
 
 def test_a_chunk_is_made_once(tmp_path: Path):
     made = np.arange(6.0).reshape(2, 3)
-    Chunks(tmp_path).get("one", lambda: made)
-    assert (Chunks(tmp_path).get("one", refuse) == made).all()
+    Chunks(tmp_path).get("one", Maker((2, 3), lambda: made))
+    assert (Chunks(tmp_path).get("one", Maker((2, 3), refuse)) == made).all()
 
 
-def test_a_chunk_cut_short_is_made_again(tmp_path: Path):
-    Chunks(tmp_path).get("one", lambda: np.arange(100))
-    path = tmp_path / "one.npy"
-    path.write_bytes(path.read_bytes()[:150])
-    assert (Chunks(tmp_path).get("one", lambda: np.ones(3)) == 1).all()
-    assert (Chunks(tmp_path).get("one", refuse) == 1).all()
+def cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+def flip_a_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+
+
+def replace_by_another(path: Path) -> None:
+    Chunks(path.parent).get("other", filled(100, 2))
+    shutil.copyfile(path.with_name("other.chunk"), path)
+
+
+def replace_by_another_shape(path: Path) -> None:
+    path.unlink()
+    Chunks(path.parent).get("one", filled(99, 2))
+
+
+def filled(count: int, value: int) -> Maker:
+    return Maker((count,), lambda: np.full(count, value))
+
+
+@pytest.mark.parametrize("spoil", [cut_short, flip_a_bit, replace_by_another, replace_by_another_shape])
+def test_a_spoiled_chunk_is_made_again(tmp_path: Path, spoil: Callable[[Path], None]):
+    Chunks(tmp_path).get("one", filled(100, 0))
+    spoil(tmp_path / "one.chunk")
+    assert (Chunks(tmp_path).get("one", filled(100, 1)) == 1).all()
+    assert (Chunks(tmp_path).get("one", Maker((100,), refuse)) == 1).all()
 
 
 def test_what_stops_the_making_leaves_nothing_behind(tmp_path: Path):
     with pytest.raises(AssertionError):
-        Chunks(tmp_path).get("one", refuse)
+        Chunks(tmp_path).get("one", Maker((1,), refuse))
     assert not list(tmp_path.iterdir())
 
 
 def test_chunks_below_are_apart(tmp_path: Path):
-    Chunks(tmp_path).below("a").get("one", lambda: np.zeros(1))
-    assert Chunks(tmp_path).below("b").get("one", lambda: np.ones(1)) == 1
+    Chunks(tmp_path).below("a").get("one", filled(1, 0))
+    assert Chunks(tmp_path).below("b").get("one", filled(1, 1)) == 1
 
 
 def test_without_a_folder_nothing_is_kept():
     unkept = Chunks().below("any")
-    assert unkept.get("one", lambda: np.zeros(1)) == 0
-    assert unkept.get("one", lambda: np.ones(1)) == 1
+    assert unkept.get("one", filled(1, 0)) == 0
+    assert unkept.get("one", filled(1, 1)) == 1
 
 
-def counting(made: list[int], number: int) -> np.ndarray:
-    made.append(number)
-    return np.full(2, number)
+def counting(made: list[int], number: int) -> Maker:
+    return Maker((2,), lambda: (made.append(number), np.full(2, number))[1])
 
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_chunks_are_handed_out_one_at_a_time(tmp_path: Path, kept: bool):
     made: list[int] = []
-    found = Chunks(tmp_path if kept else None).each({f"{n}": partial(counting, made, n) for n in range(3)})
+    found = Chunks(tmp_path if kept else None).each({f"{n}": counting(made, n) for n in range(3)})
     for number in range(3):
         assert next(found).tolist() == [number, number]
         assert made == list(range(number + 1))
@@ -61,7 +85,7 @@ def test_chunks_are_handed_out_one_at_a_time(tmp_path: Path, kept: bool):
 
 def test_a_process_makes_its_part_and_reads_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     made: list[int] = []
-    makers = {f"{n}": partial(counting, made, n) for n in range(5)}
+    makers = {f"{n}": counting(made, n) for n in range(5)}
     monkeypatch.setenv("WORLD_SIZE", "2")
     for rank, own in ((1, [1, 3]), (0, [1, 3, 0, 2, 4])):
         monkeypatch.setenv("RANK", str(rank))

@@ -1,16 +1,15 @@
 """Workspace of a computation: files, a device, a log, and a folder for finished chunks."""
 
-import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 
 from unequal import processes
-from unequal.files import write_bytes
+from unequal.saved import Saved, saved_or_none, write_saved
 
 if TYPE_CHECKING:
     from unequal.settings.training import Runtime
@@ -129,8 +128,19 @@ def float32_on_gpu(device: torch.device) -> str:
 #: How many chunks a computation is cut into: one that is stopped loses a fiftieth at most.
 CHUNKS = 50
 
+#: Names of a chunk's array and of its own name, in its file.
+ARRAY, NAME = "array", "name"
+
+
+class Maker(NamedTuple):
+    """Function that makes a chunk, and the shape of what it returns."""
+
+    shape: tuple[int, ...]
+    make: Callable[[], np.ndarray]
+
+
 #: What makes each chunk, by name and in order.
-Makers = Mapping[str, Callable[[], np.ndarray]]
+Makers = Mapping[str, Maker]
 
 
 @dataclass(frozen=True)
@@ -142,18 +152,15 @@ class Chunks:
 
     folder: Path | None = None
 
-    def get(self, name: str, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """Return the chunk of that name; make it if no earlier attempt has left it whole."""
+    def get(self, name: str, maker: Maker) -> np.ndarray:
+        """Return the chunk of that name; make it if no earlier attempt has left it whole and unaltered."""
         if self.folder is None:
-            return make()
-        path = self.file(name)
-        try:
-            return np.asarray(np.load(path, allow_pickle=False))
-        except (OSError, ValueError, EOFError):  # missing, or not whole
-            chunk = make()
-        content = io.BytesIO()
-        np.save(content, chunk, allow_pickle=False)
-        write_bytes(path, content.getvalue())
+            return maker.make()
+        saved = saved_or_none(path := self.file(name))
+        if saved is not None and saved.facts == {NAME: name} and saved.tensors[ARRAY].shape == maker.shape:
+            return saved.tensors[ARRAY].numpy()
+        chunk = maker.make()
+        write_saved(path, Saved({ARRAY: torch.from_numpy(np.ascontiguousarray(chunk))}, {NAME: name}))
         return chunk
 
     def all(self, makers: Makers) -> list[np.ndarray]:
@@ -170,10 +177,10 @@ class Chunks:
     def each(self, makers: Makers) -> Iterator[np.ndarray]:
         """Yield the chunks in order, one at a time in memory; those of other processes are waited for."""
         own = self.own(makers)
-        for name, make in makers.items():
+        for name, maker in makers.items():
             if self.folder is not None and name not in own:
                 processes.wait_until(self.file(name).exists)
-            yield self.get(name, make)
+            yield self.get(name, maker)
 
     def own(self, makers: Makers) -> list[str]:
         """Name the chunks that this process makes."""
@@ -182,7 +189,7 @@ class Chunks:
     def file(self, name: str) -> Path:
         """Name the file of a chunk."""
         assert self.folder is not None
-        return self.folder / f"{name}.npy"
+        return self.folder / f"{name}.chunk"
 
     def below(self, name: str) -> "Chunks":
         """Return the chunks of a computation within this one."""

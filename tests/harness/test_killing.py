@@ -15,7 +15,9 @@ from kill_at_random import COMMAND, DVC, SNAKEMAKE, WARM, summary, table
 from harness.killing import BOTH, SHARER, STAGE, Kill, Killer, never, once_leaving, once_saved, sharers
 from harness.starting import Commands, Running
 from harness.traces import Stage, Unexpected, clear, leaving, made_by, saved
-from unequal.training.checkpoint import Checkpoint, write_checkpoint
+from unequal.pruning.bank import STATE
+from unequal.saved import Saved, write_facts
+from unequal.training.checkpoint import write_checkpoint
 
 LOG = '{"step": 1, "loss": 0.5, "images_per_second": 10.0}\n'
 #: A program that saves a part after the other, goes on from what there is, and writes their sum at last.
@@ -24,7 +26,7 @@ import sys, time
 from pathlib import Path
 work = Path("work/stage-0123")
 work.mkdir(parents=True, exist_ok=True)
-for part in (work / f"{number}.npy" for number in range(5)):
+for part in (work / f"{number}.chunk" for number in range(5)):
     if not part.exists():
         end = time.process_time() + 0.05
         while time.process_time() < end: pass
@@ -141,11 +143,11 @@ def test_saved_are_steps_parts_and_candidates(tmp_path: Path) -> None:
     pruning = Stage("prune@0", ("python", "-m", "stages.prune", "--method", "expert", "--group", "0"), ())
     assert saved(tmp_path, pruning) == 0
     work = tmp_path / "work/prune-expert-0-0123"
-    write_checkpoint(work / "checkpoint.safetensors", Checkpoint({"w": torch.zeros(1)}, {"step": 30}))
+    write_checkpoint(work / "checkpoint.safetensors", Saved({"w": torch.zeros(1)}, {"step": 30}))
     (work / "train").mkdir()
-    for name in ("0.npy", "500.npy", ".1000.npy.new"):
+    for name in ("0.chunk", "500.chunk", ".1000.chunk.new"):
         (work / "train" / name).touch()
-    (work / "memory_bank.jsonl").write_text("{}\n{}\n{")
+    write_facts(work / STATE, [{}, {}])
     assert saved(tmp_path, pruning) == 30 + 2 + 2
     (work / "checkpoint.safetensors").rename(work / "before-checkpoint.safetensors")
     assert saved(tmp_path, pruning) == 34

@@ -15,8 +15,9 @@ from dvc.repo import Repo
 
 from unequal.files import files_below
 from unequal.pipeline.workdirs import OUTPUTS
-from unequal.pruning.proxy import BANK
-from unequal.training.checkpoint import FACTS, previous_path
+from unequal.pruning.bank import STATE
+from unequal.saved import FACTS, read_facts
+from unequal.training.checkpoint import previous_path
 from unequal.training.loop import CHECKPOINT
 
 #: Measured in seconds, and so another one in every run.
@@ -89,10 +90,8 @@ def works(project: Path, stage: Stage) -> list[Path]:
 
 def saved_in(work: Path) -> int:
     """The same of a work directory."""
-    bank = work / BANK
-    candidates = bank.read_bytes().count(b"\n") if bank.exists() else 0
-    parts = [path for path in work.rglob("[!.]*.npy") if OUTPUTS not in path.relative_to(work).parts]
-    return steps_in(work / CHECKPOINT) + candidates + len(parts)
+    candidates = read_facts(work / STATE) or []
+    return steps_in(work / CHECKPOINT) + len(candidates) + len([*work.rglob("[!.]*.chunk")])
 
 
 def steps_in(checkpoint: Path) -> int:

@@ -11,10 +11,10 @@ import pytest
 import yaml
 from stage_project import RUNTIME, Recorder
 
-from unequal.files import read_json, write_json
 from unequal.pipeline import attempt
 from unequal.pipeline.attempt import DVC_STAGE, ENGINE, delete_of_folder
 from unequal.pipeline.stage import Run, stage
+from unequal.saved import read_facts, write_facts
 from unequal.settings.strict import StageSettings
 
 OUTPUTS = ("artifacts/file.txt", "artifacts/folder/inner.txt", "results/figures.json")
@@ -92,7 +92,7 @@ def test_a_finished_run_is_not_computed_again_but_published(
     (work,) = kept()
     assert capsys.readouterr().err == f"test_finished: finished before; its outputs are taken from {work.absolute()}\n"
     assert sorted(path.name for path in work.iterdir()) == ["finished.json", "outputs", "run.json"]
-    assert read_json(work / "finished.json")["engine"] == "second"
+    assert read_facts(work / "finished.json")["engine"] == "second"
 
 
 def test_what_is_kept_takes_no_disk_while_it_is_published() -> None:
@@ -256,9 +256,9 @@ def test_several_processes_agree_that_all_is_done(monkeypatch: pytest.MonkeyPatc
 def test_a_note_that_leads_out_of_the_folder_is_damaged(key: str, path: str) -> None:
     run()
     (work,) = kept()
-    facts = read_json(work / "finished.json")
+    facts = read_facts(work / "finished.json")
     assert attempt.read_note(work) is not None
     changed = {path: "0"} if key == "outputs" else [path]
-    write_json(work / "finished.json", facts | {key: changed})
+    write_facts(work / "finished.json", facts | {key: changed})
     assert attempt.read_note(work) is None
     assert run()

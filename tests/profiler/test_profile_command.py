@@ -79,7 +79,7 @@ def test_a_stopped_profile_goes_on_to_the_same_bytes(folder: Path, tmp_path: Pat
     program += [str(folder / "train"), "--device", "cpu", *asked, "--out", str(tmp_path / "a")]
     stopped = subprocess.Popen(program, env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 120
-    while not list((tmp_path / "a").rglob("losses/*.npy")):
+    while not list((tmp_path / "a").rglob("losses/*.chunk")):
         assert time.monotonic() < deadline and stopped.poll() is None
         time.sleep(0.02)
     stopped.send_signal(signal.SIGTERM)

@@ -66,7 +66,7 @@ def test_the_same_command_gives_the_same_bytes_from_the_beginning_and_after_an_i
     profile(config).document.write(config.out / "first.json")
     again = replace(config, out=config.out.parent / "again")
     profile(again).document.write(again.out / "second.json")
-    chunks = sorted((again.out / CACHE).rglob("losses/*.npy"))
+    chunks = sorted((again.out / CACHE).rglob("losses/*.chunk"))
     for file in chunks[::2]:
         file.unlink()
     kept = chunks[1].stat().st_mtime_ns

@@ -1,11 +1,10 @@
 """Where tests search for schemes: a folder, and what was logged."""
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from unequal.pruning.proxy import BANK
+from unequal.pruning.bank import Bank
 from unequal.settings.training import Runtime
 
 
@@ -25,4 +24,4 @@ class Here:
 
     @property
     def lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.work / BANK).read_text().splitlines()]
+        return Bank(self.work).rows()

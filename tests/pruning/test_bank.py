@@ -1,4 +1,4 @@
-"""The memory bank on the disk: what is written is safe, what was cut off is dropped, what is altered is told."""
+"""The memory bank on the disk: a search resumes from it, a finished one is replayed from its lines."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from unequal.errors import UserError
-from unequal.pruning.bank import Bank, Candidate, TpeProposer, read_bank, rounds_of
+from unequal.pruning.bank import BANK, STATE, Bank, Candidate, TpeProposer, read_bank, rounds_of
 
 FACTS: dict[str, Any] = {
     "proposer": "tpe",
@@ -23,36 +23,34 @@ def candidate(round_: int, number: int, loss: float = 0.5, **changes: Any) -> Ca
 
 
 def test_a_bank_is_taken_up_where_it_was_left(tmp_path: Path) -> None:
-    first = Bank(tmp_path / "bank.jsonl")
+    first = Bank(tmp_path)
     assert first.candidates == []
     for number, loss in enumerate([0.1 + 0.2, 0.25, 0.25]):
         first.add(candidate(0, number, loss))
-    again = Bank(tmp_path / "bank.jsonl")
+    again = Bank(tmp_path)
     assert again.candidates == first.candidates
     assert (again.best.candidate, again.best.loss) == (1, 0.25)
     assert again.holds(0, 2) and not again.holds(0, 3) and not again.holds(1, 0)
     again.add(candidate(1, 0))
-    assert len(read_bank(tmp_path / "bank.jsonl")) == 4
+    again.publish(tmp_path)
+    assert read_bank(tmp_path / BANK) == again.candidates
 
 
-@pytest.mark.parametrize("kept", [1, 30, -1])
-def test_a_line_that_was_cut_off_is_dropped(tmp_path: Path, kept: int) -> None:
-    path = tmp_path / "bank.jsonl"
-    bank = Bank(path)
+def test_a_loss_that_was_edited_does_not_win(tmp_path: Path) -> None:
+    bank = Bank(tmp_path)
     bank.add(candidate(0, 0))
-    whole = path.read_bytes()
-    path.write_bytes(whole + whole.replace(b'"candidate":0', b'"candidate":1')[:kept])
-    again = Bank(path)
-    assert again.candidates == bank.candidates
-    again.add(candidate(0, 1))
-    assert [one.candidate for one in read_bank(path)] == [0, 1]
+    whole = (tmp_path / STATE).read_text()
+    (tmp_path / STATE).write_text(whole.replace('"loss": 0.5', '"loss": 1e-9'))
+    assert (tmp_path / STATE).read_text() != whole
+    assert Bank(tmp_path).candidates == []
 
 
 def test_a_line_is_plain_json_and_a_row_has_no_nested_parts(tmp_path: Path) -> None:
-    bank = Bank(tmp_path / "bank.jsonl")
+    bank = Bank(tmp_path)
     bank.add(candidate(2, 1))
+    bank.publish(tmp_path)
     facts = FACTS | {"round": 2, "candidate": 1, "loss": 0.5}
-    assert [json.loads(line) for line in bank.path.read_text().splitlines()] == [facts]
+    assert [json.loads(line) for line in (tmp_path / BANK).read_text().splitlines()] == [facts]
     (row,) = bank.rows()
     assert row == {k: v for k, v in facts.items() if k not in ("proposed", "scheme")} | {
         "ratio.conv_in": 0.25,
@@ -85,10 +83,9 @@ def test_a_bank_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"empty\.jsonl: a memory bank without a candidate"):
         read_bank(tmp_path / "empty.jsonl")
     (tmp_path / "binary.jsonl").write_bytes(b"\xff\xfe\n")
-    for read in (read_bank, Bank):
-        with pytest.raises(UserError, match=r"binary\.jsonl: line 1 is no candidate of a memory bank: ") as refusal:
-            read(tmp_path / "binary.jsonl")
-        assert "\n" not in str(refusal.value)
+    with pytest.raises(UserError, match=r"binary\.jsonl: line 1 is no candidate of a memory bank: ") as refusal:
+        read_bank(tmp_path / "binary.jsonl")
+    assert "\n" not in str(refusal.value)
 
 
 def test_rounds_are_whole() -> None:

@@ -14,9 +14,10 @@ from search_place import Here
 
 from unequal.errors import UserError
 from unequal.pruning.anatomy import Anatomy, blocks_of
+from unequal.pruning.bank import BANK, Bank
 from unequal.pruning.evaluator import FRESH, Evaluator
 from unequal.pruning.importance import Target, ranked
-from unequal.pruning.proxy import BANK, Decision, decide
+from unequal.pruning.proxy import Decision, decide
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.pruning import Proxy
 
@@ -97,7 +98,7 @@ def test_what_is_chosen_is_scored_on_draws_that_chose_nothing(here: Here, evalua
 
 def test_a_search_is_set_beside_as_many_random_schemes(here: Here, evaluator: Evaluator) -> None:
     figures = search(here, evaluator, control="random").figures
-    drawn = [json.loads(line) for line in (here.work / "control" / BANK).read_text().splitlines()]
+    drawn = Bank(here.work / "control").rows()
     assert len(drawn) == figures["candidates"] == 6
     assert {one["proposer"] for one in drawn} == {"random"}
     assert figures["control_loss"] == min(one["loss"] for one in drawn)
@@ -205,9 +206,10 @@ def test_a_recorded_search_is_replayed_exactly_without_a_network(here: Here, eva
     with serving([sound(evaluator, 0.2, 0.9), sound(evaluator, 0.4, 0.5)]) as chat:
         recorded = search(here, evaluator, decider=llm(chat))
         settings = llm(chat, api_key_env="NO_SUCH_KEY")
+    recorded.bank.publish(here.work)
     place = elsewhere(here, "replay")
     replayed = search(place, evaluator, decider=settings, replay=str(here.work / BANK))
-    assert (place.work / BANK).read_bytes() == (here.work / BANK).read_bytes()
+    assert place.lines == here.lines
     assert replayed.figures == recorded.figures
     assert replayed.pruned.removals == recorded.pruned.removals
     for a, b in zip(replayed.pruned.net.parameters(), recorded.pruned.net.parameters(), strict=True):
@@ -217,7 +219,7 @@ def test_a_recorded_search_is_replayed_exactly_without_a_network(here: Here, eva
 def test_a_recording_of_something_else_is_refused(
     here: Here, evaluator: Evaluator, tiny_net: Callable[..., UNet2DModel], make_target: Callable[..., Target]
 ) -> None:
-    search(here, evaluator, rounds=0, start=(MAGNITUDE,))
+    search(here, evaluator, rounds=0, start=(MAGNITUDE,)).bank.publish(here.work)
     record = str(here.work / BANK)
 
     def refusal(other: Evaluator) -> str:

@@ -18,7 +18,7 @@ from unequal.models.backbones.backbone import count_cost
 from unequal.models.folder import ModelRecord, save_model
 from unequal.models.pruned import load_any_model
 from unequal.pipeline.stage import Run
-from unequal.pruning.proxy import BANK
+from unequal.pruning.bank import BANK
 
 METHODS: dict[str, dict[str, Any]] = {
     "expert": {"method": "taylor", "timesteps": "group", "images": 4},

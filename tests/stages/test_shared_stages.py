@@ -54,7 +54,7 @@ def test_a_profile_is_the_same_bytes(
         found.append([content_hash(Path(name)) for name in ("artifacts/profiles/base.npz", "results")])
         shutil.rmtree("results")
     assert found[0] == found[1]
-    assert not list(Path("artifacts/work").glob("*")) or not any(Path("artifacts/work").rglob("*.npy"))
+    assert not list(Path("artifacts/work").glob("*")) or not any(Path("artifacts/work").rglob("*.chunk"))
 
 
 def training(**changes: Any) -> dict[str, Any]:

@@ -14,9 +14,10 @@ from train_in_processes import InDouble, trainer_of
 from unequal import processes
 from unequal.diffusion.predictions import NetworkFunction
 from unequal.pipeline.program import errors_reported
+from unequal.saved import Saved
 from unequal.training import loop
 from unequal.training.batches import Batch
-from unequal.training.checkpoint import Checkpoint, write_checkpoint
+from unequal.training.checkpoint import write_checkpoint
 from unequal.training.objectives import Losses
 
 SAVING_SECONDS = 2.0
@@ -33,7 +34,7 @@ class Telling(InDouble):
         return super().forward(net, batch)
 
 
-def write_slowly(path: Path, checkpoint: Checkpoint) -> None:
+def write_slowly(path: Path, checkpoint: Saved) -> None:
     time.sleep(SAVING_SECONDS)
     write_checkpoint(path, checkpoint)
 

@@ -11,8 +11,9 @@ from refusals import as_process, check_refused, in_process
 from safetensors.torch import save
 
 from stages import train_base
+from unequal.saved import Saved, read_saved
 from unequal.training import loop
-from unequal.training.checkpoint import Checkpoint, previous_path, read_whole, write_checkpoint
+from unequal.training.checkpoint import previous_path, write_checkpoint
 from unequal.training.loop import CHECKPOINT
 
 OUTPUTS = ("results/metrics/train_base.json", "results/training/base.csv")
@@ -105,25 +106,25 @@ def test_the_state_before_a_bad_one_is_taken_up(state: Path, damage: str, monkey
     assert steps == [2, 3]
 
 
-def others(state: Path, change: Callable[[Checkpoint], Checkpoint]) -> None:
+def others(state: Path, change: Callable[[Saved], Saved]) -> None:
     """Both states are whole ones of another training: copied here by hand."""
     for path in (state, previous_path(state)):
-        write_checkpoint(path, change(read_whole(path)))
+        write_checkpoint(path, change(read_saved(path)))
 
 
-def without(name: str, checkpoint: Checkpoint) -> Checkpoint:
-    return Checkpoint({one: value for one, value in checkpoint.tensors.items() if one != name}, checkpoint.facts)
+def without(name: str, checkpoint: Saved) -> Saved:
+    return Saved({one: value for one, value in checkpoint.tensors.items() if one != name}, checkpoint.facts)
 
 
-def wider(name: str, checkpoint: Checkpoint) -> Checkpoint:
-    return Checkpoint(checkpoint.tensors | {name: torch.zeros(7, 7)}, checkpoint.facts)
+def wider(name: str, checkpoint: Saved) -> Saved:
+    return Saved(checkpoint.tensors | {name: torch.zeros(7, 7)}, checkpoint.facts)
 
 
 STRANGE: dict[str, Callable[[Path], None]] = {
     "a weight too few": partial(others, change=partial(without, "net.conv_in.weight")),
     "a weight too many": partial(others, change=partial(wider, "net.more.weight")),
     "another shape": partial(others, change=partial(wider, "net.conv_in.weight")),
-    "no tensors": partial(others, change=lambda one: Checkpoint({}, one.facts)),
+    "no tensors": partial(others, change=lambda one: Saved({}, one.facts)),
 }
 
 

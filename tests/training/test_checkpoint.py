@@ -9,8 +9,9 @@ import pytest
 import torch
 from one_line import refusal
 
-from unequal.training import checkpoint
-from unequal.training.checkpoint import Checkpoint, previous_path, read_checkpoint, read_whole, write_checkpoint
+from unequal import saved
+from unequal.saved import Saved, read_saved
+from unequal.training.checkpoint import previous_path, read_checkpoint, write_checkpoint
 
 TENSORS = {
     "weights": torch.arange(6.0).reshape(2, 3),
@@ -24,7 +25,7 @@ FACTS: dict[str, Any] = {"step": 12345, "sampler": {"history": [0.5, 1.0]}}
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    write_checkpoint(tmp_path / "work" / "a.safetensors", Checkpoint(TENSORS, FACTS))
+    write_checkpoint(tmp_path / "work" / "a.safetensors", Saved(TENSORS, FACTS))
     return tmp_path / "work" / "a.safetensors"
 
 
@@ -43,7 +44,7 @@ def test_none_is_none(tmp_path: Path) -> None:
 
 
 def test_the_later_one_replaces_the_earlier(path: Path) -> None:
-    write_checkpoint(path, Checkpoint({"other": torch.zeros(1)}, {"step": 2}))
+    write_checkpoint(path, Saved({"other": torch.zeros(1)}, {"step": 2}))
     read = read_checkpoint(path)
     assert read is not None
     assert read.facts == {"step": 2}
@@ -53,12 +54,21 @@ def test_the_later_one_replaces_the_earlier(path: Path) -> None:
 
 def test_of_many_the_last_two_stay(path: Path) -> None:
     for step in range(3, 6):
-        write_checkpoint(path, Checkpoint({"other": torch.zeros(1)}, {"step": step}))
-    assert [read_whole(one).facts["step"] for one in (previous_path(path), path)] == [4, 5]
+        write_checkpoint(path, Saved({"other": torch.zeros(1)}, {"step": step}))
+    assert [read_saved(one).facts["step"] for one in (previous_path(path), path)] == [4, 5]
+
+
+def test_a_spoiled_state_does_not_replace_the_good_one_before(path: Path) -> None:
+    write_checkpoint(path, Saved({"other": torch.zeros(1)}, {"step": 2}))
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    write_checkpoint(path, Saved({"other": torch.zeros(1)}, {"step": 3}))
+    assert [read_saved(one).facts["step"] for one in (previous_path(path), path)] == [FACTS["step"], 3]
 
 
 def test_a_write_cut_off_between_its_two_moves_leaves_the_state_before(path: Path) -> None:
-    facts = read_whole(path).facts
+    facts = read_saved(path).facts
     os.replace(path, previous_path(path))
     read = read_checkpoint(path)
     assert read is not None
@@ -77,8 +87,8 @@ def test_a_full_disk_leaves_the_earlier_one(path: Path, monkeypatch: pytest.Monk
         raise OSError(errno.ENOSPC, "No space left on device")
 
     before = path.read_bytes()
-    monkeypatch.setattr(checkpoint, "save_file", full)
+    monkeypatch.setattr(saved, "save_file", full)
     with pytest.raises(OSError, match="No space left"):
-        write_checkpoint(path, Checkpoint({"other": torch.zeros(1)}, {"step": 2}))
+        write_checkpoint(path, Saved({"other": torch.zeros(1)}, {"step": 2}))
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]

@@ -29,6 +29,7 @@ from unequal.models.folder import AVERAGES, load_heads, load_model, load_record,
 from unequal.models.pruned import load_any_model, replay
 from unequal.models.spec import ModelSpec
 from unequal.sampling.ensemble import Ensemble
+from unequal.saved import read_saved
 from unequal.settings.loss_weights import AnyLossWeight
 from unequal.settings.recipe import Mixing, Recipe
 from unequal.settings.samplers import Slot
@@ -37,7 +38,6 @@ from unequal.settings.training import PowerAverage, Runtime
 from unequal.timesteps.partition import TimestepRange
 from unequal.timesteps.samplers import TimestepSampler, uniform
 from unequal.training.batches import BatchSource
-from unequal.training.checkpoint import read_whole
 from unequal.training.initialisation import Scope, Start
 from unequal.training.mixed_prediction import mixed_objective
 from unequal.training.results import trained_record, write_model, write_results
@@ -122,7 +122,7 @@ def test_averages_for_other_widths_lie_beside_the_model(run_training: Callable, 
     net, _ = load_model(folder)
     average(folder, 0.1, here.root / "narrower")
     narrower, record = load_model(here.root / "narrower")
-    saved = read_whole(folder / AVERAGES / "4.safetensors").tensors
+    saved = read_saved(folder / AVERAGES / "4.safetensors").tensors
     for name, value in narrower.named_parameters():
         torch.testing.assert_close(value, saved[f"width.0.1.{name}"])
     assert not torch.equal(narrower.conv_in.weight, net.conv_in.weight)

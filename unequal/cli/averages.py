@@ -11,8 +11,9 @@ from torch import Tensor
 from unequal.errors import UserError
 from unequal.models.folder import AVERAGES, load_removals, save_model
 from unequal.models.pruned import load_any_model
+from unequal.saved import read_saved
 from unequal.training.averaging import KEPT_WIDTHS, PowerProfile, combination, exponent_of, relative_error
-from unequal.training.checkpoint import read_whole, strip_prefix
+from unequal.training.checkpoint import strip_prefix
 
 #: Largest error of an average's profile, in the mean square, relative to the profile.
 MOST_MISSED = 0.1
@@ -44,7 +45,7 @@ class StoredAverages:
         total: dict[str, Tensor] = {}
         shares = iter(weights.tolist())
         for path in self.files.values():
-            tensors = read_whole(path, "make the model again").tensors
+            tensors = read_saved(path, "make the model again").tensors
             for width in KEPT_WIDTHS:
                 share = next(shares)
                 for name, value in strip_prefix(f"width.{width}.", tensors).items():

@@ -1,7 +1,7 @@
 """Sampling and scoring of a model or a set of experts: the source of every FID of the project."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from unequal.evaluation.sets import ImageSet, Reference
 from unequal.sampling.ensemble import Ensemble, cut
 from unequal.sampling.guidance import guided
 from unequal.settings.evaluation import TRAINED_HERE, Evaluation, Sampling
-from unequal.workspace import Chunks, Workspace, computed_on
+from unequal.workspace import Chunks, Maker, Makers, Workspace, computed_on
 
 #: Images stored for the report's grids.
 SHOWN = 64
@@ -56,7 +56,8 @@ class Scoring:
         # All processes sample together, and then score a seed each.
         for seed in seeds:
             self.make_samples(experts, name, seed)
-        makers = {f"{seed}": partial(self.score_of, self.samples(experts, name, seed)) for seed in seeds}
+        shape = (len(fields(Scores)),)
+        makers = {f"{s}": Maker(shape, partial(self.score_of, self.samples(experts, name, s))) for s in seeds}
         return [Scores(*map(float, row)) for row in self.chunks(f"scores-{name}").all(makers)]
 
     def check(self) -> None:
@@ -106,9 +107,11 @@ class Scoring:
                 bar.update()
                 return made
 
-            self.batches_kept(name, seed).make({start: partial(counted, make) for start, make in makers.items()})
+            self.batches_kept(name, seed).make(
+                {start: Maker(shape, partial(counted, make)) for start, (shape, make) in makers.items()}
+            )
 
-    def batches(self, experts: Ensemble, seed: int) -> dict[str, Callable[[], np.ndarray]]:
+    def batches(self, experts: Ensemble, seed: int) -> Makers:
         """Functions that sample the batches of a seed, uint8 [B, C, H, W], by the number of the first image."""
         timesteps, settings = self.timesteps(experts), self.sampling
         sampled = guided(experts, settings.guidance)
@@ -128,7 +131,11 @@ class Scoring:
                 solver=settings.solver,
             ).numpy()
 
-        return {str(ids.start): partial(make, ids) for ids in cut(self.evaluation.samples, settings.batch_size)}
+        image = self.reference.images.shape[1:]
+        return {
+            str(ids.start): Maker((len(ids), *image), partial(make, ids))
+            for ids in cut(self.evaluation.samples, settings.batch_size)
+        }
 
     def batches_kept(self, name: str, seed: int) -> Chunks:
         """Folder in which the batches of a seed are stored."""

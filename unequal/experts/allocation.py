@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from unequal.errors import UserError
-from unequal.files import read_json, write_json
+from unequal.saved import read_facts, write_facts
 from unequal.settings.groups import ByGain
 
 
@@ -35,7 +35,7 @@ class Trace:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.points = [Point(*one) for one in read_json(path)] if path.exists() else []
+        self.points = [Point(*one) for one in read_facts(path) or []]
 
     def at(self, group: int, images: int, measure: Callable[[], tuple[float, float]]) -> Point:
         """The point of a group after so many images; `measure` returns its error and the seconds that it took."""
@@ -43,7 +43,7 @@ class Trace:
             if one[:2] == (group, images):
                 return one
         self.points.append(Point(group, images, *measure()))
-        write_json(self.path, self.points)
+        write_facts(self.path, self.points)
         return self.points[-1]
 
     def gain(self, group: int, images: int) -> float:

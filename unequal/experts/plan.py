@@ -22,14 +22,14 @@ from unequal.data.prepared import PreparedData
 from unequal.errors import UserError
 from unequal.experts.allocation import Point, Trace, by_gain, shared_out
 from unequal.experts.held_out import CHOICE, REPORT, HeldOut
-from unequal.files import read_json, write_json
+from unequal.files import content_hash
 from unequal.models.backbones.backbone import FORWARDS_PER_STEP, images_affordable
 from unequal.models.folder import SNAPSHOTS, ModelRecord, Removal, load_record, save_model
 from unequal.models.pruned import load_any_model
-from unequal.pruning.bank import Candidate
-from unequal.pruning.proxy import BANK
+from unequal.pruning.bank import Bank, Candidate
 from unequal.pruning.prune import PruningJob, figures_of, prune, pruned_record
 from unequal.randomness import torch_seed
+from unequal.saved import read_facts, write_facts
 from unequal.settings.groups import ByGain, Plan
 from unequal.settings.recipe import RangeRecipe
 from unequal.settings.training import Training
@@ -42,7 +42,6 @@ from unequal.workspace import Nested, Workspace
 
 #: What a group's folder holds when its pruning and its training are over.
 PRUNED, MODEL = "pruned", "model"
-FIGURES = "figures.json"
 #: What has been measured of all groups while their budgets were settled.
 TRACE = "allocation.json"
 
@@ -152,15 +151,14 @@ class Part:
 
     def figures(self, images: int) -> dict[str, Any]:
         """Prune and train the group's model, unless an earlier attempt has; its figures."""
-        path = self.workspace.work / FIGURES
-        if not path.exists():
-            _, decided = self.pruned
-            began = time.perf_counter()
-            outcome = self.trained(images)
-            seconds = time.perf_counter() - began + sum(point.seconds for point in self.points)
-            write_json(path, self.save_and_summarize(outcome) | {"training_seconds": seconds, "pruning": decided})
-        found: dict[str, Any] = read_json(path)
-        return found
+        if (known := figures_with(self.model)) is not None:
+            return known
+        _, decided = self.pruned
+        began = time.perf_counter()
+        outcome = self.trained(images)
+        seconds = time.perf_counter() - began + sum(point.seconds for point in self.points)
+        figures = self.save_and_summarize(outcome) | {"training_seconds": seconds, "pruning": decided}
+        return write_figures(self.model, figures)
 
     @property
     def points(self) -> list[Point]:
@@ -173,18 +171,18 @@ class Part:
         asked, group = self.asked, self.group
         if asked.plan.pruning is None:
             return self.start, None
-        folder, figures = self.workspace.work / PRUNED, self.workspace.work / f"{PRUNED}.json"
-        if not figures.exists():
-            job = PruningJob.of(
-                asked.name, asked.plan.pruning, self.start, asked.data, group=group, groups=self.groups, seed=asked.seed
-            )
-            began = time.perf_counter()
-            pruned, decision = prune(self.workspace, job)
-            took = {"seconds": time.perf_counter() - began}
-            save_whole(folder, pruned.net, pruned_record(job, pruned), pruned.removals)
-            bank = [] if decision is None else [facts_of(one) for one in decision.bank.candidates]
-            write_json(figures, figures_of(job, pruned, decision) | took | {"bank": bank})
-        return folder, read_json(figures)
+        folder = self.workspace.work / PRUNED
+        if (known := figures_with(folder)) is not None:
+            return folder, known
+        job = PruningJob.of(
+            asked.name, asked.plan.pruning, self.start, asked.data, group=group, groups=self.groups, seed=asked.seed
+        )
+        began = time.perf_counter()
+        pruned, decision = prune(self.workspace, job)
+        took = {"seconds": time.perf_counter() - began}
+        save_whole(folder, pruned.net, pruned_record(job, pruned), pruned.removals)
+        bank = [] if decision is None else [facts_of(one) for one in decision.bank.candidates]
+        return folder, write_figures(folder, figures_of(job, pruned, decision) | took | {"bank": bank})
 
     def trained(self, images: int, *, falls: bool = True) -> Outcome:
         """Train the group's model up to so many images, resuming where its training was stopped.
@@ -233,8 +231,7 @@ class Part:
         """Save the group's model, and return its figures."""
         record, net = trained_record(outcome), outcome.start.net
         write_model(self.model, outcome, net, record)
-        if (bank := self.workspace.work / BANK).exists():
-            shutil.copyfile(bank, self.model / BANK)
+        Bank(self.workspace.work).publish(self.model)
         lines, share = curve(outcome.trained.log), self.group.range.length / record.spec.timesteps
         facts = ("macs", "parameters", "images_seen", "training_flops", "inherited_images", "inherited_flops")
         return (
@@ -286,6 +283,21 @@ def at_a_constant_rate(recipe: RangeRecipe) -> RangeRecipe:
 def facts_of(candidate: Candidate) -> dict[str, Any]:
     """Facts of a candidate for the report; its scheme is in the memory bank's file."""
     return candidate.model_dump(include={"round", "candidate", "proposer", "loss"})
+
+
+def figures_with(folder: Path) -> dict[str, Any] | None:
+    """Figures that are stored with a model folder; None where they are missing, or either was altered since."""
+    known = read_facts(folder.with_suffix(".json"))
+    unaltered = known is not None and folder.exists() and content_hash(folder) == known["folder"]
+    return known["figures"] if unaltered else None
+
+
+def write_figures(folder: Path, figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Store figures with a model folder that is whole; return them as they are read again."""
+    path = folder.with_suffix(".json")
+    write_facts(path, {"figures": figures, "folder": content_hash(folder)})
+    found: dict[str, Any] = read_facts(path)["figures"]
+    return found
 
 
 def save_whole(folder: Path, net: nn.Module, record: ModelRecord, removals: Sequence[Removal] | None) -> None:

@@ -22,7 +22,7 @@ from unequal.diffusion.schedule import NoiseSchedule
 from unequal.measures.loss_profile import Errors
 from unequal.models.denoiser import Denoiser
 from unequal.randomness import Stream, numpy_generator, torch_generator
-from unequal.workspace import UNSTORED, Chunks, ranges
+from unequal.workspace import UNSTORED, Chunks, Maker, ranges
 
 
 class Routed(Protocol):
@@ -113,7 +113,7 @@ def profile(model: Routed, draws: Draws, batch_size: int, progress: bool = False
         bounded = x0.clamp(-1, 1) if conditioned.spec.space.autoencoder is None else x0
         return torch.stack([squared_error(one.epsilon, epsilon), squared_error(one.x0, bounded)])
 
-    return Errors(*measure(errors, model, draws, batch_size, progress, chunks))
+    return Errors(*measure(errors, 2, model, draws, batch_size, progress, chunks))
 
 
 def profile_optimal_loss(
@@ -139,7 +139,8 @@ def profile_optimal_loss(
         return torch.stack([loss(one).float().cpu() for one in draws.batches(count, share)]).numpy()
 
     shares = ranges(draws.index.size, count)
-    return np.concatenate(chunks.all({str(share.start): partial(measured, share) for share in shares}))
+    makers = {str(share.start): Maker((len(share) // count, count), partial(measured, share)) for share in shares}
+    return np.concatenate(chunks.all(makers))
 
 
 def estimated(one: Drawn, draws: Draws, t: int, sampled: int, images: Tensor, alpha: Tensor, sigma: Tensor) -> Tensor:
@@ -162,19 +163,20 @@ def head_products(
         errors = (conditioned.x0_of_heads(x_t, one.t) - one.x0).flatten(2).double()
         return torch.einsum("ibd,jbd->ijb", errors, errors).reshape(heads**2, -1) / errors.shape[2]
 
-    found = measure(products, denoiser, draws, batch_size, progress, chunks)
+    found = measure(products, heads**2, denoiser, draws, batch_size, progress, chunks)
     return np.moveaxis(found, 0, -1).reshape(*draws.index.shape, heads, heads)
 
 
 def measure(
     figure: Callable[[Denoiser, Drawn, Tensor], Tensor],
+    rows: int,
     model: Routed,
     draws: Draws,
     batch_size: int,
     progress: bool = False,
     chunks: Chunks = UNSTORED,
 ) -> np.ndarray:
-    """A figure [k, B] of (denoiser, draws, x_t) over all draws, [k, T, n], the denoiser bound to their condition.
+    """A figure [k, B] of (denoiser, draws, x_t), k = `rows`, over all draws, [k, T, n]; denoisers know the condition.
 
     `chunks` are what an earlier attempt has left.
     """
@@ -195,7 +197,8 @@ def measure(
                     bar.update(len(one.t))
             return torch.cat(found, dim=1).cpu().numpy()
 
-        whole = np.concatenate(chunks.all({str(share.start): partial(measured, share) for share in shares}), axis=1)
+        makers = {str(share.start): Maker((rows, len(share)), partial(measured, share)) for share in shares}
+        whole = np.concatenate(chunks.all(makers), axis=1)
     return whole.reshape(len(whole), *draws.index.shape)
 
 

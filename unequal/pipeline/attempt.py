@@ -28,7 +28,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from unequal import processes
 from unequal.errors import UserError
-from unequal.files import content_hash, files_below, put_into_place, sync, write_bytes, write_json
+from unequal.files import content_hash, files_below, put_into_place, sync, write_bytes
 from unequal.pipeline.fingerprint import Fingerprint
 from unequal.pipeline.workdirs import (
     NOTE,
@@ -45,6 +45,7 @@ from unequal.pipeline.workdirs import (
     try_lock,
     work_root,
 )
+from unequal.saved import read_facts, write_facts
 
 #: Environment variable that names the Snakemake run to its jobs; set in the Snakefile.
 ENGINE = "UNEQUAL_ENGINE"
@@ -112,7 +113,7 @@ def process_name(process: psutil.Process) -> str:
 
 def write_note(work: Path, finished: Finished) -> None:
     """Note in a work directory, whose outputs are all on the disk, that its run has finished."""
-    write_json(work / NOTE, finished.model_dump(mode="json"))
+    write_facts(work / NOTE, finished.model_dump(mode="json"))
 
 
 def find_finished(work: Path) -> Finished | None:
@@ -131,8 +132,8 @@ def find_finished(work: Path) -> Finished | None:
 def read_note(work: Path) -> Finished | None:
     """Read the note of a finished run; None where there is none that can be read."""
     try:
-        return Finished.model_validate_json((work / NOTE).read_bytes())
-    except (OSError, ValidationError):
+        return Finished.model_validate(read_facts(work / NOTE))
+    except ValidationError:
         return None
 
 

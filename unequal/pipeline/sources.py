@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unequal.errors import UserError, one_line
-from unequal.files import content_hash, files_below, json_or_none, read_json, sync_json, write_json
+from unequal.files import content_hash, files_below, read_json, sync_json, write_json
 from unequal.pipeline.workdirs import work_root
+from unequal.saved import read_facts, write_facts
 from unequal.settings.strict import PARAMS, read_yaml
 from unequal.settings.values import NAME, located
 
@@ -87,13 +88,12 @@ def content_of(source: KeyedSource, folder: Path) -> dict[str, str | None]:
 def known_hash(path: Path) -> str:
     """Hash the content of a file or folder, again only where a size or a time has changed."""
     memory, name, now = work_root() / KNOWN, str(path.resolve()), state(path)
-    content = json_or_none(memory)
-    known = content if isinstance(content, dict) else {}
+    known = read_facts(memory) or {}
     match known.get(name):
         case [known_state, str(sha256)] if known_state == now:
             return sha256
     sha256 = content_hash(path)
-    write_json(memory, known | {name: [now, sha256]})
+    write_facts(memory, known | {name: [now, sha256]})
     return sha256
 
 

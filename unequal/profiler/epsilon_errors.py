@@ -21,7 +21,7 @@ from unequal.errors import UserError, first_line
 from unequal.measures.profiling import Draws, noise_at
 from unequal.profiler.families.family import LABEL, LATENT, Family, ModelInput
 from unequal.profiler.shard_cache import Rows, ShardCache
-from unequal.workspace import Chunks, ranges
+from unequal.workspace import Chunks, Maker, ranges
 
 
 class Share(NamedTuple):
@@ -157,7 +157,8 @@ def losses(
             bar.update(len(one.timesteps))
         return checked(torch.cat(errors).float().cpu().numpy(), split.strata, share)
 
-    whole = np.concatenate(chunks.all({str(share.start): partial(measured, share) for share in shares}))
+    makers = {str(share.start): Maker((len(share),), partial(measured, share)) for share in shares}
+    whole = np.concatenate(chunks.all(makers))
     table = whole.reshape(split.strata.index.shape)
     if len(none := np.flatnonzero(~table.any(1))):
         raise UserError(f"all errors of ε at t = {split.strata.timesteps[none[0]]} are 0; allowed: errors above 0")

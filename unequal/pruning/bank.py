@@ -1,11 +1,10 @@
 """Memory bank of a decision maker: every scheme that was tried, and its result (paper 3, eq. 12).
 
-It is a file of JSON lines, one for each candidate, and safe once a line is written: a search that was stopped resumes
-after the last one, and a recorded one can be replayed. The built-in decision maker, Optuna's tree-structured Parzen
-estimator over the blocks' ratios, proposes from the bank alone.
+A search that was stopped resumes after the last candidate. A finished one leaves a file of JSON lines, one for each
+candidate, which can be replayed. The built-in decision maker, Optuna's tree-structured Parzen estimator over the
+blocks' ratios, proposes from the bank alone.
 """
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -13,9 +12,13 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, ValidationError
 
 from unequal.errors import UserError
+from unequal.files import write_bytes
 from unequal.randomness import Stream, torch_seed
+from unequal.saved import read_facts, write_facts
 from unequal.settings.strict import Strict
 
+#: File of a finished search, and of one that may be resumed.
+BANK, STATE = "memory_bank.jsonl", "memory_bank.json"
 Ratio = Annotated[float, Field(ge=0, le=1)]
 #: Schemes of the bank from which on the estimator has its say, so that the first round goes by what it starts from.
 STARTUP = 1
@@ -42,31 +45,25 @@ class Candidate(Strict):
 
 
 class Bank:
-    """The candidates so far, in a file.
+    """The candidates so far of a search, in a folder of resumable state.
 
     Args:
-        path: of the file; made with the first candidate. What a stopped process wrote of a line is cut off.
-
-    Raises:
-        UserError: a whole line is damaged.
+        work: the folder; its file is made with the first candidate. Where that file is damaged, the bank is empty.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.candidates: list[Candidate] = []
-        if path.exists():
-            whole, _, rest = path.read_bytes().rpartition(b"\n")
-            if rest:
-                os.truncate(path, path.stat().st_size - len(rest))
-            self.candidates = parsed(whole, path)
+    def __init__(self, work: Path) -> None:
+        self.path = work / STATE
+        self.candidates = list(map(Candidate.model_validate, read_facts(self.path) or []))
 
     def add(self, candidate: Candidate) -> None:
         """Write a candidate down; it is on the disk when this returns."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(candidate.model_dump_json() + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        write_facts(self.path, [one.model_dump(mode="json") for one in (*self.candidates, candidate)])
         self.candidates.append(candidate)
+
+    def publish(self, folder: Path) -> None:
+        """Write the candidates into a model's folder, as JSON lines; no file where there are none."""
+        if self.candidates:
+            write_bytes(folder / BANK, "".join(f"{one.model_dump_json()}\n" for one in self.candidates).encode())
 
     def holds(self, round_: int, candidate: int) -> bool:
         """Whether a candidate of a round has been tried."""

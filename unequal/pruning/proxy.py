@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from unequal.errors import UserError
-from unequal.files import read_json, write_json
 from unequal.pruning.anatomy import Anatomy, blocks_of, random_scheme, scaled_order, scheme_of
 from unequal.pruning.bank import Bank, Candidate, Proposal, TpeProposer, read_bank, rounds_of
 from unequal.pruning.evaluator import Evaluator
@@ -20,10 +19,10 @@ from unequal.pruning.fit import PrunedNetwork, removed_channels, too_many
 from unequal.pruning.importance import Target, ranked
 from unequal.pruning.llm import LanguageModel, Unanswered
 from unequal.randomness import Stream, numpy_generator
+from unequal.saved import read_facts, write_facts
 from unequal.settings import pruning as settings
 from unequal.workspace import Nested, Workspace
 
-BANK = "memory_bank.jsonl"
 #: Folder of the control, and its place among what is drawn.
 CONTROL = "control"
 CONTROL_KEY = (0, 1)
@@ -99,7 +98,7 @@ def decide(workspace: Workspace, method: settings.Proxy, target: Target, anatomy
     ranking = ranked(method.ranking, target, anatomy)
     evaluator = Evaluator(target, anatomy, ranking, method.images, method.finetuning, workspace.runtime)
     rounds = list(rounds_by(workspace, method, evaluator))
-    bank, ended = Bank(workspace.work / BANK), None
+    bank, ended = Bank(workspace.work), None
     for number, proposer in rounds:
         try:
             try_round(workspace, number, proposer, evaluator, bank)
@@ -120,7 +119,7 @@ def decide(workspace: Workspace, method: settings.Proxy, target: Target, anatomy
 def random_control(workspace: Workspace, evaluator: Evaluator, count: int) -> Control:
     """The best of so many random schemes: what a search of as many trials has to beat."""
     place = Nested(workspace, CONTROL)
-    bank = Bank(place.work / BANK)
+    bank = Bank(place.work)
     try_round(place, 0, Draws(evaluator, count), evaluator, bank)
     return Control(bank.best.loss, evaluator.fresh_loss(bank.best.proposed, place.work / "fresh"))
 
@@ -147,9 +146,9 @@ def rounds_by(workspace: Workspace, method: settings.Proxy, evaluator: Evaluator
 def try_round(workspace: Workspace, number: int, proposer: Proposer, evaluator: Evaluator, bank: Bank) -> None:
     """Try the schemes of a round that have not been tried yet; the proposals are stored until all have been."""
     proposals = workspace.work / f"round_{number}.json"
-    if not proposals.exists():
-        write_json(proposals, proposer.propose(number, bank.candidates))
-    for i, proposal in enumerate(read_json(proposals)):
+    if read_facts(proposals) is None:
+        write_facts(proposals, proposer.propose(number, bank.candidates))
+    for i, proposal in enumerate(read_facts(proposals)):
         if not bank.holds(number, i):
             work = workspace.work / f"trial_{number}_{i}"
             candidate = tried(evaluator, number, i, Proposal(*proposal), work)

@@ -1,6 +1,5 @@
 """A pruning carried out: from a trained model to its pruned form as a model folder, and its figures."""
 
-import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -13,7 +12,7 @@ from unequal.models.folder import ModelRecord, load_model, save_model
 from unequal.pruning.anatomy import Anatomy
 from unequal.pruning.fit import PrunedNetwork, fit_to_limit
 from unequal.pruning.importance import Target, ranked
-from unequal.pruning.proxy import BANK, Decision, decide
+from unequal.pruning.proxy import Decision, decide
 from unequal.randomness import Stream, torch_seed
 from unequal.settings.pruning import Proxy, Pruning
 from unequal.workspace import Workspace
@@ -119,7 +118,7 @@ def write(workspace: Workspace, job: PruningJob, pruned: PrunedNetwork, decision
     folder = workspace.output(f"artifacts/pruned/{job.name}")
     folder.mkdir()
     if decision is not None:
-        shutil.copyfile(decision.bank.path, folder / BANK)
+        decision.bank.publish(folder)
         workspace.table("memory_bank", decision.bank.rows())
     save_model(folder, pruned.net, pruned_record(job, pruned), pruned.removals)
     workspace.metrics(f"results/metrics/prune_{job.name.replace('/', '_')}.json", figures_of(job, pruned, decision))

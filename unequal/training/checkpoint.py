@@ -1,38 +1,25 @@
-"""Checkpoints: a safetensors file, written whole, checked when read, and the one before it.
+"""Saveds: a saved state, checked when it is read, and the one before it.
 
 A write that a power cut ends early leaves the previous file; one that a disk damages later is detected by its digest,
 and the previous state is used. The same format holds the training state of a model (its last weights and its
 optimizer's moments), from which a further training resumes, and the snapshots of stated points of a training.
-The log, means of named terms over intervals of steps with a line of JSON each, is cut back to the state that is read.
+The log, means of named terms over intervals of steps with a line of JSON each, is part of the state.
 """
 
-import hashlib
-import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor, nn, uint8
+from torch import Tensor, nn
 
 from unequal.errors import UserError
-from unequal.files import sync, write_bytes
+from unequal.files import sync
 from unequal.models.folder import STATE
-
-FACTS, DIGEST = "facts", "digest"
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """Named tensors, and facts that JSON can hold."""
-
-    tensors: dict[str, Tensor]
-    facts: dict[str, Any]
+from unequal.saved import Saved, read_saved, saved_or_none, write_saved
 
 
 def add_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -45,35 +32,17 @@ def strip_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-def digest_of(tensors: dict[str, Tensor], facts: str) -> str:
-    """Content hash of named tensors in host memory and of the facts; safetensors itself has none."""
-    digest = hashlib.blake2b(facts.encode(), digest_size=16)
-    for name in sorted(tensors):
-        digest.update(name.encode())
-        digest.update(tensors[name].detach().cpu().contiguous().flatten().view(uint8).numpy().data)
-    return digest.hexdigest()
+def write_checkpoint(path: Path, checkpoint: Saved) -> None:
+    """Make this the state at `path`; the one that stood there is stored next to it, unless it is damaged."""
+    new = path.with_name(f"new-{path.name}")
+    write_saved(new, checkpoint)
+    if saved_or_none(path) is not None:
+        os.replace(path, previous_path(path))
+    os.replace(new, path)
+    sync(path.parent)
 
 
-def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Make this the state at `path`, at once; the previous one is stored next to it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    tensors = {name: value.detach().cpu().contiguous() for name, value in checkpoint.tensors.items()}
-    facts = json.dumps(checkpoint.facts)
-    metadata = {FACTS: facts, DIGEST: digest_of(tensors, facts)}
-    # Always the same name: a later process overwrites the file that a killed one has left.
-    temporary = path.with_name(f".{path.name}.new")
-    try:
-        save_file(tensors, temporary, metadata=metadata)
-        sync(temporary)
-        if path.exists():
-            os.replace(path, previous_path(path))
-        os.replace(temporary, path)
-        sync(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def read_checkpoint(path: Path) -> Checkpoint | None:
+def read_checkpoint(path: Path) -> Saved | None:
     """The state at `path`, or the one before it where that is damaged; None if there is none.
 
     Raises:
@@ -82,24 +51,11 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
     standing = [one for one in (path, previous_path(path)) if one.exists()]
     for one in standing:
         try:
-            return read_whole(one)
+            return read_saved(one)
         except UserError:
             if one == standing[-1]:
                 raise
     return None
-
-
-def read_whole(path: Path, remedy: str = "delete it to start again") -> Checkpoint:
-    """The state in a file. Raises UserError, which names the remedy, where it is damaged."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"{path}: cut short or altered ({error}); {remedy}") from None
-    if digest_of(tensors, metadata.get(FACTS, "")) != metadata.get(DIGEST):
-        raise UserError(f"{path}: altered since it was saved; {remedy}")
-    return Checkpoint(tensors, json.loads(metadata[FACTS]))
 
 
 def previous_path(path: Path) -> Path:
@@ -146,7 +102,7 @@ class TrainingState:
     optimizer: str
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint) -> Self:
+    def of(cls, checkpoint: Saved) -> Self:
         """State in a checkpoint, which holds the tensors of `state_tensors` and names the optimizer."""
         saved = checkpoint.tensors
         return cls(strip_prefix("net.", saved), strip_prefix("optimizer.", saved), checkpoint.facts["optimizer"])
@@ -154,12 +110,12 @@ class TrainingState:
     @classmethod
     def load(cls, folder: Path) -> Self:
         """The state in a model folder. Raises UserError where it is damaged."""
-        return cls.of(read_whole(folder / STATE, "make the model again"))
+        return cls.of(read_saved(folder / STATE, "make the model again"))
 
     def save(self, folder: Path) -> None:
         """Write it into a model folder."""
         tensors = add_prefix("net.", self.weights) | add_prefix("optimizer.", self.moments)
-        write_checkpoint(folder / STATE, Checkpoint(tensors, {"optimizer": self.optimizer}))
+        write_checkpoint(folder / STATE, Saved(tensors, {"optimizer": self.optimizer}))
 
     def fits(self, net: nn.Module) -> bool:
         """Whether its weights have the names and shapes of a network's."""
@@ -188,7 +144,7 @@ class Snapshot:
         """The training's state, where it was stored. Raises UserError as `weights` does."""
         return TrainingState.of(self.checkpoint())
 
-    def checkpoint(self) -> Checkpoint:
+    def checkpoint(self) -> Saved:
         """All of the file. Raises UserError where it is gone or damaged."""
         saved = read_checkpoint(self.file)
         if saved is None or saved.facts["step"] != self.steps:
@@ -216,7 +172,7 @@ class Snapshots:
 
     def write(self, step: int, tensors: Mapping[str, Tensor], **facts: str) -> None:
         """Write a snapshot, whole or not at all."""
-        write_checkpoint(self.file(step), Checkpoint(dict(tensors), {"step": step} | facts))
+        write_checkpoint(self.file(step), Saved(dict(tensors), {"step": step} | facts))
 
     def written(self, images: Callable[[int], int]) -> tuple[Snapshot, ...]:
         """All snapshots that have been written, in order; `images` maps steps to images seen."""
@@ -250,21 +206,3 @@ class LogInterval:
     def speed(self) -> float:
         """Steps a second of this process."""
         return (self.steps - self.earlier_steps) / (time.perf_counter() - self.start)
-
-
-def drop_lines_after(log: Path, step: int) -> None:
-    """Cut a log back to a step, so that a resumed run writes no line twice; damaged lines are dropped too."""
-    if log.exists():
-        kept = [
-            line for line in log.read_bytes().split(b"\n") if (found := step_of(line)) is not None and found <= step
-        ]
-        write_bytes(log, b"".join(line + b"\n" for line in kept))
-
-
-def step_of(line: bytes) -> int | None:
-    """The step of a line of the log; None where a kill or a power cut has left something else in its place."""
-    try:
-        found = json.loads(line)["step"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None
-    return found if isinstance(found, int) else None

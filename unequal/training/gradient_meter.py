@@ -25,7 +25,7 @@ from unequal.settings.recipe import MeasuredGradients
 from unequal.timesteps.partition import FOLDS, Affinity, Partition, TimestepRange, equal_log_snr
 from unequal.training.batches import Batch, draw_at
 from unequal.training.objectives import Objective
-from unequal.workspace import UNSTORED, Chunks
+from unequal.workspace import UNSTORED, Chunks, Maker
 
 #: PyTorch's, which nobody changes here.
 EPSILON = 1e-8
@@ -188,5 +188,5 @@ def affinity_of(
     def cosines() -> np.ndarray:
         return meter.sample(cells).moments().cosines
 
-    (found,) = chunks.all({"cosines": cosines})
+    (found,) = chunks.all({"cosines": Maker((len(cells), len(cells)), cosines)})
     return Affinity(cells, found)

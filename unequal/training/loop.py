@@ -22,22 +22,21 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from unequal.errors import UserError
-from unequal.files import sync
+from unequal.files import write_bytes
 from unequal.processes import stop_deferred
 from unequal.randomness import Stream, numpy_generator, torch_seed
+from unequal.saved import Saved
 from unequal.settings.recipe import Optimizer
 from unequal.settings.training import Training
 from unequal.training.averaging import Averages
 from unequal.training.batches import Batch, BatchSource
 from unequal.training.checkpoint import (
     LOG,
-    Checkpoint,
     LogInterval,
     Snapshot,
     Snapshots,
     TrainingState,
     add_prefix,
-    drop_lines_after,
     load_moments,
     moments,
     read_checkpoint,
@@ -149,7 +148,7 @@ class Trainer:
             self.optimizer.add_param_group(group)
         if carried is not None:
             load_moments(self.optimizer, self.net, carried)
-        self.interval = LogInterval()
+        self.interval, self.lines = LogInterval(), b""
         self.step = self.restore()
         self.forward = self.accelerator.prepare(self.compiled())
         self.first_bad_step = torch.full((), self.steps, device=source.device)
@@ -257,8 +256,9 @@ class Trainer:
         }
         line = {"step": self.step, "images_seen": self.images_seen} | figures
         if self.accelerator.is_main_process:
-            with (self.work / LOG).open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+            self.lines += json.dumps(line).encode() + b"\n"
+            with (self.work / LOG).open("ab") as file:
+                file.write(json.dumps(line).encode() + b"\n")
             self.log(figures, self.step)
         return figures
 
@@ -293,9 +293,8 @@ class Trainer:
             "interval_steps": self.interval.steps,
         }
         if self.accelerator.is_main_process:
-            if (log := self.work / LOG).exists():
-                sync(log)  # else a power cut could lose lines of a state that is saved
-            write_checkpoint(self.work / CHECKPOINT, Checkpoint(tensors, facts))
+            tensors[LOG] = torch.from_numpy(np.frombuffer(self.lines, np.uint8))
+            write_checkpoint(self.work / CHECKPOINT, Saved(tensors, facts))
 
     def restore(self) -> int:
         """Load the saved state, if there is one; returns the number of steps done."""
@@ -315,7 +314,8 @@ class Trainer:
         learned = {} if saved is None else strip_prefix(MOMENTS_OF_OBJECTIVE, saved.tensors)
         restore_objective(self.optimizer, self.objective, learned)
         if self.accelerator.is_main_process:
-            drop_lines_after(self.work / LOG, step)
+            self.lines = b"" if saved is None else saved.tensors[LOG].numpy().tobytes()
+            write_bytes(self.work / LOG, self.lines)
         self.accelerator.wait_for_everyone()
         return step
 

@@ -1,0 +1,95 @@
+"""Saved states of work that is resumed: each has a digest, by which a file that was altered since is detected.
+
+Tensors and facts are a safetensors file, with facts and digest in its metadata; facts alone are a JSON file. Both are
+written whole. A state that cannot be read as it was written counts as damaged, and its work is done again.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, uint8
+
+from unequal.errors import UserError
+from unequal.files import json_or_none, sync, write_json
+
+FACTS, DIGEST = "facts", "digest"
+
+
+@dataclass(frozen=True)
+class Saved:
+    """Named tensors, and facts that JSON can hold."""
+
+    tensors: dict[str, Tensor]
+    facts: dict[str, Any]
+
+
+def digest_of(tensors: Mapping[str, Tensor], facts: str) -> str:
+    """Content hash of named tensors and of facts as text; safetensors itself has none."""
+    digest = hashlib.blake2b(facts.encode(), digest_size=16)
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].detach().cpu().contiguous().flatten().view(uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def write_saved(path: Path, saved: Saved) -> None:
+    """Write a state, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    tensors = {name: value.detach().cpu().contiguous() for name, value in saved.tensors.items()}
+    facts = json.dumps(saved.facts)
+    # Always the same name: a later process overwrites the file that a killed one has left.
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        save_file(tensors, temporary, metadata={FACTS: facts, DIGEST: digest_of(tensors, facts)})
+        sync(temporary)
+        os.replace(temporary, path)
+        sync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_saved(path: Path, remedy: str = "delete it to start again") -> Saved:
+    """Read a state. Raises UserError, which names the remedy, where it is missing or damaged."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path}: cut short or altered ({error}); {remedy}") from None
+    if digest_of(tensors, metadata.get(FACTS, "")) != metadata.get(DIGEST):
+        raise UserError(f"{path}: altered since it was saved; {remedy}")
+    return Saved(tensors, json.loads(metadata[FACTS]))
+
+
+def saved_or_none(path: Path) -> Saved | None:
+    """Read a state; None where it is missing or damaged."""
+    try:
+        return read_saved(path)
+    except UserError:
+        return None
+
+
+def write_facts(path: Path, facts: Any) -> None:
+    """Write facts as JSON with a digest. Raises ValueError for NaN and infinity."""
+    whole = json.loads(json.dumps(facts))
+    write_json(path, {FACTS: whole, DIGEST: digest_of({}, canonical(whole))})
+
+
+def read_facts(path: Path) -> Any:
+    """Read what `write_facts` has written; None where it is missing or damaged."""
+    document = json_or_none(path)
+    if not isinstance(document, dict) or document.keys() != {FACTS, DIGEST}:
+        return None
+    return document[FACTS] if digest_of({}, canonical(document[FACTS])) == document[DIGEST] else None
+
+
+def canonical(facts: Any) -> str:
+    """Text of facts, independent of layout and order of keys."""
+    return json.dumps(facts, sort_keys=True)
