@@ -28,7 +28,6 @@ class Stream(IntEnum):
     MEASURED = 13
     GRADIENTS = 14
     CONSISTENCY = 15
-    LANDSCAPE = 16
     AUTOENCODER = 17
     SAMPLE_LABELS = 18
     LABEL_DROPOUT = 19

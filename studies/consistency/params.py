@@ -11,7 +11,7 @@ from unequal.settings.core import FRESH, Role
 from unequal.settings.network import UNet2D
 from unequal.settings.params import Sampled
 from unequal.settings.strict import Strict
-from unequal.settings.values import BatchSize, DrawCount, Seed, WidthName
+from unequal.settings.values import DrawCount, Seed, WidthName
 
 
 class Comparison(Strict):
@@ -33,15 +33,6 @@ class Comparison(Strict):
         return self
 
 
-class Landscape(Strict):
-    """How curvature and the loss between two models are measured."""
-
-    draws: DrawCount = Field(ge=2, description="(image, timestep, noise) for every loss; timesteps are equally spaced")
-    batch_size: BatchSize = Field(description="draws at once")
-    iterations: int = Field(gt=0, le=10_000, description="Hessian–vector products for the largest eigenvalue")
-    points: int = Field(ge=3, le=10_000, description="on the line from one model to the other, both included")
-
-
 class Consistency(Strict):
     """Replicas of the base: every width, trained from every seed."""
 
@@ -50,7 +41,6 @@ class Consistency(Strict):
     )
     seeds: tuple[Seed, ...] = Field(min_length=2, description="training seeds")
     comparison: Comparison
-    landscape: Landscape
 
     @model_validator(mode="after")
     def replicas_differ(self) -> Self:

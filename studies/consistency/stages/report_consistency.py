@@ -1,4 +1,4 @@
-"""Tables, pictures and findings of the study: consistency of pictures and predictions, and smoothness of the loss.
+"""Tables, pictures and findings of the study: consistency of pictures and predictions.
 
 The unit is a training seed. Pairs share their models, so an interval leaves out one seed after the other, with all
 pairs that it is in (the jackknife); intervals are Student's, of 95 %.
@@ -20,7 +20,7 @@ from studies.consistency.comparison import TRAINED, UNTRAINED, Row
 from unequal.files import read_json, read_npz
 from unequal.pipeline.stage import Run, stage
 from unequal.report.drawing import GOLD, INK, SOFT, log_timesteps, picture_grid
-from unequal.report.formatting import mean_and_sd, plus_minus
+from unequal.report.formatting import mean_and_sd
 from unequal.report.page import Drawing, Report, Table, publish
 from unequal.report.statements import Difference
 from unequal.settings.strict import StageSettings, key
@@ -61,34 +61,27 @@ class Results:
 
     Attributes:
         table: the content of artifacts/consistency/table.json.
-        landscape: width → curvature at its models, and losses on the lines between them.
         images: model → pictures, uint8 [n, C, H, W].
         known: the training images nearest to the first model's pictures.
     """
 
     table: Mapping[str, Any]
-    landscape: Mapping[str, Mapping[str, Any]]
     images: Mapping[str, np.ndarray]
     known: np.ndarray
 
     @classmethod
     def read(cls, find: Callable[[str], Path], widths: Sequence[str], seeds: Sequence[int]) -> Self:
         """Read all results; `find` turns a path into one that exists. Raises UserError: one is missing or damaged."""
-        folder, landscape = find("artifacts/consistency"), find("artifacts/landscape")
+        folder = find("artifacts/consistency")
         table = read_json(folder / "table.json")
         names = [f"{width}/seed_{seed}" for width in widths for seed in seeds]
         optimum = ["optimum"] if table["conditions"]["comparison"]["optimum"] else []
         images = read_npz(folder / "pictures.npz", [*names, *optimum, "nearest_training"])
-        lines = {width: read_json(landscape / f"{width}.json") for width in widths}
-        return cls(table, lines, images, images.pop("nearest_training"))
+        return cls(table, images, images.pop("nearest_training"))
 
     def pairs(self, *relations: str) -> list[Row]:
         """Rows of final pictures whose models stand in one of these relations."""
         return [row for row in self.table["pictures"] if row["relation"] in relations]
-
-    def eigenvalues(self, state: str) -> list[float]:
-        """The largest eigenvalue at every model."""
-        return [one[state]["quotients"][-1] for found in self.landscape.values() for one in found["models"]]
 
     def agreements(self, *relations: str) -> list[float]:
         """1 − MSE(same noise)/MSE(different noise) of each pair: 1 for equal pictures, 0 for unrelated ones."""
@@ -165,7 +158,6 @@ def findings(found: Results) -> dict[str, float]:
         numbers |= {f"{name}_{end}_percent": value for end, value in one.change.percents().items()}
     for state, relations in ((TRAINED, ("seeds", "widths")), (UNTRAINED, ("untrained",))):
         numbers[f"agreement_{state}"] = fmean(found.agreements(*relations))
-        numbers[f"eigenvalue_{state}"] = fmean(found.eigenvalues(state))
     return numbers | {f"prediction_mse_ratio_{t}": ratio for t, ratio in prediction_ratios(found).items()}
 
 
@@ -182,17 +174,12 @@ def tables(found: Results) -> list[Table]:
             "agreement, 1 − MSE(same noise)/MSE(different noise)",
             *(mean_and_sd(found.agreements(*some)) for some in (("seeds", "widths"), ("untrained",))),
         ),
-        (
-            "largest eigenvalue of the loss's Hessian",
-            *(mean_and_sd(found.eigenvalues(state)) for state in (TRAINED, UNTRAINED)),
-        ),
     ]
     return [
         Table("Pictures of the same noise", columns, compared, note),
         Table("Before and after training", ("measure", TRAINED, UNTRAINED), states, "± is the standard deviation."),
         pairs_table(found),
         distances_table(found),
-        barriers_table(found),
     ]
 
 
@@ -221,24 +208,6 @@ def distances_table(found: Results) -> Table:
     references = [(text, f"{nearest[name]:.3g}") for name, text in scales.items()]
     note = "Pictures much nearer than held-out images are copies of training images."
     return Table("Distance to the nearest training image", ("pictures of", "MSE"), rows, note, references)
-
-
-def barriers_table(found: Results) -> Table:
-    """Rise of the loss between models of one width."""
-    rows = [
-        (
-            f"{width}, seeds {line['first']} and {line['second']}",
-            f"{line['losses'][0]:.3g}, {line['losses'][-1]:.3g}",
-            f"{plus_minus(100 * line['barrier']['height'], 100 * line['barrier']['stderr'])} %",
-        )
-        for width, measured in found.landscape.items()
-        for line in measured["lines"]
-    ]
-    note = (
-        "Barrier: the largest rise of the loss above the straight course between its ends, ± paired standard error "
-        "over draws. Channels can be permuted, so a way around a barrier is not ruled out."
-    )
-    return Table("Loss on the line between two models", ("line", "loss at its ends", "barrier"), rows, note)
 
 
 def pictures(figure: Figure, found: Results) -> None:

@@ -38,17 +38,9 @@ def picture_row(pair: dict[str, Any], random: np.random.Generator) -> dict[str, 
     return pair | {"mse_same": same, "mse_other_noise": 0.5 * random.uniform(0.998, 1.002), "found_again": 0.9}
 
 
-def point(eigenvalue: float) -> dict[str, Any]:
-    return {"loss": 1.0, "quotients": [0.1, eigenvalue], "residuals": [5.0, eigenvalue / 100], "shift": 0.0}
-
-
 def results() -> Results:
     random = np.random.default_rng(0)
     images = random.integers(0, 256, (20, 1, 8, 8), dtype=np.uint8)
-    models = [{"seed": seed, "trained": point(50 + seed), "untrained": point(100 + 2 * seed)} for seed in (0, 1, 2)]
-    lines = [
-        {"first": 0, "second": 1, "losses": [0.1, 0.2, 0.1], "barrier": {"share": 0.5, "height": 1.0, "stderr": 0.01}}
-    ]
     table = {
         "pictures": [picture_row(pair, random) for pair in pairs()],
         "predictions": [
@@ -59,8 +51,7 @@ def results() -> Results:
         "nearest_training": dict.fromkeys(MODELS, 0.15) | {"held_out": 0.07, "two_training_images": 0.6},
         "conditions": {"timesteps": 50},
     }
-    landscape = {width: {"models": models, "lines": lines} for width in ("16-32", "24-48")}
-    return Results(table, landscape, dict.fromkeys(MODELS, images), images)
+    return Results(table, dict.fromkeys(MODELS, images), images)
 
 
 def test_findings_are_the_numbers_that_were_put_in() -> None:
@@ -70,7 +61,6 @@ def test_findings_are_the_numbers_that_were_put_in() -> None:
     assert found["seeds_low_percent"] < found["seeds_change_percent"] < found["seeds_high_percent"]
     assert found["models_change_percent"] == pytest.approx(-48, abs=2)
     assert (found["agreement_trained"], found["agreement_untrained"]) == pytest.approx((0.928, 0.4), abs=0.005)
-    assert (found["eigenvalue_trained"], found["eigenvalue_untrained"]) == (51, 102)
     assert prediction_ratios(results()) == pytest.approx({0: 0.1, 10: 0.2, 40: 0.05})
 
 
@@ -90,9 +80,8 @@ def test_seeds_are_read_from_names() -> None:
     assert [seed_of(name) for name in ("16-32/seed_2", "untrained/24-48/seed_11", "optimum")] == [2, 11, None]
 
 
-def test_tables_have_every_pair_model_and_line() -> None:
+def test_tables_have_every_pair_and_model() -> None:
     made = tables(results())
-    assert [len(table.rows) for table in made] == [3, 2, 5, 6, 2]
+    assert [len(table.rows) for table in made] == [3, 1, 5, 6]
     assert {len(row) for table in made for row in table.rows} <= {len(table.columns) for table in made}
     assert [row[1] for row in made[2].rows] == ["6", "9", "6", "15", "6"]
-    assert made[-1].rows[0] == ("16-32, seeds 0 and 1", "0.1, 0.1", "100.0 ± 1.0 %")

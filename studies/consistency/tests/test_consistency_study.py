@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from stage_project import write_params
 
 from studies.consistency.comparison import untrained
-from studies.consistency.stages import measure_consistency, measure_landscape, report_consistency, train_replica
+from studies.consistency.stages import measure_consistency, report_consistency, train_replica
 from unequal.data.prepared import PreparedData
 from unequal.files import read_json, read_npz
 from unequal.models.folder import load_model
@@ -40,7 +40,6 @@ RECIPE: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def params(network_settings: Callable[..., UNet2D], training_settings: Callable[..., Training]) -> dict[str, Any]:
     comparison = {"noises": 5, "images": 8, "timesteps": [0, 20, 49], "optimum": True}
-    landscape = {"draws": 12, "batch_size": 8, "iterations": 3, "points": 5}
     return {
         "seed": 0,
         "schedule": {"name": "linear", "timesteps": T},
@@ -48,7 +47,7 @@ def params(network_settings: Callable[..., UNet2D], training_settings: Callable[
         "training": training_settings(batch_size=8).model_dump(mode="json"),
         "recipes": {"base": RECIPE},
         "sampling": {"steps": 5, "spacing": "uniform", "eta": 0.0, "clip": True, "batch_size": 4},
-        "consistency": {"widths": WIDTHS, "seeds": SEEDS, "comparison": comparison, "landscape": landscape},
+        "consistency": {"widths": WIDTHS, "seeds": SEEDS, "comparison": comparison},
     }
 
 
@@ -125,21 +124,6 @@ def test_more_held_out_images_than_there_are_are_refused(params: dict[str, Any])
     assert result.output.endswith("consistency.comparison.images: 13 exceeds the 12 held-out images\n")
 
 
-def test_the_landscape_of_a_width() -> None:
-    assert run(measure_landscape.main, "--width", "8-16").exit_code == 0
-    content = read_json(Path("artifacts/landscape/8-16.json"))
-    assert [one["seed"] for one in content["models"]] == SEEDS
-    for one in content["models"]:
-        assert one["trained"]["loss"] < one["untrained"]["loss"]
-        assert all(len(one[state]["quotients"]) == 3 for state in ("trained", "untrained"))
-    (line,) = content["lines"]
-    ends = [one["trained"]["loss"] for one in content["models"]]
-    assert [line["losses"][0], line["losses"][-1]] == pytest.approx(ends, rel=1e-5)
-    assert [float(row["share"]) for row in rows("results/landscape/8-16.csv")] == [0, 0.25, 0.5, 0.75, 1]
-    summary = json.loads(Path("results/metrics/landscape_8-16.json").read_text())
-    assert summary["barrier_0_3"] == line["barrier"]["height"]
-
-
 def test_measuring_again_gives_the_same() -> None:
     found = []
     for seed in (1, 2):
@@ -152,12 +136,11 @@ def test_measuring_again_gives_the_same() -> None:
 def test_the_report_has_its_pictures_and_findings() -> None:
     for stage, options in (
         (measure_consistency.main, ()),
-        *((measure_landscape.main, ("--width", width)) for width in WIDTHS),
         (report_consistency.main, ()),
     ):
         result = run(stage, *options)
         assert result.exit_code == 0, result.output
     page, document = Path("results/report.html").read_text(), read_json(Path("results/findings.json"))
-    assert {"seeds_mse", "models_change_percent", "eigenvalue_trained", "prediction_mse_ratio_49"} <= document.keys()
+    assert {"seeds_mse", "models_change_percent", "agreement_trained", "prediction_mse_ratio_49"} <= document.keys()
     assert page.count("data:image/png") == len(list(Path("results/pictures").iterdir())) == 2
     assert "8-16, seed 3" in page
