@@ -59,9 +59,7 @@ def on_cpu(device: torch.device) -> dict[str, Benchmark]:
         "gradient_surgery": lambda: steps.gradient_surgery(params_of(PATCHES, device, 128), device, 2, 7),
         "checkpoint": lambda: steps.checkpoints(digits(), device, 20, 15),
         "overhead": lambda: overhead.measure(5),
-        "first_run": overhead.first_run,
         "growth": lambda: growth.measure(DIGITS, device, 100, 3),
-        "busy": lambda: growth.busy(DIGITS, 150, 5),
         "utilisation": lambda: training.utilisation(params_of(IDDPM, device, 4), device, 1, 3, 1024, 20),
     }
 

@@ -1,17 +1,14 @@
 """Growth of time with sampling steps, timesteps, image size, groups, processes and stages side by side.
 
 One thing is made larger at a time, the rest small. Where cost is in proportion, doubling doubles the time; with two
-processes of a thread each, on two free cores, the same steps take half. `busy` runs as many trainings as there are
-cores, one after the other with a thread for each core, and side by side with one thread each: on an idle machine, and
-next to a program that keeps one core busy. Programs are timed by the clock on the wall.
+processes of a thread each, on two free cores, the same steps take half. Programs are timed by the clock on the wall.
 """
 
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -21,7 +18,7 @@ from typing import Any
 import torch
 
 from benchmarks.sampling import experts_of
-from benchmarks.timing import in_turns, ratio, seconds
+from benchmarks.timing import in_turns, seconds
 from benchmarks.training import advance, comparable, our_loop, random_images
 from unequal.cli.architecture import Limits, spec_of
 from unequal.diffusion.spacing import sampling_timesteps
@@ -33,9 +30,6 @@ from unequal.settings.params import Params
 from unequal.timesteps.partition import TimestepRange
 
 IMAGES = 32
-ONE_BY_ONE, SIDE_BY_SIDE = "one after the other, a thread a core", "side by side, one thread each"
-IDLE, BUSY = "idle", "one core busy"
-CORES = len(os.sched_getaffinity(0))
 Work = Callable[[], object]
 
 
@@ -137,52 +131,6 @@ def measure(params_file: Path, device: torch.device, steps: int, rounds: int) ->
     found["start of processes"] = start
     found["stages side by side"] = wall_times_of(of_stages(params_file, steps), rounds, device)
     return {"seconds": found, "training_steps": steps, "rounds": rounds, "cores": os.cpu_count()}
-
-
-@contextmanager
-def one_core_busy() -> Iterator[None]:
-    """A program that does nothing but compute."""
-    program = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    try:
-        yield
-    finally:
-        program.kill()
-        program.wait()
-
-
-def trainings(command: list[str], threads: int, at_once: int) -> None:
-    """Run as many trainings as there are cores, some of them at once. Raises RuntimeError where one fails."""
-    environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
-    for _ in range(CORES // at_once):
-        running = [subprocess.Popen(command, env=environment) for _ in range(at_once)]
-        statuses = [process.wait() for process in running]
-        if any(statuses):
-            raise RuntimeError("a training has failed")
-
-
-def beside_a_program(command: list[str], threads: int, at_once: int) -> None:
-    """Run the trainings while one core is busy."""
-    with one_core_busy():
-        trainings(command, threads, at_once)
-
-
-def busy(params_file: Path, steps: int, rounds: int) -> dict[str, Any]:
-    """Ratios of wall times: of each way with a busy core to without, and of the two ways to each other."""
-    command = [sys.executable, "-m", "benchmarks.growth", str(params_file), str(steps)]
-    ways = {ONE_BY_ONE: (command, CORES, 1), SIDE_BY_SIDE: (command, 1, CORES)}
-    works = {(way, IDLE): partial(trainings, *how) for way, how in ways.items()}
-    works |= {(way, BUSY): partial(beside_a_program, *how) for way, how in ways.items()}
-    named = {f"{way}; {state}": work for (way, state), work in works.items()}
-    times = in_turns(named, rounds, torch.device("cpu"), warm_up=False, clock=seconds)
-    return {
-        "busy_over_idle": {way: ratio(times[f"{way}; {BUSY}"], times[f"{way}; {IDLE}"]) for way in ways},
-        "side_by_side_over_one_by_one": {
-            state: ratio(times[f"{SIDE_BY_SIDE}; {state}"], times[f"{ONE_BY_ONE}; {state}"]) for state in (IDLE, BUSY)
-        },
-        "seconds": times,
-        "steps": steps,
-        "cores": CORES,
-    }
 
 
 if __name__ == "__main__":

@@ -1,24 +1,17 @@
-"""Costs of the pipeline itself: engines with nothing to do, the start of a stage, and the first run in a clone.
+"""Costs of the pipeline itself: engines with nothing to do, and the start of a stage.
 
 `measure` copies the project's graph into a temporary folder and puts small files in the place of all outputs, which DVC
 records, so that `dvc repro` and `snakemake -n` find nothing to do. A stage's start is everything until its own function
-is called; next to it stand the imports of the libraries that it needs. `first_run` clones the last commit into a
-temporary folder, carries README's first command out in it, and divides the time between the set-up, the engine, the
-start of the stages' processes, their work and their ends. Where several stages run, each has an equal part of the time;
-the engine has what is left.
+is called; next to it stand the imports of the libraries that it needs.
 """
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -101,77 +94,3 @@ def measure(rounds: int) -> dict[str, Any]:
         "rounds": rounds,
         "every_round": times,
     }
-
-
-#: README's first one.
-COMMAND = ("snakemake", "--cores", "all")
-#: The parts of a stage's process, and the moments between them.
-PARTS = ("stages' starts", "stages' work", "stages' ends")
-MOMENTS = ("begun", "started", "ended", "gone")
-#: Read by every Python that finds its folder on its path: notes when a stage's process, and its own function, begin
-#: and end.
-HOOK = """
-import atexit, json, os, sys, time
-
-times = {"begun": time.time()}
-if any(word.startswith("stages.") for word in sys.orig_argv):
-    from unequal.pipeline import stage
-
-    construct = stage.StageCommand.__init__
-
-    def constructed(command, function, *arguments, **named):
-        construct(command, function, *arguments, **named)
-
-        def timed(*arguments, **options):
-            times["started"] = time.time()
-            try:
-                return function(*arguments, **options)
-            finally:
-                times["ended"] = time.time()
-
-        command.function = timed
-
-    stage.StageCommand.__init__ = constructed
-
-    @atexit.register
-    def note():
-        with open(os.environ["NOTES"], "a") as file:
-            file.write(json.dumps(times | {"gone": time.time()}) + "\\n")
-"""
-
-
-def timed_run(folder: Path, environment: Mapping[str, str], *command: str) -> float:
-    """Seconds of a command. Raises CalledProcessError."""
-    begun = time.perf_counter()
-    subprocess.run(command, cwd=folder, env=os.environ | dict(environment), check=True)
-    return time.perf_counter() - begun
-
-
-def first_run() -> dict[str, Any]:
-    """Return the seconds of each part of the first run in a clone."""
-    own = {"PYTHONPATH": ""}  # which could lead to another copy of the code
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place) / "clone"
-        subprocess.run(["git", "clone", "-q", str(ROOT), str(folder)], check=True)
-        set_up = timed_run(folder, own, "uv", "sync", "--quiet")
-        (Path(place) / "sitecustomize.py").write_text(HOOK)
-        notes = Path(place) / "notes"
-        noting = {"NOTES": str(notes), "PYTHONPATH": place}
-        whole = timed_run(folder, own | noting, "uv", "run", *COMMAND)
-        processes = [json.loads(line) for line in notes.read_text().splitlines()]
-    return {"seconds": shared_out(set_up, whole, processes), "stages": len(processes), "cores": os.cpu_count()}
-
-
-def shared_out(set_up: float, whole: float, processes: list[dict[str, float]]) -> dict[str, float]:
-    """The parts of a run, given the moments of each stage's process."""
-    spans = [
-        (part, one[begin], one[end])
-        for one in processes
-        for part, (begin, end) in zip(PARTS, pairwise(MOMENTS), strict=True)
-    ]
-    parts = Counter(dict.fromkeys(PARTS, 0.0))
-    for begin, end in pairwise(sorted({moment for _, *span in spans for moment in span})):
-        at_work = [part for part, first, last in spans if first <= begin and end <= last]
-        for part in at_work:
-            parts[part] += (end - begin) / len(at_work)
-    return {"set-up": set_up, "engine": whole - parts.total(), **parts, "all": set_up + whole}

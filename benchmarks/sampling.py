@@ -30,7 +30,6 @@ from unequal.settings.params import Params
 from unequal.timesteps.partition import TimestepRange, TimestepSet
 
 BASE = "base"
-CONTESTANTS = (BASE, "experts_unpruned", "experts_pruned")
 
 
 def untrained(params: Params, device: torch.device) -> dict[str, Ensemble]:

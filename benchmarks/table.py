@@ -42,27 +42,10 @@ def faster(figures: Figures) -> str:
     return "; ".join([f"{spread(figures['ratio'])} at a batch of {figures['batch_size']}", *others])
 
 
-def growths(figures: Figures) -> str:
-    """Cost of each size, as a multiple of the smallest size's cost."""
-    return "; ".join(f"{what} {growth(found)}" for what, found in figures["seconds"].items())
-
-
 def growth(found: Mapping[str, float]) -> str:
     """Sizes, and the time that each takes of the first one's."""
     first, *_ = found.values()
     return f"{', '.join(found)}: {', '.join(f'{taken / first:.2f}' for taken in found.values())}"
-
-
-def beside_a_busy_core(figures: Figures) -> str:
-    """Loss of each way of training on a busy machine, and the ratio of the two ways."""
-    lost = [f"{way} {spread(one)}" for way, one in figures["busy_over_idle"].items()]
-    compared = [f"{state} {spread(one)}" for state, one in figures["side_by_side_over_one_by_one"].items()]
-    return f"{'; '.join(lost)}; side by side over one after the other: {', '.join(compared)}"
-
-
-def parts_of(figures: Figures) -> list[tuple[str, float]]:
-    """Return the parts of the first run, with their seconds."""
-    return [(part, taken) for part, taken in figures["seconds"].items() if part != "all"]
 
 
 def training(name: str) -> tuple[str, Callable[[Figures], str]]:
@@ -110,15 +93,10 @@ ROWS: dict[str, tuple[str, Callable[[Figures], str]]] = {
             f"{spread(one['start_over_imports'])}"
         ),
     ),
-    "first_run": (
-        "the first run in a clone, packages downloaded before",
-        lambda one: (
-            f"{one['seconds']['all'] / 60:.0f} minutes for {one['stages']} stages: "
-            + ", ".join(f"{part} {share(taken / one['seconds']['all'])}" for part, taken in parts_of(one))
-        ),
+    "growth": (
+        "time, of the first one's",
+        lambda one: "; ".join(f"{what} {growth(found)}" for what, found in one["seconds"].items()),
     ),
-    "growth": ("time, of the first one's", growths),
-    "busy": ("trainings with one core busy, time over that on an idle machine", beside_a_busy_core),
     "utilisation": (
         "model FLOPs utilisation, IDDPM's CIFAR-10 net",
         lambda one: f"{share(one['utilisation']['median'])} of the measured matmul rate, {one['precision']}",

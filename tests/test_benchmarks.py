@@ -9,7 +9,7 @@ import torch
 from click.testing import CliRunner
 from harness.projects import ROOT
 
-from benchmarks import data, growth, overhead, profile, sampling, steps, training
+from benchmarks import data, growth, profile, sampling, steps, training
 from benchmarks.__main__ import main, on_cpu, on_gpu
 from benchmarks.table import ROWS, table
 from benchmarks.table import growth as growth_of
@@ -108,16 +108,6 @@ def test_turns_go_round_and_the_first_warms_up() -> None:
 def test_a_ratio_is_the_median_of_rounds_with_quartiles() -> None:
     assert ratio([2.0, 9.0, 4.0], [1.0, 3.0, 1.0]) == {"median": 3.0, "low": 2.5, "high": 3.5}
     assert ratio([3.0], [2.0]) == {"median": 1.5, "low": 1.5, "high": 1.5}
-
-
-def test_the_time_of_a_first_run_is_divided_between_its_parts() -> None:
-    processes = [
-        {"begun": 10.0, "started": 13.0, "ended": 20.0, "gone": 21.0},
-        {"begun": 18.0, "started": 20.0, "ended": 24.0, "gone": 25.0},
-        {"begun": 27.0, "started": 28.0, "ended": 30.0, "gone": 30.5},
-    ]
-    parts = {"stages' starts": 5.0, "stages' work": 11.5, "stages' ends": 2.0}
-    assert overhead.shared_out(4.0, 20.0, processes) == {"set-up": 4.0, "engine": 1.5, **parts, "all": 24.0}
 
 
 def test_figures_are_written_with_their_conditions_and_shown(tmp_path: Path) -> None:
