@@ -95,76 +95,11 @@ class EndpointFigures(Figures):
     x0_loss_over_log_snr: float
 
 
-class StatementFigures(Figures):
-    """Sentence of a report."""
-
-    key: str
-    subject: str
-    text: str
-
-
-class SectionFigures(Figures):
-    """Sentences below one heading."""
-
-    statements: tuple[StatementFigures, ...]
-
-
-class FindingFigures(Figures):
-    """results/findings.json: a report's sentences, and all numbers in them."""
-
-    __pydantic_extra__: dict[str, float]
-    sections: tuple[SectionFigures, ...]
-
-
-class ComparisonFigures(Figures):
-    """Comparison of two arms by an endpoint: the verdict, and the relative difference with its 95 % interval."""
-
-    word: str
-    change: float
-    low: float
-    high: float
-
-
-class JudgedFigures(Figures):
-    """An endpoint of a study, comparison by comparison."""
-
-    comparisons: dict[str, ComparisonFigures]
-
-
-class StudyFigures(Figures):
-    """results/findings.json of a study of arms in blocks: its conditions and its verdicts."""
-
-    data: str
-    parameters: PositiveFloat
-    images: PositiveFloat
-    blocks: tuple[int, ...] = Field(min_length=1)
-    endpoints: dict[str, JudgedFigures]
-
-
-class TrainedFigures(Figures):
-    """results/metrics/train_<model>.json."""
-
-    parameters: NonNegativeInt
-    images_seen: NonNegativeInt
-
-
 class SeenFigures(Figures):
     """Images that a model was trained with, and those of the model that it resumed from."""
 
     images_seen: NonNegativeInt
     inherited_images: NonNegativeInt
-
-
-class SplitFigures(Figures):
-    """Index of the first image, and of the one after the last."""
-
-    train: tuple[NonNegativeInt, NonNegativeInt]
-
-
-class DataFigures(Figures):
-    """results/metrics/data.json."""
-
-    split: SplitFigures
 
 
 class ReplicaFigures(Figures):

@@ -65,10 +65,6 @@ def fitting(pattern: str, refusal: str) -> tuple[AfterValidator, WithJsonSchema]
 NAMES = "small letters, digits and _, a letter first, at most 48"
 #: Of a recipe, a model or a way of pruning.
 Name = Annotated[str, *fitting(NAME, f"no name; allowed: {NAMES}")]
-#: Images at once × parts accumulated before an optimizer step.
-BatchName = Annotated[
-    str, *fitting(f"{NUMBER}x{NUMBER}", "no batch; allowed: images at once × parts accumulated, as in 8x4 or 32x1")
-]
 #: Channels of each resolution.
 WidthName = Annotated[
     str, *fitting(f"{NUMBER}(-{NUMBER}){{0,11}}", "no channels; allowed: those of each resolution, as in 16-32")
