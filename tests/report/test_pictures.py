@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from unequal.measures.loss_profile import relative_change
-from unequal.report.drawing import binned, log_bins, save
+from unequal.report.drawing import ForestRow, binned, forest_plot, log_bins, save
 from unequal.report.pipeline_pictures import (
     binned_ratio,
     loss_changes,
@@ -114,3 +114,14 @@ def test_saving_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     with Image.open(first) as image:
         assert image.width > 900
         assert "Software" not in image.info
+
+
+def test_a_forest_plot_holds_changes_intervals_and_verdicts() -> None:
+    rows = [ForestRow("half", -0.5, -0.6, -0.4, "better"), ForestRow("more", 0.1, -0.1, 0.3, "undecided")]
+    axes = drawn(partial(forest_plot, rows=rows, delta=0.05)).axes[0]
+    intervals, points = axes.get_lines()[1::2], axes.get_lines()[2::2]
+    assert [np.expm1(np.asarray(line.get_xdata())) for line in points] == [pytest.approx(row.change) for row in rows]
+    ends = [np.expm1(np.asarray(line.get_xdata(), float)) for line in intervals]
+    assert np.array(ends) == pytest.approx(np.array([[row.low, row.high] for row in rows]))
+    assert [text.get_text() for text in axes.texts] == ["better", "undecided"]
+    assert points[0].get_markerfacecolor() != points[1].get_markerfacecolor() == "white"
