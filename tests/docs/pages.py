@@ -61,11 +61,6 @@ def code_words(page: Path) -> list[str]:
     return re.findall(r"`([^`\n]+)`", prose(page))
 
 
-def anchors(page: Path) -> set[str]:
-    headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
 each_page = pytest.mark.parametrize("page", PAGES, ids=named)
 
 
