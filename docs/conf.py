@@ -37,7 +37,7 @@ def contents() -> str:
     tour = [pages[name] for name in TOUR if name in pages]
     reference = [page for page in pages.values() if page not in (*own, *tour)]
     studies = [str(page.relative_to(ROOT).with_suffix("")) for page in sorted((ROOT / "studies").rglob("README.md"))]
-    parts = {"Tour": tour, "Reference": reference, "Add your own": own, "Studies": studies}
+    parts = {"Tour": tour, "Reference": [*reference, "CHANGELOG"], "Add your own": own, "Studies": studies}
     return "\n".join(TOCTREE.format(caption=caption, pages="\n".join(entries)) for caption, entries in parts.items())
 
 
