@@ -1,7 +1,7 @@
 """Settings of Sphinx: README, docs and studies as a site, from the Markdown that is read in the repository.
 
-`python3 -m uv run --group docs sphinx-build -c docs . site` writes it to `site/`. CI builds it with -W: a link to a page,
-a heading or a file that does not exist is an error.
+`python3 -m uv run --group docs sphinx-build -c docs . site` writes it to `site/`. CI builds it with -W: a link to a
+page, a heading or a file that does not exist is an error.
 """
 
 from pathlib import Path
