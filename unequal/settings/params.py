@@ -14,6 +14,8 @@ from unequal.settings.core import CONTINUED, FRESH, INSIDE_A_RANGE, PRUNED, THRE
 from unequal.settings.evaluation import BY_PROFILE, Evaluation, Extractor, Profile, Sampling, Slots
 from unequal.settings.groups import Groups, Merging
 from unequal.settings.pruning import Pruning
+from unequal.settings.race import Race
+from unequal.settings.recipe import Recipe
 from unequal.settings.values import LARGEST_SEED, Name, Replicas
 from unequal.timesteps.groups import check_groups, least_limit, timestep_groups
 
@@ -224,7 +226,37 @@ def scorable(params: AnySampled) -> AnySampled:
     return params
 
 
-class Compared(Scored):
+class Raced(Scored):
+    """Recipes may race on the data of the file, with its network, batches and evaluation."""
+
+    race: Race | None = Field(default=None, description="null: no race")
+
+    @property
+    def race_recipes(self) -> dict[str, Recipe]:
+        """Recipes of arms, by the keys at which they stand."""
+        race = self.race
+        return {} if race is None else {f"race.arms.{name}": race.recipe_of(name) for name in race.arms}
+
+    @property
+    def placed_recipes(self) -> dict[str, Recipe]:
+        """Those of arms, too."""
+        return super().placed_recipes | self.race_recipes
+
+    @property
+    def with_other_batches(self) -> set[str]:
+        """Arms with batches of their own, too."""
+        arms = {} if self.race is None else self.race.arms
+        return super().with_other_batches | {f"race.arms.{name}" for name in arms if arms[name].batch_size is not None}
+
+    @model_validator(mode="after")
+    def race_can_be_run(self) -> Self:
+        """The race fits the other sections."""
+        if self.race is not None:
+            self.race.check_within(self.training, self.schedule.timesteps, self.network.pretrained)
+        return self
+
+
+class Compared(Raced):
     """Variants are scored from the same noise: single models, and sets of experts."""
 
     variants: Annotated[

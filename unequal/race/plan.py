@@ -1,0 +1,131 @@
+"""Course of a race: its rungs in their order, from who was trained to who is trained next, and what they cost.
+
+A simulated race and a real one follow the same functions.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from unequal.race.claim import Claim, look
+from unequal.race.standing import (
+    Candidate,
+    Results,
+    Scatter,
+    best_of_arms,
+    going_on,
+    means,
+    merged,
+    scatter_of,
+    seats,
+)
+from unequal.statistics.verdicts import UNDECIDED
+
+#: Rungs in their order. The two last are fresh seeds, after which the claim is made.
+SHORT, WHOLE, FINALS, CONFIRM, FURTHER = RUNGS = ("short", "whole", "finals", "confirm", "further")
+
+
+class Plan(NamedTuple):
+    """Rungs of a race.
+
+    Attributes:
+        control: the arm that the winner is compared with.
+        rates: factors of each arm's learning rate.
+        delta: δ in ln(FID).
+        short: share of the images and seeds; None: whole trainings from the start.
+        keep: arms besides the control that go on to whole trainings; None: all.
+        whole: seeds.
+        lower: whether arms also try the next lower rate there.
+        finalists: arms besides the control in the finals.
+        finals: seeds; (): none.
+        confirm: fresh seeds of the first look.
+        further: fresh seeds that are added for the second; (): there is none.
+    """
+
+    control: str
+    rates: tuple[float, ...]
+    delta: float
+    short: tuple[float, tuple[int, ...]] | None
+    keep: int | None
+    whole: tuple[int, ...]
+    lower: bool
+    finalists: int
+    finals: tuple[int, ...]
+    confirm: tuple[int, ...]
+    further: tuple[int, ...]
+
+    def cost(self, arms: int) -> float:
+        """Whole trainings of a race of so many arms that goes on to its last rung."""
+        tries, shared = len(self.rates), 0.0
+        if self.short is not None:
+            share, seeds = self.short
+            shared = arms * tries * share * len(seeds)
+            tries = 2 if self.lower and tries > 1 else 1
+        seated = arms if self.keep is None else min(arms, self.keep + 1)
+        finals = min(seated, self.finalists + 1) * len(self.finals)
+        fresh = 2 * (len(self.confirm) + len(self.further))
+        return shared + seated * tries * len(self.whole) + finals + fresh
+
+
+class Rung(NamedTuple):
+    """Trainings to be made together: candidates × blocks, each for a share of the images."""
+
+    name: str
+    candidates: tuple[Candidate, ...]
+    blocks: tuple[int, ...]
+    share: float = 1.0
+
+
+def opening(plan: Plan, arms: Sequence[str]) -> Rung:
+    """The first rung: every arm at every rate."""
+    everyone = tuple(Candidate(arm, rate) for arm in arms for rate in plan.rates)
+    if plan.short is None:
+        return Rung(WHOLE, everyone, plan.whole)
+    share, seeds = plan.short
+    return Rung(SHORT, everyone, seeds, share)
+
+
+def following(plan: Plan, done: Mapping[str, Results]) -> Rung | None:
+    """The rung after those that are done, in their order; None: the race has ended."""
+    last = list(done)[-1]
+    if last == SHORT:
+        results = done[SHORT]
+        keep = len(best_of_arms(results)) if plan.keep is None else plan.keep
+        arms = going_on(results, plan.control, keep, plan.delta, scatter_of(results))
+        return Rung(WHOLE, tuple(seats(arms, best_of_arms(results), plan.rates, plan.lower)), plan.whole)
+    if last == WHOLE and plan.finals:
+        results = done[WHOLE]
+        arms = going_on(results, plan.control, plan.finalists, plan.delta, scatter_of(results))
+        return Rung(FINALS, tuple(seats(arms, best_of_arms(results), plan.rates, lower=False)), plan.finals)
+    if last in (WHOLE, FINALS):
+        pair = winner_and_control(plan, done)
+        return None if pair[0].arm == plan.control else Rung(CONFIRM, pair, plan.confirm)
+    if last == CONFIRM and plan.further and claim_of(plan, done).word == UNDECIDED:
+        return Rung(FURTHER, tuple(done[CONFIRM]), plan.further)
+    return None
+
+
+def whole_results(done: Mapping[str, Results]) -> Results:
+    """Results of whole trainings before the fresh ones, of the candidates that were in all such rungs."""
+    return merged(*(done[rung] for rung in (WHOLE, FINALS) if rung in done))
+
+
+def winner_and_control(plan: Plan, done: Mapping[str, Results]) -> tuple[Candidate, Candidate]:
+    """The best candidate of all whole trainings, and the control's best."""
+    results = whole_results(done)
+    return next(iter(means(results))), best_of_arms(results)[plan.control]
+
+
+def whole_scatter(done: Mapping[str, Results]) -> Scatter:
+    """Scatter of whole trainings, pooled over the rungs before the fresh ones."""
+    total = Scatter()
+    for rung in (WHOLE, FINALS):
+        total = total.plus(scatter_of(done.get(rung, {})))
+    return total
+
+
+def claim_of(plan: Plan, done: Mapping[str, Results]) -> Claim:
+    """The claim by all fresh blocks that are done."""
+    winner, control = winner_and_control(plan, done)
+    fresh = merged(*(done[rung] for rung in (CONFIRM, FURTHER) if rung in done))
+    pairs = list(zip(fresh[winner].values(), fresh[control].values(), strict=True))
+    return look(pairs, whole_scatter(done), plan.delta)

@@ -1,0 +1,204 @@
+"""Simulated races: how well plans choose, how often they claim, and which of them suits a number of arms and a budget.
+
+A world is a number of arms with their true effects in ln(FID). Its constants were measured on this project's trainings;
+they decide which plan is proposed, and nothing of what a race says.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from unequal.race.claim import Claim
+from unequal.race.plan import CONFIRM, Plan, Rung, claim_of, following, opening, winner_and_control
+from unequal.race.standing import Candidate
+from unequal.statistics.verdicts import BETTER
+
+#: Standard deviation of ln(FID) between trainings of a block (measured: 0.054), and between blocks, common to all arms.
+TRAINING, BLOCK = 0.054, 0.07
+#: Assumed: loss of ln(FID) at twice or half an arm's best rate; how far best rates differ between arms, and how far they
+#: fall with a doubling of the images, in octaves; how much an arm's effect on ln(FID) changes with a doubling.
+CURVATURE, RATES_APART, RATES_FALL, CROSSING = 0.04, 0.5, 0.25, 0.02
+#: Arms within so much of the best, in ln(FID), count as chosen well.
+NEAR = 0.05
+#: Differences of ln(FID) of ten recipes from uniform timesteps after equal images: the means over six blocks in
+#: studies/league/unet, without repeated arms.
+LEAGUE = (-0.295, -0.266, -0.237, -0.136, -0.050, -0.030, 0.020, 0.026, 0.027, 0.149, 0.537)
+
+
+class World(NamedTuple):
+    """Arms by their true effects on ln(FID), the control's first.
+
+    Attributes:
+        effects: of whole trainings at the best rate, [arms].
+        best_rates: in octaves, [arms].
+        crossing: what each halving of the images adds to the effects, [arms].
+        curvature: loss at an octave from the best rate.
+    """
+
+    effects: np.ndarray
+    best_rates: np.ndarray
+    crossing: np.ndarray
+    curvature: float
+
+    @classmethod
+    def drawn(cls, generator: np.random.Generator, arms: int, scale: float) -> "World":
+        """Draw the effects of all arms but the control from the league's, times a scale; 0: no arm differs in anything."""
+        effects = scale * generator.choice(LEAGUE, arms - 1, replace=arms - 1 > len(LEAGUE))
+        apart = RATES_APART * generator.normal(size=arms)
+        crossing = CROSSING * generator.normal(size=arms) * bool(scale)
+        return cls(np.array([0.0, *effects]), apart, crossing, CURVATURE * bool(scale))
+
+    def expected(self, arm: int, rate: float, share: float = 1.0) -> float:
+        """ln(FID) of an arm at a rate, without scatter and without what all arms share."""
+        doublings = -np.log2(share)
+        away = np.log2(rate) - self.best_rates[arm] - RATES_FALL * doublings
+        return float(self.effects[arm] + self.curvature * away**2 + self.crossing[arm] * doublings)
+
+
+class Course(NamedTuple):
+    """End of a simulated race.
+
+    Attributes:
+        winner: the best candidate.
+        regret: how far its expected ln(FID) lies above that of the best candidate.
+        arm_regret: the same of the arms, each at its best rate.
+        claim: None where the control came first.
+    """
+
+    winner: Candidate
+    regret: float
+    arm_regret: float
+    claim: Claim | None
+
+
+def name(arm: int) -> str:
+    """Name of a simulated arm."""
+    return f"arm_{arm}"
+
+
+def number(arm: str) -> int:
+    """The arm of a name."""
+    return int(arm.removeprefix("arm_"))
+
+
+def simulate(plan: Plan, world: World, generator: np.random.Generator) -> Course:
+    """Run a race in a world; the plan's control is the first arm."""
+    arms = len(world.effects)
+    done: dict[str, dict[Candidate, dict[int, float]]] = {}
+    rung: Rung | None = opening(plan, [name(arm) for arm in range(arms)])
+    while rung is not None:
+        done[rung.name] = trained(rung, world, generator)
+        rung = following(plan, done)
+    winner, _ = winner_and_control(plan, done)
+    best = [min(world.expected(arm, rate) for rate in plan.rates) for arm in range(arms)]
+    chosen = number(winner.arm)
+    regrets = world.expected(chosen, winner.rate) - min(best), best[chosen] - min(best)
+    return Course(winner, *regrets, claim_of(plan, done) if CONFIRM in done else None)
+
+
+def trained(rung: Rung, world: World, generator: np.random.Generator) -> dict[Candidate, dict[int, float]]:
+    """Results of a rung."""
+    common = BLOCK * generator.normal(size=len(rung.blocks))
+    own = TRAINING * generator.normal(size=(len(rung.candidates), len(rung.blocks)))
+    return {
+        one: dict(
+            zip(
+                rung.blocks,
+                (world.expected(number(one.arm), one.rate, rung.share) + common + row).tolist(),
+                strict=True,
+            )
+        )
+        for one, row in zip(rung.candidates, own, strict=True)
+    }
+
+
+class Prospect(NamedTuple):
+    """What a plan promises, by simulated races.
+
+    Attributes:
+        plan: the plan.
+        cost: in whole trainings, to its last rung.
+        regret: mean ln(FID) above the best arm, arms as far apart as in the league.
+        near: share of races whose arm is within 5 % of the best.
+        better: share of races that call the winner better than the control.
+        better_half: the same where arms are half as far apart.
+        gain: mean ln(FID) of the winner below the control.
+    """
+
+    plan: Plan
+    cost: float
+    regret: float
+    near: float
+    better: float
+    better_half: float
+    gain: float
+
+
+def prospect(plan: Plan, arms: int, races: int, seed: int = 0) -> Prospect:
+    """Simulate races by a plan."""
+    generator = np.random.default_rng(seed)
+    whole, half = (
+        [(simulate(plan, world, generator), world) for world in worlds(generator, arms, scale, races)]
+        for scale in (1.0, 0.5)
+    )
+    regret = float(np.mean([course.regret for course, _ in whole]))
+    near = float(np.mean([course.arm_regret < NEAR for course, _ in whole]))
+    gains = [
+        world.expected(0, 1.0) - world.expected(number(course.winner.arm), course.winner.rate)
+        for course, world in whole
+    ]
+    said = [
+        float(np.mean([course.claim is not None and course.claim.word == BETTER for course, _ in courses]))
+        for courses in (whole, half)
+    ]
+    return Prospect(plan, plan.cost(arms), regret, near, *said, float(np.mean(gains)))
+
+
+def worlds(generator: np.random.Generator, arms: int, scale: float, count: int) -> Iterator[World]:
+    """Draw worlds."""
+    return (World.drawn(generator, arms, scale) for _ in range(count))
+
+
+def plans(control: str, rates: tuple[float, ...], delta: float, arms: int, budget: float) -> list[Plan]:
+    """Plans that cost at most a budget, in whole trainings, the dearest first."""
+    shorts = [None, *((share, tuple(range(100, 100 + seeds))) for share in (0.125, 0.25, 0.5) for seeds in (1, 2))]
+    keeps = sorted({1, 2, 3, 4, 5, 6, 8} & set(range(1, arms - 1)))
+    found = [
+        Plan(control, rates, delta, short, keep, (0, 1)[:whole], lower, finalists, finals, (200, 201, 202), further)
+        for short in shorts
+        for keep in (keeps if short else [None])
+        for whole in (1, 2)
+        for lower in ((False, True) if short and len(rates) > 1 else (False,))
+        for finalists in (1, 2, 3)
+        if finalists < (keep or arms)
+        for finals in ((), (2,), (2, 3))
+        if whole + len(finals) > 1 and (finals or finalists == 1)
+        for further in ((), (203, 204, 205))
+    ]
+    return sorted((one for one in found if one.cost(arms) <= budget), key=lambda one: -one.cost(arms))
+
+
+def cheapest(control: str, rates: tuple[float, ...], delta: float, arms: int) -> Plan:
+    """The plan that costs least."""
+    return plans(control, rates, delta, arms, np.inf)[-1]
+
+
+def best_prospects(candidates: Sequence[Plan], arms: int, count: int = 5) -> list[Prospect]:
+    """The most promising plans: a few races of all that use the budget, many of the best of them."""
+    dearest = candidates[0].cost(arms)
+    using = [one for one in candidates if one.cost(arms) >= 0.8 * dearest]
+    tried = using[:: max(1, len(using) // TRIED)]
+    first = sorted((prospect(one, arms, FEW) for one in tried), key=merit)[:count]
+    return sorted((prospect(one.plan, arms, MANY, seed=1) for one in first), key=merit)
+
+
+#: Plans that are simulated at first, races of each, and races of those that stay.
+TRIED, FEW, MANY = 60, 40, 300
+
+
+def merit(one: Prospect) -> float:
+    """Order of prospects, the least first: regret; a hundredth of FID weighs as a tenth of races that miss the best arms,
+    or a fifth of races without a claim.
+    """
+    return one.regret - 0.1 * one.near - 0.05 * (one.better + one.better_half) / 2

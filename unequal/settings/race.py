@@ -1,0 +1,207 @@
+"""`race`: which recipe trains best within a budget; arms are changes of one recipe, rungs say who is trained how long."""
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+
+from unequal.diffusion.predictions import ModelPrediction
+from unequal.settings.evaluation import BY_PROFILE, Sampling
+from unequal.settings.loss_weights import AnyLossWeight
+from unequal.settings.recipe import Conflicts, Optimizer, Recipe
+from unequal.settings.samplers import AnySampler
+from unequal.settings.strict import Strict
+from unequal.settings.training import Average, ExponentialAverage, Training
+from unequal.settings.values import BatchSize, Budget, Name, Seed
+
+#: Shares of the images below which short trainings order arms badly.
+LEAST_SHARE = 1 / 8
+#: Whole trainings of an arm, one a seed, without which nothing is known of their scatter.
+LEAST_BLOCKS = 2
+
+
+class Arm(Strict):
+    """What an arm changes of the race's recipe; {}: nothing."""
+
+    images: Budget | None = Field(default=None, description="must be the recipe's: arms see equally many images")
+    prediction: ModelPrediction | None = None
+    sampler: AnySampler | None = None
+    loss_weight: AnyLossWeight | None = None
+    optimizer: Optimizer | None = None
+    conflicts: Conflicts | None = None
+    average: Average | None = None
+    batch_size: BatchSize | None = Field(
+        default=None, description="images an optimizer step; null: as in `training`; another one rules short trainings out"
+    )
+
+    def of(self, recipe: Recipe) -> Recipe:
+        """The arm's recipe. Raises ValueError where the choices do not fit together."""
+        own = {name: getattr(self, name) for name in type(self).model_fields if name != "batch_size"}
+        changes = {name: value for name, value in own.items() if value is not None}
+        return Recipe(**({name: getattr(recipe, name) for name in recipe.model_fields_set} | changes))
+
+
+class Short(Strict):
+    """Short trainings before the whole ones, each decayed to its own end: all arms at all rates."""
+
+    share: float = Field(ge=LEAST_SHARE, lt=1, description="of the images")
+    seeds: tuple[Seed, ...] = Field(min_length=1)
+
+
+class Whole(Strict):
+    """Whole trainings of the arms that go on."""
+
+    keep: PositiveInt | None = Field(description="arms besides the control; null: all, as without short trainings")
+    seeds: tuple[Seed, ...] = Field(min_length=1)
+    lower_rate: bool = Field(
+        default=False, description="train each arm at the next lower rate too: best rates fall with the length"
+    )
+
+
+class Finals(Strict):
+    """Further whole trainings of few arms."""
+
+    keep: PositiveInt = Field(description="arms besides the control")
+    seeds: tuple[Seed, ...] = Field(min_length=1)
+
+
+class Fresh(Strict):
+    """Trainings of winner and control on fresh seeds: the claim goes by these alone."""
+
+    seeds: tuple[Seed, ...] = Field(min_length=2, description="of the first look")
+    further: tuple[Seed, ...] = Field(default=(), description="added for a second look where the first is undecided")
+
+
+class Race(Strict):
+    """Arms race from fresh weights; every rung holds fewer of them."""
+
+    recipe: Recipe = Field(description="what arms change; its images are those of a whole training")
+    control: Name = Field(description="the arm that the winner is compared with")
+    arms: dict[Name, Arm] = Field(min_length=2)
+    rates: tuple[PositiveFloat, ...] = Field(min_length=1, description="factors of each arm's own learning rate")
+    endpoint: dict[Literal["fid"], PositiveFloat] = Field(
+        min_length=1, description="δ: the difference of ln(FID) below which two recipes are the same"
+    )
+    samplings: dict[Name, Sampling] = Field(
+        min_length=1, description="the first one judges all rungs; then the best of them is chosen, without training"
+    )
+    short: Short | None = Field(description="null: whole trainings from the start")
+    whole: Whole
+    finals: Finals | None = None
+    confirm: Fresh
+
+    def recipe_of(self, arm: str) -> Recipe:
+        """The recipe of an arm at its own learning rate."""
+        return self.arms[arm].of(self.recipe)
+
+    @property
+    def delta(self) -> float:
+        """δ in ln(FID)."""
+        return self.endpoint["fid"]
+
+    def check_within(self, training: Training, timesteps: int, pretrained: str | None) -> None:
+        """Raise ValueError where a race cannot be run with the other sections of its file."""
+        if pretrained is not None:
+            raise ValueError(f"network.pretrained: '{pretrained}'; arms of a race begin with fresh weights: null")
+        if self.short is not None and isinstance(training.average, ExponentialAverage):
+            raise ValueError(f"training.average: {FIXED_HORIZON}")
+        for name, one in self.samplings.items():
+            if (one.steps if isinstance(one.steps, int) else one.steps[0] + 1) > timesteps:
+                raise ValueError(f"race.samplings.{name}.steps: beyond schedule.timesteps, {timesteps}")
+            if one.spacing in BY_PROFILE or one.guidance is not None or one.variance == "learned":
+                raise ValueError(
+                    f"race.samplings.{name}: allowed: a spacing without a profile, no guidance, and no learned variance"
+                )
+
+    @model_validator(mode="after")
+    def control_is_an_arm(self) -> Self:
+        """The control is trained too."""
+        if self.control not in self.arms:
+            raise ValueError(f"control: '{self.control}' is no arm; there is: {', '.join(self.arms)}")
+        return self
+
+    @model_validator(mode="after")
+    def seeds_differ(self) -> Self:
+        """No block is trained twice, and whole trainings show their scatter."""
+        whole = (*self.whole.seeds, *(self.finals.seeds if self.finals else ()))
+        seeds = (*(self.short.seeds if self.short else ()), *whole, *self.confirm.seeds, *self.confirm.further)
+        if twice := [seed for seed in dict.fromkeys(seeds) if seeds.count(seed) > 1]:
+            raise ValueError(f"seeds: {twice[0]} stands twice; every block of a race has a seed of its own")
+        if len(whole) < LEAST_BLOCKS:
+            raise ValueError(
+                f"whole.seeds: {list(self.whole.seeds)}; whole and finals need {LEAST_BLOCKS} seeds or more, or the "
+                "scatter of trainings is not known"
+            )
+        if len(set(self.rates)) < len(self.rates):
+            raise ValueError(f"rates: {list(self.rates)} names one twice")
+        return self
+
+    @model_validator(mode="after")
+    def rungs_narrow(self) -> Self:
+        """A rung holds no more arms than the one before."""
+        others = len(self.arms) - 1
+        if self.short is None and self.whole.keep is not None:
+            raise ValueError(f"whole.keep: {self.whole.keep} without short trainings that could choose; allowed: null")
+        if self.short is None and self.whole.lower_rate:
+            raise ValueError("whole.lower_rate: true without short trainings; all rates are trained anyway: false")
+        seated = others if self.whole.keep is None else self.whole.keep
+        if seated > others:
+            raise ValueError(f"whole.keep: {seated} arms besides the control; there are {others}")
+        if self.finals is not None and self.finals.keep > seated:
+            raise ValueError(f"finals.keep: {self.finals.keep} arms besides the control; whole trainings keep {seated}")
+        return self
+
+    @model_validator(mode="after")
+    def arms_are_recipes(self) -> Self:
+        """Arms fit together, see equally many images, and end their trainings."""
+        for name in self.arms:
+            try:
+                recipe = self.recipe_of(name)
+            except ValueError as error:
+                raise ValueError(f"arms.{name}: {first_reason(error)}") from None
+            self.check_arm(name, recipe)
+        return self
+
+    def check_arm(self, name: str, recipe: Recipe) -> None:
+        """Raise ValueError where an arm cannot be compared with the others."""
+        if recipe.images != self.recipe.images:
+            raise ValueError(
+                f"arms.{name}.images: {recipe.images}; allowed: {self.recipe.images}, as all arms see equally many images"
+            )
+        if recipe.prediction == "mixed" or not recipe.sampler.for_all or recipe.gradients is not None:
+            raise ValueError(f"arms.{name}: allowed: one head, all timesteps, and no gradients measured beforehand")
+        if recipe.sampler.needs:
+            raise ValueError(
+                f"arms.{name}.sampler: density '{recipe.sampler.density}' needs a profile, and fresh weights have none"
+            )
+        if recipe.optimizer.decay == "constant":
+            raise ValueError(
+                f"arms.{name}.optimizer.decay: 'constant'; a race judges trainings that have ended: cosine or linear"
+            )
+        if self.short is None:
+            return
+        if self.arms[name].batch_size is not None:
+            raise ValueError(
+                f"arms.{name}.batch_size: {self.arms[name].batch_size}; learning curves of unequal batches cross, so "
+                "short trainings mislead; allowed with race.short: null"
+            )
+        if isinstance(recipe.average, ExponentialAverage):
+            raise ValueError(f"arms.{name}.average: {FIXED_HORIZON}")
+        if self.short.share * recipe.images < recipe.optimizer.warmup_images:
+            raise ValueError(
+                f"short.share: {self.short.share:g} of {recipe.images} images is shorter than the warm-up of "
+                f"arms.{name}, {recipe.optimizer.warmup_images} images"
+            )
+
+
+#: Refusal of an average that hides what a short training has learned.
+FIXED_HORIZON = (
+    "exponential, of a fixed horizon, which hides what a short training has learned; allowed with race.short: power"
+)
+
+
+def first_reason(error: Any) -> str:
+    """The first complaint of a validation."""
+    first = error.errors()[0] if hasattr(error, "errors") else {"msg": str(error), "loc": ()}
+    place = ".".join(map(str, first["loc"]))
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{place}: {message}" if place else message
