@@ -149,4 +149,3 @@ def forecasts(short: Estimate, whole: Estimate, share: float, farthest: int = FA
         half = float(stdtrit(min(short.freedom, whole.freedom), 0.975)) * error
         lines.append(Forecast(times, float(difference), float(difference - half), float(difference + half)))
     return lines
-

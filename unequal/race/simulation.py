@@ -16,8 +16,8 @@ from unequal.statistics.verdicts import BETTER
 
 #: Standard deviation of ln(FID) between trainings of a block (measured: 0.054), and between blocks, common to all arms.
 TRAINING, BLOCK = 0.054, 0.07
-#: Assumed: loss of ln(FID) at twice or half an arm's best rate; how far best rates differ between arms, and how far they
-#: fall with a doubling of the images, in octaves; how much an arm's effect on ln(FID) changes with a doubling.
+#: Assumed: loss of ln(FID) at twice or half an arm's best rate; how far best rates differ between arms, and fall with a
+#: doubling of the images, in octaves; how much an arm's effect on ln(FID) changes with a doubling.
 CURVATURE, RATES_APART, RATES_FALL, CROSSING = 0.04, 0.5, 0.25, 0.02
 #: Arms within so much of the best, in ln(FID), count as chosen well.
 NEAR = 0.05
@@ -43,7 +43,7 @@ class World(NamedTuple):
 
     @classmethod
     def drawn(cls, generator: np.random.Generator, arms: int, scale: float) -> "World":
-        """Draw the effects of all arms but the control from the league's, times a scale; 0: no arm differs in anything."""
+        """Draw the effects of all arms but the control from the league's, times a scale; 0: no arm differs."""
         effects = scale * generator.choice(LEAGUE, arms - 1, replace=arms - 1 > len(LEAGUE))
         apart = RATES_APART * generator.normal(size=arms)
         crossing = CROSSING * generator.normal(size=arms) * bool(scale)
@@ -198,7 +198,8 @@ TRIED, FEW, MANY = 60, 40, 300
 
 
 def merit(one: Prospect) -> float:
-    """Order of prospects, the least first: regret; a hundredth of FID weighs as a tenth of races that miss the best arms,
-    or a fifth of races without a claim.
+    """Order of prospects, the least first.
+
+    A hundredth of FID weighs as much as a tenth of races that miss the best arms, or a fifth without a claim.
     """
     return one.regret - 0.1 * one.near - 0.05 * (one.better + one.better_half) / 2

@@ -1,7 +1,7 @@
 """Judging a rung: which candidates go on, and how much trainings scatter.
 
-A candidate is an arm at a learning rate. Its result is ln(FID) of trainings that have ended, one a block; all candidates
-of a block share weights, draws and sampling noise. A training that has collapsed has the result ∞.
+A candidate is an arm at a learning rate. Its result is ln(FID) of trainings that have ended, one a block; all
+candidates of a block share weights, draws and sampling noise. A training that has collapsed has the result ∞.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

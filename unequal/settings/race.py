@@ -1,4 +1,4 @@
-"""`race`: which recipe trains best within a budget; arms are changes of one recipe, rungs say who is trained how long."""
+"""`race`: which recipe trains best within a budget; arms change one recipe, rungs say who is trained how long."""
 
 from typing import Any, Literal, Self
 
@@ -30,7 +30,8 @@ class Arm(Strict):
     conflicts: Conflicts | None = None
     average: Average | None = None
     batch_size: BatchSize | None = Field(
-        default=None, description="images an optimizer step; null: as in `training`; another one rules short trainings out"
+        default=None,
+        description="images an optimizer step; null: as in `training`; another rules short trainings out",
     )
 
     def of(self, recipe: Recipe) -> Recipe:
@@ -165,7 +166,7 @@ class Race(Strict):
         """Raise ValueError where an arm cannot be compared with the others."""
         if recipe.images != self.recipe.images:
             raise ValueError(
-                f"arms.{name}.images: {recipe.images}; allowed: {self.recipe.images}, as all arms see equally many images"
+                f"arms.{name}.images: {recipe.images}; allowed: {self.recipe.images}, since arms see equally many"
             )
         if recipe.prediction == "mixed" or not recipe.sampler.for_all or recipe.gradients is not None:
             raise ValueError(f"arms.{name}: allowed: one head, all timesteps, and no gradients measured beforehand")
