@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 from unequal.errors import UserError
 from unequal.pipeline.attempt import ENGINE, delete_of_folder
 from unequal.pipeline.fingerprint import write_fingerprints
-from unequal.pipeline.recording import record_finished, stages_of, stale_stages
+from unequal.pipeline.recording import record_finished, record_or_report, stages_of, stale_stages
 from unequal.pipeline.sources import write_sources
 from unequal.settings.training import Runtime
 from unequal.settings.strict import PARAMS, read_yaml
@@ -72,11 +72,11 @@ onstart:
 
 
 onsuccess:
-    record_finished(GRAPH)
+    record_or_report(GRAPH)
 
 
 onerror:
-    record_finished(GRAPH)
+    record_or_report(GRAPH)
 
 
 OUTPUTS = {out.def_path: stage for stage in STAGES for out in stage.outs}

@@ -1,8 +1,10 @@
 """dvc.lock for both engines: what is stale by content, and what of a finished run is recorded."""
 
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 import yaml
@@ -11,7 +13,7 @@ from stage_project import RUNTIME, Recorder
 from unequal.files import write_json
 from unequal.pipeline.attempt import ENGINE, finished_runs
 from unequal.pipeline.fingerprint import CODE, fingerprint
-from unequal.pipeline.recording import record_finished, stages_of, stale_stages, write_lock
+from unequal.pipeline.recording import record_finished, record_or_report, stages_of, stale_stages, write_lock
 from unequal.pipeline.stage import Run, stage
 from unequal.settings.strict import StageSettings
 
@@ -164,4 +166,21 @@ def test_a_run_whose_conditions_no_longer_hold_is_not_recorded(change: Callable[
     assert record_finished(GRAPH) == []
     assert Path("dvc.lock").read_text() == before
     assert "draw" in stale()
+    assert len(list(finished_runs())) == 1
+
+
+def test_a_recording_that_must_wait_is_reported_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    write_params(seed=2)
+    draw()
+    other = (
+        "import sys; from dvc.repo import Repo; lock = Repo().lock; lock.lock(); print(flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen([sys.executable, "-c", other], stdin=PIPE, stdout=PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        record_or_report(GRAPH)
+        process.communicate()
+    assert (
+        capsys.readouterr().err == f"Error: {GRAPH}: another process uses DVC; run `unequal record` when it has ended\n"
+    )
     assert len(list(finished_runs())) == 1

@@ -6,6 +6,7 @@ records what has finished by `record_finished`, when it begins and when it ends.
 """
 
 import json
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -75,6 +76,14 @@ def record_finished(graph: Path) -> list[str]:
     for work in found:
         clear_finished(work)
     return sorted(stage.name for stage in found.values())
+
+
+def record_or_report(graph: Path) -> None:
+    """Record what has finished; where another process holds DVC's lock, print the one line that says how to later."""
+    try:
+        record_finished(graph)
+    except UserError as error:
+        print(f"Error: {error}", file=sys.stderr)
 
 
 def current_runs() -> Iterator[tuple[Path, Finished]]:

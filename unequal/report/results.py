@@ -226,17 +226,10 @@ def read_results(
     recipes: Sequence[str],
     groups: Sequence[int],
 ) -> RunResults:
-    """Read the results of the stages before the report.
+    """Read the results of the stages before the report. Raises UserError where something is missing or damaged.
 
-    Args:
-        find: returns the place of a path within the project.
-        models: profiled models.
-        variants: scored variants.
-        recipes: recipes that train the base further.
-        groups: numbers of the groups.
-
-    Raises:
-        UserError: something is missing or damaged.
+    `find` returns the place of a path within the project. Models are profiled, variants scored, groups numbered; recipes
+    train the base further.
     """
     profiles, samples, scores = find("artifacts/profiles"), find("artifacts/samples"), find("results/fid")
     samplers, metrics = find("artifacts/samplers"), find("results/metrics")
@@ -246,8 +239,8 @@ def read_results(
     count = len(shown["base"])
     grouping = read_groups(find("artifacts/groups.json"))
     schedule = NoiseSchedule.named(grouping.schedule, grouping.timesteps, grouping.shift)
-    prunings = {group: metrics / f"prune_expert_group_{group}.json" for group in groups}
-    pruned = {group: read_figures(file, PruningFigures) for group, file in prunings.items()}
+    shares, searches = read_prunings(metrics, groups)
+    trained = dict.fromkeys(part for variant in variants for part in trained_parts(variant, groups))
     return RunResults(
         losses={model: read_profile(profiles / f"{model}.npz") for model in models},
         floor=read_floor(profiles / "floor.npz"),
@@ -255,34 +248,37 @@ def read_results(
         slots=read_slots(find("artifacts/slots.json"), schedule.timesteps).slots,
         slot_sets=read_slot_sets(metrics / "slots.json"),
         groups=grouping,
-        group_shares=[one["share_of_base"] for one in pruned.values()],
-        searches={
-            group: read_figures(prunings[group], SearchFigures) for group, one in pruned.items() if "candidates" in one
-        },
+        group_shares=shares,
+        searches=searches,
         experts={
-            model: [read_seen(metrics, f"{model}_group_{group}") for group in groups]
-            for model in models
-            if model.startswith(EXPERTS)
+            name: [read_seen(metrics, part) for part in trained_parts(name, groups)]
+            for name in models
+            if name.startswith(EXPERTS)
         },
         joint=read_seen(metrics, JOINT) if JOINT in models else None,
         samplers={recipe: read_sampler(samplers / f"{recipe}.json", schedule).over_training() for recipe in recipes},
         variants={variant: Variant.of(variant, facts[variant]) for variant in variants},
-        seed_fids={
-            variant: seed_fids(scores / f"{variant}.json", facts["base"]["sampling_seeds"]) for variant in variants
-        },
+        seed_fids={name: seed_fids(scores / f"{name}.json", facts["base"]["sampling_seeds"]) for name in variants},
         errors={model: read_errors(profiles / f"{model}.npz") for model in models},
         replicas=read_replicas(find("results/replicas.json")),
-        trainings={
-            part: read_curve(find("results/training") / f"{part}.csv")
-            for variant in variants
-            for part in trained_parts(variant, groups)
-        },
+        trainings={part: read_curve(find("results/training") / f"{part}.csv") for part in trained},
         references=read_figures(scores / "reference.json", ReferenceFigures),
         samples=shown,
         real=np.array(data.holdout[:count]),
         data=data.facts,
         base=facts["base"],
     )
+
+
+def read_prunings(metrics: Path, groups: Sequence[int]) -> tuple[list[float], dict[int, dict[str, Any]]]:
+    """Shares of the base's FLOPs of all pruned models, and group → figures of the search that made its model, if any.
+
+    Raises UserError: a file is missing or damaged.
+    """
+    files = {group: metrics / f"prune_expert_group_{group}.json" for group in groups}
+    found = {group: read_figures(file, PruningFigures) for group, file in files.items()}
+    searched = {group: read_figures(files[group], SearchFigures) for group in groups if "candidates" in found[group]}
+    return [one["share_of_base"] for one in found.values()], searched
 
 
 def trained_parts(variant: str, groups: Sequence[int]) -> list[str]:
