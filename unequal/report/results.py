@@ -228,8 +228,8 @@ def read_results(
 ) -> RunResults:
     """Read the results of the stages before the report. Raises UserError where something is missing or damaged.
 
-    `find` returns the place of a path within the project. Models are profiled, variants scored, groups numbered; recipes
-    train the base further.
+    `find` returns the place of a path within the project. Models are profiled, variants scored, groups numbered;
+    recipes train the base further.
     """
     profiles, samples, scores = find("artifacts/profiles"), find("artifacts/samples"), find("results/fid")
     samplers, metrics = find("artifacts/samplers"), find("results/metrics")
