@@ -5,6 +5,7 @@ What does the work is imported inside of each, so that help appears at once.
 
 from contextlib import chdir
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -28,6 +29,23 @@ def check(params_file: Path) -> None:
     check_labels(params)
     check_reach(params)
     click.echo(f"{params_file}: sound")
+
+
+@click.command()
+@click.option("--images", required=True, type=FOLDER, help="Your folder of images; subfolders are labels.")
+@click.option(
+    "--size", required=True, type=click.Choice(["16", "32", "64", "128"]), help="Height and width, in pixels."
+)
+@click.option("--gpu", is_flag=True, help="Choose a network for one GPU; without, one for a trial on a CPU.")
+@click.option("--inception", type=FILE, help="Weights of Inception for FID's features, a file.")
+@click.option("--dinov2", type=FOLDER, help="Weights of DINOv2 for FID's features, a folder.")
+@click.option("--out", default="params.yaml", show_default=True, type=FILE, help="The params file.")
+def init(size: str, **options: Any) -> None:
+    """Write a params file for a folder of images: look at them, choose a preset, say why and what it costs."""
+    from unequal.cli.init import Request
+
+    for line in Request(size=int(size), **options).write():
+        click.echo(line)
 
 
 @click.command()

@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 import torch
+from matplotlib.ticker import EngFormatter
 from torch import nn
 
 from unequal.cli.architecture import Limits, network_of
@@ -55,6 +56,11 @@ class Work:
     training: float = 0.0
     forward: float = 0.0
     weights: int = 0
+
+    def seconds(self, measured: "Rates", precision: str, start: float) -> float:
+        """Time of all instances, each of which takes `start` seconds to begin."""
+        computing = self.training / measured.training[precision] + self.forward / measured.forward
+        return computing + self.instances * start
 
 
 def workload(params: Params, net: nn.Module) -> list[Work]:
@@ -190,12 +196,12 @@ def start_seconds() -> float:
     return time.perf_counter() - start
 
 
-def print_table(works: list[Work], train_rate: float, forward_rate: float, start: float) -> None:
+def print_table(works: list[Work], measured: Rates, precision: str, start: float) -> None:
     """A row a kind of stage, and the sum."""
     click.echo(f"{'stage':24} {'instances':>9} {'FLOPs':>10} {'weights':>10} {'time':>9}")
     total_seconds, total_macs, total_bytes = 0.0, 0.0, 0
     for work in works:
-        seconds = work.training / train_rate + work.forward / forward_rate + work.instances * start
+        seconds = work.seconds(measured, precision, start)
         macs, size = work.training + work.forward, work.weights * BYTES_PER_WEIGHT
         click.echo(f"{work.name:24} {work.instances:9} {macs:10.3g} {size / 1e6:7.1f} MB {readable(seconds):>9}")
         total_seconds, total_macs, total_bytes = total_seconds + seconds, total_macs + macs, total_bytes + size
@@ -227,6 +233,10 @@ def largest_model(works: list[Work]) -> float:
     return max(work.weights / max(1, work.instances) for work in works if work.name != REPEATED) * BYTES_PER_WEIGHT
 
 
+#: 8.13e9 → `8.13 G`.
+figure = EngFormatter(places=2)
+
+
 def readable(seconds: float) -> str:
     """Seconds, minutes or hours."""
     for unit, length in (("h", 3600), ("min", 60)):
@@ -235,21 +245,44 @@ def readable(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def report(params_file: Path, compiled: bool) -> None:
-    """Print what a params file costs on this machine. Raises UserError."""
-    params = Params.read(params_file)
-    net = network_of(params)
-    works = workload(params, net)
-    device = torch.device("cuda" if torch.cuda.is_available() and params.runtime.device != "cpu" else "cpu")
+def measured_rates(params: Params, net: nn.Module, device: torch.device, compiled: bool = False) -> Rates:
+    """Measure, in the threads of the settings. Raises UserError where memory does not suffice."""
     try:
         with threads(params.runtime.threads):
-            measured = rates(params, net.to(device), device, compiled)
+            return rates(params, net.to(device), device, compiled)
     except RuntimeError as error:
         if not out_of_memory(error):
             raise
         raise UserError(
             f"out of memory ({one_line(error)[:QUOTED]}); lower training.batch_size or sampling.batch_size"
         ) from None
-    print_table(works, measured.training[params.training.precision], measured.forward, start_seconds())
+
+
+def device_of(params: Params) -> torch.device:
+    """The device that stages choose here."""
+    return torch.device("cuda" if torch.cuda.is_available() and params.runtime.device != "cpu" else "cpu")
+
+
+def brief(params: Params) -> str:
+    """A line on what a params file costs on this machine. Raises UserError."""
+    net, device = network_of(params), device_of(params)
+    works = workload(params, net)
+    parameters, macs = (sum(one.numel() for one in net.parameters()), sum(one.training + one.forward for one in works))
+    memory = training_memory(params, net)
+    measured, start = measured_rates(params, net, device), start_seconds()
+    seconds = sum(work.seconds(measured, params.training.precision, start) for work in works)
+    return (
+        f"{figure(parameters)}parameters, {figure(macs)}FLOPs in all; on this machine's {device.type} about "
+        f"{readable(seconds)}, one stage after another, and {memory / 1e9:.1f} GB for a training"
+    )
+
+
+def report(params_file: Path, compiled: bool) -> None:
+    """Print what a params file costs on this machine. Raises UserError."""
+    params = Params.read(params_file)
+    net, device = network_of(params), device_of(params)
+    works = workload(params, net)
+    measured = measured_rates(params, net, device, compiled)
+    print_table(works, measured, params.training.precision, start_seconds())
     click.echo(f"{comparison(measured, params, device)}\n")
     click.echo(MEMORY.format(training_memory(params, net) / 1e9))

@@ -13,6 +13,7 @@ from unequal.errors import UserError, one_line
 COMMANDS = "unequal.cli.commands"
 #: Subcommand → module and name of its click command, and its line in the list of all.
 SUBCOMMANDS = {
+    "init": (f"{COMMANDS}:init", "Write a params file for a folder of your own images."),
     "check": (f"{COMMANDS}:check", "Check params.yaml as a whole."),
     "estimate": (f"{COMMANDS}:estimate", "Estimate time, disk, memory and FLOPs before anything runs."),
     "weights": (f"{COMMANDS}:weights", "Draw the effective weighting of timesteps of recipes."),

@@ -1,0 +1,160 @@
+"""A folder of images at a glance: how many, of what sizes and kinds, with which labels, and what is odd about them."""
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from unequal.data.pictures import decode, grey_if_equal
+from unequal.data.sources import FolderImages, folder
+from unequal.errors import UserError
+from unequal.settings.data import Data
+
+#: Files that are decoded; of larger folders a random sample. Sizes and modes are read of all.
+DECODED = 500
+#: Share of all images from which a class, or a loss by cropping, is remarkable.
+LARGE_CLASS, CROPPED = 0.6, 1 / 3
+#: Images a class, below which it hardly shapes features.
+SMALL_CLASS = 10
+#: Images below which a model may memorize them.
+FEW = 1000
+#: Alpha of a pixel that hides what is behind it.
+OPAQUE = 255
+#: File names in a line.
+NAMED = 2
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Facts on a folder of images.
+
+    Attributes:
+        files: images that are read, sorted.
+        classes: images of each class, by its name; empty without labels.
+        sizes: width and height of each readable file.
+        modes: Pillow's mode → number of files.
+        grey, transparent: of the decoded files, those without colour, and those with transparent pixels.
+        decoded: number of decoded files.
+        unreadable, copies: files that cannot be read, and files with the bytes of an earlier one.
+    """
+
+    files: Sequence[Path]
+    classes: dict[str, int]
+    sizes: np.ndarray
+    modes: Counter[str]
+    grey: list[Path]
+    transparent: list[Path]
+    decoded: int
+    unreadable: list[Path]
+    copies: list[Path]
+
+    @classmethod
+    def of(cls, path: Path, size: int) -> "Survey":
+        """Look at a folder. Raises UserError where it holds no images that are read."""
+        data = Data(source="folder", path=str(path), image_size=size, channels=3, fit="crop", holdout=0.1)
+        source = folder(path, data)
+        assert isinstance(source.images, FolderImages)
+        files = source.images.files
+        sizes, modes, unreadable = list[tuple[int, int]](), Counter[str](), list[Path]()
+        for file in files:
+            try:
+                with Image.open(file) as header:
+                    sizes.append(header.size)
+                    modes[header.mode] += 1
+            except (OSError, ValueError, SyntaxError):
+                unreadable.append(file)
+        readable = sorted(set(files) - set(unreadable))
+        if not readable:
+            raise UserError(f"{path}: none of its {len(files)} images can be read")
+        chosen = np.random.default_rng(0).permutation(len(readable))[:DECODED]
+        grey, transparent, decoded = list[Path](), list[Path](), 0
+        for file in (readable[index] for index in sorted(chosen)):
+            try:
+                pixels = decode(file).convert("RGBA")
+            except (OSError, ValueError, SyntaxError):
+                unreadable.append(file)
+                continue
+            decoded += 1
+            if np.asarray(pixels)[..., 3].min() < OPAQUE:
+                transparent.append(file)
+            white = Image.new("RGBA", pixels.size, "white")
+            if grey_if_equal(Image.alpha_composite(white, pixels).convert("RGB")).mode == "L":
+                grey.append(file)
+        classes = Counter(file.parent.name for file in files) if source.labels is not None else {}
+        return cls(files, dict(classes), np.array(sizes), modes, grey, transparent, decoded, unreadable, copies(files))
+
+    @property
+    def channels(self) -> int:
+        """1 where no decoded image has colour, else 3."""
+        return 1 if len(self.grey) == self.decoded else 3
+
+    @property
+    def labels(self) -> int | None:
+        """Number of classes, if there are two or more."""
+        return len(self.classes) if len(self.classes) > 1 else None
+
+    def fits(self, size: int) -> bool:
+        """Whether all images are squares of that size."""
+        return bool((self.sizes == size).all())
+
+    def summary(self) -> str:
+        """A line on count, sizes, kinds and labels."""
+        (low_w, low_h), (high_w, high_h) = self.sizes.min(0), self.sizes.max(0)
+        span = (
+            f"{low_w} × {low_h}" if (low_w, low_h) == (high_w, high_h) else f"{low_w} × {low_h} to {high_w} × {high_h}"
+        )
+        kinds = ", ".join(f"{count} {mode}" for mode, count in self.modes.most_common())
+        labels = f"{self.labels} classes" if self.labels else "no labels"
+        return f"{len(self.files)} images, {span} pixels ({kinds}), {labels}"
+
+    def oddities(self, size: int) -> Iterator[str]:
+        """Lines on what may surprise, for images that are brought to a size in pixels."""
+        of = "" if self.decoded == len(self.files) else f" of {self.decoded} that were looked at"
+        if self.unreadable:
+            yield f"{counted(self.unreadable)} cannot be read: training refuses the set until they are gone"
+        if self.transparent:
+            yield f"{counted(self.transparent)}{of} have transparent pixels"
+        if self.grey and self.channels == 3:
+            yield f"{counted(self.grey)}{of} are grey among colour"
+        if self.copies:
+            yield f"{counted(self.copies)} are copies of another file: they may stand in training and held-out images"
+        if small := int((self.sizes.min(1) < size).sum()):
+            yield f"{small} are smaller than {size} pixels, and are enlarged"
+        short, long = self.sizes.min(1), self.sizes.max(1)
+        if cropped := int((short / long < 1 - CROPPED).sum()):
+            yield f"{cropped} lose more than a third by a square crop (data.fit: resize squeezes them instead)"
+        if self.classes:
+            name, most = max(self.classes.items(), key=lambda one: one[1])
+            if len(self.classes) == 1:
+                yield f"all lie in one folder, {name}: that is no label"
+            elif most >= LARGE_CLASS * len(self.files):
+                yield f"class {name} holds {100 * most / len(self.files):.0f} % of all images"
+            if rare := [name for name, count in self.classes.items() if count < SMALL_CLASS]:
+                yield f"{len(rare)} classes have fewer than {SMALL_CLASS} images, {rare[0]} among them"
+        if len(self.files) < FEW:
+            yield f"{len(self.files)} images are few: compare samples with their nearest training images"
+
+
+def counted(files: Sequence[Path]) -> str:
+    """The number of some files, and the first names."""
+    return f"{len(files)} ({', '.join(file.name for file in files[:NAMED])}{', …' if len(files) > NAMED else ''})"
+
+
+def copies(files: Sequence[Path]) -> list[Path]:
+    """Files with the same bytes as an earlier one; only files of equal size are read."""
+    by_size = defaultdict[int, list[Path]](list)
+    for file in files:
+        by_size[file.stat().st_size].append(file)
+    repeated = list[Path]()
+    for same in by_size.values():
+        known = set[bytes]()
+        for file in same if len(same) > 1 else ():
+            digest = hashlib.sha256(file.read_bytes()).digest()
+            if digest in known:
+                repeated.append(file)
+            known.add(digest)
+    return sorted(repeated)
