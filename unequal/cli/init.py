@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from unequal.cli.survey import Survey
 from unequal.errors import UserError
-from unequal.settings.params.pipeline import Params
+from unequal.settings.params import Params
 
 PRESETS = Path("presets")
 #: Held-out images that figures should have, as far as a fifth of all allows.
