@@ -177,7 +177,7 @@ def test_a_killed_run_ends_as_if_never_killed(build: Build, tmp_path: Path, kill
 
 @pytest.mark.parametrize("name", ["adamw", "sgd"])
 def test_decaying_momentum_and_a_curriculum_resume_exactly(build: Build, tmp_path: Path, name: str) -> None:
-    decay = MomentumDecay(kind="demon", floor=0.1, lr_compensation="raise" if name == "sgd" else "none")
+    decay = MomentumDecay(kind="demon", floor=0.1, lr_compensation="raise")
     plain = {"lr": 2e-3, "betas": (0.9, 0.999), "weight_decay": 0.0, "warmup_images": 0, "decay": "constant"}
     chosen = {
         "optimizer": Optimizer(name=name, momentum_decay=decay, **plain),

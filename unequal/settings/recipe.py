@@ -24,7 +24,7 @@ class MomentumDecay(Strict):
     kind: Literal["demon", "linear", "exponential"]
     floor: float = Field(ge=0, lt=1, description="the coefficient never falls below it; exponential ends there")
     lr_compensation: Literal["none", "raise", "lower"] = Field(
-        description="lr × (1 − β_s)/(1 − β_0), which keeps lr/(1 − β) for sums like SGD's, or its inverse"
+        description="raise: lr × (1 − β_s)/(1 − β_0), which keeps lr/(1 − β), the step of SGD's sum; lower: its inverse"
     )
 
 
@@ -49,7 +49,7 @@ class Optimizer(Strict):
 
     @model_validator(mode="after")
     def betas_are_coefficients(self) -> Self:
-        """Both moments are running averages; only a plain sum grows with its momentum."""
+        """Coefficients lie in [0, 1), and no setting stands where it has no meaning."""
         if not all(0 <= beta < 1 for beta in self.betas):
             raise ValueError(f"betas: {list(self.betas)} must lie in [0, 1)")
         if self.name == "sgd" and self.betas[1] != UNUSED_BETA:
@@ -62,11 +62,6 @@ class Optimizer(Strict):
         if self.decay == "constant" and self.final_share is not None:
             raise ValueError("final_share: has no meaning for decay 'constant'; allowed: null")
         chosen = self.momentum_decay
-        if chosen is not None and chosen.lr_compensation != "none" and self.name != "sgd":
-            raise ValueError(
-                f"momentum_decay.lr_compensation: '{chosen.lr_compensation}' does not fit {self.name}, whose first "
-                "moment is an average; allowed: none"
-            )
         if chosen is not None and chosen.floor > self.betas[0]:
             raise ValueError(f"momentum_decay.floor: {chosen.floor} lies above betas[0], {self.betas[0]}")
         if chosen is not None and chosen.kind == "exponential" and chosen.floor == 0:

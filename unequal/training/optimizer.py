@@ -93,7 +93,10 @@ def decayed(decay: MomentumDecay, beta: float, progress: float) -> float:
 def compensation(settings: Optimizer, first: float) -> float:
     """Factor of the learning rate where the momentum has fallen to `first`.
 
-    SGD's steps sum up to lr/(1 − β) times the gradient: (1 − β_s)/(1 − β_0) keeps that as β falls.
+    SGD's steps sum up to lr/(1 − β) times the gradient: (1 − β_s)/(1 − β_0) keeps that as β falls. Adam's first moment
+    is an average, whose steps do not depend on β: there the factor is a second schedule of the learning rate. Paper 2
+    names its method after a compensation (MDLRC). Its formula and direction are not in the sources at hand, so both
+    directions are here.
     """
     chosen = settings.momentum_decay
     if chosen is None or chosen.lr_compensation == "none":
