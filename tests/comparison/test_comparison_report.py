@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from stage_project import write_params
 from unequal.comparison.judgement import families, family
 from unequal.comparison.results import file_of, read_results
 from unequal.comparison.stages import report as report_stage
-from unequal.comparison.tables import promise, scattering
+from unequal.comparison.tables import answer, promise, scattering
 from unequal.errors import UserError
 from unequal.files import read_json, write_json
+from unequal.report.formatting import label
 from unequal.statistics.power import Design, upper_deviation
 from unequal.statistics.verdicts import BETTER, NOT_TESTABLE, SAME, WORSE
 
@@ -88,6 +90,14 @@ def test_of_what_a_study_cannot_see_nothing_is_said(trainings: Path) -> None:
     # A claim of twice what is seen can be tested, whatever counts as the same.
     _, asked = families(read_results(trainings, design(effects={"fid": 2 * max(fid.visible.values())})), blind)
     assert {one.word for one in asked.verdicts.values()} == {BETTER, SAME, WORSE}
+
+
+def test_the_answer_names_the_largest_gain_or_says_that_there_is_none(trainings: Path) -> None:
+    losses, fid = families(read_results(trainings, design()), PILOT)
+    best = min((one.change, pair.arm) for pair, one in fid.verdicts.items() if one.word == BETTER)
+    assert answer(fid).startswith(f"By FID, {label(best[1])} is better than its control ")
+    nothing = replace(losses, verdicts={pair: replace(one, word=SAME) for pair, one in losses.verdicts.items()})
+    assert answer(nothing).endswith("no variant is better than its control.")
 
 
 def test_a_block_without_an_arm_or_measured_otherwise_is_left_out(trainings: Path) -> None:

@@ -16,6 +16,7 @@ from unequal.comparison.ranking import Ranking
 from unequal.comparison.results import ComparisonResults, missing_clause, read_results
 from unequal.comparison.settings import Comparison
 from unequal.comparison.tables import (
+    answer,
     arms_table,
     confirmation_rows,
     confirmation_table,
@@ -148,10 +149,12 @@ def write_report(run: Run, settings: ReportSettings, own: Callable[[Judged], Ext
     first = first_sentence(results, judged.real)
     incomplete = f" Not judged: {missing_clause(results.missing)}." if results.missing else ""
     judgements = [family_table(one, results) for one in verdicts]
+    drawn = drawings(verdicts, results)
     rows = {"trainings": training_rows(results), "curves": curve_rows(results)} | dict(extras.rows)
     report = Report(
         title=results.plan.question,
-        lead=first + incomplete,
+        lead=answer(verdicts[0]),
+        facts=first + incomplete,
         tables=[
             *judgements,
             arms_table(results, judged.real),
@@ -160,7 +163,8 @@ def write_report(run: Run, settings: ReportSettings, own: Callable[[Judged], Ext
             tries_table(judged.pilot),
         ],
         conditions=judged.conditions,
-        drawings=[*drawings(verdicts, results), *extras.drawings],
+        overview=drawn[:1],
+        drawings=[*drawn[1:], *extras.drawings],
         rows={},
         documents={one.endpoint: table.markdown() for one, table in zip(verdicts, judgements, strict=True)},
     )

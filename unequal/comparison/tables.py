@@ -13,9 +13,9 @@ from unequal.comparison.judgement import Family
 from unequal.comparison.results import ComparisonResults
 from unequal.comparison.settings import Contrast, images_for
 from unequal.comparison.speed import arrivals, curve_of
-from unequal.report.formatting import either_way, label, mean_and_sd, percent, with_prefix
+from unequal.report.formatting import either_way, label, mean_and_sd, percent, signed, with_prefix
 from unequal.report.page import Table
-from unequal.statistics.verdicts import SAME, Verdict
+from unequal.statistics.verdicts import BETTER, SAME, Verdict
 
 #: How people read the endpoints.
 NAMES = {
@@ -249,6 +249,19 @@ def markdown(families: Sequence[Family], first: str) -> str:
         texts = [f"{one[0]}: {one[-1]}" for one in words]
         lines.append(f"| {' | '.join((against(comparison.arm, comparison.control), *texts))} |")
     return "\n".join(lines) + "\n"
+
+
+def answer(family: Family) -> str:
+    """The verdicts by an endpoint, the first that a comparison judges, in one sentence."""
+    better = {pair: one.change for pair, one in family.verdicts.items() if one.word == BETTER}
+    if not better:
+        return f"By {NAMES[family.endpoint]}, no variant is better than its control."
+    first = min(better, key=better.__getitem__)
+    more = f"; {len(better) - 1} more are better than theirs" if len(better) > 1 else ""
+    return (
+        f"By {NAMES[family.endpoint]}, {label(first.arm)} is better than its control {label(first.control)} "
+        f"({signed(100 * better[first])} %){more}."
+    )
 
 
 def first_sentence(results: ComparisonResults, real: Mapping[str, Any]) -> str:
