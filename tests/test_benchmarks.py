@@ -9,14 +9,12 @@ import torch
 from click.testing import CliRunner
 from harness.projects import ROOT
 
-from benchmarks import data, growth, profile, sampling, steps, training
+from benchmarks import data, profile, sampling, steps, training
 from benchmarks.__main__ import main, on_cpu, on_gpu
 from benchmarks.table import ROWS, table
 from benchmarks.table import growth as growth_of
 from benchmarks.timing import in_turns, keep, ratio
-from unequal.cli.architecture import spec_of
 from unequal.files import read_json
-from unequal.models.backbones.backbone import build_network, count_cost
 from unequal.settings.params import Params
 
 CPU = torch.device("cpu")
@@ -74,28 +72,6 @@ def test_both_loops_train_the_same_network_on_the_same_images(tmp_path: Path) ->
     first = theirs.loss
     theirs.run(30)
     assert theirs.loss < first
-
-
-def test_a_steps_operations_are_three_passes_of_two_operations_a_multiplication() -> None:
-    net = build_network(long().network, spec_of(long()))
-    assert training.step_flops(long()) == 2 * 3 * 4 * count_cost(net).macs_with_attention
-
-
-def test_more_steps_ask_the_network_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[int] = []
-    build = growth.build_network
-
-    def watched(*settings: Any) -> torch.nn.Module:
-        net = build(*settings)
-        net.register_forward_pre_hook(lambda _, given: calls.append(len(given[0])))
-        return net
-
-    monkeypatch.setattr(growth, "build_network", watched)
-    growth.of_steps(long(), CPU)["10"]()
-    assert calls[-10:] == [growth.IMAGES] * 10
-    calls.clear()
-    growth.of_timesteps(long(), CPU)["100"]()
-    assert sum(calls) == 4 * 100
 
 
 def test_turns_go_round_and_the_first_warms_up() -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import one_node
 import pytest
-from filelock import FileLock
 
 
 @pytest.fixture
@@ -22,20 +21,6 @@ def configuration(folder: Path) -> Path:
     folder.mkdir()
     (folder / one_node.CONFIGURATION).write_text("ClusterName=unequal")
     return folder / one_node.CONFIGURATION
-
-
-@pytest.mark.parametrize("dangling", [True, False])
-def test_a_link_that_killed_tests_have_left_is_replaced(place: Path, tmp_path: Path, dangling: bool) -> None:
-    left = configuration(tmp_path / "left")
-    place.symlink_to(left)
-    if dangling:
-        left.unlink()
-        left.parent.rmdir()
-    assert one_node.missing() is None
-    own = configuration(tmp_path / "own")
-    with one_node.found_by_jobs(own):
-        assert place.readlink() == own
-    assert not place.is_symlink()
 
 
 def file(place: Path) -> None:
@@ -61,11 +46,3 @@ def test_a_configuration_of_the_machine_is_left_alone(
     with pytest.raises(FileExistsError), one_node.found_by_jobs(configuration(tmp_path / "own")):
         pass
     assert place.lstat() == before
-
-
-def test_a_link_of_tests_that_run_is_left_alone(place: Path, tmp_path: Path) -> None:
-    running = configuration(tmp_path / "running")
-    place.symlink_to(running)
-    with FileLock(running.with_name(one_node.HELD)):
-        assert one_node.missing() is not None
-    assert one_node.missing() is None

@@ -51,20 +51,6 @@ def test_two_opposite_values_have_the_known_least_error(snr: float) -> None:
     assert ((shares * errors).sum() / snr).item() == pytest.approx(known.item(), rel=1e-3)
 
 
-def test_of_pure_noise_the_mean_is_the_best_guess() -> None:
-    images = normal(3, 6, 1, 4, 4)
-    alpha, sigma = levels(math.pi / 2 - 1e-9)
-    found = optimal_x0(normal(4, 2, 1, 4, 4), images, alpha, sigma)
-    torch.testing.assert_close(found, images.mean(0).expand(2, -1, -1, -1), rtol=1e-6, atol=1e-6)
-
-
-@given(ANGLES, SEEDS)
-def test_every_image_twice_is_the_same_data_set(angle: float, seed: int) -> None:
-    images, x_t = normal(seed, 5, 1, 2, 2), normal(seed + 1, 3, 1, 2, 2)
-    twice = optimal_x0(x_t, images.repeat(2, 1, 1, 1), *levels(angle))
-    torch.testing.assert_close(twice, optimal_x0(x_t, images, *levels(angle)))
-
-
 @pytest.mark.parametrize("angle", [0.3, 0.8, 1.2])
 def test_no_other_denoiser_has_a_smaller_error_on_average(angle: float) -> None:
     alpha, sigma = levels(angle)

@@ -54,11 +54,6 @@ def test_cosine_is_its_closed_form_up_to_the_clipped_end(timesteps: int) -> None
     assert table[-1].item() == pytest.approx(expected[-1].item() * 1e-3, rel=1e-9)
 
 
-@given(st.integers(21, 5000))
-def test_linear_betas_sum_to_the_same_for_every_number_of_timesteps(timesteps: int) -> None:
-    assert NoiseSchedule.linear(timesteps).betas.sum().item() == pytest.approx(1000 * (1e-4 + 0.02) / 2, rel=1e-9)
-
-
 @settings(max_examples=60)
 @given(SCHEDULES)
 def test_signal_and_noise_share_one_variance_and_the_signal_falls(schedule: NoiseSchedule) -> None:

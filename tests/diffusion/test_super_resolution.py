@@ -35,15 +35,6 @@ def test_enlarging_is_pillows_bilinear(seed: int, factor: int) -> None:
     np.testing.assert_allclose(enlarge(small, factor)[0, 0].numpy(), expected, atol=1e-5)
 
 
-@given(SEEDS, st.sampled_from([2, 4]))
-def test_blurring_stays_within_the_range_of_the_image(seed: int, factor: int) -> None:
-    images = pictures(seed, 4, 3, 8, 8)
-    found = blurred(images, factor)
-    assert found.shape == images.shape
-    assert (found.amax((2, 3)) <= images.amax((2, 3)) + 1e-12).all()
-    assert (found.amin((2, 3)) >= images.amin((2, 3)) - 1e-12).all()
-
-
 @given(SEEDS)
 def test_blurring_is_linear_and_blind_to_what_it_removes(seed: int) -> None:
     one, other = pictures(seed, 1, 1, 8, 8), pictures(seed + 1, 1, 1, 8, 8)
@@ -65,12 +56,3 @@ def test_psnr_of_an_error_of_known_size(seed: int, units: float) -> None:
     signs = torch.where(pictures(seed + 1, 2, 3, 8, 8) > 0, 1.0, -1.0)
     found = psnr(truth + units / 127.5 * signs, truth)
     torch.testing.assert_close(found, torch.full((2,), 20 * math.log10(255 / units), dtype=torch.float64))
-
-
-def test_psnr_of_the_truth_is_infinite_and_falls_with_the_error() -> None:
-    truth = pictures(0, 1, 3, 8, 8)
-    assert psnr(truth, truth).item() == math.inf
-    noise = pictures(1, 1, 3, 8, 8)
-    assert psnr(truth + 0.2 * noise, truth).item() == pytest.approx(
-        psnr(truth + 0.1 * noise, truth).item() - 6.0206, abs=1e-3
-    )

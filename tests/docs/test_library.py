@@ -48,8 +48,3 @@ def test_type_checkers_see_the_public_names():
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
     assert [(one.asname, node.module) for node in imports for one in node.names] == list(unequal._MODULE_OF.items())
     assert set(unequal.__all__) <= set(dir(unequal))
-
-
-def test_another_name_is_no_attribute():
-    with pytest.raises(AttributeError, match="module 'unequal' has no attribute 'nothing'"):
-        unequal.nothing  # noqa: B018

@@ -154,11 +154,6 @@ def test_the_memory_bank_lies_with_the_model(make: Callable, place: Somewhere) -
     assert not (models[1] / "memory_bank.jsonl").exists()
 
 
-def test_curves_are_named_for_their_group(make: Callable, place: Somewhere) -> None:
-    carry_out(place, make())
-    assert {name.split("/")[0] for name in place.logged} == {"group_0", "group_1"}
-
-
 GAIN = {
     "pruning": None,
     "allocation": {"kind": "gain", "first": 0.5, "rounds": 3},

@@ -1,9 +1,7 @@
 """A program started out of the warm process is, to all outside, the one that a new Python would be."""
 
-import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -36,14 +34,6 @@ def test_it_has_words_folder_environment_streams_and_status(folder: Path) -> Non
     assert done.stdout == f"['a', 'b'] {folder} this True False\n"
 
 
-@pytest.mark.parametrize(
-    ("words", "warm"), [(["-c"], b"True\n"), (["-P", "-c"], b"True\n"), (["-u", "-c"], b"False\n")]
-)
-def test_all_but_modules_and_commands_is_run_by_the_real_python(folder: Path, words: list[str], warm: bytes) -> None:
-    program = "import sys; print('torch' in sys.modules)"
-    assert subprocess.run(["python", *words, program], capture_output=True, check=True).stdout == warm
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_signals_end_it(folder: Path, number: signal.Signals) -> None:
     with subprocess.Popen(["python", "-m", "program", "wait"], stdout=subprocess.PIPE, text=True) as process:
@@ -53,14 +43,3 @@ def test_signals_end_it(folder: Path, number: signal.Signals) -> None:
         assert process.wait(60) == -number
         # The end of its output: nobody holds it open.
         assert process.stdout.read() == ""
-
-
-def test_programs_run_side_by_side(folder: Path) -> None:
-    both = [subprocess.Popen(["python", "-m", "program", "wait"], stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    try:
-        assert [process.stdout and process.stdout.readline() for process in both] == ["ready\n"] * 2
-    finally:
-        for process in both:
-            os.kill(process.pid, signal.SIGTERM)
-    deadline = time.monotonic() + 60
-    assert [process.wait(deadline - time.monotonic()) for process in both] == [-signal.SIGTERM] * 2

@@ -175,10 +175,6 @@ def test_experts_come_to_the_device_one_after_the_other_and_once(images: Tensor)
     assert [key for key, _ in groupby(present)] == [(0,), (1,), (2,)]
 
 
-def test_the_floor_of_one_image_is_nothing(images: Tensor) -> None:
-    assert profile_optimal_loss(images[:1], SCHEDULE, draws_of(images[:1], count=3)).max() < 1e-9
-
-
 def test_no_model_is_below_the_floor(images: Tensor, tiny_net: Callable) -> None:
     draws = draws_of(images, count=36)
     floor = profile_optimal_loss(images, SCHEDULE, draws)

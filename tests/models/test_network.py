@@ -8,7 +8,7 @@ from diffusers.models.attention_processor import Attention
 from specs import low_resolution
 
 from unequal.errors import UserError
-from unequal.models.backbones.backbone import count_cost, training_flops
+from unequal.models.backbones.backbone import count_cost
 
 ENLARGING = low_resolution(4)
 
@@ -37,10 +37,6 @@ def test_learned_variance_doubles_the_output(tiny_net: Callable) -> None:
     assert count_cost(net).parameters - count_cost(plain).parameters == 3 * (9 * 8 + 1)
     # Three heads learn no variance.
     assert tiny_net(heads=3, channels=3, variance="learned").config["out_channels"] == 9
-
-
-def test_training_costs_three_forward_passes() -> None:
-    assert training_flops(macs=7, images=10) == 210
 
 
 def test_attention_stands_where_it_is_asked_for(tiny_net: Callable) -> None:

@@ -11,7 +11,6 @@ from html_tables import uneven_tables
 from unequal.report.page import (
     Picture,
     Report,
-    Table,
     render,
 )
 from unequal.report.pipeline_page import CAPTIONS
@@ -98,11 +97,6 @@ def test_every_link_of_the_contents_has_its_place(pictures: list[Path]) -> None:
     assert len(places) == len(set(places))
     assert len(links) == len(pictures) + 5
     assert {str(link) for link in links} <= {f"#{place}" for place in places}
-
-
-def test_a_table_in_markdown_escapes_its_bars() -> None:
-    table = Table("heading", ("name", "FID"), [("a|b", "1")], "note", [("real", "0")])
-    assert table.markdown() == "| name | FID |\n| --- | --- |\n| a\\|b | 1 |\n| *real* | 0 |\n"
 
 
 PAGES = sorted(ROOT.glob("results/report.html")) + sorted((ROOT / "studies").rglob("results/report.html"))

@@ -216,12 +216,6 @@ def test_the_page_holds_all_pictures_and_no_orphan() -> None:
         assert text in page
 
 
-def test_the_parent_run_gets_all_scores(reported: dict[str, float]) -> None:
-    scores = {name: value for name, value in reported.items() if name.startswith("fid_")}
-    assert scores == {f"fid_{name}": fid for name, fid, _ in SCORES if name != "orphan"}
-    assert reported["base_ready"] == 1
-
-
 def test_a_second_run_gives_the_same_bytes(made_once: tuple[Path, dict[str, float]]) -> None:
     run()
     for name in ("pictures", "report.html", "tables"):

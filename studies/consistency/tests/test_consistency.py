@@ -1,13 +1,10 @@
 """Pairs of subjects, and distances of known pictures."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from diffusers.models.unets.unet_2d import UNet2DModel
-from specs import spec_of
 from torch import Tensor
 
 from studies.consistency import comparison
@@ -16,7 +13,6 @@ from studies.consistency.comparison import (
     TRAINED,
     UNTRAINED,
     Subject,
-    by_network,
     by_optimum,
     means,
     mismatched,
@@ -32,7 +28,6 @@ from studies.consistency.comparison import (
 from unequal.data.prepared import PreparedData, tensor_of, to_model_range
 from unequal.diffusion.schedule import NoiseSchedule
 from unequal.diffusion.spacing import sampling_timesteps
-from unequal.models.denoiser import Denoiser
 
 SCHEDULE = NoiseSchedule.linear(50)
 STEPS = sampling_timesteps(50, 50)
@@ -127,15 +122,6 @@ def test_the_optimum_samples_the_images_that_it_knows(known: Tensor) -> None:
     errors, indices = nearest_of_many(found, tensor_uint8(known))
     assert float(errors.max()) < 1e-4
     assert len(set(indices.tolist())) > 10
-
-
-def test_batches_may_be_cut_anywhere(tiny_net: Callable[..., UNet2DModel]) -> None:
-    predict = by_network(Denoiser(tiny_net(), spec_of()), clip=True)
-    one, other = (sampled(predict, normal(0), STEPS[::10], SCHEDULE, size) for size in (6, 4))
-    torch.testing.assert_close(one, other)
-    assert float(one.abs().max()) <= 1
-    one, other = (predicted_x0(predict, pictures(0), normal(1), 30, SCHEDULE, size) for size in (6, 4))
-    torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize("t", [0, 30, 49])

@@ -12,7 +12,6 @@ from studies.consistency.stages.report_consistency import (
     mean,
     over_seeds,
     prediction_ratios,
-    seed_of,
     tables,
 )
 
@@ -74,10 +73,6 @@ def test_an_interval_leaves_out_a_training_seed_with_all_its_pairs() -> None:
     assert found.log_ratio == 3.0
     assert found.interval == pytest.approx((3 - 4.3027 * error, 3 + 4.3027 * error), rel=1e-4)
     assert over_seeds(rows[:1], lambda some: mean(some, "value")).interval is None
-
-
-def test_seeds_are_read_from_names() -> None:
-    assert [seed_of(name) for name in ("16-32/seed_2", "untrained/24-48/seed_11", "optimum")] == [2, 11, None]
 
 
 def test_tables_have_every_pair_and_model() -> None:

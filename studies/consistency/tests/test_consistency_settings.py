@@ -9,7 +9,7 @@ from params_files import edited
 from specs import spec_of
 
 from studies.consistency.comparison import untrained
-from studies.consistency.params import Params, with_width
+from studies.consistency.params import Params
 from unequal.errors import UserError
 
 STUDY = Path(__file__).parents[1] / "params.yaml"
@@ -60,32 +60,11 @@ def refusal(key: str, value: Any, folder: Path) -> str:
     return str(caught.value).removeprefix(f"{path}: ")
 
 
-def test_the_study_is_sound_and_compares_several_seeds_and_two_widths() -> None:
-    consistency = Params.read(STUDY).consistency
-    assert len(consistency.widths) >= 2
-    assert len(consistency.seeds) >= 2
-
-
 @pytest.mark.parametrize(("key", "value", "complaint"), REFUSED, ids=[f"{r[0]}-{i}" for i, r in enumerate(REFUSED)])
 def test_an_impossible_edit_is_refused_in_one_line(key: str, value: Any, complaint: str, tmp_path: Path) -> None:
     said = refusal(key, value, tmp_path)
     assert said.startswith(complaint)
     assert "\n" not in said
-
-
-@pytest.mark.parametrize(
-    ("width", "complaint"),
-    [
-        ("16-", "width '16-': no channels; write them as in 16-32"),
-        ("wide", "width 'wide': no channels; write them as in 16-32"),
-        ("0-8", "width '0-8': Input should be greater than 0"),
-        ("6", "width '6': block_out_channels: 6 is no multiple of norm_num_groups 4"),
-    ],
-)
-def test_a_width_that_no_network_can_have_is_refused(width: str, complaint: str, network_settings: Any) -> None:
-    with pytest.raises(UserError) as caught:
-        with_width(network_settings(), width)
-    assert str(caught.value) == complaint
 
 
 def test_the_seed_alone_decides_the_weights_of_a_width(network_settings: Any) -> None:

@@ -1,15 +1,13 @@
 """Where learning is easy, of made-up losses whose answers are known by hand; and the study's page."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from studies.curricula.report_ease import Ease, ease_rows, ease_table, eases
+from studies.curricula.report_ease import Ease, eases
 from unequal.errors import UserError
 
-STUDY = Path(__file__).parents[1] / "params.yaml"
 FIRST = [0, 10, 30, 50, 70, 90]
 #: At the end half of the loss is left near data, a hundredth near noise.
 END = np.array([0.5, 0.5, 0.3, 0.2, 0.01, 0.01])
@@ -55,19 +53,6 @@ def test_bins_at_the_ends_count_by_their_timesteps() -> None:
     one = found()
     np.testing.assert_allclose(one.near_data, [1 / 3, 2 / 3, 0, 0, 0, 0])
     np.testing.assert_allclose(one.near_noise, [0, 0, 0, 0, 2 / 3, 1 / 3])
-
-
-def test_rows_of_the_file_are_the_table_as_numbers() -> None:
-    (one,) = ease_rows([found()])
-    assert one["images"] == 100
-    assert (one["done_near_data"], one["lead"]) == pytest.approx((0.5, 0.95 / 0.99 - 0.5), abs=1e-3)
-    assert (one["factor_low"], one["factor"], one["factor_high"]) == pytest.approx((10 / 3,) * 3)
-
-
-def test_the_table_has_a_row_a_snapshot() -> None:
-    (row,) = ease_table([found()], "uniform").rows
-    assert row[0] == "100"
-    assert row[7] == "3.33"
 
 
 def test_trainings_measured_at_their_ends_alone_are_refused() -> None:

@@ -23,12 +23,6 @@ def test_every_solver_asks_the_network_as_often(solver: str, calls: int) -> None
     assert len(network_calls(solver, sampling_timesteps(sampling.steps, 1000, "uniform"))) == calls
 
 
-def test_all_ways_but_the_control_have_words() -> None:
-    sweep = PARAMS.sweep
-    assert len(sweep.ways) == len(sweep.solvers) * len(sweep.spacings) == len(sweep.compared) + 1
-    assert sweep.repeated not in sweep.ways
-
-
 @pytest.mark.parametrize(
     ("edits", "complaint"),
     [

@@ -12,24 +12,6 @@ from unequal.errors import UserError
 STUDY = Path(__file__).parents[1] / "params.yaml"
 
 
-def test_params_are_sound() -> None:
-    found = Params.read(STUDY)
-    assert set(found.arms) == set(found.comparison.arms.all)
-    assert {found.recipes[arm].images for arm in found.arms} == {found.recipes["base"].images}
-    assert found.slots.count == found.gradients.batch_size
-
-
-def test_arms_that_are_compared_differ_in_what_is_asked_alone() -> None:
-    found = Params.read(STUDY)
-    for one in found.comparison.compared:
-        arm, control = (found.recipes[name].optimizer for name in one.arms)
-        kept = {"lr"} if one.test == "paired" else set()
-        assert arm.model_dump(exclude=kept) == control.model_dump(exclude=kept)
-    for name in ("batch_8_as_128", "batch_8_same_betas"):
-        assert found.recipes[name].optimizer == found.recipes["batch_128"].optimizer
-    assert found.arms["batch_128_again"] == found.arms["batch_128"]
-
-
 @pytest.mark.parametrize(
     ("edits", "complaint"),
     [
